@@ -1,0 +1,163 @@
+// What can a program do with an open database?
+//
+// The same three handles serve the REST server and a program that embeds the engine. Every method checks its
+// input completely before it changes anything and throws `QuiverError` (see protocol/errors). A promise of a
+// change resolves when the change is durable and visible to every later call.
+
+import type {
+  CollectionCreated,
+  CollectionDetail,
+  CollectionSummary,
+  CreateCollection,
+} from "@quiver/protocol/shapes/collection";
+import type {
+  DenseIndex,
+  Indexes,
+  IndexKind,
+  SparseIndex,
+  TextIndex,
+} from "@quiver/protocol/shapes/index-definition";
+import type * as search from "@quiver/protocol/shapes/search";
+import type {
+  FlatTransactionStatus,
+  TransactionCreated,
+  TransactionList,
+  TransactionStatus,
+} from "@quiver/protocol/shapes/transaction";
+import type { VectorInput, VectorRecord } from "@quiver/protocol/shapes/vector";
+import type { Version, VersionList } from "@quiver/protocol/shapes/version";
+
+export type DatabaseOptions = {
+  /** Directory of all data; made when it is not there. One process at a time. */
+  dataDir: string;
+  /** Bytes that loaded indexes may take; idle collections are unloaded beyond it. Default: no limit. */
+  memoryBudgetBytes?: number;
+  /** An open transaction without an operation for so long is aborted. Default one hour. */
+  transactionIdleMs?: number;
+  /** Versions kept and listed per collection. Default 1,000. */
+  versionsKept?: number;
+  /** Receives what happens in the background. Never keys, vectors or texts. */
+  log?: DatabaseLog;
+  /** Milliseconds since 1970. */
+  clock?: () => number;
+};
+
+export type DatabaseLog = {
+  info(fields: Record<string, unknown>, message: string): void;
+  warn(fields: Record<string, unknown>, message: string): void;
+  error(fields: Record<string, unknown>, message: string): void;
+};
+
+/** A vector to write. `metadataJson`, where given, is the exact JSON text of `metadata` and is stored as it is. */
+export type VectorWrite = VectorInput & { metadataJson?: string };
+
+/** A vector that was read. */
+export type StoredVector = {
+  /** The record as objects. Numbers in `metadata` are JavaScript numbers. */
+  toRecord(): VectorRecord;
+  /** The record as JSON text with `metadata` exactly as it was written. */
+  toJson(): string;
+};
+
+export interface Database {
+  /** Resolves when every loaded collection's indexes have caught up with its data; rejects when one cannot. */
+  readonly recovered: Promise<void>;
+  readonly isRecovered: boolean;
+  createCollection(definition: CreateCollection): Promise<CollectionCreated>;
+  listCollections(): CollectionSummary[];
+  loadedCollections(): string[];
+  /** @throws collection_not_found */
+  collection(name: string): Collection;
+  /** Deletes the collection and gives its disk space back. @throws collection_not_found */
+  deleteCollection(name: string): Promise<void>;
+  statistics(): DatabaseStatistics;
+  /** Sessions and the generated admin key live in the catalog. */
+  readonly credentials: Credentials;
+  /** Finishes what was accepted, stops all threads, closes the store. */
+  close(): Promise<void>;
+}
+
+/** A small durable map for what the server must remember: the key's verifier, sessions. Values are JSON. */
+export interface Credentials {
+  get(key: string): unknown;
+  put(key: string, value: unknown): Promise<void>;
+  delete(key: string): Promise<void>;
+  entries(prefix: string): [key: string, value: unknown][];
+}
+
+export type CollectionStatistics = {
+  name: string;
+  records: number;
+  version: number;
+  loaded: boolean;
+  memoryBytes: number;
+  /** Fraction 0 to 1 of the records that the indexes have taken over; 1 without indexes. */
+  indexProgress: number;
+  openTransaction: boolean;
+};
+
+export type DatabaseStatistics = {
+  collections: CollectionStatistics[];
+  /** Durable commits since start, and how many requests they carried. */
+  commits: number;
+  commitRequests: number;
+  writerQueueBytes: number;
+};
+
+export interface Collection {
+  readonly name: string;
+  describe(): CollectionDetail;
+  load(): Promise<CollectionDetail>;
+  unload(): Promise<void>;
+
+  upsert(vectors: readonly VectorWrite[]): Promise<void>;
+  /** @throws vector_not_found */
+  delete(id: string): Promise<void>;
+  /** @throws vector_not_found */
+  get(id: string): StoredVector;
+  has(id: string): boolean;
+  /** All vectors of a document, by id. */
+  byDocument(documentId: string): StoredVector[];
+
+  createDenseIndex(definition: DenseIndex): Promise<void>;
+  createSparseIndex(definition: SparseIndex): Promise<void>;
+  createTextIndex(definition: TextIndex): Promise<void>;
+  indexes(): Indexes;
+  /** @throws index_not_found */
+  deleteIndex(kind: IndexKind): Promise<void>;
+  /** Resolves when every index has caught up with the version that is current now. */
+  indexed(): Promise<void>;
+
+  searchDense(request: search.DenseSearch): Promise<search.SearchResponse>;
+  searchBatchDense(request: search.BatchDenseSearch): Promise<search.BatchSearchResponse>;
+  searchSparse(request: search.SparseSearch): Promise<search.SearchResponse>;
+  searchBatchSparse(request: search.BatchSparseSearch): Promise<search.BatchSearchResponse>;
+  searchText(request: search.TextSearch): Promise<search.SearchResponse>;
+  searchBatchText(request: search.BatchTextSearch): Promise<search.BatchSearchResponse>;
+  searchHybrid(request: search.HybridSearch): Promise<search.SearchResponse>;
+  searchBatchHybrid(request: search.BatchHybridSearch): Promise<search.BatchSearchResponse>;
+
+  /** @throws transaction_ongoing */
+  beginTransaction(): Promise<TransactionCreated>;
+  /** A handle on any transaction id; its methods say whether it exists. */
+  transaction(transactionId: string): Transaction;
+  transactions(): TransactionList;
+
+  versions(page?: { limit?: number; before?: number }): VersionList;
+  currentVersion(): Version;
+  /** @throws invalid_version_hash */
+  version(hash: string): Version;
+}
+
+export interface Transaction {
+  readonly id: string;
+  /** Creates or replaces by id. @throws transaction_not_found, transaction_not_open, invalid_vector */
+  upsert(vectors: readonly VectorWrite[]): Promise<void>;
+  /** @throws vector_not_found when the id is neither in the collection nor buffered */
+  delete(id: string): Promise<void>;
+  commit(): Promise<void>;
+  abort(): Promise<void>;
+  /** @throws transaction_not_found */
+  status(): TransactionStatus;
+  flatStatus(): FlatTransactionStatus;
+}

@@ -1,0 +1,98 @@
+// Which errors can Quiver answer with, and what does each mean?
+//
+// One table serves every floor: the engine throws `QuiverError` with a code of this table, the server turns
+// it into an HTTP answer once, and the client rebuilds the same class from the answer. A code is stable: it
+// is never renamed and never changes its meaning.
+
+/** What a code stands for. `status` is the HTTP status where the route does not name another one. */
+export type ErrorKind = {
+  readonly status: number;
+  /** True when the same request may succeed later without being changed. */
+  readonly retryable: boolean;
+  /** One sentence for the reference: when it happens. */
+  readonly meaning: string;
+};
+
+const kind = (status: number, meaning: string, retryable = false): ErrorKind => ({
+  status,
+  retryable,
+  meaning,
+});
+
+/** Every error code there is, in the order of the reference. */
+export const errorKinds = {
+  invalid_request: kind(400, "A field is missing, of the wrong type or out of range; nothing was changed."),
+  invalid_json: kind(400, "The request body is not JSON in UTF-8."),
+  invalid_vector: kind(400, "A vector record breaks a rule of its collection; nothing was changed."),
+  invalid_name: kind(400, "The collection name is empty, too long or has a character that is not allowed."),
+  invalid_version_hash: kind(400, "The path does not name a version of this collection."),
+  invalid_credentials: kind(400, "The user name or password given to create a session is wrong."),
+  modality_not_enabled: kind(400, "The collection was created without this kind of vector or text."),
+  max_vectors_exceeded: kind(400, "The operation would exceed the collection's max_vectors."),
+  transaction_not_open: kind(400, "The transaction was already committed, aborted or failed."),
+  unauthorized: kind(401, "The request carries no API key, or one that is not valid."),
+  collection_not_found: kind(404, "There is no collection with this name."),
+  index_not_found: kind(404, "The collection has no index of this kind."),
+  transaction_not_found: kind(404, "The collection has no transaction with this id."),
+  vector_not_found: kind(404, "The collection has no vector with this id."),
+  route_not_found: kind(404, "No endpoint has this path."),
+  method_not_allowed: kind(405, "The endpoint exists, but not with this method."),
+  collection_already_exists: kind(409, "A collection with this name already exists."),
+  index_already_exists: kind(409, "The collection already has an index of this kind."),
+  transaction_ongoing: kind(409, "The collection already has an open transaction."),
+  body_too_large: kind(413, "The request body is larger than the server's limit."),
+  unsupported_media_type: kind(415, "The request body is not declared as application/json."),
+  rate_limited: kind(429, "Too many failed attempts to authenticate from this address.", true),
+  headers_too_large: kind(431, "The request's headers are larger than the server's limit."),
+  data_corrupted: kind(500, "A stored record failed its checksum; the details name its key."),
+  format_too_new: kind(500, "The data directory was written by a newer version of Quiver."),
+  storage_failed: kind(500, "The store could not read or write; nothing of the request was applied."),
+  internal: kind(500, "The operation failed on the server; the request id is in the log."),
+  overloaded: kind(503, "A queue of the server is full.", true),
+  shutting_down: kind(503, "The server is stopping and takes no new requests.", true),
+  not_ready: kind(503, "The server is still recovering its collections.", true),
+  request_timeout: kind(408, "The request did not arrive completely in time.", true),
+  storage_full: kind(507, "The disk, or the collection's space of ordinals, is full; nothing was applied."),
+  connection_failed: kind(
+    0,
+    "The client got no answer: connection refused, reset or timed out. Raised by the client only.",
+    true,
+  ),
+} as const satisfies Record<string, ErrorKind>;
+
+export type ErrorCode = keyof typeof errorKinds;
+
+export type ErrorDetails = Readonly<Record<string, unknown>>;
+
+/** Body of every error answer. */
+export type ErrorBody = { error: { code: ErrorCode; message: string; details: ErrorDetails } };
+
+/**
+ * The one error class of all floors. `message` says what was received, what was expected and what to do;
+ * `details` repeats the position and the numbers in a form for programs.
+ */
+export class QuiverError extends Error {
+  override readonly name = "QuiverError";
+  readonly code: ErrorCode;
+  readonly details: ErrorDetails;
+
+  constructor(code: ErrorCode, message: string, details: ErrorDetails = {}, options?: ErrorOptions) {
+    super(message, options);
+    this.code = code;
+    this.details = details;
+  }
+
+  /** HTTP status of the code where a route names no other. */
+  get status(): number {
+    return errorKinds[this.code].status;
+  }
+
+  get retryable(): boolean {
+    return errorKinds[this.code].retryable;
+  }
+}
+
+/** True for a `QuiverError`, with the given code where one is given. */
+export function isQuiverError(error: unknown, code?: ErrorCode): error is QuiverError {
+  return error instanceof QuiverError && (code === undefined || error.code === code);
+}

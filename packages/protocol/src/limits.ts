@@ -1,0 +1,55 @@
+// How much of everything is allowed?
+//
+// Every queue, batch, tail, request and effort has its limit here and nowhere else. Bytes are UTF-8 bytes.
+
+export const limits = {
+  collectionNameBytesMax: 255,
+  idBytesMax: 512,
+  descriptionBytesMax: 65_536,
+  metadataBytesMax: 65_536,
+  metadataDepthMax: 64,
+  dimensionMax: 65_535,
+  sparseEntriesMax: 1_048_576,
+  textBytesMax: 16 * 1024 * 1024,
+  indexNameBytesMax: 255,
+
+  topKMax: 10_000,
+  topKDefault: 10,
+  /** Every leg of a hybrid search fetches at least this many, or `legFactor` times top_k. */
+  legMin: 50,
+  legFactor: 3,
+  fusionConstantDefault: 60,
+  batchQueriesMax: 10_000,
+  queryTextBytesMax: 1024 * 1024,
+
+  efMax: 1_000_000,
+  layersMax: 64,
+  neighboursMax: 2_048,
+  sampleThresholdMax: 10_000_000,
+
+  bodyBytesDefault: 64 * 1024 * 1024,
+  /** Records of one streaming request or one call on a transaction. */
+  recordsPerRequestMax: 1_000_000,
+  /** Answers of query-by-document. */
+  collectionsMax: 10_000,
+
+  /** Ordinals are u32; the last value is kept as a sentinel. */
+  ordinalMax: 0xffff_fffe,
+  transactionIdleMsDefault: 3_600_000,
+  transactionsKept: 1_000,
+  versionsKeptDefault: 1_000,
+  versionsPageMax: 1_000,
+
+  /** Bytes of encoded records that one group commit may hold; a larger request commits alone. */
+  groupCommitBytesMax: 32 * 1024 * 1024,
+  groupCommitRequestsMax: 4_096,
+  /** Bytes of requests that may wait for the writer before new ones are refused with `overloaded`. */
+  writerQueueBytesMax: 1024 * 1024 * 1024,
+  /** Milliseconds that background indexing may hold the event loop at a time. */
+  indexingSliceMs: 8,
+  /** Milliseconds that a batch search may hold the event loop at a time. */
+  searchSliceMs: 20,
+
+  sessionIdleMs: 24 * 3_600_000,
+  sessionsMax: 10_000,
+} as const;

@@ -1,0 +1,84 @@
+// What does a collection look like on the wire?
+
+import Type, { type Static } from "typebox";
+import { limits } from "../limits.ts";
+import { Maybe } from "./common.ts";
+
+export const CollectionConfig = Type.Object({
+  max_vectors: Maybe(
+    Type.Integer({ minimum: 1, description: "Most live vectors the collection may hold; null: unlimited." }),
+  ),
+  replication_factor: Maybe(
+    Type.Integer({ minimum: 1, description: "Stored and returned; null: the default." }),
+  ),
+});
+
+export const CreateCollection = Type.Object(
+  {
+    name: Type.String({
+      description:
+        "Unique name, also the collection's id: 1 to 255 bytes of UTF-8 without / \\ ? # % and control characters, not '.', '..' or 'loaded'.",
+    }),
+    description: Maybe(Type.String({ description: "Free text, at most 64 KiB." })),
+    dense_vector: Type.Object({
+      enabled: Type.Boolean({ description: "Enables dense vectors." }),
+      dimension: Maybe(
+        Type.Integer({
+          minimum: 1,
+          maximum: limits.dimensionMax,
+          description: "Number of values of every dense vector. Required when enabled.",
+        }),
+      ),
+      auto_create_index: Maybe(Type.Boolean({ description: "Creates the dense index with defaults." })),
+    }),
+    sparse_vector: Type.Object({
+      enabled: Type.Boolean({ description: "Enables sparse vectors." }),
+      auto_create_index: Maybe(Type.Boolean({ description: "Creates the sparse index with defaults." })),
+    }),
+    tf_idf_options: Type.Object({ enabled: Type.Boolean({ description: "Enables text search (BM25)." }) }),
+    config: CollectionConfig,
+    store_raw_text: Maybe(
+      Type.Boolean({
+        description: "Keeps the raw text and returns it. Otherwise only the processed words are kept.",
+      }),
+    ),
+  },
+  { description: "A new collection. At least one of the three kinds must be enabled." },
+);
+
+export const CollectionCreated = Type.Object({
+  id: Type.String(),
+  name: Type.String(),
+  description: Type.Optional(Type.String()),
+});
+
+export const CollectionSummary = Type.Object({
+  name: Type.String(),
+  description: Type.Optional(Type.String()),
+});
+
+export const CollectionList = Type.Object({ collections: Type.Array(CollectionSummary) });
+
+export const CollectionDetail = Type.Object({
+  name: Type.String(),
+  description: Type.Optional(Type.String()),
+  dense_vector: Type.Object({
+    enabled: Type.Boolean(),
+    dimension: Type.Unsafe<number | null>({ type: ["integer", "null"] }),
+  }),
+  sparse_vector: Type.Object({ enabled: Type.Boolean() }),
+  tf_idf_options: Type.Object({ enabled: Type.Boolean() }),
+  config: Type.Object({
+    max_vectors: Type.Unsafe<number | null>({ type: ["integer", "null"] }),
+    replication_factor: Type.Unsafe<number | null>({ type: ["integer", "null"] }),
+  }),
+  store_raw_text: Type.Boolean(),
+  vectors_count: Type.Integer({ description: "Live vectors at the current version." }),
+  loaded: Type.Boolean({ description: "Whether the collection's indexes are in memory." }),
+});
+
+export type CreateCollection = Static<typeof CreateCollection>;
+export type CollectionCreated = Static<typeof CollectionCreated>;
+export type CollectionSummary = Static<typeof CollectionSummary>;
+export type CollectionList = Static<typeof CollectionList>;
+export type CollectionDetail = Static<typeof CollectionDetail>;

@@ -1,0 +1,40 @@
+// What do all shapes have in common?
+//
+// A shape is a TypeBox schema: its TypeScript type, its validation and its place in the OpenAPI document all
+// come from it. Unknown keys are ignored everywhere, and `null` for an optional key means that it is absent.
+
+import Type, { type TSchema } from "typebox";
+
+type JsonSchema = { type: string; enum?: readonly unknown[] } & Record<string, unknown>;
+
+/**
+ * An optional key that also takes `null`, which means absent. The schema must have a single `type`.
+ * @param schema the shape of the value where one is given
+ */
+export function Maybe<T extends TSchema>(schema: T) {
+  const json = schema as unknown as JsonSchema;
+  if (typeof json.type !== "string") throw new Error("Maybe() takes a schema with a single type");
+  const widened: Record<string, unknown> = { ...json, type: [json.type, "null"] };
+  if (json.enum) widened.enum = [...json.enum, null];
+  return Type.Optional(Type.Unsafe<Type.Static<T> | null>(widened as TSchema));
+}
+
+/** A string of a fixed set, as one `enum` (shorter messages than a union of constants). */
+export function OneOf<const T extends readonly string[]>(values: T, options: Record<string, unknown> = {}) {
+  return Type.Unsafe<T[number]>({ ...options, type: "string", enum: values } as unknown as TSchema);
+}
+
+export const Empty = Type.Object({}, { description: "An empty object." });
+
+export const ErrorShape = Type.Object(
+  {
+    error: Type.Object({
+      code: Type.String({ description: "Stable code, see the table of errors." }),
+      message: Type.String({
+        description: "What was received, what was expected, and what to do; with the position of the item.",
+      }),
+      details: Type.Record(Type.String(), Type.Unknown(), { description: "The same for programs." }),
+    }),
+  },
+  { description: "Every error answer has this shape." },
+);

@@ -1,0 +1,134 @@
+// How is an index defined, and what does it say about itself?
+
+import Type, { type Static } from "typebox";
+import { limits } from "../limits.ts";
+import { Maybe, OneOf } from "./common.ts";
+
+export const metricNames = ["cosine", "euclidean", "dot_product"] as const;
+export const denseDataTypes = ["binary", "quaternay", "octal", "u8", "f16", "f32"] as const;
+export const sparseLevels = [16, 32, 64, 128, 256] as const;
+
+/** The three kinds of index: their names in a path, in the answer of Get index and in the code. */
+export const indexKinds = ["dense", "sparse", "tf-idf"] as const;
+export type IndexKind = (typeof indexKinds)[number];
+
+const IndexName = Type.String({ minLength: 1, description: "Name of the index, at most 255 bytes." });
+
+const Range = Type.Object(
+  { min: Type.Number(), max: Type.Number() },
+  { description: "Values outside are clamped in the codes; min < max." },
+);
+
+export const Quantization = Type.Object({
+  type: OneOf(["auto", "scalar"]),
+  properties: Type.Object({
+    sample_threshold: Maybe(
+      Type.Integer({
+        minimum: 1,
+        maximum: limits.sampleThresholdMax,
+        description: "Vectors that are sampled before `auto` decides. Required for auto.",
+      }),
+    ),
+    data_type: Maybe(OneOf(denseDataTypes, { description: "Required for scalar." })),
+    range: Maybe(Range),
+  }),
+});
+
+const count = (maximum: number, description: string) =>
+  Maybe(Type.Integer({ minimum: 1, maximum, description }));
+
+export const HnswProperties = Type.Object({
+  num_layers: count(limits.layersMax, "Cap of the graph's levels. Default 9."),
+  max_cache_size: count(
+    Number.MAX_SAFE_INTEGER,
+    "Full-precision vectors that may stay in memory for re-scoring. Default: as many as the memory budget allows.",
+  ),
+  ef_construction: count(limits.efMax, "Candidates kept while building. Default 128."),
+  ef_search: count(limits.efMax, "Candidates kept while searching. Default 128."),
+  neighbors_count: count(limits.neighboursMax, "Links of a node above level 0 (M). Default 16."),
+  level_0_neighbors_count: count(
+    2 * limits.neighboursMax,
+    "Links of a node at level 0 (M0). Default twice neighbors_count.",
+  ),
+});
+
+export const DenseIndex = Type.Object({
+  name: IndexName,
+  distance_metric_type: OneOf(metricNames),
+  quantization: Quantization,
+  index: Type.Object({ type: OneOf(["hnsw"]), properties: HnswProperties }),
+});
+
+export const SparseIndex = Type.Object({
+  name: IndexName,
+  quantization: Type.Unsafe<(typeof sparseLevels)[number]>({
+    type: "integer",
+    enum: sparseLevels,
+    description: "Levels of the stored impacts: 16, 32, 64, 128 or 256.",
+  } as never),
+  sample_threshold: Type.Integer({ minimum: 1, maximum: limits.sampleThresholdMax }),
+});
+
+export const textLanguages = [
+  "arabic",
+  "armenian",
+  "basque",
+  "catalan",
+  "czech",
+  "danish",
+  "dutch",
+  "english",
+  "finnish",
+  "french",
+  "german",
+  "hungarian",
+  "irish",
+  "italian",
+  "norwegian",
+  "portuguese",
+  "romanian",
+  "russian",
+  "slovene",
+  "spanish",
+  "swedish",
+  "tamil",
+  "turkish",
+  "none",
+] as const;
+
+export const TextIndex = Type.Object({
+  name: IndexName,
+  sample_threshold: Type.Integer({ minimum: 1, maximum: limits.sampleThresholdMax }),
+  k1: Type.Number({ minimum: 0, maximum: 1000, description: "Term-frequency saturation, typically 1.2." }),
+  b: Type.Number({ minimum: 0, maximum: 1, description: "Length normalization, typically 0.75." }),
+  language: Maybe(
+    OneOf(textLanguages, { description: "Stemmer and stop words. Default english; none: neither." }),
+  ),
+});
+
+/** Read-only part of a definition that is read. */
+export const IndexStatus = Type.Object({
+  state: OneOf(["building", "ready", "unloaded"]),
+  served_by: Type.String({ description: "The structure that answers searches now." }),
+  records_indexed: Type.Integer(),
+  records_total: Type.Integer({ description: "Records of the current version that belong into the index." }),
+  percentage_complete: Type.Number({ minimum: 0, maximum: 100 }),
+  watermark: Type.Integer({ description: "Version up to which the index has taken over all changes." }),
+  memory_bytes: Type.Integer(),
+});
+
+const withStatus = { status: IndexStatus };
+
+export const Indexes = Type.Object({
+  dense: Type.Optional(Type.Object({ ...DenseIndex.properties, ...withStatus })),
+  sparse: Type.Optional(Type.Object({ ...SparseIndex.properties, ...withStatus })),
+  "tf-idf": Type.Optional(Type.Object({ ...TextIndex.properties, ...withStatus })),
+});
+
+export type MetricName = (typeof metricNames)[number];
+export type TextLanguage = (typeof textLanguages)[number];
+export type DenseIndex = Static<typeof DenseIndex>;
+export type SparseIndex = Static<typeof SparseIndex>;
+export type TextIndex = Static<typeof TextIndex>;
+export type IndexStatus = Static<typeof IndexStatus>;
+export type Indexes = Static<typeof Indexes>;

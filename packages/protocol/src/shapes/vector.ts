@@ -1,0 +1,86 @@
+// What does a vector record look like on the wire, going in and coming out?
+
+import Type, { type Static, type TSchema } from "typebox";
+import { Maybe } from "./common.ts";
+
+/** `[index, value]`. */
+export const IndexValuePair = Type.Unsafe<[number, number]>({
+  type: "array",
+  items: { type: "number" },
+  minItems: 2,
+  maxItems: 2,
+} as unknown as TSchema);
+
+export const IndexValue = Type.Object({
+  index: Type.Integer({ minimum: 0, maximum: 0xffff_ffff }),
+  value: Type.Number(),
+});
+
+export const VectorInput = Type.Object(
+  {
+    id: Type.String({ description: "Unique identifier, 1 to 512 bytes of UTF-8." }),
+    document_id: Maybe(
+      Type.String({ description: "Document the vector belongs to, 1 to 512 bytes of UTF-8." }),
+    ),
+    dense_values: Maybe(
+      Type.Array(Type.Number(), {
+        description: "Exactly `dimension` finite numbers, stored as 32-bit floats.",
+      }),
+    ),
+    sparse_indices: Maybe(
+      Type.Array(Type.Integer({ minimum: 0, maximum: 0xffff_ffff }), {
+        description: "Unique unsigned 32-bit indices in any order, one for each of sparse_values.",
+      }),
+    ),
+    sparse_values: Maybe(
+      Type.Array(Type.Union([Type.Number(), IndexValuePair, IndexValue]), {
+        description:
+          "Values for sparse_indices; or, without sparse_indices, pairs [index, value] or objects {index, value}.",
+      }),
+    ),
+    text: Maybe(Type.String({ description: "Text content, indexed for BM25." })),
+    metadata: Maybe(
+      Type.Unsafe<Record<string, unknown>>({
+        type: "object",
+        description: "Any JSON object up to 64 KiB; it comes back unchanged.",
+      } as unknown as TSchema),
+    ),
+  },
+  {
+    description:
+      "A vector record. It carries at least one of dense_values, sparse_indices with sparse_values, or text.",
+  },
+);
+
+export const UpsertVectors = Type.Object({
+  vectors: Type.Array(VectorInput, { description: "Records to create or replace by id, in order." }),
+});
+
+const nullable = <T>(schema: Record<string, unknown>) =>
+  Type.Unsafe<T | null>({ ...schema, type: [schema.type, "null"] } as unknown as TSchema);
+
+export const VectorRecord = Type.Object({
+  id: Type.String(),
+  document_id: nullable<string>({ type: "string" }),
+  dense_values: nullable<number[]>({
+    type: "array",
+    items: { type: "number" },
+    description: "The exact 32-bit values that were stored, whatever the index's quantization.",
+  }),
+  sparse_values: nullable<[number, number][]>({
+    type: "array",
+    items: IndexValuePair,
+    description: "Pairs [index, value] by ascending index.",
+  }),
+  sparse_indices: nullable<number[]>({ type: "array", items: { type: "integer" } }),
+  text: nullable<string>({ type: "string", description: "null unless the collection has store_raw_text." }),
+  metadata: nullable<Record<string, unknown>>({ type: "object" }),
+});
+
+export const VectorRecords = Type.Array(VectorRecord);
+
+export type IndexValuePair = Static<typeof IndexValuePair>;
+export type IndexValue = Static<typeof IndexValue>;
+export type VectorInput = Static<typeof VectorInput>;
+export type UpsertVectors = Static<typeof UpsertVectors>;
+export type VectorRecord = Static<typeof VectorRecord>;
