@@ -1,0 +1,19 @@
+// How are the tests run?
+
+import { defineConfig } from "vitest/config";
+
+export default defineConfig({
+  test: {
+    include: ["packages/*/src/**/*.test.ts", "tests/**/*.test.ts", "tools/**/*.test.ts"],
+    // A process per test file: real LMDB, real workers and shared memory end with it.
+    pool: "forks",
+    // Tests start servers and worker threads of their own; more files at a time only fight for the cores.
+    maxWorkers: 2,
+    testTimeout: 60_000,
+    hookTimeout: 60_000,
+    // Node.js itself loads the files, by the type stripping that runs them in production, in the main thread as in
+    // workers. Vite's own module runner would compile syntax that Node.js refuses (an enum, say), and would load each
+    // module a second time beside the copy that a worker sees.
+    experimental: { viteModuleRunner: false },
+  },
+});
