@@ -1,0 +1,192 @@
+// How does LMDB keep the store contract?
+//
+// One directory is one LMDB environment. One thread of the process opens it for writing, any number of
+// threads open it for reading; each thread has its own handle and its own read transactions on the shared
+// map.
+//
+// - `overlappingSync` is off: with it on, a commit is visible before it is durable, and a failed fsync leaves
+//   it visible (measured on lmdb-js 3.5), which breaks S1.
+// - Writes go through `transactionSync`, which commits and syncs before it returns, and which writes each
+//   `put` at once, so that its buffer is free again (the asynchronous `put` keeps a reference).
+// - `getBinaryFast` gives a buffer that the next read overwrites, and whose `length` is a property of its own
+//   beside the typed array's; `subarray` with an explicit end is the way to take it (S4).
+// - The map grows by itself while other threads hold read transactions; seen up to 3.2 GB in tests of ours.
+
+import { statSync } from "node:fs";
+import { join } from "node:path";
+import { QuiverError } from "@quiver/protocol/errors";
+import { type Database, open, type RootDatabase, type Transaction } from "lmdb";
+import { invariant } from "../base/invariant.ts";
+import { type Range, type Reader, type Snapshot, type Store, seal, unseal, type Writer } from "./store.ts";
+
+type Bytes = Database<Buffer, Uint8Array>;
+
+class LmdbReader implements Reader {
+  readonly #tables: ReadonlyMap<string, Bytes>;
+  /** Undefined inside a write, where lmdb-js reads through the write transaction by itself. */
+  protected transaction: Transaction | undefined;
+
+  constructor(tables: ReadonlyMap<string, Bytes>, transaction?: Transaction) {
+    this.#tables = tables;
+    this.transaction = transaction;
+  }
+
+  protected table(name: string): Bytes {
+    const table = this.#tables.get(name);
+    invariant(table !== undefined, `the store has no table '${name}'`);
+    return table;
+  }
+
+  protected options(): { transaction?: Transaction } {
+    return this.transaction ? { transaction: this.transaction } : {};
+  }
+
+  get(name: string, key: Uint8Array): Uint8Array | undefined {
+    // The type of getBinaryFast leaves out its second parameter.
+    const table = this.table(name) as Bytes & {
+      getBinaryFast(key: Uint8Array, options: { transaction?: Transaction }): Buffer | undefined;
+    };
+    const found = table.getBinaryFast(key, this.options());
+    return found && unseal(name, key, found, found.length);
+  }
+
+  *entries(name: string, range: Range = {}): Generator<[Uint8Array, Uint8Array]> {
+    for (const { key, value } of this.table(name).getRange({ ...lmdbRange(range), ...this.options() }))
+      yield [key, unseal(name, key, value, value.length)];
+  }
+
+  *keys(name: string, range: Range = {}): Generator<Uint8Array> {
+    yield* this.table(name).getKeys({ ...lmdbRange(range), ...this.options() });
+  }
+}
+
+/**
+ * LMDB's descending ranges begin at `start`, inclusive, and end before `end`; ours name the same interval in
+ * both directions. `exclusiveStart` and `inclusiveEnd` turn one into the other.
+ */
+function lmdbRange(range: Range): Record<string, unknown> {
+  const limit = range.limit === undefined ? {} : { limit: range.limit };
+  if (!range.reverse) {
+    return { ...limit, ...(range.start && { start: range.start }), ...(range.end && { end: range.end }) };
+  }
+  return {
+    ...limit,
+    reverse: true,
+    ...(range.end && { start: range.end, exclusiveStart: true }),
+    ...(range.start && { end: range.start, inclusiveEnd: true }),
+  };
+}
+
+class LmdbSnapshot extends LmdbReader implements Snapshot {
+  #released = false;
+
+  protected override options(): { transaction?: Transaction } {
+    invariant(!this.#released, "a released snapshot is used");
+    return super.options();
+  }
+
+  release(): void {
+    if (this.#released) return;
+    this.#released = true;
+    this.transaction?.done();
+  }
+}
+
+class LmdbWriter extends LmdbReader implements Writer {
+  put(name: string, key: Uint8Array, value: Uint8Array): void {
+    const table = this.table(name);
+    const sealed = seal(name, key, value);
+    table.putSync(key, sealed as Buffer);
+  }
+
+  delete(name: string, key: Uint8Array): boolean {
+    return this.table(name).removeSync(key);
+  }
+
+  clear(name: string): void {
+    this.table(name).clearSync();
+  }
+}
+
+export class LmdbStore implements Store {
+  readonly #path: string;
+  readonly #environment: RootDatabase<Buffer, Uint8Array>;
+  readonly #tables = new Map<string, Bytes>();
+  #writing = false;
+
+  /**
+   * Opens, or makes, the environment in a directory.
+   * @param path the environment's directory
+   * @param tables names of all its tables, at most 30
+   */
+  constructor(path: string, tables: readonly string[]) {
+    this.#path = path;
+    this.#environment = open<Buffer, Uint8Array>({
+      path,
+      noSubdir: false,
+      maxDbs: 32,
+      overlappingSync: false,
+      encoding: "binary",
+      keyEncoding: "binary",
+    });
+    for (const name of tables)
+      this.#tables.set(
+        name,
+        this.#environment.openDB<Buffer, Uint8Array>({ name, encoding: "binary", keyEncoding: "binary" }),
+      );
+  }
+
+  write<T>(action: (writer: Writer) => T): T {
+    invariant(!this.#writing, "a write is inside another write");
+    this.#writing = true;
+    let thrown: unknown;
+    try {
+      return this.#environment.transactionSync(() => {
+        try {
+          return action(new LmdbWriter(this.#tables));
+        } catch (error) {
+          // lmdb-js aborts when the callback throws; the error is kept to tell it from a failed commit.
+          thrown = error;
+          throw error;
+        }
+      });
+    } catch (error) {
+      if (thrown !== undefined && thrown === error && error instanceof QuiverError) throw error;
+      throw storageError(error);
+    } finally {
+      this.#writing = false;
+    }
+  }
+
+  snapshot(): Snapshot {
+    // A read transaction is shared by all reads of one turn of the event loop and may be older than the last
+    // commit; the reset makes the next one new.
+    this.#environment.resetReadTxn();
+    return new LmdbSnapshot(this.#tables, this.#environment.useReadTransaction());
+  }
+
+  sizeBytes(): number {
+    return statSync(join(this.#path, "data.mdb")).blocks * 512;
+  }
+
+  async close(): Promise<void> {
+    await this.#environment.close();
+  }
+}
+
+const fullDisk = /ENOSPC|No space|MAP_FULL|EDQUOT|quota/i;
+
+/** The error of the table for a failure of LMDB or the disk below it; bugs of ours pass through. */
+function storageError(error: unknown): unknown {
+  if (error instanceof QuiverError || !(error instanceof Error)) return error;
+  if (error.message.startsWith("Invariant broken") || error instanceof TypeError) return error;
+  const full = fullDisk.test(error.message);
+  return new QuiverError(
+    full ? "storage_full" : "storage_failed",
+    full
+      ? "The disk is full; nothing of the request was applied. Free some space and send it again."
+      : "The store failed to write; nothing of the request was applied.",
+    {},
+    { cause: error },
+  );
+}

@@ -1,0 +1,133 @@
+// What is a store without a disk?
+//
+// The twin of `lmdb.ts` for tests: the same contract, kept by the plainest means. A table is an immutable
+// sorted array; a write copies the tables it touches and puts them in place at once, so that a snapshot is
+// just the reference to what was there. Cost is linear in the size of a written table.
+
+import { compareBytes } from "../base/bytes.ts";
+import { invariant } from "../base/invariant.ts";
+import { type Range, type Reader, type Snapshot, type Store, seal, unseal, type Writer } from "./store.ts";
+
+type Entry = readonly [key: Uint8Array, sealed: Uint8Array];
+type Table = readonly Entry[];
+
+function lowerBound(table: Table, key: Uint8Array): number {
+  let low = 0;
+  let high = table.length;
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if (compareBytes(table[middle][0], key) < 0) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+class MemoryReader implements Reader {
+  protected tables: Map<string, Table> | null;
+
+  constructor(tables: Map<string, Table>) {
+    this.tables = tables;
+  }
+
+  protected table(name: string): Table {
+    invariant(this.tables !== null, "a released snapshot is used");
+    const table = this.tables.get(name);
+    invariant(table !== undefined, `the store has no table '${name}'`);
+    return table;
+  }
+
+  get(name: string, key: Uint8Array): Uint8Array | undefined {
+    const table = this.table(name);
+    const at = lowerBound(table, key);
+    if (at === table.length || compareBytes(table[at][0], key) !== 0) return undefined;
+    return unseal(name, key, table[at][1], table[at][1].length);
+  }
+
+  *#range(name: string, range: Range = {}): Generator<Entry> {
+    const table = this.table(name);
+    const from = range.start ? lowerBound(table, range.start) : 0;
+    const to = range.end ? lowerBound(table, range.end) : table.length;
+    const count = Math.min(Math.max(0, to - from), range.limit ?? Number.POSITIVE_INFINITY);
+    for (let i = 0; i < count; i++) yield range.reverse ? table[to - 1 - i] : table[from + i];
+  }
+
+  *entries(name: string, range?: Range): Generator<[Uint8Array, Uint8Array]> {
+    for (const [key, sealed] of this.#range(name, range))
+      yield [key.slice(), unseal(name, key, sealed, sealed.length).slice()];
+  }
+
+  *keys(name: string, range?: Range): Generator<Uint8Array> {
+    for (const [key] of this.#range(name, range)) yield key.slice();
+  }
+}
+
+class MemorySnapshot extends MemoryReader implements Snapshot {
+  release(): void {
+    this.tables = null;
+  }
+}
+
+class MemoryWriter extends MemoryReader implements Writer {
+  readonly #copied = new Set<string>();
+
+  #own(name: string): Entry[] {
+    const table = this.table(name);
+    if (this.#copied.has(name)) return table as Entry[];
+    const copy = table.slice();
+    this.tables?.set(name, copy);
+    this.#copied.add(name);
+    return copy;
+  }
+
+  put(name: string, key: Uint8Array, value: Uint8Array): void {
+    const table = this.#own(name);
+    const entry: Entry = [key.slice(), seal(name, key, value)];
+    const at = lowerBound(table, key);
+    const replaces = at < table.length && compareBytes(table[at][0], key) === 0;
+    table.splice(at, replaces ? 1 : 0, entry);
+  }
+
+  delete(name: string, key: Uint8Array): boolean {
+    const table = this.#own(name);
+    const at = lowerBound(table, key);
+    if (at === table.length || compareBytes(table[at][0], key) !== 0) return false;
+    table.splice(at, 1);
+    return true;
+  }
+
+  clear(name: string): void {
+    this.table(name);
+    this.tables?.set(name, []);
+    this.#copied.add(name);
+  }
+}
+
+export class MemoryStore implements Store {
+  #tables: Map<string, Table>;
+
+  constructor(tables: readonly string[]) {
+    this.#tables = new Map(tables.map((name) => [name, []]));
+  }
+
+  write<T>(action: (writer: Writer) => T): T {
+    const tables = new Map(this.#tables);
+    const result = action(new MemoryWriter(tables));
+    this.#tables = tables;
+    return result;
+  }
+
+  snapshot(): Snapshot {
+    return new MemorySnapshot(this.#tables);
+  }
+
+  sizeBytes(): number {
+    let bytes = 0;
+    for (const table of this.#tables.values())
+      for (const [key, sealed] of table) bytes += key.length + sealed.length;
+    return bytes;
+  }
+
+  async close(): Promise<void> {
+    this.#tables = new Map();
+  }
+}
