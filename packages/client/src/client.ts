@@ -1,0 +1,186 @@
+// How does a program talk to a Quiver server?
+//
+// Runs wherever there is a fetch: Node.js, browsers, Deno, Bun, workers. Data has the interface's own field names
+// (`top_k`, `dense_values`), as the API reference shows them; options of the client itself are written in camel case.
+
+import { QuiverError } from "@quiver/protocol/errors";
+import type { RouteName } from "@quiver/protocol/routes";
+import type {
+  CollectionDetail,
+  CollectionSummary,
+  CreateCollection,
+} from "@quiver/protocol/shapes/collection";
+import type { CreateSession, Session } from "@quiver/protocol/shapes/session";
+import { Collection } from "./collection.ts";
+import { type AnswerOf, extraEndpoints, type ParamsOf } from "./endpoints.ts";
+import { type CallOptions, type ClientOptions, Transport } from "./transport.ts";
+import { type WaitOptions, waitFor } from "./wait.ts";
+
+export type { ErrorCode } from "@quiver/protocol/errors";
+export { isQuiverError, QuiverError } from "@quiver/protocol/errors";
+export { Collection } from "./collection.ts";
+export { RecordExport } from "./export.ts";
+export { type DenseValues, RawRecord, type RecordInput } from "./record.ts";
+export { CollectionSearch } from "./search.ts";
+export { Transaction } from "./transaction.ts";
+export type { CallOptions, ClientOptions, RetryEvent } from "./transport.ts";
+export type { BatchOptions, Records, UpsertResult } from "./upsert.ts";
+export type { WaitOptions } from "./wait.ts";
+
+/** A new collection. A kind that is left out is not enabled; at least one must be. */
+export type NewCollection = Pick<CreateCollection, "name"> & Partial<CreateCollection>;
+
+export type Health = {
+  /** The server runs. */
+  live: boolean;
+  /** All collections are recovered; searches are answered. */
+  ready: boolean;
+};
+
+/** What a request by the name of its route consists of. */
+export type RouteRequest<R extends RouteName> = {
+  params?: ParamsOf<R>;
+  query?: Readonly<Record<string, string | undefined>>;
+  body?: unknown;
+} & CallOptions;
+
+/**
+ * A client of one server. It keeps no connection open on purpose and needs no closing.
+ *
+ * @example
+ * ```ts
+ * const client = createClient({ url: process.env.QUIVER_URL, apiKey: process.env.QUIVER_API_KEY });
+ * const books = await client.createCollection({ name: "books", dense_vector: { enabled: true, dimension: 2 } });
+ * await books.createDenseIndex({ distance_metric_type: "cosine" });
+ * await books.upsert([{ id: "dune", dense_values: [0.9, 0.1] }]);
+ * const { results } = await books.search.dense({ query_vector: [1, 0] });
+ * ```
+ */
+export class QuiverClient {
+  readonly #transport: Transport;
+
+  constructor(options: ClientOptions = {}) {
+    this.#transport = new Transport(options);
+  }
+
+  /** The server's address. */
+  get url(): string {
+    return this.#transport.url.href;
+  }
+
+  /** Whether the server lives and is ready. A server that gives no answer is neither; this never throws for that. */
+  async health(call: CallOptions = {}): Promise<Health> {
+    const ask = async (endpoint: "live" | "ready") => {
+      try {
+        const response = await this.#transport.open(endpoint, extraEndpoints, {
+          call: { retries: 0, timeoutMs: 5_000, ...call },
+        });
+        await response.text();
+        return true;
+      } catch (error) {
+        if (error instanceof QuiverError && error.retryable) return false;
+        throw error;
+      }
+    };
+    const live = await ask("live");
+    return { live, ready: live && (await ask("ready")) };
+  }
+
+  /** Resolves when the server is ready: after its start, or its restart. */
+  async waitUntilReady(options: WaitOptions = {}): Promise<void> {
+    await waitFor(
+      `The start of the server at ${this.url}`,
+      async (call) => ((await this.health(call)).ready ? true : undefined),
+      options,
+      this.#transport.runtime,
+    );
+  }
+
+  /**
+   * Exchanges the admin key for a token that works as a key for 24 hours from its last use.
+   *
+   * @example
+   * ```ts
+   * const session = await createClient({ url }).createSession({ username: "admin", password: adminKey });
+   * const client = createClient({ url, apiKey: session.access_token });
+   * ```
+   */
+  createSession(credentials: CreateSession, call: CallOptions = {}): Promise<Session> {
+    return this.#transport.request("createSession", { body: credentials, call });
+  }
+
+  /**
+   * Creates a collection and gives a handle on it.
+   *
+   * A creation whose answer was lost is not repeated (the second one would fail with 409 whoever made the first):
+   * it throws `connection_failed`, and `getCollection` tells what is there.
+   *
+   * @example
+   * ```ts
+   * const docs = await client.createCollection({
+   *   name: "docs",
+   *   dense_vector: { enabled: true, dimension: 384 },
+   *   tf_idf_options: { enabled: true },
+   *   store_raw_text: true,
+   * });
+   * ```
+   * @throws QuiverError collection_already_exists
+   */
+  async createCollection(definition: NewCollection, call: CallOptions = {}): Promise<Collection> {
+    const body = {
+      dense_vector: { enabled: false },
+      sparse_vector: { enabled: false },
+      tf_idf_options: { enabled: false },
+      config: {},
+      ...definition,
+    };
+    const created = await this.#transport.request("createCollection", { body, call });
+    return this.collection(created.name);
+  }
+
+  /** Names and descriptions of all collections. */
+  async listCollections(call: CallOptions = {}): Promise<CollectionSummary[]> {
+    return (await this.#transport.request("listCollections", { call })).collections;
+  }
+
+  /** Names of the collections whose indexes are in memory. */
+  loadedCollections(call: CallOptions = {}): Promise<string[]> {
+    return this.#transport.request("loadedCollections", { call });
+  }
+
+  /** A collection's configuration and size. @throws QuiverError collection_not_found */
+  getCollection(name: string, call: CallOptions = {}): Promise<CollectionDetail> {
+    return this.collection(name).describe(call);
+  }
+
+  /** Deletes a collection with everything in it. @throws QuiverError collection_not_found */
+  deleteCollection(name: string, call: CallOptions = {}): Promise<void> {
+    return this.collection(name).drop(call);
+  }
+
+  /** A handle on a collection. Asks nothing of the server. */
+  collection(name: string): Collection {
+    return new Collection(this.#transport, name);
+  }
+
+  /**
+   * Sends a request by the name of its route, typed by the route table: for what the methods do not cover.
+   *
+   * @example
+   * ```ts
+   * const flat = await client.request("getTransactionStatus", {
+   *   params: { collection_id: "docs", transaction_id: id },
+   *   query: { format: "flat" },
+   * });
+   * ```
+   */
+  request<R extends RouteName>(route: R, request: RouteRequest<R> = {}): Promise<AnswerOf<R>> {
+    const { params, query, body, ...call } = request;
+    return this.#transport.request(route, { params, query, body, call });
+  }
+}
+
+/** Makes a client. Asks nothing of the server. */
+export function createClient(options: ClientOptions = {}): QuiverClient {
+  return new QuiverClient(options);
+}

@@ -1,0 +1,141 @@
+// Where does each endpoint live, and when may a request to it be sent a second time?
+//
+// The table repeats method and path of protocol/routes as plain strings, for a client must run in a browser
+// without the schemas. The compiler holds both together: a route that is missing here, or differs, is a type
+// error.
+//
+// A request whose answer never came may or may not have been carried out. Each entry says what follows:
+//
+//   always    Carrying it out twice leaves the same state as once, so it is sent again.
+//   refused   It is sent again only when the server surely did not carry it out: the connection was refused, or
+//             the answer itself says so (429, 503). Creating is of this kind: after a lost answer the second
+//             request would get 409 and nobody could tell whose collection, index or transaction that is.
+//
+// `done` is the error code that, in the answer to a repetition, shows that the first one was carried out: a
+// delete that finds nothing the second time has deleted the first time.
+
+import type { ErrorCode } from "@quiver/protocol/errors";
+import type { RouteName, routes } from "@quiver/protocol/routes";
+import type { Static, TSchema } from "typebox";
+
+export type Repeat = "always" | "refused";
+
+export type Endpoint = {
+  readonly method: string;
+  readonly path: string;
+  readonly repeat: Repeat;
+  readonly done?: ErrorCode;
+};
+
+type Routes = typeof routes;
+
+type EndpointOf<R extends RouteName> = {
+  readonly method: Routes[R]["method"];
+  readonly path: Routes[R]["path"];
+  readonly repeat: Repeat;
+  readonly done?: ErrorCode;
+};
+
+type NamesIn<Path extends string> = Path extends `${string}{${infer Name}}${infer Rest}`
+  ? Name | NamesIn<Rest>
+  : never;
+
+/** The path parameters of a route: `{ collection_id: string, ... }`. */
+export type ParamsOf<R extends RouteName> = { readonly [N in NamesIn<Routes[R]["path"]>]: string };
+
+/** The request body of a route. */
+export type BodyOf<R extends RouteName> = Routes[R] extends { body: infer S extends TSchema }
+  ? Static<S>
+  : undefined;
+
+/** What a route answers with; undefined where it answers without a body. */
+export type AnswerOf<R extends RouteName> = Routes[R] extends { answer: infer S extends TSchema }
+  ? Static<S>
+  : undefined;
+
+const collection = "/vectordb/collections/{collection_id}";
+const transaction = `${collection}/transactions/{transaction_id}` as const;
+
+export const endpoints = {
+  createCollection: { method: "POST", path: "/vectordb/collections", repeat: "refused" },
+  listCollections: { method: "GET", path: "/vectordb/collections", repeat: "always" },
+  loadedCollections: { method: "GET", path: "/vectordb/collections/loaded", repeat: "always" },
+  getCollection: { method: "GET", path: collection, repeat: "always" },
+  deleteCollection: { method: "DELETE", path: collection, repeat: "always", done: "collection_not_found" },
+  loadCollection: { method: "POST", path: `${collection}/load`, repeat: "always" },
+  unloadCollection: { method: "POST", path: `${collection}/unload`, repeat: "always" },
+
+  createDenseIndex: { method: "POST", path: `${collection}/indexes/dense`, repeat: "refused" },
+  createSparseIndex: { method: "POST", path: `${collection}/indexes/sparse`, repeat: "refused" },
+  createTextIndex: { method: "POST", path: `${collection}/indexes/tf-idf`, repeat: "refused" },
+  getIndexes: { method: "GET", path: `${collection}/indexes`, repeat: "always" },
+  deleteIndex: {
+    method: "DELETE",
+    path: `${collection}/indexes/{index_type}`,
+    repeat: "always",
+    done: "index_not_found",
+  },
+
+  searchDense: { method: "POST", path: `${collection}/search/dense`, repeat: "always" },
+  searchBatchDense: { method: "POST", path: `${collection}/search/batch-dense`, repeat: "always" },
+  searchSparse: { method: "POST", path: `${collection}/search/sparse`, repeat: "always" },
+  searchBatchSparse: { method: "POST", path: `${collection}/search/batch-sparse`, repeat: "always" },
+  searchText: { method: "POST", path: `${collection}/search/tf-idf`, repeat: "always" },
+  searchBatchText: { method: "POST", path: `${collection}/search/batch-tf-idf`, repeat: "always" },
+  searchHybrid: { method: "POST", path: `${collection}/search/hybrid`, repeat: "always" },
+  searchBatchHybrid: { method: "POST", path: `${collection}/search/batch-hybrid`, repeat: "always" },
+
+  createTransaction: { method: "POST", path: `${collection}/transactions`, repeat: "refused" },
+  listTransactions: { method: "GET", path: `${collection}/transactions`, repeat: "always" },
+  getTransactionStatus: { method: "GET", path: `${transaction}/status`, repeat: "always" },
+  // What a repeated commit or abort means when the transaction is no longer open, transaction.ts finds out.
+  commitTransaction: { method: "POST", path: `${transaction}/commit`, repeat: "always" },
+  abortTransaction: { method: "POST", path: `${transaction}/abort`, repeat: "always" },
+  addVector: { method: "POST", path: `${transaction}/vectors`, repeat: "always" },
+  upsertVectors: { method: "POST", path: `${transaction}/upsert`, repeat: "always" },
+  deleteVectorInTransaction: {
+    method: "DELETE",
+    path: `${transaction}/vectors/{vector_id}`,
+    repeat: "always",
+    done: "vector_not_found",
+  },
+
+  vectorsByDocument: { method: "GET", path: `${collection}/vectors`, repeat: "always" },
+  getVector: { method: "GET", path: `${collection}/vectors/{vector_id}`, repeat: "always" },
+  vectorExists: { method: "HEAD", path: `${collection}/vectors/{vector_id}`, repeat: "always" },
+  deleteVector: {
+    method: "DELETE",
+    path: `${collection}/vectors/{vector_id}`,
+    repeat: "always",
+    done: "vector_not_found",
+  },
+
+  // Last write wins by id. Between a lost answer and the repetition another writer may change the same id; the
+  // repetition then overwrites that change, as it would if this client had simply been slower.
+  streamingUpsert: { method: "POST", path: `${collection}/streaming/upsert`, repeat: "always" },
+  streamingDelete: {
+    method: "DELETE",
+    path: `${collection}/streaming/delete/{vector_id}`,
+    repeat: "always",
+    done: "vector_not_found",
+  },
+  streamingDeleteAlias: {
+    method: "DELETE",
+    path: `${collection}/streaming/vectors/{vector_id}`,
+    repeat: "always",
+    done: "vector_not_found",
+  },
+
+  listVersions: { method: "GET", path: `${collection}/versions`, repeat: "always" },
+  currentVersion: { method: "GET", path: `${collection}/versions/current`, repeat: "always" },
+  getVersion: { method: "GET", path: `${collection}/versions/{version_hash}`, repeat: "always" },
+
+  createSession: { method: "POST", path: "/auth/create-session", repeat: "always" },
+} as const satisfies { readonly [R in RouteName]: EndpointOf<R> };
+
+/** Endpoints outside the JSON routes. */
+export const extraEndpoints = {
+  exportVectors: { method: "GET", path: `${collection}/export`, repeat: "always" },
+  live: { method: "GET", path: "/health/live", repeat: "always" },
+  ready: { method: "GET", path: "/health/ready", repeat: "always" },
+} as const satisfies Record<string, Endpoint>;

@@ -1,0 +1,144 @@
+// Which searches does a collection answer?
+//
+// Requests and answers have the interface's own fields, so that the API reference describes them too. The client
+// adds two things: vectors may be typed arrays, and numbers that JSON cannot carry are refused with their position.
+
+import type {
+  BatchDenseSearch,
+  BatchHybridSearch,
+  BatchSearchResponse,
+  BatchSparseSearch,
+  BatchTextSearch,
+  DenseSearch,
+  HybridSearch,
+  SearchResponse,
+  SparseSearch,
+  TextSearch,
+} from "@quiver/protocol/shapes/search";
+import { type DenseValues, plainNumbers } from "./record.ts";
+import type { CallOptions, Transport } from "./transport.ts";
+
+type WithVector<T> = Omit<T, "query_vector"> & { query_vector: DenseValues };
+type WithOptionalVector<T> = Omit<T, "query_vector"> & { query_vector?: DenseValues | null };
+
+export type DenseSearchInput = WithVector<DenseSearch>;
+export type BatchDenseSearchInput = Omit<BatchDenseSearch, "queries"> & {
+  queries: readonly { vector: DenseValues }[];
+};
+export type HybridSearchInput = WithOptionalVector<HybridSearch>;
+export type BatchHybridSearchInput = Omit<BatchHybridSearch, "queries"> & {
+  queries: readonly WithOptionalVector<BatchHybridSearch["queries"][number]>[];
+};
+
+/**
+ * The searches of a collection: `collection.search`. Every search sees all changes that were acknowledged before
+ * it, and exactly one version of the collection. Results are ordered by descending score, ties by id.
+ */
+export class CollectionSearch {
+  readonly #transport: Transport;
+  readonly #params: { collection_id: string };
+
+  constructor(transport: Transport, collection: string) {
+    this.#transport = transport;
+    this.#params = { collection_id: collection };
+  }
+
+  /**
+   * Nearest vectors by the dense index's metric.
+   *
+   * @example
+   * ```ts
+   * const { results } = await collection.search.dense({ query_vector: [0.1, 0.9], top_k: 5 });
+   * for (const { id, score } of results) console.log(id, score);
+   * ```
+   */
+  dense(request: DenseSearchInput, call: CallOptions = {}): Promise<SearchResponse> {
+    const body = { ...request, query_vector: plainNumbers(request.query_vector, "query_vector") };
+    return this.#transport.request("searchDense", { params: this.#params, body, call });
+  }
+
+  /** Many dense searches in one request; the answers are in the order of the queries. */
+  batchDense(request: BatchDenseSearchInput, call: CallOptions = {}): Promise<BatchSearchResponse> {
+    const queries = request.queries.map((query, i) => ({
+      ...query,
+      vector: plainNumbers(query.vector, `queries[${i}].vector`),
+    }));
+    return this.#transport.request("searchBatchDense", {
+      params: this.#params,
+      body: { ...request, queries },
+      call,
+    });
+  }
+
+  /**
+   * Largest dot products with a sparse query.
+   *
+   * @example
+   * ```ts
+   * const { results } = await collection.search.sparse({
+   *   query_terms: [{ index: 17, value: 0.8 }, { index: 4021, value: 0.3 }],
+   * });
+   * ```
+   */
+  sparse(request: SparseSearch, call: CallOptions = {}): Promise<SearchResponse> {
+    return this.#transport.request("searchSparse", { params: this.#params, body: request, call });
+  }
+
+  /** Many sparse searches in one request; the answers are in the order of the queries. */
+  batchSparse(request: BatchSparseSearch, call: CallOptions = {}): Promise<BatchSearchResponse> {
+    return this.#transport.request("searchBatchSparse", { params: this.#params, body: request, call });
+  }
+
+  /**
+   * Full-text search with BM25.
+   *
+   * @example
+   * ```ts
+   * const { results } = await collection.search.text({ query: "how do bees navigate", return_raw_text: true });
+   * ```
+   */
+  text(request: TextSearch, call: CallOptions = {}): Promise<SearchResponse> {
+    return this.#transport.request("searchText", { params: this.#params, body: request, call });
+  }
+
+  /** Many text searches in one request; the answers are in the order of the queries. */
+  batchText(request: BatchTextSearch, call: CallOptions = {}): Promise<BatchSearchResponse> {
+    return this.#transport.request("searchBatchText", { params: this.#params, body: request, call });
+  }
+
+  /**
+   * Two or three kinds of search in one, fused by reciprocal rank.
+   *
+   * @example
+   * ```ts
+   * const { results } = await collection.search.hybrid({
+   *   query_vector: embedding,
+   *   query_text: "how do bees navigate",
+   *   top_k: 5,
+   * });
+   * ```
+   */
+  hybrid(request: HybridSearchInput, call: CallOptions = {}): Promise<SearchResponse> {
+    return this.#transport.request("searchHybrid", {
+      params: this.#params,
+      body: withPlainVector(request, ""),
+      call,
+    });
+  }
+
+  /** Many hybrid searches in one request; the answers are in the order of the queries. */
+  batchHybrid(request: BatchHybridSearchInput, call: CallOptions = {}): Promise<BatchSearchResponse> {
+    const queries = request.queries.map((query, i) => withPlainVector(query, `queries[${i}].`));
+    return this.#transport.request("searchBatchHybrid", {
+      params: this.#params,
+      body: { ...request, queries },
+      call,
+    });
+  }
+}
+
+function withPlainVector<T extends { query_vector?: DenseValues | null }>(request: T, path: string) {
+  const vector = request.query_vector;
+  if (vector === undefined || vector === null) return request;
+  return { ...request, query_vector: plainNumbers(vector, `${path}query_vector`) };
+}

@@ -1,0 +1,169 @@
+// How does a caller use a transaction so that it never stays open by accident?
+//
+//   open --commit--> committed        open --abort, or the end of `await using`--> aborted
+//
+// A commit or an abort whose answer was lost is sent again. When the transaction is then no longer open, its status
+// tells whether that was our doing.
+
+import { QuiverError } from "@quiver/protocol/errors";
+import type { TransactionState } from "@quiver/protocol/shapes/transaction";
+import { quiverError } from "./answer.ts";
+import { encodeRecord, type RawRecord, type RecordInput } from "./record.ts";
+import type { CallOptions, Transport } from "./transport.ts";
+import { type BatchOptions, type Records, type UpsertResult, upsertInBatches } from "./upsert.ts";
+import { type WaitOptions, waitFor } from "./wait.ts";
+
+export type CommitOptions = CallOptions & {
+  /** Also waits until background indexing has taken the changes over. Searches see them without that too. */
+  waitForIndex?: boolean | WaitOptions;
+};
+
+/**
+ * An open transaction: changes are buffered durably on the server and applied in one atomic step by `commit`.
+ * A collection has at most one. Made by `collection.transaction()`.
+ *
+ * @example
+ * ```ts
+ * await using tx = await collection.transaction();
+ * await tx.upsert([{ id: "a", dense_values: [1, 0] }]);
+ * await tx.delete("b");
+ * await tx.commit();
+ * // Without the commit, or when something throws before it, the end of the block aborts the transaction.
+ * ```
+ */
+export class Transaction {
+  /** The server's id of the transaction; `collection.resumeTransaction(id)` gives a handle on it again. */
+  readonly id: string;
+  /** ISO 8601; undefined on a handle that was made from an id. */
+  readonly createdAt: string | undefined;
+  readonly #transport: Transport;
+  readonly #params: { collection_id: string; transaction_id: string };
+  #ended = false;
+  readonly #inDoubt = new Set<string>();
+
+  constructor(transport: Transport, collection: string, id: string, createdAt?: string) {
+    this.#transport = transport;
+    this.#params = { collection_id: collection, transaction_id: id };
+    this.id = id;
+    this.createdAt = createdAt;
+  }
+
+  /**
+   * Creates or replaces records by id, any number of them; within the transaction the last write to an id wins.
+   * Splits them into requests as `collection.upsert` does. Repeating a request changes nothing.
+   */
+  upsert(records: Records, options: BatchOptions & CallOptions = {}): Promise<UpsertResult> {
+    return upsertInBatches(records, options, (body) =>
+      this.#transport.request("upsertVectors", { params: this.#params, body, call: options }),
+    );
+  }
+
+  /** Creates or replaces one record, with the endpoint that takes exactly one. */
+  async add(record: RecordInput | RawRecord, call: CallOptions = {}): Promise<void> {
+    const body = new TextEncoder().encode(encodeRecord(record, 0));
+    await this.#transport.request("addVector", { params: this.#params, body, call });
+  }
+
+  /** Deletes a record. @throws QuiverError vector_not_found when the id is neither stored nor buffered */
+  async delete(id: string, call: CallOptions = {}): Promise<void> {
+    await this.#transport.request("deleteVectorInTransaction", {
+      params: { ...this.#params, vector_id: id },
+      call,
+    });
+  }
+
+  /** Applies all changes in one atomic step. When it resolves they are durable and every search sees them. */
+  async commit(options: CommitOptions = {}): Promise<void> {
+    await this.#end("commitTransaction", ["InProgress", "Complete"], options);
+    if (options.waitForIndex) {
+      await this.waitForIndex(typeof options.waitForIndex === "object" ? options.waitForIndex : options);
+    }
+  }
+
+  /** Discards all changes. */
+  async abort(call: CallOptions = {}): Promise<void> {
+    await this.#end("abortTransaction", ["Aborted"], call);
+  }
+
+  /** The state: an object with one key, the state's name, as the interface gives it. */
+  async status(call: CallOptions = {}): Promise<TransactionState> {
+    const answer = await this.#transport.request("getTransactionStatus", { params: this.#params, call });
+    return (answer as { status: TransactionState }).status;
+  }
+
+  /** Resolves when background indexing has taken over the committed changes. */
+  async waitForIndex(options: WaitOptions = {}): Promise<void> {
+    await waitFor(
+      `Indexing of transaction ${this.id}`,
+      async (call) => {
+        const status = await this.status(call);
+        if ("InProgress" in status) return undefined;
+        if ("Complete" in status) return true;
+        throw this.#notOpen(status);
+      },
+      options,
+      this.#transport.runtime,
+    );
+  }
+
+  /**
+   * Aborts the transaction unless it was committed or aborted. Never throws for a server that is gone or for a
+   * transaction that has ended otherwise: the error that led here must not be hidden, and a transaction that
+   * nobody uses is aborted by the server.
+   */
+  async [Symbol.asyncDispose](): Promise<void> {
+    if (this.#ended) return;
+    try {
+      await this.abort({ retries: 1 });
+    } catch (error) {
+      const harmless = [
+        "connection_failed",
+        "transaction_not_open",
+        "transaction_not_found",
+        "collection_not_found",
+      ];
+      if (error instanceof QuiverError && (error.retryable || harmless.includes(error.code))) return;
+      throw error;
+    }
+  }
+
+  /** Sends a commit or an abort; `wanted` are the states that show that an earlier one has been carried out. */
+  async #end(
+    route: "commitTransaction" | "abortTransaction",
+    wanted: readonly string[],
+    call: CallOptions,
+  ): Promise<void> {
+    try {
+      await this.#transport.request(route, {
+        params: this.#params,
+        call,
+        inDoubt: this.#inDoubt.has(route),
+        settle: (error) => this.#settle(error, wanted, call),
+      });
+      this.#ended = true;
+    } catch (error) {
+      // The caller may call again; what this call could not learn, that one must not forget.
+      if (!(error instanceof QuiverError) || error.retryable) this.#inDoubt.add(route);
+      throw error;
+    }
+  }
+
+  async #settle(error: QuiverError, wanted: readonly string[], { signal }: CallOptions): Promise<void> {
+    if (error.code !== "transaction_not_open") throw error;
+    const status = await this.status({ signal });
+    if (wanted.some((state) => state in status)) return;
+    throw this.#notOpen(status, error);
+  }
+
+  #notOpen(status: TransactionState, cause?: QuiverError): QuiverError {
+    const [[state, fields]] = Object.entries(status);
+    const why = "message" in fields ? `: ${fields.message}` : "";
+    return quiverError(
+      "transaction_not_open",
+      400,
+      `Transaction ${this.id} is ${state}${why}; nothing of it is applied unless it is Complete or InProgress.`,
+      { transaction_id: this.id, status },
+      cause,
+    );
+  }
+}

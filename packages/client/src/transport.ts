@@ -1,0 +1,390 @@
+// How does one request get to the server and its answer back?
+//
+// The life of a request:
+//
+//   build url and headers -> attempt -> answer ----------------------------> decoded, returned
+//                              ^           \-> failure -> may it be sent again? -> no: thrown
+//                              |                               | yes
+//                              +---------- wait <--------------+
+//
+// The wait is exponential with full jitter (a random time up to the step, so that many clients do not come back
+// at once), or what Retry-After asks for where that is longer. `timeoutMs` bounds all attempts and waits together.
+
+import { QuiverError } from "@quiver/protocol/errors";
+import type { RouteName } from "@quiver/protocol/routes";
+import {
+  type Failure,
+  failureOfAnswer,
+  failureOfBody,
+  failureOfFetch,
+  failureOfHead,
+  quiverError,
+} from "./answer.ts";
+import { type AnswerOf, type Endpoint, endpoints, type extraEndpoints } from "./endpoints.ts";
+
+export const defaults = {
+  url: "http://127.0.0.1:8443",
+  timeoutMs: 60_000,
+  retries: 4,
+  /** The n-th wait is random between 0 and this, doubled n times, up to the maximum. */
+  delayStepMs: 100,
+  delayMaxMs: 5_000,
+} as const;
+
+/** Where a client finds its server, and how patient it is. */
+export type ClientOptions = {
+  /** Address of the server, with the path prefix of a proxy where there is one. Default `http://127.0.0.1:8443`. */
+  url?: string | URL;
+  /** Admin key or session token, sent as bearer key. */
+  apiKey?: string;
+  /** A function like the global `fetch`, for proxies and the like. */
+  fetch?: typeof globalThis.fetch;
+  /** Milliseconds for one request with all its repetitions. Default 60,000. */
+  timeoutMs?: number;
+  /** How often a request is repeated when that is safe. Default 4. */
+  retries?: number;
+  /**
+   * Goes on repeating for this many milliseconds after a request's first failure, instead of `retries` times:
+   * long enough for a restart of the server. `timeoutMs` still holds.
+   */
+  retryForMs?: number;
+  /** Headers to add to every request. */
+  headers?: Readonly<Record<string, string>>;
+  /** Called before each repetition. */
+  onRetry?: (event: RetryEvent) => void;
+  /** Where time and chance come from; tests give their own. */
+  runtime?: Partial<Runtime>;
+};
+
+/** Options of a single call. */
+export type CallOptions = {
+  /** Ends the call; it then throws the signal's reason. */
+  signal?: AbortSignal;
+  /** Milliseconds for this request with all its repetitions. */
+  timeoutMs?: number;
+  /** How often this request may be repeated. */
+  retries?: number;
+};
+
+export type RetryEvent = {
+  /** Method and path, such as `GET /vectordb/collections`. */
+  request: string;
+  /** 1 before the first repetition. */
+  retry: number;
+  delayMs: number;
+  error: QuiverError;
+};
+
+export type Runtime = {
+  /** Milliseconds since 1970. */
+  now(): number;
+  /** At least 0, below 1. */
+  random(): number;
+  /** Resolves after `ms` milliseconds; rejects with the signal's reason when it aborts before. */
+  sleep(ms: number, signal: AbortSignal): Promise<void>;
+};
+
+const systemRuntime: Runtime = {
+  now: () => Date.now(),
+  random: () => Math.random(),
+  sleep: (ms, signal) =>
+    new Promise((resolve, reject) => {
+      if (signal.aborted) return reject(signal.reason);
+      const stop = () => {
+        clearTimeout(timer);
+        reject(signal.reason);
+      };
+      const timer = setTimeout(() => {
+        signal.removeEventListener("abort", stop);
+        resolve();
+      }, ms);
+      signal.addEventListener("abort", stop, { once: true });
+    }),
+};
+
+/** What goes into a request beside its endpoint. */
+export type RequestParts = {
+  params?: Readonly<Record<string, string>>;
+  query?: Readonly<Record<string, string | undefined>>;
+  /** A value to send as JSON, or the bytes of a JSON text. */
+  body?: unknown;
+  call?: CallOptions;
+  /** True when an earlier call may already have carried the request out. */
+  inDoubt?: boolean;
+  /**
+   * Asked when a request that may already have been carried out is answered with an error. Returning means that
+   * it has been; throwing means that it has not.
+   */
+  settle?: (error: QuiverError) => Promise<void>;
+};
+
+type Outcome<T> = { readonly value: T } | { readonly failure: Failure };
+
+/** Sends requests. One for each client; holds no state but its settings. */
+export class Transport {
+  readonly url: URL;
+  readonly runtime: Runtime;
+  readonly #options: ClientOptions;
+  readonly #headers: Readonly<Record<string, string>>;
+  readonly #fetch: typeof globalThis.fetch;
+
+  constructor(options: ClientOptions) {
+    this.url = parseUrl(options.url ?? defaults.url);
+    this.runtime = { ...systemRuntime, ...options.runtime };
+    this.#options = options;
+    this.#headers = requestHeaders(options);
+    // Taken at each call, so that a global fetch which is replaced later counts.
+    this.#fetch = options.fetch ?? ((input, init) => globalThis.fetch(input, init));
+  }
+
+  get options(): ClientOptions {
+    return this.#options;
+  }
+
+  /** Sends a request of the route table and decodes its answer. */
+  request<R extends RouteName>(route: R, parts: RequestParts = {}): Promise<AnswerOf<R>> {
+    return this.#send(endpoints[route], parts, decodeJson) as Promise<AnswerOf<R>>;
+  }
+
+  /** Like `request`, but gives the answer's text as it came. */
+  text(route: RouteName, parts: RequestParts = {}): Promise<string> {
+    return this.#send(endpoints[route], parts, async (response) => ({ value: await response.text() }));
+  }
+
+  /** Starts a request outside the route table and gives the answer with its body unread. */
+  open(endpoint: keyof typeof extraEndpoints, table: typeof extraEndpoints, parts: RequestParts = {}) {
+    return this.#send(table[endpoint], parts, async (response) => ({ value: response }));
+  }
+
+  async #send<T>(
+    endpoint: Endpoint,
+    parts: RequestParts,
+    decode: (response: Response, request: string) => Promise<Outcome<T>>,
+  ): Promise<T> {
+    const url = this.#address(endpoint.path, parts);
+    const request = `${endpoint.method} ${url.pathname}${url.search}`;
+    const init = this.#init(endpoint, parts.body);
+    const patience = new Patience(this.#options, parts.call, this.runtime);
+    let inDoubt = parts.inDoubt ?? false;
+    try {
+      for (;;) {
+        const outcome = await this.#attempt(url, request, { ...init, signal: patience.signal }, decode);
+        if (!("failure" in outcome)) return outcome.value;
+        patience.check(request);
+        const { error, fate } = outcome.failure;
+        if (fate === "answered") {
+          if (inDoubt && endpoint.done === error.code) return undefined as T;
+          if (inDoubt && parts.settle) {
+            await parts.settle(error);
+            return undefined as T;
+          }
+          throw error;
+        }
+        if (fate === "unanswered") inDoubt = true;
+        if (fate === "unanswered" && endpoint.repeat === "refused") throw error;
+        if (!(await patience.wait(request, outcome.failure))) throw error;
+      }
+    } finally {
+      patience.end();
+    }
+  }
+
+  async #attempt<T>(
+    url: URL,
+    request: string,
+    init: RequestInit,
+    decode: (response: Response, request: string) => Promise<Outcome<T>>,
+  ): Promise<Outcome<T>> {
+    try {
+      const response = await this.#fetch(url, init);
+      if (response.ok) return await decode(response, request);
+      const now = this.runtime.now();
+      if (init.method === "HEAD") return { failure: failureOfHead(response, request, now) };
+      return { failure: failureOfAnswer(response, await response.text(), request, now) };
+    } catch (thrown) {
+      return { failure: failureOfFetch(thrown, request) };
+    }
+  }
+
+  #address(path: string, { params = {}, query = {} }: RequestParts): URL {
+    const filled = path.replace(/\{(\w+)\}/g, (_, name: string) => encodeSegment(name, params[name]));
+    const url = new URL(this.url);
+    url.pathname = url.pathname.replace(/\/$/, "") + filled;
+    for (const [name, value] of Object.entries(query)) {
+      if (value !== undefined) url.searchParams.set(name, value);
+    }
+    return url;
+  }
+
+  #init(endpoint: Endpoint, body: unknown): RequestInit {
+    if (body === undefined) return { method: endpoint.method, headers: this.#headers };
+    const bytes = body instanceof Uint8Array ? body : new TextEncoder().encode(JSON.stringify(body));
+    return {
+      method: endpoint.method,
+      headers: { ...this.#headers, "content-type": "application/json" },
+      body: bytes as Uint8Array<ArrayBuffer>,
+    };
+  }
+}
+
+/** How long one call goes on: its deadline, its caller's signal and its repetitions. */
+class Patience {
+  readonly #controller = new AbortController();
+  readonly #runtime: Runtime;
+  readonly #options: ClientOptions;
+  readonly #callerSignal: AbortSignal | undefined;
+  readonly #timeoutMs: number;
+  readonly #deadline: number;
+  readonly #retriesMax: number;
+  readonly #retryForMs: number | undefined;
+  readonly #timer: ReturnType<typeof setTimeout>;
+  readonly #onCallerAbort = () => this.#controller.abort(this.#callerSignal?.reason);
+  #retries = 0;
+  #firstFailureAt: number | undefined;
+  #lastError: QuiverError | undefined;
+  #timedOut = false;
+
+  constructor(options: ClientOptions, call: CallOptions = {}, runtime: Runtime) {
+    call.signal?.throwIfAborted();
+    this.#runtime = runtime;
+    this.#options = options;
+    this.#callerSignal = call.signal;
+    this.#timeoutMs = call.timeoutMs ?? options.timeoutMs ?? defaults.timeoutMs;
+    this.#retriesMax = call.retries ?? options.retries ?? defaults.retries;
+    // What a call asks for counts more than what the client was made with.
+    this.#retryForMs = call.retries === undefined ? options.retryForMs : undefined;
+    this.#deadline = runtime.now() + this.#timeoutMs;
+    // A timer takes at most 2^31 - 1 milliseconds.
+    this.#timer = setTimeout(() => this.#timeOut(), Math.min(this.#timeoutMs, 0x7fff_ffff));
+    call.signal?.addEventListener("abort", this.#onCallerAbort, { once: true });
+  }
+
+  get signal(): AbortSignal {
+    return this.#controller.signal;
+  }
+
+  end(): void {
+    clearTimeout(this.#timer);
+    this.#callerSignal?.removeEventListener("abort", this.#onCallerAbort);
+  }
+
+  /** After a failure: throws what ended the call, where the caller or the deadline did. */
+  check(request: string): void {
+    if (this.#timedOut) throw this.#timeoutError(request);
+    this.#callerSignal?.throwIfAborted();
+  }
+
+  /** Waits before a repetition. False, at once, when there must be none. */
+  async wait(request: string, { error, retryAfterMs = 0 }: Failure): Promise<boolean> {
+    const now = this.#runtime.now();
+    this.#firstFailureAt ??= now;
+    this.#lastError = error;
+    const step = Math.min(defaults.delayMaxMs, defaults.delayStepMs * 2 ** Math.min(this.#retries, 20));
+    const delayMs = Math.max(retryAfterMs, Math.round(this.#runtime.random() * step));
+    const enough =
+      this.#retryForMs === undefined
+        ? this.#retries >= this.#retriesMax
+        : now + delayMs > this.#firstFailureAt + this.#retryForMs;
+    if (enough || now + delayMs > this.#deadline) return false;
+    this.#retries++;
+    this.#options.onRetry?.({ request, retry: this.#retries, delayMs, error });
+    try {
+      await this.#runtime.sleep(delayMs, this.signal);
+    } catch (thrown) {
+      this.check(request);
+      throw thrown;
+    }
+    return true;
+  }
+
+  #timeOut(): void {
+    this.#timedOut = true;
+    this.#controller.abort(new DOMException("The request took too long.", "TimeoutError"));
+  }
+
+  #timeoutError(request: string): QuiverError {
+    const last = this.#lastError;
+    const before = last ? ` Before that: ${last.message}` : "";
+    return quiverError(
+      "connection_failed",
+      0,
+      `${request} had no answer within ${this.#timeoutMs} ms. Give the call more time (timeoutMs), or make it smaller.${before}`,
+      { reason: "timeout", timeout_ms: this.#timeoutMs },
+      last,
+    );
+  }
+}
+
+async function decodeJson(response: Response, request: string): Promise<Outcome<unknown>> {
+  if (response.status === 204 || request.startsWith("HEAD ")) return { value: undefined };
+  const text = await response.text();
+  try {
+    return { value: JSON.parse(text) };
+  } catch {
+    return { failure: failureOfBody(response, text, request) };
+  }
+}
+
+function parseUrl(given: string | URL): URL {
+  const invalid = (why: string) =>
+    new QuiverError(
+      "invalid_request",
+      `The url ${JSON.stringify(String(given))} ${why}; expected something like ${defaults.url}.`,
+      { url: String(given) },
+    );
+  let url: URL;
+  try {
+    url = new URL(given);
+  } catch {
+    throw invalid("is not a URL");
+  }
+  if (url.protocol !== "http:" && url.protocol !== "https:") throw invalid("is not http or https");
+  if (url.username !== "" || url.password !== "") {
+    throw new QuiverError(
+      "invalid_request",
+      "The url carries a user name or password, which fetch does not allow; give the key as apiKey instead.",
+    );
+  }
+  url.search = "";
+  url.hash = "";
+  return url;
+}
+
+function requestHeaders({ apiKey, headers }: ClientOptions): Record<string, string> {
+  const all: Record<string, string> = { accept: "application/json" };
+  for (const [name, value] of Object.entries(headers ?? {})) all[name.toLowerCase()] = value;
+  // A key that was read from a file often ends with a line break.
+  const key = apiKey?.trim();
+  if (key === undefined || key === "") return all;
+  if (!/^[\x21-\x7e]+$/.test(key)) {
+    throw new QuiverError(
+      "invalid_request",
+      "The apiKey has a character that an HTTP header cannot carry; expected printable ASCII without spaces.",
+    );
+  }
+  all.authorization = `Bearer ${key}`;
+  return all;
+}
+
+/**
+ * A path parameter as one segment of the path.
+ *
+ * URLs treat the segments `.` and `..` as steps between folders, even when they are percent-encoded (WHATWG URL,
+ * "single-dot URL path segment"), so that no client of this kind can name a record with such an id.
+ */
+function encodeSegment(name: string, value: string | undefined): string {
+  const invalid = (why: string) =>
+    new QuiverError("invalid_request", `${name} ${JSON.stringify(value)} ${why}`, { path: name });
+  if (typeof value !== "string") throw invalid("is not a string.");
+  if (value === "") throw invalid("is empty; expected at least one character.");
+  if (value === "." || value === "..") {
+    throw invalid(
+      "cannot be part of a URL's path: fetch takes it for a step between folders. The record can be found by a search or by its document_id, and replaced by an upsert.",
+    );
+  }
+  try {
+    return encodeURIComponent(value);
+  } catch {
+    throw invalid("has half of a surrogate pair, which UTF-8 cannot carry.");
+  }
+}

@@ -1,0 +1,204 @@
+// How do many records become requests of a good size?
+//
+//   caller's records --encode--> texts --pack--> batches --send, at most `concurrency` at once--> server
+//
+// A batch ends when it has `batchRecords` records or when one more would make its body larger than `batchBytes`;
+// a single record that is larger goes alone. Each request is atomic, the whole is not: when one fails, the error
+// says how many records from the first one on were acknowledged, and its positions count in the caller's array.
+//
+// Invariant: when the error leaves this file, no request of the call is under way any more.
+
+import { QuiverError } from "@quiver/protocol/errors";
+import { quiverError } from "./answer.ts";
+import { encodeRecord, type RawRecord, type RecordInput } from "./record.ts";
+
+export const upsertDefaults = { batchRecords: 1_000, batchBytes: 8 * 1024 * 1024, concurrency: 1 } as const;
+
+/** One record, or any number of them from an array, a generator or an asynchronous source. */
+export type Records =
+  | RecordInput
+  | RawRecord
+  | Iterable<RecordInput | RawRecord>
+  | AsyncIterable<RecordInput | RawRecord>;
+
+export type BatchOptions = {
+  /** Most records of one request. Default 1,000. */
+  batchRecords?: number;
+  /** Most bytes of one request's body. Default 8 MiB. */
+  batchBytes?: number;
+  /**
+   * Requests under way at once. Default 1. With more, two records with the same id in different requests may be
+   * applied in either order.
+   */
+  concurrency?: number;
+  /** Called when the number of records that are acknowledged from the first one on has grown. */
+  onProgress?: (progress: { acknowledged: number }) => void;
+};
+
+export type UpsertResult = {
+  /** Records that the server has acknowledged: durable, and for a streaming upsert searchable. */
+  upserted: number;
+  /** Requests that it took. */
+  requests: number;
+};
+
+type Batch = { readonly start: number; readonly count: number; readonly body: Uint8Array };
+
+const bodyStart = '{"vectors":[';
+const bodyEnd = "]}";
+
+/**
+ * Sends records in batches.
+ * @param send sends one request's body and resolves when the server has acknowledged it
+ * @throws QuiverError of the first request that failed, with `details.acknowledged`; and what `records` throws
+ */
+export async function upsertInBatches(
+  records: Records,
+  options: BatchOptions,
+  send: (body: Uint8Array) => Promise<unknown>,
+): Promise<UpsertResult> {
+  const concurrency = atLeastOne("concurrency", options.concurrency ?? upsertDefaults.concurrency);
+  const order = new AcknowledgedPrefix(options.onProgress);
+  const underWay = new Set<Promise<void>>();
+  let failure: { start: number; error: unknown } | undefined;
+  let requests = 0;
+
+  const sendBatch = async (batch: Batch) => {
+    try {
+      await send(batch.body);
+      order.acknowledge(batch.start, batch.count);
+    } catch (error) {
+      // Of several that fail, the first in the caller's order is the one to report.
+      if (failure === undefined || batch.start < failure.start) {
+        failure = { start: batch.start, error: rebase(error, batch) };
+      }
+    }
+  };
+
+  try {
+    for await (const batch of batches(asSource(records), options)) {
+      while (underWay.size >= concurrency) await Promise.race(underWay);
+      if (failure) break;
+      requests++;
+      const sending = sendBatch(batch).finally(() => underWay.delete(sending));
+      underWay.add(sending);
+    }
+  } catch (error) {
+    failure ??= { start: Number.MAX_SAFE_INTEGER, error };
+  }
+  await Promise.all(underWay);
+  if (failure) throw withAcknowledged(failure.error, order.acknowledged);
+  return { upserted: order.acknowledged, requests };
+}
+
+/** Counts how many records are acknowledged without a gap, while batches are acknowledged in any order. */
+class AcknowledgedPrefix {
+  acknowledged = 0;
+  readonly #waiting = new Map<number, number>();
+  readonly #onProgress: BatchOptions["onProgress"];
+
+  constructor(onProgress: BatchOptions["onProgress"]) {
+    this.#onProgress = onProgress;
+  }
+
+  acknowledge(start: number, count: number): void {
+    this.#waiting.set(start, count);
+    const before = this.acknowledged;
+    for (;;) {
+      const next = this.#waiting.get(this.acknowledged);
+      if (next === undefined) break;
+      this.#waiting.delete(this.acknowledged);
+      this.acknowledged += next;
+    }
+    if (this.acknowledged > before) this.#onProgress?.({ acknowledged: this.acknowledged });
+  }
+}
+
+async function* batches(
+  records: Iterable<RecordInput | RawRecord> | AsyncIterable<RecordInput | RawRecord>,
+  options: BatchOptions,
+): AsyncGenerator<Batch> {
+  const countMax = atLeastOne("batchRecords", options.batchRecords ?? upsertDefaults.batchRecords);
+  const bytesMax = atLeastOne("batchBytes", options.batchBytes ?? upsertDefaults.batchBytes);
+  const utf8 = new TextEncoder();
+  let start = 0;
+  let parts: Uint8Array[] = [];
+  let bytes = 0;
+  const take = (): Batch => {
+    const batch = { start, count: parts.length, body: join(parts, bytes, utf8) };
+    start += parts.length;
+    parts = [];
+    bytes = 0;
+    return batch;
+  };
+  for await (const record of records) {
+    const text = utf8.encode(encodeRecord(record, start + parts.length));
+    const frame = bodyStart.length + bodyEnd.length + parts.length;
+    if (parts.length > 0 && (parts.length >= countMax || frame + bytes + text.length > bytesMax))
+      yield take();
+    parts.push(text);
+    bytes += text.length;
+  }
+  if (parts.length > 0) yield take();
+}
+
+/** The body of a request with these records: `{"vectors":[...]}`. */
+function join(parts: readonly Uint8Array[], bytes: number, utf8: InstanceType<typeof TextEncoder>): Uint8Array {
+  const body = new Uint8Array(bodyStart.length + bytes + Math.max(0, parts.length - 1) + bodyEnd.length);
+  let at = utf8.encodeInto(bodyStart, body).written;
+  for (let i = 0; i < parts.length; i++) {
+    if (i > 0) body[at++] = 0x2c;
+    body.set(parts[i], at);
+    at += parts[i].length;
+  }
+  utf8.encodeInto(bodyEnd, body.subarray(at));
+  return body;
+}
+
+function asSource(
+  records: Records,
+): Iterable<RecordInput | RawRecord> | AsyncIterable<RecordInput | RawRecord> {
+  if (typeof records === "object" && records !== null) {
+    if (Symbol.iterator in records || Symbol.asyncIterator in records) {
+      return records as Iterable<RecordInput | RawRecord>;
+    }
+    return [records as RecordInput | RawRecord];
+  }
+  throw new QuiverError(
+    "invalid_request",
+    `upsert() was given ${records === null ? "null" : `a ${typeof records}`}; expected a record or an iterable of records.`,
+  );
+}
+
+/** The error of a batch, with positions of the caller's array instead of the request's. */
+function rebase(error: unknown, batch: Batch): unknown {
+  if (!(error instanceof QuiverError)) return error;
+  const details = rebaseDetails(error.details, batch.start) as Record<string, unknown>;
+  const unknownFate =
+    error.code === "connection_failed" ? { in_doubt: [batch.start, batch.start + batch.count] } : {};
+  const message = rebaseText(error.message, batch.start);
+  return quiverError(error.code, error.status, message, { ...details, ...unknownFate }, error);
+}
+
+function rebaseText(text: string, start: number): string {
+  return text.replace(/\bvectors\[(\d+)\]/g, (_, index: string) => `vectors[${Number(index) + start}]`);
+}
+
+function rebaseDetails(value: unknown, start: number): unknown {
+  if (typeof value === "string") return rebaseText(value, start);
+  if (Array.isArray(value)) return value.map((item) => rebaseDetails(item, start));
+  if (typeof value !== "object" || value === null) return value;
+  return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, rebaseDetails(item, start)]));
+}
+
+function withAcknowledged(error: unknown, acknowledged: number): unknown {
+  if (!(error instanceof QuiverError)) return error;
+  const before = acknowledged > 0 ? ` The first ${acknowledged} records were acknowledged.` : "";
+  const details = { ...error.details, acknowledged };
+  return quiverError(error.code, error.status, error.message + before, details, error.cause ?? error);
+}
+
+function atLeastOne(name: string, value: number): number {
+  if (Number.isInteger(value) && value >= 1) return value;
+  throw new QuiverError("invalid_request", `${name} is ${value}, expected a whole number of at least 1.`);
+}

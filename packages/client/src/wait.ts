@@ -1,0 +1,41 @@
+// How long until something on the server has come about?
+
+import { QuiverError } from "@quiver/protocol/errors";
+import type { CallOptions, Runtime } from "./transport.ts";
+
+export type WaitOptions = {
+  signal?: AbortSignal;
+  /** Most milliseconds to wait. Default: no limit. */
+  timeoutMs?: number;
+  /** Milliseconds between two questions at most; the first ones come sooner. Default 1,000. */
+  pollMs?: number;
+};
+
+const FIRST_POLL_MS = 20;
+
+/**
+ * Asks again and again until `ask` gives a value.
+ * @param what names the condition in the error
+ * @throws QuiverError connection_failed with `details.reason` "timeout" when it takes longer than `timeoutMs`
+ */
+export async function waitFor<T>(
+  what: string,
+  ask: (call: CallOptions) => Promise<T | undefined>,
+  options: WaitOptions,
+  runtime: Runtime,
+): Promise<T> {
+  const pollMsMax = options.pollMs ?? 1_000;
+  const deadline = options.timeoutMs === undefined ? undefined : runtime.now() + options.timeoutMs;
+  const signal = options.signal ?? new AbortController().signal;
+  for (let pollMs = Math.min(FIRST_POLL_MS, pollMsMax); ; pollMs = Math.min(pollMs * 2, pollMsMax)) {
+    const answer = await ask({ signal });
+    if (answer !== undefined) return answer;
+    if (deadline !== undefined && runtime.now() + pollMs > deadline) {
+      throw new QuiverError("connection_failed", `${what} took longer than ${options.timeoutMs} ms.`, {
+        reason: "timeout",
+        timeout_ms: options.timeoutMs,
+      });
+    }
+    await runtime.sleep(pollMs, signal);
+  }
+}
