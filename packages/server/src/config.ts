@@ -142,8 +142,10 @@ export function completeConfig(config: ServerConfig): CompleteServerConfig {
   }
   checkKey(config.adminKey);
   for (const origin of config.corsOrigins ?? []) checkOrigin(origin);
-  const given = Object.fromEntries(Object.entries(config).filter(([, value]) => value !== undefined));
-  const complete = { ...configDefaults, clock: Date.now, ...given } as CompleteServerConfig;
+  const given = Object.fromEntries(
+    Object.entries(config).filter(([, value]) => value !== undefined),
+  ) as ServerConfig;
+  const complete: CompleteServerConfig = { ...configDefaults, clock: Date.now, ...given };
   if (complete.noAuth && !isLoopback(complete.host)) {
     throw new ConfigError(
       "noAuth",
