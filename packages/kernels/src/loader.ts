@@ -1,0 +1,70 @@
+// How does a program get at the kernels?
+//
+// The two builds are compiled once per thread and instantiated once per memory: an instance is a few functions
+// bound to one memory, and costs some tens of microseconds.
+
+import { readFileSync } from "node:fs";
+
+/** Bytes of a WebAssembly page, the unit in which memories grow. */
+export const pageBytes = 65_536;
+
+/** Pages of the largest memory that the kernels can address: 4 GiB. */
+export const pagesMax = 65_536;
+
+/** Floats that one SIMD register holds: rows and queries are padded with zeros to a multiple of it. */
+export const lanes = 4;
+
+/**
+ * One query against `count` contiguous rows: writes `count` f32 to `out`. `query`, `rows` and `out` are byte
+ * offsets into the instance's memory; query and rows are 16-byte aligned, `dimensionPadded` is a multiple of
+ * four. Nothing is checked in the release build; the debug build traps with a WebAssembly.RuntimeError.
+ */
+export type RowsKernel = (
+  query: number,
+  rows: number,
+  count: number,
+  dimensionPadded: number,
+  out: number,
+) => void;
+
+/** The functions of one instance. */
+export type Kernels = {
+  /** Dot products. */
+  readonly dotRows: RowsKernel;
+  /** Squared euclidean distances. */
+  readonly l2Rows: RowsKernel;
+};
+
+export type KernelName = keyof Kernels;
+
+const modules = new Map<"release" | "debug", WebAssembly.Module>();
+
+/**
+ * The kernels, bound to `memory`, which stays the caller's: it lays the memory out and grows it.
+ *
+ * `memory` is shared, has at least one page and a maximum of at most `pagesMax`. Throws where the kernels have
+ * not been built.
+ */
+export function instantiate(memory: WebAssembly.Memory, options: { debug?: boolean } = {}): Kernels {
+  const module = moduleOf(options.debug === true ? "debug" : "release");
+  return new WebAssembly.Instance(module, { env: { memory } }).exports as Kernels;
+}
+
+function moduleOf(build: "release" | "debug"): WebAssembly.Module {
+  const known = modules.get(build);
+  if (known !== undefined) return known;
+  let bytes: Uint8Array;
+  try {
+    bytes = readFileSync(new URL(`../dist/${build}.wasm`, import.meta.url));
+  } catch (cause) {
+    throw new Error("The kernels have not been built. Run `npm run kernels` and start again.", { cause });
+  }
+  const module = new WebAssembly.Module(bytes);
+  modules.set(build, module);
+  return module;
+}
+
+/** The dimension that a row takes in memory: rounded up to whole SIMD registers. */
+export function padded(dimension: number): number {
+  return Math.ceil(dimension / lanes) * lanes;
+}

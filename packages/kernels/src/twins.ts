@@ -1,0 +1,54 @@
+// What must each kernel compute, bit for bit?
+//
+// The same sums in plain TypeScript: every product, difference and sum rounded to f32, in the order in which the
+// SIMD lanes add. The tests hold every kernel against its twin; nothing else runs them, for they are slow.
+
+const f32 = Math.fround;
+
+/** Twin of the kernel `dotRows` on arrays of floats: `query` has `dimensionPadded` values, `rows` `count` times as many. */
+export function dotRows(
+  query: Float32Array,
+  rows: Float32Array,
+  count: number,
+  dimensionPadded: number,
+  out: Float32Array,
+): void {
+  sumRows(query, rows, count, dimensionPadded, out, (q, x) => f32(q * x));
+}
+
+/** Twin of the kernel `l2Rows`. */
+export function l2Rows(
+  query: Float32Array,
+  rows: Float32Array,
+  count: number,
+  dimensionPadded: number,
+  out: Float32Array,
+): void {
+  sumRows(query, rows, count, dimensionPadded, out, (q, x) => f32(f32(q - x) * f32(q - x)));
+}
+
+/**
+ * Sixteen running sums: four accumulators of four lanes. Whole groups of sixteen values go to all of them in turn;
+ * the up to twelve values that remain go to the first accumulator.
+ */
+function sumRows(
+  query: Float32Array,
+  rows: Float32Array,
+  count: number,
+  dimensionPadded: number,
+  out: Float32Array,
+  term: (q: number, x: number) => number,
+): void {
+  const unrolledEnd = dimensionPadded - (dimensionPadded % 16);
+  const sums = new Float32Array(16);
+  for (let row = 0; row < count; row++) {
+    sums.fill(0);
+    const start = row * dimensionPadded;
+    for (let i = 0; i < dimensionPadded; i++) {
+      const lane = i < unrolledEnd ? i % 16 : i % 4;
+      sums[lane] = sums[lane] + term(query[i], rows[start + i]);
+    }
+    const lane = (i: number) => f32(f32(sums[i] + sums[4 + i]) + f32(sums[8 + i] + sums[12 + i]));
+    out[row] = f32(f32(lane(0) + lane(2)) + f32(lane(1) + lane(3)));
+  }
+}
