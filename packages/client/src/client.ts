@@ -48,7 +48,8 @@ export type RouteRequest<R extends RouteName> = {
  * A client of one server. It keeps no connection open on purpose and needs no closing.
  *
  * @example
- * ```ts
+ * ```ts no-run
+ * import { createClient } from "@quiver/client";
  * const client = createClient({ url: process.env.QUIVER_URL, apiKey: process.env.QUIVER_API_KEY });
  * const books = await client.createCollection({ name: "books", dense_vector: { enabled: true, dimension: 2 } });
  * await books.createDenseIndex({ distance_metric_type: "cosine" });
@@ -100,7 +101,10 @@ export class QuiverClient {
    * Exchanges the admin key for a token that works as a key for 24 hours from its last use.
    *
    * @example
-   * ```ts
+   * ```ts no-run
+   * import { createClient } from "@quiver/client";
+   * declare const adminKey: string;
+   * declare const url: string;
    * const session = await createClient({ url }).createSession({ username: "admin", password: adminKey });
    * const client = createClient({ url, apiKey: session.access_token });
    * ```
@@ -116,7 +120,9 @@ export class QuiverClient {
    * it throws `connection_failed`, and `getCollection` tells what is there.
    *
    * @example
-   * ```ts
+   * ```ts no-run
+   * import type { QuiverClient } from "@quiver/client";
+   * declare const client: QuiverClient;
    * const docs = await client.createCollection({
    *   name: "docs",
    *   dense_vector: { enabled: true, dimension: 384 },
@@ -167,7 +173,10 @@ export class QuiverClient {
    * Sends a request by the name of its route, typed by the route table: for what the methods do not cover.
    *
    * @example
-   * ```ts
+   * ```ts no-run
+   * import type { QuiverClient } from "@quiver/client";
+   * declare const client: QuiverClient;
+   * declare const id: string;
    * const flat = await client.request("getTransactionStatus", {
    *   params: { collection_id: "docs", transaction_id: id },
    *   query: { format: "flat" },

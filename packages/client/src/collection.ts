@@ -85,7 +85,9 @@ export class Collection {
    * Creates the index for dense search. It is built in the background; searches are exact until it is ready.
    *
    * @example
-   * ```ts
+   * ```ts no-run
+   * import type { Collection } from "@quiver/client";
+   * declare const collection: Collection;
    * await collection.createDenseIndex({
    *   distance_metric_type: "cosine",
    *   index: { type: "hnsw", properties: { ef_construction: 200, neighbors_count: 32 } },
@@ -156,7 +158,9 @@ export class Collection {
    * changes one of the same ids in between, this call's record wins.
    *
    * @example
-   * ```ts
+   * ```ts no-run
+   * import type { Collection } from "@quiver/client";
+   * declare const collection: Collection;
    * await collection.upsert([
    *   { id: "a", dense_values: new Float32Array([0.1, 0.9]), metadata: { page: 1 } },
    *   { id: "b", text: "Bees dance to tell where food is.", document_id: "bees" },

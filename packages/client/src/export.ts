@@ -12,7 +12,9 @@ export type ExportAnswer = { readonly response: Response; readonly request: stri
  * sent yet. Can be read once.
  *
  * @example
- * ```ts
+ * ```ts no-run
+ * import type { Collection } from "@quiver/client";
+ * declare const collection: Collection;
  * for await (const line of collection.export()) process.stdout.write(`${line}\n`);
  * ```
  */

@@ -19,7 +19,8 @@ export type RecordInput = Omit<VectorInput, "dense_values"> & { dense_values?: D
  * (`9007199254740993`, `1e999`) arrive unchanged.
  *
  * @example
- * ```ts
+ * ```ts no-run
+ * import { RawRecord } from "@quiver/client";
  * const record = new RawRecord('{"id":"a","dense_values":[1,0],"metadata":{"n":9007199254740993}}');
  * ```
  */

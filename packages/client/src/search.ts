@@ -47,7 +47,9 @@ export class CollectionSearch {
    * Nearest vectors by the dense index's metric.
    *
    * @example
-   * ```ts
+   * ```ts no-run
+   * import type { Collection } from "@quiver/client";
+   * declare const collection: Collection;
    * const { results } = await collection.search.dense({ query_vector: [0.1, 0.9], top_k: 5 });
    * for (const { id, score } of results) console.log(id, score);
    * ```
@@ -74,7 +76,9 @@ export class CollectionSearch {
    * Largest dot products with a sparse query.
    *
    * @example
-   * ```ts
+   * ```ts no-run
+   * import type { Collection } from "@quiver/client";
+   * declare const collection: Collection;
    * const { results } = await collection.search.sparse({
    *   query_terms: [{ index: 17, value: 0.8 }, { index: 4021, value: 0.3 }],
    * });
@@ -93,7 +97,9 @@ export class CollectionSearch {
    * Full-text search with BM25.
    *
    * @example
-   * ```ts
+   * ```ts no-run
+   * import type { Collection } from "@quiver/client";
+   * declare const collection: Collection;
    * const { results } = await collection.search.text({ query: "how do bees navigate", return_raw_text: true });
    * ```
    */
@@ -110,7 +116,10 @@ export class CollectionSearch {
    * Two or three kinds of search in one, fused by reciprocal rank.
    *
    * @example
-   * ```ts
+   * ```ts no-run
+   * import type { Collection } from "@quiver/client";
+   * declare const collection: Collection;
+   * declare const embedding: Float32Array;
    * const { results } = await collection.search.hybrid({
    *   query_vector: embedding,
    *   query_text: "how do bees navigate",

@@ -23,7 +23,9 @@ export type CommitOptions = CallOptions & {
  * A collection has at most one. Made by `collection.transaction()`.
  *
  * @example
- * ```ts
+ * ```ts no-run
+ * import type { Collection } from "@quiver/client";
+ * declare const collection: Collection;
  * await using tx = await collection.transaction();
  * await tx.upsert([{ id: "a", dense_values: [1, 0] }]);
  * await tx.delete("b");

@@ -143,7 +143,11 @@ async function* batches(
 }
 
 /** The body of a request with these records: `{"vectors":[...]}`. */
-function join(parts: readonly Uint8Array[], bytes: number, utf8: InstanceType<typeof TextEncoder>): Uint8Array {
+function join(
+  parts: readonly Uint8Array[],
+  bytes: number,
+  utf8: InstanceType<typeof TextEncoder>,
+): Uint8Array {
   const body = new Uint8Array(bodyStart.length + bytes + Math.max(0, parts.length - 1) + bodyEnd.length);
   let at = utf8.encodeInto(bodyStart, body).written;
   for (let i = 0; i < parts.length; i++) {
