@@ -3,7 +3,7 @@
 import { describe, expect, test } from "vitest";
 import { instantiate, type KernelName, padded, pageBytes } from "./loader.ts";
 import { f32Max, relativeError, underflowPerTerm } from "./rounding.ts";
-import * as twins from "./twins.ts";
+import { dotRows, l2Rows } from "./twins.ts";
 
 /** Deterministic numbers in [0, 1): mulberry32. */
 function random(seed: number): () => number {
@@ -27,6 +27,7 @@ const draws: Record<string, Draw> = {
 
 const memory = new WebAssembly.Memory({ initial: 40, maximum: 65_536, shared: true });
 const dimensions = [...Array.from({ length: 70 }, (_, i) => i + 1), 100, 128, 255, 768, 1_000, 4_096, 65_535];
+const twins = { dotRows, l2Rows };
 const names: KernelName[] = ["dotRows", "l2Rows"];
 
 /** Lays out [query][rows][out] from `base` on, fills query and rows, and returns views of the three. */

@@ -1,0 +1,63 @@
+// What have all indexes in common?
+//
+// An index is a pure, synchronous structure derived from the change log: it knows ordinals and contents, and
+// nothing of ids, versions, disk or time. The corridor that feeds it calls `add`, `retire` and `remove` in the
+// order of the log; the corridor that searches passes in what the searched version can see.
+//
+//              add                retire                 remove
+//   (unknown) -----> (current) ------------> (closed) ------------> (unknown; the space is reused)
+//                        \_______________________________________/
+//                                        remove
+//
+// Invariants:
+//   1. Ordinals are u32 below the sentinel and are added in ascending order, with gaps, each at most once.
+//   2. A search answers with exact scores, and never with an ordinal that was not added or has been removed.
+//   3. Records that were retired are found like others: whether a version sees them is for `visible` to say.
+
+import { invariant } from "../base/invariant.ts";
+import type { Scored } from "../base/top-k.ts";
+
+/**
+ * What a search found: the k best by score, and every further record whose score equals the k-th (ties are decided
+ * by id, which an index does not know). Fewer than k only where fewer were there to find. In no particular order.
+ * The arrays belong to the receiver.
+ */
+export type Candidates = Scored;
+
+/**
+ * Whether the searched version sees an ordinal; null: it sees all. Pure for the length of a search, and must not
+ * call the index. Called at most once per ordinal and search, and only for records that could matter.
+ */
+export type Visible = ((ordinal: number) => boolean) | null;
+
+/** What every index can do besides taking and finding records of its own kind. */
+export interface Index {
+  /** Records held: current and closed ones. */
+  readonly count: number;
+  /** Whether the record is held. */
+  has(ordinal: number): boolean;
+  /** The record is no longer part of the current version; older versions still find it. Unknown: ignored. */
+  retire(ordinal: number): void;
+  /** No version sees the record any more: it is never found again, and its space is reused. Unknown: ignored. */
+  remove(ordinal: number): void;
+  /** Bytes that the index really holds. */
+  readonly memoryBytes: number;
+  /** Proves the invariants; throws with what is wrong. Takes time in proportion to the whole index. */
+  check(): void;
+  /** Drops everything. The index must not be used afterwards. */
+  close(): void;
+}
+
+export const nothing: Candidates = Object.freeze({
+  count: 0,
+  ordinals: new Uint32Array(0),
+  scores: new Float64Array(0),
+});
+
+/** Asserts invariant 1 for an ordinal that is added after `last` (-1: the first). */
+export function assertAscending(ordinal: number, last: number): void {
+  invariant(
+    Number.isInteger(ordinal) && ordinal > last && ordinal < 0xffff_ffff,
+    `ordinal ${ordinal} is added after ${last}; ordinals are u32 and ascend`,
+  );
+}

@@ -1,0 +1,169 @@
+// Where do the rows of a flat index lie?
+//
+// In one shared WebAssembly memory, where the kernels read them, behind a scratch area for one search at a time:
+//
+//   0            outAt                      rowsAt                                        memory's end
+//   | query f32  | kernel values f32 x 1024 | row 0 | row 1 | ... | row `length` - 1 | unused |
+//
+// A row is the vector's f32 values, padded with zeros to whole SIMD registers. Beside the memory, in blocks of 1,024
+// rows, stand each row's ordinal and its factor (see vector/metric). Rows are dense: `moveInto` fills a gap with the
+// last row. The memory grows by an eighth, so at most so much of it is unused.
+//
+// Invariants: length <= capacity; every row below length fits the memory; padding is zero.
+
+import { instantiate, type Kernels, padded, pageBytes, pagesMax } from "@quiver/kernels/loader";
+import { invariant } from "../../base/invariant.ts";
+
+/** Rows whose kernel values are computed by one call. */
+export const blockRows = 1_024;
+
+/** Bytes to which rows and scratch are aligned: two cache lines. */
+const alignment = 128;
+const align = (bytes: number): number => Math.ceil(bytes / alignment) * alignment;
+
+/** Where everything lies in a segment of vectors of this dimension, and how many rows fit. */
+export type SegmentLayout = {
+  readonly dimension: number;
+  readonly dimensionPadded: number;
+  readonly rowBytes: number;
+  readonly outAt: number;
+  readonly rowsAt: number;
+  readonly capacity: number;
+  readonly pagesMax: number;
+};
+
+/** Lays a segment of at most `bytesMax` bytes out, which hold the scratch area and one row at least. */
+export function layOutSegment(dimension: number, bytesMax: number): SegmentLayout {
+  const dimensionPadded = padded(dimension);
+  const rowBytes = 4 * dimensionPadded;
+  const outAt = align(rowBytes);
+  const rowsAt = align(outAt + 4 * blockRows);
+  const pages = Math.min(pagesMax, Math.floor(bytesMax / pageBytes));
+  const capacity = Math.floor((pages * pageBytes - rowsAt) / rowBytes);
+  invariant(capacity >= 1, `a segment of ${bytesMax} bytes holds no vector of dimension ${dimension}`);
+  return { dimension, dimensionPadded, rowBytes, outAt, rowsAt, capacity, pagesMax: pages };
+}
+
+export class Segment {
+  readonly layout: SegmentLayout;
+  /** Ordinals and factors of the rows, in blocks of `blockRows`. */
+  readonly ordinals: Uint32Array[] = [];
+  readonly factors: Float64Array[] = [];
+  length = 0;
+  /** The whole memory as floats and as bytes; replaced when it grows. */
+  floats: Float32Array;
+  bytes: Uint8Array;
+  #memory: WebAssembly.Memory;
+  #kernels: Kernels;
+
+  constructor(layout: SegmentLayout) {
+    this.layout = layout;
+    this.#memory = memoryFor(layout, 0);
+    this.#kernels = instantiate(this.#memory);
+    this.bytes = new Uint8Array(this.#memory.buffer);
+    this.floats = new Float32Array(this.#memory.buffer);
+  }
+
+  get memoryBytes(): number {
+    return this.bytes.byteLength + this.ordinals.length * blockRows * (4 + 8) + 200;
+  }
+
+  /** Where a row begins, in floats. */
+  rowAt(row: number): number {
+    return (this.layout.rowsAt + row * this.layout.rowBytes) / 4;
+  }
+
+  ordinalOf(row: number): number {
+    return this.ordinals[Math.floor(row / blockRows)][row % blockRows];
+  }
+
+  factorOf(row: number): number {
+    return this.factors[Math.floor(row / blockRows)][row % blockRows];
+  }
+
+  /** Makes a row at the end from little-endian f32 bytes, which are copied, and returns its number. */
+  push(ordinal: number, values: Uint8Array): number {
+    const row = this.length;
+    invariant(row < this.layout.capacity, "a row is added to a full segment");
+    this.#reserve(row + 1);
+    const at = this.layout.rowsAt + row * this.layout.rowBytes;
+    // The padding is zero already: rows only ever lay at multiples of the row's size.
+    this.bytes.set(values, at);
+    if (row % blockRows === 0 && this.ordinals.length === row / blockRows) {
+      this.ordinals.push(new Uint32Array(blockRows));
+      this.factors.push(new Float64Array(blockRows));
+    }
+    this.ordinals[Math.floor(row / blockRows)][row % blockRows] = ordinal;
+    this.length++;
+    return row;
+  }
+
+  setFactor(row: number, factor: number): void {
+    this.factors[Math.floor(row / blockRows)][row % blockRows] = factor;
+  }
+
+  /** Copies this segment's last row over row `row` of `target`, which may be this one. */
+  moveLastTo(target: Segment, row: number): void {
+    const last = this.length - 1;
+    const from = this.layout.rowsAt + last * this.layout.rowBytes;
+    const values = this.bytes.subarray(from, from + this.layout.rowBytes);
+    target.bytes.set(values, target.layout.rowsAt + row * target.layout.rowBytes);
+    target.ordinals[Math.floor(row / blockRows)][row % blockRows] = this.ordinalOf(last);
+    target.setFactor(row, this.factorOf(last));
+  }
+
+  /** Forgets the last row. Memory that is then mostly unused is exchanged for a smaller one. */
+  pop(): void {
+    this.length--;
+    const blocks = Math.ceil(this.length / blockRows);
+    // One block more is kept, so that adding and removing at a boundary does not make and drop it each time.
+    this.ordinals.length = Math.min(this.ordinals.length, blocks + 1);
+    this.factors.length = this.ordinals.length;
+    const usedBytes = this.layout.rowsAt + this.length * this.layout.rowBytes;
+    if (this.bytes.byteLength > 16 * pageBytes && 4 * usedBytes < this.bytes.byteLength) this.#shrink();
+  }
+
+  /** Puts the query where the kernels find it. */
+  setQuery(query: Float32Array): void {
+    this.floats.set(query, 0);
+  }
+
+  /** Computes the kernel values of the `count` rows from `row` on; the answer is a view that the next call overwrites. */
+  kernelValues(kernel: keyof Kernels, row: number, count: number): Float32Array {
+    const { rowsAt, rowBytes, dimensionPadded, outAt } = this.layout;
+    this.#kernels[kernel](0, rowsAt + row * rowBytes, count, dimensionPadded, outAt);
+    return this.floats.subarray(outAt / 4, outAt / 4 + count);
+  }
+
+  #reserve(rows: number): void {
+    const needed = this.layout.rowsAt + rows * this.layout.rowBytes;
+    if (needed <= this.bytes.byteLength) return;
+    const pages = this.bytes.byteLength / pageBytes;
+    const wanted = Math.max(Math.ceil(needed / pageBytes), Math.floor(pages * 1.125));
+    this.#memory.grow(Math.min(wanted, this.layout.pagesMax) - pages);
+    this.#view();
+  }
+
+  #shrink(): void {
+    const old = this.bytes.subarray(0, this.layout.rowsAt + this.length * this.layout.rowBytes);
+    this.#memory = memoryFor(this.layout, this.length);
+    this.#kernels = instantiate(this.#memory);
+    this.#view();
+    this.bytes.set(old);
+  }
+
+  #view(): void {
+    this.bytes = new Uint8Array(this.#memory.buffer);
+    this.floats = new Float32Array(this.#memory.buffer);
+  }
+}
+
+/** A memory for so many rows, one at least, that can grow to the layout's limit. */
+function memoryFor(layout: SegmentLayout, rows: number): WebAssembly.Memory {
+  const bytes = layout.rowsAt + Math.max(1, rows) * layout.rowBytes;
+  return new WebAssembly.Memory({
+    initial: Math.ceil(bytes / pageBytes),
+    maximum: layout.pagesMax,
+    shared: true,
+  });
+}
