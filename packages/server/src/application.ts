@@ -1,0 +1,267 @@
+// What happens to every request, whichever endpoint it asks?
+//
+//   headers are there   request id, accounting  ->  stopping?  ->  CORS  ->  key  ->  known path and method?
+//   body arrives        counted, limited, UTF-8, JSON                     (request/)
+//   body is there       missing?  ->  shape                               (protocol/shapes, request/validation)
+//   endpoint            engine                                            (routes/)
+//   answer              JSON text as it is; errors through one table      (error-answer)
+//   answer is out       log line, metrics, bytes given back
+//
+// A request is refused at the earliest step that can refuse it, and nothing is changed before the last check.
+
+import { randomUUID } from "node:crypto";
+import type { IncomingMessage } from "node:http";
+import cors from "@fastify/cors";
+import type { Database } from "@quiver/engine/database/contract";
+import { QuiverError } from "@quiver/protocol/errors";
+import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
+import type { Logger } from "pino";
+import type { Gate } from "./auth/gate.ts";
+import type { CompleteServerConfig } from "./config.ts";
+import type { Connections } from "./connections.ts";
+import { errorAnswer } from "./error-answer.ts";
+import { docsPath, registerDocs } from "./operations/docs.ts";
+import { registerHealth } from "./operations/health.ts";
+import { Metrics } from "./operations/metrics.ts";
+import { registerOpenapi, serveOpenapi } from "./operations/openapi.ts";
+import { BodyBudget, BodyShare, readBody } from "./request/body.ts";
+import { parseBody } from "./request/json.ts";
+import { mediaTypeFault } from "./request/media-type.ts";
+import { parseQuery } from "./request/query.ts";
+import { fieldError, type ShapeFault, shapeError, validatorOptions } from "./request/validation.ts";
+import { type EndpointConfig, registerRoutes } from "./routes/register.ts";
+import { createHttpServer, headersBytesMax, refuseUnreadable } from "./transport.ts";
+import { KnownPaths } from "./unknown-route.ts";
+
+declare module "fastify" {
+  interface FastifyRequest {
+    /** The text of the body; empty without one. */
+    bodyText: string;
+    /** What the client declared the body to be; Fastify sees every body as JSON and lets our reader decide. */
+    declaredMediaType: string | undefined;
+    bodyShare: BodyShare | undefined;
+  }
+  interface FastifyContextConfig extends EndpointConfig {}
+}
+
+export type ApplicationParts = {
+  readonly config: CompleteServerConfig;
+  readonly database: Database;
+  readonly gate: Gate;
+  readonly logger: Logger;
+  readonly connections: Connections;
+  /** True from the moment on in which the server is told to stop. */
+  readonly isStopping: () => boolean;
+  /** Of the program, for the reference. */
+  readonly version: string;
+};
+
+/** A client that was answered before it had sent everything may go on sending for so long. */
+const lingerMs = 10_000;
+
+/** Status in log and metrics of a request whose client went away before the answer. */
+const clientGone = 499;
+
+export async function createApplication(parts: ApplicationParts): Promise<FastifyInstance> {
+  const { config, database, gate, connections, isStopping } = parts;
+  const budget = new BodyBudget(config.bodiesInMemoryBytesMax);
+  const metrics = new Metrics(database, () => budget.bytes);
+  const account = accounting(parts.logger, metrics, connections);
+  const paths = new KnownPaths();
+  const privateTexts = [config.dataDir];
+
+  const app: FastifyInstance = Fastify({
+    logger: false,
+    genReqId: requestIdOf,
+    bodyLimit: config.bodyLimitBytes,
+    ajv: { customOptions: validatorOptions },
+    schemaErrorFormatter: (faults) => shapeError(faults as unknown as ShapeFault[]),
+    // A GET of the list of routes says itself whether it answers HEAD.
+    exposeHeadRoutes: true,
+    routerOptions: {
+      maxParamLength: headersBytesMax,
+      querystringParser: parseQuery as never,
+    },
+    forceCloseConnections: "idle",
+    return503OnClosing: false,
+    serverFactory: (listener) => createHttpServer(config, connections, listener as never),
+    clientErrorHandler: (error, socket) => {
+      const requestId = randomUUID();
+      refuseUnreadable(error, socket as never, connections, requestId, (status) =>
+        account.unreadable(requestId, status),
+      );
+    },
+    frameworkErrors: (error, request, reply) => {
+      const { request: asRequest, reply: asReply } = plain(request, reply);
+      account.begin(asRequest, asReply);
+      try {
+        gate.check(request.headers.authorization);
+        sendError(error, asRequest, asReply);
+      } catch (refusal) {
+        sendError(refusal, asRequest, asReply);
+      }
+    },
+  });
+
+  app.decorateRequest("bodyText", "");
+  app.decorateRequest("declaredMediaType", undefined);
+  app.decorateRequest("bodyShare", undefined);
+  // Answers are JSON text already, or a small object; their schemas are for the reference only.
+  app.setSerializerCompiler(() => (value) => JSON.stringify(value));
+  app.addHook("onRoute", ({ method, url }) => {
+    for (const each of Array.isArray(method) ? method : [method]) paths.add(each, url);
+  });
+
+  app.addHook("onRequest", (request, reply, done) => {
+    account.begin(request, reply);
+    if (isStopping() && request.routeOptions.url !== "/health/live") {
+      throw new QuiverError("shutting_down", "The server is stopping. Send the request again later.");
+    }
+    done();
+  });
+  if (config.corsOrigins.length > 0) {
+    await app.register(cors, {
+      origin: config.corsOrigins.includes("*") ? "*" : [...config.corsOrigins],
+      methods: ["GET", "HEAD", "POST", "DELETE"],
+      exposedHeaders: ["x-request-id"],
+      maxAge: 600,
+      strictPreflight: false,
+    });
+  }
+  app.addHook("onRequest", (request, _reply, done) => {
+    if (!isPublic(request)) gate.check(request.headers.authorization);
+    if (request.is404) throw paths.errorFor(request.method, request.raw.url ?? "/");
+    const { params } = request as { params: Record<string, string> };
+    for (const name in params) if (params[name] === "") throw paths.errorFor(request.method, "");
+    declareJson(request);
+    done();
+  });
+  app.removeAllContentTypeParsers();
+  app.addContentTypeParser("*", async (request: FastifyRequest, stream: IncomingMessage) => {
+    const share = new BodyShare(budget);
+    request.bodyShare = share;
+    const { declaredMediaType } = request;
+    const bytes = await readBody(stream, share, config.bodyLimitBytes, () =>
+      mediaTypeFault(declaredMediaType, request.headers["content-encoding"]),
+    );
+    if (bytes === undefined) return undefined;
+    const { text, value } = parseBody(bytes);
+    request.bodyText = text;
+    return value;
+  });
+  app.addHook("preValidation", (request, _reply, done) => {
+    if (request.routeOptions.config.route?.body !== undefined && request.body === undefined) {
+      throw fieldError(
+        "body",
+        "a JSON object",
+        "nothing",
+        "The request body is missing; send a JSON object.",
+      );
+    }
+    done();
+  });
+  app.addHook("onSend", (_request, reply, _payload, done) => {
+    if (isStopping()) reply.header("connection", "close");
+    done();
+  });
+  app.setErrorHandler((error, request, reply) => sendError(error, request, reply));
+  app.setNotFoundHandler((request) => {
+    throw paths.errorFor(request.method, request.raw.url ?? "/");
+  });
+
+  await registerOpenapi(app, parts.version);
+  registerRoutes(app, database, gate);
+  registerHealth(app, database);
+  metrics.register(app);
+  serveOpenapi(app);
+  await registerDocs(app);
+  await app.ready();
+  return app;
+
+  function sendError(error: unknown, request: FastifyRequest, reply: FastifyReply): void {
+    if (request.raw.destroyed && !request.raw.complete) {
+      // The client has gone in the middle of its request; there is nobody to answer.
+      reply.hijack();
+      return;
+    }
+    const answer = errorAnswer(error, request.routeOptions.config.route, request.id, privateTexts);
+    const { code, details } = answer.body.error;
+    if (answer.serverFault) account.fault(request, error);
+    // Fastify closes the connection after a fault in a body; ours has been read, or flows into nothing.
+    reply.removeHeader("connection");
+    if (answer.status === 401) reply.header("www-authenticate", "Bearer");
+    if (answer.status === 503) reply.header("retry-after", "1");
+    if (code === "method_not_allowed") reply.header("allow", (details.allowed as string[]).join(", "));
+    reply.code(answer.status).type("application/json; charset=utf-8").send(JSON.stringify(answer.body));
+  }
+}
+
+/** The log line, the numbers and the memory of each request. */
+function accounting(logger: Logger, metrics: Metrics, connections: Connections) {
+  return {
+    begin(request: FastifyRequest, reply: FastifyReply): void {
+      const begun = performance.now();
+      const { raw } = request;
+      reply.header("x-request-id", request.id);
+      metrics.requestBegins();
+      connections.begin(raw, reply.raw);
+      reply.raw.once("finish", () => linger(raw));
+      reply.raw.once("close", () => {
+        request.bodyShare?.end();
+        const ms = performance.now() - begun;
+        const status = reply.raw.writableFinished ? reply.raw.statusCode : clientGone;
+        const route = request.is404 ? "unknown" : (request.routeOptions.url ?? "unknown");
+        metrics.requestEnds(route, request.method, status, ms / 1000);
+        logger.info(
+          { request_id: request.id, method: request.method, route, status, ms: Math.round(ms * 100) / 100 },
+          "request",
+        );
+      });
+    },
+    unreadable(requestId: string, status: number): void {
+      metrics.requestBegins();
+      metrics.requestEnds("unreadable", "other", status, 0);
+      logger.info({ request_id: requestId, route: "unreadable", status }, "request");
+    },
+    fault(request: FastifyRequest, error: unknown): void {
+      const route = request.routeOptions.url ?? "unknown";
+      logger.error({ request_id: request.id, method: request.method, route, err: error }, "request failed");
+    },
+  };
+}
+
+/** Node.js reads on after an early answer, so that the client gets to read it; but not for ever. */
+function linger(request: IncomingMessage): void {
+  if (request.complete) return;
+  const timer = setTimeout(() => request.socket.destroy(), lingerMs);
+  timer.unref();
+  request.once("close", () => clearTimeout(timer));
+}
+
+/** The client's own id where it is a sane one, so that logs on both sides can be joined. */
+function requestIdOf(request: { headers: IncomingMessage["headers"] }): string {
+  const given = request.headers["x-request-id"];
+  return typeof given === "string" && /^[\w.:-]{1,128}$/.test(given) ? given : randomUUID();
+}
+
+function isPublic(request: FastifyRequest): boolean {
+  const { url, config } = request.routeOptions;
+  return config.isPublic === true || url === docsPath || url?.startsWith(`${docsPath}/`) === true;
+}
+
+/**
+ * Fastify picks a reader by the content type, and refuses a header that it cannot read even before an empty body. All
+ * bodies therefore go to the one reader, which knows what was declared.
+ */
+function declareJson(request: FastifyRequest): void {
+  const { headers } = request.raw;
+  request.declaredMediaType = headers["content-type"];
+  const hasBody = headers["transfer-encoding"] !== undefined || Number(headers["content-length"] ?? 0) > 0;
+  if (hasBody) headers["content-type"] = "application/json";
+  else delete headers["content-type"];
+}
+
+/** Fastify types what it gives to `frameworkErrors` without the defaults of its own generics. */
+function plain(request: unknown, reply: unknown) {
+  return { request: request as FastifyRequest, reply: reply as FastifyReply };
+}

@@ -1,0 +1,88 @@
+// Who holds the admin key, and how is it known without being kept?
+//
+//   configured        the key of the configuration holds for this start; nothing of it is stored
+//   stored verifier   a key that an earlier start generated: `admin-key` in the catalog has its salted digest
+//   neither           a key is generated and written to `<dataDir>/admin-key`, readable by its owner alone
+//
+// The file is written before the verifier: a crash between the two costs nothing but a file that the next start
+// replaces, while the other order could lose the only copy of the key.
+
+import { randomBytes, scrypt } from "node:crypto";
+import { open, rename, rm } from "node:fs/promises";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import type { Credentials } from "@quiver/engine/database/contract";
+import { digest, randomSecret, sameDigest } from "./secrets.ts";
+
+export const adminKeyFileName = "admin-key";
+
+const saltKey = "admin-salt";
+const verifierKey = "admin-key";
+
+type Verifier = { readonly sha256: string; readonly keyId: string };
+
+export type AdminKey = {
+  /** True for the key itself, in a time that does not depend on how wrong it is. */
+  isKey(candidate: string): boolean;
+  /**
+   * Names the key without giving it away, and stays the same over restarts: sessions are bound to it, so that a new
+   * key ends the sessions of the old one.
+   */
+  readonly keyId: string;
+  /** Where the key was written, when this start generated it. */
+  readonly file: string | undefined;
+};
+
+/** Finds or makes the key that requests are checked against. */
+export async function openAdminKey(
+  credentials: Credentials,
+  dataDir: string,
+  configured: string | undefined,
+): Promise<AdminKey> {
+  const salt = await storedSalt(credentials);
+  if (configured !== undefined) {
+    return adminKey(digest(configured, salt), await keyIdOf(configured, salt));
+  }
+  const stored = credentials.get(verifierKey) as Verifier | undefined;
+  if (stored !== undefined) return adminKey(Buffer.from(stored.sha256, "hex"), stored.keyId);
+
+  const key = `qv_${randomSecret()}`;
+  const file = join(dataDir, adminKeyFileName);
+  await writeSecretFile(file, key);
+  const expected = digest(key, salt);
+  const keyId = await keyIdOf(key, salt);
+  await credentials.put(verifierKey, { sha256: expected.toString("hex"), keyId } satisfies Verifier);
+  return adminKey(expected, keyId, file);
+
+  function adminKey(expected: Buffer, keyId: string, file?: string): AdminKey {
+    return { isKey: (candidate) => sameDigest(digest(candidate, salt), expected), keyId, file };
+  }
+}
+
+async function storedSalt(credentials: Credentials): Promise<string> {
+  const stored = credentials.get(saltKey);
+  if (typeof stored === "string") return stored;
+  const salt = randomBytes(16).toString("hex");
+  await credentials.put(saltKey, salt);
+  return salt;
+}
+
+/** Slow to compute, once a start: a configured key may be a short word, and session records on disk carry its id. */
+async function keyIdOf(key: string, salt: string): Promise<string> {
+  const derived = (await promisify(scrypt)(key, `${salt}/key-id`, 16)) as Buffer;
+  return derived.toString("hex");
+}
+
+/** Replaces the file in one step; at no moment can another user read it. */
+async function writeSecretFile(path: string, secret: string): Promise<void> {
+  const draft = `${path}.new`;
+  await rm(draft, { force: true });
+  const file = await open(draft, "wx", 0o600);
+  try {
+    await file.writeFile(`${secret}\n`);
+    await file.sync();
+  } finally {
+    await file.close();
+  }
+  await rename(draft, path);
+}

@@ -1,0 +1,122 @@
+// Who has logged in, and until when do they stay so?
+//
+// A session is known by the digest of its token; the token itself is nowhere but at the client. It lives for
+// `limits.sessionIdleMs` from its last use. The last use is written down at most once a minute, and at close, so that
+// after a restart a session ends at most a minute early.
+
+import type { Credentials } from "@quiver/engine/database/contract";
+import { limits } from "@quiver/protocol/limits";
+import type { Session } from "@quiver/protocol/shapes/session";
+import { digest, randomSecret } from "./secrets.ts";
+
+const prefix = "session:";
+const writeEveryMs = 60_000;
+
+type StoredSession = { createdAtMs: number; lastUsedMs: number; keyId: string };
+type LiveSession = StoredSession & { writtenMs: number };
+
+export class Sessions {
+  readonly #credentials: Credentials;
+  readonly #keyId: string;
+  readonly #clock: () => number;
+  readonly #onWriteError: (error: unknown) => void;
+  readonly #live = new Map<string, LiveSession>();
+  readonly #writes = new Set<Promise<void>>();
+
+  /**
+   * Takes over the sessions of earlier starts and removes those that have expired or belong to another key.
+   * @param keyId of the admin key that sessions are bound to
+   */
+  constructor(
+    credentials: Credentials,
+    keyId: string,
+    clock: () => number,
+    onWriteError: (error: unknown) => void,
+  ) {
+    this.#credentials = credentials;
+    this.#keyId = keyId;
+    this.#clock = clock;
+    this.#onWriteError = onWriteError;
+    for (const [key, value] of credentials.entries(prefix)) {
+      const stored = value as StoredSession;
+      if (stored.keyId === keyId && !this.#isOver(stored)) {
+        this.#live.set(key, { ...stored, writtenMs: stored.lastUsedMs });
+      } else this.#background(credentials.delete(key));
+    }
+  }
+
+  get count(): number {
+    return this.#live.size;
+  }
+
+  /** Resolves when the session is durable. With too many sessions, the one that was used longest ago ends. */
+  async create(): Promise<Session> {
+    const now = this.#clock();
+    const ended = [...this.#live].filter(([, session]) => this.#isOver(session)).map(([key]) => key);
+    if (this.#live.size - ended.length >= limits.sessionsMax) ended.push(this.#leastRecentlyUsed());
+    for (const key of ended) this.#end(key);
+
+    const token = `qs_${randomSecret()}`;
+    const stored = { createdAtMs: now, lastUsedMs: now, keyId: this.#keyId };
+    const key = keyOf(token);
+    await this.#credentials.put(key, stored);
+    this.#live.set(key, { ...stored, writtenMs: now });
+    return {
+      access_token: token,
+      created_at: Math.floor(now / 1000),
+      expires_at: Math.floor((now + limits.sessionIdleMs) / 1000),
+    };
+  }
+
+  /** True when the token names a living session, which this use prolongs. */
+  use(token: string): boolean {
+    const key = keyOf(token);
+    const session = this.#live.get(key);
+    if (session === undefined) return false;
+    if (this.#isOver(session)) {
+      this.#end(key);
+      return false;
+    }
+    session.lastUsedMs = this.#clock();
+    if (session.lastUsedMs - session.writtenMs >= writeEveryMs) this.#write(key, session);
+    return true;
+  }
+
+  /** Writes down every last use and waits for what is being written. */
+  async close(): Promise<void> {
+    for (const [key, session] of this.#live) {
+      if (session.lastUsedMs !== session.writtenMs) this.#write(key, session);
+    }
+    await Promise.all(this.#writes);
+  }
+
+  #isOver(session: StoredSession): boolean {
+    return this.#clock() - session.lastUsedMs >= limits.sessionIdleMs;
+  }
+
+  #leastRecentlyUsed(): string {
+    let oldest: [string, LiveSession] | undefined;
+    for (const entry of this.#live) {
+      if (oldest === undefined || entry[1].lastUsedMs < oldest[1].lastUsedMs) oldest = entry;
+    }
+    return (oldest as [string, LiveSession])[0];
+  }
+
+  #end(key: string): void {
+    this.#live.delete(key);
+    this.#background(this.#credentials.delete(key));
+  }
+
+  #write(key: string, session: LiveSession): void {
+    session.writtenMs = session.lastUsedMs;
+    const { createdAtMs, lastUsedMs, keyId } = session;
+    this.#background(this.#credentials.put(key, { createdAtMs, lastUsedMs, keyId } satisfies StoredSession));
+  }
+
+  #background(write: Promise<void>): void {
+    const settled = write.catch(this.#onWriteError).finally(() => this.#writes.delete(settled));
+    this.#writes.add(settled);
+  }
+}
+
+const keyOf = (token: string) => prefix + digest(token).toString("hex");

@@ -1,0 +1,53 @@
+// Which connections are open, and what is each of them in the middle of?
+//
+// Node.js knows idle connections and active ones. A stop, and an error of the HTTP parser, need to know more: whether
+// a connection ever sent anything, and whether a request on it has arrived completely and still waits for its answer.
+
+import type { IncomingMessage, Server, ServerResponse } from "node:http";
+import type { Socket } from "node:net";
+
+type Exchange = { readonly request: IncomingMessage; readonly response: ServerResponse };
+
+export class Connections {
+  readonly #exchanges = new Map<Socket, Set<Exchange>>();
+
+  watch(server: Server): void {
+    server.on("connection", (socket: Socket) => {
+      this.#exchanges.set(socket, new Set());
+      socket.once("close", () => this.#exchanges.delete(socket));
+    });
+  }
+
+  get count(): number {
+    return this.#exchanges.size;
+  }
+
+  /** A request has begun: its headers are there. */
+  begin(request: IncomingMessage, response: ServerResponse): void {
+    const exchanges = this.#exchanges.get(request.socket);
+    if (exchanges === undefined) return;
+    const exchange = { request, response };
+    exchanges.add(exchange);
+    response.once("close", () => exchanges.delete(exchange));
+  }
+
+  /** The exchanges of a connection that are not over, oldest first. */
+  exchangesOf(socket: Socket): readonly Exchange[] {
+    return [...(this.#exchanges.get(socket) ?? [])];
+  }
+
+  /** Ends connections on which nothing was ever sent: browsers open such ones in advance. */
+  endSilent(): void {
+    for (const socket of this.#exchanges.keys()) if (socket.bytesRead === 0) socket.destroy();
+  }
+
+  /** Ends every connection but those with a request that has arrived completely and is still being worked on. */
+  endAllButWorking(): void {
+    for (const [socket, exchanges] of this.#exchanges) {
+      const working = [...exchanges].some(
+        ({ request, response }) => request.complete && !response.writableEnded,
+      );
+      if (!working) socket.destroy();
+    }
+  }
+}

@@ -1,0 +1,145 @@
+// What does the server tell Prometheus?
+//
+// Labels are routes (never paths), methods, statuses and collection names: few values each. What the process as a
+// whole uses is measured once, however many servers run in it.
+
+import type { Database, DatabaseStatistics } from "@quiver/engine/database/contract";
+import type { FastifyInstance } from "fastify";
+import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "prom-client";
+
+let processMetrics: Registry | undefined;
+
+/** Memory, processor time, event loop lag and garbage collection of this process. */
+function processRegistry(): Registry {
+  if (processMetrics === undefined) {
+    processMetrics = new Registry();
+    collectDefaultMetrics({ register: processMetrics });
+  }
+  return processMetrics;
+}
+
+const secondsBuckets = [
+  0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60,
+];
+
+/** Methods that get a label of their own; a client can send any word. */
+const methods = new Set(["GET", "HEAD", "POST", "DELETE", "PUT", "PATCH", "OPTIONS"]);
+
+export class Metrics {
+  readonly #registry = new Registry();
+  readonly #requests = new Counter({
+    name: "quiver_http_requests_total",
+    help: "Requests that were answered, by route, method and status.",
+    labelNames: ["route", "method", "status"] as const,
+    registers: [this.#registry],
+  });
+  readonly #seconds = new Histogram({
+    name: "quiver_http_request_duration_seconds",
+    help: "Seconds from the arrival of a request's headers to the end of its answer, by route.",
+    labelNames: ["route"] as const,
+    buckets: secondsBuckets,
+    registers: [this.#registry],
+  });
+  readonly #inFlight = new Gauge({
+    name: "quiver_http_requests_in_flight",
+    help: "Requests that have begun and are not answered yet.",
+    registers: [this.#registry],
+  });
+
+  constructor(database: Database, bodyBytes: () => number) {
+    for (const [name, help, read] of collectionGauges) {
+      new Gauge({
+        name,
+        help,
+        labelNames: ["collection"] as const,
+        registers: [this.#registry],
+        collect() {
+          // Collections that were deleted are gone from the answer, too.
+          this.reset();
+          for (const collection of database.statistics().collections) {
+            this.set({ collection: collection.name }, read(collection));
+          }
+        },
+      });
+    }
+    for (const [name, help, read] of databaseCounters) {
+      new Counter({
+        name,
+        help,
+        registers: [this.#registry],
+        collect() {
+          this.reset();
+          this.inc(read(database.statistics()));
+        },
+      });
+    }
+    this.#gauge(
+      "quiver_commit_requests_average",
+      "Requests that one durable commit carried, on average.",
+      () => {
+        const { commits, commitRequests } = database.statistics();
+        return commits === 0 ? 0 : commitRequests / commits;
+      },
+    );
+    this.#gauge("quiver_writer_queue_bytes", "Bytes of requests that wait for the writer.", () => {
+      return database.statistics().writerQueueBytes;
+    });
+    this.#gauge("quiver_request_bodies_bytes", "Bytes of request bodies in memory.", bodyBytes);
+    this.#gauge("quiver_recovered", "1 when every index has caught up since the start.", () => {
+      return database.isRecovered ? 1 : 0;
+    });
+  }
+
+  requestBegins(): void {
+    this.#inFlight.inc();
+  }
+
+  /** @param status 499 for a client that went away before its answer */
+  requestEnds(route: string, method: string, status: number, seconds: number): void {
+    this.#inFlight.dec();
+    this.#requests.inc({ route, method: methods.has(method) ? method : "other", status });
+    this.#seconds.observe({ route }, seconds);
+  }
+
+  register(app: FastifyInstance): void {
+    const registry = Registry.merge([this.#registry, processRegistry()]);
+    app.get("/metrics", { schema: { hide: true } as object }, async (_request, reply) =>
+      reply.type(registry.contentType).send(await registry.metrics()),
+    );
+  }
+
+  #gauge(name: string, help: string, read: () => number): void {
+    new Gauge({
+      name,
+      help,
+      registers: [this.#registry],
+      collect() {
+        this.set(read());
+      },
+    });
+  }
+}
+
+type CollectionStatistics = DatabaseStatistics["collections"][number];
+
+const collectionGauges: readonly [string, string, (collection: CollectionStatistics) => number][] = [
+  ["quiver_collection_records", "Live records of the current version.", (c) => c.records],
+  ["quiver_collection_version", "Number of the current version.", (c) => c.version],
+  ["quiver_collection_memory_bytes", "Bytes that the collection's indexes take.", (c) => c.memoryBytes],
+  ["quiver_collection_loaded", "1 when the collection's indexes are in memory.", (c) => Number(c.loaded)],
+  [
+    "quiver_collection_index_progress",
+    "Fraction of the records that the indexes have taken over.",
+    (c) => c.indexProgress,
+  ],
+  ["quiver_collection_open_transaction", "1 while a transaction is open.", (c) => Number(c.openTransaction)],
+];
+
+const databaseCounters: readonly [string, string, (statistics: DatabaseStatistics) => number][] = [
+  ["quiver_commits_total", "Durable commits since the start.", (s) => s.commits],
+  [
+    "quiver_commit_requests_total",
+    "Requests that durable commits carried since the start.",
+    (s) => s.commitRequests,
+  ],
+];

@@ -1,0 +1,159 @@
+// How does the list of routes become an OpenAPI document?
+//
+// @fastify/swagger walks the registered endpoints and asks each for its documentation; what it gets is made here from
+// the list of routes. The schemas of answers appear in the document only: answers are not serialised by them.
+
+import swagger from "@fastify/swagger";
+import { errorKinds } from "@quiver/protocol/errors";
+import type { Route, RouteName } from "@quiver/protocol/routes";
+import { ErrorShape } from "@quiver/protocol/shapes/common";
+import type { FastifyInstance } from "fastify";
+
+export const openapiPaths = ["/openapi.json", "/api-docs/openapi.json"] as const;
+
+/** Statuses that any endpoint behind the key can answer with, whatever it does. */
+const commonErrors = [401, 503];
+const bodyErrors = [413, 415];
+
+const parameterTexts: Record<string, string> = {
+  collection_id: "Name of the collection.",
+  transaction_id: "Id that creating the transaction answered.",
+  vector_id: "Id of the vector, percent-encoded.",
+  index_type: "dense, sparse or tf_idf.",
+  version_hash: "Hash of a version, 64 hex characters.",
+};
+
+const statusTexts: Record<number, string> = {
+  200: "Done.",
+  201: "Created.",
+  204: "Done; no body.",
+};
+
+/** What the reference says about one endpoint, as @fastify/swagger asks for it. */
+export function documentation(name: RouteName, route: Route) {
+  return ({ url }: { url: string }) => ({ url, schema: operation(name, route) });
+}
+
+function operation(name: RouteName, route: Route): Record<string, unknown> {
+  const isPublic = name === "createSession";
+  const statuses = new Set([...route.errors, ...(isPublic ? [503] : commonErrors)]);
+  if (route.body) for (const status of bodyErrors) statuses.add(status);
+  const response: Record<number, unknown> = { [route.status]: success(route) };
+  for (const status of [...statuses].sort()) response[status] = failure(status, route);
+  return {
+    operationId: name,
+    tags: [route.tag],
+    summary: route.summary,
+    ...(isPublic ? { security: [] } : {}),
+    ...(route.body ? { body: plain(route.body) } : {}),
+    ...(route.query ? { querystring: querySchema(route.query) } : {}),
+    ...paramsSchema(route.path),
+    response,
+  };
+}
+
+function success(route: Route): unknown {
+  const description = statusTexts[route.status];
+  return route.answer === undefined
+    ? { type: "null", description }
+    : { description, content: { "application/json": { schema: plain(route.answer) } } };
+}
+
+function failure(status: number, route: Route): unknown {
+  const codes = Object.entries(errorKinds)
+    .filter(([code, kind]) => (route.statusOf?.[code as keyof typeof errorKinds] ?? kind.status) === status)
+    .map(([code, kind]) => `- \`${code}\`: ${kind.meaning}`);
+  const description = `One of these codes, where it applies:\n\n${codes.join("\n")}`;
+  // HEAD has the status alone.
+  return route.method === "HEAD"
+    ? { type: "null", description }
+    : { description, content: { "application/json": { schema: { $ref: "#/components/schemas/Error" } } } };
+}
+
+function querySchema(query: Readonly<Record<string, string>>): unknown {
+  const entries = Object.entries(query).map(([declared, description]) => ({
+    name: declared.replace(/^!/, ""),
+    required: declared.startsWith("!"),
+    description,
+  }));
+  return {
+    type: "object",
+    required: entries.filter((entry) => entry.required).map((entry) => entry.name),
+    properties: Object.fromEntries(
+      entries.map((entry) => [entry.name, { type: "string", description: entry.description }]),
+    ),
+  };
+}
+
+function paramsSchema(path: string): Record<string, unknown> {
+  const names = [...path.matchAll(/\{(\w+)\}/g)].map((match) => match[1]);
+  if (names.length === 0) return {};
+  const properties = names.map((name) => [name, { type: "string", description: parameterTexts[name] }]);
+  return { params: { type: "object", required: names, properties: Object.fromEntries(properties) } };
+}
+
+/** A shape as plain JSON Schema, without what TypeBox keeps beside it. */
+const plain = (shape: unknown) => JSON.parse(JSON.stringify(shape));
+
+/** Must be registered before the endpoints. */
+export async function registerOpenapi(app: FastifyInstance, version: string): Promise<void> {
+  await app.register(swagger, {
+    hideUntagged: true,
+    openapi: {
+      openapi: "3.1.0",
+      info: {
+        title: "Quiver",
+        version,
+        description: introduction,
+        license: { name: "Apache-2.0", identifier: "Apache-2.0" },
+      },
+      servers: [{ url: "/" }],
+      security: [{ bearer: [] }],
+      components: {
+        securitySchemes: {
+          bearer: {
+            type: "http",
+            scheme: "bearer",
+            description: "The admin key, or the token of a session.",
+          },
+        },
+        schemas: { Error: plain(ErrorShape) },
+      },
+      tags: tagTexts.map(([name, description]) => ({ name, description })),
+    },
+  });
+}
+
+const tagTexts = [
+  ["Collections", "Named sets of vectors, with what they can hold."],
+  ["Indexes", "One dense, one sparse and one text index for each collection."],
+  ["Search", "Dense, sparse, text and hybrid search, one query or a batch."],
+  ["Transactions", "Many changes that become visible in one step."],
+  ["Vectors", "Reading and deleting by id or by document."],
+  ["Streaming", "Changes without a transaction, visible at once."],
+  ["Versions", "What each durable write made of the collection."],
+  ["Authentication", "Logging in once instead of sending the admin key."],
+];
+
+const introduction = `Stores vectors in named collections and searches them: dense, sparse, full text (BM25), and fused.
+
+Every request carries \`Authorization: Bearer <key>\`. Bodies are JSON in UTF-8; unknown keys are ignored, and \`null\`
+for an optional key means that it is absent. Every error answer is \`{"error": {"code", "message", "details"}}\`.
+
+Beside the endpoints below there are \`GET /health/live\`, \`GET /health/ready\` (both without a key) and
+\`GET /metrics\` for Prometheus.`;
+
+/** Serves the document. It is put together once, from the endpoints that are registered by then. */
+export function serveOpenapi(app: FastifyInstance): void {
+  let text: string | undefined;
+  for (const url of openapiPaths) {
+    app.get(
+      url,
+      { config: { isPublic: true }, schema: { hide: true } as object },
+      async (_request, reply) => {
+        text ??= JSON.stringify((app as FastifyInstance & { swagger(): unknown }).swagger());
+        return reply.type("application/json; charset=utf-8").send(text);
+      },
+    );
+  }
+}

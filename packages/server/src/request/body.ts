@@ -1,0 +1,122 @@
+// How does the body of a request get into memory, and when is it refused on the way?
+//
+// Every chunk is counted twice: against the request's own limit, and against what all requests together may hold.
+// A request gives its bytes back when it has been answered or its connection has gone, never earlier: what was parsed
+// from the body lives as long.
+
+import type { IncomingMessage } from "node:http";
+import { QuiverError } from "@quiver/protocol/errors";
+
+/** Bytes of bodies in memory, over all requests of one server. */
+export class BodyBudget {
+  readonly bytesMax: number;
+  #bytes = 0;
+
+  constructor(bytesMax: number) {
+    this.bytesMax = bytesMax;
+  }
+
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  /** False, and nothing taken, when the bytes do not fit. The first body always fits: a limit must not refuse all. */
+  take(bytes: number): boolean {
+    if (this.#bytes > 0 && this.#bytes + bytes > this.bytesMax) return false;
+    this.#bytes += bytes;
+    return true;
+  }
+
+  giveBack(bytes: number): void {
+    this.#bytes -= bytes;
+  }
+}
+
+/** What one request holds of the budget. */
+export class BodyShare {
+  readonly #budget: BodyBudget;
+  #bytes = 0;
+  #over = false;
+
+  constructor(budget: BodyBudget) {
+    this.#budget = budget;
+  }
+
+  take(bytes: number): boolean {
+    if (this.#over || !this.#budget.take(bytes)) return false;
+    this.#bytes += bytes;
+    return true;
+  }
+
+  /** Gives everything back; later calls take nothing more. */
+  end(): void {
+    if (this.#over) return;
+    this.#over = true;
+    this.#budget.giveBack(this.#bytes);
+  }
+}
+
+/**
+ * Reads the whole body; an empty one is `undefined`.
+ * @throws body_too_large, overloaded, unsupported_media_type (`acceptable` is false and there is a body); rejects
+ *   with the stream's error when the client goes away
+ */
+export function readBody(
+  stream: IncomingMessage,
+  share: BodyShare,
+  bytesMax: number,
+  acceptable: () => QuiverError | undefined,
+): Promise<Buffer | undefined> {
+  const declared = Number(stream.headers["content-length"] ?? Number.NaN);
+  return new Promise((resolve, reject) => {
+    const chunks: Buffer[] = [];
+    let received = 0;
+
+    const settle = (act: () => void) => {
+      stream.off("data", onData).off("end", onEnd).off("error", onError).off("close", onClose);
+      act();
+    };
+    // What is still to come of a refused body flows into nothing, so that the client can read the answer.
+    const refuse = (error: QuiverError) =>
+      settle(() => {
+        stream.on("error", ignore);
+        stream.resume();
+        reject(error);
+      });
+    const onData = (chunk: Buffer) => {
+      if (received === 0) {
+        const error = acceptable();
+        if (error) return refuse(error);
+      }
+      received += chunk.length;
+      if (received > bytesMax) return refuse(tooLarge(bytesMax, received));
+      if (!share.take(chunk.length)) return refuse(overloaded());
+      chunks.push(chunk);
+    };
+    const onEnd = () =>
+      settle(() =>
+        resolve(received === 0 ? undefined : chunks.length === 1 ? chunks[0] : Buffer.concat(chunks)),
+      );
+    const onError = (error: Error) => settle(() => reject(error));
+    const onClose = () => settle(() => reject(new Error("the connection ended before the request did")));
+
+    if (declared > bytesMax) return refuse(acceptable() ?? tooLarge(bytesMax, declared));
+    stream.on("data", onData).on("end", onEnd).on("error", onError).on("close", onClose);
+  });
+}
+
+const ignore = () => {};
+
+const tooLarge = (bytesMax: number, received: number) =>
+  new QuiverError(
+    "body_too_large",
+    `The request body has ${received} bytes or more, the server takes at most ${bytesMax}. ` +
+      "Send fewer records in each request, or start the server with a higher body limit.",
+    { received_bytes: received, limit_bytes: bytesMax },
+  );
+
+const overloaded = () =>
+  new QuiverError(
+    "overloaded",
+    "The server holds as many request bodies as it may. Send the request again later.",
+  );

@@ -1,0 +1,173 @@
+// What does a request body say, and where exactly is it wrong when it is not JSON?
+//
+// `JSON.parse` reads nested values with a stack of its own, so that depth cannot exhaust the thread's stack. It keeps
+// `__proto__` and `constructor` as ordinary keys of the object, and of a key that occurs twice it keeps the last.
+
+import { isUtf8 } from "node:buffer";
+import { QuiverError } from "@quiver/protocol/errors";
+
+/** A body with the text that it was parsed from. */
+export type ParsedBody = { readonly text: string; readonly value: unknown };
+
+/** @throws invalid_json with line, column and position */
+export function parseBody(bytes: Buffer): ParsedBody {
+  if (!isUtf8(bytes)) {
+    const offset = invalidUtf8Offset(bytes);
+    throw new QuiverError(
+      "invalid_json",
+      `The request body is not UTF-8: byte ${offset} starts no valid character. Send JSON encoded as UTF-8.`,
+      { byte_offset: offset },
+    );
+  }
+  const text = bytes.toString("utf8");
+  try {
+    return { text, value: JSON.parse(text) };
+  } catch (error) {
+    if (!(error instanceof SyntaxError)) throw error;
+    throw notJson(text);
+  }
+}
+
+function notJson(text: string): QuiverError {
+  const { position, expected } = firstFault(text) ?? { position: text.length, expected: "a JSON value" };
+  const before = text.slice(0, position);
+  const line = before.split("\n").length;
+  const column = position - before.lastIndexOf("\n");
+  const found = position >= text.length ? "the body ends" : `there is ${shown(text, position)}`;
+  return new QuiverError(
+    "invalid_json",
+    `The request body is not JSON: at line ${line}, column ${column} ${found}, expected was ${expected}. ` +
+      "Correct the body and send it again.",
+    { position, line, column },
+  );
+}
+
+/** One character, never more of a body than that. */
+function shown(text: string, position: number): string {
+  const code = text.codePointAt(position) ?? 0;
+  const printable = code > 0x20 && (code < 0x7f || code > 0x9f) && !(code >= 0xd800 && code <= 0xdfff);
+  return printable && code !== 0xfeff
+    ? `"${String.fromCodePoint(code)}"`
+    : `the character U+${code.toString(16).toUpperCase().padStart(4, "0")}`;
+}
+
+/** Offset of the first byte that is not part of valid UTF-8, found by halving: a prefix of valid text is valid. */
+function invalidUtf8Offset(bytes: Buffer): number {
+  let good = 0;
+  let bad = bytes.length;
+  while (good < bad) {
+    const middle = (good + bad + 1) >>> 1;
+    if (validPrefix(bytes, middle)) good = middle;
+    else bad = middle - 1;
+  }
+  // `good` may stand inside a character whose first bytes are right; its first byte is what is named.
+  while (good > 0 && !isUtf8(bytes.subarray(0, good))) good--;
+  return good;
+}
+
+/** True when the first `length` bytes are valid, or would be with more bytes behind them. */
+function validPrefix(bytes: Buffer, length: number): boolean {
+  for (let cut = 0; cut <= 3 && cut <= length; cut++) {
+    if (!isUtf8(bytes.subarray(0, length - cut))) continue;
+    return cut === 0 || beginsCharacter(bytes.subarray(length - cut, length));
+  }
+  return false;
+}
+
+/** True when one to three bytes can be completed to a character. */
+function beginsCharacter(bytes: Buffer): boolean {
+  const missing = [];
+  for (let count = 1; count <= 3; count++) {
+    for (const filler of [0x80, 0x90, 0xa0, 0xbf]) missing.push(Buffer.alloc(count, filler));
+  }
+  return missing.some((rest) => isUtf8(Buffer.concat([bytes, rest])));
+}
+
+const literals = ["true", "false", "null"];
+const numberPattern = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/y;
+
+/** Where the grammar of RFC 8259 is first broken. Run only over texts that `JSON.parse` refused. */
+function firstFault(text: string): { position: number; expected: string } | undefined {
+  const closers: string[] = [];
+  let at = 0;
+  const fault = (expected: string, position = at) => ({ position, expected });
+  const skipBlanks = () => {
+    while (at < text.length && " \t\n\r".includes(text[at])) at++;
+  };
+  /** Undefined when a string was passed, or the fault in it. */
+  const passString = () => {
+    if (text[at] !== '"') return fault("a string in double quotes");
+    for (at++; text[at] !== '"'; at++) {
+      if (at >= text.length) return fault("the closing quote of a string");
+      if (text.charCodeAt(at) < 0x20)
+        return fault("an escape such as \\n instead of a bare control character");
+      if (text[at] !== "\\") continue;
+      at++;
+      if (text[at] === "u") {
+        if (!/^[0-9a-fA-F]{4}$/.test(text.slice(at + 1, at + 5)))
+          return fault("four hex digits after \\u", at + 1);
+        at += 4;
+      } else if (!'"\\/bfnrt'.includes(text[at] ?? " ")) return fault("a valid escape");
+    }
+    at++;
+    return undefined;
+  };
+  const passKey = () => {
+    skipBlanks();
+    const wrong = passString();
+    if (wrong) return wrong;
+    skipBlanks();
+    if (text[at] !== ":") return fault('":" after a key');
+    at++;
+    return undefined;
+  };
+
+  for (;;) {
+    // A value is due.
+    skipBlanks();
+    const first = text[at];
+    let opened = false;
+    if (first === "{" || first === "[") {
+      at++;
+      skipBlanks();
+      const closer = first === "{" ? "}" : "]";
+      if (text[at] === closer) at++;
+      else {
+        closers.push(closer);
+        opened = true;
+        if (first === "{") {
+          const wrong = passKey();
+          if (wrong) return wrong;
+        }
+      }
+    } else if (first === '"') {
+      const wrong = passString();
+      if (wrong) return wrong;
+    } else {
+      const literal = literals.find((word) => text.startsWith(word, at));
+      numberPattern.lastIndex = at;
+      const number = literal === undefined ? numberPattern.exec(text)?.[0] : undefined;
+      if (literal === undefined && number === undefined) return fault("a JSON value");
+      at += (literal ?? number ?? "").length;
+    }
+    if (opened) continue;
+    // A value is complete: a comma leads to the next one, closers end what was opened.
+    for (;;) {
+      skipBlanks();
+      const closer = closers.at(-1);
+      if (closer === undefined) return at < text.length ? fault("the end of the body") : undefined;
+      if (text[at] === closer) {
+        closers.pop();
+        at++;
+        continue;
+      }
+      if (text[at] !== ",") return fault(`"," or "${closer}"`);
+      at++;
+      if (closer === "}") {
+        const wrong = passKey();
+        if (wrong) return wrong;
+      }
+      break;
+    }
+  }
+}

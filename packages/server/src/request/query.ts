@@ -1,0 +1,115 @@
+// What does the query string of a request say?
+//
+// `name=value` pairs joined by `&`, percent-encoded, `+` for a space. Names that a route does not know are ignored. A
+// name that a route knows may occur once: of two values either could be the one that was meant.
+
+import { limits } from "@quiver/protocol/limits";
+import type { Route } from "@quiver/protocol/routes";
+import { fieldError } from "./validation.ts";
+
+/** All pairs in their order, or why the string cannot be read. */
+export type RawQuery = {
+  readonly pairs: readonly (readonly [string, string])[];
+  readonly malformed: boolean;
+};
+
+export type Query = Readonly<Record<string, string | undefined>>;
+
+const decode = (text: string) => decodeURIComponent(text.replaceAll("+", " "));
+
+/** Never throws: Fastify calls it before any of our code can answer. */
+export function parseQuery(text: string): RawQuery {
+  try {
+    const pairs = text
+      .split("&")
+      .filter((part) => part !== "")
+      .map((part) => {
+        const equals = part.indexOf("=");
+        return equals < 0
+          ? ([decode(part), ""] as const)
+          : ([decode(part.slice(0, equals)), decode(part.slice(equals + 1))] as const);
+      });
+    return { pairs, malformed: false };
+  } catch {
+    return { pairs: [], malformed: true };
+  }
+}
+
+/** @throws invalid_request for a malformed string, a repeated parameter, a missing required one */
+export function queryOf(raw: RawQuery, route: Route): Query {
+  if (raw.malformed) {
+    throw fieldError(
+      "query",
+      "percent-encoded UTF-8",
+      "a broken percent-encoding",
+      "The query string has a percent sign without two hex digits behind it, or bytes that are not UTF-8.",
+    );
+  }
+  const query: Record<string, string | undefined> = Object.create(null);
+  for (const declared of Object.keys(route.query ?? {})) {
+    const required = declared.startsWith("!");
+    const name = required ? declared.slice(1) : declared;
+    const values = raw.pairs.filter(([key]) => key === name).map(([, value]) => value);
+    if (values.length > 1) {
+      throw fieldError(
+        name,
+        "one value",
+        `${values.length} values`,
+        `The query parameter ${name} occurs ${values.length} times; give it once.`,
+      );
+    }
+    if (required && values.length === 0) {
+      throw fieldError(
+        name,
+        "a string",
+        "nothing",
+        `The query parameter ${name} is missing; add ?${name}=...`,
+      );
+    }
+    query[name] = values[0];
+  }
+  return query;
+}
+
+/** A whole number in a query string. @throws invalid_request */
+export function integerParameter(
+  query: Query,
+  name: string,
+  least: number,
+  most: number,
+): number | undefined {
+  const text = query[name];
+  if (text === undefined) return undefined;
+  const value = /^\d{1,16}$/.test(text) ? Number(text) : Number.NaN;
+  if (value >= least && value <= most) return value;
+  const expected = `an integer from ${least} to ${most}`;
+  throw fieldError(name, expected, shortly(text), `${name} must be ${expected}, not ${shortly(text)}.`);
+}
+
+/** A word of a fixed set in a query string. @throws invalid_request */
+export function wordParameter<const Words extends readonly string[]>(
+  query: Query,
+  name: string,
+  words: Words,
+): Words[number] | undefined {
+  const text = query[name];
+  if (text === undefined || words.includes(text)) return text;
+  const expected = words.map((word) => JSON.stringify(word)).join(" or ");
+  throw fieldError(
+    name,
+    expected,
+    shortly(text),
+    `${name} must be ${expected} or left out, not ${shortly(text)}.`,
+  );
+}
+
+/** An id in a query string. @throws invalid_request */
+export function idParameter(query: Query, name: string): string {
+  const text = query[name] ?? "";
+  const bytes = Buffer.byteLength(text);
+  if (bytes >= 1 && bytes <= limits.idBytesMax) return text;
+  const expected = `1 to ${limits.idBytesMax} bytes of UTF-8`;
+  throw fieldError(name, expected, `${bytes} bytes`, `${name} must have ${expected}, not ${bytes}.`);
+}
+
+const shortly = (text: string) => (text.length <= 24 ? JSON.stringify(text) : `${text.length} characters`);

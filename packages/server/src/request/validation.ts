@@ -1,0 +1,163 @@
+// What does a client read when its request breaks a shape?
+//
+// Ajv stops at the first fault. Of an `anyOf` it reports the faults of every branch and then the one of the whole; the
+// last one is therefore what is told. A message never repeats a vector, a text or a password.
+
+import { QuiverError } from "@quiver/protocol/errors";
+
+/** The part of Ajv's error object (with `verbose`) that is read here. */
+export type ShapeFault = {
+  readonly keyword: string;
+  readonly instancePath: string;
+  readonly params: Record<string, unknown>;
+  readonly data?: unknown;
+  readonly schema?: unknown;
+  readonly parentSchema?: Record<string, unknown>;
+};
+
+/** Options of Fastify's validator: nothing in a request is changed, and faults carry the value they are about. */
+export const validatorOptions = {
+  coerceTypes: false,
+  removeAdditional: false,
+  useDefaults: false,
+  allErrors: false,
+  verbose: true,
+  allowUnionTypes: true,
+} as const;
+
+/** @param faults what the validator found, at least one */
+export function shapeError(faults: readonly ShapeFault[]): QuiverError {
+  const fault = faults[faults.length - 1];
+  const at = readablePath(fault.instancePath);
+  if (fault.keyword === "required") {
+    const missing = String(fault.params.missingProperty);
+    const path = at === "" ? missing : `${at}.${missing}`;
+    const properties = fault.parentSchema?.properties as Record<string, Record<string, unknown>> | undefined;
+    const expected = typeNames(properties?.[missing]?.type) || "a value";
+    return fieldError(path, expected, "nothing", `${path} is missing; expected was ${expected}.`);
+  }
+  if (at === "") {
+    if (fault.data === undefined) {
+      return fieldError(
+        "body",
+        "a JSON object",
+        "nothing",
+        "The request body is missing; send a JSON object.",
+      );
+    }
+    const received = describe(fault.data);
+    return fieldError(
+      "body",
+      "a JSON object",
+      received,
+      `The request body must be a JSON object, not ${received}.`,
+    );
+  }
+  const expected = expectation(fault);
+  const secret = /(^|\.)password$/.test(at);
+  const received = secret ? `a ${typeof fault.data}` : describe(fault.data, fault.keyword === "enum");
+  return fieldError(at, expected, received, `${at} must be ${expected}, not ${received}.`);
+}
+
+/** An `invalid_request` about one field. `path` is `vectors[17].dense_values[3]`. */
+export function fieldError(path: string, expected: string, received: string, message: string): QuiverError {
+  return new QuiverError(
+    "invalid_request",
+    `${message} Nothing was changed; correct the request and send it again.`,
+    {
+      path,
+      expected,
+      received,
+    },
+  );
+}
+
+/** `/vectors/17/dense_values/3` -> `vectors[17].dense_values[3]` */
+export function readablePath(pointer: string): string {
+  let path = "";
+  for (const part of pointer.split("/").slice(1)) {
+    const name = part.replaceAll("~1", "/").replaceAll("~0", "~");
+    if (/^\d+$/.test(name)) path += `[${name}]`;
+    else path += path === "" ? name : `.${name}`;
+  }
+  return path;
+}
+
+/** A value in a few words: its type, its size, and the value itself where it is a number or a word of a fixed set. */
+export function describe(value: unknown, showText = false): string {
+  if (value === undefined) return "nothing";
+  if (value === null) return "null";
+  if (Array.isArray(value))
+    return value.length === 1 ? "an array of 1 item" : `an array of ${value.length} items`;
+  if (typeof value === "object") return "an object";
+  if (typeof value === "number") return `the number ${Object.is(value, -0) ? "-0" : value}`;
+  if (typeof value === "boolean") return `the boolean ${value}`;
+  const text = value as string;
+  if (showText && text.length <= 40) return JSON.stringify(text);
+  return text.length === 1 ? "a string of 1 character" : `a string of ${text.length} characters`;
+}
+
+const nouns: Record<string, string> = {
+  string: "a string",
+  number: "a finite number",
+  integer: "an integer",
+  boolean: "a boolean",
+  array: "an array",
+  object: "an object",
+};
+
+/** Names of JSON types, without the `null` that stands for an absent optional key. */
+function typeNames(type: unknown): string {
+  const names = (Array.isArray(type) ? type : [type]).filter(
+    (name) => typeof name === "string" && name !== "null",
+  );
+  return names.map((name) => nouns[name] ?? name).join(" or ");
+}
+
+function expectation(fault: ShapeFault): string {
+  const { keyword, params, parentSchema, schema } = fault;
+  const noun = typeNames(parentSchema?.type) || "a value";
+  switch (keyword) {
+    case "type":
+      return typeNames(params.type) + range(parentSchema);
+    case "enum": {
+      const values = (params.allowedValues as unknown[]).filter((value) => value !== null);
+      return `one of ${values.map((value) => JSON.stringify(value)).join(", ")}`;
+    }
+    case "minimum":
+    case "maximum":
+    case "exclusiveMinimum":
+    case "exclusiveMaximum":
+      return noun + range(parentSchema);
+    case "minLength":
+      return `a string of at least ${params.limit} character${params.limit === 1 ? "" : "s"}`;
+    case "maxLength":
+      return `a string of at most ${params.limit} characters`;
+    case "minItems":
+      return `an array of at least ${params.limit} items`;
+    case "maxItems":
+      return `an array of at most ${params.limit} items`;
+    case "anyOf":
+      return (schema as Record<string, unknown>[]).map(branchName).join(", or ");
+    default:
+      return noun;
+  }
+}
+
+/** One branch of an `anyOf`: an object by its keys, an array by its length. */
+function branchName(branch: Record<string, unknown>): string {
+  if (branch.type === "object" && branch.properties) return `{${Object.keys(branch.properties).join(", ")}}`;
+  if (branch.type === "array" && branch.minItems === branch.maxItems && branch.minItems !== undefined) {
+    return `an array of ${branch.minItems} numbers`;
+  }
+  return typeNames(branch.type);
+}
+
+function range(schema: Record<string, unknown> | undefined): string {
+  const { minimum, maximum, exclusiveMinimum } = schema ?? {};
+  if (minimum !== undefined && maximum !== undefined) return ` from ${minimum} to ${maximum}`;
+  if (minimum !== undefined) return ` of at least ${minimum}`;
+  if (maximum !== undefined) return ` of at most ${maximum}`;
+  if (exclusiveMinimum !== undefined) return ` greater than ${exclusiveMinimum}`;
+  return "";
+}

@@ -1,0 +1,27 @@
+// How are collections created, listed, loaded, unloaded and deleted over HTTP?
+
+import { json } from "../json-answer.ts";
+import type { Handlers } from "./handlers.ts";
+
+export const collectionHandlers: Handlers<
+  | "createCollection"
+  | "listCollections"
+  | "loadedCollections"
+  | "getCollection"
+  | "deleteCollection"
+  | "loadCollection"
+  | "unloadCollection"
+> = {
+  createCollection: async ({ database, body }) => json(await database.createCollection(body)),
+  listCollections: ({ database }) => json({ collections: database.listCollections() }),
+  loadedCollections: ({ database }) => json(database.loadedCollections()),
+  getCollection: ({ database, params }) => json(database.collection(params.collection_id).describe()),
+  deleteCollection: ({ database, params }) => database.deleteCollection(params.collection_id),
+  loadCollection: async ({ database, params }) =>
+    json(await database.collection(params.collection_id).load()),
+  unloadCollection: async ({ database, params }) => {
+    const collection = database.collection(params.collection_id);
+    await collection.unload();
+    return json(`Collection '${collection.name}' successfully unloaded`);
+  },
+};

@@ -1,0 +1,37 @@
+// What does a route file give, and what is its handler given?
+
+import type { Database } from "@quiver/engine/database/contract";
+import type { RouteName, routes } from "@quiver/protocol/routes";
+import type { Static, TSchema } from "typebox";
+import type { Gate } from "../auth/gate.ts";
+import type { JsonText } from "../json-answer.ts";
+import type { Query } from "../request/query.ts";
+
+type RouteOf<Name extends RouteName> = (typeof routes)[Name];
+
+type PathParameter<Path extends string> = Path extends `${string}{${infer Name}}${infer Rest}`
+  ? Name | PathParameter<Rest>
+  : never;
+
+type BodyOf<Name extends RouteName> =
+  RouteOf<Name> extends { readonly body: infer Shape extends TSchema } ? Static<Shape> : undefined;
+
+type AnswerOf<Name extends RouteName> =
+  RouteOf<Name> extends { readonly answer: TSchema } ? JsonText | Promise<JsonText> : void | Promise<void>;
+
+export type Call<Name extends RouteName> = {
+  readonly database: Database;
+  readonly gate: Gate;
+  /** Percent-decoded. */
+  readonly params: { readonly [Parameter in PathParameter<RouteOf<Name>["path"]>]: string };
+  readonly query: Query;
+  /** Checked against the route's shape. */
+  readonly body: BodyOf<Name>;
+  /** The text that `body` was parsed from; empty without one. */
+  readonly bodyText: string;
+};
+
+/** A handler throws `QuiverError`; the status of its success and of its errors stands in the list of routes. */
+export type Handlers<Names extends RouteName> = {
+  readonly [Name in Names]: (call: Call<Name>) => AnswerOf<Name>;
+};

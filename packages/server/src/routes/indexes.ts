@@ -1,0 +1,36 @@
+// How are indexes created, read and deleted over HTTP?
+
+import { type IndexKind, indexKinds } from "@quiver/protocol/shapes/index-definition";
+import { emptyObject, json } from "../json-answer.ts";
+import { fieldError } from "../request/validation.ts";
+import type { Handlers } from "./handlers.ts";
+
+export const indexHandlers: Handlers<
+  "createDenseIndex" | "createSparseIndex" | "createTextIndex" | "getIndexes" | "deleteIndex"
+> = {
+  async createDenseIndex({ database, params, body }) {
+    await database.collection(params.collection_id).createDenseIndex(body);
+    return emptyObject;
+  },
+  async createSparseIndex({ database, params, body }) {
+    await database.collection(params.collection_id).createSparseIndex(body);
+    return emptyObject;
+  },
+  async createTextIndex({ database, params, body }) {
+    await database.collection(params.collection_id).createTextIndex(body);
+    return emptyObject;
+  },
+  getIndexes: ({ database, params }) => json(database.collection(params.collection_id).indexes()),
+  deleteIndex: ({ database, params }) =>
+    database.collection(params.collection_id).deleteIndex(indexKind(params.index_type)),
+};
+
+/** The path says `tf_idf`, the answer of Get index says `tf-idf`; both are taken. */
+function indexKind(text: string): IndexKind {
+  const name = text === "tf_idf" ? "tf-idf" : text;
+  const kind = indexKinds.find((candidate) => candidate === name);
+  if (kind !== undefined) return kind;
+  const expected = "one of dense, sparse, tf_idf";
+  const received = text.length <= 24 ? JSON.stringify(text) : `${text.length} characters`;
+  throw fieldError("index_type", expected, received, `index_type must be ${expected}, not ${received}.`);
+}

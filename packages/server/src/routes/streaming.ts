@@ -1,0 +1,17 @@
+// How are records written and deleted at once, without a transaction, over HTTP?
+
+import { emptyObject } from "../json-answer.ts";
+import { withExactMetadata } from "../request/exact-metadata.ts";
+import type { Handlers } from "./handlers.ts";
+
+export const streamingHandlers: Handlers<"streamingUpsert" | "streamingDelete" | "streamingDeleteAlias"> = {
+  async streamingUpsert({ database, params, body, bodyText }) {
+    const collection = database.collection(params.collection_id);
+    await collection.upsert(withExactMetadata(body.vectors, bodyText, "vectors"));
+    return emptyObject;
+  },
+  streamingDelete: ({ database, params }) =>
+    database.collection(params.collection_id).delete(params.vector_id),
+  streamingDeleteAlias: ({ database, params }) =>
+    database.collection(params.collection_id).delete(params.vector_id),
+};

@@ -1,0 +1,17 @@
+// How are the versions of a collection read over HTTP?
+
+import { limits } from "@quiver/protocol/limits";
+import { json } from "../json-answer.ts";
+import { integerParameter } from "../request/query.ts";
+import type { Handlers } from "./handlers.ts";
+
+export const versionHandlers: Handlers<"listVersions" | "currentVersion" | "getVersion"> = {
+  listVersions({ database, params, query }) {
+    const limit = integerParameter(query, "limit", 1, limits.versionsPageMax);
+    const before = integerParameter(query, "before", 0, Number.MAX_SAFE_INTEGER);
+    return json(database.collection(params.collection_id).versions({ limit, before }));
+  },
+  currentVersion: ({ database, params }) => json(database.collection(params.collection_id).currentVersion()),
+  getVersion: ({ database, params }) =>
+    json(database.collection(params.collection_id).version(params.version_hash)),
+};

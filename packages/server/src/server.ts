@@ -1,0 +1,166 @@
+// How does a server start, and how does it stop?
+//
+// Start: configuration, database, key and sessions, endpoints, port. What fails gives back what was opened before it.
+//
+// Stop: new connections are refused, new requests on old connections get 503, idle connections end. Requests whose
+// headers had arrived are answered, with `Connection: close`; an upload gets `closeTimeoutMs` to arrive completely.
+// When the last connection is gone, sessions are written down and the database closes: it answers nothing that it has
+// not made durable, so nothing acknowledged can be lost here.
+
+import { readFileSync } from "node:fs";
+import type { AddressInfo } from "node:net";
+import type { Database } from "@quiver/engine/database/contract";
+import { openDatabase } from "@quiver/engine/database/database";
+import { limits } from "@quiver/protocol/limits";
+import type { FastifyInstance } from "fastify";
+import { type Logger, pino, stdTimeFunctions } from "pino";
+import { createApplication } from "./application.ts";
+import { openAdminKey } from "./auth/admin-key.ts";
+import { type Gate, keyedGate, openGate } from "./auth/gate.ts";
+import { Sessions } from "./auth/sessions.ts";
+import { type CompleteServerConfig, ConfigError, completeConfig, type ServerConfig } from "./config.ts";
+import { Connections } from "./connections.ts";
+import type { RunningServer } from "./running-server.ts";
+
+/** More connections than this may not wait for being accepted; the system has a bound of its own. */
+const backlog = 4096;
+
+const { version } = JSON.parse(readFileSync(new URL("../package.json", import.meta.url), "utf8"));
+
+/**
+ * Opens the database and serves it. Resolves when requests are taken.
+ * @throws ConfigError for a configuration that cannot be served, the port being in use included
+ */
+export async function startServer(given: ServerConfig): Promise<RunningServer> {
+  const config = completeConfig(given);
+  const logger = config.logger ?? pino({ level: config.logLevel, timestamp: stdTimeFunctions.isoTime });
+  const database = await openDatabase({
+    dataDir: config.dataDir,
+    memoryBudgetBytes: config.memoryBudgetBytes,
+    transactionIdleMs: config.transactionIdleMs,
+    versionsKept: config.versionsKept,
+    log: logger.child({ part: "database" }),
+    clock: config.clock,
+  });
+  database.recovered.catch((err) => logger.error({ err }, "a collection could not be recovered"));
+  let app: FastifyInstance | undefined;
+  try {
+    const connections = new Connections();
+    const stopping = { now: false };
+    const { gate, adminKeyFile } = await openAuthentication(config, database, logger);
+    app = await createApplication({
+      config,
+      database,
+      gate,
+      logger,
+      connections,
+      isStopping: () => stopping.now,
+      version,
+    });
+    const { port, url } = await listen(app, config);
+    logger.info({ url, data_dir: config.dataDir, authentication: !config.noAuth }, "serving");
+    const stop = stopper(app, gate, database, connections, stopping, config, logger);
+    return { url, port, database, adminKeyFile, close: stop };
+  } catch (error) {
+    await app?.close();
+    await database.close();
+    throw error;
+  }
+}
+
+async function openAuthentication(
+  config: CompleteServerConfig,
+  database: Database,
+  logger: Logger,
+): Promise<{ gate: Gate; adminKeyFile: string | undefined }> {
+  if (config.noAuth) {
+    return { gate: openGate(config.clock, limits.sessionIdleMs), adminKeyFile: undefined };
+  }
+  const { credentials } = database;
+  const adminKey = await openAdminKey(credentials, config.dataDir, config.adminKey);
+  if (adminKey.file !== undefined) {
+    logger.warn(
+      { file: adminKey.file },
+      "an admin key was made; this file, which only its owner can read, has it",
+    );
+  }
+  const sessions = new Sessions(credentials, adminKey.keyId, config.clock, (err) =>
+    logger.error({ err }, "a session could not be written down"),
+  );
+  return { gate: keyedGate(adminKey, sessions), adminKeyFile: adminKey.file };
+}
+
+async function listen(
+  app: FastifyInstance,
+  config: CompleteServerConfig,
+): Promise<{ port: number; url: string }> {
+  const bare = config.host.replace(/^\[(.*)\]$/, "$1");
+  // The name can stand for two addresses, of which a server would listen on the one that comes first.
+  const host = bare.toLowerCase() === "localhost" ? "127.0.0.1" : bare;
+  try {
+    await app.listen({ host, port: config.port, backlog });
+  } catch (error) {
+    throw listenError(error, host, config.port);
+  }
+  const { address, port, family } = app.server.address() as AddressInfo;
+  const reachable = address === "0.0.0.0" ? "127.0.0.1" : address === "::" ? "::1" : address;
+  return { port, url: `http://${family === "IPv6" ? `[${reachable}]` : reachable}:${port}` };
+}
+
+function listenError(error: unknown, host: string, port: number): unknown {
+  switch ((error as { code?: string }).code) {
+    case "EADDRINUSE":
+      return new ConfigError(
+        "port",
+        `port ${port} of ${host} is in use; stop what uses it or give another port.`,
+      );
+    case "EACCES":
+      return new ConfigError("port", `port ${port} of ${host} may not be opened; give a port above 1023.`);
+    case "EADDRNOTAVAIL":
+    case "ENOTFOUND":
+    case "EAI_AGAIN":
+      return new ConfigError("host", `host ${host} is no address of this machine; give one that is.`);
+    default:
+      return error;
+  }
+}
+
+function stopper(
+  app: FastifyInstance,
+  gate: Gate,
+  database: Database,
+  connections: Connections,
+  stopping: { now: boolean },
+  config: CompleteServerConfig,
+  logger: Logger,
+): () => Promise<void> {
+  let stopped: Promise<void> | undefined;
+  return () => {
+    stopped ??= stop();
+    return stopped;
+  };
+
+  async function stop(): Promise<void> {
+    stopping.now = true;
+    logger.info({ connections: connections.count }, "stopping");
+    connections.endSilent();
+    const sweep = () => connections.endAllButWorking();
+    let sweeper: NodeJS.Timeout | undefined;
+    const grace = setTimeout(() => {
+      sweep();
+      sweeper = setInterval(sweep, 100);
+    }, config.closeTimeoutMs);
+    try {
+      await app.close();
+    } finally {
+      clearTimeout(grace);
+      clearInterval(sweeper);
+      try {
+        await gate.close();
+      } finally {
+        await database.close();
+      }
+    }
+    logger.info("stopped");
+  }
+}
