@@ -83,6 +83,11 @@ function readIfPresent(path) {
   }
 }
 
+function writeStamp(path, content) {
+  mkdirSync(dirname(path), { recursive: true });
+  writeFileSync(path, content);
+}
+
 // --- Children and signals -------------------------------------------------------------------------------------------
 
 /**
@@ -209,7 +214,7 @@ const runtime = {
           `Install Node.js ${NODE_MAJOR_MIN} or newer from https://nodejs.org and start again.`,
       );
     }
-    writeFileSync(runtimeStampPath, version);
+    writeStamp(runtimeStampPath, version);
   },
 };
 
@@ -247,7 +252,7 @@ const dependencies = {
       say("installing dependencies (npm ci)");
       await npmCi(root, nodePath());
     }
-    writeFileSync(modulesStampPath, wanted);
+    writeStamp(modulesStampPath, wanted);
   },
 };
 
@@ -290,8 +295,7 @@ const kernels = {
         `Building the kernels failed (exit code ${result.code}); the compiler's message is above.`,
       );
     }
-    mkdirSync(dirname(kernelsStampPath), { recursive: true });
-    writeFileSync(kernelsStampPath, wanted);
+    writeStamp(kernelsStampPath, wanted);
   },
 };
 

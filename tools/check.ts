@@ -1,0 +1,139 @@
+// Is everything in order? This is `npm test`, `npm run check` and all that CI runs.
+//
+//   npm run check                          all steps, in the order of the table below
+//   npm run check -- --only floors,links   some of them
+//
+// The steps stand in two groups: the first reads the sources, the second runs them. All steps of a group run, so that
+// one call shows all that is wrong in it; a group with a failure is the last one.
+
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdirSync, readFileSync } from "node:fs";
+import { join, resolve } from "node:path";
+import { parseArgs } from "node:util";
+import { checkExamples } from "./doc-examples.ts";
+import { checkFloors } from "./floors.ts";
+import { checkLinks } from "./links.ts";
+
+/** What a step found: what is wrong, ready to print, and what it counted, for the line at the end. */
+type Outcome = { errors: readonly string[]; notes?: readonly string[]; counted?: string };
+
+type Step = { name: string; what: string; run: () => Promise<Outcome> };
+
+const root = resolve(import.meta.dirname, "..");
+const testReport = join(root, ".cache", "vitest.json");
+
+const groups: readonly (readonly Step[])[] = [
+  [
+    {
+      name: "format",
+      what: "format and lint (biome)",
+      run: () => silent("@biomejs/biome/bin/biome", ["check"]),
+    },
+    { name: "types", what: "types (tsc)", run: () => silent("typescript/bin/tsc", ["-p", "."]) },
+    { name: "floors", what: "imports go downwards", run: async () => ({ errors: checkFloors(root) }) },
+    {
+      name: "links",
+      what: "links and rules of the documents",
+      run: async () => ({ errors: checkLinks(root) }),
+    },
+  ],
+  [
+    { name: "examples", what: "examples of the documents", run: examples },
+    { name: "tests", what: "tests (vitest)", run: tests },
+  ],
+];
+
+async function examples(): Promise<Outcome> {
+  const { errors, notes, compiled, run } = await checkExamples(root);
+  return { errors, notes, counted: `${compiled} examples (${run} run)` };
+}
+
+/** Runs all tests; vitest prints as it goes. */
+async function tests(): Promise<Outcome> {
+  mkdirSync(join(root, ".cache"), { recursive: true });
+  const reporters = ["--reporter=default", "--reporter=json", `--outputFile.json=${testReport}`];
+  const args = [binary("vitest/vitest.mjs"), "run", ...reporters];
+  const [code, signal] = await once(spawn(process.execPath, args, { cwd: root, stdio: "inherit" }), "exit");
+  if (code !== 0)
+    return { errors: [`vitest ended with ${signal ?? `exit code ${code}`}; its report is above`] };
+  const { numPassedTests, numPendingTests, testResults } = JSON.parse(readFileSync(testReport, "utf8"));
+  const skipped = numPendingTests > 0 ? `, ${numPendingTests} skipped` : "";
+  return { errors: [], counted: `${numPassedTests} tests in ${testResults.length} files${skipped}` };
+}
+
+const binary = (path: string): string => join(root, "node_modules", path);
+
+/** Runs a program of node_modules whose output matters only when it fails. */
+async function silent(program: string, args: readonly string[]): Promise<Outcome> {
+  const child = spawn(process.execPath, [binary(program), ...args], {
+    cwd: root,
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  let output = "";
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.setEncoding("utf8").on("data", (text) => {
+      output += text;
+    });
+  }
+  const [code, signal] = await once(child, "close");
+  if (code === 0) return { errors: [] };
+  return {
+    errors: [output.trim() === "" ? `ended with ${signal ?? `exit code ${code}`}` : output.trimEnd()],
+  };
+}
+
+async function runStep(step: Step): Promise<Outcome> {
+  try {
+    return await step.run();
+  } catch (error) {
+    return { errors: [error instanceof Error ? (error.stack ?? error.message) : String(error)] };
+  }
+}
+
+const seconds = (sinceMs: number): string => `${((performance.now() - sinceMs) / 1000).toFixed(1)} s`;
+
+/** Runs one step and prints its line; true when nothing is wrong. */
+async function report(step: Step, counts: string[]): Promise<boolean> {
+  const startMs = performance.now();
+  const { errors, notes = [], counted } = await runStep(step);
+  const failed = errors.length > 0;
+  const verdict = failed ? "FAILED" : "ok";
+  console.log(`${verdict.padEnd(7)}${step.name.padEnd(10)}${step.what}, ${seconds(startMs)}`);
+  for (const note of notes) console.log(`       ${note}`);
+  for (const error of errors) console.log(error);
+  if (!failed && counted !== undefined) counts.push(counted);
+  return !failed;
+}
+
+async function check(only: ReadonlySet<string> | undefined): Promise<boolean> {
+  const startMs = performance.now();
+  const counts: string[] = [];
+  const failed: string[] = [];
+  let stepsRun = 0;
+  for (const group of groups) {
+    for (const step of group) {
+      if (only !== undefined && !only.has(step.name)) continue;
+      stepsRun++;
+      if (!(await report(step, counts))) failed.push(step.name);
+    }
+    if (failed.length > 0) break;
+  }
+  const totals = [`${stepsRun} steps`, ...counts, `${failed.length} failed`, seconds(startMs)].join(", ");
+  console.log(`check: ${totals}${failed.length > 0 ? `; FAILED: ${failed.join(", ")}` : ""}`);
+  return failed.length === 0;
+}
+
+/** The steps named by --only; undefined for all. */
+function selection(): ReadonlySet<string> | undefined {
+  const { only } = parseArgs({ options: { only: { type: "string" } } }).values;
+  if (only === undefined) return undefined;
+  const known = groups.flat().map(({ name }) => name);
+  const wanted = only.split(",").map((name) => name.trim());
+  const unknown = wanted.filter((name) => !known.includes(name));
+  if (unknown.length === 0) return new Set(wanted);
+  console.error(`check: no step is called ${unknown.join(", ")}; there are ${known.join(", ")}`);
+  process.exit(2);
+}
+
+process.exitCode = (await check(selection())) ? 0 : 1;

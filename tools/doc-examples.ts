@@ -1,0 +1,218 @@
+// Do the examples in the documents compile and run?
+//
+// Sources are the ```ts blocks of README.md, docs/**/*.md and packages/*/README.md, and those in the doc comments of
+// packages/client/src/*.ts. Each block is a program of its own, with two flags after `ts`:
+//
+//   ```ts no-run      compiled, not run (a fragment, or something that does not end)
+//   ```ts continues   one program with the block before it in the same document
+//
+// Every program is written to .cache/doc-examples with empty lines before each block, so that line n of the program is
+// line n of its document and every message of the compiler or of Node.js points at the document. A program that runs
+// gets a new server on an empty directory, its address in QUIVER_URL, its key in QUIVER_API_KEY, and that directory's
+// parent as its working directory.
+
+import { type ChildProcess, spawn } from "node:child_process";
+import { randomBytes } from "node:crypto";
+import { once } from "node:events";
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { parseSync } from "oxc-parser";
+import { type CodeBlock, type Placed, readMarkdown } from "./markdown.ts";
+import { isTestFile, projectFiles } from "./project-files.ts";
+
+const CONCURRENT_PROGRAMS = 2;
+const SERVER_START_MAX_MS = 30_000;
+const SERVER_STOP_MAX_MS = 15_000;
+const PROGRAM_MAX_MS = 120_000;
+
+export type Example = { path: string; line: number; runs: boolean; text: string };
+
+export type ExamplesReport = { errors: string[]; notes: string[]; compiled: number; run: number };
+
+const SERVER = join("packages", "cli", "src", "main.ts");
+
+/** Compiles all examples and runs those that want to be run; errors are in terms of the documents' lines. */
+export async function checkExamples(root: string): Promise<ExamplesReport> {
+  const examples = examplesIn(root);
+  const report: ExamplesReport = { errors: [], notes: [], compiled: examples.length, run: 0 };
+  if (examples.length === 0) {
+    if (existsSync(join(root, "packages", "client", "src", "client.ts"))) {
+      report.errors.push(
+        "there is a client but no example: README.md, docs/ and the client's comments have no ```ts",
+      );
+    }
+    return report;
+  }
+  const programs = writePrograms(root, examples);
+  report.errors.push(...(await compile(root, programs)));
+  if (report.errors.length > 0) return report;
+  const runnable = programs.filter(({ example }) => example.runs);
+  if (!existsSync(join(root, SERVER))) {
+    report.notes.push(`${runnable.length} examples were compiled but not run: ${SERVER} does not exist`);
+    return report;
+  }
+  report.run = runnable.length;
+  const queue = runnable.values();
+  const worker = async () => {
+    for (const program of queue) report.errors.push(...(await runWithServer(root, program)));
+  };
+  await Promise.all(Array.from({ length: CONCURRENT_PROGRAMS }, worker));
+  return report;
+}
+
+/** All examples of the project, in the order of documents and lines. */
+export function examplesIn(root: string): Example[] {
+  return projectFiles(root).flatMap((path) => {
+    const read = () => readFileSync(join(root, path), "utf8");
+    if (/^(README\.md|docs\/.*\.md|packages\/[^/]+\/README\.md)$/.test(path)) {
+      return joinBlocks(path, readMarkdown(read()).code);
+    }
+    const isClientSource = /^packages\/client\/src\/[^/]+\.ts$/.test(path) && !isTestFile(path);
+    return isClientSource ? joinBlocks(path, blocksInComments(path, read())) : [];
+  });
+}
+
+/** The code blocks in the doc comments of a TypeScript file. */
+function blocksInComments(path: string, source: string): Placed<CodeBlock>[] {
+  return parseSync(path, source)
+    .comments.filter(({ type, value }) => type === "Block" && value.startsWith("*"))
+    .flatMap(({ value, start }) => {
+      const markdown = value.slice(1).replaceAll(/^[ \t]*\* ?/gm, "");
+      const linesBefore = source.slice(0, start).split("\n").length - 1;
+      return readMarkdown(markdown).code.map((block) => ({ ...block, line: block.line + linesBefore }));
+    });
+}
+
+function joinBlocks(path: string, blocks: readonly Placed<CodeBlock>[]): Example[] {
+  const examples: Example[] = [];
+  for (const { language, flags, text, line } of blocks) {
+    if (language !== "ts") continue;
+    const previous = examples.at(-1);
+    const continues = flags.includes("continues") && previous !== undefined;
+    const example = continues ? previous : { path, line, runs: !flags.includes("no-run"), text: "" };
+    // The text begins on the line after the fence.
+    example.text += "\n".repeat(line - lineBreaks(example.text)) + text;
+    if (!continues) examples.push(example);
+  }
+  return examples;
+}
+
+const lineBreaks = (text: string): number => text.split("\n").length - 1;
+
+type Program = { example: Example; name: string; file: string };
+
+const programsDir = (root: string): string => join(root, ".cache", "doc-examples");
+
+function writePrograms(root: string, examples: readonly Example[]): Program[] {
+  const folder = programsDir(root);
+  rmSync(folder, { recursive: true, force: true });
+  mkdirSync(folder, { recursive: true });
+  return examples.map((example) => {
+    const name = `${example.path.replaceAll("/", "__")}.${example.line}.ts`;
+    const file = join(folder, name);
+    writeFileSync(file, `${example.text}\n`);
+    return { example, name, file };
+  });
+}
+
+/** Writes the documents' names and lines into a message about programs. */
+function inTermsOfDocuments(message: string, programs: readonly Program[]): string {
+  return programs.reduce(
+    (text, { example, name, file }) =>
+      text
+        .replaceAll(`file://${file}`, example.path)
+        .replaceAll(file, example.path)
+        .replaceAll(name, example.path),
+    message,
+  );
+}
+
+async function compile(root: string, programs: readonly Program[]): Promise<string[]> {
+  const folder = programsDir(root);
+  // An example may show a value without using it.
+  const compilerOptions = { noUnusedLocals: false, noUnusedParameters: false };
+  const config = { extends: "../../tsconfig.json", compilerOptions, include: ["*.ts"], exclude: [] };
+  writeFileSync(join(folder, "tsconfig.json"), JSON.stringify(config));
+  const tsc = join(root, "node_modules", "typescript", "bin", "tsc");
+  const { code, output } = await finish(
+    spawn(process.execPath, [tsc, "-p", folder, "--pretty", "false"], { cwd: folder }),
+  );
+  if (code === 0) return [];
+  return inTermsOfDocuments(output, programs)
+    .split("\n")
+    .filter((line) => line.trim() !== "");
+}
+
+type Finish = { code: number | null; signal: string | null; output: string };
+
+/** Waits for a child's end; its output is stdout and stderr as they came. */
+async function finish(child: ChildProcess): Promise<Finish> {
+  let output = "";
+  for (const stream of [child.stdout, child.stderr]) {
+    stream?.setEncoding("utf8").on("data", (text) => {
+      output += text;
+    });
+  }
+  const [code, signal] = await once(child, "close");
+  return { code, signal, output };
+}
+
+async function runWithServer(root: string, program: Program): Promise<string[]> {
+  const { path, line } = program.example;
+  const folder = mkdtempSync(join(tmpdir(), "quiver-example-"));
+  try {
+    const key = randomBytes(16).toString("hex");
+    const args = ["serve", "--port", "0", "--data-dir", join(folder, "data"), "--admin-key", key];
+    const server = spawn(process.execPath, [join(root, SERVER), ...args], { cwd: folder });
+    const ended = finish(server);
+    try {
+      const url = await addressOf(server);
+      if (url === undefined) {
+        server.kill("SIGKILL");
+        return [`${path}:${line}: the server did not start:\n${(await ended).output}`];
+      }
+      const env = { ...process.env, QUIVER_URL: url, QUIVER_API_KEY: key };
+      const options = { cwd: folder, env, timeout: PROGRAM_MAX_MS };
+      const result = await finish(spawn(process.execPath, [program.file], options));
+      if (result.code === 0) return [];
+      const how = result.signal === null ? `exit code ${result.code}` : `signal ${result.signal}`;
+      return [
+        `${path}:${line}: the example failed (${how}):\n${inTermsOfDocuments(result.output, [program])}`,
+      ];
+    } finally {
+      await stop(server, ended);
+    }
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+/** The address that the server prints when it listens; undefined when it ends or stays silent too long. */
+async function addressOf(server: ChildProcess): Promise<string | undefined> {
+  const lines = [server.stdout, server.stderr].map((stream) =>
+    createInterface({ input: stream as NodeJS.ReadableStream }),
+  );
+  return await new Promise((done) => {
+    const giveUp = setTimeout(() => done(undefined), SERVER_START_MAX_MS);
+    const settle = (address: string | undefined) => {
+      clearTimeout(giveUp);
+      done(address);
+    };
+    server.once("close", () => settle(undefined));
+    for (const reader of lines) {
+      reader.on("line", (line) => {
+        const address = /http:\/\/127\.0\.0\.1:\d+/.exec(line)?.[0];
+        if (address !== undefined) settle(address);
+      });
+    }
+  });
+}
+
+async function stop(server: ChildProcess, ended: Promise<Finish>): Promise<void> {
+  const kill = setTimeout(() => server.kill("SIGKILL"), SERVER_STOP_MAX_MS);
+  server.kill("SIGTERM");
+  await ended;
+  clearTimeout(kill);
+}

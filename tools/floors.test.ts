@@ -1,0 +1,140 @@
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { afterEach, describe, expect, test } from "vitest";
+import { checkFloors, importsOf } from "./floors.ts";
+
+const roots: string[] = [];
+
+afterEach(() => {
+  for (const root of roots.splice(0)) rmSync(root, { recursive: true });
+});
+
+/** A project with these files (paths under packages/), and a package.json for each package. */
+function project(files: Record<string, string>): string {
+  const root = mkdtempSync(join(tmpdir(), "quiver-floors-"));
+  roots.push(root);
+  const manifests = new Set(Object.keys(files).map((path) => `${path.split("/")[0]}/package.json`));
+  const all = { ...Object.fromEntries([...manifests].map((path) => [path, "{}"])), ...files };
+  for (const [path, text] of Object.entries(all)) {
+    const full = join(root, "packages", path);
+    mkdirSync(dirname(full), { recursive: true });
+    writeFileSync(full, text);
+  }
+  return root;
+}
+
+/** The breaches when `importer` consists of one import of `specifier` in its second line. */
+function breaches(importer: string, specifier: string, more: Record<string, string> = {}): string[] {
+  return checkFloors(project({ [importer]: `// Question?\nimport "${specifier}";\n`, ...more }));
+}
+
+describe("allowed", () => {
+  test.each([
+    ["engine/src/base/a.ts", "@quiver/protocol/errors"],
+    ["engine/src/storage/a.ts", "../base/b.ts"],
+    ["engine/src/vector/a.ts", "@quiver/kernels/load"],
+    ["engine/src/index/hnsw/a.ts", "../../vector/b.ts"],
+    ["engine/src/index/hnsw/a.ts", "../flat/b.ts"],
+    ["engine/src/runtime/a.ts", "../index/b.ts"],
+    ["engine/src/query/a.ts", "../runtime/b.ts"],
+    ["engine/src/database/a.ts", "../indexing/b.ts"],
+    ["server/src/a.ts", "@quiver/engine/database/open"],
+    ["server/src/a.ts", "@quiver/protocol/errors"],
+    ["client/src/a.ts", "@quiver/protocol/errors"],
+    ["cli/src/a.ts", "@quiver/server/start"],
+    ["cli/src/a.ts", "@quiver/client/client"],
+    ["console/src/a.ts", "@quiver/protocol/errors"],
+    ["engine/src/base/a.ts", "node:fs"],
+    ["engine/src/base/a.ts", "../../package.json"],
+    ["kernels/src/a.ts", "../dist/kernels.wasm"],
+  ])("%s imports %s", (importer, specifier) => {
+    expect(breaches(importer, specifier)).toEqual([]);
+  });
+});
+
+describe("broken", () => {
+  test.each([
+    ["upwards", "engine/src/storage/a.ts", "../collection/b.ts", "imports go downwards"],
+    ["upwards by half a floor", "engine/src/index/a.ts", "../runtime/b.ts", "imports go downwards"],
+    [
+      "the protocol into the engine",
+      "protocol/src/a.ts",
+      "@quiver/engine/base/b",
+      "imports never go sideways",
+    ],
+    ["upwards into the server", "engine/src/database/a.ts", "@quiver/server/b", "imports go downwards"],
+    ["sideways on floor 0", "kernels/src/a.ts", "@quiver/protocol/b", "imports never go sideways"],
+    ["sideways on floor 1", "engine/src/vector/a.ts", "../text/b.ts", "imports never go sideways"],
+    ["truth to index", "engine/src/collection/a.ts", "../index/b.ts", "imports never go sideways"],
+    ["corridor to corridor", "engine/src/query/a.ts", "../indexing/b.ts", "imports never go sideways"],
+    ["client to server", "client/src/a.ts", "@quiver/server/b", "imports never go sideways"],
+    ["past the counter", "server/src/a.ts", "@quiver/engine/query/b", "server sees only"],
+    ["client into the engine", "client/src/a.ts", "@quiver/engine/database/b", "client sees only"],
+    ["cli into the engine", "cli/src/a.ts", "@quiver/engine/database/b", "cli sees only"],
+    ["console into the server", "console/src/a.ts", "@quiver/server/b", "console sees only"],
+    ["unknown room", "engine/src/query/a.ts", "../attic/b.ts", '"engine/attic" is not in the table'],
+    ["unknown package", "cli/src/a.ts", "@quiver/attic/b", '"attic" is not in the table'],
+    ["file in no room", "cli/src/a.ts", "@quiver/engine/open", '"engine" is not in the table'],
+    ["undeclared package", "engine/src/base/a.ts", "lmdb/x", '"lmdb" is not among the dependencies'],
+    ["undeclared scope", "engine/src/base/a.ts", "@a/b/c", '"@a/b" is not among the dependencies'],
+    ["leaves its package", "engine/src/base/a.ts", "../../../protocol/src/b.ts", "stays in its package"],
+    ["itself by name", "engine/src/query/a.ts", "@quiver/engine/base/b", "imports are relative"],
+    ["imports a test", "engine/src/query/a.ts", "./b.test.ts", "only tests import"],
+    ["imports test parts", "engine/src/query/a.ts", "../base/testing/b.ts", "only tests import"],
+  ])("%s", (_name, importer, specifier, rule) => {
+    const errors = breaches(importer, specifier);
+    expect(errors).toHaveLength(1);
+    expect(errors[0]).toMatch(`packages/${importer}:2: import "${specifier}": `);
+    expect(errors[0]).toContain(rule);
+  });
+
+  test("a file whose room is not in the table", () => {
+    expect(checkFloors(project({ "engine/src/attic/a.ts": "" }))).toEqual([
+      'packages/engine/src/attic/a.ts:1: the room "engine/attic" is not in the table of tools/floors.ts; add it with its floor',
+    ]);
+  });
+
+  test("a circular import inside a room, reported once, also through types", () => {
+    const files = {
+      "protocol/src/a.ts": 'import type { B } from "./b.ts";',
+      "protocol/src/b.ts": '\nexport * from "./c.ts";',
+      "protocol/src/c.ts": 'export type A = import("./a.ts").A;',
+      "protocol/src/d.ts": 'import "./a.ts";',
+    };
+    const [a, b, c] = ["a", "b", "c"].map((name) => `packages/protocol/src/${name}.ts`);
+    expect(checkFloors(project(files))).toEqual([`${a}:1: circular import: ${a} -> ${b} -> ${c} -> ${a}`]);
+  });
+
+  test("a file that imports itself", () => {
+    const [error] = checkFloors(project({ "protocol/src/a.ts": '\nimport "./a.ts";' }));
+    expect(error).toMatch("packages/protocol/src/a.ts:2: circular import");
+  });
+});
+
+test("tests may import everything", () => {
+  expect(breaches("engine/src/base/a.test.ts", "../query/b.ts")).toEqual([]);
+  expect(breaches("engine/src/base/testing/a.ts", "fast-check")).toEqual([]);
+});
+
+test("a declared package may be imported", () => {
+  const manifest = '{ "dependencies": { "lmdb": "3.5.6" } }';
+  expect(breaches("engine/src/base/a.ts", "lmdb", { "engine/package.json": manifest })).toEqual([]);
+});
+
+test("every way to mention a module is an import", () => {
+  const source = `import a from "a";
+import type { B } from "b";
+import "c";
+export * from "d";
+export type { E } from "e";
+const f = await import("f");
+type G = import("g").G;
+new Worker(new URL("./h.ts", import.meta.url));
+const no = 'import "x"'; // import "y"
+const address = new URL("./z", base);
+`;
+  expect(importsOf("x.ts", source)).toEqual(
+    ["a", "b", "c", "d", "e", "f", "g", "./h.ts"].map((specifier, i) => ({ specifier, line: i + 1 })),
+  );
+});

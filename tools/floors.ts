@@ -1,0 +1,226 @@
+// Do imports go downwards, and never sideways?
+//
+// The rooms of the house and their floors are the table below (ARCHITECTURE.md draws it). An import is every mention
+// of another module: `import`, `export from`, `import type`, `import("x")` as value or as type, and the file given to
+// `new URL("./x.ts", import.meta.url)`, for that is how a worker thread gets its module.
+//
+// Every rule has a test in floors.test.ts that breaks it.
+
+import { existsSync, readFileSync } from "node:fs";
+import { builtinModules } from "node:module";
+import { join, posix } from "node:path";
+import { parseSync, Visitor } from "oxc-parser";
+import { isTestFile, projectFiles } from "./project-files.ts";
+
+/** A room: its floor, and the rooms below it that it may see (all of them where `sees` is absent). */
+type Room = { floor: number; sees?: readonly string[] };
+
+const ROOMS: Readonly<Record<string, Room>> = {
+  protocol: { floor: 0 },
+  kernels: { floor: 0 },
+  "engine/base": { floor: 0, sees: ["protocol"] },
+  "engine/storage": { floor: 1 },
+  "engine/vector": { floor: 1 },
+  "engine/text": { floor: 1 },
+  "engine/collection": { floor: 2 },
+  "engine/index": { floor: 2 },
+  "engine/runtime": { floor: 2.5 },
+  "engine/query": { floor: 3 },
+  "engine/indexing": { floor: 3 },
+  "engine/database": { floor: 4 },
+  server: { floor: 5, sees: ["protocol", "engine/database"] },
+  client: { floor: 5, sees: ["protocol"] },
+  cli: { floor: 6, sees: ["protocol", "client", "server"] },
+  console: { floor: 6, sees: ["protocol", "client"] },
+};
+
+/** The one pair of rooms on one floor of which one may see the other. */
+const MAY_SEE_SIDEWAYS: readonly string[] = ["engine/base -> protocol"];
+
+/** A mention of a module. `line` counts from 1. */
+export type ModuleImport = { specifier: string; line: number };
+
+type SourceFile = {
+  /** Relative to the project, with `/`. */
+  path: string;
+  /** The folder under packages/. */
+  pkg: string;
+  room: string;
+  isTest: boolean;
+  imports: readonly ModuleImport[];
+};
+
+const BUILTINS = new Set(builtinModules);
+
+/** Every breach of the rules under `root`, as `file:line: import "x": rule`, in the order of files and lines. */
+export function checkFloors(root: string): string[] {
+  const files = projectFiles(root)
+    .filter((path) => /^packages\/[^/]+\/src\/.*\.ts$/.test(path))
+    .map((path) => readSource(root, path));
+  const errors = files.flatMap((file) => [...checkRoom(file), ...checkImports(root, file)]);
+  return [...errors, ...checkCycles(files)];
+}
+
+/** All modules that a TypeScript source mentions, in the order of the text. Throws when the source does not parse. */
+export function importsOf(path: string, source: string): ModuleImport[] {
+  const { program, errors } = parseSync(path, source);
+  if (errors.length > 0) throw new Error(`${path}: ${errors[0].message}`);
+  const found: { specifier: string; start: number }[] = [];
+  const add = (literal: { type: string; value?: unknown; start: number } | null) => {
+    if (literal?.type === "Literal" && typeof literal.value === "string") {
+      found.push({ specifier: literal.value, start: literal.start });
+    }
+  };
+  new Visitor({
+    ImportDeclaration: (node) => add(node.source),
+    ExportAllDeclaration: (node) => add(node.source),
+    ExportNamedDeclaration: (node) => add(node.source),
+    ImportExpression: (node) => add(node.source),
+    TSImportType: (node) => add(node.source),
+    NewExpression: (node) => {
+      const [target, base] = node.arguments;
+      const isUrl = node.callee.type === "Identifier" && node.callee.name === "URL";
+      if (isUrl && base !== undefined && source.slice(base.start, base.end) === "import.meta.url")
+        add(target);
+    },
+  }).visit(program);
+  return found
+    .sort((a, b) => a.start - b.start)
+    .map(({ specifier, start }) => ({ specifier, line: source.slice(0, start).split("\n").length }));
+}
+
+function readSource(root: string, path: string): SourceFile {
+  const imports = importsOf(path, readFileSync(join(root, path), "utf8"));
+  return { path, pkg: path.split("/")[1], room: roomOf(path), isTest: isTestFile(path), imports };
+}
+
+/** The room of a file under packages/<pkg>/src: the package, or in the engine the first folder under src. */
+function roomOf(path: string): string {
+  const [, pkg, , ...inside] = path.split("/");
+  if (pkg !== "engine") return pkg;
+  return inside.length > 1 ? `engine/${inside[0]}` : "engine";
+}
+
+function checkRoom(file: SourceFile): string[] {
+  if (file.isTest || file.room in ROOMS) return [];
+  return [
+    `${file.path}:1: the room "${file.room}" is not in the table of tools/floors.ts; add it with its floor`,
+  ];
+}
+
+function checkImports(root: string, file: SourceFile): string[] {
+  if (file.isTest) return [];
+  return file.imports.flatMap(({ specifier, line }) => {
+    const rule = brokenRule(root, file, specifier);
+    return rule === undefined ? [] : [`${file.path}:${line}: import "${specifier}": ${rule}`];
+  });
+}
+
+/** The rule that this import breaks, in words, or undefined. */
+function brokenRule(root: string, file: SourceFile, specifier: string): string | undefined {
+  const target = targetPath(file, specifier);
+  if (target === undefined) return undeclaredPackage(root, file, specifier);
+  if (!target.startsWith(`packages/${file.pkg}/`) && isRelative(specifier)) {
+    return "a relative import stays in its package; write @quiver/<package>/<path>";
+  }
+  if (!isRelative(specifier) && target.startsWith(`packages/${file.pkg}/`)) {
+    return "inside a package, imports are relative";
+  }
+  if (isTestFile(target)) return "only tests import what is made for tests";
+  // A file beside src (package.json, the built kernels) is the package's own and in no room.
+  if (!target.startsWith(`packages/${target.split("/")[1]}/src/`)) return undefined;
+  return brokenFloor(file.room, roomOf(target));
+}
+
+function brokenFloor(from: string, to: string): string | undefined {
+  if (from === to) return undefined;
+  const lower = ROOMS[to];
+  const upper = ROOMS[from];
+  if (lower === undefined) return `the room "${to}" is not in the table of tools/floors.ts`;
+  // The file's own missing room is reported once for the file.
+  if (upper === undefined) return undefined;
+  if (lower.floor > upper.floor) {
+    return `imports go downwards; ${from} is on floor ${upper.floor}, ${to} is above it on floor ${lower.floor}`;
+  }
+  if (lower.floor === upper.floor && !MAY_SEE_SIDEWAYS.includes(`${from} -> ${to}`)) {
+    return `imports never go sideways; ${from} and ${to} are both on floor ${upper.floor}`;
+  }
+  if (upper.sees !== undefined && !upper.sees.includes(to)) {
+    return `${from} sees only ${upper.sees.join(", ")}, not ${to}`;
+  }
+  return undefined;
+}
+
+const isRelative = (specifier: string) => /^\.\.?(\/|$)/.test(specifier);
+
+/** The project path that a relative or @quiver import names, or undefined for a module from elsewhere. */
+function targetPath(file: SourceFile, specifier: string): string | undefined {
+  if (isRelative(specifier)) return posix.join(posix.dirname(file.path), specifier);
+  const own = /^@quiver\/([^/]+)\/(.+)$/.exec(specifier);
+  return own === null ? undefined : `packages/${own[1]}/src/${own[2]}.ts`;
+}
+
+function undeclaredPackage(root: string, file: SourceFile, specifier: string): string | undefined {
+  if (specifier.startsWith("node:") || BUILTINS.has(specifier)) return undefined;
+  // `new URL("https://...")` has no second argument; a scheme here is an address, not a package.
+  if (/^[a-z][a-z+.-]+:/.test(specifier)) return undefined;
+  const [first, second] = specifier.split("/");
+  const name = first.startsWith("@") ? `${first}/${second}` : first;
+  const manifestPath = `packages/${file.pkg}/package.json`;
+  if (!existsSync(join(root, manifestPath))) return `${manifestPath} does not exist`;
+  const manifest = JSON.parse(readFileSync(join(root, manifestPath), "utf8"));
+  const declared = {
+    ...manifest.dependencies,
+    ...manifest.optionalDependencies,
+    ...manifest.peerDependencies,
+  };
+  return name in declared ? undefined : `"${name}" is not among the dependencies of ${manifestPath}`;
+}
+
+/** Files of one room that import each other in a circle: one error for each group, naming one circle. */
+function checkCycles(files: readonly SourceFile[]): string[] {
+  const byPath = new Map(files.map((file) => [file.path, file]));
+  const next = (file: SourceFile): SourceFile[] =>
+    file.imports.flatMap(({ specifier }) => {
+      const target = byPath.get(targetPath(file, specifier) ?? "");
+      return target?.room === file.room ? [target] : [];
+    });
+  const reported = new Set<SourceFile>();
+  const errors: string[] = [];
+  for (const file of files) {
+    if (reported.has(file)) continue;
+    const circle = shortestCircle(file, next);
+    if (circle === undefined) continue;
+    for (const member of circle) reported.add(member);
+    const names = [...circle, file].map((member) => member.path);
+    const line = lineOfImport(file, circle.length > 1 ? names[1] : file.path);
+    errors.push(`${file.path}:${line}: circular import: ${names.join(" -> ")}`);
+  }
+  return errors;
+}
+
+/** The shortest way from `start` back to itself, without the last step; breadth first, with each file's predecessor. */
+function shortestCircle(
+  start: SourceFile,
+  next: (file: SourceFile) => SourceFile[],
+): SourceFile[] | undefined {
+  const cameFrom = new Map<SourceFile, SourceFile>();
+  const queue = [start];
+  for (const file of queue) {
+    for (const target of next(file)) {
+      if (target === start) {
+        const circle = [file];
+        while (circle[0] !== start) circle.unshift(cameFrom.get(circle[0]) as SourceFile);
+        return circle;
+      }
+      if (cameFrom.has(target)) continue;
+      cameFrom.set(target, file);
+      queue.push(target);
+    }
+  }
+  return undefined;
+}
+
+function lineOfImport(file: SourceFile, path: string): number {
+  return file.imports.find(({ specifier }) => targetPath(file, specifier) === path)?.line ?? 1;
+}
