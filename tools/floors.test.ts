@@ -138,3 +138,12 @@ const address = new URL("./z", base);
     ["a", "b", "c", "d", "e", "f", "g", "./h.ts"].map((specifier, i) => ({ specifier, line: i + 1 })),
   );
 });
+
+test("the name of a package alone is the main file that its exports name", () => {
+  const withMain = { "client/package.json": '{ "exports": { ".": "./src/client.ts" } }' };
+  expect(breaches("cli/src/a.ts", "@quiver/client", withMain)).toEqual([]);
+  expect(breaches("server/src/a.ts", "@quiver/client", withMain)[0]).toMatch("imports never go sideways");
+  expect(breaches("cli/src/a.ts", "@quiver/client")[0]).toMatch(
+    '"@quiver/client" is not among the dependencies',
+  );
+});

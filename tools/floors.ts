@@ -58,7 +58,7 @@ export function checkFloors(root: string): string[] {
     .filter((path) => /^packages\/[^/]+\/src\/.*\.ts$/.test(path))
     .map((path) => readSource(root, path));
   const errors = files.flatMap((file) => [...checkRoom(file), ...checkImports(root, file)]);
-  return [...errors, ...checkCycles(files)];
+  return [...errors, ...checkCycles(root, files)];
 }
 
 /** All modules that a TypeScript source mentions, in the order of the text. Throws when the source does not parse. */
@@ -118,7 +118,7 @@ function checkImports(root: string, file: SourceFile): string[] {
 
 /** The rule that this import breaks, in words, or undefined. */
 function brokenRule(root: string, file: SourceFile, specifier: string): string | undefined {
-  const target = targetPath(file, specifier);
+  const target = targetPath(root, file, specifier);
   if (target === undefined) return undeclaredPackage(root, file, specifier);
   if (!target.startsWith(`packages/${file.pkg}/`) && isRelative(specifier)) {
     return "a relative import stays in its package; write @quiver/<package>/<path>";
@@ -154,10 +154,23 @@ function brokenFloor(from: string, to: string): string | undefined {
 const isRelative = (specifier: string) => /^\.\.?(\/|$)/.test(specifier);
 
 /** The project path that a relative or @quiver import names, or undefined for a module from elsewhere. */
-function targetPath(file: SourceFile, specifier: string): string | undefined {
+function targetPath(root: string, file: SourceFile, specifier: string): string | undefined {
   if (isRelative(specifier)) return posix.join(posix.dirname(file.path), specifier);
-  const own = /^@quiver\/([^/]+)\/(.+)$/.exec(specifier);
-  return own === null ? undefined : `packages/${own[1]}/src/${own[2]}.ts`;
+  const own = /^@quiver\/([^/]+)(?:\/(.+))?$/.exec(specifier);
+  if (own === null) return undefined;
+  const [, pkg, path] = own;
+  return path === undefined ? mainOf(root, pkg) : `packages/${pkg}/src/${path}.ts`;
+}
+
+/** What `@quiver/<pkg>` alone names: the "." of its exports. */
+function mainOf(root: string, pkg: string): string | undefined {
+  const main = manifestOf(root, pkg)?.exports?.["."];
+  return typeof main === "string" ? posix.join("packages", pkg, main) : undefined;
+}
+
+function manifestOf(root: string, pkg: string) {
+  const path = join(root, "packages", pkg, "package.json");
+  return existsSync(path) ? JSON.parse(readFileSync(path, "utf8")) : undefined;
 }
 
 function undeclaredPackage(root: string, file: SourceFile, specifier: string): string | undefined {
@@ -167,8 +180,8 @@ function undeclaredPackage(root: string, file: SourceFile, specifier: string): s
   const [first, second] = specifier.split("/");
   const name = first.startsWith("@") ? `${first}/${second}` : first;
   const manifestPath = `packages/${file.pkg}/package.json`;
-  if (!existsSync(join(root, manifestPath))) return `${manifestPath} does not exist`;
-  const manifest = JSON.parse(readFileSync(join(root, manifestPath), "utf8"));
+  const manifest = manifestOf(root, file.pkg);
+  if (manifest === undefined) return `${manifestPath} does not exist`;
   const declared = {
     ...manifest.dependencies,
     ...manifest.optionalDependencies,
@@ -178,11 +191,11 @@ function undeclaredPackage(root: string, file: SourceFile, specifier: string): s
 }
 
 /** Files of one room that import each other in a circle: one error for each group, naming one circle. */
-function checkCycles(files: readonly SourceFile[]): string[] {
+function checkCycles(root: string, files: readonly SourceFile[]): string[] {
   const byPath = new Map(files.map((file) => [file.path, file]));
   const next = (file: SourceFile): SourceFile[] =>
     file.imports.flatMap(({ specifier }) => {
-      const target = byPath.get(targetPath(file, specifier) ?? "");
+      const target = byPath.get(targetPath(root, file, specifier) ?? "");
       return target?.room === file.room ? [target] : [];
     });
   const reported = new Set<SourceFile>();
@@ -193,7 +206,7 @@ function checkCycles(files: readonly SourceFile[]): string[] {
     if (circle === undefined) continue;
     for (const member of circle) reported.add(member);
     const names = [...circle, file].map((member) => member.path);
-    const line = lineOfImport(file, circle.length > 1 ? names[1] : file.path);
+    const line = lineOfImport(root, file, circle.length > 1 ? names[1] : file.path);
     errors.push(`${file.path}:${line}: circular import: ${names.join(" -> ")}`);
   }
   return errors;
@@ -221,6 +234,6 @@ function shortestCircle(
   return undefined;
 }
 
-function lineOfImport(file: SourceFile, path: string): number {
-  return file.imports.find(({ specifier }) => targetPath(file, specifier) === path)?.line ?? 1;
+function lineOfImport(root: string, file: SourceFile, path: string): number {
+  return file.imports.find(({ specifier }) => targetPath(root, file, specifier) === path)?.line ?? 1;
 }
