@@ -188,7 +188,7 @@ export async function createApplication(parts: ApplicationParts): Promise<Fastif
     const { code, details } = answer.body.error;
     if (answer.serverFault) account.fault(request, error);
     // Fastify closes the connection after a fault in a body; ours has been read, or flows into nothing.
-    reply.removeHeader("connection");
+    if (reply.hasHeader("connection")) reply.removeHeader("connection");
     if (answer.status === 401) reply.header("www-authenticate", "Bearer");
     if (answer.status === 503) reply.header("retry-after", "1");
     if (code === "method_not_allowed") reply.header("allow", (details.allowed as string[]).join(", "));

@@ -61,15 +61,11 @@ export function shapeError(faults: readonly ShapeFault[]): QuiverError {
 
 /** An `invalid_request` about one field. `path` is `vectors[17].dense_values[3]`. */
 export function fieldError(path: string, expected: string, received: string, message: string): QuiverError {
-  return new QuiverError(
-    "invalid_request",
-    `${message} Nothing was changed; correct the request and send it again.`,
-    {
-      path,
-      expected,
-      received,
-    },
-  );
+  return new QuiverError("invalid_request", `${message} Correct the request and send it again.`, {
+    path,
+    expected,
+    received,
+  });
 }
 
 /** `/vectors/17/dense_values/3` -> `vectors[17].dense_values[3]` */
