@@ -18,7 +18,7 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
-import { parseSync } from "oxc-parser";
+import { parseSync } from "rolldown/utils";
 import { type CodeBlock, type Placed, readMarkdown } from "./markdown.ts";
 import { isTestFile, projectFiles } from "./project-files.ts";
 

@@ -9,7 +9,7 @@
 import { existsSync, readFileSync } from "node:fs";
 import { builtinModules } from "node:module";
 import { join, posix } from "node:path";
-import { parseSync, Visitor } from "oxc-parser";
+import { parseSync, Visitor } from "rolldown/utils";
 import { isTestFile, projectFiles } from "./project-files.ts";
 
 /** A room: its floor, and the rooms below it that it may see (all of them where `sees` is absent). */

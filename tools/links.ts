@@ -6,7 +6,7 @@
 
 import { readFileSync } from "node:fs";
 import { join, posix } from "node:path";
-import { type Expression, parseSync, Visitor } from "oxc-parser";
+import { type ESTree, parseSync, Visitor } from "rolldown/utils";
 import { type MarkdownDocument, type Placed, readMarkdown } from "./markdown.ts";
 import { isTestFile, projectFiles } from "./project-files.ts";
 
@@ -109,7 +109,7 @@ function titlesOf(path: string, source: string): Placed<{ title: string }>[] {
 }
 
 /** The names along a callee: `test.skip.each(table)` is test, skip, each. */
-function namesOf(callee: Expression): string[] {
+function namesOf(callee: ESTree.Expression): string[] {
   if (callee.type === "Identifier") return [callee.name];
   if (callee.type === "CallExpression") return namesOf(callee.callee);
   if (callee.type === "TaggedTemplateExpression") return namesOf(callee.tag);
@@ -119,7 +119,7 @@ function namesOf(callee: Expression): string[] {
 
 /** The fixed text of a string or template, or undefined for any other expression. */
 function literalText(node: { type: string } | undefined): string | undefined {
-  const expression = node as Expression | undefined;
+  const expression = node as ESTree.Expression | undefined;
   if (expression?.type === "Literal" && typeof expression.value === "string") return expression.value;
   if (expression?.type !== "TemplateLiteral") return undefined;
   return expression.quasis.map(({ value }) => value.cooked).join(" ");
