@@ -42,7 +42,6 @@ export async function startServer(given: ServerConfig): Promise<RunningServer> {
     log: logger.child({ part: "database" }),
     clock: config.clock,
   });
-  database.recovered.catch((err) => logger.error({ err }, "a collection could not be recovered"));
   let app: FastifyInstance | undefined;
   try {
     const connections = new Connections();

@@ -5,10 +5,6 @@ import { QuiverError } from "@quiver/protocol/errors";
 import type { FastifyInstance } from "fastify";
 
 export function registerHealth(app: FastifyInstance, database: Database): void {
-  let failed = false;
-  database.recovered.catch(() => {
-    failed = true;
-  });
   const options = { config: { isPublic: true }, schema: { hide: true } as object };
 
   app.get("/health/live", options, async () => ({ status: "live" }));
@@ -19,12 +15,8 @@ export function registerHealth(app: FastifyInstance, database: Database): void {
     const collections = database
       .statistics()
       .collections.filter((collection) => collection.indexProgress < 1);
-    throw new QuiverError(
-      "not_ready",
-      failed
-        ? "A collection could not be recovered; the log says which and why."
-        : "The server is still recovering its collections. Ask again later.",
-      { recovery_failed: failed, collections_recovering: collections.length },
-    );
+    throw new QuiverError("not_ready", "The server is still recovering its collections. Ask again later.", {
+      collections_recovering: collections.length,
+    });
   });
 }

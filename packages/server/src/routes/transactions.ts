@@ -1,6 +1,5 @@
 // How does a transaction run over HTTP: open, add, upsert, delete, then commit or abort?
 
-import { QuiverError } from "@quiver/protocol/errors";
 import { emptyObject, json } from "../json-answer.ts";
 import { withExactMetadata } from "../request/exact-metadata.ts";
 import { wordParameter } from "../request/query.ts";
@@ -27,12 +26,8 @@ export const transactionHandlers: Handlers<
   commitTransaction: (call) => transactionOf(call).commit(),
   abortTransaction: (call) => transactionOf(call).abort(),
   async addVector(call) {
-    const vectors = withExactMetadata([call.body], call.bodyText, "body");
-    try {
-      await transactionOf(call).upsert(vectors);
-    } catch (error) {
-      throw withoutPosition(error);
-    }
+    const [vector] = withExactMetadata([call.body], call.bodyText, "body");
+    await transactionOf(call).add(vector);
     return emptyObject;
   },
   async upsertVectors(call) {
@@ -46,12 +41,3 @@ type TransactionCall = Pick<Call<"commitTransaction">, "database" | "params">;
 
 const transactionOf = ({ database, params }: TransactionCall) =>
   database.collection(params.collection_id).transaction(params.transaction_id);
-
-/** The engine counts records; a body that is one record has no `vectors[0]`. */
-function withoutPosition(error: unknown): unknown {
-  if (!(error instanceof QuiverError)) return error;
-  const strip = (text: string) => text.replaceAll("vectors[0].", "").replaceAll("vectors[0]", "the vector");
-  const { path } = error.details;
-  const details = typeof path === "string" ? { ...error.details, path: strip(path) } : error.details;
-  return new QuiverError(error.code, strip(error.message), details, { cause: error });
-}

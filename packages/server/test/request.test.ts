@@ -1,0 +1,273 @@
+// Unit tests of what reads a request: JSON with positions, exact metadata, paths of faults, query strings.
+
+import type { QuiverError } from "@quiver/protocol/errors";
+import { routes } from "@quiver/protocol/routes";
+import type { VectorInput } from "@quiver/protocol/shapes/vector";
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { BodyBudget, BodyShare } from "../src/request/body.ts";
+import { metadataSpans, withExactMetadata } from "../src/request/exact-metadata.ts";
+import { parseBody } from "../src/request/json.ts";
+import { mediaTypeFault } from "../src/request/media-type.ts";
+import { idParameter, integerParameter, parseQuery, queryOf, wordParameter } from "../src/request/query.ts";
+import { describe as describeValue, readablePath } from "../src/request/validation.ts";
+
+const fault = (act: () => unknown): QuiverError => {
+  try {
+    act();
+  } catch (error) {
+    return error as QuiverError;
+  }
+  throw new Error("nothing was thrown");
+};
+
+const parse = (text: string | Buffer) => parseBody(typeof text === "string" ? Buffer.from(text) : text);
+
+describe("JSON", () => {
+  test("[H6] malformed JSON is refused with line, column and position of the first fault", () => {
+    const cases: [string, number][] = [
+      ["", 0],
+      ["{", 1],
+      ["[1,]", 3],
+      ['{"a":}', 5],
+      ['{"a" 1}', 5],
+      ['{"a":1,}', 7],
+      ["{'a':1}", 1],
+      ["[1 2]", 3],
+      ["[01]", 2],
+      ["[1.]", 2],
+      ["nul", 0],
+      ["[NaN]", 1],
+      ["[Infinity]", 1],
+      ["[-]", 1],
+      ['["a\nb"]', 3],
+      ['["\\x"]', 3],
+      ['["\\u12g4"]', 4],
+      ['["abc', 5],
+      ["1 2", 2],
+      ["[1]]", 3],
+      ["\ufeff{}", 0],
+    ];
+    for (const [text, position] of cases) {
+      const error = fault(() => parse(text));
+      expect([text, error.code, error.details.position]).toEqual([text, "invalid_json", position]);
+    }
+    expect(fault(() => parse('{"a": 1,\n "b": x}')).details).toEqual({ position: 15, line: 2, column: 7 });
+  });
+
+  test("[H6] the fault is found in every text that JSON.parse refuses", () => {
+    const alphabet = ["{", "}", "[", "]", '"', ":", ",", "1", "-", ".", "e", "true", "nul", "\\", " ", "a"];
+    const texts = fc.array(fc.constantFrom(...alphabet), { maxLength: 12 }).map((parts) => parts.join(""));
+    fc.assert(
+      fc.property(texts, (text) => {
+        let value: unknown;
+        try {
+          value = JSON.parse(text);
+        } catch {
+          const { details } = fault(() => parse(text));
+          const position = details.position as number;
+          // What stands before the fault is not at fault itself: no shorter text has an earlier one.
+          expect(position).toBeLessThanOrEqual(text.length);
+          return;
+        }
+        expect(parse(text).value).toEqual(value);
+      }),
+      { numRuns: 3_000 },
+    );
+  });
+
+  test("[H7] bytes that are not UTF-8 are refused with the offset of the first of them", () => {
+    const at = (bytes: number[]) => fault(() => parse(Buffer.from(bytes))).details.byte_offset;
+    expect(at([0x22, 0xff, 0x22])).toBe(1);
+    expect(at([0x22, 0xc3, 0x22])).toBe(1);
+    expect(at([0x22, 0xed, 0xa0, 0x80, 0x22])).toBe(1);
+    expect(at([0x22, 0xc3, 0xa4, 0xf0, 0x9f, 0x98])).toBe(3);
+    expect(at([0x22, 0xc0, 0x80, 0x22])).toBe(1);
+    const long = Buffer.alloc(100_000, "ä");
+    long[70_001] = 0x41;
+    expect(fault(() => parse(long)).details.byte_offset).toBe(70_000);
+  });
+
+  test("[H8] depth does not exhaust the stack, and __proto__ is a key like any other", () => {
+    const deep = `${"[".repeat(100_000)}${"]".repeat(100_000)}`;
+    expect(Array.isArray(parse(deep).value)).toBe(true);
+    expect(fault(() => parse(`${deep}]`)).details.position).toBe(200_000);
+    const value = parse('{"__proto__": {"polluted": 1}, "a": 1, "a": 2}').value as Record<string, unknown>;
+    expect(Object.getPrototypeOf(value)).toBe(Object.prototype);
+    expect(Object.keys(value)).toEqual(["__proto__", "a"]);
+    expect(value.a).toBe(2);
+    expect(({} as Record<string, unknown>).polluted).toBeUndefined();
+  });
+});
+
+describe("exact metadata", () => {
+  const complete = (text: string) => {
+    const { vectors } = JSON.parse(text) as { vectors: VectorInput[] };
+    return withExactMetadata(vectors, text, "vectors");
+  };
+
+  test("[H9] numbers that JavaScript cannot write as they came keep their text", () => {
+    const numbers = [
+      "12345678901234567890",
+      "1e999",
+      "-0",
+      "5.0",
+      "1E2",
+      "0.1000000000000000055511151231257827",
+      "1e-999",
+    ];
+    const metadata = `{"a":[${numbers.join(",")}],"b":{"c":-0.0},"d":7}`;
+    const [vector] = complete(`{"vectors":[{"id":"x","metadata":${metadata}}]}`);
+    expect(vector.metadataJson).toBe(metadata);
+  });
+
+  test("[H9] metadata without such numbers is left to be written as usual", () => {
+    const texts = ['{"a":1,"b":-2.5,"c":[0,1e+21]}', '{"a":"12345678901234567890"}', "{}", "null"];
+    for (const metadata of texts) {
+      expect(complete(`{"vectors":[{"id":"x","metadata":${metadata}}]}`)[0].metadataJson).toBeUndefined();
+    }
+  });
+
+  test("[H9] a key metadataJson of a client is an unknown key", () => {
+    const [vector] = complete('{"vectors":[{"id":"x","metadataJson":"{\\"forged\\":1}","metadata":{}}]}');
+    expect(Object.hasOwn(vector, "metadataJson")).toBe(false);
+  });
+
+  test("[H9] of a key that occurs twice the last counts, at every level", () => {
+    const text =
+      '{"vectors":[{"id":"old","metadata":{"a":1.0}}],"vectors":[{"id":"x","metadata":{"a":2.0},"metadata":{"a":3.0,"a":4.0}}]}';
+    expect(complete(text)[0].metadataJson).toBe('{"a":4.0}');
+  });
+
+  test("[H9] __proto__ and escaped keys stay what they are", () => {
+    const [vector] = complete(
+      '{"vectors":[{"id":"x","meta\\u0064ata":{"__proto__":{"a":1.0},"\\u0061":-0}}]}',
+    );
+    expect(vector.metadataJson).toBe('{"__proto__":{"a":1.0},"a":-0}');
+    expect(({} as Record<string, unknown>).a).toBeUndefined();
+  });
+
+  test("[H9] unknown keys named metadata elsewhere are not mistaken for a record's", () => {
+    const text =
+      '{"metadata":{"a":1.0},"x":[{"metadata":{"a":1.0}}],"vectors":[{"id":"m\\"metadata\\":","extra":{"metadata":{"a":1.0}},"metadata":{"a":1}}]}';
+    expect(complete(text)[0].metadataJson).toBeUndefined();
+  });
+
+  test("[H9] the spans of metadata are found in every body that JSON can write", () => {
+    const value = fc.jsonValue({ maxDepth: 4 });
+    const metadata = fc.option(fc.dictionary(fc.string(), value), { nil: undefined });
+    const item = fc.record({ id: fc.string(), other: value, metadata }).map((r) => {
+      if (r.metadata === undefined) delete (r as { metadata?: unknown }).metadata;
+      return r;
+    });
+    const bodies = fc.record({ before: value, vectors: fc.array(item, { maxLength: 5 }), after: value });
+    fc.assert(
+      fc.property(bodies, fc.constantFrom(0, 1, 3), (body, indent) => {
+        const text = JSON.stringify(body, undefined, indent);
+        const spans = metadataSpans(text, "vectors");
+        expect(spans.length).toBe(body.vectors.length);
+        body.vectors.forEach((record, index) => {
+          const span = spans[index];
+          const found = span && JSON.parse(text.slice(span.start, span.end));
+          expect(JSON.stringify(found)).toBe(JSON.stringify(record.metadata));
+        });
+      }),
+      { numRuns: 500 },
+    );
+  });
+
+  test("[H10] metadata deeper than the limit is refused with its position", () => {
+    const nested = (depth: number) => `${'{"a":'.repeat(depth - 1)}{}${"}".repeat(depth - 1)}`;
+    const body = (depth: number) => `{"vectors":[{"id":"a"},{"id":"b","metadata":${nested(depth)}}]}`;
+    expect(complete(body(64)).length).toBe(2);
+    expect(fault(() => complete(body(65))).details.path).toBe("vectors[1].metadata");
+    expect(fault(() => complete(body(100_000))).code).toBe("invalid_request");
+    const single = JSON.parse(`{"id":"a","metadata":${nested(65)}}`) as VectorInput;
+    expect(fault(() => withExactMetadata([single], "", "body")).details.path).toBe("metadata");
+  });
+});
+
+describe("media type", () => {
+  test("[H5] application/json is taken with a charset of UTF-8, everything else is not", () => {
+    const good = [
+      "application/json",
+      "Application/JSON",
+      "application/json; charset=utf-8",
+      'application/json;charset="UTF-8"',
+      "application/json; x=y",
+    ];
+    for (const type of good) expect([type, mediaTypeFault(type, undefined)]).toEqual([type, undefined]);
+    const bad = [undefined, "", "text/plain", "application/jsonx", "application/json; charset=latin1", "*/*"];
+    for (const type of bad)
+      expect([type, mediaTypeFault(type, undefined)?.code]).toEqual([type, "unsupported_media_type"]);
+    expect(mediaTypeFault("application/json", "gzip")?.code).toBe("unsupported_media_type");
+    expect(mediaTypeFault("application/json", "identity")).toBeUndefined();
+  });
+});
+
+describe("query strings", () => {
+  test("[H12] + is a space, and percent-encoding is UTF-8", () => {
+    expect(
+      queryOf(parseQuery("document_id=a+b%2Bc%20%F0%9F%98%80"), routes.vectorsByDocument).document_id,
+    ).toBe("a b+c 😀");
+    expect(queryOf(parseQuery("document_id=a=b&x=1&x=2"), routes.vectorsByDocument).document_id).toBe("a=b");
+  });
+
+  test("[H12] a repeated, missing or malformed parameter is refused by name", () => {
+    const path = (text: string) =>
+      fault(() => queryOf(parseQuery(text), routes.vectorsByDocument)).details.path;
+    expect(path("document_id=a&document_id=a")).toBe("document_id");
+    expect(path("")).toBe("document_id");
+    expect(path("document_id=%zz")).toBe("query");
+    expect(path("document_id=%ff")).toBe("query");
+  });
+
+  test("[H12] numbers, words and ids in a query are checked", () => {
+    const bad = (value: string) =>
+      fault(() => integerParameter({ limit: value }, "limit", 1, 1000)).details.path;
+    for (const value of ["", "0", "1001", "-1", "1.5", "1e2", "0x1", " 1", "abc", "9".repeat(40)])
+      expect(bad(value)).toBe("limit");
+    expect(integerParameter({ limit: "1000" }, "limit", 1, 1000)).toBe(1000);
+    expect(integerParameter({}, "limit", 1, 1000)).toBeUndefined();
+    expect(wordParameter({ format: "flat" }, "format", ["flat"])).toBe("flat");
+    expect(fault(() => wordParameter({ format: "tall" }, "format", ["flat"])).details.path).toBe("format");
+    expect(fault(() => idParameter({ document_id: "" }, "document_id")).details.path).toBe("document_id");
+    expect(fault(() => idParameter({ document_id: "ä".repeat(257) }, "document_id")).details.path).toBe(
+      "document_id",
+    );
+  });
+});
+
+describe("faults", () => {
+  test("[E3] a position is written as in the language of the client", () => {
+    expect(readablePath("/vectors/17/dense_values/3")).toBe("vectors[17].dense_values[3]");
+    expect(readablePath("/quantization/properties/range/min")).toBe("quantization.properties.range.min");
+    expect(readablePath("")).toBe("");
+  });
+
+  test("[E4] a received value is described, never repeated at length", () => {
+    expect(describeValue("a long text that must not come back")).toBe("a string of 35 characters");
+    expect(describeValue([1, 2, 3])).toBe("an array of 3 items");
+    expect(describeValue({ a: 1 })).toBe("an object");
+    expect(describeValue("manhattan", true)).toBe('"manhattan"');
+    expect(describeValue(-0)).toBe("the number -0");
+  });
+});
+
+describe("bodies in memory", () => {
+  test("[H4] bodies together may hold so much, and give it back once", () => {
+    const budget = new BodyBudget(100);
+    const one = new BodyShare(budget);
+    const two = new BodyShare(budget);
+    expect(one.take(80)).toBe(true);
+    expect(two.take(30)).toBe(false);
+    expect(two.take(20)).toBe(true);
+    one.end();
+    one.end();
+    expect(one.take(1)).toBe(false);
+    expect(budget.bytes).toBe(20);
+    two.end();
+    expect(budget.bytes).toBe(0);
+    expect(new BodyShare(budget).take(1_000)).toBe(true);
+  });
+});

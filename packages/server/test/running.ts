@@ -1,0 +1,237 @@
+// How does a test get a real server on a real store, and talk to it?
+
+import { mkdtemp, rm } from "node:fs/promises";
+import { connect, type Socket } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { ErrorBody, ErrorCode } from "@quiver/protocol/errors";
+import { type Route, type RouteName, routes } from "@quiver/protocol/routes";
+import { pino } from "pino";
+import { expect } from "vitest";
+import type { ServerConfig } from "../src/config.ts";
+import type { RunningServer } from "../src/running-server.ts";
+import { startServer } from "../src/server.ts";
+
+export const adminKey = "test-admin-key";
+
+export type Answer = {
+  readonly status: number;
+  readonly headers: Headers;
+  readonly text: string;
+  /** Parsed body; undefined without one. */
+  // biome-ignore lint/suspicious/noExplicitAny: tests look into answers of every shape.
+  readonly json: any;
+};
+
+export type Ask = {
+  method?: string;
+  /** Sent as JSON. */
+  body?: unknown;
+  /** Sent as it is. */
+  raw?: string | Uint8Array<ArrayBuffer>;
+  headers?: Record<string, string | undefined>;
+  key?: string | null;
+};
+
+export type TestServer = RunningServer & {
+  readonly dataDir: string;
+  /** Log lines as objects. */
+  readonly log: Record<string, unknown>[];
+  /** The whole log as it was written. */
+  logText(): string;
+  ask(path: string, ask?: Ask): Promise<Answer>;
+  /** Calls an endpoint of the list by its name. `query` starts with `?`. */
+  call(name: RouteName, params?: Record<string, string>, body?: unknown, query?: string): Promise<Answer>;
+  /** A collection of this name, with all three kinds and their indexes. Dimension 4 unless told. */
+  makeCollection(name: string, options?: CollectionOptions): Promise<void>;
+  /** What must not change when a request is refused: version, listing, records. */
+  fingerprint(name: string): Promise<unknown>;
+  connect(): Promise<Socket>;
+  /** Closes and removes the data. */
+  end(): Promise<void>;
+};
+
+export type CollectionOptions = {
+  dimension?: number;
+  indexes?: boolean;
+  maxVectors?: number | null;
+  storeRawText?: boolean;
+};
+
+export async function startTestServer(config: Partial<ServerConfig> = {}): Promise<TestServer> {
+  const dataDir = config.dataDir ?? (await mkdtemp(join(tmpdir(), "quiver-server-")));
+  const lines: string[] = [];
+  const logger = pino({ level: "trace" }, { write: (line: string) => void lines.push(line) });
+  const server = await startServer({ port: 0, dataDir, adminKey, logger, ...config });
+
+  const ask = async (path: string, { method, body, raw, headers = {}, key = adminKey }: Ask = {}) => {
+    const sent = new Headers({ "content-type": "application/json" });
+    if (key !== null) sent.set("authorization", `Bearer ${key}`);
+    for (const [name, value] of Object.entries(headers)) {
+      if (value === undefined) sent.delete(name);
+      else sent.set(name, value);
+    }
+    const content = raw ?? (body === undefined ? undefined : JSON.stringify(body));
+    const response = await fetch(`${server.url}${path}`, {
+      method: method ?? (content === undefined ? "GET" : "POST"),
+      headers: sent,
+      body: content,
+      redirect: "manual",
+    });
+    const text = await response.text();
+    const isJson = response.headers.get("content-type")?.startsWith("application/json") === true;
+    return {
+      status: response.status,
+      headers: response.headers,
+      text,
+      json: isJson && text !== "" ? JSON.parse(text) : undefined,
+    };
+  };
+
+  const call: TestServer["call"] = (name, params = {}, body, query = "") => {
+    const route: Route = routes[name];
+    return ask(`${pathOf(name, params)}${query}`, { method: route.method, body });
+  };
+
+  return {
+    ...server,
+    dataDir,
+    get log() {
+      return lines.map((line) => JSON.parse(line));
+    },
+    logText: () => lines.join(""),
+    ask,
+    call,
+    async makeCollection(
+      name,
+      { dimension = 4, indexes = true, maxVectors = null, storeRawText = true } = {},
+    ) {
+      const created = await call(
+        "createCollection",
+        {},
+        {
+          ...collectionBody(name, dimension),
+          config: { max_vectors: maxVectors },
+          store_raw_text: storeRawText,
+        },
+      );
+      expect(created.status, created.text).toBe(201);
+      if (!indexes) return;
+      for (const [route, body] of Object.entries(indexBodies)) {
+        const made = await call(route as RouteName, { collection_id: name }, body);
+        expect(made.status, made.text).toBe(201);
+      }
+    },
+    async fingerprint(name) {
+      const collection_id = name;
+      const version = (await call("currentVersion", { collection_id })).json;
+      const detail = (await call("getCollection", { collection_id })).json;
+      const transactions = (await call("listTransactions", { collection_id })).json;
+      const collections = (await call("listCollections")).json;
+      const indexes = (await call("getIndexes", { collection_id })).json;
+      return { version, detail: { ...detail, loaded: undefined }, transactions, collections, indexes };
+    },
+    connect: () =>
+      new Promise((resolve, reject) => {
+        const socket = connect(server.port, "127.0.0.1", () => resolve(socket));
+        socket.once("error", reject);
+      }),
+    async end() {
+      await server.close();
+      await rm(dataDir, { recursive: true, force: true });
+    },
+  };
+}
+
+/** Path of an endpoint with its parameters percent-encoded. */
+export function pathOf(name: RouteName, params: Record<string, string> = {}): string {
+  return routes[name].path.replaceAll(/\{(\w+)\}/g, (_, parameter: string) => {
+    // `.` and `..` are encoded as well: an URL would otherwise be shortened before it is sent.
+    return encodeURIComponent(params[parameter] ?? "missing").replaceAll(".", "%2E");
+  });
+}
+
+export const collectionBody = (name: string, dimension = 4) => ({
+  name,
+  dense_vector: { enabled: true, dimension },
+  sparse_vector: { enabled: true },
+  tf_idf_options: { enabled: true },
+  config: {},
+});
+
+export const denseIndexBody = {
+  name: "dense",
+  distance_metric_type: "cosine",
+  quantization: { type: "auto", properties: { sample_threshold: 100 } },
+  index: { type: "hnsw", properties: {} },
+};
+export const sparseIndexBody = { name: "sparse", quantization: 64, sample_threshold: 100 };
+export const textIndexBody = { name: "text", sample_threshold: 100, k1: 1.2, b: 0.75 };
+
+const indexBodies = {
+  createDenseIndex: denseIndexBody,
+  createSparseIndex: sparseIndexBody,
+  createTextIndex: textIndexBody,
+};
+
+/** A record with every field. */
+export const record = (id: string, seed = 1) => ({
+  id,
+  document_id: `doc-${id}`,
+  dense_values: [seed, 1, 0, 0.5],
+  sparse_indices: [1, 5],
+  sparse_values: [seed, 0.5],
+  text: `the quick fox number ${seed}`,
+  metadata: { seed },
+});
+
+/** Asserts an error answer in its one shape. */
+export function expectError(answer: Answer, status: number, code?: ErrorCode): ErrorBody["error"] {
+  expect(answer.status, answer.text).toBe(status);
+  expect(answer.headers.get("content-type")).toBe("application/json; charset=utf-8");
+  const { error } = answer.json as ErrorBody;
+  expect(typeof error.message).toBe("string");
+  expect(error.details).toBeTypeOf("object");
+  if (code !== undefined) expect(error.code, answer.text).toBe(code);
+  return error;
+}
+
+export type RawAnswer = { status: number; head: string; body: string };
+
+/** Reads one HTTP answer from a socket; resolves with undefined when the socket ends without one. */
+export function readAnswer(socket: Socket): Promise<RawAnswer | undefined> {
+  return new Promise((resolve, reject) => {
+    let received = "";
+    const finish = (answer: RawAnswer | undefined) => {
+      socket.off("data", onData).off("close", onClose).off("error", onError);
+      resolve(answer);
+    };
+    const onData = (chunk: Buffer) => {
+      received += chunk.toString("latin1");
+      const headEnd = received.indexOf("\r\n\r\n");
+      if (headEnd < 0) return;
+      const head = received.slice(0, headEnd);
+      const length = Number(/content-length: (\d+)/i.exec(head)?.[1] ?? 0);
+      const body = Buffer.from(received.slice(headEnd + 4), "latin1");
+      if (body.length < length) return;
+      const status = Number(head.slice(9, 12));
+      finish({ status, head, body: body.subarray(0, length).toString("utf8") });
+    };
+    const onClose = () => finish(undefined);
+    const onError = (error: Error & { code?: string }) =>
+      error.code === "ECONNRESET" || error.code === "EPIPE" ? finish(undefined) : reject(error);
+    socket.on("data", onData).on("close", onClose).on("error", onError);
+  });
+}
+
+/** Head of a raw request with the key. */
+export const rawHead = (method: string, path: string, headers: Record<string, string | number> = {}) =>
+  [
+    `${method} ${path} HTTP/1.1`,
+    "Host: test",
+    `Authorization: Bearer ${adminKey}`,
+    "Content-Type: application/json",
+    ...Object.entries(headers).map(([name, value]) => `${name}: ${value}`),
+    "",
+    "",
+  ].join("\r\n");
