@@ -1,0 +1,106 @@
+// Which terms does an index keep of a text's words?
+//
+// The second half of text analysis, by language; the first is segment.ts. A query's words and a record's go through the
+// same analyzer, word by word:
+//
+//   1. a word longer than `wordBytesMax` is dropped: it is an encoded blob, not something to search for;
+//   2. a stop word is dropped; elided articles and suffixes behind an apostrophe are cut off;
+//   3. English is folded (fold.ts) and then stemmed; other stemmers know their language's marks, so there the stem is
+//      folded;
+//
+// so that the term of a word depends on nothing but the word and the language. That makes it cacheable, which pays: the
+// stemmers, translated from Snowball's own language, take some microseconds a word.
+//
+// Choices and figures: docs/decisions/text-analysis.md.
+
+import type { TextLanguage } from "@quiver/protocol/shapes/index-definition";
+import snowball from "snowball-stemmers";
+import { fold } from "./fold.ts";
+import { type Language, languages } from "./languages.ts";
+
+/** UTF-8 bytes of the longest word that becomes a term. */
+export const wordBytesMax = 255;
+
+export type Analyzer = {
+  /** The terms of words as `segment` makes them, in their order; stop words leave no gap. */
+  terms(words: readonly string[]): string[];
+};
+
+const analyzers = new Map<TextLanguage, Analyzer>();
+
+/** The analyzer of a language: one a process, whose cache all indexes of the language share. */
+export function createAnalyzer(language: TextLanguage): Analyzer {
+  let analyzer = analyzers.get(language);
+  if (analyzer === undefined) {
+    analyzer = cachedAnalyzer(termOf(languages[language]));
+    analyzers.set(language, analyzer);
+  }
+  return analyzer;
+}
+
+/** The term of one word, or "" where it is none. */
+type TermOf = (word: string) => string;
+
+function termOf(language: Language): TermOf {
+  const stopWords = new Set(language.stopWords.map((word) => word.normalize("NFKC").toLowerCase()));
+  const elisions = new Set(language.elisions);
+  const stemmer = language.stemmer === undefined ? undefined : snowball.newStemmer(language.stemmer);
+  const stem = (word: string): string => (stemmer === undefined ? word : stemmer.stem(word));
+  return (word) => {
+    if (3 * word.length > wordBytesMax && Buffer.byteLength(word) > wordBytesMax) return "";
+    if (stopWords.has(word)) return "";
+    const rest = withoutApostrophe(word, language, elisions);
+    if (rest !== word && stopWords.has(rest)) return "";
+    return language.foldFirst === true ? fold(stem(foldKeepingApostrophes(rest))) : fold(stem(rest));
+  };
+}
+
+/** The English stemmer takes the possessive 's off, so apostrophes stay until then. */
+function foldKeepingApostrophes(word: string): string {
+  return word.includes("'") ? word.split("'").map(fold).join("'") : fold(word);
+}
+
+function withoutApostrophe(word: string, language: Language, elisions: ReadonlySet<string>): string {
+  const at = word.indexOf("'");
+  if (at < 0) return word;
+  if (language.cutAtApostrophe === true) return word.slice(0, at);
+  return elisions.has(word.slice(0, at)) ? word.slice(at + 1) : word;
+}
+
+/** Words in each of the cache's two halves. */
+const cacheWords = 32_768;
+
+/**
+ * Remembers the terms of the words used last: between one and two times `cacheWords` of them. A full young half
+ * becomes the old one, whose unused words are then forgotten; words that are used meanwhile move back.
+ */
+function cachedAnalyzer(termOf: TermOf): Analyzer {
+  let young = new Map<string, string>();
+  let old = new Map<string, string>();
+  const remembered = (word: string): string => {
+    const known = old.get(word);
+    const key = known === undefined ? ownCopy(word) : word;
+    const term = known ?? termOf(key);
+    if (young.size === cacheWords) {
+      old = young;
+      young = new Map();
+    }
+    young.set(key, term);
+    return term;
+  };
+  return {
+    terms(words) {
+      const terms: string[] = [];
+      for (const word of words) {
+        const term = young.get(word) ?? remembered(word);
+        if (term !== "") terms.push(term);
+      }
+      return terms;
+    },
+  };
+}
+
+/** A copy with memory of its own. A word is a slice that would keep its whole text in memory as long as it lives. */
+function ownCopy(word: string): string {
+  return Buffer.from(word, "utf16le").toString("utf16le");
+}

@@ -1,0 +1,90 @@
+// What does each language need?
+//
+// One line a language: its stop words, its Snowball stemmer where there is one, and what an apostrophe means in
+// it. The names are those of the API (protocol/shapes/index-definition); a new language is a line here and there.
+
+import type { TextLanguage } from "@quiver/protocol/shapes/index-definition";
+import * as stopword from "stopword";
+import { englishStopWords } from "./stop-words.ts";
+
+export type Language = {
+  readonly stopWords: readonly string[];
+  /** Name of the Snowball algorithm. */
+  readonly stemmer?: string;
+  /** The stemmer knows plain letters only: words are folded before it, not after. */
+  readonly foldFirst?: boolean;
+  /** Words that lose their vowel before another: l'homme is le + homme. They are cut off as stop words are. */
+  readonly elisions?: readonly string[];
+  /** An apostrophe separates a name from its endings: Türkiye'de. The endings are cut off. */
+  readonly cutAtApostrophe?: boolean;
+};
+
+const frenchElisions = ["l", "m", "t", "qu", "n", "s", "j", "d", "c", "jusqu", "quoiqu", "lorsqu", "puisqu"];
+const italianElisions = [
+  ..."cltmndsv",
+  ...[
+    "all",
+    "dall",
+    "dell",
+    "nell",
+    "sull",
+    "coll",
+    "pell",
+    "gl",
+    "agl",
+    "dagl",
+    "degl",
+    "negl",
+    "sugl",
+    "un",
+  ],
+];
+
+export const languages: Readonly<Record<TextLanguage, Language>> = {
+  arabic: { stopWords: stopword.ara, stemmer: "arabic" },
+  armenian: { stopWords: stopword.hye, stemmer: "armenian" },
+  basque: { stopWords: stopword.eus, stemmer: "basque" },
+  bengali: { stopWords: stopword.ben },
+  bulgarian: { stopWords: stopword.bul },
+  catalan: { stopWords: stopword.cat, stemmer: "catalan", elisions: [..."dlmnst"] },
+  chinese: { stopWords: stopword.zho },
+  croatian: { stopWords: stopword.hrv },
+  czech: { stopWords: stopword.ces, stemmer: "czech" },
+  danish: { stopWords: stopword.dan, stemmer: "danish" },
+  dutch: { stopWords: stopword.nld, stemmer: "dutch" },
+  english: { stopWords: englishStopWords, stemmer: "english", foldFirst: true },
+  estonian: { stopWords: stopword.est },
+  finnish: { stopWords: stopword.fin, stemmer: "finnish" },
+  french: { stopWords: stopword.fra, stemmer: "french", elisions: frenchElisions },
+  galician: { stopWords: stopword.glg },
+  german: { stopWords: stopword.deu, stemmer: "german" },
+  greek: { stopWords: stopword.ell },
+  hebrew: { stopWords: stopword.heb },
+  hindi: { stopWords: stopword.hin },
+  hungarian: { stopWords: stopword.hun, stemmer: "hungarian" },
+  indonesian: { stopWords: stopword.ind },
+  irish: { stopWords: stopword.gle, stemmer: "irish", elisions: [..."bdm"] },
+  italian: { stopWords: stopword.ita, stemmer: "italian", elisions: italianElisions },
+  japanese: { stopWords: stopword.jpn },
+  korean: { stopWords: stopword.kor },
+  latvian: { stopWords: stopword.lav },
+  lithuanian: { stopWords: stopword.lit },
+  marathi: { stopWords: stopword.mar },
+  norwegian: { stopWords: stopword.nob, stemmer: "norwegian" },
+  persian: { stopWords: stopword.fas },
+  polish: { stopWords: stopword.pol },
+  portuguese: { stopWords: stopword.por, stemmer: "portuguese" },
+  romanian: { stopWords: stopword.ron, stemmer: "romanian" },
+  russian: { stopWords: stopword.rus, stemmer: "russian" },
+  slovak: { stopWords: stopword.slk },
+  slovene: { stopWords: stopword.slv, stemmer: "slovene" },
+  spanish: { stopWords: stopword.spa, stemmer: "spanish" },
+  swedish: { stopWords: stopword.swe, stemmer: "swedish" },
+  tamil: { stopWords: [], stemmer: "tamil" },
+  thai: { stopWords: stopword.tha },
+  turkish: { stopWords: stopword.tur, stemmer: "turkish", cutAtApostrophe: true },
+  ukrainian: { stopWords: stopword.ukr },
+  urdu: { stopWords: stopword.urd },
+  vietnamese: { stopWords: stopword.vie },
+  none: { stopWords: [] },
+};

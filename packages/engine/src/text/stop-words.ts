@@ -1,0 +1,40 @@
+// Which English words say nothing about a text?
+//
+// The 33 words that Lucene leaves out. Longer lists (the `stopword` package's 108, for one) drop words that
+// queries mean, and were measured to be no better: see docs/decisions/text-analysis.md.
+
+export const englishStopWords: readonly string[] = [
+  "a",
+  "an",
+  "and",
+  "are",
+  "as",
+  "at",
+  "be",
+  "but",
+  "by",
+  "for",
+  "if",
+  "in",
+  "into",
+  "is",
+  "it",
+  "no",
+  "not",
+  "of",
+  "on",
+  "or",
+  "such",
+  "that",
+  "the",
+  "their",
+  "then",
+  "there",
+  "these",
+  "they",
+  "this",
+  "to",
+  "was",
+  "will",
+  "with",
+];
