@@ -30,8 +30,8 @@ export const limits = {
   bodyBytesDefault: 64 * 1024 * 1024,
   /** Records of one streaming request or one call on a transaction. */
   recordsPerRequestMax: 1_000_000,
-  /** Answers of query-by-document. */
-  collectionsMax: 10_000,
+  /** Every collection has files, memory maps and a few buffers open. */
+  collectionsMax: 4_096,
 
   /** Ordinals are u32; the last value is kept as a sentinel. */
   ordinalMax: 0xffff_fffe,

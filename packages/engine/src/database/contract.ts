@@ -24,8 +24,9 @@ import type {
   TransactionList,
   TransactionStatus,
 } from "@quiver/protocol/shapes/transaction";
-import type { VectorInput, VectorRecord } from "@quiver/protocol/shapes/vector";
+import type { VectorRecord } from "@quiver/protocol/shapes/vector";
 import type { Version, VersionList } from "@quiver/protocol/shapes/version";
+import type { VectorWrite } from "../collection/schema.ts";
 
 export type DatabaseOptions = {
   /** Directory of all data; made when it is not there. One process at a time. */
@@ -48,8 +49,7 @@ export type DatabaseLog = {
   error(fields: Record<string, unknown>, message: string): void;
 };
 
-/** A vector to write. `metadataJson`, where given, is the exact JSON text of `metadata` and is stored as it is. */
-export type VectorWrite = VectorInput & { metadataJson?: string };
+export type { VectorWrite };
 
 /** A vector that was read. */
 export type StoredVector = {
@@ -59,8 +59,18 @@ export type StoredVector = {
   toJson(): string;
 };
 
+/** All vectors of one version. Holds a snapshot until it is iterated to the end, left or released. */
+export type VectorExport = Iterable<StoredVector> & {
+  readonly version: number;
+  readonly count: number;
+  release(): void;
+};
+
 export interface Database {
-  /** Resolves when every loaded collection's indexes have caught up with its data; rejects when one cannot. */
+  /**
+   * Resolves when every loaded collection's indexes have caught up with its data, or have failed to (logged; the
+   * failure is the answer of their searches, while other collections work).
+   */
   readonly recovered: Promise<void>;
   readonly isRecovered: boolean;
   createCollection(definition: CreateCollection): Promise<CollectionCreated>;
@@ -118,6 +128,8 @@ export interface Collection {
   has(id: string): boolean;
   /** All vectors of a document, by id. */
   byDocument(documentId: string): StoredVector[];
+  /** Every vector of the version that is current now, in the order in which they were written. */
+  exportVectors(): VectorExport;
 
   createDenseIndex(definition: DenseIndex): Promise<void>;
   createSparseIndex(definition: SparseIndex): Promise<void>;
@@ -151,6 +163,8 @@ export interface Collection {
 
 export interface Transaction {
   readonly id: string;
+  /** The same as `upsert` of one vector; messages name its fields without a position. */
+  add(vector: VectorWrite): Promise<void>;
   /** Creates or replaces by id. @throws transaction_not_found, transaction_not_open, invalid_vector */
   upsert(vectors: readonly VectorWrite[]): Promise<void>;
   /** @throws vector_not_found when the id is neither in the collection nor buffered */

@@ -52,12 +52,17 @@ class LmdbReader implements Reader {
 
   *entries(name: string, range: Range = {}): Generator<[Uint8Array, Uint8Array]> {
     for (const { key, value } of this.table(name).getRange({ ...lmdbRange(range), ...this.options() }))
-      yield [key, unseal(name, key, value, value.length)];
+      yield [plain(key), unseal(name, key, value, value.length)];
   }
 
   *keys(name: string, range: Range = {}): Generator<Uint8Array> {
-    yield* this.table(name).getKeys({ ...lmdbRange(range), ...this.options() });
+    for (const key of this.table(name).getKeys({ ...lmdbRange(range), ...this.options() })) yield plain(key);
   }
+}
+
+/** lmdb-js gives Buffers, whose `slice` is a view; the contract gives plain arrays, whose `slice` is a copy. */
+function plain(bytes: Uint8Array): Uint8Array {
+  return new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 }
 
 /**
@@ -125,6 +130,7 @@ export class LmdbStore implements Store {
       path,
       noSubdir: false,
       maxDbs: 32,
+      maxReaders: 2048,
       overlappingSync: false,
       encoding: "binary",
       keyEncoding: "binary",

@@ -110,6 +110,12 @@ describe.each(kinds)("store contract: %s", (_name, open) => {
       ["k1", 7, 100_000],
       ["k2", 8, 100_000],
     ]);
+    const got = snapshot.get("a", utf8("k1")) as Uint8Array;
+    for (const bytes of [got, ...kept.flat(), ...snapshot.keys("a")]) {
+      const copy = bytes.slice();
+      copy.fill(0);
+      expect(bytes.some((byte) => byte !== 0)).toBe(true);
+    }
     snapshot.release();
   });
 

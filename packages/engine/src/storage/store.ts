@@ -9,6 +9,7 @@
 //   S3  Keys have 1 to 1,900 bytes and iterate in byte order. Values have 0 to 2^31 bytes.
 //   S4  Bytes given to the store are copied before the call returns. Bytes that it gives are borrowed: they
 //       are valid until the next call on the store in the same thread, unless the method says otherwise.
+//       They are plain Uint8Arrays, never Buffers: their `slice` copies.
 //   S5  Every value is sealed: a CRC-32 over table, key and value is stored behind it and compared when it is
 //       read, so that neither a flipped bit nor a value under a wrong key is ever taken for data.
 //
@@ -84,7 +85,8 @@ export function seal(table: string, key: Uint8Array, body: Uint8Array): Uint8Arr
 export function unseal(table: string, key: Uint8Array, sealed: Uint8Array, length: number): Uint8Array {
   const bodyLength = length - sealBytes;
   if (bodyLength >= 0) {
-    const body = sealed.subarray(0, bodyLength);
+    // A plain view: on a Buffer, `slice` would not copy.
+    const body = new Uint8Array(sealed.buffer, sealed.byteOffset, bodyLength);
     const stored =
       (sealed[bodyLength] |
         (sealed[bodyLength + 1] << 8) |

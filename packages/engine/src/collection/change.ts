@@ -1,0 +1,157 @@
+// How does a set of changes become the next version?
+//
+// A `Change` lives inside one store write. It gives ordinals in order, closes what is replaced or deleted, and
+// publishes the version with the last thing it writes, the head. Invariants it keeps and asserts:
+//
+//   - an ordinal names one record content and is never given twice (1);
+//   - born(o) is this version for every ordinal it opens, and died(o) this version for every one it closes (2);
+//   - one version, one write: either all of it is in the store or nothing (3).
+//
+// Memory does not grow with the number of changes: records go straight to the store, and closed ordinals
+// leave in parts.
+
+import { createHash, type Hash } from "node:crypto";
+import { QuiverError } from "@quiver/protocol/errors";
+import { limits } from "@quiver/protocol/limits";
+import { emptyBytes, readU32Key, u32Key } from "../base/bytes.ts";
+import { invariant } from "../base/invariant.ts";
+import type { Writer } from "../storage/store.ts";
+import type { Head } from "./head.ts";
+import { writeHead } from "./head.ts";
+import {
+  type Contents,
+  contentsOf,
+  type Operation,
+  operationBytes,
+  RecordReader,
+  storedRecord,
+  type UpsertOperation,
+} from "./record.ts";
+import { documentKey, ordinalKey } from "./tables.ts";
+import { closedPerPart, trimVersions, writeClosed, writeVersion } from "./versions.ts";
+
+export class Change {
+  readonly #writer: Writer;
+  readonly #head: Head;
+  readonly #version: number;
+  readonly #firstOrdinal: number;
+  readonly #hash: Hash;
+  readonly #closed = new Uint32Array(closedPerPart);
+  #closedCount = 0;
+  #closedParts = 0;
+  #published = false;
+
+  /**
+   * @param head the head of the version before; it is changed in place and written by `publish`
+   */
+  constructor(writer: Writer, head: Head) {
+    this.#writer = writer;
+    this.#head = head;
+    this.#version = head.version + 1;
+    this.#firstOrdinal = head.nextOrdinal;
+    this.#hash = createHash("sha256").update(head.hash);
+  }
+
+  get version(): number {
+    return this.#version;
+  }
+
+  /** Whether a live record has this id. */
+  has(id: Uint8Array): boolean {
+    return this.#writer.get("ids", id) !== undefined;
+  }
+
+  /** Creates or replaces a record. @throws storage_full when there are no ordinals left */
+  upsert(operation: UpsertOperation): void {
+    const writer = this.#writer;
+    const ordinal = this.#head.nextOrdinal;
+    if (ordinal > limits.ordinalMax)
+      throw new QuiverError(
+        "storage_full",
+        `The collection has used all ${limits.ordinalMax} ordinals of its generation. Export it and import it into a new collection.`,
+      );
+    this.#close(operation.id);
+    this.#head.nextOrdinal = ordinal + 1;
+    const key = ordinalKey(ordinal);
+    writer.put("ids", operation.id, key);
+    const record = storedRecord(operation, this.#version);
+    writer.put("records", key, record);
+    if (operation.dense.length > 0) writer.put("dense", key, operation.dense);
+    const document = new RecordReader(record).documentIdBytes;
+    if (document.length > 0) writer.put("documents", documentKey(document, ordinal), emptyBytes);
+    this.#count(contentsOf(operation.content), 1);
+    this.#digest(operation);
+  }
+
+  /** Deletes a record; false, and no change, when there is none. */
+  delete(id: Uint8Array): boolean {
+    if (!this.#close(id)) return false;
+    this.#writer.delete("ids", id);
+    this.#digest({ kind: "delete", id });
+    return true;
+  }
+
+  #digest(operation: Operation): void {
+    this.#hash.update(operationBytes(operation));
+  }
+
+  #count(contents: Contents, by: 1 | -1): void {
+    const head = this.#head;
+    head.live += by;
+    if (contents.dense) head.dense += by;
+    if (contents.sparse) head.sparse += by;
+    if (contents.text) head.text += by;
+  }
+
+  /** Takes the live record of an id out of the version, if there is one. Its `ids` entry is the caller's. */
+  #close(id: Uint8Array): boolean {
+    const writer = this.#writer;
+    const found = writer.get("ids", id);
+    if (found === undefined) return false;
+    const ordinal = readU32Key(found);
+    const key = u32Key(ordinal);
+    const stored = writer.get("records", key);
+    invariant(stored !== undefined, `ordinal ${ordinal} is in ids but has no record`);
+    const record = new RecordReader(stored);
+    invariant(record.born <= this.#version, `ordinal ${ordinal} is born after it dies`);
+    const document = record.documentIdBytes.slice();
+    this.#count(record.contents, -1);
+    writer.delete("records", key);
+    writer.delete("dense", key);
+    if (document.length > 0) writer.delete("documents", documentKey(document, ordinal));
+    this.#closed[this.#closedCount++] = ordinal;
+    if (this.#closedCount === closedPerPart) this.#flushClosed();
+    return true;
+  }
+
+  #flushClosed(): void {
+    if (this.#closedCount === 0) return;
+    writeClosed(this.#writer, this.#version, this.#closedParts++, this.#closed.slice(0, this.#closedCount));
+    this.#closedCount = 0;
+  }
+
+  /** Makes the version: its log entry and the head. Nothing else may follow. */
+  publish(createdMs: number, versionsKept: number): void {
+    invariant(!this.#published, "a version is published twice");
+    this.#published = true;
+    const head = this.#head;
+    invariant(head.version === this.#version - 1, "another version was published meanwhile");
+    invariant(
+      head.live >= 0 && head.dense <= head.live && head.sparse <= head.live && head.text <= head.live,
+      "the counts of live records disagree",
+    );
+    this.#flushClosed();
+    head.version = this.#version;
+    head.hash = this.#hash.digest();
+    writeVersion(this.#writer, {
+      version: head.version,
+      hash: head.hash,
+      createdMs,
+      live: head.live,
+      firstOrdinal: this.#firstOrdinal,
+      opened: head.nextOrdinal - this.#firstOrdinal,
+    });
+    trimVersions(this.#writer, head.version, versionsKept);
+    writeHead(this.#writer, head);
+  }
+}

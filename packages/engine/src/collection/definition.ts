@@ -1,0 +1,107 @@
+// What was a collection created as?
+
+import { QuiverError } from "@quiver/protocol/errors";
+import { limits } from "@quiver/protocol/limits";
+import type { CollectionSummary, CreateCollection } from "@quiver/protocol/shapes/collection";
+
+/** What never changes about a collection. */
+export type CollectionDefinition = {
+  name: string;
+  description?: string;
+  /** null when dense vectors are not enabled and no dimension was given. */
+  dimension: number | null;
+  dense: boolean;
+  sparse: boolean;
+  text: boolean;
+  maxVectors: number | null;
+  replicationFactor: number | null;
+  storeRawText: boolean;
+};
+
+// biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is looked for
+const forbidden = /[/\\?#%\u0000-\u001f\u007f-\u009f]/u;
+
+/** @throws invalid_name */
+export function checkCollectionName(name: unknown): asserts name is string {
+  const problem = nameProblem(name);
+  if (problem === null) return;
+  throw new QuiverError(
+    "invalid_name",
+    `name ${problem}. A collection name has 1 to ${limits.collectionNameBytesMax} bytes of UTF-8, no / \\ ? # % and no control characters, and is not '.', '..' or 'loaded'.`,
+    { path: "name" },
+  );
+}
+
+function nameProblem(name: unknown): string | null {
+  if (typeof name !== "string") return "must be a string";
+  if (name === "") return "is empty";
+  if (!name.isWellFormed()) return "has half of a surrogate pair";
+  const bytes = Buffer.byteLength(name);
+  if (bytes > limits.collectionNameBytesMax) return `has ${bytes} bytes`;
+  const found = forbidden.exec(name);
+  if (found) return `has the character ${JSON.stringify(found[0])} at position ${found.index}`;
+  if (name === "." || name === ".." || name === "loaded") return `is '${name}', which is reserved`;
+  return null;
+}
+
+function invalid(path: string, message: string): QuiverError {
+  return new QuiverError("invalid_request", `${path} ${message}`, { path });
+}
+
+function flag(value: unknown, path: string): boolean {
+  if (typeof value !== "boolean") throw invalid(path, "must be true or false.");
+  return value;
+}
+
+function positive(value: number | null | undefined, path: string, max: number): number | null {
+  if (value === null || value === undefined) return null;
+  if (!Number.isInteger(value) || value < 1 || value > max)
+    throw invalid(path, `must be an integer from 1 to ${max} or null; received ${value}.`);
+  return value;
+}
+
+/** Checks a create request completely. @throws invalid_name, invalid_request */
+export function defineCollection(request: CreateCollection): CollectionDefinition {
+  checkCollectionName(request.name);
+  const { description } = request;
+  if (typeof description === "string") {
+    if (!description.isWellFormed()) throw invalid("description", "has half of a surrogate pair.");
+    const bytes = Buffer.byteLength(description);
+    if (bytes > limits.descriptionBytesMax)
+      throw invalid("description", `has ${bytes} bytes, at most ${limits.descriptionBytesMax} are allowed.`);
+  }
+  const dense = flag(request.dense_vector?.enabled, "dense_vector.enabled");
+  const sparse = flag(request.sparse_vector?.enabled, "sparse_vector.enabled");
+  const text = flag(request.tf_idf_options?.enabled, "tf_idf_options.enabled");
+  if (!dense && !sparse && !text)
+    throw invalid(
+      "dense_vector.enabled",
+      "is false, and so are sparse_vector.enabled and tf_idf_options.enabled; enable at least one of the three.",
+    );
+  const dimension = positive(request.dense_vector.dimension, "dense_vector.dimension", limits.dimensionMax);
+  if (dense && dimension === null)
+    throw invalid(
+      "dense_vector.dimension",
+      `is missing; it is required when dense vectors are enabled: an integer from 1 to ${limits.dimensionMax}.`,
+    );
+  return {
+    name: request.name,
+    ...(typeof description === "string" && { description }),
+    dense,
+    dimension,
+    sparse,
+    text,
+    maxVectors: positive(request.config?.max_vectors, "config.max_vectors", Number.MAX_SAFE_INTEGER),
+    replicationFactor: positive(
+      request.config?.replication_factor,
+      "config.replication_factor",
+      Number.MAX_SAFE_INTEGER,
+    ),
+    storeRawText: request.store_raw_text ?? false,
+  };
+}
+
+export function summaryOf(definition: CollectionDefinition): CollectionSummary {
+  const { name, description } = definition;
+  return { name, ...(description !== undefined && { description }) };
+}

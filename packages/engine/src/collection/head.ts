@@ -1,0 +1,67 @@
+// What is the state of a collection right now, in one small record?
+//
+// Every write that makes a version replaces the head in the same store write: whoever reads the head in a
+// snapshot knows the version of all else in that snapshot (invariant 3).
+
+import { readU32Key, readU53, u32Key, writeU53 } from "../base/bytes.ts";
+import { invariant } from "../base/invariant.ts";
+import type { Reader, Writer } from "../storage/store.ts";
+import { metaKeys } from "./tables.ts";
+
+export type Head = {
+  /** Number of the current version. */
+  version: number;
+  /** SHA-256 of the current version, 32 bytes. */
+  hash: Uint8Array;
+  /** The ordinal that the next record gets; all ordinals in use are smaller. */
+  nextOrdinal: number;
+  /** Live records, and how many of them carry each kind of content. */
+  live: number;
+  dense: number;
+  sparse: number;
+  text: number;
+  /** The sequence number that the next transaction gets. */
+  nextTransaction: number;
+  /** Sequence number of the open transaction, 0 for none. */
+  openTransaction: number;
+};
+
+const headBytes = 92;
+
+export function writeHead(writer: Writer, head: Head): void {
+  const bytes = new Uint8Array(headBytes);
+  bytes.set(head.hash, 0);
+  const counters = [
+    head.version,
+    head.live,
+    head.dense,
+    head.sparse,
+    head.text,
+    head.nextTransaction,
+    head.openTransaction,
+  ];
+  for (const [i, counter] of counters.entries()) {
+    invariant(Number.isSafeInteger(counter) && counter >= 0, `counter ${i} of the head is ${counter}`);
+    writeU53(bytes, 32 + 8 * i, counter);
+  }
+  bytes.set(u32Key(head.nextOrdinal), 88);
+  writer.put("meta", metaKeys.head, bytes);
+}
+
+/** The head in a snapshot or inside a write. */
+export function readHead(reader: Reader): Head {
+  const bytes = reader.get("meta", metaKeys.head);
+  invariant(bytes !== undefined && bytes.length === headBytes, "a collection's store has no head");
+  const counter = (i: number) => readU53(bytes, 32 + 8 * i);
+  return {
+    hash: bytes.slice(0, 32),
+    version: counter(0),
+    live: counter(1),
+    dense: counter(2),
+    sparse: counter(3),
+    text: counter(4),
+    nextTransaction: counter(5),
+    openTransaction: counter(6),
+    nextOrdinal: readU32Key(bytes, 88),
+  };
+}

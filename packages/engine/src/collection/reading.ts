@@ -1,0 +1,95 @@
+// What are the records with this id, of this document, in this collection?
+
+import { QuiverError } from "@quiver/protocol/errors";
+import type { VectorRecord } from "@quiver/protocol/shapes/vector";
+import { compareText, readU32Key, utf8 } from "../base/bytes.ts";
+import { invariant } from "../base/invariant.ts";
+import type { Reader } from "../storage/store.ts";
+import { RecordReader, readFloats } from "./record.ts";
+import { afterPrefix, documentPrefix, ordinalKey } from "./tables.ts";
+
+/** A record that was read; it owns its bytes. */
+export class StoredVector {
+  readonly #record: RecordReader;
+  readonly #dense: Float32Array | null;
+
+  constructor(record: RecordReader, dense: Float32Array | null) {
+    this.#record = record;
+    this.#dense = dense;
+  }
+
+  get id(): string {
+    return this.#record.id;
+  }
+
+  get #sparsePairs(): [number, number][] | null {
+    const sparse = this.#record.sparse;
+    return sparse && Array.from(sparse.indices, (index, i) => [index, sparse.values[i]]);
+  }
+
+  /** The record as objects. Numbers in `metadata` are JavaScript numbers. */
+  toRecord(): VectorRecord {
+    const metadata = this.#record.metadataJson;
+    return { ...this.#allButMetadata(), metadata: metadata === null ? null : JSON.parse(metadata) };
+  }
+
+  /** The record as JSON text with `metadata` exactly as it was written. */
+  toJson(): string {
+    const json = JSON.stringify(this.#allButMetadata());
+    return `${json.slice(0, -1)},"metadata":${this.#record.metadataJson ?? "null"}}`;
+  }
+
+  #allButMetadata(): Omit<VectorRecord, "metadata"> {
+    const pairs = this.#sparsePairs;
+    return {
+      id: this.#record.id,
+      document_id: this.#record.documentId,
+      dense_values: this.#dense && Array.from(this.#dense),
+      sparse_values: pairs,
+      sparse_indices: pairs?.map(([index]) => index) ?? null,
+      text: this.#record.rawText,
+    };
+  }
+}
+
+function storedVector(reader: Reader, key: Uint8Array): StoredVector {
+  const bytes = reader.get("records", key);
+  invariant(bytes !== undefined, `ordinal ${readU32Key(key)} has no record`);
+  const record = new RecordReader(bytes.slice());
+  const dense = record.contents.dense ? reader.get("dense", key) : undefined;
+  invariant(!record.contents.dense || dense !== undefined, `ordinal ${readU32Key(key)} has no dense vector`);
+  return new StoredVector(record, dense ? readFloats(dense) : null);
+}
+
+export function vectorNotFound(id: string): QuiverError {
+  return new QuiverError("vector_not_found", `The collection has no vector '${id.slice(0, 80)}'.`, {
+    vector_id: id,
+  });
+}
+
+/** @param id checked by the caller. @throws vector_not_found */
+export function vectorById(reader: Reader, id: string): StoredVector {
+  const ordinal = reader.get("ids", utf8(id));
+  if (ordinal === undefined) throw vectorNotFound(id);
+  return storedVector(reader, ordinal.slice());
+}
+
+export function vectorExists(reader: Reader, id: string): boolean {
+  return reader.get("ids", utf8(id)) !== undefined;
+}
+
+/** All vectors of a document, by id. */
+export function vectorsOfDocument(reader: Reader, documentId: string): StoredVector[] {
+  const prefix = documentPrefix(utf8(documentId));
+  const ordinals = [...reader.keys("documents", { start: prefix, end: afterPrefix(prefix) })].map((key) =>
+    readU32Key(key, prefix.length),
+  );
+  return ordinals
+    .map((ordinal) => storedVector(reader, ordinalKey(ordinal)))
+    .sort((a, b) => compareText(a.id, b.id));
+}
+
+/** All vectors of a snapshot, by ordinal. */
+export function* allVectors(reader: Reader): Generator<StoredVector> {
+  for (const key of reader.keys("records")) yield storedVector(reader, key);
+}

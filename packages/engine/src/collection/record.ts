@@ -1,0 +1,236 @@
+// What is in a record, and how is it laid out in bytes?
+//
+// A change travels from the request's thread to the writer, and lies staged in a transaction, as an operation:
+//
+//   operation   u8 kind (0 delete, 1 upsert) | u16 idBytes | id | upsert only: content32 | dense32
+//   content     u8 flags | [u16 | document_id] | [u32 | text] | [u32 | metadata JSON] | [u32 n | n u32 | n f32]
+//   dense       dimension f32
+//
+// and is stored, once it has an ordinal, in two tables, so that a scan of the vectors reads nothing else:
+//
+//   records[ordinal] = u53 born | u16 idBytes | id | content            dense[ordinal] = dense
+//
+// `32` means behind a u32 length. Numbers are little-endian but for `born`, which is written like a key.
+
+import { ByteWriter } from "../base/byte-writer.ts";
+import { emptyBytes, readU53, writeU53 } from "../base/bytes.ts";
+import { invariant } from "../base/invariant.ts";
+
+const has = { document: 1, dense: 2, sparse: 4, rawText: 8, processedText: 16, metadata: 32 } as const;
+
+/** A record's content as the caller gives it: checked, sparse indices ascending. */
+export type RecordContent = {
+  id: string;
+  documentId: string | null;
+  dense: ArrayLike<number> | null;
+  sparse: { indices: ArrayLike<number>; values: ArrayLike<number> } | null;
+  /** Raw text, or the processed words joined by spaces where the collection keeps no raw text. */
+  text: { kind: "raw" | "processed"; value: string } | null;
+  metadataJson: string | null;
+};
+
+export type Operation = { kind: "delete"; id: Uint8Array } | UpsertOperation;
+/** Borrowed views on the bytes they were read from. */
+export type UpsertOperation = { kind: "upsert"; id: Uint8Array; content: Uint8Array; dense: Uint8Array };
+
+/** Appends an upsert of the record to `out`. */
+export function writeUpsert(out: ByteWriter, record: RecordContent): void {
+  out.u8(1);
+  out.text16(record.id);
+  const lengthAt = out.length;
+  out.u32(0);
+  const contentAt = out.length;
+  const { documentId, dense, sparse, text, metadataJson } = record;
+  out.u8(
+    (documentId === null ? 0 : has.document) |
+      (dense === null ? 0 : has.dense) |
+      (sparse === null ? 0 : has.sparse) |
+      (text === null ? 0 : text.kind === "raw" ? has.rawText : has.processedText) |
+      (metadataJson === null ? 0 : has.metadata),
+  );
+  if (documentId !== null) out.text16(documentId);
+  if (text !== null) out.text32(text.value);
+  if (metadataJson !== null) out.text32(metadataJson);
+  if (sparse !== null) {
+    out.u32(sparse.indices.length);
+    out.bytes(new Uint8Array(Uint32Array.from(sparse.indices).buffer));
+    out.f32s(sparse.values);
+  }
+  out.setU32(lengthAt, out.length - contentAt);
+  if (dense === null) out.u32(0);
+  else {
+    out.u32(dense.length * 4);
+    out.f32s(dense);
+  }
+}
+
+export function writeDelete(out: ByteWriter, id: string): void {
+  out.u8(0);
+  out.text16(id);
+}
+
+/** The operations of a batch, in order, as borrowed views. */
+export function* readOperations(batch: Uint8Array): Generator<Operation> {
+  const view = new DataView(batch.buffer, batch.byteOffset, batch.byteLength);
+  let at = 0;
+  const take = (length: number) => {
+    const bytes = batch.subarray(at, at + length);
+    invariant(bytes.length === length, "an encoded operation is cut short");
+    at += length;
+    return bytes;
+  };
+  const take32 = () => {
+    const length = view.getUint32(at, true);
+    at += 4;
+    return take(length);
+  };
+  while (at < batch.length) {
+    const upsert = view.getUint8(at) === 1;
+    const idBytes = view.getUint16(at + 1, true);
+    at += 3;
+    const id = take(idBytes);
+    yield upsert ? { kind: "upsert", id, content: take32(), dense: take32() } : { kind: "delete", id };
+  }
+}
+
+/** An operation as bytes of its own; the inverse of `readOperations` for one. */
+export function operationBytes(operation: Operation): Uint8Array {
+  const upsert = operation.kind === "upsert";
+  const out = new ByteWriter(
+    16 + operation.id.length + (upsert ? operation.content.length + operation.dense.length : 0),
+  );
+  out.u8(upsert ? 1 : 0);
+  out.u16(operation.id.length);
+  out.bytes(operation.id);
+  if (upsert) {
+    out.u32(operation.content.length);
+    out.bytes(operation.content);
+    out.u32(operation.dense.length);
+    out.bytes(operation.dense);
+  }
+  return out.take();
+}
+
+/** The stored form of an operation that opens a record at version `born`. */
+export function storedRecord(operation: UpsertOperation, born: number): Uint8Array {
+  const { id, content } = operation;
+  const bytes = new Uint8Array(10 + id.length + content.length);
+  writeU53(bytes, 0, born);
+  bytes[8] = id.length;
+  bytes[9] = id.length >>> 8;
+  bytes.set(id, 10);
+  bytes.set(content, 10 + id.length);
+  return bytes;
+}
+
+export type Contents = { dense: boolean; sparse: boolean; text: boolean };
+
+/** What kinds of content an operation's content bytes announce. */
+export function contentsOf(content: Uint8Array): Contents {
+  const flags = content[0];
+  return {
+    dense: (flags & has.dense) !== 0,
+    sparse: (flags & has.sparse) !== 0,
+    text: (flags & (has.rawText | has.processedText)) !== 0,
+  };
+}
+
+/** A stored record, read field by field as asked. Borrows its bytes: use it before the next read of the store. */
+export class RecordReader {
+  readonly #bytes: Buffer;
+  readonly #idEnd: number;
+  readonly #flags: number;
+
+  constructor(stored: Uint8Array) {
+    this.#bytes = Buffer.from(stored.buffer, stored.byteOffset, stored.byteLength);
+    this.#idEnd = 10 + this.#bytes.readUInt16LE(8);
+    this.#flags = this.#bytes[this.#idEnd];
+  }
+
+  get born(): number {
+    return readU53(this.#bytes);
+  }
+
+  get id(): string {
+    return this.#bytes.toString("utf8", 10, this.#idEnd);
+  }
+
+  get idBytes(): Uint8Array {
+    return this.#bytes.subarray(10, this.#idEnd);
+  }
+
+  get contents(): Contents {
+    return contentsOf(this.#bytes.subarray(this.#idEnd));
+  }
+
+  get #documentAt(): number {
+    return this.#idEnd + 1;
+  }
+
+  get #textAt(): number {
+    const at = this.#documentAt;
+    return this.#flags & has.document ? at + 2 + this.#bytes.readUInt16LE(at) : at;
+  }
+
+  get #metadataAt(): number {
+    const at = this.#textAt;
+    return this.#flags & (has.rawText | has.processedText) ? at + 4 + this.#bytes.readUInt32LE(at) : at;
+  }
+
+  get #sparseAt(): number {
+    const at = this.#metadataAt;
+    return this.#flags & has.metadata ? at + 4 + this.#bytes.readUInt32LE(at) : at;
+  }
+
+  get documentId(): string | null {
+    const at = this.#documentAt;
+    if (!(this.#flags & has.document)) return null;
+    return this.#bytes.toString("utf8", at + 2, at + 2 + this.#bytes.readUInt16LE(at));
+  }
+
+  get documentIdBytes(): Uint8Array {
+    const at = this.#documentAt;
+    if (!(this.#flags & has.document)) return emptyBytes;
+    return this.#bytes.subarray(at + 2, at + 2 + this.#bytes.readUInt16LE(at));
+  }
+
+  get text(): RecordContent["text"] {
+    const raw = (this.#flags & has.rawText) !== 0;
+    if (!raw && !(this.#flags & has.processedText)) return null;
+    const at = this.#textAt;
+    return {
+      kind: raw ? "raw" : "processed",
+      value: this.#bytes.toString("utf8", at + 4, at + 4 + this.#bytes.readUInt32LE(at)),
+    };
+  }
+
+  get rawText(): string | null {
+    return this.#flags & has.rawText ? (this.text?.value ?? null) : null;
+  }
+
+  get metadataJson(): string | null {
+    if (!(this.#flags & has.metadata)) return null;
+    const at = this.#metadataAt;
+    return this.#bytes.toString("utf8", at + 4, at + 4 + this.#bytes.readUInt32LE(at));
+  }
+
+  /** Indices ascending, and their values; the caller's to keep. */
+  get sparse(): { indices: Uint32Array; values: Float32Array } | null {
+    if (!(this.#flags & has.sparse)) return null;
+    const at = this.#sparseAt;
+    const count = this.#bytes.readUInt32LE(at);
+    const bytes = new Uint8Array(count * 8);
+    bytes.set(this.#bytes.subarray(at + 4, at + 4 + count * 8));
+    return {
+      indices: new Uint32Array(bytes.buffer, 0, count),
+      values: new Float32Array(bytes.buffer, count * 4, count),
+    };
+  }
+}
+
+/** 32-bit floats from bytes of any alignment; the caller's to keep. */
+export function readFloats(bytes: Uint8Array): Float32Array {
+  const copy = new Uint8Array(bytes.length);
+  copy.set(bytes);
+  return new Float32Array(copy.buffer);
+}

@@ -1,0 +1,274 @@
+// Does a vector fit its collection, and what is it in bytes?
+//
+// Everything is checked before anything is encoded for the store; the message names the position.
+
+import { QuiverError } from "@quiver/protocol/errors";
+import { limits } from "@quiver/protocol/limits";
+import type { VectorInput } from "@quiver/protocol/shapes/vector";
+import { ByteWriter } from "../base/byte-writer.ts";
+import { segment } from "../text/segment.ts";
+import type { CollectionDefinition } from "./definition.ts";
+import { type RecordContent, writeDelete, writeUpsert } from "./record.ts";
+
+/** A vector to write; `metadataJson`, where given, is the exact JSON text of `metadata`. */
+export type VectorWrite = VectorInput & { metadataJson?: string };
+
+/** A vector record breaks a rule. `path` is the field, such as `vectors[17].dense_values`. */
+function invalid(path: string, problem: string, details: Record<string, unknown> = {}): QuiverError {
+  return new QuiverError("invalid_vector", `${path} ${problem}`, { path, ...details });
+}
+
+/**
+ * The batch of upserts of some vectors (record.ts), every one of them checked.
+ * @param path what the caller calls the array, such as `vectors`
+ * @throws invalid_vector, modality_not_enabled, with the position
+ */
+export function encodeUpserts(
+  definition: CollectionDefinition,
+  vectors: readonly VectorWrite[],
+  path: string,
+): Uint8Array<ArrayBuffer> {
+  if (!Array.isArray(vectors)) throw invalid(path, "must be an array of vectors.");
+  if (vectors.length > limits.recordsPerRequestMax)
+    throw invalid(
+      path,
+      `has ${vectors.length} vectors, at most ${limits.recordsPerRequestMax} are allowed in one request.`,
+    );
+  const out = new ByteWriter(64 + vectors.length * (64 + 4 * (definition.dimension ?? 16)));
+  for (const [i, vector] of vectors.entries())
+    writeUpsert(out, checkVector(definition, vector, `${path}[${i}]`));
+  return out.take();
+}
+
+/** The batch of one upsert; fields are named without a position. */
+export function encodeUpsert(definition: CollectionDefinition, vector: VectorWrite): Uint8Array<ArrayBuffer> {
+  const out = new ByteWriter(64 + 4 * (definition.dimension ?? 16));
+  writeUpsert(out, checkVector(definition, vector, ""));
+  return out.take();
+}
+
+export function encodeDelete(id: string): Uint8Array<ArrayBuffer> {
+  const out = new ByteWriter(8 + id.length);
+  writeDelete(out, id);
+  return out.take();
+}
+
+/** Checks the id of a vector that is read or deleted. @throws invalid_request */
+export function checkId(id: unknown, path: string): asserts id is string {
+  const problem = idProblem(id);
+  if (problem) throw new QuiverError("invalid_request", `${path} ${problem}`, { path });
+}
+
+function idProblem(id: unknown): string | null {
+  const wanted = `; expected a string of 1 to ${limits.idBytesMax} bytes of UTF-8.`;
+  if (typeof id !== "string") return `is ${id === undefined ? "missing" : `a ${typeof id}`}${wanted}`;
+  if (id === "") return `is empty${wanted}`;
+  if (!id.isWellFormed()) return `has half of a surrogate pair, which UTF-8 cannot hold${wanted}`;
+  // A UTF-16 unit takes at most three bytes, so short ids need no count.
+  if (id.length * 3 > limits.idBytesMax) {
+    const bytes = Buffer.byteLength(id);
+    if (bytes > limits.idBytesMax) return `has ${bytes} bytes${wanted}`;
+  }
+  return null;
+}
+
+function checkVector(definition: CollectionDefinition, vector: VectorWrite, at: string): RecordContent {
+  const field = (name: string) => (at === "" ? name : `${at}.${name}`);
+  if (typeof vector !== "object" || vector === null) throw invalid(at, "must be a vector object.");
+  const problem = idProblem(vector.id);
+  if (problem) throw invalid(field("id"), problem);
+  const documentId = vector.document_id ?? null;
+  if (documentId !== null) {
+    const documentProblem = idProblem(documentId);
+    if (documentProblem) throw invalid(field("document_id"), documentProblem);
+  }
+  const record: RecordContent = {
+    id: vector.id,
+    documentId,
+    dense: checkDense(definition, vector.dense_values ?? null, field("dense_values")),
+    sparse: checkSparse(definition, vector, field),
+    text: checkText(definition, vector.text ?? null, field("text")),
+    metadataJson: checkMetadata(vector, field("metadata")),
+  };
+  if (record.dense === null && record.sparse === null && record.text === null)
+    throw invalid(
+      at === "" ? "the vector" : at,
+      "carries no content: give at least one of dense_values, sparse_indices with sparse_values, or text.",
+    );
+  return record;
+}
+
+function requireEnabled(enabled: boolean, path: string, kind: string): void {
+  if (!enabled)
+    throw new QuiverError(
+      "modality_not_enabled",
+      `${path} is given, but the collection was created without ${kind}. Leave it out or create the collection with it.`,
+      { path },
+    );
+}
+
+/** The first position whose value is not a finite number as a 32-bit float, or -1. */
+export function firstNotFloat(values: ArrayLike<unknown>): number {
+  for (let i = 0; i < values.length; i++) {
+    const value = values[i];
+    if (typeof value !== "number" || !Number.isFinite(Math.fround(value))) return i;
+  }
+  return -1;
+}
+
+const finiteFloat = "expected a finite number within the range of a 32-bit float (about ±3.4e38).";
+
+function checkDense(
+  definition: CollectionDefinition,
+  values: readonly number[] | null,
+  path: string,
+): ArrayLike<number> | null {
+  if (values === null) return null;
+  requireEnabled(definition.dense, path, "dense vectors");
+  if (!Array.isArray(values) && !ArrayBuffer.isView(values))
+    throw invalid(path, "must be an array of numbers.");
+  if (values.length !== definition.dimension)
+    throw invalid(
+      path,
+      `has ${values.length} values, the collection's dimension is ${definition.dimension}.`,
+      { received: values.length, expected: definition.dimension },
+    );
+  const wrong = firstNotFloat(values);
+  if (wrong >= 0) throw invalid(`${path}[${wrong}]`, `is ${values[wrong]}; ${finiteFloat}`);
+  return values;
+}
+
+/**
+ * Indices and values of a sparse vector given in any of the accepted forms, sorted by index.
+ * @param indicesPath, valuesPath what the caller calls them
+ * @throws invalid_vector
+ */
+function checkSparse(
+  definition: CollectionDefinition,
+  vector: VectorWrite,
+  field: (name: string) => string,
+): RecordContent["sparse"] {
+  const given = vector.sparse_values ?? null;
+  const indices = vector.sparse_indices ?? null;
+  if (given === null && indices === null) return null;
+  const path = field("sparse_values");
+  requireEnabled(definition.sparse, given === null ? field("sparse_indices") : path, "sparse vectors");
+  if (given === null) throw invalid(path, "is missing; sparse_indices come together with sparse_values.");
+  const pairs = given.length > 0 && typeof given[0] === "object";
+  if (indices === null && given.length > 0 && !pairs)
+    throw invalid(
+      field("sparse_indices"),
+      "is missing; give one index for each of sparse_values, or sparse_values as [index, value] pairs.",
+    );
+  if (pairs) return sortSparse(readPairs(given, path), path);
+  if (indices !== null && indices.length !== given.length)
+    throw invalid(
+      field("sparse_indices"),
+      `has ${indices.length} indices for ${given.length} sparse_values; expected as many.`,
+    );
+  return sortSparse(
+    { indices: (indices ?? []) as number[], values: given as number[] },
+    path,
+    field("sparse_indices"),
+  );
+}
+
+type SparseInput = { indices: ArrayLike<number>; values: ArrayLike<number> };
+
+/** Splits `[index, value]` and `{index, value}` entries. @throws invalid_vector */
+export function readPairs(entries: ArrayLike<unknown>, path: string): SparseInput {
+  const indices: number[] = [];
+  const values: number[] = [];
+  for (let i = 0; i < entries.length; i++) {
+    const entry = entries[i] as { index: number; value: number } | [number, number] | null;
+    if (Array.isArray(entry) && entry.length === 2) {
+      indices.push(entry[0]);
+      values.push(entry[1]);
+    } else if (typeof entry === "object" && entry !== null && "index" in entry && "value" in entry) {
+      indices.push(entry.index);
+      values.push(entry.value);
+    } else
+      throw invalid(`${path}[${i}]`, "is neither [index, value] nor {index, value}; use one form for all.");
+  }
+  return { indices, values };
+}
+
+/**
+ * Checks a sparse vector and sorts it by index.
+ * @returns indices ascending as u32, values as given
+ * @throws invalid_vector naming the position
+ */
+export function sortSparse(
+  { indices, values }: SparseInput,
+  path: string,
+  indicesPath = path,
+): { indices: Uint32Array; values: Float64Array } {
+  const count = indices.length;
+  if (count > limits.sparseEntriesMax)
+    throw invalid(path, `has ${count} entries, at most ${limits.sparseEntriesMax} are allowed.`);
+  let ascending = true;
+  let previous = -1;
+  for (let i = 0; i < count; i++) {
+    const index = indices[i];
+    if (!Number.isInteger(index) || index < 0 || index > 0xffff_ffff)
+      throw invalid(`${indicesPath}[${i}]`, `is ${index}; expected an integer from 0 to 4294967295.`);
+    if (index <= previous) ascending = false;
+    previous = index;
+  }
+  const wrong = firstNotFloat(values);
+  if (wrong >= 0) throw invalid(`${path}[${wrong}]`, `is ${values[wrong]}; ${finiteFloat}`);
+  if (ascending) return { indices: Uint32Array.from(indices), values: Float64Array.from(values) };
+  const order = Uint32Array.from({ length: count }, (_, i) => i).sort((a, b) => indices[a] - indices[b]);
+  for (let i = 1; i < count; i++)
+    if (indices[order[i]] === indices[order[i - 1]]) {
+      const [first, second] = [order[i - 1], order[i]].sort((a, b) => a - b);
+      throw invalid(
+        `${indicesPath}[${second}]`,
+        `repeats the index ${indices[order[i]]} of position ${first}; indices are unique.`,
+      );
+    }
+  return {
+    indices: Uint32Array.from(order, (i) => indices[i]),
+    values: Float64Array.from(order, (i) => values[i]),
+  };
+}
+
+function checkText(
+  definition: CollectionDefinition,
+  text: string | null,
+  path: string,
+): RecordContent["text"] {
+  if (text === null) return null;
+  requireEnabled(definition.text, path, "text search");
+  if (typeof text !== "string") throw invalid(path, "must be a string.");
+  if (!text.isWellFormed()) throw invalid(path, "has half of a surrogate pair, which UTF-8 cannot hold.");
+  const bytes = Buffer.byteLength(text);
+  if (bytes > limits.textBytesMax)
+    throw invalid(path, `has ${bytes} bytes, at most ${limits.textBytesMax} are allowed.`);
+  return definition.storeRawText
+    ? { kind: "raw", value: text }
+    : { kind: "processed", value: segment(text).join(" ") };
+}
+
+function checkMetadata(vector: VectorWrite, path: string): string | null {
+  const { metadata } = vector;
+  if (metadata === null || metadata === undefined) return null;
+  if (typeof metadata !== "object" || Array.isArray(metadata)) throw invalid(path, "must be a JSON object.");
+  const depth = depthOf(metadata, limits.metadataDepthMax);
+  if (depth > limits.metadataDepthMax)
+    throw invalid(path, `is nested more than ${limits.metadataDepthMax} levels deep.`);
+  const json = vector.metadataJson ?? JSON.stringify(metadata);
+  const bytes = Buffer.byteLength(json);
+  if (bytes > limits.metadataBytesMax)
+    throw invalid(path, `has ${bytes} bytes as JSON, at most ${limits.metadataBytesMax} are allowed.`);
+  return json;
+}
+
+/** Levels of nesting, counted no further than one above `max`. */
+function depthOf(value: unknown, max: number): number {
+  if (typeof value !== "object" || value === null) return 0;
+  if (max === 0) return 1;
+  let deepest = 0;
+  for (const inner of Object.values(value)) deepest = Math.max(deepest, depthOf(inner, max - 1));
+  return deepest + 1;
+}

@@ -1,0 +1,85 @@
+// Where does a collection keep what?
+
+import { u32Key, u53Key } from "../base/bytes.ts";
+
+/** Increased when the layout changes; a newer format is refused. */
+export const formatNumber = 1;
+
+/** Tables of a collection's store. */
+export const collectionTables = [
+  /** `format`, `head` (head.ts) and `indexes` (their definitions, JSON). */
+  "meta",
+  /** id of every live record -> ordinal. */
+  "ids",
+  /** ordinal -> record (record.ts). A closed record is removed in the write that closes it. */
+  "records",
+  /** ordinal -> dense vector. */
+  "dense",
+  /** document id behind its length, ordinal -> nothing: the live records of each document. */
+  "documents",
+  /** version -> version entry (versions.ts). With `closed` this is the change log. */
+  "versions",
+  /** version, part -> ordinals that the version closed. */
+  "closed",
+  /** sequence number -> transaction (transaction.ts), JSON. */
+  "transactions",
+  /** position -> staged operation of the open transaction. */
+  "staged",
+  /** id -> its position in the open transaction, and what it does there. */
+  "stagedIds",
+] as const;
+
+/** Tables of the catalog's store. */
+export const catalogTables = [
+  /** `format`. */
+  "meta",
+  /** name -> collection entry, JSON (catalog.ts). */
+  "collections",
+  /** key -> JSON: what the server keeps about keys and sessions. */
+  "credentials",
+] as const;
+
+export const metaKeys = {
+  format: Buffer.from("format"),
+  head: Buffer.from("head"),
+  indexes: Buffer.from("indexes"),
+} as const;
+
+export const ordinalKey = u32Key;
+export const versionKey = u53Key;
+
+/** Prefix of a document's keys: its id behind its length, so that no id is a prefix of another. */
+export function documentPrefix(documentId: Uint8Array): Uint8Array {
+  const key = new Uint8Array(2 + documentId.length);
+  key[0] = documentId.length >>> 8;
+  key[1] = documentId.length;
+  key.set(documentId, 2);
+  return key;
+}
+
+export function documentKey(documentId: Uint8Array, ordinal: number): Uint8Array {
+  const prefix = documentPrefix(documentId);
+  const key = new Uint8Array(prefix.length + 4);
+  key.set(prefix, 0);
+  key.set(u32Key(ordinal), prefix.length);
+  return key;
+}
+
+/** The first key after all keys that begin with `prefix`; undefined where there is none. */
+export function afterPrefix(prefix: Uint8Array): Uint8Array | undefined {
+  const end = prefix.slice();
+  for (let i = end.length - 1; i >= 0; i--) {
+    if (end[i] < 255) {
+      end[i]++;
+      return end.slice(0, i + 1);
+    }
+  }
+  return undefined;
+}
+
+export function closedKey(version: number, part: number): Uint8Array {
+  const key = new Uint8Array(12);
+  key.set(u53Key(version), 0);
+  key.set(u32Key(part), 8);
+  return key;
+}

@@ -1,0 +1,266 @@
+// What happens to a transaction from its beginning to its end?
+//
+//            begin                   commit                      complete
+//   (none) ---------> open --------------------> committed --------------------> complete
+//                      |  \  commit, staged data corrupted      (its version is indexed)
+//        abort, or idle |    \---------------> failed
+//                      v
+//                   aborted
+//
+// Invariants:
+//   - A collection has at most one open transaction; the head names it.
+//   - A staged operation is durable when it is acknowledged. Each id has one position: the first operation on
+//     an id takes the next one, a later one takes its place. So repeating a batch changes nothing, and the
+//     order of the commit does not depend on repetitions.
+//   - Commit applies all positions in order as one version, in the store write that also forgets them.
+//
+// Staged operations are read and applied one at a time: a transaction may be far larger than memory.
+
+import { QuiverError } from "@quiver/protocol/errors";
+import { limits } from "@quiver/protocol/limits";
+import { readU32Key, text, u32Key, u53Key, utf8 } from "../base/bytes.ts";
+import { invariant } from "../base/invariant.ts";
+import type { Reader, Writer } from "../storage/store.ts";
+import type { Change } from "./change.ts";
+import type { Head } from "./head.ts";
+import { type Operation, operationBytes, readOperations } from "./record.ts";
+
+export type TransactionEntry = {
+  id: string;
+  sequence: number;
+  state: "open" | "committed" | "complete" | "aborted" | "failed";
+  createdMs: number;
+  updatedMs: number;
+  committedMs?: number;
+  completedMs?: number;
+  endedMs?: number;
+  message?: string;
+  /** Positions staged; while open. */
+  staged: number;
+  /** Distinct ids that the transaction upserts and deletes. */
+  upserts: number;
+  deletes: number;
+  /** How many live records the commit would add, as seen when each operation was staged. */
+  growth: number;
+  /** The version that the commit made. */
+  version?: number;
+};
+
+/** What an id does at its position. `growth`: by how much it changed the number of live records when staged. */
+type StagedId = { position: number; kind: "upsert" | "delete"; growth: -1 | 0 | 1 };
+
+function encodeStagedId({ position, kind, growth }: StagedId): Uint8Array {
+  const bytes = new Uint8Array(6);
+  bytes.set(u32Key(position), 0);
+  bytes[4] = kind === "upsert" ? 1 : 0;
+  bytes[5] = growth + 1;
+  return bytes;
+}
+
+function decodeStagedId(bytes: Uint8Array): StagedId {
+  return {
+    position: readU32Key(bytes),
+    kind: bytes[4] === 1 ? "upsert" : "delete",
+    growth: (bytes[5] - 1) as StagedId["growth"],
+  };
+}
+
+export function writeTransaction(writer: Writer, entry: TransactionEntry): void {
+  writer.put("transactions", u53Key(entry.sequence), utf8(JSON.stringify(entry)));
+}
+
+function decode(bytes: Uint8Array): TransactionEntry {
+  return JSON.parse(text(bytes)) as TransactionEntry;
+}
+
+/** The transaction with this id. Its id begins with its sequence number. @throws transaction_not_found */
+export function readTransaction(reader: Reader, id: string): TransactionEntry {
+  const sequence = /^[0-9a-z]{1,10}-[0-9a-f]{24}$/.test(id) ? Number.parseInt(id, 36) : Number.NaN;
+  if (Number.isSafeInteger(sequence)) {
+    const bytes = reader.get("transactions", u53Key(sequence));
+    const entry = bytes && decode(bytes);
+    if (entry?.id === id) return entry;
+  }
+  throw new QuiverError(
+    "transaction_not_found",
+    `The collection has no transaction '${id.slice(0, 80)}'. POST .../transactions begins one.`,
+    { transaction_id: id.slice(0, 80) },
+  );
+}
+
+/** All transactions that are kept, newest first. */
+export function listTransactions(reader: Reader): TransactionEntry[] {
+  return [...reader.entries("transactions", { reverse: true })].map(([, bytes]) => decode(bytes));
+}
+
+export function openTransaction(reader: Reader, head: Head): TransactionEntry | undefined {
+  if (head.openTransaction === 0) return undefined;
+  const bytes = reader.get("transactions", u53Key(head.openTransaction));
+  invariant(bytes !== undefined, "the head names an open transaction that is not there");
+  return decode(bytes);
+}
+
+/**
+ * Begins the collection's transaction. Changes `head`, which the caller writes.
+ * @param random 24 hex characters that make the id unguessable
+ * @throws transaction_ongoing
+ */
+export function begin(writer: Writer, head: Head, nowMs: number, random: string): TransactionEntry {
+  if (head.openTransaction !== 0) {
+    const open = openTransaction(writer, head);
+    throw new QuiverError(
+      "transaction_ongoing",
+      "There is an on-going transaction! A collection has at most one; commit or abort it first.",
+      { transaction_id: open?.id },
+    );
+  }
+  const sequence = head.nextTransaction++;
+  head.openTransaction = sequence;
+  const entry: TransactionEntry = {
+    id: `${sequence.toString(36)}-${random}`,
+    sequence,
+    state: "open",
+    createdMs: nowMs,
+    updatedMs: nowMs,
+    staged: 0,
+    upserts: 0,
+    deletes: 0,
+    growth: 0,
+  };
+  writeTransaction(writer, entry);
+  const forgotten = [
+    ...writer.keys("transactions", { end: u53Key(Math.max(0, sequence - limits.transactionsKept + 1)) }),
+  ];
+  for (const key of forgotten) writer.delete("transactions", key);
+  return entry;
+}
+
+/** @throws transaction_not_open */
+export function requireOpen(entry: TransactionEntry): void {
+  if (entry.state === "open") return;
+  throw new QuiverError(
+    "transaction_not_open",
+    `The transaction '${entry.id}' is ${entry.state}; only an open one takes operations, a commit or an abort. Begin a new one.`,
+    { transaction_id: entry.id, state: entry.state },
+  );
+}
+
+/**
+ * Stages operations. Everything is checked before the first is written.
+ * @param exists whether a live record has the id
+ * @param roomFor how many records the collection may still take; Infinity without max_vectors
+ * @throws vector_not_found, max_vectors_exceeded
+ */
+export function stage(
+  writer: Writer,
+  entry: TransactionEntry,
+  batch: Uint8Array,
+  nowMs: number,
+  exists: (id: Uint8Array) => boolean,
+  roomFor: number,
+  maxVectors: number | null,
+): void {
+  for (const operation of readOperations(batch))
+    if (operation.kind === "delete") requireDeletable(writer, operation.id, exists);
+  if (Number.isFinite(roomFor)) {
+    const growth = entry.growth + stagedGrowth(writer, batch, exists);
+    if (growth > roomFor) throw tooManyVectors(maxVectors, growth - roomFor);
+  }
+  for (const operation of readOperations(batch)) stageOne(writer, entry, operation, exists(operation.id));
+  entry.updatedMs = nowMs;
+  writeTransaction(writer, entry);
+}
+
+function requireDeletable(reader: Reader, id: Uint8Array, exists: (id: Uint8Array) => boolean): void {
+  const staged = reader.get("stagedIds", id);
+  if ((staged && decodeStagedId(staged).kind === "upsert") || exists(id)) return;
+  const name = text(id);
+  throw new QuiverError(
+    "vector_not_found",
+    `The vector '${name.slice(0, 80)}' is neither in the collection nor in the transaction, so it cannot be deleted.`,
+    { vector_id: name },
+  );
+}
+
+function growthOf(operation: Operation, present: boolean): StagedId["growth"] {
+  if (operation.kind === "upsert") return present ? 0 : 1;
+  return present ? -1 : 0;
+}
+
+/** By how much a batch would change the transaction's growth. */
+function stagedGrowth(reader: Reader, batch: Uint8Array, exists: (id: Uint8Array) => boolean): number {
+  const growths = new Map<string, number>();
+  let before = 0;
+  for (const operation of readOperations(batch)) {
+    const name = text(operation.id);
+    if (!growths.has(name)) {
+      const staged = reader.get("stagedIds", operation.id);
+      if (staged) before += decodeStagedId(staged).growth;
+    }
+    growths.set(name, growthOf(operation, exists(operation.id)));
+  }
+  let after = 0;
+  for (const growth of growths.values()) after += growth;
+  return after - before;
+}
+
+function stageOne(writer: Writer, entry: TransactionEntry, operation: Operation, present: boolean): void {
+  const earlierBytes = writer.get("stagedIds", operation.id);
+  const earlier = earlierBytes && decodeStagedId(earlierBytes);
+  if (earlier) {
+    entry.growth -= earlier.growth;
+    if (earlier.kind === "upsert") entry.upserts--;
+    else entry.deletes--;
+  }
+  if (entry.staged > limits.ordinalMax) throw new QuiverError("storage_full", "The transaction is full.");
+  const position = earlier ? earlier.position : entry.staged++;
+  const growth = growthOf(operation, present);
+  entry.growth += growth;
+  if (operation.kind === "upsert") entry.upserts++;
+  else entry.deletes++;
+  writer.put("staged", u32Key(position), operationBytes(operation));
+  writer.put("stagedIds", operation.id, encodeStagedId({ position, kind: operation.kind, growth }));
+}
+
+export function tooManyVectors(maxVectors: number | null, excess: number): QuiverError {
+  return new QuiverError(
+    "max_vectors_exceeded",
+    `The operation would exceed the collection's max_vectors of ${maxVectors} by ${excess}. Nothing was changed; delete vectors first.`,
+    { max_vectors: maxVectors, excess },
+  );
+}
+
+/**
+ * Applies all staged operations to a change. The caller publishes it and ends the transaction in the same
+ * write. Counts what it really did into the entry: a delete of an id that is gone by now does nothing.
+ */
+export function applyStaged(writer: Writer, entry: TransactionEntry, change: Change): void {
+  entry.upserts = 0;
+  entry.deletes = 0;
+  for (let position = 0; position < entry.staged; position++) {
+    const bytes = writer.get("staged", u32Key(position));
+    invariant(bytes !== undefined, `position ${position} of ${entry.staged} is not staged`);
+    // The store lends its bytes until its next call, and applying an operation makes many.
+    for (const operation of readOperations(bytes.slice())) {
+      if (operation.kind === "upsert") {
+        change.upsert(operation);
+        entry.upserts++;
+      } else if (change.delete(operation.id)) entry.deletes++;
+    }
+  }
+}
+
+/** Ends an open transaction: forgets what is staged and frees the collection. Changes `head`. */
+export function end(
+  writer: Writer,
+  head: Head,
+  entry: TransactionEntry,
+  ended: Partial<TransactionEntry> & Pick<TransactionEntry, "state">,
+): void {
+  invariant(head.openTransaction === entry.sequence, "the ended transaction is not the open one");
+  head.openTransaction = 0;
+  Object.assign(entry, ended, { staged: 0 });
+  writer.clear("staged");
+  writer.clear("stagedIds");
+  writeTransaction(writer, entry);
+}

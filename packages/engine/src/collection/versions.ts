@@ -1,0 +1,160 @@
+// Which versions has a collection had, and what did each change?
+//
+// The entry of version n and its closed ordinals are the change log: n opened the ordinals
+// [firstOrdinal, firstOrdinal + opened) and closed the listed ones. Ordinals are given in the order of the
+// changes, so `born` never falls as ordinals rise, and a closed record's `died` is the version whose entry
+// lists it.
+//
+//   hash(0) = SHA-256("quiver: version 0")      hash(n) = SHA-256(hash(n - 1) | changes of n in order)
+//
+// where a change is its operation's bytes (record.ts). Equal histories have equal hashes on every machine.
+
+import { createHash } from "node:crypto";
+import { QuiverError } from "@quiver/protocol/errors";
+import { limits } from "@quiver/protocol/limits";
+import type { Version, VersionList } from "@quiver/protocol/shapes/version";
+import { fromHex, readU32Key, readU53, toHex, u32Key, writeU53 } from "../base/bytes.ts";
+import { invariant } from "../base/invariant.ts";
+import type { Reader, Writer } from "../storage/store.ts";
+import { readHead } from "./head.ts";
+import { afterPrefix, closedKey, versionKey } from "./tables.ts";
+
+export type VersionEntry = {
+  version: number;
+  hash: Uint8Array;
+  createdMs: number;
+  live: number;
+  firstOrdinal: number;
+  opened: number;
+};
+
+export const rootHash: Uint8Array = createHash("sha256").update("quiver: version 0").digest();
+
+/** Closed ordinals of one part of the log: 256 KiB at most. */
+export const closedPerPart = 65_536;
+
+const entryBytes = 56;
+
+export function writeVersion(writer: Writer, entry: VersionEntry): void {
+  const bytes = new Uint8Array(entryBytes);
+  bytes.set(entry.hash, 0);
+  writeU53(bytes, 32, entry.createdMs);
+  writeU53(bytes, 40, entry.live);
+  bytes.set(u32Key(entry.firstOrdinal), 48);
+  bytes.set(u32Key(entry.opened), 52);
+  writer.put("versions", versionKey(entry.version), bytes);
+}
+
+function decode(version: number, bytes: Uint8Array): VersionEntry {
+  return {
+    version,
+    hash: bytes.slice(0, 32),
+    createdMs: readU53(bytes, 32),
+    live: readU53(bytes, 40),
+    firstOrdinal: readU32Key(bytes, 48),
+    opened: readU32Key(bytes, 52),
+  };
+}
+
+/** The entry of a version; undefined when it is no longer kept, or not there yet. */
+export function readVersion(reader: Reader, version: number): VersionEntry | undefined {
+  const bytes = reader.get("versions", versionKey(version));
+  return bytes && decode(version, bytes);
+}
+
+export function writeClosed(writer: Writer, version: number, part: number, ordinals: Uint32Array): void {
+  writer.put(
+    "closed",
+    closedKey(version, part),
+    new Uint8Array(ordinals.buffer, ordinals.byteOffset, ordinals.byteLength),
+  );
+}
+
+/** The ordinals that a version closed, part by part, in the order of its changes. */
+export function* readClosed(reader: Reader, version: number): Generator<Uint32Array> {
+  const prefix = versionKey(version);
+  for (const [, value] of reader.entries("closed", { start: prefix, end: afterPrefix(prefix) }))
+    yield new Uint32Array(value.slice().buffer);
+}
+
+/** Number of the oldest version whose log is still there. */
+export function oldestVersion(reader: Reader): number {
+  for (const key of reader.keys("versions", { limit: 1 })) return readU53(key);
+  throw new Error("Invariant broken: a collection has no version");
+}
+
+/** Versions removed in one write at most, so that a lowered limit does not make one write long. */
+const trimMax = 64;
+
+/** Forgets versions so that at most `kept` remain. The current one always stays. */
+export function trimVersions(writer: Writer, current: number, kept: number): void {
+  const end = current - Math.max(1, kept) + 1;
+  if (end <= 0) return;
+  const old = [...writer.keys("versions", { end: versionKey(end), limit: trimMax })];
+  for (const key of old) {
+    const parts = [...writer.keys("closed", { start: key, end: afterPrefix(key) })];
+    for (const part of parts) writer.delete("closed", part);
+    writer.delete("versions", key);
+  }
+}
+
+function toShape(entry: VersionEntry): Version {
+  return {
+    hash: toHex(entry.hash),
+    version_number: entry.version,
+    timestamp: Math.floor(entry.createdMs / 1000),
+    vector_count: entry.live,
+  };
+}
+
+export function currentVersion(reader: Reader): Version {
+  const { version } = readHead(reader);
+  const entry = readVersion(reader, version);
+  invariant(entry !== undefined, `the current version ${version} is not in the log`);
+  return toShape(entry);
+}
+
+/**
+ * Kept versions, newest first.
+ * @param page `limit` 1 to 1,000 (default 1,000); only versions smaller than `before`
+ */
+export function listVersions(reader: Reader, page: { limit?: number; before?: number } = {}): VersionList {
+  const { version, hash } = readHead(reader);
+  const { limit = limits.versionsPageMax, before = version + 1 } = page;
+  if (!Number.isInteger(limit) || limit < 1 || limit > limits.versionsPageMax)
+    throw new QuiverError(
+      "invalid_request",
+      `limit must be an integer from 1 to ${limits.versionsPageMax}; received ${limit}.`,
+      { path: "limit" },
+    );
+  if (!Number.isSafeInteger(before) || before < 0)
+    throw new QuiverError("invalid_request", `before must be a version number; received ${before}.`, {
+      path: "before",
+    });
+  const versions: Version[] = [];
+  const end = versionKey(Math.min(before, version + 1));
+  for (const [key, value] of reader.entries("versions", { end, reverse: true, limit }))
+    versions.push(toShape(decode(readU53(key), value)));
+  return { versions, current_hash: toHex(hash), current_version: version };
+}
+
+/** The kept version with this hash. @throws invalid_version_hash */
+export function versionByHash(reader: Reader, hash: string): Version {
+  const problem = /^[0-9a-f]{64}$/.test(hash)
+    ? findByHash(reader, fromHex(hash))
+    : "has not 64 hex characters";
+  if (typeof problem !== "string") return problem;
+  throw new QuiverError(
+    "invalid_version_hash",
+    `The version hash '${hash.slice(0, 80)}' ${problem}. GET .../versions lists the versions that are kept.`,
+    { version_hash: hash.slice(0, 80) },
+  );
+}
+
+function findByHash(reader: Reader, hash: Uint8Array): Version | string {
+  for (const [key, value] of reader.entries("versions", { reverse: true })) {
+    const entry = decode(readU53(key), value);
+    if (Buffer.compare(entry.hash, hash) === 0) return toShape(entry);
+  }
+  return "is not that of a version of this collection";
+}

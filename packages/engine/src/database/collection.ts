@@ -1,0 +1,568 @@
+// What can be done with one collection?
+//
+// `OpenCollection` joins the wings: it hands checked requests to the writer, reads the truth in snapshots, and
+// keeps the corridors that serve searches while the collection is loaded. It decides; the work is below.
+
+import { randomBytes } from "node:crypto";
+import { QuiverError } from "@quiver/protocol/errors";
+import type { CollectionDetail } from "@quiver/protocol/shapes/collection";
+import type {
+  DenseIndex,
+  Indexes,
+  IndexKind,
+  IndexStatus,
+  SparseIndex,
+  TextIndex,
+} from "@quiver/protocol/shapes/index-definition";
+import type * as search from "@quiver/protocol/shapes/search";
+import type {
+  FlatTransactionStatus,
+  TransactionCreated,
+  TransactionList,
+  TransactionStatus,
+} from "@quiver/protocol/shapes/transaction";
+import type { Version, VersionList } from "@quiver/protocol/shapes/version";
+import { type IndexDefinitions, readIndexDefinitions, type WriteRequest } from "../collection/apply.ts";
+import type { CatalogEntry } from "../collection/catalog.ts";
+import type { CollectionDefinition } from "../collection/definition.ts";
+import { type Head, readHead } from "../collection/head.ts";
+import { defineDenseIndex, defineSparseIndex, defineTextIndex } from "../collection/index-definition.ts";
+import * as reading from "../collection/reading.ts";
+import {
+  checkId,
+  encodeDelete,
+  encodeUpsert,
+  encodeUpserts,
+  type VectorWrite,
+} from "../collection/schema.ts";
+import { collectionTables } from "../collection/tables.ts";
+import {
+  listTransactions,
+  openTransaction,
+  readTransaction,
+  type TransactionEntry,
+} from "../collection/transaction.ts";
+import { currentVersion, listVersions, readVersion, versionByHash } from "../collection/versions.ts";
+import { CatchUp } from "../indexing/catch-up.ts";
+import * as plan from "../query/plan.ts";
+import { runPlan } from "../query/search.ts";
+import { collectGarbage } from "../runtime/collect-garbage.ts";
+import type { Writer } from "../runtime/writer.ts";
+import { LmdbStore } from "../storage/lmdb.ts";
+import type { Snapshot } from "../storage/store.ts";
+import type { Collection, CollectionStatistics, DatabaseLog, Transaction, VectorExport } from "./contract.ts";
+import { makeFeed, servedBy } from "./feeds.ts";
+import { Gate } from "./gate.ts";
+import { flatStatusOf, type IndexingProgress, isoTime, stateOf } from "./transaction-status.ts";
+
+/** What a collection needs from the house. */
+export type CollectionSurroundings = {
+  directory: string;
+  writer: Writer;
+  log: DatabaseLog;
+  clock(): number;
+  /** Makes the collection's residence durable. */
+  saveEntry(entry: CatalogEntry): Promise<void>;
+  /** A collection was loaded or has grown: others may have to leave. */
+  onMemoryUse(): void;
+};
+
+export class OpenCollection implements Collection {
+  readonly entry: CatalogEntry;
+  readonly #around: CollectionSurroundings;
+  readonly #store: LmdbStore;
+  /** Everything that reads the store is inside; closing waits for it. */
+  readonly #gate = new Gate();
+  readonly #exports = new Set<Snapshot>();
+  #catchUp: CatchUp | null = null;
+  /** Loads and unloads happen one after another. */
+  #residence: Promise<unknown> = Promise.resolve();
+  /** Committed transactions that are not known to be indexed, by id: the version of each. */
+  readonly #indexingTransactions = new Map<string, number>();
+  /** When their indexing was seen to be complete, until the store knows it. */
+  readonly #completedMs = new Map<string, number>();
+  lastUsedMs: number;
+
+  /** The writer has the store open already. */
+  constructor(entry: CatalogEntry, around: CollectionSurroundings) {
+    this.entry = entry;
+    this.#around = around;
+    this.#store = new LmdbStore(around.directory, collectionTables);
+    this.lastUsedMs = around.clock();
+    this.#read((snapshot) => {
+      for (const transaction of listTransactions(snapshot))
+        if (transaction.state === "committed")
+          this.#indexingTransactions.set(transaction.id, transaction.version as number);
+    });
+    if (entry.loaded) this.#startIndexes();
+    else this.#completeTransactions(Number.POSITIVE_INFINITY);
+  }
+
+  get name(): string {
+    return this.#definition.name;
+  }
+
+  get #definition(): CollectionDefinition {
+    return this.entry.definition;
+  }
+
+  get isLoaded(): boolean {
+    return this.#catchUp !== null;
+  }
+
+  get memoryBytes(): number {
+    return this.#catchUp?.memoryBytes ?? 0;
+  }
+
+  get isBusy(): boolean {
+    return this.#gate.count > 0;
+  }
+
+  #read<T>(read: (snapshot: Snapshot, head: Head) => T): T {
+    this.#gate.assertOpen();
+    const snapshot = this.#store.snapshot();
+    try {
+      return read(snapshot, readHead(snapshot));
+    } finally {
+      snapshot.release();
+    }
+  }
+
+  async #write(request: WriteRequest): Promise<{ version: number; value: unknown }> {
+    this.#gate.assertOpen();
+    const written = await this.#around.writer.write(this.entry.internalId, request);
+    this.#catchUp?.wake();
+    return written;
+  }
+
+  // ---- Description, residence
+
+  describe(): CollectionDetail {
+    const { name, description, dense, dimension, sparse, text, maxVectors, replicationFactor, storeRawText } =
+      this.#definition;
+    return {
+      name,
+      ...(description !== undefined && { description }),
+      dense_vector: { enabled: dense, dimension },
+      sparse_vector: { enabled: sparse },
+      tf_idf_options: { enabled: text },
+      config: { max_vectors: maxVectors, replication_factor: replicationFactor },
+      store_raw_text: storeRawText,
+      vectors_count: this.#read((_, head) => head.live),
+      loaded: this.isLoaded,
+    };
+  }
+
+  statistics(): CollectionStatistics {
+    const head = this.#read((_, current) => current);
+    return {
+      name: this.name,
+      records: head.live,
+      version: head.version,
+      loaded: this.isLoaded,
+      memoryBytes: this.memoryBytes,
+      indexProgress: this.#catchUp?.progress(0, head.nextOrdinal) ?? 1,
+      openTransaction: head.openTransaction !== 0,
+    };
+  }
+
+  load(): Promise<CollectionDetail> {
+    return this.#gate.pass(async () => {
+      await this.#ensureLoaded();
+      await this.indexed();
+      return this.describe();
+    });
+  }
+
+  unload(): Promise<void> {
+    return this.#gate.pass(() =>
+      this.#inTurn(async () => {
+        if (!this.#catchUp) return;
+        await this.#saveResidence(false);
+        this.#catchUp?.stop(
+          new QuiverError("shutting_down", "The collection was unloaded meanwhile; search again."),
+        );
+        this.#catchUp = null;
+        this.#completeTransactions(Number.POSITIVE_INFINITY);
+        collectGarbage();
+      }),
+    );
+  }
+
+  async #ensureLoaded(): Promise<CatchUp> {
+    this.lastUsedMs = this.#around.clock();
+    if (this.#catchUp) return this.#catchUp;
+    return this.#inTurn(async () => {
+      if (!this.#catchUp) {
+        await this.#saveResidence(true);
+        this.#gate.assertOpen();
+        this.#startIndexes();
+      }
+      return this.#catchUp as unknown as CatchUp;
+    });
+  }
+
+  #inTurn<T>(act: () => Promise<T>): Promise<T> {
+    const turn = this.#residence.then(act);
+    // The next in turn does not care how this one ended; its caller is told by `turn`.
+    this.#residence = turn.catch(() => undefined);
+    return turn;
+  }
+
+  async #saveResidence(loaded: boolean): Promise<void> {
+    await this.#around.saveEntry({ ...this.entry, loaded });
+    this.entry.loaded = loaded;
+  }
+
+  #startIndexes(): void {
+    const catchUp = new CatchUp(this.#store, {
+      onWatermark: (version) => {
+        this.#completeTransactions(version);
+        this.#around.onMemoryUse();
+      },
+      onFailed: (error) =>
+        this.#around.log.error(
+          { collection: this.entry.internalId, err: error },
+          "indexing stopped on an error",
+        ),
+    });
+    this.#catchUp = catchUp;
+    const definitions = this.#read((snapshot) => readIndexDefinitions(snapshot));
+    for (const kind of Object.keys(definitions) as IndexKind[])
+      catchUp.add(makeFeed(this.#definition, kind, definitions));
+    catchUp.wake();
+  }
+
+  async indexed(): Promise<void> {
+    const { head, kinds } = this.#read((snapshot, current) => ({
+      head: current,
+      kinds: Object.keys(readIndexDefinitions(snapshot)) as IndexKind[],
+    }));
+    const view = await this.#catchUp?.reach(head.version, kinds);
+    view?.unpin();
+  }
+
+  /** Waits for what runs, then lets go of the store. Nothing may be asked afterwards. */
+  async close(reason: QuiverError): Promise<void> {
+    this.#gate.close(reason);
+    for (const snapshot of this.#exports) snapshot.release();
+    this.#exports.clear();
+    const catchUp = this.#catchUp;
+    this.#catchUp = null;
+    catchUp?.stop(reason);
+    await this.#gate.empty();
+    await this.#residence;
+    await this.#store.close();
+  }
+
+  // ---- Records
+
+  upsert(vectors: readonly VectorWrite[]): Promise<void> {
+    return this.#gate.pass(async () => {
+      const batch = encodeUpserts(this.#definition, vectors, "vectors");
+      if (batch.length > 0) await this.#write({ kind: "upsert", batch });
+    });
+  }
+
+  delete(id: string): Promise<void> {
+    return this.#gate.pass(async () => {
+      checkId(id, "vector_id");
+      await this.#write({ kind: "delete", batch: encodeDelete(id) });
+    });
+  }
+
+  get(id: string): reading.StoredVector {
+    checkId(id, "vector_id");
+    return this.#read((snapshot) => reading.vectorById(snapshot, id));
+  }
+
+  has(id: string): boolean {
+    checkId(id, "vector_id");
+    return this.#read((snapshot) => reading.vectorExists(snapshot, id));
+  }
+
+  byDocument(documentId: string): reading.StoredVector[] {
+    checkId(documentId, "document_id");
+    return this.#read((snapshot) => reading.vectorsOfDocument(snapshot, documentId));
+  }
+
+  exportVectors(): VectorExport {
+    this.#gate.assertOpen();
+    const snapshot = this.#store.snapshot();
+    const { version, live } = readHead(snapshot);
+    this.#exports.add(snapshot);
+    const release = () => {
+      this.#exports.delete(snapshot);
+      snapshot.release();
+    };
+    const gate = this.#gate;
+    return {
+      version,
+      count: live,
+      release,
+      *[Symbol.iterator]() {
+        try {
+          for (const vector of reading.allVectors(snapshot)) {
+            yield vector;
+            gate.assertOpen();
+          }
+        } finally {
+          release();
+        }
+      },
+    };
+  }
+
+  // ---- Indexes
+
+  createDenseIndex(definition: DenseIndex): Promise<void> {
+    return this.#createIndex("dense", () => defineDenseIndex(this.#definition, definition));
+  }
+
+  createSparseIndex(definition: SparseIndex): Promise<void> {
+    return this.#createIndex("sparse", () => defineSparseIndex(this.#definition, definition));
+  }
+
+  createTextIndex(definition: TextIndex): Promise<void> {
+    return this.#createIndex("tf-idf", () => defineTextIndex(this.#definition, definition));
+  }
+
+  #createIndex(index: IndexKind, define: () => DenseIndex | SparseIndex | TextIndex): Promise<void> {
+    return this.#gate.pass(async () => {
+      const definition = define();
+      await this.#inTurn(async () => {
+        await this.#write({ kind: "createIndex", index, definition });
+        this.#catchUp?.add(makeFeed(this.#definition, index, { [index]: definition }));
+      });
+    });
+  }
+
+  deleteIndex(index: IndexKind): Promise<void> {
+    return this.#gate.pass(() =>
+      this.#inTurn(async () => {
+        await this.#write({ kind: "deleteIndex", index });
+        this.#catchUp?.drop(index);
+      }),
+    );
+  }
+
+  indexes(): Indexes {
+    const { definitions, head } = this.#read((snapshot, current) => ({
+      definitions: readIndexDefinitions(snapshot),
+      head: current,
+    }));
+    const withStatus = Object.entries(definitions).map(([kind, definition]) => [
+      kind,
+      { ...definition, status: this.#indexStatus(kind as IndexKind, head) },
+    ]);
+    return Object.fromEntries(withStatus) as Indexes;
+  }
+
+  #indexStatus(kind: IndexKind, head: Head): IndexStatus {
+    const total = { dense: head.dense, sparse: head.sparse, "tf-idf": head.text }[kind];
+    const feed = this.#catchUp?.feed(kind);
+    const isReady = feed?.watermark === head.version;
+    const indexed = isReady ? total : Math.min(total, feed?.index.count ?? 0);
+    return {
+      state: feed === undefined ? "unloaded" : isReady ? "ready" : "building",
+      served_by: servedBy[kind],
+      records_indexed: indexed,
+      records_total: total,
+      percentage_complete:
+        feed === undefined ? 0 : isReady ? 100 : Math.floor(feed.progress(0, head.nextOrdinal) * 1000) / 10,
+      watermark: Math.max(0, feed?.watermark ?? 0),
+      memory_bytes: feed?.index.memoryBytes ?? 0,
+    };
+  }
+
+  // ---- Search
+
+  searchDense(request: search.DenseSearch): Promise<search.SearchResponse> {
+    return this.#searchOne(() => plan.planDense(this.#definition, request));
+  }
+
+  searchBatchDense(request: search.BatchDenseSearch): Promise<search.BatchSearchResponse> {
+    return this.#search(() => plan.planBatchDense(this.#definition, request), "dense");
+  }
+
+  searchSparse(request: search.SparseSearch): Promise<search.SearchResponse> {
+    return this.#searchOne(() => plan.planSparse(this.#definition, request));
+  }
+
+  searchBatchSparse(request: search.BatchSparseSearch): Promise<search.BatchSearchResponse> {
+    return this.#search(() => plan.planBatchSparse(this.#definition, request), "sparse");
+  }
+
+  searchText(request: search.TextSearch): Promise<search.SearchResponse> {
+    return this.#searchOne(() => plan.planText(this.#definition, request));
+  }
+
+  searchBatchText(request: search.BatchTextSearch): Promise<search.BatchSearchResponse> {
+    return this.#search(() => plan.planBatchText(this.#definition, request), "tf-idf");
+  }
+
+  searchHybrid(request: search.HybridSearch): Promise<search.SearchResponse> {
+    return this.#searchOne(() => plan.planHybrid(this.#definition, request));
+  }
+
+  searchBatchHybrid(request: search.BatchHybridSearch): Promise<search.BatchSearchResponse> {
+    return this.#search(() => plan.planBatchHybrid(this.#definition, request));
+  }
+
+  async #searchOne(makePlan: () => plan.Plan): Promise<search.SearchResponse> {
+    return (await this.#search(makePlan))[0];
+  }
+
+  /** @param kind the index that the endpoint is about, required even when there is no query */
+  #search(makePlan: () => plan.Plan, kind?: IndexKind): Promise<search.SearchResponse[]> {
+    return this.#gate.pass(async () => {
+      const planned = makePlan();
+      const kinds = plan.kindsOf(planned);
+      if (kind && kinds.length === 0) kinds.push(kind);
+      const version = this.#read((snapshot, head) => {
+        requireIndexes(readIndexDefinitions(snapshot), kinds, this.name);
+        return head.version;
+      });
+      const catchUp = await this.#ensureLoaded();
+      const view = await catchUp.reach(version, kinds);
+      try {
+        return await runPlan(view, planned);
+      } finally {
+        view.unpin();
+      }
+    });
+  }
+
+  // ---- Transactions
+
+  beginTransaction(): Promise<TransactionCreated> {
+    return this.#gate.pass(async () => {
+      const { value } = await this.#write({ kind: "begin", random: randomBytes(12).toString("hex") });
+      const { id, createdMs } = value as TransactionEntry;
+      return { transaction_id: id, created_at: isoTime(createdMs) };
+    });
+  }
+
+  transaction(transactionId: string): Transaction {
+    return {
+      id: transactionId,
+      add: (vector) => this.#stage(transactionId, () => encodeUpsert(this.#definition, vector)),
+      upsert: (vectors) =>
+        this.#stage(transactionId, () => encodeUpserts(this.#definition, vectors, "vectors")),
+      delete: (id) =>
+        this.#stage(transactionId, () => {
+          checkId(id, "vector_id");
+          return encodeDelete(id);
+        }),
+      commit: () => this.#commit(transactionId),
+      abort: () =>
+        this.#gate.pass(async () => {
+          await this.#write({ kind: "abort", transactionId });
+        }),
+      status: () => this.#status(transactionId),
+      flatStatus: () => this.#flatStatus(transactionId),
+    };
+  }
+
+  #stage(transactionId: string, encode: () => Uint8Array): Promise<void> {
+    return this.#gate.pass(async () => {
+      const batch = encode();
+      await this.#write({ kind: "stage", transactionId, batch });
+    });
+  }
+
+  #commit(transactionId: string): Promise<void> {
+    return this.#gate.pass(async () => {
+      const { value } = await this.#write({ kind: "commit", transactionId });
+      this.#indexingTransactions.set(transactionId, (value as TransactionEntry).version as number);
+      this.#completeTransactions(this.#catchUp ? this.#catchUp.watermark : Number.POSITIVE_INFINITY);
+    });
+  }
+
+  transactions(): TransactionList {
+    const now = this.#around.clock();
+    return this.#read((snapshot) => ({
+      transactions: listTransactions(snapshot).map((entry) => ({
+        transaction_id: entry.id,
+        created_at: isoTime(entry.createdMs),
+        status: stateOf(entry, this.#progressOf(entry, snapshot), now),
+      })),
+    }));
+  }
+
+  #status(transactionId: string): TransactionStatus {
+    return this.#read((snapshot) => {
+      const entry = readTransaction(snapshot, transactionId);
+      return { status: stateOf(entry, this.#progressOf(entry, snapshot), this.#around.clock()) };
+    });
+  }
+
+  #flatStatus(transactionId: string): FlatTransactionStatus {
+    return this.#read((snapshot) => {
+      const entry = readTransaction(snapshot, transactionId);
+      return flatStatusOf(entry, this.#progressOf(entry, snapshot), this.#around.clock());
+    });
+  }
+
+  #progressOf(entry: TransactionEntry, snapshot: Snapshot): IndexingProgress | null {
+    if (entry.completedMs !== undefined) return { completedMs: entry.completedMs };
+    if (entry.state !== "committed") return null;
+    const completedMs = this.#completedMs.get(entry.id);
+    if (completedMs !== undefined) return { completedMs };
+    const version = readVersion(snapshot, entry.version as number);
+    const { firstOrdinal = 0, opened = 0 } = version ?? {};
+    // All is done when the watermark says so; until then the last hundredth is kept back.
+    return { fraction: Math.min(0.99, this.#catchUp?.progress(firstOrdinal, opened) ?? 0.99) };
+  }
+
+  /** Notes that the transactions up to a version are indexed, at once here and soon in the store. */
+  #completeTransactions(watermark: number): void {
+    const completedMs = this.#around.clock();
+    for (const [id, version] of this.#indexingTransactions) {
+      if (version > watermark) continue;
+      this.#indexingTransactions.delete(id);
+      this.#completedMs.set(id, completedMs);
+      this.#around.writer
+        .write(this.entry.internalId, { kind: "complete", transactionId: id, completedMs })
+        .then(() => this.#completedMs.delete(id))
+        .catch((error: unknown) =>
+          // Nothing is lost: the next start finds the transaction committed and completes it again.
+          this.#around.log.warn({ err: error }, "a transaction's completion was not stored"),
+        );
+    }
+  }
+
+  /** Aborts the open transaction when its last operation is older than the limit. */
+  async abortIdleTransaction(idleMs: number): Promise<void> {
+    const idleSinceMs = this.#around.clock() - idleMs;
+    const open = this.#read((snapshot, head) => openTransaction(snapshot, head));
+    if (!open || open.updatedMs > idleSinceMs) return;
+    await this.#gate.pass(() => this.#write({ kind: "abort", transactionId: open.id, idleSinceMs }));
+    this.#around.log.info({ transaction: open.id }, "aborted a transaction that was idle for too long");
+  }
+
+  // ---- Versions
+
+  versions(page?: { limit?: number; before?: number }): VersionList {
+    return this.#read((snapshot) => listVersions(snapshot, page));
+  }
+
+  currentVersion(): Version {
+    return this.#read((snapshot) => currentVersion(snapshot));
+  }
+
+  version(hash: string): Version {
+    return this.#read((snapshot) => versionByHash(snapshot, hash));
+  }
+}
+
+/** @throws index_not_found naming the call that creates it */
+function requireIndexes(definitions: IndexDefinitions, kinds: readonly IndexKind[], name: string): void {
+  for (const kind of kinds)
+    if (!definitions[kind])
+      throw new QuiverError(
+        "index_not_found",
+        `The collection '${name}' has no ${kind} index. Create it with POST /vectordb/collections/${encodeURIComponent(name)}/indexes/${kind}.`,
+        { index_type: kind },
+      );
+}

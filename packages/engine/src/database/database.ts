@@ -1,0 +1,343 @@
+// How does everything come together, and how does it end?
+//
+// open    lock the data directory -> start the writer -> read the catalog -> remove what interrupted creations
+//         and deletions left -> open every collection -> the loaded ones catch up in the background
+// create  store made and synced -> catalog entry written: from then on it exists
+// delete  catalog entry removed: from then on it is gone -> corridors stopped, stores closed, directory removed
+// close   refuse, wait for those inside, stop the writer after its last write, give the lock back
+
+import { randomBytes } from "node:crypto";
+import { QuiverError } from "@quiver/protocol/errors";
+import { limits } from "@quiver/protocol/limits";
+import type {
+  CollectionCreated,
+  CollectionSummary,
+  CreateCollection,
+} from "@quiver/protocol/shapes/collection";
+import {
+  type CatalogEntry,
+  type CatalogRequest,
+  readCatalog,
+  readCredential,
+  readCredentials,
+} from "../collection/catalog.ts";
+import { type CollectionDefinition, defineCollection, summaryOf } from "../collection/definition.ts";
+import { defaultDenseIndex, defaultSparseIndex } from "../collection/index-definition.ts";
+import { catalogTables } from "../collection/tables.ts";
+import { collectGarbage } from "../runtime/collect-garbage.ts";
+import {
+  catalogDirectory,
+  collectionDirectory,
+  collectionsDirectory,
+  removeCollectionDirectory,
+  removeOrphans,
+  syncDirectory,
+  takeDataDirectory,
+} from "../runtime/data-directory.ts";
+import { Writer } from "../runtime/writer.ts";
+import { LmdbStore } from "../storage/lmdb.ts";
+import { OpenCollection } from "./collection.ts";
+import type {
+  Collection,
+  Credentials,
+  Database,
+  DatabaseLog,
+  DatabaseOptions,
+  DatabaseStatistics,
+} from "./contract.ts";
+
+const silent: DatabaseLog = { info: () => {}, warn: () => {}, error: () => {} };
+
+/** Milliseconds between two looks at idle transactions and memory, at most. */
+const housekeepingMs = 10_000;
+
+/** Opens, or makes, the database in a directory. @throws storage_failed, format_too_new, data_corrupted */
+export async function openDatabase(options: DatabaseOptions): Promise<Database> {
+  const release = takeDataDirectory(options.dataDir);
+  let writer: Writer | null = null;
+  try {
+    const log = options.log ?? silent;
+    writer = await Writer.start(
+      {
+        dataDir: options.dataDir,
+        versionsKept: options.versionsKept ?? limits.versionsKeptDefault,
+      },
+      (error) => log.error({ err: error }, "the writer thread has failed"),
+    );
+    const database = new OpenDatabase(options, writer, release);
+    await database.open();
+    return database;
+  } catch (error) {
+    await writer?.stop();
+    release();
+    throw error;
+  }
+}
+
+class OpenDatabase implements Database {
+  readonly #options: DatabaseOptions;
+  readonly #log: DatabaseLog;
+  readonly #clock: () => number;
+  readonly #writer: Writer;
+  readonly #release: () => void;
+  readonly #catalog: LmdbStore;
+  readonly #collections = new Map<string, OpenCollection>();
+  /** Names whose creation or deletion is under way. */
+  readonly #changing = new Set<string>();
+  #housekeeper: NodeJS.Timeout | undefined;
+  #closing: Promise<void> | null = null;
+  #balancing = false;
+  recovered: Promise<void> = Promise.resolve();
+  isRecovered = false;
+
+  constructor(options: DatabaseOptions, writer: Writer, release: () => void) {
+    this.#options = options;
+    this.#log = options.log ?? silent;
+    this.#clock = options.clock ?? Date.now;
+    this.#writer = writer;
+    this.#release = release;
+    this.#catalog = new LmdbStore(catalogDirectory(options.dataDir), catalogTables);
+  }
+
+  async open(): Promise<void> {
+    const entries = this.#readCatalog(readCatalog);
+    const orphans = removeOrphans(this.#options.dataDir, new Set(entries.map((entry) => entry.internalId)));
+    if (orphans > 0) this.#log.info({ orphans }, "removed what interrupted creations and deletions had left");
+    for (const entry of entries)
+      this.#collections.set(entry.definition.name, await this.#openCollection(entry));
+    this.recovered = this.#recover();
+    const idleMs = this.#options.transactionIdleMs ?? limits.transactionIdleMsDefault;
+    const everyMs = Math.max(50, Math.min(housekeepingMs, idleMs / 4));
+    this.#housekeeper = setInterval(() => void this.#keepHouse(idleMs), everyMs);
+    this.#housekeeper.unref();
+  }
+
+  #readCatalog<T>(read: (snapshot: ReturnType<LmdbStore["snapshot"]>) => T): T {
+    const snapshot = this.#catalog.snapshot();
+    try {
+      return read(snapshot);
+    } finally {
+      snapshot.release();
+    }
+  }
+
+  async #openCollection(entry: CatalogEntry): Promise<OpenCollection> {
+    await this.#writer.openStore(entry.internalId, entry.definition.maxVectors);
+    return new OpenCollection(entry, {
+      directory: collectionDirectory(this.#options.dataDir, entry.internalId),
+      writer: this.#writer,
+      log: this.#log,
+      clock: this.#clock,
+      saveEntry: (changed) => this.#writer.changeCatalog({ kind: "putCollection", entry: changed }),
+      onMemoryUse: () => void this.#balanceMemory(),
+    });
+  }
+
+  /** Waits until every loaded collection's indexes have caught up, or failed to. */
+  async #recover(): Promise<void> {
+    await Promise.all(
+      [...this.#collections.values()].map((collection) =>
+        collection
+          .indexed()
+          .catch((error: unknown) =>
+            this.#log.error(
+              { collection: collection.entry.internalId, err: error },
+              "a collection did not recover",
+            ),
+          ),
+      ),
+    );
+    this.isRecovered = true;
+  }
+
+  // ---- Collections
+
+  #assertOpen(): void {
+    if (this.#closing) throw new QuiverError("shutting_down", "The database is closing.");
+  }
+
+  async createCollection(request: CreateCollection): Promise<CollectionCreated> {
+    this.#assertOpen();
+    const definition = defineCollection(request);
+    const { name } = definition;
+    if (this.#collections.has(name) || this.#changing.has(name))
+      throw new QuiverError(
+        "collection_already_exists",
+        `A collection named '${name}' already exists. Choose another name or delete it first.`,
+        { name },
+      );
+    if (this.#collections.size + this.#changing.size >= limits.collectionsMax)
+      throw new QuiverError(
+        "invalid_request",
+        `The database has ${limits.collectionsMax} collections, which is the limit. Delete one first.`,
+      );
+    this.#changing.add(name);
+    try {
+      const collection = await this.#makeCollection(definition);
+      this.#collections.set(name, collection);
+      if (request.dense_vector.auto_create_index && definition.dense)
+        await collection.createDenseIndex(defaultDenseIndex);
+      if (request.sparse_vector.auto_create_index && definition.sparse)
+        await collection.createSparseIndex(defaultSparseIndex);
+    } finally {
+      this.#changing.delete(name);
+    }
+    return { id: name, ...summaryOf(definition) };
+  }
+
+  async #makeCollection(definition: CollectionDefinition): Promise<OpenCollection> {
+    const entry: CatalogEntry = {
+      internalId: `c${randomBytes(12).toString("hex")}`,
+      createdMs: this.#clock(),
+      loaded: true,
+      definition,
+    };
+    const collection = await this.#openCollection(entry);
+    try {
+      syncDirectory(collectionDirectory(this.#options.dataDir, entry.internalId));
+      syncDirectory(collectionsDirectory(this.#options.dataDir));
+      await this.#writer.changeCatalog({ kind: "putCollection", entry });
+      return collection;
+    } catch (error) {
+      await this.#removeCollection(collection);
+      throw error;
+    }
+  }
+
+  async #removeCollection(collection: OpenCollection): Promise<void> {
+    const { internalId, definition } = collection.entry;
+    await collection.close(
+      new QuiverError("collection_not_found", `The collection '${definition.name}' was deleted meanwhile.`),
+    );
+    await this.#writer.closeStore(internalId);
+    removeCollectionDirectory(this.#options.dataDir, internalId);
+  }
+
+  listCollections(): CollectionSummary[] {
+    return this.#sorted().map(({ entry }) => summaryOf(entry.definition));
+  }
+
+  loadedCollections(): string[] {
+    return this.#sorted()
+      .filter((collection) => collection.isLoaded)
+      .map(({ name }) => name);
+  }
+
+  #sorted(): OpenCollection[] {
+    return [...this.#collections.values()].sort((a, b) =>
+      Buffer.compare(Buffer.from(a.name), Buffer.from(b.name)),
+    );
+  }
+
+  collection(name: string): Collection {
+    return this.#find(name);
+  }
+
+  #find(name: string): OpenCollection {
+    const collection = this.#collections.get(name);
+    if (collection) return collection;
+    throw new QuiverError(
+      "collection_not_found",
+      `There is no collection named '${name.slice(0, 300)}'. POST /vectordb/collections creates one.`,
+      { name: name.slice(0, 300) },
+    );
+  }
+
+  async deleteCollection(name: string): Promise<void> {
+    this.#assertOpen();
+    const collection = this.#find(name);
+    this.#collections.delete(name);
+    this.#changing.add(name);
+    try {
+      await this.#writer.changeCatalog({ kind: "deleteCollection", name });
+    } catch (error) {
+      this.#collections.set(name, collection);
+      this.#changing.delete(name);
+      throw error;
+    }
+    try {
+      await this.#removeCollection(collection);
+      collectGarbage();
+    } finally {
+      this.#changing.delete(name);
+    }
+  }
+
+  // ---- Credentials
+
+  readonly credentials: Credentials = {
+    get: (key) => this.#readCatalog((snapshot) => readCredential(snapshot, key)),
+    entries: (prefix) => this.#readCatalog((snapshot) => readCredentials(snapshot, prefix)),
+    put: (key, value) => this.#changeCatalog({ kind: "putCredential", key, value }),
+    delete: (key) => this.#changeCatalog({ kind: "deleteCredential", key }),
+  };
+
+  async #changeCatalog(request: CatalogRequest): Promise<void> {
+    this.#assertOpen();
+    await this.#writer.changeCatalog(request);
+  }
+
+  // ---- Housekeeping
+
+  statistics(): DatabaseStatistics {
+    return {
+      collections: this.#sorted().map((collection) => collection.statistics()),
+      commits: this.#writer.commits,
+      commitRequests: this.#writer.commitRequests,
+      writerQueueBytes: this.#writer.queueBytes,
+    };
+  }
+
+  async #keepHouse(idleMs: number): Promise<void> {
+    for (const collection of this.#collections.values())
+      try {
+        await collection.abortIdleTransaction(idleMs);
+      } catch (error) {
+        this.#log.warn(
+          { collection: collection.entry.internalId, err: error },
+          "could not look for idle transactions",
+        );
+      }
+    await this.#balanceMemory();
+  }
+
+  /** Unloads idle collections, least recently used first, while the loaded ones exceed the budget. */
+  async #balanceMemory(): Promise<void> {
+    const budget = this.#options.memoryBudgetBytes;
+    if (budget === undefined || this.#balancing || this.#closing) return;
+    this.#balancing = true;
+    try {
+      const loaded = [...this.#collections.values()]
+        .filter((collection) => collection.isLoaded)
+        .sort((a, b) => b.lastUsedMs - a.lastUsedMs);
+      let bytes = loaded.reduce((sum, collection) => sum + collection.memoryBytes, 0);
+      // The most recently used one stays, even where it alone exceeds the budget.
+      while (bytes > budget && loaded.length > 1) {
+        const oldest = loaded.pop() as OpenCollection;
+        if (oldest.isBusy) continue;
+        bytes -= oldest.memoryBytes;
+        await oldest.unload();
+        this.#log.info({ collection: oldest.entry.internalId, budget }, "unloaded an idle collection");
+      }
+      collectGarbage();
+    } catch (error) {
+      this.#log.warn({ err: error }, "could not keep the memory budget");
+    } finally {
+      this.#balancing = false;
+    }
+  }
+
+  close(): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+
+  async #close(): Promise<void> {
+    clearInterval(this.#housekeeper);
+    const reason = new QuiverError("shutting_down", "The database is closing.");
+    await Promise.all([...this.#collections.values()].map((collection) => collection.close(reason)));
+    await this.#writer.stop();
+    await this.#catalog.close();
+    this.#release();
+  }
+}

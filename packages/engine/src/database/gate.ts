@@ -1,0 +1,44 @@
+// Who is still inside?
+//
+// A collection's store may be closed only when nothing reads it. Everything that takes longer than one turn of
+// the event loop passes through the gate; closing refuses newcomers and waits for those inside.
+
+import type { QuiverError } from "@quiver/protocol/errors";
+
+export class Gate {
+  #inside = 0;
+  #closedBy: QuiverError | null = null;
+  #onEmpty: (() => void) | null = null;
+
+  get count(): number {
+    return this.#inside;
+  }
+
+  /** @throws why it was closed */
+  assertOpen(): void {
+    if (this.#closedBy) throw this.#closedBy;
+  }
+
+  /** Runs `act` inside. Rejects with the reason when the gate is closed. */
+  async pass<T>(act: () => Promise<T>): Promise<T> {
+    this.assertOpen();
+    this.#inside++;
+    try {
+      return await act();
+    } finally {
+      if (--this.#inside === 0) this.#onEmpty?.();
+    }
+  }
+
+  close(reason: QuiverError): void {
+    this.#closedBy ??= reason;
+  }
+
+  /** Resolves when nobody is inside. */
+  async empty(): Promise<void> {
+    if (this.#inside === 0) return;
+    await new Promise<void>((resolve) => {
+      this.#onEmpty = resolve;
+    });
+  }
+}

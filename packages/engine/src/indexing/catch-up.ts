@@ -1,0 +1,224 @@
+// How do a collection's indexes follow its truth?
+//
+//                 wake (a commit, an index, a load)
+//        idle ----------------------------------> working: one slice per turn of the event loop
+//         ^                                          |
+//         |   all built indexes are at the snapshot's version: publish a view, then go on with those that
+//         |   are being built; one that is done joins the next view
+//         +------------------------------------------+
+//         |                     an error: remembered, told to those who wait; the next wake tries again
+//
+// Invariants:
+//   - A published view's version is the version of its snapshot and of all its indexes (4).
+//   - A slice holds the event loop for about `limits.indexingSliceMs`, so that requests go on between slices.
+//   - A search that must see version v calls `reach(v)`. It works along, and so a small lag costs no wait.
+//   - Building one index does not hold up searches of the others.
+//
+// The indexes of this floor are exact and cheap to feed, so the records between watermark and version are
+// simply fed when a search needs them; scanning them aside would cost the same and be lost
+// (docs/decisions/fresh-tail.md). An index whose insertion is dear keeps its own watermark and has its fresh
+// tail scanned by `query/`.
+
+import { QuiverError } from "@quiver/protocol/errors";
+import { limits } from "@quiver/protocol/limits";
+import type { IndexKind } from "@quiver/protocol/shapes/index-definition";
+import { readHead } from "../collection/head.ts";
+import { Visibility } from "../collection/visibility.ts";
+import { type LiveIndexes, type View, Views } from "../runtime/view.ts";
+import type { Snapshot, Store } from "../storage/store.ts";
+import type { Feed } from "./feed.ts";
+
+export type CatchUpEvents = {
+  /** The watermark has risen to this version. */
+  onWatermark(version: number): void;
+  /** Indexing stopped on an error, such as a corrupted record. */
+  onFailed(error: unknown): void;
+};
+
+type Waiter = {
+  version: number;
+  kinds: readonly IndexKind[];
+  resolve(view: View): void;
+  reject(error: unknown): void;
+};
+
+export class CatchUp {
+  readonly #store: Store;
+  readonly #events: CatchUpEvents;
+  readonly #feeds = new Map<IndexKind, Feed>();
+  readonly #views: Views;
+  readonly #visibility = new Visibility();
+  #waiters: Waiter[] = [];
+  #watermark = -1;
+  #scheduled = false;
+  #stopped = false;
+
+  constructor(store: Store, events: CatchUpEvents) {
+    this.#store = store;
+    this.#events = events;
+    this.#views = new Views(() => this.#reclaim());
+  }
+
+  feed(kind: IndexKind): Feed | undefined {
+    return this.#feeds.get(kind);
+  }
+
+  /** Version up to which every index has taken over all changes; -1 while one is first built. */
+  get watermark(): number {
+    return this.#watermark;
+  }
+
+  get memoryBytes(): number {
+    let bytes = 0;
+    for (const feed of this.#feeds.values()) bytes += feed.index.memoryBytes;
+    return bytes;
+  }
+
+  /** Share of a range of ordinals that the slowest index has taken over, 0 to 1. */
+  progress(first: number, count: number): number {
+    let least = 1;
+    for (const feed of this.#feeds.values()) least = Math.min(least, feed.progress(first, count));
+    return least;
+  }
+
+  /** Adds an index; it is built from the records that are there. */
+  add(feed: Feed): void {
+    this.#feeds.set(feed.kind, feed);
+    this.#watermark = -1;
+    this.wake();
+  }
+
+  /** Takes an index out. Searches that run keep it until they end; those that wait for it are refused. */
+  drop(kind: IndexKind): void {
+    this.#feeds.delete(kind);
+    this.#views.withdraw();
+    const refused = this.#waiters.filter((waiter) => waiter.kinds.includes(kind));
+    this.#waiters = this.#waiters.filter((waiter) => !waiter.kinds.includes(kind));
+    const error = new QuiverError("index_not_found", `The ${kind} index was deleted meanwhile.`, {
+      index_type: kind,
+    });
+    for (const waiter of refused) waiter.reject(error);
+    this.wake();
+  }
+
+  /** Something was committed or changed: look soon. */
+  wake(): void {
+    if (this.#scheduled || this.#stopped) return;
+    this.#scheduled = true;
+    setImmediate(() => {
+      this.#scheduled = false;
+      if (!this.#stopped && !this.#step()) this.wake();
+    });
+  }
+
+  /**
+   * A view at `version` or later that has the given indexes, pinned for the caller, who unpins it.
+   * Works one slice along at once; where that is not enough, waits for the background.
+   */
+  reach(version: number, kinds: readonly IndexKind[]): View | Promise<View> {
+    const serving = (): View | null => {
+      const view = this.#views.current;
+      if (view === null || view.version < version) return null;
+      return kinds.every((kind) => view.indexes[kind] !== undefined) ? view : null;
+    };
+    let view = serving();
+    if (view === null && !this.#stopped) {
+      this.#step();
+      view = serving();
+    }
+    if (view) return view.pin();
+    return new Promise((resolve, reject) => {
+      if (this.#stopped) {
+        reject(new QuiverError("shutting_down", "The collection was unloaded meanwhile; search again."));
+        return;
+      }
+      this.#waiters.push({ version, kinds, resolve, reject });
+      this.wake();
+    });
+  }
+
+  /** Drops the indexes; running searches keep their view until they end, waiting ones are refused. */
+  stop(reason: unknown): void {
+    if (this.#stopped) return;
+    this.#stopped = true;
+    for (const waiter of this.#waiters.splice(0)) waiter.reject(reason);
+    this.#views.withdraw();
+    this.#feeds.clear();
+  }
+
+  /** Works for one slice. @returns whether there is nothing left to do, or no sense in going on by itself */
+  #step(): boolean {
+    const snapshot = this.#store.snapshot();
+    let isKept = false;
+    try {
+      const head = readHead(snapshot);
+      const end = performance.now() + limits.indexingSliceMs;
+      const advance = (feed: Feed) => {
+        const isThere = feed.step(
+          snapshot,
+          head,
+          () => performance.now() >= end,
+          (ordinal, version) => this.#visibility.close(ordinal, version),
+        );
+        this.#visibility.indexedUpTo(feed.cursor);
+        return isThere;
+      };
+      const feeds = [...this.#feeds.values()];
+      for (const feed of feeds)
+        if (feed.isBuilt && feed.watermark < head.version && !advance(feed)) return false;
+      const built = feeds.filter((feed) => feed.watermark === head.version);
+      if (!this.#isPublished(head.version, built)) {
+        isKept = true;
+        this.#publish(head.version, head.nextOrdinal, snapshot, built);
+      }
+      const building = feeds.find((feed) => !feed.isBuilt);
+      if (!building) {
+        this.#rise(head.version);
+        return true;
+      }
+      if (performance.now() < end) advance(building);
+      return false;
+    } catch (error) {
+      for (const waiter of this.#waiters.splice(0)) waiter.reject(error);
+      this.#events.onFailed(error);
+      return true;
+    } finally {
+      if (!isKept) snapshot.release();
+    }
+  }
+
+  #isPublished(version: number, built: readonly Feed[]): boolean {
+    const current = this.#views.current;
+    return (
+      current !== null &&
+      current.version === version &&
+      Object.keys(current.indexes).length === built.length &&
+      built.every((feed) => current.indexes[feed.kind] === feed.index)
+    );
+  }
+
+  #publish(version: number, ordinalEnd: number, snapshot: Snapshot, built: readonly Feed[]): void {
+    const indexes: LiveIndexes = Object.fromEntries(built.map((feed) => [feed.kind, feed.index]));
+    const textStatistics = indexes["tf-idf"]?.statistics() ?? { documents: 0, totalLength: 0 };
+    this.#views.publish({ version, ordinalEnd, snapshot, indexes, textStatistics }, this.#visibility);
+    this.#reclaim();
+    const view = this.#views.current as View;
+    const isServed = (waiter: Waiter) =>
+      waiter.version <= version && waiter.kinds.every((kind) => indexes[kind] !== undefined);
+    const served = this.#waiters.filter(isServed);
+    this.#waiters = this.#waiters.filter((waiter) => !isServed(waiter));
+    for (const waiter of served) waiter.resolve(view.pin());
+  }
+
+  #rise(version: number): void {
+    if (this.#watermark >= version) return;
+    this.#watermark = version;
+    this.#events.onWatermark(version);
+  }
+
+  #reclaim(): void {
+    if (this.#visibility.closedCount === 0) return;
+    for (const ordinal of this.#visibility.reclaim(this.#views.oldestVersion))
+      for (const feed of this.#feeds.values()) feed.remove(ordinal);
+  }
+}

@@ -1,0 +1,159 @@
+// How is one index brought up to date with the truth?
+//
+// A feed gives an index what the log says, from where it stands:
+//
+//   closedVersion   all closures of versions up to this one have been applied;
+//   cursor          all records with smaller ordinals that are live at `closedVersion` are in the index.
+//
+// In a snapshot at version v, a step first applies the closures of (closedVersion, v], then adds records from
+// `cursor` on. A closed record is gone from the snapshot, so what it finds at an ordinal is live at v, whether
+// the index is new, was loaded, or only lags one commit behind: building, recovery and catching up are the
+// same loop. The index equals the replay of the log up to v when the cursor reaches v's end (invariant 4).
+
+import type { IndexKind } from "@quiver/protocol/shapes/index-definition";
+import { readU32Key } from "../base/bytes.ts";
+import { invariant } from "../base/invariant.ts";
+import type { Head } from "../collection/head.ts";
+import { RecordReader } from "../collection/record.ts";
+import { ordinalKey } from "../collection/tables.ts";
+import { oldestVersion, readClosed, readVersion } from "../collection/versions.ts";
+import type { Index } from "../index/contract.ts";
+import type { FlatIndex } from "../index/flat/flat-index.ts";
+import type { SparseIndex } from "../index/sparse/sparse-index.ts";
+import type { TextIndex } from "../index/text/text-index.ts";
+import type { Reader } from "../storage/store.ts";
+import { segment, segmentProcessed } from "../text/segment.ts";
+
+/** What a kind of index takes from the store. */
+type Source<Held> = {
+  table: "records" | "dense";
+  /** Adds what is stored under an ordinal, if it concerns the index. `stored` is the feed's to keep. */
+  add(index: Held, ordinal: number, stored: Uint8Array): void;
+};
+
+const denseSource: Source<FlatIndex> = {
+  table: "dense",
+  add: (index, ordinal, stored) => index.add(ordinal, stored),
+};
+
+const sparseSource: Source<SparseIndex> = {
+  table: "records",
+  add(index, ordinal, stored) {
+    const sparse = new RecordReader(stored).sparse;
+    if (sparse) index.add(ordinal, sparse.indices, sparse.values);
+  },
+};
+
+const textSource: Source<TextIndex> = {
+  table: "records",
+  add(index, ordinal, stored) {
+    const text = new RecordReader(stored).text;
+    if (text) index.add(ordinal, text.kind === "raw" ? segment(text.value) : segmentProcessed(text.value));
+  },
+};
+
+const sources = { dense: denseSource, sparse: sparseSource, "tf-idf": textSource } as const;
+
+/** Rows read between two looks at the clock. */
+const rowsPerLook = 16;
+
+export class Feed<Held extends Index = Index> {
+  readonly kind: IndexKind;
+  readonly #make: () => Held;
+  readonly #source: Source<Held>;
+  #index: Held;
+  #cursor = 0;
+  #closedVersion = -1;
+  #watermark = -1;
+
+  /** @param make makes an empty index of the definition */
+  constructor(kind: IndexKind, make: () => Held) {
+    this.kind = kind;
+    this.#make = make;
+    this.#source = sources[kind] as unknown as Source<Held>;
+    this.#index = make();
+  }
+
+  get index(): Held {
+    return this.#index;
+  }
+
+  get cursor(): number {
+    return this.#cursor;
+  }
+
+  /** The version up to which the index equals the replay of the log; -1 while it is first built. */
+  get watermark(): number {
+    return this.#watermark;
+  }
+
+  get isBuilt(): boolean {
+    return this.#watermark >= 0;
+  }
+
+  /** Share of the ordinals [first, first + count) that the index has taken over, 0 to 1. */
+  progress(first: number, count: number): number {
+    return count === 0 ? 1 : Math.min(1, Math.max(0, (this.#cursor - first) / count));
+  }
+
+  /**
+   * Applies what the snapshot has, until it is at the snapshot's version or the time is over.
+   * @param onClosed told each closed ordinal that the index may hold, and the version that closed it
+   * @returns whether the index is at the version of `head`
+   */
+  step(
+    reader: Reader,
+    head: Head,
+    isTimeOver: () => boolean,
+    onClosed: (ordinal: number, version: number) => void,
+  ): boolean {
+    if (this.#closedVersion < 0) this.#closedVersion = head.version;
+    if (this.#closedVersion < head.version) this.#applyClosures(reader, head, onClosed);
+    if (!this.#addRows(reader, head, isTimeOver)) return false;
+    this.#watermark = head.version;
+    return true;
+  }
+
+  #applyClosures(reader: Reader, head: Head, onClosed: (ordinal: number, version: number) => void): void {
+    if (oldestVersion(reader) > this.#closedVersion + 1) {
+      this.#startAnew(head);
+      return;
+    }
+    for (let version = this.#closedVersion + 1; version <= head.version; version++) {
+      invariant(readVersion(reader, version) !== undefined, `version ${version} is missing from the log`);
+      for (const part of readClosed(reader, version))
+        for (const ordinal of part) {
+          if (ordinal >= this.#cursor) continue;
+          this.#index.retire(ordinal);
+          onClosed(ordinal, version);
+        }
+      this.#closedVersion = version;
+    }
+  }
+
+  /** The log no longer reaches back to where the index stands: it is dropped and built from the records. */
+  #startAnew(head: Head): void {
+    this.#index = this.#make();
+    this.#cursor = 0;
+    this.#watermark = -1;
+    this.#closedVersion = head.version;
+  }
+
+  #addRows(reader: Reader, head: Head, isTimeOver: () => boolean): boolean {
+    if (this.#cursor === head.nextOrdinal) return true;
+    let rows = 0;
+    for (const [key, stored] of reader.entries(this.#source.table, { start: ordinalKey(this.#cursor) })) {
+      const ordinal = readU32Key(key);
+      invariant(ordinal >= this.#cursor && ordinal < head.nextOrdinal, `ordinal ${ordinal} is out of order`);
+      this.#source.add(this.#index, ordinal, stored);
+      this.#cursor = ordinal + 1;
+      if (++rows % rowsPerLook === 0 && isTimeOver()) return this.#cursor === head.nextOrdinal;
+    }
+    this.#cursor = head.nextOrdinal;
+    return true;
+  }
+
+  remove(ordinal: number): void {
+    this.#index.remove(ordinal);
+  }
+}

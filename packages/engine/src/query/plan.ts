@@ -1,0 +1,207 @@
+// What exactly does a request ask for?
+//
+// Requests are checked completely here, before a view is pinned: dimensions, ranges and forms, each refusal
+// with its position. What comes out is a plan: one or more legs for each query, and how to fuse and answer.
+
+import { QuiverError } from "@quiver/protocol/errors";
+import { limits } from "@quiver/protocol/limits";
+import type { IndexKind } from "@quiver/protocol/shapes/index-definition";
+import type * as search from "@quiver/protocol/shapes/search";
+import type { CollectionDefinition } from "../collection/definition.ts";
+import { firstNotFloat, readPairs, sortSparse } from "../collection/schema.ts";
+
+export type Leg =
+  | { kind: "dense"; vector: Float32Array }
+  | { kind: "sparse"; indices: Uint32Array; values: Float32Array; threshold: number }
+  | { kind: "tf-idf"; text: string };
+
+export type Plan = {
+  /** The legs of each query, in order. */
+  queries: Leg[][];
+  topK: number;
+  returnRawText: boolean;
+  /** The constant of the fusion; null for a search with one leg. */
+  fusionConstant: number | null;
+};
+
+function invalid(path: string, problem: string): QuiverError {
+  return new QuiverError("invalid_request", `${path} ${problem}`, { path });
+}
+
+/** Kinds of index that a plan needs. */
+export function kindsOf(plan: Plan): IndexKind[] {
+  return [...new Set(plan.queries.flatMap((legs) => legs.map((leg) => leg.kind)))];
+}
+
+type Common = { top_k?: number | null; return_raw_text?: boolean | null };
+type Tuning = { ef_search?: number | null; exact?: boolean | null };
+
+function integerIn(value: number | null | undefined, path: string, from: number, to: number): void {
+  if (value === null || value === undefined) return;
+  if (!Number.isInteger(value) || value < from || value > to)
+    throw invalid(path, `is ${value}; expected an integer from ${from} to ${to}.`);
+}
+
+function common(request: Common): Pick<Plan, "topK" | "returnRawText"> {
+  integerIn(request.top_k, "top_k", 1, limits.topKMax);
+  return { topK: request.top_k ?? limits.topKDefault, returnRawText: request.return_raw_text ?? false };
+}
+
+/** Checks the dense options. Exact search honours both: it keeps every candidate. */
+function checkTuning(request: Tuning): void {
+  integerIn(request.ef_search, "ef_search", 1, limits.efMax);
+}
+
+function thresholdOf(value: number | null | undefined, path: string): number {
+  const threshold = value ?? 0;
+  if (!(threshold >= 0 && threshold <= 1))
+    throw invalid(path, `is ${threshold}; expected a number from 0 to 1.`);
+  return threshold;
+}
+
+function listOf<T>(queries: readonly T[], path: string): readonly T[] {
+  if (!Array.isArray(queries)) throw invalid(path, "must be an array of queries.");
+  if (queries.length > limits.batchQueriesMax)
+    throw invalid(path, `has ${queries.length} queries, at most ${limits.batchQueriesMax} are allowed.`);
+  return queries;
+}
+
+function denseLeg(definition: CollectionDefinition, vector: readonly number[], path: string): Leg {
+  requireEnabled(definition.dense, "dense vectors", path);
+  if (!Array.isArray(vector) && !ArrayBuffer.isView(vector))
+    throw invalid(path, "must be an array of numbers.");
+  if (vector.length !== definition.dimension)
+    throw invalid(
+      path,
+      `has ${vector.length} values, the collection's dimension is ${definition.dimension}.`,
+    );
+  const wrong = firstNotFloat(vector);
+  if (wrong >= 0)
+    throw invalid(
+      `${path}[${wrong}]`,
+      `is ${vector[wrong]}; expected a finite number within the range of a 32-bit float.`,
+    );
+  return { kind: "dense", vector: Float32Array.from(vector) };
+}
+
+function sparseLeg(
+  definition: CollectionDefinition,
+  terms: search.QueryTerms,
+  threshold: number,
+  path: string,
+): Leg {
+  requireEnabled(definition.sparse, "sparse vectors", path);
+  if (!Array.isArray(terms)) throw invalid(path, "must be an array of {index, value}.");
+  try {
+    const { indices, values } = sortSparse(readPairs(terms, path), path);
+    return { kind: "sparse", indices, values: Float32Array.from(values), threshold };
+  } catch (error) {
+    if (error instanceof QuiverError && error.code === "invalid_vector")
+      throw new QuiverError("invalid_request", error.message, error.details);
+    throw error;
+  }
+}
+
+function textLeg(definition: CollectionDefinition, text: string, path: string): Leg {
+  requireEnabled(definition.text, "text search", path);
+  if (typeof text !== "string") throw invalid(path, "must be a string.");
+  const bytes = Buffer.byteLength(text);
+  if (bytes > limits.queryTextBytesMax)
+    throw invalid(path, `has ${bytes} bytes, at most ${limits.queryTextBytesMax} are allowed.`);
+  return { kind: "tf-idf", text };
+}
+
+function requireEnabled(enabled: boolean, kind: string, path: string): void {
+  if (!enabled)
+    throw new QuiverError("modality_not_enabled", `${path} is given, but the collection has no ${kind}.`, {
+      path,
+    });
+}
+
+export function planDense(definition: CollectionDefinition, request: search.DenseSearch): Plan {
+  checkTuning(request);
+  const leg = denseLeg(definition, request.query_vector, "query_vector");
+  return { queries: [[leg]], ...common(request), fusionConstant: null };
+}
+
+export function planBatchDense(definition: CollectionDefinition, request: search.BatchDenseSearch): Plan {
+  checkTuning(request);
+  const queries = listOf(request.queries, "queries").map((query, i) => [
+    denseLeg(definition, query?.vector, `queries[${i}].vector`),
+  ]);
+  return { queries, ...common(request), fusionConstant: null };
+}
+
+export function planSparse(definition: CollectionDefinition, request: search.SparseSearch): Plan {
+  const threshold = thresholdOf(request.early_terminate_threshold, "early_terminate_threshold");
+  const leg = sparseLeg(definition, request.query_terms, threshold, "query_terms");
+  return { queries: [[leg]], ...common(request), fusionConstant: null };
+}
+
+export function planBatchSparse(definition: CollectionDefinition, request: search.BatchSparseSearch): Plan {
+  const threshold = thresholdOf(request.early_terminate_threshold, "early_terminate_threshold");
+  const queries = listOf(request.query_terms_list, "query_terms_list").map((terms, i) => [
+    sparseLeg(definition, terms, threshold, `query_terms_list[${i}]`),
+  ]);
+  return { queries, ...common(request), fusionConstant: null };
+}
+
+export function planText(definition: CollectionDefinition, request: search.TextSearch): Plan {
+  const text = request.query ?? request.query_text;
+  if (text === null || text === undefined)
+    throw invalid("query", "is missing; expected the text to search for, a string.");
+  const leg = textLeg(definition, text, "query");
+  return { queries: [[leg]], ...common(request), fusionConstant: null };
+}
+
+export function planBatchText(definition: CollectionDefinition, request: search.BatchTextSearch): Plan {
+  const queries = listOf(request.queries, "queries").map((text, i) => [
+    textLeg(definition, text, `queries[${i}]`),
+  ]);
+  return { queries, ...common(request), fusionConstant: null };
+}
+
+type HybridLegs = Pick<search.HybridSearch, "query_vector" | "query_terms" | "query_text">;
+
+/** The legs of a hybrid query, always in the order dense, sparse, text. */
+function hybridLegs(
+  definition: CollectionDefinition,
+  query: HybridLegs,
+  threshold: number,
+  field: (name: string) => string,
+): Leg[] {
+  const legs: Leg[] = [];
+  const { query_vector, query_terms, query_text } = query;
+  if (query_vector != null) legs.push(denseLeg(definition, query_vector, field("query_vector")));
+  if (query_terms != null) legs.push(sparseLeg(definition, query_terms, threshold, field("query_terms")));
+  if (query_text != null) legs.push(textLeg(definition, query_text, field("query_text")));
+  if (legs.length < 2)
+    throw invalid(
+      field("query_vector"),
+      `, ${field("query_terms")} and ${field("query_text")}: ${legs.length} of them given; a hybrid search fuses at least two.`,
+    );
+  return legs;
+}
+
+function fusionConstantOf(value: number | null | undefined): number {
+  const constant = value ?? limits.fusionConstantDefault;
+  if (!(constant > 0) || !Number.isFinite(constant))
+    throw invalid("fusion_constant_k", `is ${constant}; expected a finite number greater than 0.`);
+  return constant;
+}
+
+export function planHybrid(definition: CollectionDefinition, request: search.HybridSearch): Plan {
+  checkTuning(request);
+  const threshold = thresholdOf(request.sparse_early_terminate_threshold, "sparse_early_terminate_threshold");
+  const legs = hybridLegs(definition, request, threshold, (name) => name);
+  return { queries: [legs], ...common(request), fusionConstant: fusionConstantOf(request.fusion_constant_k) };
+}
+
+export function planBatchHybrid(definition: CollectionDefinition, request: search.BatchHybridSearch): Plan {
+  checkTuning(request);
+  const threshold = thresholdOf(request.sparse_early_terminate_threshold, "sparse_early_terminate_threshold");
+  const queries = listOf(request.queries, "queries").map((query, i) =>
+    hybridLegs(definition, query ?? {}, threshold, (name) => `queries[${i}].${name}`),
+  );
+  return { queries, ...common(request), fusionConstant: fusionConstantOf(request.fusion_constant_k) };
+}

@@ -1,0 +1,66 @@
+// How does a plan become results?
+//
+// All queries of a request, all legs of a query and all fetches run on one pinned view. Between two queries of
+// a batch the event loop gets a turn when the request has held it for long.
+
+import { setImmediate as nextTurn } from "node:timers/promises";
+import { limits } from "@quiver/protocol/limits";
+import type { SearchResponse, SearchResult } from "@quiver/protocol/shapes/search";
+import { invariant } from "../base/invariant.ts";
+import type { Candidates } from "../index/contract.ts";
+import type { View } from "../runtime/view.ts";
+import { fuse } from "./fusion.ts";
+import type { Leg, Plan } from "./plan.ts";
+import { type Hit, rankCandidates, rankHits, recordOf } from "./rank.ts";
+
+/** Answers every query of the plan, in order. @param view pinned by the caller, who unpins it afterwards */
+export async function runPlan(view: View, plan: Plan): Promise<SearchResponse[]> {
+  const responses: SearchResponse[] = [];
+  let sliceEnd = performance.now() + limits.searchSliceMs;
+  for (const legs of plan.queries) {
+    if (performance.now() > sliceEnd) {
+      await nextTurn();
+      sliceEnd = performance.now() + limits.searchSliceMs;
+    }
+    const hits = runQuery(view, legs, plan);
+    responses.push({ results: hits.map((hit) => fetch(view, hit, plan.returnRawText)) });
+  }
+  return responses;
+}
+
+function runQuery(view: View, legs: readonly Leg[], plan: Plan): Hit[] {
+  const { topK, fusionConstant } = plan;
+  if (fusionConstant === null) return runLeg(view, legs[0], topK);
+  const depth = Math.max(limits.legFactor * topK, limits.legMin);
+  const rankings = legs.map((leg) => runLeg(view, leg, depth));
+  return rankHits(view.snapshot, fuse(rankings, fusionConstant), topK);
+}
+
+function runLeg(view: View, leg: Leg, k: number): Hit[] {
+  return rankCandidates(view.snapshot, candidatesOf(view, leg, k), k);
+}
+
+function candidatesOf(view: View, leg: Leg, k: number): Candidates {
+  const { dense, sparse, "tf-idf": text } = view.indexes;
+  switch (leg.kind) {
+    case "dense":
+      invariant(dense !== undefined, "the view has no dense index");
+      return dense.search(leg.vector, k, view.visible);
+    case "sparse":
+      invariant(sparse !== undefined, "the view has no sparse index");
+      return sparse.search({ indices: leg.indices, values: leg.values }, k, leg.threshold, view.visible);
+    case "tf-idf":
+      invariant(text !== undefined, "the view has no text index");
+      return text.search(leg.text, k, view.textStatistics, view.visible);
+  }
+}
+
+function fetch(view: View, { ordinal, score }: Hit, returnRawText: boolean): SearchResult {
+  const record = recordOf(view.snapshot, ordinal);
+  return {
+    id: record.id,
+    document_id: record.documentId,
+    score,
+    text: returnRawText ? record.rawText : null,
+  };
+}

@@ -1,0 +1,143 @@
+// What lies where in the data directory, and who may use it?
+//
+//   data-dir/quiver.lock      the process that has it open
+//   data-dir/catalog/         store of the catalog
+//   data-dir/collections/ID/  store of one collection, named by its internal id
+//
+// One process at a time: the lock file names its process and when that process began, so that the file of a
+// process that was killed is told from that of a running one, also when its number was given again.
+
+import {
+  closeSync,
+  fsyncSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
+import { dirname, join, resolve } from "node:path";
+import { QuiverError } from "@quiver/protocol/errors";
+
+export const catalogDirectory = (dataDir: string): string => join(dataDir, "catalog");
+export const collectionsDirectory = (dataDir: string): string => join(dataDir, "collections");
+export const collectionDirectory = (dataDir: string, internalId: string): string =>
+  join(collectionsDirectory(dataDir), internalId);
+
+const lockFile = (dataDir: string) => join(dataDir, "quiver.lock");
+
+type Lock = { pid: number; began: string };
+
+/** When a process began, in ticks since boot; empty where the system does not tell. */
+function processBegan(pid: number): string {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
+    return stat.slice(stat.lastIndexOf(")") + 2).split(" ")[19] ?? "";
+  } catch {
+    // There is no such process, or no /proc on this system: the caller then goes by the number alone.
+    return "";
+  }
+}
+
+function isRunning({ pid, began }: Lock): boolean {
+  try {
+    process.kill(pid, 0);
+  } catch (error) {
+    // EPERM: it runs, as another user.
+    if ((error as NodeJS.ErrnoException).code !== "EPERM") return false;
+  }
+  return began === "" || processBegan(pid) === began;
+}
+
+/** Directories this process has open. */
+const open = new Set<string>();
+
+/**
+ * Makes the data directory where it is missing and takes its lock.
+ * @returns gives the lock back
+ * @throws storage_failed when another process, or this one, has it open, or it cannot be used
+ */
+export function takeDataDirectory(dataDir: string): () => void {
+  const path = resolve(dataDir);
+  if (open.has(path)) throw inUse("this process already");
+  try {
+    mkdirSync(path, { recursive: true, mode: 0o700 });
+    mkdirSync(catalogDirectory(path), { recursive: true, mode: 0o700 });
+    mkdirSync(collectionsDirectory(path), { recursive: true, mode: 0o700 });
+    writeLock(path);
+  } catch (error) {
+    if (error instanceof QuiverError) throw error;
+    throw new QuiverError(
+      "storage_failed",
+      `The data directory cannot be used (${(error as NodeJS.ErrnoException).code ?? "unknown error"}). It must be a directory that this user may read and write.`,
+      {},
+      { cause: error },
+    );
+  }
+  open.add(path);
+  return () => {
+    open.delete(path);
+    rmSync(lockFile(path), { force: true });
+  };
+}
+
+function writeLock(path: string): void {
+  const lock: Lock = { pid: process.pid, began: processBegan(process.pid) };
+  for (let attempt = 0; ; attempt++) {
+    try {
+      writeFileSync(lockFile(path), JSON.stringify(lock), { flag: "wx", mode: 0o600 });
+      return;
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== "EEXIST" || attempt > 1) throw error;
+      const holder = readLock(path);
+      const isSelf = holder?.pid === process.pid;
+      if (holder && !isSelf && isRunning(holder)) throw inUse(`the process ${holder.pid}`);
+      rmSync(lockFile(path), { force: true });
+    }
+  }
+}
+
+/** The lock that lies there; undefined when it is not readable, as after a crash while it was written. */
+function readLock(path: string): Lock | undefined {
+  try {
+    const lock = JSON.parse(readFileSync(lockFile(path), "utf8")) as Lock;
+    return Number.isInteger(lock.pid) ? lock : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function inUse(by: string): QuiverError {
+  return new QuiverError(
+    "storage_failed",
+    `The data directory is in use by ${by}. One process at a time may open it: stop the other one or name another directory.`,
+  );
+}
+
+/** Makes names in a directory durable. */
+export function syncDirectory(path: string): void {
+  const handle = openSync(path, "r");
+  try {
+    fsyncSync(handle);
+  } finally {
+    closeSync(handle);
+  }
+}
+
+/** Removes the directories of collections that the catalog does not know. @returns how many */
+export function removeOrphans(dataDir: string, known: ReadonlySet<string>): number {
+  let removed = 0;
+  for (const name of readdirSync(collectionsDirectory(dataDir))) {
+    if (known.has(name)) continue;
+    removeCollectionDirectory(dataDir, name);
+    removed++;
+  }
+  return removed;
+}
+
+export function removeCollectionDirectory(dataDir: string, internalId: string): void {
+  const path = collectionDirectory(dataDir, internalId);
+  rmSync(path, { recursive: true, force: true });
+  syncDirectory(dirname(path));
+}

@@ -1,0 +1,119 @@
+// Which version do searches see, and how long must it stay seen?
+//
+// A `View` is one version of a collection that all its indexes have taken over, with the snapshot of the store
+// at that version. Indexing publishes views; a search pins one for all its legs and all its fetches, so that
+// whatever is written or indexed meanwhile, it sees one version (invariant 2).
+//
+//   published --pin--> pinned (n searches) --unpin--> ... --replaced and unpinned--> released
+//
+// The view in place is replaced by the next one; the old one lives until its last search has ended. What was
+// closed since the oldest living view may not be removed from the indexes (collection/visibility.ts).
+
+import type { IndexKind } from "@quiver/protocol/shapes/index-definition";
+import { invariant } from "../base/invariant.ts";
+import type { Visibility, VisibleAt } from "../collection/visibility.ts";
+import type { FlatIndex } from "../index/flat/flat-index.ts";
+import type { SparseIndex } from "../index/sparse/sparse-index.ts";
+import type { TextIndex, TextStatistics } from "../index/text/text-index.ts";
+import type { Snapshot } from "../storage/store.ts";
+
+/** The indexes of a view; those that the collection has. */
+export type LiveIndexes = { dense?: FlatIndex; sparse?: SparseIndex; "tf-idf"?: TextIndex };
+
+export class View {
+  readonly version: number;
+  /** The ordinal that the version would have given next. */
+  readonly ordinalEnd: number;
+  readonly snapshot: Snapshot;
+  readonly indexes: LiveIndexes;
+  /** Documents and their total length at this version, where there is a text index. */
+  readonly textStatistics: TextStatistics;
+  readonly #visibility: Visibility;
+  #pins = 1;
+  readonly #onRelease: (view: View) => void;
+
+  constructor(
+    fields: Pick<View, "version" | "ordinalEnd" | "snapshot" | "indexes" | "textStatistics">,
+    visibility: Visibility,
+    onRelease: (view: View) => void,
+  ) {
+    this.version = fields.version;
+    this.ordinalEnd = fields.ordinalEnd;
+    this.snapshot = fields.snapshot;
+    this.indexes = fields.indexes;
+    this.textStatistics = fields.textStatistics;
+    this.#visibility = visibility;
+    this.#onRelease = onRelease;
+  }
+
+  /** The test of an ordinal for this version, or null when all are visible. Take it anew after every await. */
+  get visible(): VisibleAt | null {
+    return this.#visibility.at(this.version, this.ordinalEnd);
+  }
+
+  has(kind: IndexKind): boolean {
+    return this.indexes[kind] !== undefined;
+  }
+
+  pin(): this {
+    invariant(this.#pins > 0, "a released view is pinned");
+    this.#pins++;
+    return this;
+  }
+
+  unpin(): void {
+    invariant(this.#pins > 0, "a view is unpinned too often");
+    if (--this.#pins > 0) return;
+    this.snapshot.release();
+    this.#onRelease(this);
+  }
+}
+
+/** The living views of a collection. */
+export class Views {
+  #current: View | null = null;
+  readonly #living = new Set<View>();
+  readonly #onOldestReleased: () => void;
+
+  /** @param onOldestReleased called when closed records may have become removable */
+  constructor(onOldestReleased: () => void) {
+    this.#onOldestReleased = onOldestReleased;
+  }
+
+  get current(): View | null {
+    return this.#current;
+  }
+
+  /** The smallest version that a search may still see; Infinity for none. */
+  get oldestVersion(): number {
+    let oldest = Number.POSITIVE_INFINITY;
+    for (const view of this.#living) oldest = Math.min(oldest, view.version);
+    return oldest;
+  }
+
+  publish(
+    fields: Pick<View, "version" | "ordinalEnd" | "snapshot" | "indexes" | "textStatistics">,
+    visibility: Visibility,
+  ): View {
+    invariant(
+      this.#current === null || fields.version >= this.#current.version,
+      "a view goes back to an older version",
+    );
+    const view = new View(fields, visibility, (released) => {
+      this.#living.delete(released);
+      this.#onOldestReleased();
+    });
+    const previous = this.#current;
+    this.#current = view;
+    this.#living.add(view);
+    previous?.unpin();
+    return view;
+  }
+
+  /** Takes the view in place away; searches that pinned it go on. */
+  withdraw(): void {
+    const previous = this.#current;
+    this.#current = null;
+    previous?.unpin();
+  }
+}

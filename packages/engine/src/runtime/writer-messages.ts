@@ -1,0 +1,51 @@
+// What do the threads say to the writer, and what does it answer?
+//
+// Every message has a number; every one is answered once, in any order. Batches travel as transferred buffers.
+// Errors travel as plain objects and are made anew on the other side.
+
+import { type ErrorCode, type ErrorDetails, QuiverError } from "@quiver/protocol/errors";
+import type { WriteRequest } from "../collection/apply.ts";
+import type { CatalogRequest } from "../collection/catalog.ts";
+
+export type WriterStart = { dataDir: string; versionsKept: number };
+
+export type WriterCommand =
+  /** Opens a collection's store, making it where it is not there. */
+  | { to: "store"; kind: "open"; internalId: string; maxVectors: number | null }
+  | { to: "store"; kind: "close"; internalId: string }
+  | { to: "collection"; internalId: string; request: WriteRequest }
+  | { to: "catalog"; request: CatalogRequest }
+  | { to: "writer"; kind: "stop" };
+
+export type WriterMessage = { number: number; command: WriterCommand };
+
+export type WriterReply =
+  | { number: number; ok: true; version: number; value: unknown }
+  | { number: number; ok: false; error: WireError };
+
+/** Sent once when the writer is ready, and with counts after each group. */
+export type WriterNotice = { notice: "ready" } | { notice: "committed"; requests: number };
+
+export type WireError = { code: ErrorCode; message: string; details: ErrorDetails; cause?: string };
+
+export function toWire(error: unknown): WireError {
+  if (error instanceof QuiverError) {
+    const { code, message, details, cause } = error;
+    return { code, message, details, ...(cause instanceof Error && { cause: cause.stack ?? cause.message }) };
+  }
+  return {
+    code: "internal",
+    message: "The writer failed; nothing of the request was applied.",
+    details: {},
+    cause: error instanceof Error ? (error.stack ?? error.message) : String(error),
+  };
+}
+
+export function fromWire({ code, message, details, cause }: WireError): QuiverError {
+  return new QuiverError(
+    code,
+    message,
+    details,
+    cause === undefined ? undefined : { cause: new Error(cause) },
+  );
+}

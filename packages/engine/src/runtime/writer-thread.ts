@@ -1,0 +1,167 @@
+// Who makes every change?
+//
+// This thread. It takes the messages that wait, gathers those for one collection into a group, applies the
+// group as one durable write and answers. While it waits for the disk the next group gathers by itself: the
+// slower the disk, the larger the groups, with no timer.
+//
+// Messages for one collection keep their order; a message that is no write to a collection ends all groups
+// before it.
+
+import { join } from "node:path";
+import { parentPort, workerData } from "node:worker_threads";
+import { QuiverError } from "@quiver/protocol/errors";
+import { limits } from "@quiver/protocol/limits";
+import { invariant } from "../base/invariant.ts";
+import { applyRequests, type WriteRequest } from "../collection/apply.ts";
+import { catalogChange } from "../collection/catalog.ts";
+import { prepareCatalog, prepareCollection } from "../collection/format.ts";
+import { catalogTables, collectionTables } from "../collection/tables.ts";
+import { LmdbStore } from "../storage/lmdb.ts";
+import type { Store } from "../storage/store.ts";
+import { catalogDirectory, collectionsDirectory } from "./data-directory.ts";
+import {
+  toWire,
+  type WriterCommand,
+  type WriterMessage,
+  type WriterNotice,
+  type WriterReply,
+  type WriterStart,
+} from "./writer-messages.ts";
+
+const port = parentPort;
+invariant(port !== null, "the writer is not a worker thread");
+const { dataDir, versionsKept } = workerData as WriterStart;
+
+type OpenStore = { store: Store; maxVectors: number | null };
+type Waiting = { number: number; request: WriteRequest };
+
+const stores = new Map<string, OpenStore>();
+const waiting: WriterMessage[] = [];
+let scheduled = false;
+
+const reply = (message: WriterReply | WriterNotice) => port.postMessage(message);
+const succeed = (number: number, value: unknown = null, version = 0) =>
+  reply({ number, ok: true, version, value });
+const fail = (number: number, error: unknown) => reply({ number, ok: false, error: toWire(error) });
+
+const catalog = openCatalog();
+
+function openCatalog(): Store {
+  const store = new LmdbStore(catalogDirectory(dataDir), catalogTables);
+  prepareCatalog(store);
+  return store;
+}
+
+function batchBytes(request: WriteRequest): number {
+  return "batch" in request ? request.batch.length : 64;
+}
+
+/** Applies everything that waits. */
+async function drain(): Promise<void> {
+  let groups = new Map<string, Waiting[]>();
+  const flush = () => {
+    for (const [internalId, group] of groups) writeGroups(internalId, group);
+    groups = new Map();
+  };
+  while (waiting.length > 0) {
+    for (const { number, command } of waiting.splice(0)) {
+      if (command.to === "collection") {
+        const group = groups.get(command.internalId);
+        const waits = { number, request: command.request };
+        if (group) group.push(waits);
+        else groups.set(command.internalId, [waits]);
+      } else {
+        flush();
+        await administer(number, command);
+      }
+    }
+    flush();
+  }
+}
+
+/** Writes a collection's waiting requests in groups of limited size, and answers each group after its write. */
+function writeGroups(internalId: string, requests: readonly Waiting[]): void {
+  for (let from = 0; from < requests.length; ) {
+    let to = from;
+    let bytes = 0;
+    do bytes += batchBytes(requests[to++].request);
+    while (
+      to < requests.length &&
+      to - from < limits.groupCommitRequestsMax &&
+      bytes + batchBytes(requests[to].request) <= limits.groupCommitBytesMax
+    );
+    writeGroup(internalId, requests.slice(from, to));
+    from = to;
+  }
+}
+
+function writeGroup(internalId: string, group: readonly Waiting[]): void {
+  try {
+    const open = stores.get(internalId);
+    if (!open) throw new QuiverError("collection_not_found", "The collection was deleted meanwhile.");
+    const outcomes = applyRequests(
+      open.store,
+      group.map(({ request }) => request),
+      { nowMs: Date.now(), versionsKept, maxVectors: open.maxVectors },
+    );
+    reply({ notice: "committed", requests: group.length });
+    for (const [i, outcome] of outcomes.entries()) {
+      if (outcome.ok) succeed(group[i].number, outcome.value ?? null, outcome.version);
+      else fail(group[i].number, outcome.error);
+    }
+  } catch (error) {
+    for (const { number } of group) fail(number, error);
+  }
+}
+
+async function administer(number: number, command: WriterCommand): Promise<void> {
+  try {
+    switch (command.to) {
+      case "catalog": {
+        const { table, key, value } = catalogChange(command.request);
+        catalog.write((writer) => (value ? writer.put(table, key, value) : writer.delete(table, key)));
+        break;
+      }
+      case "store":
+        if (command.kind === "open") openStore(command.internalId, command.maxVectors);
+        else await closeStore(command.internalId);
+        break;
+      case "writer":
+        for (const internalId of [...stores.keys()]) await closeStore(internalId);
+        await catalog.close();
+        succeed(number);
+        port?.close();
+        return;
+      default:
+        throw new Error(`Invariant broken: '${command.to}' is not for the administration`);
+    }
+    succeed(number);
+  } catch (error) {
+    fail(number, error);
+  }
+}
+
+function openStore(internalId: string, maxVectors: number | null): void {
+  invariant(!stores.has(internalId), `the store ${internalId} is opened twice`);
+  const store = new LmdbStore(join(collectionsDirectory(dataDir), internalId), collectionTables);
+  stores.set(internalId, { store, maxVectors });
+  prepareCollection(store, Date.now());
+}
+
+async function closeStore(internalId: string): Promise<void> {
+  const open = stores.get(internalId);
+  stores.delete(internalId);
+  await open?.store.close();
+}
+
+port.on("message", (message: WriterMessage) => {
+  waiting.push(message);
+  if (scheduled) return;
+  scheduled = true;
+  // The messages that have arrived by now are delivered before the immediate runs, and so share its groups.
+  setImmediate(async () => {
+    await drain();
+    scheduled = false;
+  });
+});
+reply({ notice: "ready" });

@@ -1,0 +1,155 @@
+// How does a thread have something written?
+//
+// `Writer` is the other threads' end of the writer thread: it numbers commands, limits how much may wait, and
+// resolves each promise when the writer has answered, which it does only after the write is durable.
+
+import { Worker } from "node:worker_threads";
+import { QuiverError } from "@quiver/protocol/errors";
+import { limits } from "@quiver/protocol/limits";
+import type { WriteRequest } from "../collection/apply.ts";
+import type { CatalogRequest } from "../collection/catalog.ts";
+import {
+  fromWire,
+  type WriterCommand,
+  type WriterMessage,
+  type WriterNotice,
+  type WriterReply,
+  type WriterStart,
+} from "./writer-messages.ts";
+
+export type Written = { version: number; value: unknown };
+
+type Pending = {
+  resolve(written: Written): void;
+  reject(error: unknown): void;
+  bytes: number;
+};
+
+export class Writer {
+  readonly #worker: Worker;
+  readonly #pending = new Map<number, Pending>();
+  readonly #onFailure: (error: Error) => void;
+  #nextNumber = 1;
+  #queueBytes = 0;
+  #failure: QuiverError | null = null;
+  #stopping = false;
+  commits = 0;
+  commitRequests = 0;
+
+  private constructor(worker: Worker, onFailure: (error: Error) => void) {
+    this.#worker = worker;
+    this.#onFailure = onFailure;
+  }
+
+  /**
+   * Starts the writer thread.
+   * @param onFailure told once when the thread ends by itself; all writes are refused from then on
+   */
+  static async start(start: WriterStart, onFailure: (error: Error) => void): Promise<Writer> {
+    const worker = new Worker(new URL("./writer-thread.ts", import.meta.url), {
+      workerData: start,
+      name: "quiver writer",
+    });
+    const writer = new Writer(worker, onFailure);
+    await new Promise<void>((resolve, reject) => {
+      worker.once("error", reject);
+      worker.on("message", (message: WriterReply | WriterNotice) => {
+        if ("notice" in message && message.notice === "ready") {
+          worker.off("error", reject);
+          resolve();
+        } else writer.#receive(message);
+      });
+    });
+    worker.on("error", (error) => writer.#fail(error));
+    worker.on("exit", () => {
+      if (!writer.#stopping) writer.#fail(new Error("the writer thread ended"));
+    });
+    return writer;
+  }
+
+  get queueBytes(): number {
+    return this.#queueBytes;
+  }
+
+  /** Applies a request to a collection; resolves when it is durable. Takes ownership of a batch's buffer. */
+  write(internalId: string, request: WriteRequest): Promise<Written> {
+    return this.#send({ to: "collection", internalId, request });
+  }
+
+  async changeCatalog(request: CatalogRequest): Promise<void> {
+    await this.#send({ to: "catalog", request });
+  }
+
+  async openStore(internalId: string, maxVectors: number | null): Promise<void> {
+    await this.#send({ to: "store", kind: "open", internalId, maxVectors });
+  }
+
+  async closeStore(internalId: string): Promise<void> {
+    await this.#send({ to: "store", kind: "close", internalId });
+  }
+
+  /** Writes what waits, closes the stores and ends the thread. */
+  async stop(): Promise<void> {
+    if (this.#failure === null) {
+      const stopped = this.#send({ to: "writer", kind: "stop" });
+      this.#stopping = true;
+      await stopped;
+    }
+    await this.#worker.terminate();
+  }
+
+  #send(command: WriterCommand): Promise<Written> {
+    if (this.#failure) return Promise.reject(this.#failure);
+    if (this.#stopping)
+      return Promise.reject(
+        new QuiverError("shutting_down", "The database is closing; nothing was changed."),
+      );
+    const batch = command.to === "collection" && "batch" in command.request ? command.request.batch : null;
+    const bytes = (batch?.length ?? 0) + 256;
+    if (this.#queueBytes + bytes > limits.writerQueueBytesMax)
+      return Promise.reject(
+        new QuiverError(
+          "overloaded",
+          "Too many writes wait for the disk; nothing was changed. Send the request again later.",
+        ),
+      );
+    const number = this.#nextNumber++;
+    return new Promise((resolve, reject) => {
+      this.#pending.set(number, { resolve, reject, bytes });
+      this.#queueBytes += bytes;
+      const message: WriterMessage = { number, command };
+      const buffer = batch?.buffer;
+      this.#worker.postMessage(message, buffer instanceof ArrayBuffer ? [buffer] : []);
+    });
+  }
+
+  #receive(message: WriterReply | WriterNotice): void {
+    if ("notice" in message) {
+      if (message.notice === "committed") {
+        this.commits++;
+        this.commitRequests += message.requests;
+      }
+      return;
+    }
+    const pending = this.#pending.get(message.number);
+    if (!pending) return;
+    this.#pending.delete(message.number);
+    this.#queueBytes -= pending.bytes;
+    if (message.ok) pending.resolve({ version: message.version, value: message.value });
+    else pending.reject(fromWire(message.error));
+  }
+
+  #fail(cause: Error): void {
+    if (this.#failure || this.#stopping) return;
+    this.#failure = new QuiverError(
+      "storage_failed",
+      "The writer thread has failed; reads go on, writes need a restart.",
+      {},
+      { cause },
+    );
+    for (const pending of this.#pending.values()) pending.reject(this.#failure);
+    this.#pending.clear();
+    this.#queueBytes = 0;
+    this.#onFailure(cause);
+  }
+}
