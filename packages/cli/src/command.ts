@@ -1,0 +1,121 @@
+// What do all commands have in common on the command line?
+//
+// An unknown option or command always names the nearest known one. Options that many commands share are added here.
+
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { createClient, type QuiverClient, type RetryEvent } from "@quiver/client";
+import { Command, InvalidArgumentError, Option } from "commander";
+import { closest } from "fastest-levenshtein";
+import { UsageError } from "./exit-codes.ts";
+import { defaultDataDir } from "./serve/settings.ts";
+import { readDuration } from "./values.ts";
+
+/** A command of ours: like commander's, with better words for unknown options and commands. */
+export class QuiverCommand extends Command {
+  override createCommand(name?: string): QuiverCommand {
+    return new QuiverCommand(name);
+  }
+
+  /** Called by commander. */
+  unknownOption(flag: string): never {
+    const known = this.createHelp()
+      .visibleOptions(this)
+      .flatMap(({ long, short }) => [long, short])
+      .filter((name): name is string => typeof name === "string");
+    const name = flag.split("=")[0];
+    return this.error(`error: unknown option '${name}'. Did you mean ${closest(name, known)}?`, {
+      code: "commander.unknownOption",
+      exitCode: 2,
+    });
+  }
+
+  /** Called by commander. */
+  unknownCommand(): never {
+    const known = this.createHelp()
+      .visibleCommands(this)
+      .map((command) => command.name());
+    const name = this.args[0];
+    const path = this.parent ? `${this.parent.name()} ${this.name()}` : this.name();
+    return this.error(
+      `error: unknown command '${name}'. Did you mean ${path} ${closest(name, known)}? See ${path} --help.`,
+      { code: "commander.unknownCommand", exitCode: 2 },
+    );
+  }
+}
+
+/** Makes a reader of values.ts usable as an option's parser. */
+export function parsed<T>(read: (text: string) => T): (text: string) => T {
+  return (text) => {
+    try {
+      return read(text);
+    } catch (error) {
+      throw new InvalidArgumentError(`${(error as Error).message}.`);
+    }
+  };
+}
+
+export type ConnectionOptions = {
+  url: string;
+  apiKey?: string;
+  apiKeyFile?: string;
+  timeout: number;
+  json?: boolean;
+};
+
+const keyHelp =
+  "the key; without one, and for a server on this machine, that of ./quiver-data/admin-key is taken where it exists";
+
+/** Adds the options of every command that talks to a server. */
+export function withConnection(command: Command): Command {
+  return command
+    .addOption(
+      new Option("--url <url>", "address of the server").env("QUIVER_URL").default("http://127.0.0.1:8443"),
+    )
+    .addOption(new Option("--api-key <key>", keyHelp).env("QUIVER_API_KEY"))
+    .addOption(new Option("--api-key-file <file>", "file that holds the key").env("QUIVER_API_KEY_FILE"))
+    .addOption(
+      new Option("--timeout <duration>", "most time for one request")
+        .argParser(parsed(readDuration))
+        .default(60_000, "60s"),
+    )
+    .option("--json", "answer with JSON, for scripts; errors too, on stderr");
+}
+
+/** The client of a command. */
+export function connect(
+  options: ConnectionOptions,
+  extra: { timeoutMs?: number; retryForMs?: number; onRetry?: (event: RetryEvent) => void } = {},
+): QuiverClient {
+  return createClient({
+    url: options.url,
+    apiKey: findKey(options),
+    timeoutMs: options.timeout,
+    headers: { "user-agent": "quiver-cli" },
+    ...extra,
+  });
+}
+
+function findKey({ url, apiKey, apiKeyFile }: ConnectionOptions): string | undefined {
+  if (apiKey !== undefined && apiKey !== "") return apiKey;
+  if (apiKeyFile !== undefined && apiKeyFile !== "") {
+    try {
+      return readFileSync(apiKeyFile, "utf8");
+    } catch (error) {
+      throw new UsageError(`--api-key-file ${apiKeyFile}: ${(error as Error).message}`);
+    }
+  }
+  // The key that a server started in this directory has made. It is never sent to another machine.
+  const usual = join(defaultDataDir, "admin-key");
+  if (!isThisMachine(url) || !existsSync(usual)) return undefined;
+  try {
+    return readFileSync(usual, "utf8");
+  } catch {
+    return undefined;
+  }
+}
+
+function isThisMachine(url: string): boolean {
+  const { hostname } = URL.parse(url) ?? { hostname: "" };
+  return hostname === "localhost" || hostname === "[::1]" || /^127\.\d+\.\d+\.\d+$/.test(hostname);
+}

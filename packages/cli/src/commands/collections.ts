@@ -1,0 +1,146 @@
+// quiver collections
+
+import type { CollectionDetail } from "@quiver/protocol/shapes/collection";
+import type { Command } from "commander";
+import { type ConnectionOptions, connect, parsed, QuiverCommand, withConnection } from "../command.ts";
+import { UsageError } from "../exit-codes.ts";
+import { printJson, printLine, printTable } from "../output.ts";
+import { formatCount, readInteger } from "../values.ts";
+
+type CreateOptions = ConnectionOptions & {
+  description?: string;
+  dimension?: number;
+  sparse?: boolean;
+  text?: boolean;
+  storeRawText?: boolean;
+  maxVectors?: number;
+};
+
+export function collectionsCommand(): Command {
+  const command = new QuiverCommand("collections").description("list, create, show, delete, load, unload");
+  withConnection(
+    command.command("list", { isDefault: true }).description("all collections (this is the default)"),
+  ).action(list);
+  withConnection(
+    command
+      .command("create")
+      .description("create a collection; at least one of --dimension, --sparse and --text")
+      .argument("<name>")
+      .option("--description <text>", "free text")
+      .option(
+        "--dimension <n>",
+        "enables dense vectors of so many values",
+        parsed((v) => readInteger(v, 1)),
+      )
+      .option("--sparse", "enables sparse vectors")
+      .option("--text", "enables full-text search")
+      .option("--store-raw-text", "keeps the texts as they are, so that they can be read and exported")
+      .option(
+        "--max-vectors <n>",
+        "most records it may hold",
+        parsed((v) => readInteger(v, 1)),
+      ),
+  ).action(create);
+  withConnection(command.command("show").description("one collection").argument("<name>")).action(show);
+  withConnection(
+    command
+      .command("delete")
+      .description("delete a collection with everything in it")
+      .argument("<name>")
+      .option("--yes", "do it (nothing is asked; without this nothing is deleted)"),
+  ).action(remove);
+  withConnection(
+    command.command("load").description("load the indexes into memory").argument("<name>"),
+  ).action(load);
+  withConnection(
+    command.command("unload").description("free the memory of the indexes").argument("<name>"),
+  ).action(unload);
+  return command;
+}
+
+async function list(options: ConnectionOptions): Promise<void> {
+  const client = connect(options);
+  const collections = await client.listCollections();
+  if (options.json) return printJson(collections);
+  const loaded = new Set(await client.loadedCollections());
+  printTable(
+    collections,
+    [
+      { title: "NAME", value: ({ name }) => name },
+      { title: "LOADED", value: ({ name }) => (loaded.has(name) ? "yes" : "no") },
+      { title: "DESCRIPTION", value: ({ description }) => description },
+    ],
+    "There is no collection. Create one with: quiver collections create NAME --dimension 384",
+  );
+}
+
+async function create(name: string, options: CreateOptions): Promise<void> {
+  if (options.dimension === undefined && !options.sparse && !options.text) {
+    throw new UsageError(
+      "Nothing is enabled; give at least one of --dimension <n> (dense vectors), --sparse and --text.",
+    );
+  }
+  const collection = await connect(options).createCollection({
+    name,
+    description: options.description,
+    dense_vector: { enabled: options.dimension !== undefined, dimension: options.dimension },
+    sparse_vector: { enabled: options.sparse ?? false },
+    tf_idf_options: { enabled: options.text ?? false },
+    config: { max_vectors: options.maxVectors },
+    store_raw_text: options.storeRawText,
+  });
+  const detail = await collection.describe();
+  if (options.json) return printJson(detail);
+  printLine(`Created ${JSON.stringify(name)}. Create its indexes with: quiver index create`);
+}
+
+async function show(name: string, options: ConnectionOptions): Promise<void> {
+  const detail = await connect(options).getCollection(name);
+  if (options.json) return printJson(detail);
+  printDetail(detail);
+}
+
+async function remove(name: string, options: ConnectionOptions & { yes?: boolean }): Promise<void> {
+  const client = connect(options);
+  if (!options.yes) {
+    const { vectors_count } = await client.getCollection(name);
+    throw new UsageError(
+      `Deleting ${JSON.stringify(name)} deletes its ${formatCount(vectors_count)} records for good. Say --yes to do it.`,
+    );
+  }
+  await client.deleteCollection(name);
+  if (options.json) return printJson({ deleted: name });
+  printLine(`Deleted ${JSON.stringify(name)}.`);
+}
+
+async function load(name: string, options: ConnectionOptions): Promise<void> {
+  const detail = await connect(options).collection(name).load();
+  if (options.json) return printJson(detail);
+  printLine(`Loaded ${JSON.stringify(name)}.`);
+}
+
+async function unload(name: string, options: ConnectionOptions): Promise<void> {
+  const message = await connect(options).collection(name).unload();
+  if (options.json) return printJson({ unloaded: name });
+  printLine(message);
+}
+
+function printDetail(detail: CollectionDetail): void {
+  const dense = detail.dense_vector.enabled ? `${detail.dense_vector.dimension} dimensions` : "no";
+  const yes = (value: boolean) => (value ? "yes" : "no");
+  const rows: [string, string][] = [
+    ["name", detail.name],
+    ["description", detail.description ?? ""],
+    ["records", formatCount(detail.vectors_count)],
+    ["dense vectors", dense],
+    ["sparse vectors", yes(detail.sparse_vector.enabled)],
+    ["text", yes(detail.tf_idf_options.enabled)],
+    ["raw text stored", yes(detail.store_raw_text)],
+    [
+      "most records",
+      detail.config.max_vectors === null ? "no limit" : formatCount(detail.config.max_vectors),
+    ],
+    ["loaded", yes(detail.loaded)],
+  ];
+  for (const [title, value] of rows) if (value !== "") printLine(`${title.padEnd(16)}${value}`);
+}

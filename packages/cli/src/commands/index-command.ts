@@ -1,0 +1,173 @@
+// quiver index
+
+import type { IndexKind, TextLanguage } from "@quiver/protocol/shapes/index-definition";
+import { type Command, Option } from "commander";
+import { type ConnectionOptions, connect, parsed, QuiverCommand, withConnection } from "../command.ts";
+import { UsageError } from "../exit-codes.ts";
+import { printJson, printLine, printTable } from "../output.ts";
+import { formatBytes, readInteger, readNumber } from "../values.ts";
+
+const metrics = ["cosine", "euclidean", "dot_product"] as const;
+const dataTypes = ["auto", "binary", "quaternay", "octal", "u8", "f16", "f32"] as const;
+const levels = [16, 32, 64, 128, 256] as const;
+
+type CreateOptions = ConnectionOptions & {
+  indexName?: string;
+  metric: (typeof metrics)[number];
+  quantization: (typeof dataTypes)[number];
+  range?: { min: number; max: number };
+  efConstruction?: number;
+  efSearch?: number;
+  neighbors?: number;
+  level0Neighbors?: number;
+  layers?: number;
+  levels: number;
+  sampleThreshold: number;
+  k1: number;
+  b: number;
+  language?: string;
+  wait?: boolean;
+};
+
+export function indexCommand(): Command {
+  const command = new QuiverCommand("index").description(
+    "create, show and delete the indexes of a collection",
+  );
+  const count = parsed((text: string) => readInteger(text, 1));
+  withConnection(
+    command
+      .command("create")
+      .description("create an index; it is built in the background")
+      .argument("<collection>")
+      .argument("<kind>", "dense, sparse or text")
+      .option("--index-name <name>", "name of the index (default: its kind)")
+      .addOption(new Option("--metric <metric>", "dense: the metric").choices(metrics).default("cosine"))
+      .addOption(
+        new Option("--quantization <type>", "dense: auto, or the type of the codes")
+          .choices(dataTypes)
+          .default("auto"),
+      )
+      .option("--range <min,max>", "dense: value range for binary to u8", parsed(readRange))
+      .option("--ef-construction <n>", "dense: candidates while building", count)
+      .option("--ef-search <n>", "dense: candidates while searching", count)
+      .option("--neighbors <n>", "dense: links of a node above level 0", count)
+      .option("--level-0-neighbors <n>", "dense: links of a node at level 0", count)
+      .option("--layers <n>", "dense: most levels of the graph", count)
+      .addOption(
+        new Option("--levels <n>", "sparse: levels of the stored values")
+          .choices(levels.map(String))
+          .default("64"),
+      )
+      .addOption(
+        new Option("--sample-threshold <n>", "records sampled before the index decides")
+          .argParser(count)
+          .default(1_000),
+      )
+      .addOption(
+        new Option("--k1 <n>", "text: term-frequency saturation").argParser(parsed(readNumber)).default(1.2),
+      )
+      .addOption(
+        new Option("--b <n>", "text: length normalization").argParser(parsed(readNumber)).default(0.75),
+      )
+      .option("--language <name>", "text: language of stemming and stop words, or none (default: english)")
+      .option("--wait", "return when the index has been built"),
+  ).action(create);
+  withConnection(
+    command
+      .command("show", { isDefault: true })
+      .description("the indexes of a collection and how far they are")
+      .argument("<collection>"),
+  ).action(show);
+  withConnection(
+    command
+      .command("delete")
+      .description("delete an index; the records stay")
+      .argument("<collection>")
+      .argument("<kind>", "dense, sparse or text"),
+  ).action(remove);
+  return command;
+}
+
+async function create(name: string, kindName: string, options: CreateOptions): Promise<void> {
+  const kind = kindOf(kindName);
+  const collection = connect(options).collection(name);
+  if (kind === "dense") await collection.createDenseIndex(denseDefinition(options));
+  if (kind === "sparse") {
+    await collection.createSparseIndex({
+      name: options.indexName ?? "sparse",
+      quantization: Number(options.levels) as (typeof levels)[number],
+      sample_threshold: options.sampleThreshold,
+    });
+  }
+  if (kind === "tf-idf") {
+    await collection.createTextIndex({
+      name: options.indexName ?? "text",
+      sample_threshold: options.sampleThreshold,
+      k1: options.k1,
+      b: options.b,
+      language: options.language as TextLanguage | undefined,
+    });
+  }
+  if (options.wait) await collection.waitForIndex();
+  if (options.json) return printJson((await collection.indexes())[kind] ?? null);
+  const state = options.wait ? "It is ready." : "It is built in the background; searches work meanwhile.";
+  printLine(`Created the ${kindName} index of ${JSON.stringify(name)}. ${state}`);
+}
+
+function denseDefinition(options: CreateOptions) {
+  const { quantization, range, sampleThreshold } = options;
+  return {
+    name: options.indexName ?? "dense",
+    distance_metric_type: options.metric,
+    quantization:
+      quantization === "auto"
+        ? { type: "auto" as const, properties: { sample_threshold: sampleThreshold } }
+        : { type: "scalar" as const, properties: { data_type: quantization, range } },
+    index: {
+      type: "hnsw" as const,
+      properties: {
+        ef_construction: options.efConstruction,
+        ef_search: options.efSearch,
+        neighbors_count: options.neighbors,
+        level_0_neighbors_count: options.level0Neighbors,
+        num_layers: options.layers,
+      },
+    },
+  };
+}
+
+async function show(name: string, options: ConnectionOptions): Promise<void> {
+  const indexes = await connect(options).collection(name).indexes();
+  if (options.json) return printJson(indexes);
+  printTable(
+    Object.entries(indexes),
+    [
+      { title: "KIND", value: ([kind]) => (kind === "tf-idf" ? "text" : kind) },
+      { title: "NAME", value: ([, { name }]) => name },
+      { title: "STATE", value: ([, { status }]) => status.state },
+      { title: "DONE", value: ([, { status }]) => `${status.percentage_complete.toFixed(1)}%`, right: true },
+      { title: "RECORDS", value: ([, { status }]) => status.records_indexed, right: true },
+      { title: "MEMORY", value: ([, { status }]) => formatBytes(status.memory_bytes), right: true },
+      { title: "SERVED BY", value: ([, { status }]) => status.served_by },
+    ],
+    `${JSON.stringify(name)} has no index. Create one with: quiver index create ${name} dense`,
+  );
+}
+
+async function remove(name: string, kindName: string, options: ConnectionOptions): Promise<void> {
+  await connect(options).collection(name).deleteIndex(kindOf(kindName));
+  if (options.json) return printJson({ deleted: kindName });
+  printLine(`Deleted the ${kindName} index of ${JSON.stringify(name)}.`);
+}
+
+function kindOf(name: string): IndexKind {
+  if (name === "dense" || name === "sparse") return name;
+  if (["text", "tf-idf", "tf_idf"].includes(name)) return "tf-idf";
+  throw new UsageError(`There is no index of kind ${JSON.stringify(name)}; expected dense, sparse or text.`);
+}
+
+function readRange(text: string): { min: number; max: number } {
+  const [min, max] = text.split(",").map(Number);
+  if (Number.isFinite(min) && Number.isFinite(max) && min < max) return { min, max };
+  throw new Error("expected two numbers, the smaller first, such as -1,1");
+}

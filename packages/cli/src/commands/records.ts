@@ -1,0 +1,89 @@
+// quiver get, quiver versions, quiver transactions
+
+import type { Command } from "commander";
+import { type ConnectionOptions, connect, parsed, QuiverCommand, withConnection } from "../command.ts";
+import { printJson, printLine, printTable } from "../output.ts";
+import { formatCount, readInteger } from "../values.ts";
+
+export function getCommand(): Command {
+  return withConnection(
+    new QuiverCommand("get")
+      .description("print a record as JSON, with its metadata exactly as it was written")
+      .argument("<collection>")
+      .argument("<id>"),
+  ).action(async (name: string, id: string, options: ConnectionOptions) => {
+    printLine(await connect(options).collection(name).getJson(id));
+  });
+}
+
+export function versionsCommand(): Command {
+  return withConnection(
+    new QuiverCommand("versions")
+      .description("list the versions of a collection, newest first")
+      .argument("<collection>")
+      .option(
+        "--limit <n>",
+        "most versions to list",
+        parsed((text) => readInteger(text, 1, 1_000)),
+        20,
+      )
+      .option("--before <n>", "only versions with a smaller number", parsed(readInteger)),
+  ).action(async (name: string, options: ConnectionOptions & { limit: number; before?: number }) => {
+    const { limit, before } = options;
+    const list = await connect(options).collection(name).versions({ limit, before });
+    if (options.json) return printJson(list);
+    printTable(
+      list.versions,
+      [
+        { title: "VERSION", value: (version) => version.version_number, right: true },
+        { title: "CREATED", value: (version) => new Date(version.timestamp * 1000).toISOString() },
+        { title: "RECORDS", value: (version) => formatCount(version.vector_count), right: true },
+        { title: "", value: (version) => (version.hash === list.current_hash ? "current" : "") },
+        { title: "HASH", value: (version) => version.hash },
+      ],
+      "There is no such version.",
+    );
+  });
+}
+
+export function transactionsCommand(): Command {
+  const command = new QuiverCommand("transactions").description("list transactions, commit or abort one");
+  withConnection(
+    command
+      .command("list", { isDefault: true })
+      .description("the open and the recent transactions, newest first")
+      .argument("<collection>"),
+  ).action(async (name: string, options: ConnectionOptions) => {
+    const transactions = await connect(options).collection(name).transactions();
+    if (options.json) return printJson(transactions);
+    printTable(
+      transactions.map((row) => {
+        const [[state, { stats }]] = Object.entries(row.status);
+        return { ...row, state, stats };
+      }),
+      [
+        { title: "TRANSACTION", value: (row) => row.transaction_id },
+        { title: "CREATED", value: (row) => row.created_at },
+        { title: "STATE", value: ({ state }) => (state === "NotStarted" ? "open" : state) },
+        { title: "UPSERTED", value: ({ stats }) => formatCount(stats.records_upserted), right: true },
+        { title: "DELETED", value: ({ stats }) => formatCount(stats.records_deleted), right: true },
+        { title: "INDEXED", value: ({ stats }) => `${stats.percentage_complete.toFixed(1)}%`, right: true },
+      ],
+      `${JSON.stringify(name)} has no transaction.`,
+    );
+  });
+  for (const act of ["commit", "abort"] as const) {
+    withConnection(
+      command
+        .command(act)
+        .description(act === "commit" ? "apply a transaction's changes" : "discard a transaction's changes")
+        .argument("<collection>")
+        .argument("<id>"),
+    ).action(async (name: string, id: string, options: ConnectionOptions) => {
+      await connect(options).collection(name).resumeTransaction(id)[act]();
+      if (options.json) return printJson({ transaction_id: id, done: act });
+      printLine(act === "commit" ? `Committed ${id}.` : `Aborted ${id}.`);
+    });
+  }
+  return command;
+}

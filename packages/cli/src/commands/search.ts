@@ -1,0 +1,136 @@
+// quiver search
+
+import { readFileSync } from "node:fs";
+import type { QueryTerms, SearchResult } from "@quiver/protocol/shapes/search";
+import { type Command, Option } from "commander";
+import { type ConnectionOptions, connect, parsed, QuiverCommand, withConnection } from "../command.ts";
+import { UsageError } from "../exit-codes.ts";
+import { printJson, printTable } from "../output.ts";
+import { readInteger, readNumber } from "../values.ts";
+
+type SearchOptions = ConnectionOptions & {
+  vector?: string;
+  sparse?: string;
+  text?: string;
+  topK: number;
+  exact?: boolean;
+  efSearch?: number;
+  fusionConstant?: number;
+  threshold?: number;
+  rawText?: boolean;
+};
+
+export function searchCommand(): Command {
+  const command = new QuiverCommand("search")
+    .description("search a collection; two or three kinds of query together make a hybrid search")
+    .argument("<collection>")
+    .option("--text <words>", "full-text query")
+    .option("--vector <json>", "dense query: an array of numbers, or @FILE that holds one")
+    .option(
+      "--sparse <json>",
+      'sparse query: {"1": 0.5, "7": 2} or pairs [[1, 0.5], [7, 2]], or @FILE that holds one',
+    )
+    .addOption(
+      new Option("--top-k <n>", "results wanted")
+        .argParser(parsed((v) => readInteger(v, 1, 10_000)))
+        .default(10),
+    )
+    .option("--exact", "dense: compare with every vector")
+    .option(
+      "--ef-search <n>",
+      "dense: candidates kept, for this search",
+      parsed((v) => readInteger(v, 1)),
+    )
+    .option("--fusion-constant <k>", "hybrid: k of reciprocal rank fusion", parsed(readNumber))
+    .option("--threshold <t>", "sparse: early termination, 0 (exact) to 1", parsed(readNumber))
+    .option("--raw-text", "show the raw texts where the collection stores them")
+    .addHelpText(
+      "after",
+      `
+  quiver search docs --text "how do bees navigate" --raw-text
+  quiver search docs --vector '[0.1, 0.9]' --top-k 5
+  quiver search docs --text bees --vector @query.json`,
+    );
+  return withConnection(command).action(search);
+}
+
+async function search(name: string, options: SearchOptions): Promise<void> {
+  const { search } = connect(options).collection(name);
+  const common = { top_k: options.topK, return_raw_text: options.rawText };
+  const dense = { ef_search: options.efSearch, exact: options.exact };
+  const vector = options.vector === undefined ? undefined : readVector(options.vector);
+  const terms = options.sparse === undefined ? undefined : readTerms(options.sparse);
+  const { text } = options;
+  const kinds = [vector, terms, text].filter((query) => query !== undefined).length;
+  if (kinds === 0) throw new UsageError("Nothing to search for; give --text, --vector or --sparse.");
+  const answer = await (() => {
+    if (kinds > 1) {
+      return search.hybrid({
+        query_vector: vector,
+        query_terms: terms,
+        query_text: text,
+        fusion_constant_k: options.fusionConstant,
+        sparse_early_terminate_threshold: options.threshold,
+        ...common,
+        ...dense,
+      });
+    }
+    if (vector) return search.dense({ query_vector: vector, ...common, ...dense });
+    if (terms)
+      return search.sparse({ query_terms: terms, early_terminate_threshold: options.threshold, ...common });
+    return search.text({ query: text, ...common });
+  })();
+  if (options.json) return printJson(answer);
+  printResults(answer.results, options.rawText ?? false);
+}
+
+function printResults(results: readonly SearchResult[], withText: boolean): void {
+  const hasDocuments = results.some(({ document_id }) => document_id !== null);
+  printTable(
+    results.map((result, i) => ({ ...result, rank: i + 1 })),
+    [
+      { title: "RANK", value: ({ rank }) => rank, right: true },
+      { title: "SCORE", value: ({ score }) => score.toFixed(4), right: true },
+      { title: "ID", value: ({ id }) => id },
+      ...(hasDocuments ? [{ title: "DOCUMENT", value: ({ document_id }: SearchResult) => document_id }] : []),
+      ...(withText ? [{ title: "TEXT", value: ({ text }: SearchResult) => text }] : []),
+    ],
+    "Nothing was found.",
+  );
+}
+
+function readVector(given: string): number[] {
+  const value = readJson("--vector", given);
+  if (Array.isArray(value) && value.every((item) => typeof item === "number")) return value;
+  throw new UsageError("--vector: expected a JSON array of numbers such as [0.1, 0.9].");
+}
+
+function readTerms(given: string): QueryTerms {
+  const value = readJson("--sparse", given);
+  if (Array.isArray(value)) return value as QueryTerms;
+  const pairs = Object.entries(value as Record<string, unknown>);
+  if (
+    typeof value === "object" &&
+    value !== null &&
+    pairs.every(([, weight]) => typeof weight === "number")
+  ) {
+    return pairs.map(([index, weight]) => ({ index: Number(index), value: weight as number }));
+  }
+  throw new UsageError('--sparse: expected {"index": value, ...} or [[index, value], ...].');
+}
+
+function readJson(flag: string, given: string): unknown {
+  let text = given;
+  if (given.startsWith("@")) {
+    try {
+      text = readFileSync(given === "@-" ? 0 : given.slice(1), "utf8");
+    } catch (error) {
+      throw new UsageError(`${flag} ${given}: ${(error as Error).message}`);
+    }
+  }
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    throw new UsageError(`${flag}: is not JSON: ${(error as Error).message}`);
+  }
+}

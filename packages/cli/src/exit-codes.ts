@@ -1,0 +1,31 @@
+// How does a command tell a script what happened?
+
+export const exitCodes = {
+  ok: 0,
+  /** Something failed: the server said no, a file cannot be read. */
+  failed: 1,
+  /** The command line, the environment or the configuration file is wrong; nothing was done. */
+  usage: 2,
+  /** The work is done, but some lines were rejected. */
+  rejected: 3,
+  /** Ended by Ctrl-C or SIGTERM. */
+  interrupted: 130,
+} as const;
+
+export const exitCodesHelp = `
+Exit codes:
+  0    done
+  1    failed: the server said no or did not answer, a file cannot be read, ...
+  2    wrong use: an unknown option, a value that cannot be; nothing was done
+  3    done, but some lines of the input were rejected (import)
+  130  interrupted by Ctrl-C or SIGTERM`;
+
+/** Wrong use: told without a stack, with exit code 2. */
+export class UsageError extends Error {
+  override readonly name = "UsageError";
+}
+
+/** A failure whose message is all there is to say: told without a stack, with exit code 1. */
+export class CommandError extends Error {
+  override readonly name = "CommandError";
+}

@@ -1,0 +1,64 @@
+// How do items become requests?
+
+import type { ItemChunk } from "./inputs.ts";
+import type { Item, Position } from "./item.ts";
+
+export type Batch = {
+  /** 0, 1, 2, ... in the order of the input. */
+  readonly sequence: number;
+  readonly file: number;
+  /** Records to send. */
+  readonly records: readonly Item[];
+  /** Items that are rejected without being sent. */
+  readonly problems: readonly Item[];
+  /** Where the input goes on behind the batch. */
+  readonly end: Position;
+  /** Bytes of the input read so far, for progress. */
+  readonly bytesRead: number;
+};
+
+/** Bytes of `{"vectors":[` and `]}`; each record adds its text and a comma. */
+const FRAME_BYTES = 16;
+
+/** Packs items into batches of at most `recordsMax` records and `bytesMax` bytes; a larger record goes alone. */
+export async function* packBatches(
+  chunks: AsyncIterable<ItemChunk>,
+  limits: { readonly recordsMax: number; readonly bytesMax: number },
+): AsyncGenerator<Batch> {
+  let sequence = 0;
+  let file = 0;
+  let bytesRead = 0;
+  let records: Item[] = [];
+  let problems: Item[] = [];
+  let bytes = FRAME_BYTES;
+  let last: Item | undefined;
+
+  const take = (): Batch => {
+    const end = { file, offset: (last as Item).end, number: (last as Item).number };
+    const batch = { sequence: sequence++, file, records, problems, end, bytesRead };
+    records = [];
+    problems = [];
+    bytes = FRAME_BYTES;
+    return batch;
+  };
+
+  for await (const chunk of chunks) {
+    // A batch never spans two files, so that its end is a place in one.
+    if (chunk.file !== file && records.length + problems.length > 0) yield take();
+    file = chunk.file;
+    for (const item of chunk.items) {
+      const size = Buffer.byteLength(item.json) + 1;
+      const full =
+        records.length >= limits.recordsMax || (records.length > 0 && bytes + size > limits.bytesMax);
+      if (full || problems.length >= limits.recordsMax) yield take();
+      bytesRead = chunk.bytesRead;
+      if (item.problem) problems.push(item);
+      else {
+        records.push(item);
+        bytes += size;
+      }
+      last = item;
+    }
+  }
+  if (records.length + problems.length > 0) yield take();
+}

@@ -1,0 +1,105 @@
+// Which collection do these files need, when it does not exist yet (--create)?
+//
+// Bare vectors need dense vectors of their dimension. For JSON Lines the first records tell: the kinds of content that
+// occur in them are enabled, and the first dense vector's length is the dimension. Creating is repeatable: what is
+// there already stays, so that an interrupted import goes on with the same command.
+
+import { type Collection, isQuiverError, type NewCollection, type QuiverClient } from "@quiver/client";
+import type { MetricName } from "@quiver/protocol/shapes/index-definition";
+import { CommandError, UsageError } from "../exit-codes.ts";
+import { openInput, standardInput } from "./input-file.ts";
+import { dimensionOf, type Input, type InputOptions } from "./inputs.ts";
+import type { Item } from "./item.ts";
+import { readJsonLines } from "./json-lines.ts";
+
+const RECORDS_LOOKED_AT = 1_000;
+
+export type Needs = { dimension: number | undefined; sparse: boolean; text: boolean };
+
+/** What the files' first records need. */
+export async function needsOf(inputs: readonly Input[], options: InputOptions): Promise<Needs> {
+  const needs: Needs = { dimension: undefined, sparse: false, text: false };
+  for (const input of inputs) {
+    if (input.path === standardInput) {
+      throw new UsageError("--create has to look at the records first, which standard input does not allow.");
+    }
+    if (input.format === "jsonl") addNeeds(needs, await firstRecords(input.path));
+    else needs.dimension ??= await dimensionOf(input, options);
+  }
+  if (needs.dimension === undefined && !needs.sparse && !needs.text) {
+    throw new CommandError(
+      `The first ${RECORDS_LOOKED_AT} records have no dense_values, no sparse_values and no text; there is nothing to create a collection for.`,
+    );
+  }
+  return needs;
+}
+
+/** Creates the collection and its indexes as far as they are not there. */
+export async function createWhereMissing(
+  client: QuiverClient,
+  name: string,
+  needs: Needs,
+  choice: { metric: MetricName; storeRawText: boolean },
+): Promise<void> {
+  const definition: NewCollection = {
+    name,
+    dense_vector: { enabled: needs.dimension !== undefined, dimension: needs.dimension },
+    sparse_vector: { enabled: needs.sparse },
+    tf_idf_options: { enabled: needs.text },
+    store_raw_text: choice.storeRawText,
+  };
+  const collection = client.collection(name);
+  if (!(await exists(collection)))
+    await unlessThere(client.createCollection(definition), "collection_already_exists");
+  const indexes = await collection.indexes();
+  if (needs.dimension !== undefined && !indexes.dense) {
+    await unlessThere(
+      collection.createDenseIndex({ distance_metric_type: choice.metric }),
+      "index_already_exists",
+    );
+  }
+  if (needs.sparse && !indexes.sparse)
+    await unlessThere(collection.createSparseIndex(), "index_already_exists");
+  if (needs.text && !indexes["tf-idf"])
+    await unlessThere(collection.createTextIndex(), "index_already_exists");
+}
+
+async function exists(collection: Collection): Promise<boolean> {
+  try {
+    await collection.describe();
+    return true;
+  } catch (error) {
+    if (isQuiverError(error, "collection_not_found")) return false;
+    throw error;
+  }
+}
+
+async function unlessThere(
+  creation: Promise<unknown>,
+  code: "collection_already_exists" | "index_already_exists",
+): Promise<void> {
+  try {
+    await creation;
+  } catch (error) {
+    if (!isQuiverError(error, code)) throw error;
+  }
+}
+
+async function firstRecords(path: string): Promise<Item[]> {
+  const { chunks } = await openInput(path);
+  const items: Item[] = [];
+  for await (const more of readJsonLines(chunks, { offset: 0, number: 0 })) {
+    items.push(...more.filter(({ problem }) => !problem));
+    if (items.length >= RECORDS_LOOKED_AT) break;
+  }
+  return items.slice(0, RECORDS_LOOKED_AT);
+}
+
+function addNeeds(needs: Needs, items: readonly Item[]): void {
+  for (const { json } of items) {
+    const record = JSON.parse(json) as Record<string, unknown>;
+    if (Array.isArray(record.dense_values)) needs.dimension ??= record.dense_values.length;
+    if (Array.isArray(record.sparse_values)) needs.sparse = true;
+    if (typeof record.text === "string") needs.text = true;
+  }
+}

@@ -1,0 +1,174 @@
+// How do a file's bytes come in, compressed or not, from its start or from the middle?
+//
+// Whether a file is gzip is decided by its first two bytes, never by its name. Memory stays constant for files of any
+// size: a stream is read only as fast as its content is used.
+
+import { createHash } from "node:crypto";
+import { createReadStream } from "node:fs";
+import { open, stat } from "node:fs/promises";
+import type { Readable } from "node:stream";
+import { createGunzip } from "node:zlib";
+import { CommandError } from "../exit-codes.ts";
+
+export const standardInput = "-";
+
+const CHUNK_BYTES = 256 * 1024;
+const FINGERPRINT_BYTES = 64 * 1024;
+const GZIP_MAGIC = [0x1f, 0x8b];
+
+export type InputFile = {
+  /** The content, uncompressed. */
+  readonly chunks: AsyncIterable<Buffer>;
+  /** Bytes read from the file so far, for progress. */
+  bytesRead(): number;
+};
+
+/** What tells that a file is still the same one. */
+export type Fingerprint = {
+  readonly path: string;
+  readonly size: number;
+  readonly mtimeMs: number;
+  readonly hash: string;
+};
+
+/**
+ * Opens a file, or standard input.
+ * @param offset bytes of the uncompressed content to leave out
+ */
+export async function openInput(path: string, offset = 0): Promise<InputFile> {
+  const gzip = path === standardInput ? undefined : await isGzip(path);
+  // Compressed content has to be read from its start to get to a place in it.
+  const start = gzip === false ? offset : 0;
+  const stream =
+    path === standardInput ? process.stdin : createReadStream(path, { highWaterMark: CHUNK_BYTES, start });
+  const counted = { bytes: start };
+  const chunks = content(stream, path, gzip, gzip === false ? 0 : offset, counted);
+  return { chunks, bytesRead: () => counted.bytes };
+}
+
+/** Bytes at the start of the file's content, as the format detection looks at them. */
+export async function readStart(path: string, bytes: number): Promise<Buffer> {
+  const parts: Buffer[] = [];
+  let length = 0;
+  const { chunks } = await openInput(path);
+  for await (const chunk of chunks) {
+    parts.push(chunk);
+    length += chunk.length;
+    if (length >= bytes) break;
+  }
+  return Buffer.concat(parts).subarray(0, bytes);
+}
+
+/** Size in bytes; 0 for standard input. @throws CommandError when there is no such file */
+export async function sizeOf(path: string): Promise<number> {
+  if (path === standardInput) return 0;
+  try {
+    const found = await stat(path);
+    if (!found.isDirectory()) return found.size;
+  } catch (error) {
+    throw unreadable(path, error);
+  }
+  throw new CommandError(`${path} is a directory, expected a file.`);
+}
+
+/** Of size, time of change and both ends of the file: reading all of a large file only to compare it takes too long. */
+export async function fingerprint(path: string): Promise<Fingerprint> {
+  const { size, mtimeMs } = await stat(path);
+  const file = await open(path);
+  try {
+    const hash = createHash("sha256");
+    const buffer = Buffer.alloc(FINGERPRINT_BYTES);
+    for (const position of [0, Math.max(0, size - FINGERPRINT_BYTES)]) {
+      const { bytesRead } = await file.read(buffer, 0, FINGERPRINT_BYTES, position);
+      hash.update(buffer.subarray(0, bytesRead));
+    }
+    return { path, size, mtimeMs, hash: hash.digest("hex") };
+  } finally {
+    await file.close();
+  }
+}
+
+async function isGzip(path: string): Promise<boolean> {
+  const file = await open(path).catch((error) => {
+    throw unreadable(path, error);
+  });
+  try {
+    const { bytesRead, buffer } = await file.read(Buffer.alloc(2), 0, 2, 0);
+    return bytesRead === 2 && startsAsGzip(buffer);
+  } finally {
+    await file.close();
+  }
+}
+
+const startsAsGzip = (bytes: Uint8Array) => GZIP_MAGIC.every((byte, i) => bytes[i] === byte);
+
+/** @param gzip whether the stream is compressed; undefined: its first bytes tell */
+async function* content(
+  stream: Readable,
+  path: string,
+  gzip: boolean | undefined,
+  leaveOut: number,
+  counted: { bytes: number },
+): AsyncGenerator<Buffer> {
+  try {
+    const raw = count(stream, counted);
+    const first = await raw.next();
+    if (first.done) return;
+    if (gzip ?? startsAsGzip(first.value)) {
+      yield* skip(gunzip(first.value, raw), leaveOut);
+    } else {
+      yield first.value;
+      yield* raw;
+    }
+  } catch (error) {
+    throw error instanceof CommandError ? error : unreadable(path, error);
+  } finally {
+    stream.destroy();
+  }
+}
+
+async function* count(stream: Readable, counted: { bytes: number }): AsyncGenerator<Buffer, undefined> {
+  for await (const chunk of stream) {
+    counted.bytes += (chunk as Buffer).length;
+    yield chunk as Buffer;
+  }
+  return undefined;
+}
+
+async function* gunzip(first: Buffer, rest: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
+  const unzip = createGunzip({ chunkSize: CHUNK_BYTES });
+  const feed = async () => {
+    let more = unzip.write(first);
+    for await (const chunk of rest) {
+      if (!more && !unzip.destroyed)
+        await new Promise((resolve) => unzip.once("drain", resolve).once("close", resolve));
+      if (unzip.destroyed) return;
+      more = unzip.write(chunk);
+    }
+    unzip.end();
+  };
+  const fed = feed().catch((error) => unzip.destroy(error as Error));
+  try {
+    for await (const chunk of unzip) yield chunk as Buffer;
+    await fed;
+  } finally {
+    unzip.destroy();
+  }
+}
+
+async function* skip(chunks: AsyncIterable<Buffer>, bytes: number): AsyncGenerator<Buffer> {
+  let left = bytes;
+  for await (const chunk of chunks) {
+    if (left >= chunk.length) {
+      left -= chunk.length;
+      continue;
+    }
+    yield left === 0 ? chunk : chunk.subarray(left);
+    left = 0;
+  }
+}
+
+function unreadable(path: string, error: unknown): CommandError {
+  const name = path === standardInput ? "standard input" : path;
+  return new CommandError(`Cannot read ${name}: ${(error as Error).message}.`, { cause: error });
+}

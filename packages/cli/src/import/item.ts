@@ -1,0 +1,30 @@
+// What does the import read from its files?
+
+/** A place in the input, just behind an item. */
+export type Position = {
+  /** Index of the file in the command's list. */
+  readonly file: number;
+  /** Bytes of the file's content before it; of the uncompressed content where the file is compressed. */
+  readonly offset: number;
+  /** Lines, or rows, before it in this file. */
+  readonly number: number;
+};
+
+export const firstPosition: Position = { file: 0, offset: 0, number: 0 };
+
+/** A record of the input, or what stands where one should be. */
+export type Item = {
+  /** Line or row, from 1. */
+  readonly number: number;
+  /** Offset just behind it. */
+  readonly end: number;
+  /** The record as JSON text, ready to be sent; for a problem, the line as it is, perhaps cut. */
+  readonly json: string;
+  /** The record's id, where it has one. */
+  readonly id: string | undefined;
+  /** Why it cannot be sent. */
+  readonly problem?: { readonly code: string; readonly reason: string };
+};
+
+/** Where a reader starts: at the beginning, or where an earlier import stopped. */
+export type ReadFrom = { readonly offset: number; readonly number: number };

@@ -1,0 +1,118 @@
+// Which records are in a file of JSON Lines?
+//
+// A record's text goes to the server as it stands in the file: numbers that JavaScript cannot hold stay what they are.
+// The one change: a record that was read from Quiver carries its sparse vector twice, as pairs in sparse_values and as
+// sparse_indices, while writing takes pairs alone; then sparse_indices is cut out of the text.
+
+import { limits } from "@quiver/protocol/limits";
+import type { Item, ReadFrom } from "./item.ts";
+import { type Line, splitLines } from "./lines.ts";
+
+/** The server takes no larger body, so a longer line cannot be a record. */
+const LINE_BYTES_MAX = limits.bodyBytesDefault;
+const BYTE_ORDER_MARK = Buffer.from([0xef, 0xbb, 0xbf]);
+
+const utf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+
+/** Yields the records of each chunk; lines without text are left out. */
+export async function* readJsonLines(chunks: AsyncIterable<Buffer>, from: ReadFrom): AsyncGenerator<Item[]> {
+  for await (const lines of splitLines(chunks, from, LINE_BYTES_MAX)) {
+    const items = lines.map(readLine).filter((item) => item !== undefined);
+    if (items.length > 0) yield items;
+  }
+}
+
+/** The record of a line; undefined for a line without text. */
+export function readLine({ number, end, bytes, start }: Line): Item | undefined {
+  const reject = (json: string, reason: string): Item => ({
+    number,
+    end,
+    json,
+    id: undefined,
+    problem: { code: "invalid_json", reason },
+  });
+  if (!bytes) {
+    return reject(
+      start?.toString("latin1") ?? "",
+      `is longer than ${LINE_BYTES_MAX} bytes, more than a request can be`,
+    );
+  }
+  const hasMark = number === 1 && bytes.subarray(0, 3).equals(BYTE_ORDER_MARK);
+  let text: string;
+  try {
+    text = utf8.decode(hasMark ? bytes.subarray(3) : bytes);
+  } catch {
+    return reject(bytes.toString("latin1"), "is not UTF-8");
+  }
+  if (/^\s*$/.test(text)) return undefined;
+  let record: unknown;
+  try {
+    record = JSON.parse(text);
+  } catch (error) {
+    return reject(text, `is not JSON: ${(error as Error).message}`);
+  }
+  if (typeof record !== "object" || record === null || Array.isArray(record)) {
+    return reject(text, "is not a JSON object");
+  }
+  const { id } = record as { id?: unknown };
+  return { number, end, json: writable(text, record), id: typeof id === "string" ? id : undefined };
+}
+
+/** The text of a record as an upsert takes it. */
+function writable(text: string, record: { sparse_indices?: unknown; sparse_values?: unknown }): string {
+  const { sparse_indices: indices, sparse_values: pairs } = record;
+  if (!Array.isArray(indices) || !Array.isArray(pairs) || indices.length !== pairs.length) return text;
+  // Only where both say the same; what disagrees, the server refuses.
+  const same = pairs.every((pair, i) => Array.isArray(pair) && pair.length === 2 && pair[0] === indices[i]);
+  if (!same || pairs.length === 0) return text;
+  const members = topLevelMembers(text).filter(({ key }) => key !== "sparse_indices");
+  return `{${members.map(({ text: member }) => member).join(",")}}`;
+}
+
+/** The members of a JSON object, each with its exact text `"key": value`. The text must be valid JSON. */
+export function topLevelMembers(text: string): { key: string; text: string }[] {
+  const members: { key: string; text: string }[] = [];
+  let depth = 0;
+  let start = -1;
+  let keyEnd = -1;
+  const finish = (end: number) => {
+    if (start < 0) return;
+    members.push({ key: JSON.parse(text.slice(start, keyEnd)), text: text.slice(start, end).trimEnd() });
+    start = -1;
+  };
+  for (let i = 0; i < text.length; i++) {
+    switch (text[i]) {
+      case '"': {
+        const end = endOfString(text, i);
+        if (depth === 1 && start < 0) {
+          start = i;
+          keyEnd = end;
+        }
+        i = end - 1;
+        break;
+      }
+      case "{":
+      case "[":
+        depth++;
+        break;
+      case "}":
+      case "]":
+        depth--;
+        if (depth === 0) finish(i);
+        break;
+      case ",":
+        if (depth === 1) finish(i);
+        break;
+    }
+  }
+  return members;
+}
+
+/** Index just behind the string that starts at `at`. */
+function endOfString(text: string, at: number): number {
+  for (let i = at + 1; i < text.length; i++) {
+    if (text[i] === "\\") i++;
+    else if (text[i] === '"') return i + 1;
+  }
+  return text.length;
+}

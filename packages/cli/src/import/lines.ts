@@ -1,0 +1,66 @@
+// Where does each line of a stream of bytes begin and end?
+
+/** A line without its line break. `bytes` is undefined when the line was longer than allowed; `start` of it is kept. */
+export type Line = {
+  /** From 1. */
+  readonly number: number;
+  /** Offset just behind its line break. */
+  readonly end: number;
+  readonly bytes: Buffer | undefined;
+  /** The line's first bytes, when it was too long. */
+  readonly start?: Buffer;
+};
+
+const LINE_FEED = 0x0a;
+const CARRIAGE_RETURN = 0x0d;
+const KEPT_OF_LONG_LINE_BYTES = 1_024;
+
+/**
+ * Splits at line feeds; a carriage return before one belongs to the break. Yields the lines that end in each chunk.
+ * @param lineBytesMax a longer line comes without its bytes, and is never held in memory
+ */
+export async function* splitLines(
+  chunks: AsyncIterable<Buffer>,
+  from: { readonly offset: number; readonly number: number },
+  lineBytesMax: number,
+): AsyncGenerator<Line[]> {
+  let { offset, number } = from;
+  let parts: Buffer[] = [];
+  let length = 0;
+  let longStart: Buffer | undefined;
+
+  const add = (part: Buffer) => {
+    length += part.length;
+    if (longStart) return;
+    parts.push(part);
+    if (length <= lineBytesMax) return;
+    longStart = Buffer.from(Buffer.concat(parts).subarray(0, KEPT_OF_LONG_LINE_BYTES));
+    parts = [];
+  };
+  const finish = (breakBytes: number): Line => {
+    offset += length + breakBytes;
+    number++;
+    const whole = parts.length === 1 ? parts[0] : Buffer.concat(parts);
+    const bytes = whole.at(-1) === CARRIAGE_RETURN ? whole.subarray(0, -1) : whole;
+    const line = longStart
+      ? { number, end: offset, bytes: undefined, start: longStart }
+      : { number, end: offset, bytes };
+    parts = [];
+    length = 0;
+    longStart = undefined;
+    return line;
+  };
+
+  for await (const chunk of chunks) {
+    const lines: Line[] = [];
+    let at = 0;
+    for (let next = chunk.indexOf(LINE_FEED, at); next >= 0; next = chunk.indexOf(LINE_FEED, at)) {
+      add(chunk.subarray(at, next));
+      lines.push(finish(1));
+      at = next + 1;
+    }
+    if (at < chunk.length) add(chunk.subarray(at));
+    if (lines.length > 0) yield lines;
+  }
+  if (length > 0) yield [finish(0)];
+}

@@ -1,0 +1,55 @@
+// What becomes of rejected lines?
+//
+// Each is reported once with file, line and reason: the first ones on stderr, all of them in the --rejects file, as
+// JSON Lines that keep the record itself, so that it can be mended and imported again.
+
+import { appendFileSync, writeFileSync } from "node:fs";
+import type { Rejected } from "./isolate.ts";
+import type { Item } from "./item.ts";
+
+const SHOWN_MAX = 20;
+const KEPT_MAX = 100;
+
+export type RejectedLine = { file: string; line: number; code: string; reason: string };
+
+export class Rejects {
+  readonly #say: (line: string) => void;
+  readonly #path: string | undefined;
+  /** The first ones, for the report. */
+  readonly kept: RejectedLine[] = [];
+  count = 0;
+
+  /** @param resuming the file already has the rejected lines of the first part */
+  constructor(path: string | undefined, resuming: boolean, say: (line: string) => void) {
+    this.#path = path;
+    this.#say = say;
+    if (path !== undefined && !resuming) writeFileSync(path, "");
+  }
+
+  add(file: string, rejected: readonly Rejected[]): void {
+    let text = "";
+    for (const { item, code, reason } of rejected) {
+      this.count++;
+      if (this.count <= SHOWN_MAX) this.#say(`${file}:${item.number}: rejected (${code}): ${reason}`);
+      if (this.count === SHOWN_MAX + 1)
+        this.#say("... more lines were rejected; --rejects FILE keeps all of them");
+      const line = { file, line: item.number, code, reason };
+      if (this.kept.length < KEPT_MAX) this.kept.push(line);
+      text += rejectLine(line, item);
+    }
+    if (this.#path !== undefined && text !== "") appendFileSync(this.#path, text);
+  }
+}
+
+/** What the record was, exactly: as `record` where it is JSON, else as `raw`. */
+function rejectLine(line: RejectedLine, item: Item): string {
+  const start = JSON.stringify(line).slice(0, -1);
+  const body =
+    item.problem?.code === "invalid_json" ? `"raw":${JSON.stringify(item.json)}` : `"record":${item.json}`;
+  return `${start},${body}}\n`;
+}
+
+/** A problem of the reader as the server would have rejected it. */
+export function rejectedByReader(item: Item): Rejected {
+  return { item, code: item.problem?.code ?? "invalid_vector", reason: item.problem?.reason ?? "" };
+}

@@ -1,0 +1,462 @@
+// How does an import run?
+//
+//   inspect files -> state there? --no--> new target ------------\
+//                        | yes                                     v
+//                        +-> usable? --> target of before -----> batches --all in--> finish, delete state: exit 0 or 3
+//                        |                                         |
+//                        +-> was finished already: exit 0 or 3     +--failure, Ctrl-C--> save state: exit 1 or 130
+//                                                                  +--too many rejected--> abandon: exit 1
+//
+// Invariants:
+//   1. The state's position only passes batches of which every record is acknowledged or rejected, in input order.
+//   2. Two batches that write the same id are never under way at once, so that the later line wins.
+//   3. A transaction of the import is committed only when every line was read and sent.
+
+import { isQuiverError, type QuiverClient } from "@quiver/client";
+import type { MetricName } from "@quiver/protocol/shapes/index-definition";
+import { CommandError, exitCodes } from "../exit-codes.ts";
+import { formatCount, formatDuration } from "../values.ts";
+import { type Batch, packBatches } from "./batches.ts";
+import { createWhereMissing, needsOf } from "./create.ts";
+import { fingerprint, standardInput } from "./input-file.ts";
+import { type Input, type InputOptions, inspectInputs, readItems } from "./inputs.ts";
+import { type Rejected, sendIsolating } from "./isolate.ts";
+import { type Progress, showProgress } from "./progress.ts";
+import { type RejectedLine, Rejects, rejectedByReader } from "./rejects.ts";
+import {
+  deleteState,
+  difference,
+  emptyState,
+  type ImportIdentity,
+  type ImportState,
+  loadState,
+  type Mode,
+  saveState,
+  statePathOf,
+} from "./state.ts";
+import { type Found, StreamingTarget, type Target, TransactionTarget } from "./target.ts";
+
+export type ImportOptions = {
+  readonly collection: string;
+  readonly input: InputOptions;
+  readonly mode: Mode;
+  readonly batchRecords: number;
+  readonly batchBytes: number;
+  readonly concurrency: number;
+  readonly create?: { readonly metric: MetricName; readonly storeRawText: boolean };
+  readonly resume: boolean;
+  readonly statePath?: string;
+  readonly rejectsPath?: string;
+  readonly rejectsMax: number;
+  readonly waitForIndex: boolean;
+  readonly quiet: boolean;
+};
+
+export type ImportReport = {
+  collection: string;
+  mode: Mode;
+  files: readonly string[];
+  outcome: "done" | "interrupted" | "failed";
+  /** Records acknowledged, those of an interrupted first part included. */
+  records: number;
+  records_this_run: number;
+  rejected: number;
+  rejected_lines: readonly RejectedLine[];
+  resumed: boolean;
+  seconds: number;
+  records_per_second: number;
+  transaction_id: string | null;
+  state_file: string | null;
+  exit_code: number;
+};
+
+/** In-flight requests get so long to be answered after Ctrl-C. */
+const INTERRUPT_GRACE_MS = 5_000;
+/** A state is written at most this often; in between it lags behind. */
+const STATE_EVERY_MS = 100;
+
+export type ImportContext = {
+  readonly client: QuiverClient;
+  readonly stderr: NodeJS.WriteStream;
+  /** Aborted by Ctrl-C. */
+  readonly interrupt: AbortSignal;
+  /** Set while the import shows its progress, so that others can print lines between. */
+  say: (line: string) => void;
+};
+
+/** Runs an import to its end, its failure or its interruption. The thrown error has its message ready for the user. */
+export async function runImport(options: ImportOptions, context: ImportContext): Promise<ImportReport> {
+  const inputs = await inspectInputs(options.input);
+  if (options.create) {
+    const needs = await needsOf(inputs, options.input);
+    await createWhereMissing(context.client, options.collection, needs, options.create);
+  }
+  const start = await findStart(options, inputs, context);
+  const run = new ImportRun(options, context, inputs, start);
+  return await run.run();
+}
+
+type Start = {
+  readonly state: ImportState;
+  readonly statePath: string | undefined;
+  readonly resumed: boolean;
+  /** Absent when the import had already ended. */
+  readonly target: Target | undefined;
+};
+
+async function findStart(
+  options: ImportOptions,
+  inputs: readonly Input[],
+  context: ImportContext,
+): Promise<Start> {
+  const { client, say } = context;
+  const collection = client.collection(options.collection);
+  const kind = options.mode === "streaming" ? StreamingTarget : TransactionTarget;
+  const fresh = async (identity: ImportIdentity, statePath: string | undefined): Promise<Start> => {
+    const target = await kind.open(collection);
+    return { state: { ...emptyState(identity), ...target.statePart }, statePath, resumed: false, target };
+  };
+  const identity = await identityOf(options, inputs, client.url);
+  // What came through a pipe cannot be read a second time.
+  if (options.input.files.includes(standardInput)) return fresh(identity, undefined);
+  const statePath = options.statePath ?? statePathOf(options.input.files[0]);
+  const state = loadState(statePath);
+  if (!state) return fresh(identity, statePath);
+  if (!options.resume) {
+    await abortTransactionOf(state, identity, client);
+    return fresh(identity, statePath);
+  }
+  const other = difference(state.identity, identity);
+  const found: Found =
+    other === undefined ? await kind.resume(collection, state) : { kind: "unusable", why: other };
+  if (found.kind === "unusable") {
+    say(`The interrupted import of ${statePath} cannot go on: ${found.why}. Starting from the beginning.`);
+    await abortTransactionOf(state, identity, client);
+    return fresh(identity, statePath);
+  }
+  if (found.kind === "finished") return { state, statePath, resumed: true, target: undefined };
+  say(
+    `Going on behind line ${formatCount(state.position.number)} of ${inputs[state.position.file].path}: ${formatCount(state.acknowledged)} records are in already.`,
+  );
+  return { state: { ...state, ...found.target.statePart }, statePath, resumed: true, target: found.target };
+}
+
+/** An import that will not go on must not leave its transaction open: it would keep all others out. */
+async function abortTransactionOf(
+  state: ImportState,
+  now: ImportIdentity,
+  client: QuiverClient,
+): Promise<void> {
+  const { transactionId, identity } = state;
+  if (transactionId === null || identity.url !== now.url || identity.collection !== now.collection) return;
+  try {
+    await client.collection(now.collection).resumeTransaction(transactionId).abort();
+  } catch (error) {
+    if (isQuiverError(error, "transaction_not_open") || isQuiverError(error, "transaction_not_found")) return;
+    throw error;
+  }
+}
+
+async function identityOf(
+  { input, collection, mode }: ImportOptions,
+  inputs: readonly Input[],
+  url: string,
+): Promise<ImportIdentity> {
+  const { ids, dimension, format } = input;
+  const files = inputs.filter(({ path }) => path !== standardInput).map(({ path }) => fingerprint(path));
+  return {
+    url,
+    collection,
+    mode,
+    files: await Promise.all(files),
+    idsFile: ids.file === undefined ? null : await fingerprint(ids.file),
+    options: {
+      format: format ?? null,
+      dimension: dimension ?? null,
+      idPrefix: ids.prefix,
+      idsField: ids.field,
+    },
+  };
+}
+
+/** What is under way, and the ids that it writes. */
+type Flight = { readonly ids: ReadonlySet<string>; readonly landed: Promise<void> };
+
+class ImportRun {
+  readonly #options: ImportOptions;
+  readonly #context: ImportContext;
+  readonly #inputs: readonly Input[];
+  readonly #target: Target | undefined;
+  readonly #statePath: string | undefined;
+  readonly #resumed: boolean;
+  readonly #rejects: Rejects;
+  readonly #startedAt = performance.now();
+  readonly #acknowledgedBefore: number;
+  readonly #flights = new Set<Flight>();
+  /** Batches that have landed before an earlier one has. */
+  readonly #landed = new Map<number, { batch: Batch; rejected: readonly Rejected[] }>();
+  #nextToLand = 0;
+  #state: ImportState;
+  #stateSavedAt = 0;
+  #stateProblem: string | undefined;
+  #progress: Progress | undefined;
+  #failure: unknown;
+
+  constructor(options: ImportOptions, context: ImportContext, inputs: readonly Input[], start: Start) {
+    this.#options = options;
+    this.#context = context;
+    this.#inputs = inputs;
+    this.#target = start.target;
+    this.#state = start.state;
+    this.#statePath = start.statePath;
+    this.#resumed = start.resumed;
+    this.#acknowledgedBefore = start.state.acknowledged;
+    this.#rejects = new Rejects(options.rejectsPath, start.resumed, (line) => context.say(line));
+    this.#rejects.count = start.state.rejected;
+  }
+
+  async run(): Promise<ImportReport> {
+    if (this.#target === undefined) {
+      this.#forgetState();
+      this.#context.say("The interrupted import had already been committed.");
+      return this.#report("done");
+    }
+    this.#saveState();
+    this.#showProgress();
+    try {
+      await this.#sendAll(this.#target);
+    } finally {
+      this.#progress?.stop();
+      this.#context.say = (line) => this.#context.stderr.write(`${line}\n`);
+    }
+    if (this.#failure !== undefined) await this.#fail(this.#target, this.#failure);
+    if (this.#context.interrupt.aborted) {
+      this.#saveState();
+      return this.#report("interrupted");
+    }
+    try {
+      await this.#target.finish();
+      if (this.#options.waitForIndex)
+        await this.#context.client.collection(this.#options.collection).waitForIndex();
+    } catch (error) {
+      await this.#fail(this.#target, error);
+    }
+    this.#forgetState();
+    return this.#report("done");
+  }
+
+  async #sendAll(target: Target): Promise<void> {
+    const { batchRecords, batchBytes, concurrency, input } = this.#options;
+    const { position, rows } = this.#state;
+    const items = readItems(this.#inputs, input, position, rows, (message) => this.#context.say(message));
+    const batches = packBatches(items, { recordsMax: batchRecords, bytesMax: batchBytes });
+    const grace = new AbortController();
+    const interrupted = onInterrupt(this.#context.interrupt, () =>
+      setTimeout(() => grace.abort(new CommandError("Interrupted.")), INTERRUPT_GRACE_MS).unref(),
+    );
+    try {
+      for (;;) {
+        const next = await Promise.race([batches.next(), interrupted]);
+        if (next === undefined || next.done) break;
+        const ids = idsOf(next.value);
+        await this.#clearWay(ids, concurrency);
+        if (this.#failure !== undefined || this.#context.interrupt.aborted) break;
+        this.#launch(target, next.value, ids, grace.signal);
+      }
+    } catch (error) {
+      this.#failure ??= error;
+    }
+    while (this.#flights.size > 0) await Promise.race([...this.#flights].map(({ landed }) => landed));
+    // Standard input may never end; what waits for it is not waited for.
+    if (!this.#context.interrupt.aborted) await batches.return(undefined);
+  }
+
+  /** Waits until there is room for one more request and none under way writes one of `ids`. */
+  async #clearWay(ids: ReadonlySet<string>, concurrency: number): Promise<void> {
+    const blocking = () =>
+      this.#flights.size >= concurrency ||
+      [...this.#flights].some((flight) => !flight.ids.isDisjointFrom(ids));
+    while (this.#failure === undefined && blocking()) {
+      await Promise.race([...this.#flights].map(({ landed }) => landed));
+    }
+  }
+
+  #launch(target: Target, batch: Batch, ids: ReadonlySet<string>, signal: AbortSignal): void {
+    const tooMany = (rejected: readonly Rejected[]) =>
+      this.#rejects.count + rejected.length > this.#options.rejectsMax;
+    const send = async () => {
+      try {
+        const refused = await sendIsolating(
+          batch.records,
+          (records) => target.send(records, signal),
+          tooMany,
+        );
+        const own = batch.problems.map(rejectedByReader);
+        const rejected = [...own, ...refused].sort((a, b) => a.item.number - b.item.number);
+        this.#land(target, batch, rejected);
+      } catch (error) {
+        this.#failure ??= error;
+      } finally {
+        this.#flights.delete(flight);
+      }
+    };
+    const flight: Flight = { ids, landed: Promise.resolve().then(send) };
+    this.#flights.add(flight);
+  }
+
+  /** Takes a batch's result over as soon as all batches before it have landed. */
+  #land(target: Target, batch: Batch, rejected: readonly Rejected[]): void {
+    this.#landed.set(batch.sequence, { batch, rejected });
+    for (;;) {
+      const next = this.#landed.get(this.#nextToLand);
+      if (next === undefined || this.#failure !== undefined) return;
+      this.#landed.delete(this.#nextToLand);
+      this.#nextToLand++;
+      this.#rejects.add(this.#inputs[next.batch.file].path, next.rejected);
+      if (this.#rejects.count > this.#options.rejectsMax) {
+        this.#failure = new TooManyRejected(this.#rejects.count, this.#options.rejectsMax);
+        return;
+      }
+      this.#pass(target, next.batch, next.rejected.length);
+    }
+  }
+
+  #pass(target: Target, batch: Batch, rejected: number): void {
+    const items = batch.records.length + batch.problems.length;
+    const hasRows = this.#inputs[batch.file].format !== "jsonl";
+    this.#state = {
+      ...this.#state,
+      ...target.statePart,
+      position: batch.end,
+      rows: this.#state.rows + (hasRows ? items : 0),
+      acknowledged: this.#state.acknowledged + items - rejected,
+      rejected: this.#rejects.count,
+    };
+    this.#progress?.update({ bytes: batch.bytesRead, records: this.#state.acknowledged });
+    if (performance.now() - this.#stateSavedAt >= STATE_EVERY_MS) this.#saveState();
+  }
+
+  /** Leaves everything as the next run needs it, and throws with the words for the user. */
+  async #fail(target: Target, failure: unknown): Promise<never> {
+    if (failure instanceof TooManyRejected) {
+      const outcome = await target.abandon();
+      this.#forgetState();
+      throw new CommandError(`${failure.message} ${outcome}`, { cause: failure });
+    }
+    this.#saveState();
+    if (isQuiverError(failure) || failure instanceof CommandError) {
+      const hint = isQuiverError(failure, "connection_failed") ? "" : "When the cause is gone, ";
+      throw new CommandError(`${failure.message}\n${hint}${this.#wayOn(hint === "")}`, { cause: failure });
+    }
+    throw failure;
+  }
+
+  #wayOn(capital: boolean): string {
+    const { acknowledged, position } = this.#state;
+    if (this.#statePath === undefined || this.#stateProblem !== undefined) {
+      return `${formatCount(acknowledged)} records were acknowledged.`;
+    }
+    const run = capital ? "Run" : "run";
+    return `${run} the same command again to go on behind line ${formatCount(position.number)} of ${this.#inputs[position.file].path} (${formatCount(acknowledged)} records are in; noted in ${this.#statePath}).`;
+  }
+
+  #saveState(): void {
+    this.#stateSavedAt = performance.now();
+    if (this.#statePath === undefined || this.#stateProblem !== undefined) return;
+    try {
+      saveState(this.#statePath, this.#state);
+    } catch (error) {
+      this.#stateProblem = (error as Error).message;
+      this.#context.say(
+        `Cannot note in ${this.#statePath} how far the import is (${this.#stateProblem}); after an interruption it would start from the beginning. --state FILE puts the note elsewhere.`,
+      );
+    }
+  }
+
+  #forgetState(): void {
+    if (this.#statePath !== undefined) deleteState(this.#statePath);
+  }
+
+  #showProgress(): void {
+    const progress = showProgress({
+      totalBytes: this.#inputs.reduce((sum, { size }) => sum + size, 0),
+      start: { bytes: bytesBefore(this.#inputs, this.#state), records: this.#state.acknowledged },
+      quiet: this.#options.quiet,
+      stream: this.#context.stderr,
+    });
+    this.#progress = progress;
+    this.#context.say = (line) => progress.say(line);
+  }
+
+  #report(outcome: ImportReport["outcome"]): ImportReport {
+    const seconds = (performance.now() - this.#startedAt) / 1000;
+    const thisRun = this.#state.acknowledged - this.#acknowledgedBefore;
+    const rejected = this.#rejects.count;
+    const interrupted = outcome === "interrupted";
+    return {
+      collection: this.#options.collection,
+      mode: this.#options.mode,
+      files: this.#options.input.files,
+      outcome,
+      records: this.#state.acknowledged,
+      records_this_run: thisRun,
+      rejected,
+      rejected_lines: this.#rejects.kept,
+      resumed: this.#resumed,
+      seconds: Math.round(seconds * 1000) / 1000,
+      records_per_second: Math.round(thisRun / Math.max(seconds, 0.001)),
+      transaction_id: this.#target?.statePart.transactionId ?? this.#state.transactionId,
+      state_file: interrupted && this.#stateProblem === undefined ? (this.#statePath ?? null) : null,
+      exit_code: interrupted ? exitCodes.interrupted : rejected > 0 ? exitCodes.rejected : exitCodes.ok,
+    };
+  }
+}
+
+class TooManyRejected extends Error {
+  constructor(count: number, max: number) {
+    const lines = count === 1 ? "1 line was" : `${formatCount(count)} lines were`;
+    super(`Stopped: ${lines} rejected, more than --max-rejects ${max} allows.`);
+  }
+}
+
+/** The report in a few lines for people. */
+export function describeReport(report: ImportReport): string {
+  const { collection, mode, outcome, records, rejected, seconds, records_per_second, state_file } = report;
+  const resumed = report.resumed ? ` (${formatCount(report.records_this_run)} of them in this run)` : "";
+  const speed = `in ${formatDuration(seconds * 1000)}, ${formatCount(records_per_second)} records/s`;
+  const lines: string[] = [];
+  if (outcome === "interrupted") {
+    lines.push(`Interrupted: ${formatCount(records)} records are in${resumed}.`);
+    if (mode === "transaction") lines.push("They are in an open transaction and not visible yet.");
+    if (state_file !== null)
+      lines.push(`Run the same command again to go on; how far it was is noted in ${state_file}.`);
+  } else {
+    lines.push(
+      `Imported ${formatCount(records)} records${resumed} into ${JSON.stringify(collection)} ${speed}.`,
+    );
+  }
+  if (rejected > 0) lines.push(`${formatCount(rejected)} lines were rejected.`);
+  return lines.join("\n");
+}
+
+function idsOf({ records }: Batch): Set<string> {
+  const ids = new Set<string>();
+  for (const { id } of records) if (id !== undefined) ids.add(id);
+  return ids;
+}
+
+function bytesBefore(inputs: readonly Input[], { position }: ImportState): number {
+  return inputs.slice(0, position.file).reduce((sum, { size }) => sum + size, 0);
+}
+
+/** Resolves with undefined when the signal aborts, after `act`. */
+function onInterrupt(signal: AbortSignal, act: () => void): Promise<undefined> {
+  return new Promise((resolve) => {
+    const stop = () => {
+      act();
+      resolve(undefined);
+    };
+    if (signal.aborted) stop();
+    else signal.addEventListener("abort", stop, { once: true });
+  });
+}

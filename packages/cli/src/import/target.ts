@@ -1,0 +1,156 @@
+// Where do an import's records go: into the collection at once, or into a transaction?
+//
+// Both ways can be taken up again. A streaming import recognizes its collection by a version that it has seen; a
+// transactional one goes on in its transaction for as long as that is open.
+
+import { type Collection, isQuiverError, QuiverError, RawRecord, type Transaction } from "@quiver/client";
+import { CommandError } from "../exit-codes.ts";
+import type { Item } from "./item.ts";
+import type { ImportState } from "./state.ts";
+
+/** A commit may write far more than fits into memory. */
+const COMMIT_TIMEOUT_MS = 6 * 3_600_000;
+/** Versions are kept for a while (by default 1,000 of them), so that the noted one is renewed well before. */
+const REQUESTS_BETWEEN_VERSIONS = 200;
+
+export type StatePart = Pick<ImportState, "transactionId" | "version">;
+
+export interface Target {
+  /** What a state has to keep in order to find this target again. */
+  readonly statePart: StatePart;
+  send(records: readonly Item[], signal: AbortSignal): Promise<void>;
+  /** All records are in. */
+  finish(): Promise<void>;
+  /** The import is given up. Tells in words what becomes of the records that are in. */
+  abandon(): Promise<string>;
+}
+
+/** How a state's target was found. */
+export type Found =
+  | { readonly kind: "usable"; readonly target: Target }
+  /** The import had already ended; only its answer was lost. */
+  | { readonly kind: "finished" }
+  | { readonly kind: "unusable"; readonly why: string };
+
+// One request takes a batch whole: the batches are already cut to size.
+const whole = (records: readonly Item[], signal: AbortSignal) => ({
+  batchRecords: Math.max(1, records.length),
+  batchBytes: Number.MAX_SAFE_INTEGER,
+  signal,
+});
+const raw = (records: readonly Item[]) => records.map(({ json }) => new RawRecord(json));
+
+export class StreamingTarget implements Target {
+  readonly #collection: Collection;
+  #version: ImportState["version"];
+  #requests = 0;
+
+  constructor(collection: Collection, version: ImportState["version"]) {
+    this.#collection = collection;
+    this.#version = version;
+  }
+
+  static async open(collection: Collection): Promise<StreamingTarget> {
+    return new StreamingTarget(collection, await versionOf(collection));
+  }
+
+  static async resume(collection: Collection, { version }: StatePart): Promise<Found> {
+    if (!version) return { kind: "unusable", why: "it had not got far" };
+    try {
+      await collection.version(version.hash);
+    } catch (error) {
+      if (!isQuiverError(error, "invalid_version_hash")) throw error;
+      return {
+        kind: "unusable",
+        why: "the collection's versions do not show whether it is still the same collection",
+      };
+    }
+    return { kind: "usable", target: await StreamingTarget.open(collection) };
+  }
+
+  get statePart(): StatePart {
+    return { transactionId: null, version: this.#version };
+  }
+
+  async send(records: readonly Item[], signal: AbortSignal): Promise<void> {
+    await this.#collection.upsert(raw(records), whole(records, signal));
+    this.#requests++;
+    if (this.#requests % REQUESTS_BETWEEN_VERSIONS === 0) this.#version = await versionOf(this.#collection);
+  }
+
+  async finish(): Promise<void> {}
+
+  async abandon(): Promise<string> {
+    return "The records that were acknowledged are in the collection.";
+  }
+}
+
+export class TransactionTarget implements Target {
+  readonly #transaction: Transaction;
+
+  constructor(transaction: Transaction) {
+    this.#transaction = transaction;
+  }
+
+  static async open(collection: Collection): Promise<TransactionTarget> {
+    try {
+      return new TransactionTarget(await collection.transaction());
+    } catch (error) {
+      if (!isQuiverError(error, "transaction_ongoing")) throw error;
+      throw new CommandError(
+        `${error.message} See it with: quiver transactions list ${collection.name} - and commit or abort it, or import with --streaming.`,
+        { cause: error },
+      );
+    }
+  }
+
+  static async resume(collection: Collection, { transactionId }: StatePart): Promise<Found> {
+    if (transactionId === null) return { kind: "unusable", why: "it had not got far" };
+    const transaction = collection.resumeTransaction(transactionId);
+    try {
+      const status = await transaction.status();
+      if ("NotStarted" in status) return { kind: "usable", target: new TransactionTarget(transaction) };
+      if ("Complete" in status || "InProgress" in status) return { kind: "finished" };
+      return { kind: "unusable", why: `its transaction is ${Object.keys(status)[0].toLowerCase()}` };
+    } catch (error) {
+      if (!isQuiverError(error, "transaction_not_found")) throw error;
+      return { kind: "unusable", why: "its transaction is gone" };
+    }
+  }
+
+  get statePart(): StatePart {
+    return { transactionId: this.#transaction.id, version: null };
+  }
+
+  async send(records: readonly Item[], signal: AbortSignal): Promise<void> {
+    try {
+      await this.#transaction.upsert(raw(records), whole(records, signal));
+    } catch (error) {
+      if (!isQuiverError(error, "transaction_not_open")) throw error;
+      throw new CommandError(
+        `${error.message} Nothing of the import is in the collection; run the command again to start over.`,
+        { cause: error },
+      );
+    }
+  }
+
+  async finish(): Promise<void> {
+    await this.#transaction.commit({ timeoutMs: COMMIT_TIMEOUT_MS });
+  }
+
+  async abandon(): Promise<string> {
+    await this.#transaction.abort();
+    return "The transaction was aborted; nothing of the import is in the collection.";
+  }
+}
+
+async function versionOf(collection: Collection): Promise<ImportState["version"]> {
+  try {
+    const { version_number, hash } = await collection.currentVersion();
+    return { number: version_number, hash };
+  } catch (error) {
+    // Without it the import still works; it only could not be taken up again.
+    if (error instanceof QuiverError && error.retryable) return null;
+    throw error;
+  }
+}

@@ -1,0 +1,62 @@
+// How does a command say what it found?
+//
+// On a terminal: aligned columns, cut to its width. Elsewhere: the same rows with tabs between, complete, for cut and
+// awk. With --json: one JSON value.
+
+import { stripVTControlCharacters } from "node:util";
+
+export type Column<T> = {
+  readonly title: string;
+  readonly value: (row: T) => string | number | null | undefined;
+  readonly right?: boolean;
+};
+
+const GAP = "  ";
+
+export function printJson(value: unknown): void {
+  process.stdout.write(`${JSON.stringify(value, null, process.stdout.isTTY ? 2 : undefined)}\n`);
+}
+
+export function printLine(line = ""): void {
+  process.stdout.write(`${line}\n`);
+}
+
+/** Prints rows; `empty` instead, on stderr, when there are none. */
+export function printTable<T>(rows: readonly T[], columns: readonly Column<T>[], empty: string): void {
+  if (rows.length === 0) {
+    process.stderr.write(`${empty}\n`);
+    return;
+  }
+  const cells = rows.map((row) => columns.map((column) => plain(column.value(row))));
+  printLine(
+    process.stdout.isTTY
+      ? alignedTable(columns, cells, process.stdout.columns ?? 100)
+      : cells.map((row) => row.join("\t")).join("\n"),
+  );
+}
+
+/** Columns side by side, each line at most `width` wide: the last column gives way. */
+export function alignedTable(
+  columns: readonly { readonly title: string; readonly right?: boolean }[],
+  cells: readonly (readonly string[])[],
+  width: number,
+): string {
+  const widths = columns.map(({ title }, i) =>
+    cells.reduce((most, row) => Math.max(most, row[i].length), title.length),
+  );
+  const line = (row: readonly string[]) => {
+    const padded = row.map((cell, i) =>
+      columns[i].right ? cell.padStart(widths[i]) : cell.padEnd(widths[i]),
+    );
+    const joined = padded.join(GAP).trimEnd();
+    return joined.length <= width ? joined : `${joined.slice(0, Math.max(0, width - 1))}…`;
+  };
+  return [columns.map(({ title }) => title), ...cells].map(line).join("\n");
+}
+
+/** One line without control characters: what is stored must not move the terminal's cursor. */
+function plain(value: string | number | null | undefined): string {
+  if (value === null || value === undefined) return "";
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is removed.
+  return stripVTControlCharacters(String(value)).replace(/[\u0000-\u001f\u007f-\u009f\s]+/g, " ");
+}

@@ -1,0 +1,108 @@
+// How does the server run as a process: from its settings to its exit code?
+//
+//   settings -> start -> listening --signal--> stopping --> exit 0
+//                 |                               | second signal
+//                 v                               v
+//             exit 1, or 2 for settings        exit 130, at once
+//
+// The first signal finishes every request that was accepted. Nothing acknowledged is lost by a second one either:
+// acknowledged means durable.
+
+import { join } from "node:path";
+import { ConfigError, type ServerConfig } from "@quiver/server/config";
+import type { RunningServer } from "@quiver/server/running-server";
+import { CommandError, exitCodes, UsageError } from "../exit-codes.ts";
+import type { ResolvedSettings, SettingInputs } from "./settings.ts";
+import { findConfigFile, resolveSettings } from "./settings.ts";
+
+/** Runs the server until a signal; gives the process's exit code. */
+export async function serve(flags: SettingInputs["flags"], env: SettingInputs["env"]): Promise<number> {
+  const resolved = resolveSettings({ flags, env, file: findConfigFile(flags, env) });
+  const server = await start(resolved);
+  announce(server, resolved.config);
+  await untilSignal();
+  process.stdout.write(
+    "Stopping: finishing the requests that were accepted. A second signal stops at once.\n",
+  );
+  const impatient = () => {
+    process.stderr.write("quiver: stopped at once by a second signal; everything acknowledged is on disk.\n");
+    process.exit(exitCodes.interrupted);
+  };
+  process.on("SIGTERM", impatient);
+  process.on("SIGINT", impatient);
+  await server.close();
+  process.stdout.write("Stopped.\n");
+  return exitCodes.ok;
+}
+
+async function start({ config, sources }: ResolvedSettings): Promise<RunningServer> {
+  // Loaded only here: the other commands need no server.
+  const { startServer } = await import("@quiver/server/server");
+  try {
+    return await startServer(config);
+  } catch (error) {
+    throw explain(error as NodeJS.ErrnoException, config, sources);
+  }
+}
+
+function explain(
+  error: NodeJS.ErrnoException,
+  config: ServerConfig,
+  sources: ResolvedSettings["sources"],
+): unknown {
+  if (error instanceof ConfigError) {
+    const source = sources.get(error.option);
+    return new UsageError(source === undefined ? error.message : `${source}: ${error.message}`);
+  }
+  const address = `${config.host ?? "127.0.0.1"}:${config.port ?? 8443}`;
+  switch (error.code) {
+    case "EADDRINUSE":
+      return new CommandError(
+        `${address} is in use by another program, perhaps another Quiver. Stop it, or choose another port with --port (0 takes a free one).`,
+      );
+    case "EADDRNOTAVAIL":
+    case "ENOTFOUND":
+    case "EAI_AGAIN":
+      return new CommandError(
+        `Cannot listen on ${address}: this machine has no such address. Choose another one with --host, such as 127.0.0.1 or 0.0.0.0.`,
+      );
+    case "EACCES":
+    case "EPERM":
+      return new CommandError(
+        error.syscall === "listen"
+          ? `Not allowed to listen on ${address}. Ports below 1024 need special rights; choose another with --port.`
+          : `Not allowed to use the data directory ${config.dataDir}: ${error.message}.`,
+      );
+    default:
+      return error;
+  }
+}
+
+function announce(server: RunningServer, config: ServerConfig): void {
+  const lines = [
+    `Quiver listens on ${server.url}`,
+    `  API reference  ${server.url}/docs`,
+    `  data           ${config.dataDir}`,
+  ];
+  if (server.adminKeyFile !== undefined) {
+    lines.push(`  admin key      made and written to ${server.adminKeyFile} (this is said only once)`);
+  } else if (config.noAuth) {
+    lines.push("  admin key      none: every program on this machine may read and change everything");
+  } else if (config.adminKey === undefined) {
+    lines.push(`  admin key      as before, see ${join(config.dataDir, "admin-key")}`);
+  }
+  process.stdout.write(`${lines.join("\n")}\n`);
+}
+
+/** Resolves with the first SIGTERM or SIGINT. */
+function untilSignal(): Promise<void> {
+  return new Promise((resolve) => {
+    const stop = () => {
+      process.off("SIGTERM", stop);
+      process.off("SIGINT", stop);
+      resolve();
+    };
+    process.on("SIGTERM", stop);
+    process.on("SIGINT", stop);
+  });
+}

@@ -1,0 +1,266 @@
+// With which settings does `quiver serve` run, and who said so?
+//
+//   flag  >  environment variable  >  configuration file  >  default
+//
+// One row of the table below makes the flag, the variable, the key of the file and the line of the help: the variable
+// is the flag in capitals behind QUIVER_, the key is the flag in camel case. Every error names the source of the value
+// that is wrong.
+
+import { readFileSync } from "node:fs";
+import { resolve } from "node:path";
+import { configDefaults, logLevels, type ServerConfig } from "@quiver/server/config";
+import { closest } from "fastest-levenshtein";
+import { UsageError } from "../exit-codes.ts";
+import { readBoolean, readBytes, readDuration, readInteger } from "../values.ts";
+
+export type Setting = {
+  /** Key of the file: `dataDir`. */
+  readonly key: string;
+  /** Flag without dashes: `data-dir`. */
+  readonly flag: string;
+  readonly env: string;
+  /** What stands for the value in the help; absent for a flag without a value. */
+  readonly value?: string;
+  readonly help: string;
+  /** As the help shows it. */
+  readonly fallback?: string;
+  /** Option of the server's configuration. */
+  readonly option: keyof ServerConfig;
+  /** True for a list: the flag may be repeated, the variable has commas, the file an array. */
+  readonly list?: boolean;
+  readonly read: (text: string) => unknown;
+};
+
+const camelCase = (flag: string) => flag.replaceAll(/-(.)/g, (_, letter: string) => letter.toUpperCase());
+
+function setting(
+  flag: string,
+  option: keyof ServerConfig,
+  read: (text: string) => unknown,
+  row: Pick<Setting, "value" | "help" | "fallback" | "list">,
+): Setting {
+  const env = `QUIVER_${flag.toUpperCase().replaceAll("-", "_")}`;
+  return { key: camelCase(flag), flag, env, option, read, ...row };
+}
+
+const text = (value: string) => value;
+const minutes = (ms: number) => (ms % 60_000 === 0 ? `${ms / 60_000}m` : `${ms / 1000}s`);
+const size = (bytes: number) =>
+  bytes % 1024 ** 3 === 0 ? `${bytes / 1024 ** 3}GiB` : `${bytes / 1024 ** 2}MiB`;
+
+export const defaultDataDir = "./quiver-data";
+
+export const settings: readonly Setting[] = [
+  setting("port", "port", (value) => readInteger(value, 0, 65_535), {
+    value: "number",
+    help: "TCP port; 0 takes a free one",
+    fallback: String(configDefaults.port),
+  }),
+  setting("host", "host", text, {
+    value: "address",
+    help: "address or host name to listen on",
+    fallback: configDefaults.host,
+  }),
+  setting("data-dir", "dataDir", text, {
+    value: "dir",
+    help: "directory of all data, made when it is not there",
+    fallback: defaultDataDir,
+  }),
+  setting("admin-key", "adminKey", text, {
+    value: "key",
+    help: "the admin key; better in the variable, for others can see flags",
+    fallback: "the first start makes one and says in which file it is",
+  }),
+  setting("no-auth", "noAuth", readBoolean, {
+    help: "serve every request without a key; only on a loopback address",
+    fallback: "off",
+  }),
+  setting("cors-origin", "corsOrigins", text, {
+    value: "origin",
+    help: "origin whose pages may call the server, or *; may be repeated",
+    fallback: "none",
+    list: true,
+  }),
+  setting("body-limit", "bodyLimitBytes", readBytes, {
+    value: "size",
+    help: "largest request body",
+    fallback: size(configDefaults.bodyLimitBytes),
+  }),
+  setting("bodies-in-memory", "bodiesInMemoryBytesMax", readBytes, {
+    value: "size",
+    help: "most bytes of request bodies in memory at a time",
+    fallback: size(configDefaults.bodiesInMemoryBytesMax),
+  }),
+  setting("request-timeout", "requestTimeoutMs", readDuration, {
+    value: "duration",
+    help: "a request must have arrived completely after so long",
+    fallback: minutes(configDefaults.requestTimeoutMs),
+  }),
+  setting("headers-timeout", "headersTimeoutMs", readDuration, {
+    value: "duration",
+    help: "the header lines of a request must have arrived after so long",
+    fallback: minutes(configDefaults.headersTimeoutMs),
+  }),
+  setting("keep-alive-timeout", "keepAliveTimeoutMs", readDuration, {
+    value: "duration",
+    help: "a connection without a request is closed after so long",
+    fallback: minutes(configDefaults.keepAliveTimeoutMs),
+  }),
+  setting("connections-max", "connectionsMax", readInteger, {
+    value: "number",
+    help: "open connections; further ones are refused",
+    fallback: String(configDefaults.connectionsMax),
+  }),
+  setting("close-timeout", "closeTimeoutMs", readDuration, {
+    value: "duration",
+    help: "when stopping, uploads that are still arriving get so long",
+    fallback: minutes(configDefaults.closeTimeoutMs),
+  }),
+  setting("log-level", "logLevel", readLogLevel, {
+    value: "level",
+    help: `least severe lines that are logged: ${logLevels.join(", ")}`,
+    fallback: configDefaults.logLevel,
+  }),
+  setting("memory-budget", "memoryBudgetBytes", readBytes, {
+    value: "size",
+    help: "memory for loaded indexes; idle collections are unloaded beyond it",
+    fallback: "no limit",
+  }),
+  setting("transaction-idle", "transactionIdleMs", readDuration, {
+    value: "duration",
+    help: "an open transaction without an operation for so long is aborted",
+    fallback: "1h",
+  }),
+  setting("versions-kept", "versionsKept", readInteger, {
+    value: "number",
+    help: "versions kept and listed per collection",
+    fallback: "1000",
+  }),
+];
+
+export const configFlag = {
+  flag: "config",
+  env: "QUIVER_CONFIG",
+  file: "quiver.config.json",
+} as const;
+
+/** Where a value came from, as messages name it. */
+export type Source = string;
+
+export type ResolvedSettings = {
+  readonly config: ServerConfig;
+  /** The source of each option that is not a default. */
+  readonly sources: ReadonlyMap<keyof ServerConfig, Source>;
+};
+
+export type SettingInputs = {
+  /** Key -> what the command line gave: text, true, or a list of texts. */
+  readonly flags: Readonly<Record<string, unknown>>;
+  readonly env: Readonly<Record<string, string | undefined>>;
+  /** The configuration file's path and content, where there is one. */
+  readonly file?: { readonly path: string; readonly content: string };
+};
+
+/**
+ * Decides every setting.
+ * @throws UsageError naming the source of the first value that is wrong
+ */
+export function resolveSettings({ flags, env, file }: SettingInputs): ResolvedSettings {
+  const fromFile = file ? parseFile(file.path, file.content) : {};
+  const config: Record<string, unknown> = { dataDir: defaultDataDir };
+  const sources = new Map<keyof ServerConfig, Source>();
+  for (const row of settings) {
+    const found =
+      fromFlag(row, flags[row.key]) ??
+      fromVariable(row, env[row.env]) ??
+      fromKey(row, fromFile[row.key], file?.path);
+    if (!found) continue;
+    config[row.option] = readValue(row, found);
+    sources.set(row.option, found.source);
+  }
+  config.dataDir = resolve(config.dataDir as string);
+  return { config: config as ServerConfig, sources };
+}
+
+/** The configuration file that is to be read: named by flag or variable, or the usual one where it exists. */
+export function findConfigFile(
+  flags: SettingInputs["flags"],
+  env: SettingInputs["env"],
+): SettingInputs["file"] {
+  const named = (flags[configFlag.flag] as string | undefined) ?? (env[configFlag.env] || undefined);
+  const source = flags[configFlag.flag] !== undefined ? `--${configFlag.flag}` : configFlag.env;
+  const path = named ?? configFlag.file;
+  try {
+    return { path, content: readFileSync(path, "utf8") };
+  } catch (error) {
+    if (named === undefined && (error as NodeJS.ErrnoException).code === "ENOENT") return undefined;
+    const where = named === undefined ? path : `${source} ${path}`;
+    throw new UsageError(`${where}: cannot read the configuration file: ${(error as Error).message}`);
+  }
+}
+
+type Found = { readonly texts: readonly string[]; readonly source: Source };
+
+function fromFlag(row: Setting, given: unknown): Found | undefined {
+  if (given === undefined) return undefined;
+  const texts = given === true ? ["true"] : Array.isArray(given) ? given : [given];
+  return { texts, source: `--${row.flag}` };
+}
+
+function fromVariable(row: Setting, given: string | undefined): Found | undefined {
+  // An empty variable is an unset one: that is how shells and compose files clear one.
+  if (given === undefined || given === "") return undefined;
+  const texts = row.list ? given.split(",").map((part) => part.trim()) : [given];
+  return { texts: texts.filter((part) => part !== ""), source: row.env };
+}
+
+function fromKey(row: Setting, given: unknown, path = ""): Found | undefined {
+  if (given === undefined || given === null) return undefined;
+  const source = `${path}: ${row.key}`;
+  const items = row.list && Array.isArray(given) ? given : [given];
+  for (const item of items) {
+    if (typeof item === "string" || typeof item === "number" || typeof item === "boolean") continue;
+    const kind = Array.isArray(item) ? "an array" : "an object";
+    throw new UsageError(
+      `${source}: is ${kind}, expected ${row.list ? "a list of texts" : "a single value"}.`,
+    );
+  }
+  return { texts: items.map(String), source };
+}
+
+function readValue(row: Setting, { texts, source }: Found): unknown {
+  const values = texts.map((value) => {
+    try {
+      return row.read(value);
+    } catch (error) {
+      // A key must not end in a terminal's history or a log.
+      const shown = row.option === "adminKey" ? "" : ` ${JSON.stringify(value)}`;
+      throw new UsageError(`${source}${shown}: ${(error as Error).message}.`);
+    }
+  });
+  return row.list ? values : values[0];
+}
+
+function parseFile(path: string, content: string): Record<string, unknown> {
+  let parsed: unknown;
+  try {
+    parsed = JSON.parse(content);
+  } catch (error) {
+    throw new UsageError(`${path}: is not JSON: ${(error as Error).message}.`);
+  }
+  if (typeof parsed !== "object" || parsed === null || Array.isArray(parsed)) {
+    throw new UsageError(`${path}: expected a JSON object such as {"port": 9000}.`);
+  }
+  const known = settings.map(({ key }) => key);
+  for (const key of Object.keys(parsed)) {
+    // Editors look for "$schema"; it says nothing to the server.
+    if (known.includes(key) || key === "$schema") continue;
+    throw new UsageError(`${path}: unknown key ${JSON.stringify(key)}; did you mean ${closest(key, known)}?`);
+  }
+  return parsed as Record<string, unknown>;
+}
+
+function readLogLevel(value: string): string {
+  if ((logLevels as readonly string[]).includes(value)) return value;
+  throw new Error(`expected one of ${logLevels.join(", ")}`);
+}
