@@ -1,0 +1,314 @@
+// Where do the postings of an inverted index lie?
+//
+// A posting is an ordinal and a number: a weight (f32) of a sparse vector, or how often a term occurs (u32). The
+// postings of one dimension or term are a *list*, in ascending order of ordinals. There are many lists and most are
+// short, so a list is no object: all share one pool of typed arrays, in which a list is a chain of *slices*:
+//
+//   ordinals | next slice | ordinal | ordinal | ... |        values | number of slice | value | value | ... |
+//
+// Slice i of a list takes 4 * 2^min(floor(i / 2), 10) places, header included, so that at most a third of a long list
+// is unused. A slice that is no longer needed goes to the free list of its size. A position is chunk * 65,536 + place in
+// the chunk; no slice crosses chunks. The scheme is that of in-memory inversion with linked blocks (Zobel and Moffat,
+// Inverted Files for Text Search Engines, ACM Computing Surveys 38(2), 2006, section 5) with sizes after Lucene's.
+//
+// Invariants (see check): ordinals of a list ascend; all slices of a list but the last are full, and the last is not
+// empty; every place belongs to one slice of one list, or to one free slice, or lies behind `#top`.
+
+import { Growable } from "../base/growable.ts";
+import { invariant } from "../base/invariant.ts";
+
+type Values = Float32Array | Uint32Array;
+type MakeValues<V extends Values> = new (length: number) => V;
+
+/** No position: the end of a chain. */
+const none = 0xffff_ffff;
+
+const chunkBits = 16;
+const chunkLength = 1 << chunkBits;
+const chunkMask = chunkLength - 1;
+/** The first chunk begins small and doubles: most collections are. */
+const firstChunkLength = 256;
+const sizeClasses = 11;
+
+const sizeClassOf = (slice: number): number => Math.min(slice >> 1, sizeClasses - 1);
+const sliceLength = (sizeClass: number): number => 4 << sizeClass;
+
+/** A list as `read` gives it: the first `count` places of both arrays, until the next call. */
+export type PostingsRead<V extends Values> = {
+  count: number;
+  ordinals: Uint32Array;
+  values: V;
+};
+
+/** `new Postings(Float32Array)` holds weights, `new Postings(Uint32Array)` frequencies. */
+export class Postings<V extends Values> {
+  readonly #make: MakeValues<V>;
+  readonly #ordinals: Uint32Array[] = [];
+  readonly #values: V[] = [];
+  /** The position behind everything that was ever handed out. */
+  #top = 0;
+  readonly #free = new Uint32Array(sizeClasses).fill(none);
+  // Of each list: its first and last slice, where its next posting goes, and its length.
+  readonly #heads = new Growable(Uint32Array);
+  readonly #lasts = new Growable(Uint32Array);
+  readonly #tails = new Growable(Uint32Array);
+  readonly #counts = new Growable(Uint32Array);
+  readonly #freeLists = new Growable(Uint32Array);
+  readonly #read: PostingsRead<V>;
+  #total = 0;
+
+  constructor(make: MakeValues<V>) {
+    this.#make = make;
+    this.#read = { count: 0, ordinals: new Uint32Array(64), values: new make(64) };
+  }
+
+  /** Postings in all lists. */
+  get total(): number {
+    return this.#total;
+  }
+
+  /** Numbers of lists are below this; some may be free. */
+  get listsEnd(): number {
+    return this.#heads.length;
+  }
+
+  lengthOf(list: number): number {
+    return this.#counts.values[list];
+  }
+
+  /** Makes an empty list and returns its number. */
+  create(): number {
+    if (this.#freeLists.length > 0) {
+      const list = this.#freeLists.values[this.#freeLists.length - 1];
+      this.#freeLists.truncate(this.#freeLists.length - 1);
+      return list;
+    }
+    this.#heads.push(none);
+    this.#lasts.push(none);
+    this.#tails.push(none);
+    this.#counts.push(0);
+    return this.#heads.length - 1;
+  }
+
+  /** Gives an empty list's number back. */
+  destroy(list: number): void {
+    invariant(this.lengthOf(list) === 0, `list ${list} is destroyed with ${this.lengthOf(list)} postings`);
+    this.#freeLists.push(list);
+  }
+
+  /** Appends a posting; its ordinal is greater than all in the list. */
+  append(list: number, ordinal: number, value: number): void {
+    const last = this.#lasts.values[list];
+    if (last === none || this.#tails.values[list] === last + this.#lengthOf(last)) this.#addSlice(list);
+    const at = this.#tails.values[list]++;
+    this.#ordinals[at >>> chunkBits][at & chunkMask] = ordinal;
+    this.#values[at >>> chunkBits][at & chunkMask] = value;
+    this.#counts.values[list]++;
+    this.#total++;
+  }
+
+  /** Copies a list out, so that loops over it have plain arrays. The answer is overwritten by the next call. */
+  read(list: number): PostingsRead<V> {
+    const read = this.#read;
+    read.count = this.lengthOf(list);
+    if (read.ordinals.length < read.count) {
+      const capacity = Math.max(read.count, 2 * read.ordinals.length);
+      read.ordinals = new Uint32Array(capacity);
+      read.values = new this.#make(capacity);
+    }
+    let done = 0;
+    for (let slice = this.#heads.values[list]; slice !== none; slice = this.#nextOf(slice)) {
+      const from = (slice & chunkMask) + 1;
+      const length = Math.min(this.#lengthOf(slice) - 1, read.count - done);
+      read.ordinals.set(this.#ordinals[slice >>> chunkBits].subarray(from, from + length), done);
+      read.values.set(this.#values[slice >>> chunkBits].subarray(from, from + length), done);
+      done += length;
+    }
+    return read;
+  }
+
+  /** Drops the postings of a list that are not alive, closes the gaps, and returns how many were dropped. */
+  sweep(list: number, isAlive: (ordinal: number) => boolean): number {
+    const { count, ordinals, values } = this.read(list);
+    let kept = 0;
+    for (let i = 0; i < count; i++) {
+      if (!isAlive(ordinals[i])) continue;
+      ordinals[kept] = ordinals[i];
+      values[kept++] = values[i];
+    }
+    if (kept < count) this.#rewrite(list, kept);
+    return count - kept;
+  }
+
+  get memoryBytes(): number {
+    const columns = [this.#heads, this.#lasts, this.#tails, this.#counts, this.#freeLists];
+    let bytes = columns.reduce((sum, column) => sum + column.memoryBytes, 0);
+    for (const chunk of this.#ordinals) bytes += 2 * chunk.byteLength;
+    return bytes + 2 * this.#read.ordinals.byteLength;
+  }
+
+  close(): void {
+    this.#ordinals.length = 0;
+    this.#values.length = 0;
+    for (const column of [this.#heads, this.#lasts, this.#tails, this.#counts, this.#freeLists])
+      column.truncate(0);
+    this.#free.fill(none);
+    this.#top = 0;
+    this.#total = 0;
+  }
+
+  check(): void {
+    const owners = new Map<number, string>();
+    let places = 0;
+    const own = (slice: number, length: number, owner: string): void => {
+      invariant(slice + length <= this.#top, `a slice of ${owner} at ${slice} was never handed out`);
+      invariant(!owners.has(slice), `the slice at ${slice} belongs to ${owners.get(slice)} and ${owner}`);
+      owners.set(slice, owner);
+      places += length;
+    };
+    let total = 0;
+    for (let list = 0; list < this.listsEnd; list++) {
+      total += this.lengthOf(list);
+      this.#checkList(list, own);
+    }
+    invariant(total === this.#total, `the lists have ${total} postings, counted were ${this.#total}`);
+    for (let sizeClass = 0; sizeClass < sizeClasses; sizeClass++) {
+      for (let slice = this.#free[sizeClass]; slice !== none; slice = this.#nextOf(slice))
+        own(slice, sliceLength(sizeClass), "the free slices");
+    }
+    invariant(places === this.#top, `slices cover ${places} of ${this.#top} places`);
+  }
+
+  #checkList(list: number, own: (slice: number, length: number, owner: string) => void): void {
+    const count = this.lengthOf(list);
+    let left = count;
+    let number = 0;
+    for (let slice = this.#heads.values[list]; slice !== none; slice = this.#nextOf(slice)) {
+      const capacity = this.#lengthOf(slice) - 1;
+      invariant(this.#numberOf(slice) === number++, `list ${list} has slices out of order`);
+      invariant(left > 0, `list ${list} ends with an empty slice`);
+      own(slice, capacity + 1, `list ${list}`);
+      if (left <= capacity) {
+        const tail = slice + 1 + left;
+        invariant(this.#tails.values[list] === tail, `list ${list} has a wrong place for its next posting`);
+        invariant(this.#lasts.values[list] === slice, `list ${list} has a wrong last slice`);
+      }
+      left -= Math.min(left, capacity);
+    }
+    invariant(left === 0, `list ${list} lacks ${left} of its ${count} postings`);
+    const { ordinals } = this.read(list);
+    for (let i = 1; i < count; i++)
+      invariant(ordinals[i - 1] < ordinals[i], `ordinals of list ${list} do not ascend at posting ${i}`);
+  }
+
+  /** Writes the first `kept` postings of the last read back to a list, and frees the slices that it leaves. */
+  #rewrite(list: number, kept: number): void {
+    const { ordinals, values } = this.#read;
+    let done = 0;
+    let slice = this.#heads.values[list];
+    this.#total -= this.#counts.values[list] - kept;
+    this.#counts.values[list] = kept;
+    if (kept === 0) this.#setEnds(list, none, none, none);
+    for (let next = none; slice !== none; slice = next) {
+      next = this.#nextOf(slice);
+      if (done === kept) {
+        this.#release(slice);
+        continue;
+      }
+      const from = (slice & chunkMask) + 1;
+      const length = Math.min(this.#lengthOf(slice) - 1, kept - done);
+      this.#ordinals[slice >>> chunkBits].set(ordinals.subarray(done, done + length), from);
+      this.#values[slice >>> chunkBits].set(values.subarray(done, done + length), from);
+      done += length;
+      if (done < kept) continue;
+      this.#ordinals[slice >>> chunkBits][slice & chunkMask] = none;
+      this.#setEnds(list, this.#heads.values[list], slice, slice + 1 + length);
+    }
+  }
+
+  #setEnds(list: number, head: number, last: number, tail: number): void {
+    this.#heads.values[list] = head;
+    this.#lasts.values[list] = last;
+    this.#tails.values[list] = tail;
+  }
+
+  #addSlice(list: number): void {
+    const last = this.#lasts.values[list];
+    const number = last === none ? 0 : this.#numberOf(last) + 1;
+    const slice = this.#take(sizeClassOf(number));
+    this.#ordinals[slice >>> chunkBits][slice & chunkMask] = none;
+    this.#values[slice >>> chunkBits][slice & chunkMask] = number;
+    if (last !== none) this.#ordinals[last >>> chunkBits][last & chunkMask] = slice;
+    this.#setEnds(list, last === none ? slice : this.#heads.values[list], slice, slice + 1);
+  }
+
+  /** A slice of a size: a free one, or from the top. */
+  #take(sizeClass: number): number {
+    const free = this.#free[sizeClass];
+    if (free !== none) {
+      this.#free[sizeClass] = this.#nextOf(free);
+      return free;
+    }
+    const length = sliceLength(sizeClass);
+    const room = chunkLength - (this.#top & chunkMask);
+    if (room < length) this.#freeRoom(room);
+    const slice = this.#top;
+    invariant(slice + length < none, "an inverted index is full: it has 2^32 places for postings");
+    this.#reserve(slice, length);
+    this.#top += length;
+    return slice;
+  }
+
+  /** Makes free slices of what is left of the chunk at the top. */
+  #freeRoom(room: number): void {
+    let left = room;
+    for (let sizeClass = sizeClasses - 1; sizeClass >= 0; sizeClass--) {
+      for (; left >= sliceLength(sizeClass); left -= sliceLength(sizeClass)) {
+        this.#reserve(this.#top, sliceLength(sizeClass));
+        this.#setFree(this.#top, sizeClass);
+        this.#top += sliceLength(sizeClass);
+      }
+    }
+  }
+
+  /** Makes sure that memory stands behind the places from `at` on, which lie in one chunk. */
+  #reserve(at: number, length: number): void {
+    const number = at >>> chunkBits;
+    const needed = (at & chunkMask) + length;
+    if (number === this.#ordinals.length) {
+      const initial = number === 0 ? firstChunkLength : chunkLength;
+      this.#ordinals.push(new Uint32Array(initial));
+      this.#values.push(new this.#make(initial));
+    }
+    while (this.#ordinals[number].length < needed) {
+      const ordinals = new Uint32Array(2 * this.#ordinals[number].length);
+      const values = new this.#make(ordinals.length);
+      ordinals.set(this.#ordinals[number]);
+      values.set(this.#values[number]);
+      this.#ordinals[number] = ordinals;
+      this.#values[number] = values;
+    }
+  }
+
+  #release(slice: number): void {
+    this.#setFree(slice, sizeClassOf(this.#numberOf(slice)));
+  }
+
+  #setFree(slice: number, sizeClass: number): void {
+    this.#ordinals[slice >>> chunkBits][slice & chunkMask] = this.#free[sizeClass];
+    this.#free[sizeClass] = slice;
+  }
+
+  #nextOf(slice: number): number {
+    return this.#ordinals[slice >>> chunkBits][slice & chunkMask];
+  }
+
+  #numberOf(slice: number): number {
+    return this.#values[slice >>> chunkBits][slice & chunkMask];
+  }
+
+  /** Places of a slice of a list, header included. */
+  #lengthOf(slice: number): number {
+    return sliceLength(sizeClassOf(this.#numberOf(slice)));
+  }
+}

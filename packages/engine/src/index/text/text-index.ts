@@ -1,0 +1,254 @@
+// Which texts match a query best, by BM25?
+//
+// An inverted index: for each term, the records that have it and how often (tf); for each record, its number of terms
+// (dl). The score is the sum, over the query's terms, each as often as the query has it, of
+//
+//     idf * tf / (tf + k1 * (1 - b + b * dl / avgdl))          idf = ln(1 + (N - df + 0.5) / (df + 0.5))
+//
+// Robertson and Zaragoza, The Probabilistic Relevance Framework: BM25 and Beyond, 2009, with Lucene's idf, which is
+// never negative, and without the constant factor (k1 + 1), as in Lucene since version 8. Unlike Lucene's, dl is the exact
+// length. All is f64; terms are added in the order in which the query has them first, a term's repetitions at once.
+//
+// The statistics are those of the searched version, so that old versions score as they did: N and avgdl are passed in,
+// captured when that version was current, and df counts the records that it sees.
+
+import type { TextLanguage } from "@quiver/protocol/shapes/index-definition";
+import { Growable } from "../../base/growable.ts";
+import { invariant } from "../../base/invariant.ts";
+import { type Analyzer, createAnalyzer } from "../../text/analyzer.ts";
+import { segment } from "../../text/segment.ts";
+import { Accumulator } from "../accumulator.ts";
+import { type Candidates, type Index, nothing, type Visible } from "../contract.ts";
+import { absent } from "../ordinal-map.ts";
+import { Postings } from "../postings.ts";
+import { RecordTable } from "../record-table.ts";
+import { Dictionary } from "./dictionary.ts";
+
+export type TextOptions = {
+  language: TextLanguage;
+  /** Saturation of the term frequency, at least 0; typically 0.9 to 1.2. */
+  k1: number;
+  /** Normalization by length, 0 to 1; typically 0.4 to 0.75. */
+  b: number;
+};
+
+/** What a version has of text: the records that are current in it, and the sum of their lengths in terms. */
+export type TextStatistics = {
+  readonly documents: number;
+  readonly totalLength: number;
+};
+
+// States of a record during a search.
+const seen = 1;
+const hidden = 2;
+
+export class TextIndex implements Index {
+  readonly #analyzer: Analyzer;
+  readonly #k1: number;
+  readonly #b: number;
+  readonly #postings = new Postings(Uint32Array);
+  readonly #dictionary = new Dictionary();
+  readonly #records = new RecordTable(this.#postings, (list) => this.#drop(list));
+  /** By slot: the record's number of terms, and 1 when it was retired. */
+  readonly #lengths = new Growable(Uint32Array);
+  readonly #retired = new Growable(Uint8Array);
+  #documents = 0;
+  #totalLength = 0;
+  readonly #accumulator = new Accumulator();
+  /** Slots of the list that is being scored. */
+  #slots = new Uint32Array(0);
+
+  constructor({ language, k1, b }: TextOptions) {
+    this.#analyzer = createAnalyzer(language);
+    this.#k1 = k1;
+    this.#b = b;
+  }
+
+  get count(): number {
+    return this.#records.count;
+  }
+
+  has(ordinal: number): boolean {
+    return this.#records.slotOf(ordinal) !== absent;
+  }
+
+  /** Adds a record: the words of its text, as `segment` makes them. One without terms counts as a document. */
+  add(ordinal: number, words: readonly string[]): void {
+    const terms = this.#analyzer.terms(words);
+    const frequencies = new Map<string, number>();
+    for (const term of terms) frequencies.set(term, (frequencies.get(term) ?? 0) + 1);
+    const slot = this.#records.add(ordinal, frequencies.size);
+    for (const [term, frequency] of frequencies)
+      this.#postings.append(this.#listOf(term), ordinal, frequency);
+    if (slot === this.#lengths.length) {
+      this.#lengths.push(terms.length);
+      this.#retired.push(0);
+    } else {
+      this.#lengths.values[slot] = terms.length;
+      this.#retired.values[slot] = 0;
+    }
+    this.#documents++;
+    this.#totalLength += terms.length;
+  }
+
+  /** The record no longer counts in `statistics`; versions that see it find it as before. */
+  retire(ordinal: number): void {
+    const slot = this.#records.slotOf(ordinal);
+    if (slot === absent || this.#retired.values[slot] === 1) return;
+    this.#retired.values[slot] = 1;
+    this.#documents--;
+    this.#totalLength -= this.#lengths.values[slot];
+  }
+
+  remove(ordinal: number): void {
+    if (!this.has(ordinal)) return;
+    this.retire(ordinal);
+    this.#records.remove(ordinal);
+  }
+
+  /** N and the sum of lengths of the records that are current now. */
+  statistics(): TextStatistics {
+    return { documents: this.#documents, totalLength: this.#totalLength };
+  }
+
+  /**
+   * The k records with the greatest scores, with all ties at the boundary, of those that have a term of the query.
+   * `statistics` are those of the searched version, and `visible` says what it sees.
+   */
+  search(query: string, k: number, statistics: TextStatistics, visible: Visible): Candidates {
+    if (k <= 0) return nothing;
+    const terms = this.#termsOf(query);
+    this.#accumulator.begin(this.#records.slotsEnd);
+    try {
+      for (const [list, repetitions] of terms) this.#accumulate(list, repetitions, statistics, visible);
+      return this.#accumulator.best(this.#records, k, seen, null);
+    } finally {
+      this.#accumulator.end();
+    }
+  }
+
+  get memoryBytes(): number {
+    const parts = [this.#postings, this.#dictionary, this.#records, this.#accumulator];
+    const columns = this.#lengths.memoryBytes + this.#retired.memoryBytes + this.#slots.byteLength;
+    return parts.reduce((sum, part) => sum + part.memoryBytes, columns);
+  }
+
+  close(): void {
+    this.#postings.close();
+    this.#records.close();
+    this.#dictionary.close();
+    this.#lengths.truncate(0);
+    this.#retired.truncate(0);
+    this.#documents = 0;
+    this.#totalLength = 0;
+  }
+
+  check(): void {
+    this.#postings.check();
+    this.#records.check();
+    this.#dictionary.check();
+    const found = new Float64Array(this.#records.slotsEnd);
+    let postings = 0;
+    for (const [term, list] of this.#dictionary.entries()) {
+      const { count, ordinals, values } = this.#postings.read(list);
+      invariant(count > 0, `the term "${term}" has an empty list`);
+      postings += count;
+      for (let i = 0; i < count; i++) {
+        invariant(values[i] > 0, `ordinal ${ordinals[i]} has the term "${term}" ${values[i]} times`);
+        const slot = this.#records.slotOf(ordinals[i]);
+        if (slot !== absent) found[slot] += values[i];
+      }
+    }
+    const { total } = this.#postings;
+    invariant(postings === total, `the terms have ${postings} postings of ${total}`);
+    this.#checkLengths(found);
+  }
+
+  /** Compares the records' lengths, and the statistics, with the lengths that the postings add up to. */
+  #checkLengths(found: Float64Array): void {
+    let documents = 0;
+    let totalLength = 0;
+    for (let slot = 0; slot < this.#records.slotsEnd; slot++) {
+      const ordinal = this.#records.ordinalIn(slot);
+      if (ordinal === absent) continue;
+      const length = this.#lengths.values[slot];
+      invariant(found[slot] === length, `ordinal ${ordinal} has ${found[slot]} terms instead of ${length}`);
+      if (this.#retired.values[slot] === 1) continue;
+      documents++;
+      totalLength += length;
+    }
+    invariant(
+      documents === this.#documents && totalLength === this.#totalLength,
+      `${documents} documents have ${totalLength} terms, counted were ${this.#documents} and ${this.#totalLength}`,
+    );
+  }
+
+  /** List -> how often the query has its term, in the order of first appearance; unknown terms are left out. */
+  #termsOf(query: string): Map<number, number> {
+    const lists = new Map<number, number>();
+    for (const term of this.#analyzer.terms(segment(query))) {
+      const list = this.#dictionary.get(term);
+      if (list !== undefined) lists.set(list, (lists.get(list) ?? 0) + 1);
+    }
+    return lists;
+  }
+
+  /** Adds one term's contribution to the scores of the visible records. */
+  #accumulate(list: number, repetitions: number, statistics: TextStatistics, visible: Visible): void {
+    const { scores } = this.#accumulator;
+    const lengths = this.#lengths.values;
+    const { count, ordinals, values: frequencies } = this.#postings.read(list);
+    const df = this.#collect(ordinals, count, visible);
+    const slots = this.#slots;
+    const weight = repetitions * idf(statistics.documents, df);
+    const averageLength = statistics.documents > 0 ? statistics.totalLength / statistics.documents : 0;
+    const fixed = this.#k1 * (1 - this.#b);
+    // Without an average there are no lengths to compare; a version that sees a posting has one.
+    const perTerm = averageLength > 0 ? (this.#k1 * this.#b) / averageLength : 0;
+    for (let i = 0; i < count; i++) {
+      const slot = slots[i];
+      if (slot === absent) continue;
+      const tf = frequencies[i];
+      scores[slot] += (weight * tf) / (tf + fixed + perTerm * lengths[slot]);
+    }
+  }
+
+  /** Puts the slots of the visible ones of `count` records into `#slots`, `absent` for others; returns their number. */
+  #collect(ordinals: Uint32Array, count: number, visible: Visible): number {
+    const { states } = this.#accumulator;
+    if (this.#slots.length < count) this.#slots = new Uint32Array(Math.max(count, 2 * this.#slots.length));
+    const slots = this.#slots;
+    let df = 0;
+    for (let i = 0; i < count; i++) {
+      const slot = this.#records.slotOf(ordinals[i]);
+      slots[i] = absent;
+      if (slot === absent) continue;
+      if (states[slot] === 0)
+        this.#accumulator.touch(slot, visible === null || visible(ordinals[i]) ? seen : hidden);
+      if (states[slot] === hidden) continue;
+      slots[i] = slot;
+      df++;
+    }
+    return df;
+  }
+
+  #listOf(term: string): number {
+    let list = this.#dictionary.get(term);
+    if (list === undefined) {
+      list = this.#postings.create();
+      this.#dictionary.add(term, list);
+    }
+    return list;
+  }
+
+  /** Forgets a term that no record has any more. */
+  #drop(list: number): void {
+    this.#dictionary.remove(list);
+    this.#postings.destroy(list);
+  }
+}
+
+/** How much a term says that `df` of `documents` records have: at least 0. */
+function idf(documents: number, df: number): number {
+  return Math.log(1 + (Math.max(documents, df) - df + 0.5) / (df + 0.5));
+}
