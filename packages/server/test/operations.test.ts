@@ -1,0 +1,307 @@
+// What an operator needs: health, numbers, request ids, the log, the reference, a clean stop.
+
+import { once } from "node:events";
+import { connect } from "node:net";
+import { setTimeout as sleep } from "node:timers/promises";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { ConfigError } from "../src/config.ts";
+import { startServer } from "../src/server.ts";
+import {
+  adminKey,
+  expectError,
+  pathOf,
+  rawHead,
+  readAnswer,
+  record,
+  startTestServer,
+  type TestServer,
+} from "./running.ts";
+
+describe("a running server", () => {
+  let server: TestServer;
+  beforeAll(async () => {
+    server = await startTestServer({ corsOrigins: ["https://app.example.org"] });
+    await server.makeCollection("c");
+  });
+  afterAll(() => server.end());
+
+  test("[H20] live at once, ready when every collection is recovered", async () => {
+    const live = await server.ask("/health/live", { key: null });
+    expect([live.status, live.json]).toEqual([200, { status: "live" }]);
+    await server.database.recovered;
+    const ready = await server.ask("/health/ready", { key: null });
+    expect([ready.status, ready.json]).toEqual([200, { status: "ready" }]);
+  });
+
+  test("[H21] metrics tell requests, latencies, records, commits, indexing, memory and event loop lag", async () => {
+    await server.call("streamingUpsert", { collection_id: "c" }, { vectors: [record("a"), record("b")] });
+    await server.call("getVector", { collection_id: "c", vector_id: "a" });
+    await server.ask("/some/unknown/path");
+    await server.database.collection("c").indexed();
+    const { status, text, headers } = await server.ask("/metrics");
+    expect(status).toBe(200);
+    expect(headers.get("content-type")).toContain("text/plain");
+    const value = (line: string) =>
+      Number(
+        text
+          .split("\n")
+          .find((found) => found.startsWith(`${line} `))
+          ?.split(" ")
+          .at(-1),
+      );
+    expect(
+      value(
+        'quiver_http_requests_total{route="/vectordb/collections/:collection_id/vectors/:vector_id",method="GET",status="200"}',
+      ),
+    ).toBe(1);
+    expect(value('quiver_http_requests_total{route="unknown",method="GET",status="404"}')).toBe(1);
+    expect(
+      value(
+        'quiver_http_request_duration_seconds_count{route="/vectordb/collections/:collection_id/streaming/upsert"}',
+      ),
+    ).toBe(1);
+    expect(value("quiver_http_requests_in_flight")).toBe(1);
+    expect(value('quiver_collection_records{collection="c"}')).toBe(2);
+    expect(value('quiver_collection_version{collection="c"}')).toBe(1);
+    expect(value('quiver_collection_loaded{collection="c"}')).toBe(1);
+    expect(value('quiver_collection_index_progress{collection="c"}')).toBe(1);
+    expect(value('quiver_collection_memory_bytes{collection="c"}')).toBeGreaterThanOrEqual(0);
+    expect(value('quiver_collection_open_transaction{collection="c"}')).toBe(0);
+    expect(value("quiver_commits_total")).toBeGreaterThan(0);
+    expect(value("quiver_commit_requests_total")).toBeGreaterThan(0);
+    expect(value("quiver_commit_requests_average")).toBeGreaterThanOrEqual(1);
+    expect(value("quiver_writer_queue_bytes")).toBe(0);
+    expect(value("quiver_request_bodies_bytes")).toBe(0);
+    expect(value("quiver_recovered")).toBe(1);
+    expect(value("process_resident_memory_bytes")).toBeGreaterThan(0);
+    expect(value("nodejs_eventloop_lag_seconds")).toBeGreaterThanOrEqual(0);
+    expect(text).toContain("nodejs_gc_duration_seconds");
+    expect(text).not.toContain("some/unknown");
+    expect((await server.ask("/metrics")).text).toContain("quiver_commits_total");
+  });
+
+  test("[H17] a sane request id comes back; any other is replaced", async () => {
+    const idFor = async (sent?: string) =>
+      (await server.ask("/vectordb/collections", { headers: { "x-request-id": sent } })).headers.get(
+        "x-request-id",
+      );
+    expect(await idFor("trace-1.A:b_2")).toBe("trace-1.A:b_2");
+    const uuid = /^[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}$/;
+    for (const sent of [undefined, "", "two words", "x".repeat(129), "<script>"])
+      expect(await idFor(sent)).toMatch(uuid);
+    for (const answer of [
+      await server.ask("/nowhere"),
+      await server.ask("/metrics", { key: null }),
+      await server.ask("/vectordb/collections/%zz"),
+      await server.ask("/docs/"),
+    ]) {
+      expect(answer.headers.get("x-request-id")).toMatch(uuid);
+    }
+  });
+
+  test("[H22] the log has method, route, status, time and request id, and nothing of what was sent", async () => {
+    const secrets = [
+      "collection-secret",
+      "vector-secret",
+      "document-secret",
+      "text secret",
+      "metadata-secret",
+      "query-secret",
+      "0.123456",
+    ];
+    const headers = { "x-request-id": "logged-request" };
+    const path = `${pathOf("streamingUpsert", { collection_id: "c" })}?x=query-secret`;
+    const vector = {
+      id: "vector-secret",
+      document_id: "document-secret",
+      text: "text secret",
+      metadata: { a: "metadata-secret" },
+      dense_values: [0.123456, 1, 1, 1],
+    };
+    expect((await server.ask(path, { body: { vectors: [vector] }, headers })).status).toBe(200);
+    await server.call("vectorsByDocument", { collection_id: "c" }, undefined, "?document_id=document-secret");
+    await server.call("getVector", { collection_id: "collection-secret", vector_id: "vector-secret" });
+    await server.call("searchText", { collection_id: "c" }, { query: "text secret" });
+    await server.call("searchText", { collection_id: "c" }, { query: 7, x: "text secret" });
+    await server.ask(path, { raw: '{"text secret"' });
+    await server.ask("/collection-secret/%zz?query-secret=1");
+    await expect.poll(() => server.log.some((line) => line.request_id === "logged-request")).toBe(true);
+    const line = server.log.find((entry) => entry.request_id === "logged-request");
+    expect(line).toMatchObject({
+      method: "POST",
+      route: "/vectordb/collections/:collection_id/streaming/upsert",
+      status: 200,
+    });
+    expect(typeof line?.ms).toBe("number");
+    for (const secret of secrets)
+      expect([secret, server.logText().includes(secret)]).toEqual([secret, false]);
+    expect(server.logText()).not.toContain(adminKey);
+  });
+
+  test("[H24] the reference needs no other server", async () => {
+    const page = await server.ask("/docs/", { key: null });
+    expect(page.headers.get("content-type")).toContain("text/html");
+    const policy = page.headers.get("content-security-policy") ?? "";
+    expect(policy).toContain("default-src 'none'");
+    expect(policy).toContain("connect-src 'self'");
+    expect(policy).not.toMatch(/https?:|\*/);
+    const sources = [...page.text.matchAll(/(?:src|href)="([^"]*)"/g)].map((match) => match[1]);
+    expect(sources).toContain("js/scalar.js");
+    for (const source of sources) expect(source).not.toMatch(/^(https?:)?\/\//);
+    expect(page.text).toContain("/openapi.json");
+    expect(page.text).toContain('"withDefaultFonts":false');
+    expect(page.text).toContain('"telemetry":false');
+    expect(page.text).not.toContain("proxyUrl");
+    const script = await server.ask("/docs/js/scalar.js", { key: null });
+    expect(script.text.length).toBeGreaterThan(1_000_000);
+  });
+
+  test("[H19] named origins may call, others may not", async () => {
+    const from = (origin: string, ask = {}) =>
+      server.ask("/vectordb/collections", { headers: { origin }, ...ask });
+    const good = await from("https://app.example.org");
+    expect(good.headers.get("access-control-allow-origin")).toBe("https://app.example.org");
+    expect(good.headers.get("access-control-expose-headers")).toBe("x-request-id");
+    expect((await from("https://evil.example.org")).headers.get("access-control-allow-origin")).toBeNull();
+    const refused = await from("https://app.example.org", { key: null });
+    expect(refused.status).toBe(401);
+    expect(refused.headers.get("access-control-allow-origin")).toBe("https://app.example.org");
+    const preflight = await server.ask("/vectordb/collections/c/streaming/upsert", {
+      method: "OPTIONS",
+      key: null,
+      headers: {
+        origin: "https://app.example.org",
+        "access-control-request-method": "POST",
+        "access-control-request-headers": "authorization",
+      },
+    });
+    expect(preflight.status).toBe(204);
+    expect(preflight.headers.get("access-control-allow-methods")).toContain("DELETE");
+    expect(preflight.headers.get("access-control-allow-headers")).toBe("authorization");
+  });
+
+  test("[H1] a second server on the same port says what is wrong and leaves its data directory free", async () => {
+    const other = await startTestServer();
+    await other.close();
+    const again = { dataDir: other.dataDir, adminKey, logLevel: "silent" } as const;
+    const started = startServer({ ...again, port: server.port });
+    await expect(started).rejects.toThrow(ConfigError);
+    await expect(started).rejects.toThrow(/is in use/);
+    const third = await startServer({ ...again, port: 0 });
+    await third.close();
+    await other.end();
+  });
+});
+
+describe("defaults", () => {
+  test("[H19] without named origins nobody gets a CORS header", async () => {
+    const server = await startTestServer();
+    const headers = { origin: "https://app.example.org", "access-control-request-method": "POST" };
+    const answer = await server.ask("/vectordb/collections", { headers });
+    expect(answer.headers.get("access-control-allow-origin")).toBeNull();
+    expectError(
+      await server.ask("/vectordb/collections", { method: "OPTIONS", headers }),
+      405,
+      "method_not_allowed",
+    );
+    await server.end();
+  });
+});
+
+describe("stopping", () => {
+  const upsertPath = pathOf("streamingUpsert", { collection_id: "c" });
+  const bodyOf = (id: string) => JSON.stringify({ vectors: [record(id)] });
+
+  test("[H18] accepted requests are answered, an upload under way included; nothing acknowledged is lost", async () => {
+    const server = await startTestServer();
+    await server.makeCollection("c");
+    // An upload of which half has arrived.
+    const upload = await server.connect();
+    const text = bodyOf("uploaded");
+    upload.write(
+      rawHead("POST", upsertPath, { "Content-Length": Buffer.byteLength(text) }) + text.slice(0, 20),
+    );
+    // Streams of requests on their own connections, until they are turned away.
+    const acknowledged: string[] = [];
+    const streams = Array.from({ length: 8 }, async (_, stream) => {
+      for (let i = 0; ; i++) {
+        const id = `s${stream}-${i}`;
+        const answer = await server
+          .ask(upsertPath, { body: { vectors: [record(id)] } })
+          .catch(() => undefined);
+        if (answer?.status !== 200) return answer?.status ?? "no connection";
+        acknowledged.push(id);
+      }
+    });
+    await expect.poll(() => acknowledged.length).toBeGreaterThan(20);
+    const closed = server.close();
+    await sleep(50);
+    upload.write(text.slice(20));
+    const answer = await readAnswer(upload);
+    expect(answer?.status).toBe(200);
+    expect(answer?.head.toLowerCase()).toContain("connection: close");
+    await closed;
+    for (const end of await Promise.all(streams)) expect([503, "no connection"]).toContain(end);
+
+    const again = await startTestServer({ dataDir: server.dataDir });
+    for (const id of [...acknowledged, "uploaded"]) {
+      expect([id, (await again.call("vectorExists", { collection_id: "c", vector_id: id })).status]).toEqual([
+        id,
+        200,
+      ]);
+    }
+    await again.end();
+  });
+
+  test("[H18] new requests on old connections get 503, new connections are refused, silent ones end", async () => {
+    const server = await startTestServer();
+    await server.makeCollection("c");
+    const silent = await server.connect();
+    const silentClosed = once(silent, "close");
+    const idle = await server.connect();
+    idle.write(rawHead("GET", "/vectordb/collections"));
+    expect((await readAnswer(idle))?.status).toBe(200);
+    const idleClosed = once(idle, "close");
+    // Holds the stop open, and its connection takes another request in the same breath.
+    const busy = await server.connect();
+    const text = bodyOf("busy");
+    busy.write(rawHead("POST", upsertPath, { "Content-Length": Buffer.byteLength(text) }) + text.slice(0, 5));
+    await sleep(50);
+    const closed = server.close();
+    await Promise.all([silentClosed, idleClosed]);
+    const refused = await new Promise((resolve) => {
+      connect(server.port, "127.0.0.1").once("error", (error: Error & { code?: string }) =>
+        resolve(error.code),
+      );
+    });
+    expect(refused).toBe("ECONNREFUSED");
+    busy.write(text.slice(5));
+    expect((await readAnswer(busy))?.status).toBe(200);
+    await closed;
+    await server.end();
+  });
+
+  test("[H18] an upload that does not end in time is cut off, and nothing of it is kept", async () => {
+    const server = await startTestServer({ closeTimeoutMs: 300 });
+    await server.makeCollection("c");
+    const socket = await server.connect();
+    const text = bodyOf("late");
+    socket.write(
+      rawHead("POST", upsertPath, { "Content-Length": Buffer.byteLength(text) }) + text.slice(0, 20),
+    );
+    await sleep(50);
+    const gone = once(socket, "close");
+    socket.on("error", () => {});
+    await server.close();
+    await gone;
+    const again = await startTestServer({ dataDir: server.dataDir });
+    expect((await again.call("getCollection", { collection_id: "c" })).json.vectors_count).toBe(0);
+    await again.end();
+  });
+
+  test("[H18] closing twice closes once", async () => {
+    const server = await startTestServer();
+    await Promise.all([server.close(), server.close()]);
+    await server.end();
+  });
+});
