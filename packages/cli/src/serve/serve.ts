@@ -9,7 +9,7 @@
 // acknowledged means durable.
 
 import { join } from "node:path";
-import { ConfigError, type ServerConfig } from "@quiver/server/config";
+import { ConfigError, completeConfig, type ServerConfig } from "@quiver/server/config";
 import type { RunningServer } from "@quiver/server/running-server";
 import { CommandError, exitCodes, UsageError } from "../exit-codes.ts";
 import type { ResolvedSettings, SettingInputs } from "./settings.ts";
@@ -36,45 +36,22 @@ export async function serve(flags: SettingInputs["flags"], env: SettingInputs["e
 }
 
 async function start({ config, sources }: ResolvedSettings): Promise<RunningServer> {
+  try {
+    completeConfig(config);
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error;
+    const source = sources.get(error.option);
+    throw new UsageError(source === undefined ? error.message : `${source}: ${error.message}`);
+  }
   // Loaded only here: the other commands need no server.
   const { startServer } = await import("@quiver/server/server");
   try {
     return await startServer(config);
   } catch (error) {
-    throw explain(error as NodeJS.ErrnoException, config, sources);
-  }
-}
-
-function explain(
-  error: NodeJS.ErrnoException,
-  config: ServerConfig,
-  sources: ResolvedSettings["sources"],
-): unknown {
-  if (error instanceof ConfigError) {
-    const source = sources.get(error.option);
-    return new UsageError(source === undefined ? error.message : `${source}: ${error.message}`);
-  }
-  const address = `${config.host ?? "127.0.0.1"}:${config.port ?? 8443}`;
-  switch (error.code) {
-    case "EADDRINUSE":
-      return new CommandError(
-        `${address} is in use by another program, perhaps another Quiver. Stop it, or choose another port with --port (0 takes a free one).`,
-      );
-    case "EADDRNOTAVAIL":
-    case "ENOTFOUND":
-    case "EAI_AGAIN":
-      return new CommandError(
-        `Cannot listen on ${address}: this machine has no such address. Choose another one with --host, such as 127.0.0.1 or 0.0.0.0.`,
-      );
-    case "EACCES":
-    case "EPERM":
-      return new CommandError(
-        error.syscall === "listen"
-          ? `Not allowed to listen on ${address}. Ports below 1024 need special rights; choose another with --port.`
-          : `Not allowed to use the data directory ${config.dataDir}: ${error.message}.`,
-      );
-    default:
-      return error;
+    // The settings are right in themselves, but this machine does not grant them: the port is in use, for example.
+    if (!(error instanceof ConfigError)) throw error;
+    const hint = error.option === "port" ? " Another port: --port (0 takes a free one)." : "";
+    throw new CommandError(`Cannot start: ${error.message}${hint}`, { cause: error });
   }
 }
 

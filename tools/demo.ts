@@ -1,0 +1,327 @@
+// What can Quiver do, in one minute and without a download?
+//
+//   npm run demo
+//
+// Starts a server on a temporary directory and a free port, fills a collection with a small set of texts of its own,
+// runs every kind of search through the client, shows a transaction and the versions, and cleans up.
+//
+// The vectors come from no model: words and their beginnings are hashed into a few hundred dimensions. That is enough to
+// bring texts with the same words together; it knows nothing of meaning.
+
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { type Collection, createClient, type RecordInput } from "@quiver/client";
+import type { SearchResult } from "@quiver/protocol/shapes/search";
+import { startServer } from "@quiver/server/server";
+
+const DIMENSION = 256;
+const LINE_CHARS_MAX = 100;
+
+const say = (line = "") => process.stdout.write(`${line}\n`);
+const title = (text: string) =>
+  say(`\n== ${text} ${"=".repeat(Math.max(0, LINE_CHARS_MAX - text.length - 4))}`);
+
+// --- The texts ---------------------------------------------------------------------------------------------------
+
+const topics: Record<string, readonly string[]> = {
+  insects: [
+    "Honey bees dance on the comb to tell their sisters in which direction flowers are.",
+    "Desert ants count their steps and find the way back to the nest in a straight line.",
+    "A bumblebee visits hundreds of flowers on a single flight and remembers the good ones.",
+    "Dragonflies catch mosquitoes in the air with nine attempts out of ten.",
+    "Monarch butterflies fly thousands of kilometres south to spend the winter in a few forests.",
+    "Termites build towers of clay that keep the air inside the nest cool all day.",
+    "Fireflies flash in the dark to find a mate; each species has its own rhythm.",
+    "Dung beetles find their way by the light of the Milky Way.",
+    "Wasps chew wood to paper and build the cells of their nest from it.",
+    "Crickets sing faster on warm evenings than on cold ones.",
+  ],
+  bread: [
+    "Sourdough rises slowly because wild yeast works together with bacteria.",
+    "A hot stone in the oven gives the loaf a crisp crust from below.",
+    "Rye flour needs acid, or the bread becomes sticky inside.",
+    "Kneading develops the gluten that holds the bubbles in the dough.",
+    "Steam at the start of baking keeps the crust soft until the loaf has risen.",
+    "Flat bread is baked in minutes on the wall of a clay oven.",
+    "A long cold night in the refrigerator gives dough more flavour.",
+    "Salt slows the yeast down and makes the dough firmer.",
+    "Old bread turns into dumplings, puddings and crumbs.",
+    "Bakers test a loaf by knocking on it: a hollow sound means that it is done.",
+  ],
+  astronomy: [
+    "The light of distant galaxies is red because space itself has stretched.",
+    "A neutron star packs the mass of the sun into the size of a city.",
+    "Saturn's rings are made of ice, from grains of dust to blocks as large as houses.",
+    "The moon always turns the same face to the earth.",
+    "Comets carry ice from the edge of the solar system and grow tails near the sun.",
+    "A telescope in space sees infrared light that the air on the ground would swallow.",
+    "The Milky Way and the Andromeda galaxy will meet in four thousand million years.",
+    "Jupiter's great red spot is a storm larger than the earth.",
+    "Black holes bend light so strongly that it cannot leave.",
+    "Mars has the highest volcano of all planets, three times as high as Everest.",
+  ],
+  railways: [
+    "The first steam locomotives were built to carry coal out of mines.",
+    "A rack between the rails lets trains climb steep mountains.",
+    "High-speed trains brake with their motors and feed the power back into the line.",
+    "Night trains connect cities while their passengers sleep.",
+    "Signals keep two trains from being in the same section of track.",
+    "The tunnel under the Alps made the journey an hour shorter.",
+    "Narrow-gauge railways wind through valleys where there is no room for more.",
+    "Freight trains may be longer than two kilometres and need several locomotives.",
+    "Points guide the wheels from one track to another.",
+    "Timetables made towns agree on a common time for their clocks.",
+  ],
+  mountains: [
+    "Glaciers carve wide valleys and leave lakes behind when they melt.",
+    "The Himalayas still grow by millimetres a year because India pushes north.",
+    "Avalanches start on slopes where fresh snow lies on a smooth layer.",
+    "Trees stop growing at the height where summers become too short.",
+    "Climbers need weeks to get used to the thin air of high camps.",
+    "A foehn wind comes down from the ridge warm and dry and melts the snow.",
+    "Marmots sleep through the winter in burrows below the alpine meadows.",
+    "Old maps showed mountains as rows of molehills, all of one height.",
+    "Huts on the way to the summit offer soup, a bed and shelter from storms.",
+    "Volcanoes can grow from a field to a mountain within a few years.",
+  ],
+  music: [
+    "A violin's strings pass their vibration through the bridge to its wooden body.",
+    "The organ is played with hands and feet, and its largest pipes are felt more than heard.",
+    "Jazz musicians agree on the chords and invent the melody while they play.",
+    "A metronome shows the tempo that the composer had in mind.",
+    "Drums carried messages from village to village long before the telegraph.",
+    "An orchestra tunes to the oboe because its note is the steadiest.",
+    "Choirs breathe in turns so that a long note never stops.",
+    "The piano strikes its strings with hammers of felt.",
+    "In a round every voice sings the same melody, one after the other.",
+    "Whales sing songs that change a little from year to year.",
+  ],
+};
+
+/** Sixty records; the id is the topic and a number. */
+const demoRecords = Object.entries(topics).flatMap(([topic, texts]) =>
+  texts.map((text, i) => ({ id: `${topic}-${i + 1}`, topic, text })),
+);
+
+// --- Vectors from words ---------------------------------------------------------------------------------------------
+
+const stopWords = new Set(
+  "a an and are as at be but by can for from has have he her his if in into is it its more not of on one or than that the their they this through to was were when where which while who will with".split(
+    " ",
+  ),
+);
+
+function wordsOf(text: string): string[] {
+  const words = text.toLowerCase().match(/\p{L}+/gu) ?? [];
+  return words.filter((word) => !stopWords.has(word)).map((word) => word.replace(/(ies|es|s|ing|ed)$/, ""));
+}
+
+/** FNV-1a, 32 bits. */
+function hash(text: string): number {
+  let value = 0x811c9dc5;
+  for (let i = 0; i < text.length; i++) value = Math.imul(value ^ text.charCodeAt(i), 0x01000193) >>> 0;
+  return value;
+}
+
+const texts = demoRecords.map(({ text }) => text);
+const documentFrequency = new Map<string, number>();
+for (const text of texts) {
+  for (const word of new Set(wordsOf(text)))
+    documentFrequency.set(word, (documentFrequency.get(word) ?? 0) + 1);
+}
+/** Rare words say more than frequent ones. */
+const weightOf = (word: string) => Math.log(1 + texts.length / (documentFrequency.get(word) ?? 1));
+
+/** A unit vector: each word, and more lightly its beginning, adds to or takes from one dimension. */
+function denseOf(text: string): Float32Array {
+  const vector = new Float32Array(DIMENSION);
+  const add = (feature: string, weight: number) => {
+    const h = hash(feature);
+    vector[h % DIMENSION] += h & 0x8000_0000 ? weight : -weight;
+  };
+  for (const word of wordsOf(text)) {
+    add(word, weightOf(word));
+    if (word.length > 4) add(`${word.slice(0, 4)}*`, weightOf(word) / 2);
+  }
+  const norm = Math.hypot(...vector) || 1;
+  return vector.map((value) => value / norm);
+}
+
+/** A dimension for each word, out of four thousand million. */
+function sparseOf(text: string): { indices: number[]; values: number[] } {
+  const weights = new Map<number, number>();
+  for (const word of wordsOf(text)) weights.set(hash(word), (weights.get(hash(word)) ?? 0) + weightOf(word));
+  return { indices: [...weights.keys()], values: [...weights.values()] };
+}
+
+const termsOf = (text: string) => {
+  const { indices, values } = sparseOf(text);
+  return indices.map((index, i) => ({ index, value: values[i] }));
+};
+
+function recordOf({ id, topic, text }: { id: string; topic: string; text: string }): RecordInput {
+  const { indices, values } = sparseOf(text);
+  return {
+    id,
+    document_id: topic,
+    text,
+    dense_values: denseOf(text),
+    sparse_indices: indices,
+    sparse_values: values,
+    metadata: { topic, words: wordsOf(text).length },
+  };
+}
+
+// --- What is shown --------------------------------------------------------------------------------------------------
+
+function show(results: readonly SearchResult[]): void {
+  for (const [i, { id, score, text }] of results.entries()) {
+    const line = `${String(i + 1).padStart(3)}. ${score.toFixed(4).padStart(8)}  ${id.padEnd(13)} ${text ?? ""}`;
+    say(line.length > LINE_CHARS_MAX ? `${line.slice(0, LINE_CHARS_MAX - 1)}…` : line);
+  }
+  if (results.length === 0) say("   nothing found");
+}
+
+async function fill(collection: Collection): Promise<void> {
+  const start = performance.now();
+  const { upserted } = await collection.upsert(demoRecords.map(recordOf));
+  await collection.createDenseIndex({ distance_metric_type: "cosine" });
+  await collection.createSparseIndex();
+  await collection.createTextIndex();
+  await collection.waitForIndex();
+  const ms = Math.round(performance.now() - start);
+  const { vectors_count } = await collection.describe();
+  say(
+    `${upserted} records written and three indexes built in ${ms} ms; the collection has ${vectors_count}.`,
+  );
+}
+
+async function searchEveryKind({ search }: Collection): Promise<void> {
+  const question = "How do insects find their way back to the nest?";
+  const query_vector = denseOf(question);
+  const query_terms = termsOf(question);
+  const query_text = question;
+  const common = { top_k: 3, return_raw_text: true };
+  say(`The question: ${question}`);
+
+  title("Dense: nearest vectors by cosine");
+  show((await search.dense({ query_vector, ...common })).results);
+  title("Sparse: largest dot product");
+  show((await search.sparse({ query_terms, ...common })).results);
+  title("Text: BM25");
+  show((await search.text({ query: query_text, ...common })).results);
+
+  title("Hybrid: dense and text, fused by reciprocal rank");
+  show((await search.hybrid({ query_vector, query_text, ...common })).results);
+  title("Hybrid: dense and sparse");
+  show((await search.hybrid({ query_vector, query_terms, ...common })).results);
+  title("Hybrid: sparse and text");
+  show((await search.hybrid({ query_terms, query_text, ...common })).results);
+  title("Hybrid: all three");
+  show((await search.hybrid({ query_vector, query_terms, query_text, ...common })).results);
+}
+
+async function searchInBatches({ search }: Collection): Promise<void> {
+  const questions = [
+    "dough that rises slowly",
+    "light from distant galaxies",
+    "steam locomotives in the mountains",
+  ];
+  const common = { top_k: 1, return_raw_text: true };
+  const answers = {
+    dense: await search.batchDense({
+      queries: questions.map((text) => ({ vector: denseOf(text) })),
+      ...common,
+    }),
+    sparse: await search.batchSparse({ query_terms_list: questions.map(termsOf), ...common }),
+    text: await search.batchText({ queries: questions, ...common }),
+    hybrid: await search.batchHybrid({
+      queries: questions.map((text) => ({ query_vector: denseOf(text), query_text: text })),
+      ...common,
+    }),
+  };
+  for (const [i, question] of questions.entries()) {
+    say(`${question}`);
+    for (const [kind, batch] of Object.entries(answers)) {
+      const [best] = batch[i].results;
+      say(`  ${kind.padEnd(7)} ${best?.id.padEnd(13) ?? "nothing"} ${best?.text?.slice(0, 70) ?? ""}`);
+    }
+  }
+}
+
+async function changeInTransaction(collection: Collection): Promise<void> {
+  const finds = async () => {
+    const { results } = await collection.search.text({ query: "axolotl", top_k: 3 });
+    return results.map(({ id }) => id).join(", ") || "nothing";
+  };
+  {
+    await using transaction = await collection.transaction();
+    const text = "The axolotl keeps its gills all its life and regrows lost legs.";
+    await transaction.upsert([recordOf({ id: "animals-1", topic: "animals", text })]);
+    await transaction.delete("bread-1");
+    say(
+      `In the open transaction: "axolotl" finds ${await finds()}; bread-1 exists: ${await collection.has("bread-1")}`,
+    );
+    await transaction.commit({ waitForIndex: true });
+    const [[state, { stats }]] = Object.entries(await transaction.status());
+    say(
+      `After the commit:        "axolotl" finds ${await finds()}; bread-1 exists: ${await collection.has("bread-1")}`,
+    );
+    say(
+      `Its status: ${state}, ${stats.records_upserted} upserted, ${stats.records_deleted} deleted, version ${stats.version_created}`,
+    );
+  }
+  {
+    await using forgotten = await collection.transaction();
+    await forgotten.delete("animals-1");
+    // Nothing commits it: the end of this block aborts it.
+  }
+  say(`A transaction without a commit leaves no trace: "axolotl" still finds ${await finds()}`);
+}
+
+async function showVersions(collection: Collection): Promise<void> {
+  const { versions, current_hash } = await collection.versions();
+  for (const { version_number, vector_count, timestamp, hash: versionHash } of versions) {
+    const current = versionHash === current_hash ? "  <- current" : "";
+    const time = new Date(timestamp * 1000).toISOString();
+    say(
+      `  version ${version_number}  ${vector_count} records  ${time}  ${versionHash.slice(0, 16)}…${current}`,
+    );
+  }
+}
+
+const dataDir = mkdtempSync(join(tmpdir(), "quiver-demo-"));
+try {
+  const adminKey = `demo-${hash(dataDir).toString(36)}`;
+  const server = await startServer({ dataDir, port: 0, adminKey, logLevel: "silent" });
+  try {
+    say(`A server listens on ${server.url}; its data is in ${dataDir}.`);
+    const client = createClient({ url: server.url, apiKey: adminKey });
+    const collection = await client.createCollection({
+      name: "demo",
+      description: "Short texts on six topics",
+      dense_vector: { enabled: true, dimension: DIMENSION },
+      sparse_vector: { enabled: true },
+      tf_idf_options: { enabled: true },
+      store_raw_text: true,
+    });
+    await fill(collection);
+    await searchEveryKind(collection);
+    title("Batches: three questions in one request");
+    await searchInBatches(collection);
+    title("Reading by document");
+    const bees = await collection.byDocument("insects");
+    say(`The document "insects" has ${bees.length} records: ${bees.map(({ id }) => id).join(", ")}`);
+    title("A transaction");
+    await changeInTransaction(collection);
+    title("Versions");
+    await showVersions(collection);
+    await collection.drop();
+  } finally {
+    await server.close();
+  }
+} finally {
+  rmSync(dataDir, { recursive: true, force: true });
+}
+say("\nThe server has stopped and its directory is deleted. Your own server: npm start");
