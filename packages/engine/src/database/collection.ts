@@ -51,6 +51,7 @@ import type { Writer } from "../runtime/writer.ts";
 import { LmdbStore } from "../storage/lmdb.ts";
 import type { Snapshot } from "../storage/store.ts";
 import type { Collection, CollectionStatistics, DatabaseLog, Transaction, VectorExport } from "./contract.ts";
+import { RunningExport } from "./export.ts";
 import { makeFeed, servedBy } from "./feeds.ts";
 import { Gate } from "./gate.ts";
 import { flatStatusOf, type IndexingProgress, isoTime, stateOf } from "./transaction-status.ts";
@@ -73,7 +74,7 @@ export class OpenCollection implements Collection {
   readonly #store: LmdbStore;
   /** Everything that reads the store is inside; closing waits for it. */
   readonly #gate = new Gate();
-  readonly #exports = new Set<Snapshot>();
+  readonly #exports = new Set<RunningExport>();
   #catchUp: CatchUp | null = null;
   /** Loads and unloads happen one after another. */
   #residence: Promise<unknown> = Promise.resolve();
@@ -245,8 +246,7 @@ export class OpenCollection implements Collection {
   /** Waits for what runs, then lets go of the store. Nothing may be asked afterwards. */
   async close(reason: QuiverError): Promise<void> {
     this.#gate.close(reason);
-    for (const snapshot of this.#exports) snapshot.release();
-    this.#exports.clear();
+    for (const exported of [...this.#exports]) exported.stop(reason);
     const catchUp = this.#catchUp;
     this.#catchUp = null;
     catchUp?.stop(reason);
@@ -288,29 +288,9 @@ export class OpenCollection implements Collection {
 
   exportVectors(): VectorExport {
     this.#gate.assertOpen();
-    const snapshot = this.#store.snapshot();
-    const { version, live } = readHead(snapshot);
-    this.#exports.add(snapshot);
-    const release = () => {
-      this.#exports.delete(snapshot);
-      snapshot.release();
-    };
-    const gate = this.#gate;
-    return {
-      version,
-      count: live,
-      release,
-      *[Symbol.iterator]() {
-        try {
-          for (const vector of reading.allVectors(snapshot)) {
-            yield vector;
-            gate.assertOpen();
-          }
-        } finally {
-          release();
-        }
-      },
-    };
+    const exported = new RunningExport(this.#store.snapshot(), () => this.#exports.delete(exported));
+    this.#exports.add(exported);
+    return exported;
   }
 
   // ---- Indexes
@@ -364,7 +344,7 @@ export class OpenCollection implements Collection {
     const isReady = feed?.watermark === head.version;
     const indexed = isReady ? total : Math.min(total, feed?.index.count ?? 0);
     return {
-      state: feed === undefined ? "unloaded" : isReady ? "ready" : "building",
+      state: feed === undefined ? "unloaded" : feed.isBuilt ? "ready" : "building",
       served_by: servedBy[kind],
       records_indexed: indexed,
       records_total: total,

@@ -1,6 +1,7 @@
 // How near are two vectors?
 //
-// Each metric is one object that holds all its functions; nobody switches on names elsewhere. A *distance* is
+// Each metric is one object that holds all its functions (the registry is metrics.ts); nobody switches on names
+// elsewhere. A *distance* is
 // inside: smaller is nearer, and it is what is cheap to compute. A *score* is what the API answers: greater is
 // better. `score` converts, and is the one place that does.
 //
@@ -10,9 +11,6 @@
 
 import type { KernelName } from "@quiver/kernels/loader";
 import type { MetricName } from "@quiver/protocol/shapes/index-definition";
-import { cosine } from "./cosine.ts";
-import { dotProduct } from "./dot-product.ts";
-import { euclidean } from "./euclidean.ts";
 
 /** The exact distance of the query to the row that begins at `offset` of `rows`, both counted in floats. */
 export type ExactDistance = (rows: Float32Array, offset: number) => number;
@@ -49,9 +47,6 @@ export type Metric = {
   /** A distance beyond which every score is less than `score`: at least the greatest that reaches it. */
   distanceCeiling(score: number): number;
 };
-
-/** All metrics, by the name that the API uses. */
-export const metrics: Readonly<Record<MetricName, Metric>> = { cosine, dot_product: dotProduct, euclidean };
 
 /** The exact score of two vectors of equal length: finite, and equal to what every exact search answers. */
 export function exactScore(metric: Metric, query: Float32Array, vector: Float32Array): number {

@@ -1,0 +1,367 @@
+// The database as a whole: residence, recovery, deletion, isolation, limits of its own.
+
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { QuiverError } from "@quiver/protocol/errors";
+import type { CreateCollection } from "@quiver/protocol/shapes/collection";
+import type { DenseIndex } from "@quiver/protocol/shapes/index-definition";
+import type { VectorInput } from "@quiver/protocol/shapes/vector";
+import { afterEach, beforeEach, expect, it } from "vitest";
+import { utf8 } from "../base/bytes.ts";
+import { collectionTables, metaKeys, ordinalKey } from "../collection/tables.ts";
+import { LmdbStore } from "../storage/lmdb.ts";
+import type { Database, DatabaseOptions } from "./contract.ts";
+import { openDatabase } from "./database.ts";
+
+let directory: string;
+let database: Database | null = null;
+
+beforeEach(() => {
+  directory = mkdtempSync(join(tmpdir(), "quiver-database-"));
+});
+afterEach(async () => {
+  await shut();
+  rmSync(directory, { recursive: true, force: true });
+});
+
+async function shut(): Promise<void> {
+  await database?.close();
+  database = null;
+}
+
+async function open(options: Partial<DatabaseOptions> = {}): Promise<Database> {
+  await database?.close();
+  database = await openDatabase({ dataDir: directory, ...options });
+  return database;
+}
+
+const definition = (name: string, rest: Partial<CreateCollection> = {}): CreateCollection => ({
+  name,
+  dense_vector: { enabled: true, dimension: 4 },
+  sparse_vector: { enabled: true },
+  tf_idf_options: { enabled: true },
+  config: {},
+  store_raw_text: true,
+  ...rest,
+});
+const denseIndex: DenseIndex = {
+  name: "d",
+  distance_metric_type: "dot_product",
+  quantization: { type: "scalar", properties: { data_type: "f32" } },
+  index: { type: "hnsw", properties: {} },
+};
+const vectors = (count: number, x = 1, prefix = "v"): VectorInput[] =>
+  Array.from({ length: count }, (_, i) => ({ id: `${prefix}${i}`, dense_values: [x, i, 0, 0] }));
+const codeOf = async (act: () => unknown): Promise<string> => {
+  try {
+    await act();
+    return "ok";
+  } catch (error) {
+    if (error instanceof QuiverError) return error.code;
+    throw error;
+  }
+};
+const directories = () => readdirSync(join(directory, "collections"));
+
+it("[R1] deleting a collection gives its disk space back, and its name is free again", async () => {
+  const db = await open();
+  await db.createCollection(definition("big"));
+  await db.collection("big").upsert(vectors(20_000));
+  expect(directories()).toHaveLength(1);
+  await db.deleteCollection("big");
+  expect(directories()).toEqual([]);
+  expect(await codeOf(() => db.collection("big"))).toBe("collection_not_found");
+  await db.createCollection(definition("big"));
+  expect(db.collection("big").describe().vectors_count).toBe(0);
+});
+
+it("[R2] deleting waits for nobody: searches, writes and exports under way end with collection_not_found", async () => {
+  const db = await open();
+  await db.createCollection(definition("c"));
+  const collection = db.collection("c");
+  await collection.createDenseIndex(denseIndex);
+  await collection.upsert(vectors(5_000));
+  const exported = collection.exportVectors()[Symbol.iterator]();
+  expect(exported.next().done).toBe(false);
+  const running = Array.from({ length: 20 }, () =>
+    Promise.all([
+      codeOf(() =>
+        collection.searchBatchDense({
+          queries: Array.from({ length: 50 }, () => ({ vector: [1, 2, 3, 4] })),
+        }),
+      ),
+      codeOf(() => collection.upsert(vectors(10))),
+    ]),
+  );
+  await db.deleteCollection("c");
+  for (const codes of await Promise.all(running))
+    for (const code of codes) expect(["ok", "collection_not_found", "shutting_down"]).toContain(code);
+  expect(() => exported.next()).toThrow();
+  expect(directories()).toEqual([]);
+});
+
+it("[R3] names never become paths", async () => {
+  const db = await open();
+  for (const name of [
+    "..",
+    ".",
+    "loaded",
+    "a/b",
+    "a\\b",
+    "a?b",
+    "a#b",
+    "50%",
+    "a\u0000b",
+    "",
+    "ü".repeat(128),
+    "\ud800",
+  ])
+    expect(await codeOf(() => db.createCollection(definition(name)))).toBe("invalid_name");
+  for (const name of ["...", "~", "con", "a b", "ä\u202e", "x".repeat(255), "$(id)", "-rf"])
+    expect(await codeOf(() => db.createCollection(definition(name)))).toBe("ok");
+  for (const name of directories()) expect(name).toMatch(/^c[0-9a-f]{24}$/);
+  expect(db.listCollections()).toHaveLength(8);
+});
+
+it("[R4] an unloaded collection is read and written as before; the first search loads it; residence survives a restart", async () => {
+  let db = await open();
+  await db.createCollection(definition("c"));
+  let collection = db.collection("c");
+  await collection.createDenseIndex(denseIndex);
+  await collection.upsert(vectors(100));
+  await collection.indexed();
+  expect(collection.indexes().dense?.status).toMatchObject({
+    state: "ready",
+    records_indexed: 100,
+    records_total: 100,
+  });
+  expect(db.statistics().collections[0].memoryBytes).toBeGreaterThan(0);
+  await collection.unload();
+  expect(db.loadedCollections()).toEqual([]);
+  expect(db.statistics().collections[0].memoryBytes).toBe(0);
+  db = await open();
+  collection = db.collection("c");
+  expect(collection.describe()).toMatchObject({ loaded: false, vectors_count: 100 });
+  expect(collection.indexes().dense?.status.state).toBe("unloaded");
+  expect(collection.has("v5")).toBe(true);
+  await collection.upsert(vectors(1, 50, "w"));
+  expect(db.loadedCollections()).toEqual([]);
+  expect((await collection.searchDense({ query_vector: [1, 0, 0, 0], top_k: 1 })).results[0].id).toBe("w0");
+  expect(db.loadedCollections()).toEqual(["c"]);
+  db = await open();
+  expect(db.loadedCollections()).toEqual(["c"]);
+});
+
+it("[R5] beyond the memory budget idle collections leave, least recently used first", async () => {
+  let now = 1_000;
+  const db = await open({ memoryBudgetBytes: 400_000, clock: () => now++ });
+  for (const name of ["a", "b", "c"]) {
+    await db.createCollection(definition(name));
+    const collection = db.collection(name);
+    await collection.createDenseIndex(denseIndex);
+    await collection.upsert(vectors(3_000));
+    await collection.searchDense({ query_vector: [1, 0, 0, 0] });
+  }
+  await expect.poll(() => db.loadedCollections(), { timeout: 20_000 }).toEqual(["b", "c"]);
+  await db.collection("a").searchDense({ query_vector: [1, 0, 0, 0] });
+  await expect.poll(() => db.loadedCollections(), { timeout: 20_000 }).toEqual(["a", "c"]);
+  const bytes = db.statistics().collections.reduce((sum, { memoryBytes }) => sum + memoryBytes, 0);
+  expect(bytes <= 400_000 || db.loadedCollections().length === 1).toBe(true);
+  expect((await db.collection("b").searchDense({ query_vector: [0, 1, 0, 0], top_k: 1 })).results[0].id).toBe(
+    "v2999",
+  );
+});
+
+it("[R6] a data directory is used by one process at a time, and only once in a process", async () => {
+  await open();
+  expect(await codeOf(() => openDatabase({ dataDir: directory }))).toBe("storage_failed");
+  await shut();
+  // A lock whose process is gone, as after a kill, is taken over.
+  writeFileSync(join(directory, "quiver.lock"), JSON.stringify({ pid: 2 ** 22 - 1, began: "1" }));
+  await open();
+  await shut();
+  writeFileSync(join(directory, "quiver.lock"), JSON.stringify({ pid: process.ppid, began: "" }));
+  expect(await codeOf(() => openDatabase({ dataDir: directory }))).toBe("storage_failed");
+  writeFileSync(join(directory, "quiver.lock"), "torn");
+  await open();
+  expect(readFileSync(join(directory, "quiver.lock"), "utf8")).toContain(`${process.pid}`);
+});
+
+it("[R7] what interrupted creations and deletions left is removed at start", async () => {
+  await (await open()).createCollection(definition("kept"));
+  await shut();
+  mkdirSync(join(directory, "collections", "c0123"));
+  writeFileSync(join(directory, "collections", "c0123", "data.mdb"), "x");
+  expect(directories()).toHaveLength(2);
+  const again = await open();
+  expect(directories()).toHaveLength(1);
+  expect(again.listCollections()).toEqual([{ name: "kept" }]);
+});
+
+it("[F2] data of a newer format is refused with a clear message, and nothing is changed", async () => {
+  const db = await open();
+  await db.createCollection(definition("c"));
+  await shut();
+  const store = new LmdbStore(join(directory, "collections", directories()[0]), collectionTables);
+  store.write((writer) => writer.put("meta", metaKeys.format, utf8('{"format":2,"what":"collection"}')));
+  await store.close();
+  expect(await codeOf(() => openDatabase({ dataDir: directory }))).toBe("format_too_new");
+  expect(existsSync(join(directory, "quiver.lock"))).toBe(false);
+});
+
+it("[C1] a corrupted record is named, never served, and the rest goes on", async () => {
+  let db = await open();
+  await db.createCollection(definition("c"));
+  await db.collection("c").upsert(vectors(3));
+  await db.collection("c").createDenseIndex(denseIndex);
+  await shut();
+  const store = new LmdbStore(join(directory, "collections", directories()[0]), collectionTables);
+  store.write((writer) => {
+    const raw = writer as unknown as {
+      table(name: string): { putSync(key: Uint8Array, value: Buffer): void };
+    };
+    raw.table("dense").putSync(ordinalKey(1), Buffer.from("not what was written"));
+  });
+  await store.close();
+  db = await open();
+  const errors: unknown[] = [];
+  const collection = db.collection("c");
+  expect(collection.get("v0").toRecord().dense_values).toEqual([1, 0, 0, 0]);
+  for (const act of [
+    () => collection.get("v1"),
+    () => collection.searchDense({ query_vector: [1, 0, 0, 0] }),
+  ])
+    try {
+      await act();
+    } catch (error) {
+      errors.push(error);
+    }
+  expect(errors).toHaveLength(2);
+  for (const error of errors)
+    expect(error).toMatchObject({ code: "data_corrupted", details: { table: "dense", key: "00000001" } });
+  await db.recovered;
+  await collection.delete("v1");
+  expect((await collection.searchDense({ query_vector: [1, 0, 0, 0] })).results).toHaveLength(2);
+});
+
+it("[I2] a request sees one version: a batch that runs while records are replaced answers from one state", async () => {
+  const db = await open();
+  await db.createCollection(definition("c"));
+  const collection = db.collection("c");
+  await collection.createDenseIndex(denseIndex);
+  const generation = (n: number): VectorInput[] =>
+    Array.from({ length: 2_000 }, (_, i) => ({ id: `v${i}`, dense_values: [n, 0, 0, 0] }));
+  await collection.upsert(generation(1));
+  let isOver = false;
+  const writing = (async () => {
+    for (let n = 2; n < 30; n++) await collection.upsert(generation(n));
+    isOver = true;
+  })();
+  let batches = 0;
+  const seen = new Set<number>();
+  while (!isOver) {
+    const queries = Array.from({ length: 60 }, () => ({ vector: [1, 0, 0, 0] }));
+    const answers = await collection.searchBatchDense({ queries, top_k: 50 });
+    const scores = new Set(answers.flatMap(({ results }) => results.map(({ score }) => score)));
+    expect(scores.size).toBe(1);
+    const [score] = scores;
+    expect(score).toBeGreaterThanOrEqual(Math.max(0, ...seen));
+    seen.add(score);
+    batches++;
+  }
+  await writing;
+  expect(batches).toBeGreaterThan(3);
+  expect(seen.size).toBeGreaterThan(1);
+  expect((await collection.searchDense({ query_vector: [1, 0, 0, 0], top_k: 1 })).results[0].score).toBe(29);
+});
+
+it("[I7] a write that was acknowledged is seen by every later read and search", async () => {
+  const db = await open();
+  await db.createCollection(definition("c"));
+  const collection = db.collection("c");
+  await collection.createDenseIndex(denseIndex);
+  await Promise.all(
+    Array.from({ length: 200 }, async (_, i) => {
+      await collection.upsert([{ id: `v${i}`, dense_values: [0, i === 0 ? 1 : 0, i, 1] }]);
+      expect(collection.has(`v${i}`)).toBe(true);
+      const { results } = await collection.searchDense({ query_vector: [0, 0, 1, 0], top_k: 200 });
+      expect(results.map(({ id }) => id)).toContain(`v${i}`);
+    }),
+  );
+  const { commits, commitRequests } = db.statistics();
+  expect(commitRequests - commits).toBeGreaterThan(100);
+});
+
+it("[T11] an open transaction survives a restart with every operation; idle for too long, it is aborted", async () => {
+  let db = await open();
+  await db.createCollection(definition("c"));
+  const { transaction_id } = await db.collection("c").beginTransaction();
+  await db.collection("c").transaction(transaction_id).upsert(vectors(1_000));
+  await db.collection("c").transaction(transaction_id).delete("v0");
+  db = await open();
+  expect(Object.keys(db.collection("c").transaction(transaction_id).status().status)).toEqual(["NotStarted"]);
+  await db.collection("c").transaction(transaction_id).commit();
+  expect(db.collection("c").describe().vectors_count).toBe(999);
+  db = await open({ transactionIdleMs: 200 });
+  const second = await db.collection("c").beginTransaction();
+  await expect
+    .poll(() => Object.keys(db.collection("c").transaction(second.transaction_id).status().status), {
+      timeout: 20_000,
+    })
+    .toEqual(["Aborted"]);
+  const third = await db.collection("c").beginTransaction();
+  expect(
+    db
+      .collection("c")
+      .transactions()
+      .transactions.map((t) => Object.keys(t.status)[0]),
+  ).toEqual(["NotStarted", "Aborted", "Complete"]);
+  expect(third.transaction_id).not.toBe(second.transaction_id);
+});
+
+it("[X1] an export has every vector of one version, whatever is written meanwhile", async () => {
+  const db = await open();
+  await db.createCollection(definition("c"));
+  const collection = db.collection("c");
+  await collection.upsert(vectors(500));
+  const exported = collection.exportVectors();
+  expect([exported.version, exported.count]).toEqual([1, 500]);
+  const ids: string[] = [];
+  for (const vector of exported) {
+    if (ids.length === 10) await collection.upsert(vectors(500, 7));
+    ids.push(vector.toRecord().id);
+    expect(vector.toRecord().dense_values?.[0]).toBe(1);
+  }
+  expect(ids).toEqual(vectors(500).map(({ id }) => id));
+});
+
+it("[K1] a closed database refuses everything and has lost nothing", async () => {
+  const db = await open();
+  await db.createCollection(definition("c"));
+  const collection = db.collection("c");
+  const writes = Array.from({ length: 50 }, (_, i) =>
+    codeOf(() => collection.upsert([{ id: `v${i}`, dense_values: [1, 1, 1, 1] }])),
+  );
+  await db.close();
+  const codes = await Promise.all(writes);
+  for (const code of codes) expect(["ok", "shutting_down"]).toContain(code);
+  expect(await codeOf(() => collection.get("v0"))).toBe("shutting_down");
+  expect(await codeOf(() => db.createCollection(definition("d")))).toBe("shutting_down");
+  const again = await open();
+  expect(again.collection("c").describe().vectors_count).toBe(codes.filter((code) => code === "ok").length);
+});
+
+it("[D2] two creations of one name at once: one succeeds", async () => {
+  const db = await open();
+  const codes = await Promise.all([1, 2, 3].map(() => codeOf(() => db.createCollection(definition("same")))));
+  expect(codes.sort()).toEqual(["collection_already_exists", "collection_already_exists", "ok"]);
+});

@@ -1,0 +1,287 @@
+import { type MetricName, metricNames } from "@quiver/protocol/shapes/index-definition";
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { bytesOfFloats } from "../../vector/floats.ts";
+import { exactScore } from "../../vector/metric.ts";
+import { metrics } from "../../vector/metrics.ts";
+import type { Visible } from "../contract.ts";
+import { isAbsent, readF32, readFvecs, readIvecs } from "../test/reference-data.ts";
+import { asMap, bestOf, expectSame } from "../test/twin.ts";
+import { FlatIndex } from "./flat-index.ts";
+
+/** The bytes of floats at an odd offset, as a record's bytes may lie. */
+function unaligned(values: Float32Array): Uint8Array {
+  const bytes = new Uint8Array(1 + 4 * values.length);
+  bytes.set(bytesOfFloats(values), 1);
+  return bytes.subarray(1);
+}
+
+/** All visible records scored one by one. */
+class Twin {
+  readonly records = new Map<number, Float32Array>();
+  readonly #metric: MetricName;
+
+  constructor(metric: MetricName) {
+    this.#metric = metric;
+  }
+
+  search(query: Float32Array, k: number, visible: Visible): Map<number, number> {
+    const scored = new Map<number, number>();
+    for (const [ordinal, values] of this.records) {
+      if (visible === null || visible(ordinal))
+        scored.set(ordinal, exactScore(metrics[this.#metric], query, values));
+    }
+    return bestOf(scored, k);
+  }
+}
+
+type Act =
+  | { kind: "add"; gap: number; values: number[] }
+  | { kind: "retire" | "remove"; pick: number }
+  | { kind: "search"; query: number[]; k: number; modulus: number };
+
+/** Acts on vectors of one dimension with values of one kind: tame, with many ties, of all magnitudes, or overflowing. */
+function acts(dimension: number): fc.Arbitrary<Act[]> {
+  const kinds = [
+    fc.float({ min: -2, max: 2, noNaN: true }),
+    fc.integer({ min: -1, max: 1 }),
+    fc.float({ noNaN: true, noDefaultInfinity: true }),
+    fc.constantFrom(3e38, -3e38, 1e38, 1, 0, 1e-38),
+  ];
+  return fc.constantFrom(...kinds).chain((value) => {
+    const values = fc.array(value, { minLength: dimension, maxLength: dimension });
+    const pick = fc.nat(1_000);
+    const act: fc.Arbitrary<Act> = fc.oneof(
+      { weight: 6, arbitrary: fc.record({ kind: fc.constant("add" as const), gap: fc.nat(3), values }) },
+      { weight: 1, arbitrary: fc.record({ kind: fc.constant("retire" as const), pick }) },
+      { weight: 3, arbitrary: fc.record({ kind: fc.constant("remove" as const), pick }) },
+      {
+        weight: 2,
+        arbitrary: fc.record({
+          kind: fc.constant("search" as const),
+          query: values,
+          k: fc.nat(12),
+          modulus: fc.integer({ min: 1, max: 4 }),
+        }),
+      },
+    );
+    return fc.array(act, { maxLength: 120, size: "max" });
+  });
+}
+
+describe.each(metricNames)("%s", (metric) => {
+  test.each([1, 3, 17])("dimension %i: every search equals brute force, through all changes", (dimension) => {
+    fc.assert(
+      fc.property(acts(dimension), (acts) => {
+        const index = new FlatIndex({ dimension, metric });
+        const twin = new Twin(metric);
+        let next = 0;
+        for (const act of acts) {
+          if (act.kind === "add") {
+            const values = Float32Array.from(act.values);
+            next += act.gap;
+            index.add(next, unaligned(values));
+            twin.records.set(next++, values);
+          } else if (act.kind === "search") {
+            const query = Float32Array.from(act.query);
+            const visible = act.modulus === 1 ? null : (ordinal: number) => ordinal % act.modulus !== 0;
+            expectSame(asMap(index.search(query, act.k, visible)), twin.search(query, act.k, visible));
+          } else {
+            const ordinal = act.pick % Math.max(1, next);
+            index[act.kind](ordinal);
+            if (act.kind === "remove") twin.records.delete(ordinal);
+            expect(index.has(ordinal)).toBe(twin.records.has(ordinal));
+          }
+          expect(index.count).toBe(twin.records.size);
+        }
+        index.check();
+      }),
+      { numRuns: 150 },
+    );
+  });
+
+  test("many records, several segments, random removals and replacements", () => {
+    const dimension = 30;
+    const rowBytes = 128;
+    const segmentBytesMax = 5 * 65_536;
+    const index = new FlatIndex({ dimension, metric, segmentBytesMax });
+    const twin = new Twin(metric);
+    const next = randomNumbers(7);
+    const draw = () => Float32Array.from({ length: dimension }, () => Math.round(8 * next() - 4) / 4);
+    let ordinal = 0;
+    const add = () => {
+      const values = draw();
+      index.add(ordinal, bytesOfFloats(values));
+      twin.records.set(ordinal++, values);
+    };
+    const compare = () => {
+      index.check();
+      for (const k of [1, 10, 500, 100_000]) {
+        const query = draw();
+        const visible = k === 10 ? null : (o: number) => o % 3 !== 1;
+        expectSame(asMap(index.search(query, k, visible)), twin.search(query, k, visible));
+      }
+    };
+    for (let i = 0; i < 6_000; i++) add();
+    expect(index.memoryBytes).toBeGreaterThan(2 * segmentBytesMax);
+    compare();
+    const filled = index.memoryBytes;
+    const live = 6_000 * rowBytes;
+    expect(filled).toBeLessThan(1.3 * live);
+    for (let round = 0; round < 3; round++) {
+      const old = [...twin.records.keys()].sort(() => next() - 0.5);
+      for (const gone of old) {
+        add();
+        index.retire(gone);
+        index.remove(gone);
+        twin.records.delete(gone);
+      }
+    }
+    compare();
+    expect(index.memoryBytes).toBeLessThan(1.3 * filled);
+    for (const gone of [...twin.records.keys()].slice(0, 5_990)) {
+      index.remove(gone);
+      twin.records.delete(gone);
+    }
+    compare();
+    expect(index.memoryBytes).toBeLessThan(filled / 4);
+    for (const gone of [...twin.records.keys()]) index.remove(gone);
+    expect(index.count).toBe(0);
+    expect(index.search(draw(), 10, null).count).toBe(0);
+    index.check();
+  });
+
+  test("all rows tie: all are answered, whatever k", () => {
+    const index = new FlatIndex({ dimension: 3, metric });
+    const values = Float32Array.of(0.1, 0.2, 0.3);
+    for (let ordinal = 0; ordinal < 50_000; ordinal++) index.add(ordinal, bytesOfFloats(values));
+    const found = index.search(Float32Array.of(0.3, 0.2, 0.1), 10, (ordinal) => ordinal % 2 === 0);
+    expect(found.count).toBe(25_000);
+    expect(new Set(found.scores).size).toBe(1);
+  });
+
+  test("differences far below f32's precision are told apart", () => {
+    const dimension = 64;
+    const index = new FlatIndex({ dimension, metric });
+    const twin = new Twin(metric);
+    // Neighbouring floats in one place: the scores differ in the last bits, which f32 sums do not have.
+    for (let ordinal = 0; ordinal < 500; ordinal++) {
+      const values = new Float32Array(dimension).fill(1);
+      values[ordinal % dimension] += Math.floor(ordinal / dimension) * 2 ** -23;
+      index.add(ordinal, bytesOfFloats(values));
+      twin.records.set(ordinal, values);
+    }
+    const query = Float32Array.from({ length: dimension }, (_, i) => 1 + i / 7);
+    for (const k of [1, 5, 100]) expectSame(asMap(index.search(query, k, null)), twin.search(query, k, null));
+  });
+
+  test("`visible` is asked only about rows that may matter", () => {
+    const index = new FlatIndex({ dimension: 8, metric });
+    const next = randomNumbers(3);
+    const draw = () => Float32Array.from({ length: 8 }, next);
+    for (let ordinal = 0; ordinal < 20_000; ordinal++) index.add(ordinal, bytesOfFloats(draw()));
+    let asked = 0;
+    index.search(draw(), 10, () => ++asked > 0);
+    // Of rows in random order, about k * (1 + ln(n / k)) are among the best so far.
+    expect(asked).toBeLessThan(400);
+  });
+});
+
+test("rows whose f32 sums overflow in between are computed exactly", () => {
+  const index = new FlatIndex({ dimension: 8, metric: "dot_product" });
+  const query = Float32Array.of(3e38, 3e38, 3e38, 3e38, 1, 1, 1, 1);
+  // Partial sums are infinite in f32, of either sign, or infinity minus infinity; the true sums are small.
+  index.add(0, bytesOfFloats(Float32Array.of(-3e38, 0, 0, 3e38, 1, 0, 0, 0)));
+  index.add(1, bytesOfFloats(Float32Array.of(3e38, -3e38, 0, 0, 2, 0, 0, 0)));
+  index.add(2, bytesOfFloats(Float32Array.of(0, 0, 0, 0, 1.5, 0, 0, 0)));
+  index.add(3, bytesOfFloats(Float32Array.of(-3e38, -3e38, 0, 0, 0, 0, 0, 0)));
+  const found = asMap(index.search(query, 3, null));
+  expect(found).toEqual(
+    new Map([
+      [0, 1],
+      [1, 2],
+      [2, 1.5],
+    ]),
+  );
+});
+
+test("wrong input is refused and changes nothing", () => {
+  const index = new FlatIndex({ dimension: 2, metric: "cosine" });
+  expect(() => index.add(0, new Uint8Array(12))).toThrow("12 bytes instead of 8");
+  expect(() => index.add(0, bytesOfFloats(Float32Array.of(1, Number.NaN)))).toThrow("not finite");
+  expect(() => index.add(-1, new Uint8Array(8))).toThrow("ascend");
+  expect(() => index.add(0xffff_ffff, new Uint8Array(8))).toThrow("ascend");
+  expect(index.count).toBe(0);
+  index.check();
+  index.add(5, bytesOfFloats(Float32Array.of(1, 0)));
+  expect(() => index.add(5, new Uint8Array(8))).toThrow("ascend");
+  expect(() => index.search(Float32Array.of(1), 1, null)).toThrow("1 values instead of 2");
+  expect(() => index.search(Float32Array.of(1, Number.POSITIVE_INFINITY), 1, null)).toThrow("not finite");
+  expect(() => new FlatIndex({ dimension: 65_535, metric: "cosine", segmentBytesMax: 65_536 })).toThrow(
+    "holds no vector",
+  );
+  expect(index.search(Float32Array.of(1, 0), 0, null).count).toBe(0);
+  index.close();
+  expect(index.memoryBytes).toBeLessThan(20_000);
+});
+
+test("the largest dimension", () => {
+  const index = new FlatIndex({ dimension: 65_535, metric: "euclidean", segmentBytesMax: 20 * 65_536 });
+  for (let ordinal = 0; ordinal < 10; ordinal++)
+    index.add(ordinal, bytesOfFloats(new Float32Array(65_535).fill(ordinal)));
+  index.check();
+  expect(asMap(index.search(new Float32Array(65_535).fill(7), 1, null))).toEqual(new Map([[7, 1]]));
+});
+
+test.skipIf(isAbsent("siftsmall"))("siftsmall: the distances are those of the ground truth", () => {
+  const base = readFvecs("siftsmall/siftsmall_base.fvecs");
+  const truth = readIvecs("siftsmall/siftsmall_groundtruth.ivecs");
+  const index = new FlatIndex({ dimension: 128, metric: "euclidean", segmentBytesMax: 2 ** 21 });
+  base.forEach((row, i) => {
+    index.add(i, bytesOfFloats(row));
+  });
+  readFvecs("siftsmall/siftsmall_query.fvecs").forEach((query, i) => {
+    const found = index.search(query, 100, null);
+    const expected = [...truth[i]].map((row) => exactScore(metrics.euclidean, query, base[row]));
+    expect([...found.scores].sort((a, b) => b - a).slice(0, 100)).toEqual(expected.sort((a, b) => b - a));
+  });
+});
+
+describe.skipIf(isAbsent("glove100-100k"))("glove100-100k", () => {
+  test.each([
+    ["cosine", "gt_cosine_top100"],
+    ["dot_product", "gt_dot_top100"],
+    ["euclidean", "gt_l2_top100"],
+  ] as const)("%s: the scores are those of the ground truth, up to its f32 near-ties", (metric, file) => {
+    const base = readF32("glove100-100k/base.f32", 100).rows;
+    const queries = readF32("glove100-100k/queries.f32", 100).rows;
+    const truth = readIvecs(`glove100-100k/${file}.ivecs`);
+    const index = new FlatIndex({ dimension: 100, metric });
+    base.forEach((row, i) => {
+      index.add(i, bytesOfFloats(row));
+    });
+    let agreeing = 0;
+    for (let i = 0; i < 100; i++) {
+      const found = asMap(index.search(queries[i], 100, null));
+      const worst = Math.min(...found.values());
+      for (const row of truth[i]) {
+        if (found.has(row)) agreeing++;
+        const score = exactScore(metrics[metric], queries[i], base[row]);
+        expect(score).toBeGreaterThanOrEqual(worst - 1e-6 * Math.max(1, Math.abs(worst)));
+      }
+    }
+    // Brute force in f32 swaps near-ties at the hundredth place.
+    expect(agreeing).toBeGreaterThan(9_990);
+  });
+});
+
+/** Deterministic numbers in [0, 1): mulberry32. */
+function randomNumbers(seed: number): () => number {
+  let state = seed;
+  return () => {
+    state = (state + 0x6d2b79f5) | 0;
+    let t = Math.imul(state ^ (state >>> 15), 1 | state);
+    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
+    return ((t ^ (t >>> 14)) >>> 0) / 2 ** 32;
+  };
+}

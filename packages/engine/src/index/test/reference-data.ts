@@ -1,0 +1,73 @@
+// Where are the public data sets that searches are measured by?
+//
+// They lie beside the project and are read in place; their READMEs say what they are. Where a set is absent, its tests
+// are skipped and say so.
+
+import { existsSync, readFileSync } from "node:fs";
+import { join, resolve } from "node:path";
+import { gunzipSync } from "node:zlib";
+
+const data = resolve(import.meta.dirname, "../../../../../../shared/data");
+
+/** For `test.skipIf`: whether a set is absent. Says so once, for a skipped test has no place for a reason. */
+export function isAbsent(set: string): boolean {
+  if (existsSync(join(data, set))) return false;
+  console.info(`skipped: the data set ${set} is not in ../shared/data`);
+  return true;
+}
+
+export type Vectors = { readonly dimension: number; readonly rows: readonly Float32Array[] };
+
+/** Raw little-endian f32, row after row. */
+export function readF32(path: string, dimension: number): Vectors {
+  const bytes = Uint8Array.from(readFileSync(join(data, path)));
+  const all = new Float32Array(bytes.buffer);
+  const rows = Array.from({ length: all.length / dimension }, (_, i) =>
+    all.subarray(i * dimension, (i + 1) * dimension),
+  );
+  return { dimension, rows };
+}
+
+/** The texmex formats: each row is its dimension (int32) and its values. */
+function readTexmex<T>(path: string, make: (buffer: ArrayBuffer, at: number, length: number) => T): T[] {
+  const { buffer } = Uint8Array.from(readFileSync(join(data, path)));
+  const dimension = new Int32Array(buffer)[0];
+  const rowBytes = 4 + 4 * dimension;
+  return Array.from({ length: buffer.byteLength / rowBytes }, (_, i) =>
+    make(buffer, i * rowBytes + 4, dimension),
+  );
+}
+
+export const readFvecs = (path: string): Float32Array[] =>
+  readTexmex(path, (buffer, at, length) => new Float32Array(buffer, at, length));
+
+export const readIvecs = (path: string): Int32Array[] =>
+  readTexmex(path, (buffer, at, length) => new Int32Array(buffer, at, length));
+
+/** One JSON a line, compressed. */
+export function readJsonLines<T>(path: string): T[] {
+  const lines = gunzipSync(readFileSync(join(data, path)))
+    .toString("utf8")
+    .trim()
+    .split("\n");
+  return lines.map((line) => JSON.parse(line) as T);
+}
+
+/** Query id -> document id -> relevance. */
+export function readJudgements(path: string): Map<string, Map<string, number>> {
+  const judgements = new Map<string, Map<string, number>>();
+  for (const line of readFileSync(join(data, path), "utf8").trim().split("\n").slice(1)) {
+    const [query, document, relevance] = line.split("\t");
+    const ofQuery = judgements.get(query) ?? new Map<string, number>();
+    judgements.set(query, ofQuery.set(document, Number(relevance)));
+  }
+  return judgements;
+}
+
+/** Normalized discounted cumulative gain of the first ten documents (Järvelin and Kekäläinen, 2002). */
+export function ndcgAt10(found: readonly string[], relevant: ReadonlyMap<string, number>): number {
+  const gain = (relevances: readonly number[]): number =>
+    relevances.slice(0, 10).reduce((sum, relevance, i) => sum + (2 ** relevance - 1) / Math.log2(i + 2), 0);
+  const best = [...relevant.values()].sort((a, b) => b - a);
+  return gain(found.map((document) => relevant.get(document) ?? 0)) / gain(best);
+}

@@ -1,0 +1,154 @@
+// What must a database answer, computed in the plainest way?
+//
+// The model of tests/model.test.ts: maps, arrays and full scans. It shares no code with the engine but the
+// formulas of the specification, written down again.
+
+import type { VectorInput } from "@quiver/protocol/shapes/vector";
+
+export type Metric = "cosine" | "euclidean" | "dot_product";
+export type ModelRecord = VectorInput;
+export type Ranked = { id: string; score: number }[];
+type StagedOperation = { kind: "upsert"; record: ModelRecord } | { kind: "delete" };
+
+export class ModelCollection {
+  records = new Map<string, ModelRecord>();
+  staged: Map<string, StagedOperation> | null = null;
+  version = 0;
+  counts = [0];
+  metric: Metric | null = null;
+  hasSparse = false;
+  text: { k1: number; b: number } | null = null;
+  readonly maxVectors: number | null;
+
+  constructor(maxVectors: number | null) {
+    this.maxVectors = maxVectors;
+  }
+
+  #newVersion(): void {
+    this.version++;
+    this.counts.push(this.records.size);
+  }
+
+  /** False: refused, nothing changed. */
+  upsert(records: readonly ModelRecord[]): boolean {
+    const after = new Set([...this.records.keys(), ...records.map(({ id }) => id)]);
+    if (this.maxVectors !== null && after.size > this.maxVectors) return false;
+    if (records.length === 0) return true;
+    for (const record of records) this.records.set(record.id, record);
+    this.#newVersion();
+    return true;
+  }
+
+  delete(id: string): boolean {
+    if (!this.records.delete(id)) return false;
+    this.#newVersion();
+    return true;
+  }
+
+  canStageDelete(id: string): boolean {
+    return this.staged?.get(id)?.kind === "upsert" || this.records.has(id);
+  }
+
+  #sizeAfterCommit(staged: ReadonlyMap<string, StagedOperation>): number {
+    const ids = new Set(this.records.keys());
+    for (const [id, operation] of staged) operation.kind === "upsert" ? ids.add(id) : ids.delete(id);
+    return ids.size;
+  }
+
+  commit(): "committed" | "too many" {
+    const staged = this.staged as Map<string, StagedOperation>;
+    if (this.maxVectors !== null && this.#sizeAfterCommit(staged) > this.maxVectors) return "too many";
+    for (const [id, operation] of staged) {
+      if (operation.kind === "delete") this.records.delete(id);
+      else this.records.set(id, operation.record);
+    }
+    this.staged = null;
+    this.#newVersion();
+    return "committed";
+  }
+
+  document(documentId: string): string[] {
+    return [...this.records.values()]
+      .filter((record) => record.document_id === documentId)
+      .map(({ id }) => id)
+      .sort();
+  }
+
+  dense(query: readonly number[]): Ranked {
+    const scored: Ranked = [];
+    for (const { id, dense_values } of this.records.values())
+      if (dense_values) scored.push({ id, score: denseScore(this.metric as Metric, query, dense_values) });
+    return sorted(scored);
+  }
+
+  sparse(query: readonly (readonly [number, number])[]): Ranked {
+    const scored: Ranked = [];
+    for (const { id, sparse_indices, sparse_values } of this.records.values()) {
+      if (!sparse_indices || !sparse_values) continue;
+      let score = 0;
+      let shares = false;
+      for (const [index, weight] of query) {
+        const at = sparse_indices.indexOf(index);
+        if (at < 0) continue;
+        shares = true;
+        score += weight * (sparse_values[at] as number);
+      }
+      if (shares) scored.push({ id, score });
+    }
+    return sorted(scored);
+  }
+
+  bm25(query: readonly string[]): Ranked {
+    const { k1, b } = this.text as { k1: number; b: number };
+    const documents = [...this.records.values()]
+      .filter((record) => typeof record.text === "string")
+      .map((record) => ({
+        id: record.id,
+        words: (record.text as string).split(" ").filter((word) => word !== ""),
+      }));
+    const n = documents.length;
+    const average = documents.reduce((sum, { words }) => sum + words.length, 0) / n;
+    const scored: Ranked = [];
+    for (const { id, words } of documents) {
+      let score = 0;
+      let matches = false;
+      for (const term of query) {
+        const tf = words.filter((word) => word === term).length;
+        if (tf === 0) continue;
+        matches = true;
+        const df = documents.filter((document) => document.words.includes(term)).length;
+        const idf = Math.log(1 + (n - df + 0.5) / (df + 0.5));
+        score += (idf * tf) / (tf + k1 * (1 - b + (b * words.length) / average));
+      }
+      if (matches) scored.push({ id, score });
+    }
+    return sorted(scored);
+  }
+}
+
+function denseScore(metric: Metric, x: readonly number[], y: readonly number[]): number {
+  const dot = x.reduce((sum, value, i) => sum + value * y[i], 0);
+  if (metric === "dot_product") return dot;
+  if (metric === "euclidean")
+    return 1 / (1 + Math.sqrt(x.reduce((sum, value, i) => sum + (value - y[i]) ** 2, 0)));
+  const norms = Math.sqrt(x.reduce((s, v) => s + v * v, 0)) * Math.sqrt(y.reduce((s, v) => s + v * v, 0));
+  return norms === 0 ? 0 : dot / norms;
+}
+
+/** Scores this near each other are the same: two ways to add the same numbers differ in the last bits. */
+export const tolerance = 1e-9;
+
+function sorted(ranked: Ranked): Ranked {
+  return ranked.sort((a, b) =>
+    Math.abs(a.score - b.score) <= tolerance ? (a.id < b.id ? -1 : 1) : b.score - a.score,
+  );
+}
+
+/** Reciprocal rank fusion of full rankings, each cut at `depth`. */
+export function fused(legs: readonly Ranked[], depth: number, k: number): Ranked {
+  const scores = new Map<string, number>();
+  for (const leg of legs)
+    for (const [i, { id }] of leg.slice(0, depth).entries())
+      scores.set(id, (scores.get(id) ?? 0) + 1 / (k + i + 1));
+  return sorted(Array.from(scores, ([id, score]) => ({ id, score })));
+}
