@@ -1,9 +1,8 @@
 // How near are two vectors?
 //
 // Each metric is one object that holds all its functions (the registry is metrics.ts); nobody switches on names
-// elsewhere. A *distance* is
-// inside: smaller is nearer, and it is what is cheap to compute. A *score* is what the API answers: greater is
-// better. `score` converts, and is the one place that does.
+// elsewhere. A *distance* is inside: smaller is nearer, and it is what is cheap to compute. A *score* is what the API
+// answers: greater is better. `score` converts, and is the one place that does.
 //
 // Exact distances are f64 sums over f32 values, added in one fixed order (see exact.ts), so the same two vectors have
 // the same score in every index and in the scan of the fresh tail. No f32 input makes them overflow: the largest

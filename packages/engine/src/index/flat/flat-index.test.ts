@@ -189,20 +189,21 @@ describe.each(metricNames)("%s", (metric) => {
 
 test("rows whose f32 sums overflow in between are computed exactly", () => {
   const index = new FlatIndex({ dimension: 8, metric: "dot_product" });
-  const query = Float32Array.of(3e38, 3e38, 3e38, 3e38, 1, 1, 1, 1);
-  // Partial sums are infinite in f32, of either sign, or infinity minus infinity; the true sums are small.
-  index.add(0, bytesOfFloats(Float32Array.of(-3e38, 0, 0, 3e38, 1, 0, 0, 0)));
-  index.add(1, bytesOfFloats(Float32Array.of(3e38, -3e38, 0, 0, 2, 0, 0, 0)));
-  index.add(2, bytesOfFloats(Float32Array.of(0, 0, 0, 0, 1.5, 0, 0, 0)));
-  index.add(3, bytesOfFloats(Float32Array.of(-3e38, -3e38, 0, 0, 0, 0, 0, 0)));
+  const [big, small] = [2e19, 1e15];
+  const query = Float32Array.of(big, big, big, big, small, small, small, small);
+  // Partial sums are infinite in f32, of either sign, or infinity minus infinity; the true sums are not.
+  const rows = [
+    Float32Array.of(-big, 0, 0, big, small, 0, 0, 0),
+    Float32Array.of(big, -big, 0, 0, 2 * small, 0, 0, 0),
+    Float32Array.of(0, 0, 0, 0, 1.5 * small, 0, 0, 0),
+    Float32Array.of(-big, -big, 0, 0, 0, 0, 0, 0),
+  ];
+  rows.forEach((row, ordinal) => {
+    index.add(ordinal, bytesOfFloats(row));
+  });
   const found = asMap(index.search(query, 3, null));
-  expect(found).toEqual(
-    new Map([
-      [0, 1],
-      [1, 2],
-      [2, 1.5],
-    ]),
-  );
+  expectSame(found, new Map([0, 1, 2].map((i) => [i, exactScore(metrics.dot_product, query, rows[i])])));
+  expect([...found.values()].every((score) => score > 0.9e30 && score < 2.1e30)).toBe(true);
 });
 
 test("wrong input is refused and changes nothing", () => {

@@ -120,7 +120,7 @@ export class Segment {
     this.ordinals.length = Math.min(this.ordinals.length, blocks + 1);
     this.factors.length = this.ordinals.length;
     const usedBytes = this.layout.rowsAt + this.length * this.layout.rowBytes;
-    if (this.bytes.byteLength > 16 * pageBytes && 4 * usedBytes < this.bytes.byteLength) this.#shrink();
+    if (this.bytes.byteLength > 4 * pageBytes && 4 * usedBytes < this.bytes.byteLength) this.#shrink();
   }
 
   /** Puts the query where the kernels find it. */
