@@ -6,11 +6,10 @@
 // The steps stand in two groups: the first reads the sources, the second runs them. All steps of a group run, so that
 // one call shows all that is wrong in it; a group with a failure is the last one.
 
-import { spawn } from "node:child_process";
-import { once } from "node:events";
 import { mkdirSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { parseArgs } from "node:util";
+import { endOf, startNode } from "./children.ts";
 import { checkExamples } from "./doc-examples.ts";
 import { checkFloors } from "./floors.ts";
 import { checkLinks } from "./links.ts";
@@ -54,7 +53,7 @@ async function tests(): Promise<Outcome> {
   mkdirSync(join(root, ".cache"), { recursive: true });
   const reporters = ["--reporter=default", "--reporter=json", `--outputFile.json=${testReport}`];
   const args = [binary("vitest/vitest.mjs"), "run", ...reporters];
-  const [code, signal] = await once(spawn(process.execPath, args, { cwd: root, stdio: "inherit" }), "exit");
+  const { code, signal } = await endOf(startNode(args, { cwd: root, stdio: "inherit" }));
   if (code !== 0)
     return { errors: [`vitest ended with ${signal ?? `exit code ${code}`}; its report is above`] };
   const { numPassedTests, numPendingTests, testResults } = JSON.parse(readFileSync(testReport, "utf8"));
@@ -66,17 +65,8 @@ const binary = (path: string): string => join(root, "node_modules", path);
 
 /** Runs a program of node_modules whose output matters only when it fails. */
 async function silent(program: string, args: readonly string[]): Promise<Outcome> {
-  const child = spawn(process.execPath, [binary(program), ...args], {
-    cwd: root,
-    stdio: ["ignore", "pipe", "pipe"],
-  });
-  let output = "";
-  for (const stream of [child.stdout, child.stderr]) {
-    stream.setEncoding("utf8").on("data", (text) => {
-      output += text;
-    });
-  }
-  const [code, signal] = await once(child, "close");
+  const child = startNode([binary(program), ...args], { cwd: root, stdio: ["ignore", "pipe", "pipe"] });
+  const { code, signal, output } = await endOf(child);
   if (code === 0) return { errors: [] };
   return {
     errors: [output.trim() === "" ? `ended with ${signal ?? `exit code ${code}`}` : output.trimEnd()],

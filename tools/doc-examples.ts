@@ -11,14 +11,14 @@
 // gets a new server on an empty directory, its address in QUIVER_URL, its key in QUIVER_API_KEY, and that directory's
 // parent as its working directory.
 
-import { type ChildProcess, spawn } from "node:child_process";
+import type { ChildProcess } from "node:child_process";
 import { randomBytes } from "node:crypto";
-import { once } from "node:events";
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { parseSync } from "rolldown/utils";
+import { type Ending, endOf, startNode } from "./children.ts";
 import { type CodeBlock, type Placed, readMarkdown } from "./markdown.ts";
 import { isTestFile, projectFiles } from "./project-files.ts";
 
@@ -136,27 +136,11 @@ async function compile(root: string, programs: readonly Program[]): Promise<stri
   const config = { extends: "../../tsconfig.json", compilerOptions, include: ["*.ts"], exclude: [] };
   writeFileSync(join(folder, "tsconfig.json"), JSON.stringify(config));
   const tsc = join(root, "node_modules", "typescript", "bin", "tsc");
-  const { code, output } = await finish(
-    spawn(process.execPath, [tsc, "-p", folder, "--pretty", "false"], { cwd: folder }),
-  );
+  const { code, output } = await endOf(startNode([tsc, "-p", folder, "--pretty", "false"], { cwd: folder }));
   if (code === 0) return [];
   return inTermsOfDocuments(output, programs)
     .split("\n")
     .filter((line) => line.trim() !== "");
-}
-
-type Finish = { code: number | null; signal: string | null; output: string };
-
-/** Waits for a child's end; its output is stdout and stderr as they came. */
-async function finish(child: ChildProcess): Promise<Finish> {
-  let output = "";
-  for (const stream of [child.stdout, child.stderr]) {
-    stream?.setEncoding("utf8").on("data", (text) => {
-      output += text;
-    });
-  }
-  const [code, signal] = await once(child, "close");
-  return { code, signal, output };
 }
 
 async function runWithServer(root: string, program: Program): Promise<string[]> {
@@ -165,8 +149,8 @@ async function runWithServer(root: string, program: Program): Promise<string[]> 
   try {
     const key = randomBytes(16).toString("hex");
     const args = ["serve", "--port", "0", "--data-dir", join(folder, "data"), "--admin-key", key];
-    const server = spawn(process.execPath, [join(root, SERVER), ...args], { cwd: folder });
-    const ended = finish(server);
+    const server = startNode([join(root, SERVER), ...args], { cwd: folder });
+    const ended = endOf(server);
     try {
       const url = await addressOf(server);
       if (url === undefined) {
@@ -175,7 +159,7 @@ async function runWithServer(root: string, program: Program): Promise<string[]> 
       }
       const env = { ...process.env, QUIVER_URL: url, QUIVER_API_KEY: key };
       const options = { cwd: folder, env, timeout: PROGRAM_MAX_MS };
-      const result = await finish(spawn(process.execPath, [program.file], options));
+      const result = await endOf(startNode([program.file], options));
       if (result.code === 0) return [];
       const how = result.signal === null ? `exit code ${result.code}` : `signal ${result.signal}`;
       return [
@@ -210,7 +194,7 @@ async function addressOf(server: ChildProcess): Promise<string | undefined> {
   });
 }
 
-async function stop(server: ChildProcess, ended: Promise<Finish>): Promise<void> {
+async function stop(server: ChildProcess, ended: Promise<Ending>): Promise<void> {
   const kill = setTimeout(() => server.kill("SIGKILL"), SERVER_STOP_MAX_MS);
   server.kill("SIGTERM");
   await ended;

@@ -39,6 +39,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 
 const NODE_MAJOR_MIN = 24;
+const PARENT_POLL_MS = 250;
 const LOCK_POLL_MS = 100;
 /** A lock file without a process id in it is being written; after this time its writer has died. */
 const LOCK_BLANK_MAX_MS = 5_000;
@@ -97,6 +98,9 @@ function writeStamp(path, content) {
  * terminal, SIGINT (Ctrl-C) and SIGHUP (window closed) reach the whole foreground process group, the child included,
  * so passing them on would deliver them twice; SIGTERM is never sent by a terminal and is always passed on.
  *
+ * Under npm, the child is also told to end when our parent has died: a shell between npm and us does not pass a signal
+ * on, and nobody passes on a SIGKILL. (`npm start` says `exec`, so there its shell has become us and npm signals us.)
+ *
  * @param {string} program @param {string[]} args @param {import("node:child_process").SpawnOptions} options
  * @returns {Promise<{ code: number | null, signal: NodeJS.Signals | null }>}
  */
@@ -111,7 +115,15 @@ function runToEnd(program, args, options) {
       process.on(signal, pass);
       return () => process.off(signal, pass);
     });
+    const parent = process.ppid;
+    const watch = setInterval(() => {
+      if (process.ppid === parent) return;
+      clearInterval(watch);
+      child.kill("SIGTERM");
+    }, PARENT_POLL_MS);
+    if (process.env.npm_lifecycle_event === undefined) clearInterval(watch);
     const forget = () => {
+      clearInterval(watch);
       for (const off of listeners) off();
     };
     child.once("error", (error) => {

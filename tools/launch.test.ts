@@ -75,6 +75,23 @@ describe("the command", () => {
     },
   );
 
+  test.skipIf(process.platform === "win32")(
+    "it is told to end when the npm that launched it has died",
+    async () => {
+      write(
+        "a.ts",
+        'process.on("SIGTERM", () => { console.log("end"); process.exit(); }); setInterval(() => {}, 1000); console.log("ready");',
+      );
+      const command = `"${process.execPath}" tools/launch.mjs run a.ts; true`;
+      const env = { ...process.env, npm_lifecycle_event: "start" };
+      const shell = spawn("sh", ["-c", command], { cwd: root, env, stdio: ["ignore", "pipe", "inherit"] });
+      await lineFrom(shell);
+      shell.kill("SIGKILL");
+      const [rest] = await once(shell.stdout, "data");
+      expect(String(rest)).toBe("end\n");
+    },
+  );
+
   test("programs that it starts run on the same Node.js", async () => {
     write(
       "a.ts",
