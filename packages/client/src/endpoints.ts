@@ -126,6 +126,8 @@ export const endpoints = {
     done: "vector_not_found",
   },
 
+  exportVectors: { method: "GET", path: `${collection}/export`, repeat: "always" },
+
   listVersions: { method: "GET", path: `${collection}/versions`, repeat: "always" },
   currentVersion: { method: "GET", path: `${collection}/versions/current`, repeat: "always" },
   getVersion: { method: "GET", path: `${collection}/versions/{version_hash}`, repeat: "always" },
@@ -133,9 +135,9 @@ export const endpoints = {
   createSession: { method: "POST", path: "/auth/create-session", repeat: "always" },
 } as const satisfies { readonly [R in RouteName]: EndpointOf<R> };
 
-/** Endpoints outside the JSON routes. */
-export const extraEndpoints = {
-  exportVectors: { method: "GET", path: `${collection}/export`, repeat: "always" },
+/** Endpoints whose answer is not JSON of the list of routes. */
+export const healthEndpoints = {
+  exportVectors: endpoints.exportVectors,
   live: { method: "GET", path: "/health/live", repeat: "always" },
   ready: { method: "GET", path: "/health/ready", repeat: "always" },
 } as const satisfies Record<string, Endpoint>;

@@ -28,6 +28,8 @@ export type Route = {
   readonly status: 200 | 201 | 204;
   /** Absent: no body. */
   readonly answer?: TSchema;
+  /** Absent: application/json. */
+  readonly mediaType?: "application/x-ndjson";
   /** Codes whose status on this route differs from the table of errors. */
   readonly statusOf?: Partial<Record<ErrorCode, number>>;
   /** Error statuses that the contract lists for the route, for the reference. */
@@ -354,6 +356,17 @@ export const routes = {
     summary: "Delete vector (the same as a streaming delete)",
     status: 200,
     answer: Empty,
+    errors: [404, 500],
+  },
+  exportVectors: {
+    method: "GET",
+    path: `${c}/export`,
+    tag: "Vectors",
+    summary:
+      "Export every vector of the current version, one record a line; header x-quiver-version names it",
+    status: 200,
+    answer: Type.String({ description: "Lines of JSON, each a vector record." }),
+    mediaType: "application/x-ndjson",
     errors: [404, 500],
   },
   streamingUpsert: {

@@ -56,7 +56,7 @@ function success(route: Route): unknown {
   const description = statusTexts[route.status];
   return route.answer === undefined
     ? { type: "null", description }
-    : { description, content: { "application/json": { schema: plain(route.answer) } } };
+    : { description, content: { [route.mediaType ?? "application/json"]: { schema: plain(route.answer) } } };
 }
 
 function failure(status: number, route: Route): unknown {

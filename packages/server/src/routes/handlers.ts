@@ -5,6 +5,7 @@ import type { RouteName, routes } from "@quiver/protocol/routes";
 import type { Static, TSchema } from "typebox";
 import type { Gate } from "../auth/gate.ts";
 import type { JsonText } from "../json-answer.ts";
+import type { Lines } from "../lines-answer.ts";
 import type { Query } from "../request/query.ts";
 
 type RouteOf<Name extends RouteName> = (typeof routes)[Name];
@@ -17,7 +18,11 @@ type BodyOf<Name extends RouteName> =
   RouteOf<Name> extends { readonly body: infer Shape extends TSchema } ? Static<Shape> : undefined;
 
 type AnswerOf<Name extends RouteName> =
-  RouteOf<Name> extends { readonly answer: TSchema } ? JsonText | Promise<JsonText> : void | Promise<void>;
+  RouteOf<Name> extends { readonly mediaType: string }
+    ? Lines
+    : RouteOf<Name> extends { readonly answer: TSchema }
+      ? JsonText | Promise<JsonText>
+      : void | Promise<void>;
 
 export type Call<Name extends RouteName> = {
   readonly database: Database;

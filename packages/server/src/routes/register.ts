@@ -7,6 +7,7 @@ import type { Database } from "@quiver/engine/database/contract";
 import { type Route, type RouteName, routes } from "@quiver/protocol/routes";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import type { Gate } from "../auth/gate.ts";
+import { Lines } from "../lines-answer.ts";
 import { documentation } from "../operations/openapi.ts";
 import { queryOf, type RawQuery } from "../request/query.ts";
 import { collectionHandlers } from "./collections.ts";
@@ -74,13 +75,14 @@ function register(app: FastifyInstance, name: RouteName, route: Route, database:
   const config = {
     route,
     isPublic: name === "createSession",
+    swagger: { exposeHeadRoute: route.method === "HEAD" },
     swaggerTransform: documentation(name, route) as never,
   };
   app.route({
     method: route.method,
     url: pattern(route.path),
     // Every GET also answers HEAD, where the list does not have a HEAD of its own.
-    exposeHeadRoute: route.method === "GET" && !hasOwnHead,
+    exposeHeadRoute: route.method === "GET" && !hasOwnHead && route.mediaType === undefined,
     schema: route.body ? { body: route.body } : {},
     config,
     handler: async (request, reply) => answer(request, reply),
@@ -95,9 +97,14 @@ function register(app: FastifyInstance, name: RouteName, route: Route, database:
       body: request.body,
       bodyText: request.bodyText,
     } as unknown as Call<RouteName>;
-    const text = await handler(call);
+    const answered = await handler(call);
     reply.code(route.status);
     if (route.answer === undefined) return reply.send();
-    return reply.type("application/json; charset=utf-8").send(text);
+    if (answered instanceof Lines)
+      return reply
+        .headers(answered.headers)
+        .type(`${route.mediaType}; charset=utf-8`)
+        .send(answered.stream());
+    return reply.type("application/json; charset=utf-8").send(answered);
   }
 }
