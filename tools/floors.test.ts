@@ -70,6 +70,7 @@ describe("broken", () => {
     ["corridor to corridor", "engine/src/query/a.ts", "../indexing/b.ts", "imports never go sideways"],
     ["client to server", "client/src/a.ts", "@quiver/server/b", "imports never go sideways"],
     ["past the counter", "server/src/a.ts", "@quiver/engine/query/b", "server sees only"],
+    ["an index onto the disk", "engine/src/index/a.ts", "../storage/b.ts", "engine/index sees only"],
     ["client into the engine", "client/src/a.ts", "@quiver/engine/database/b", "client sees only"],
     ["cli into the engine", "cli/src/a.ts", "@quiver/engine/database/b", "cli sees only"],
     ["console into the server", "console/src/a.ts", "@quiver/server/b", "console sees only"],

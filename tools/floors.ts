@@ -23,7 +23,8 @@ const ROOMS: Readonly<Record<string, Room>> = {
   "engine/vector": { floor: 1 },
   "engine/text": { floor: 1 },
   "engine/collection": { floor: 2 },
-  "engine/index": { floor: 2 },
+  // Indexes are derived from the change log and ignorant of disk: a lost one endangers nothing.
+  "engine/index": { floor: 2, sees: ["engine/vector", "engine/text", "engine/base", "protocol", "kernels"] },
   "engine/runtime": { floor: 2.5 },
   "engine/query": { floor: 3 },
   "engine/indexing": { floor: 3 },
