@@ -7,6 +7,9 @@ import {
   collectionBody,
   denseIndexBody,
   expectError,
+  pathOf,
+  rawHead,
+  readAnswer,
   record,
   sparseIndexBody,
   startTestServer,
@@ -563,8 +566,6 @@ describe("vectors", () => {
       "a+b",
       "a b",
       "?q=1#f",
-      "..",
-      ".",
       "\u0000",
       "😀",
       "é",
@@ -589,6 +590,19 @@ describe("vectors", () => {
       expect((await server.call("streamingDelete", { ...c, vector_id })).status).toBe(204);
     }
     expect((await server.call("getCollection", c)).json.vectors_count).toBe(0);
+  });
+
+  test("[H2] . and .. are ids, too, for clients that do not shorten a path by themselves", async () => {
+    const c = await collection(0);
+    await server.call("streamingUpsert", c, { vectors: [record("."), record("..")] });
+    for (const vector_id of [".", ".."]) {
+      const socket = await server.connect();
+      const path = `${pathOf("getVector", { ...c, vector_id: "" })}${vector_id.replaceAll(".", "%2e")}`;
+      socket.write(rawHead("GET", path));
+      const answer = await readAnswer(socket);
+      expect([answer?.status, JSON.parse(answer?.body ?? "{}").id]).toEqual([200, vector_id]);
+      socket.destroy();
+    }
   });
 
   test("[H1] delete: 200 with an empty object; 404 for no such vector or collection", async () => {

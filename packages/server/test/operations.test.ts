@@ -149,8 +149,8 @@ describe("a running server", () => {
     expect(sources).toContain("js/scalar.js");
     for (const source of sources) expect(source).not.toMatch(/^(https?:)?\/\//);
     expect(page.text).toContain("/openapi.json");
-    expect(page.text).toContain('"withDefaultFonts":false');
-    expect(page.text).toContain('"telemetry":false');
+    expect(page.text).toContain('"withDefaultFonts": false');
+    expect(page.text).toContain('"telemetry": false');
     expect(page.text).not.toContain("proxyUrl");
     const script = await server.ask("/docs/js/scalar.js", { key: null });
     expect(script.text.length).toBeGreaterThan(1_000_000);

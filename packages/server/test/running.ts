@@ -146,8 +146,7 @@ export async function startTestServer(config: Partial<ServerConfig> = {}): Promi
 /** Path of an endpoint with its parameters percent-encoded. */
 export function pathOf(name: RouteName, params: Record<string, string> = {}): string {
   return routes[name].path.replaceAll(/\{(\w+)\}/g, (_, parameter: string) => {
-    // `.` and `..` are encoded as well: an URL would otherwise be shortened before it is sent.
-    return encodeURIComponent(params[parameter] ?? "missing").replaceAll(".", "%2E");
+    return encodeURIComponent(params[parameter] ?? "missing");
   });
 }
 

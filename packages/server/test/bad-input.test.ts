@@ -1,0 +1,359 @@
+// Every field of every body, sent wrongly in every way that its shape knows.
+//
+// The cases are made from the shapes themselves, so that a new field is tested the day it appears. Each must answer
+// 400 with the field's path, and change nothing; an optional key takes null.
+
+import type { RouteName } from "@quiver/protocol/routes";
+import { routes } from "@quiver/protocol/routes";
+import type { TSchema } from "typebox";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import {
+  adminKey,
+  collectionBody,
+  denseIndexBody,
+  record,
+  sparseIndexBody,
+  startTestServer,
+  type TestServer,
+  textIndexBody,
+} from "./running.ts";
+
+type Schema = {
+  type?: string | string[];
+  properties?: Record<string, Schema>;
+  required?: string[];
+  items?: Schema;
+  anyOf?: Schema[];
+  enum?: unknown[];
+  minimum?: number;
+  maximum?: number;
+  exclusiveMinimum?: number;
+  minLength?: number;
+  maxItems?: number;
+};
+
+type Step = string | number;
+type Field = { steps: readonly Step[]; schema: Schema; required: boolean };
+type Case = { what: string; steps: readonly Step[]; value: unknown };
+
+/** Sent as JSON, this leaves the key out. */
+const missing = undefined;
+
+/** Every field under a shape; arrays by their first item. */
+function* fieldsOf(schema: Schema, steps: readonly Step[] = []): Generator<Field> {
+  const required = new Set(schema.required);
+  for (const [key, inner] of Object.entries(schema.properties ?? {})) {
+    const field = { steps: [...steps, key], schema: inner, required: required.has(key) };
+    yield field;
+    yield* fieldsOf(inner, field.steps);
+  }
+  if (schema.items) {
+    const field = { steps: [...steps, 0], schema: schema.items, required: true };
+    yield field;
+    yield* fieldsOf(schema.items, field.steps);
+  }
+}
+
+const samples: Record<string, unknown> = {
+  string: "words",
+  number: 0.5,
+  boolean: true,
+  array: [],
+  object: {},
+};
+
+function* casesOf({ steps, schema, required }: Field): Generator<Case> {
+  const bad = (what: string, value: unknown): Case => ({ what, steps, value });
+  if (required) {
+    if (typeof steps.at(-1) === "string") yield bad("missing", missing);
+    yield bad("null", null);
+  }
+  if (schema.anyOf) {
+    for (const value of ["words", true, {}, [], [1], [1, 2, 3], ["1", 2], { index: 1 }, { value: 1 }])
+      yield bad("of no branch", value);
+    for (const index of [-1, 1.5, 2 ** 32, "1", null]) yield bad("with a bad index", { index, value: 1 });
+    yield bad("with a bad value", { index: 1, value: "1" });
+    return;
+  }
+  const types = [schema.type].flat().filter((type) => type !== undefined && type !== "null") as string[];
+  const accepted = new Set(types.map((type) => (type === "integer" ? "number" : type)));
+  for (const [type, value] of Object.entries(samples)) {
+    if (!accepted.has(type)) yield bad(`a ${type}`, value);
+  }
+  if (types.includes("integer")) yield bad("a fraction", (schema.minimum ?? 0) + 0.5);
+  if (schema.enum) yield bad("of no known word", types.includes("integer") ? 17 : "bogus");
+  if (schema.minimum !== undefined) yield bad("too small", schema.minimum - 1);
+  if (schema.maximum !== undefined && schema.maximum < Number.MAX_SAFE_INTEGER)
+    yield bad("too large", schema.maximum + 1);
+  if (schema.exclusiveMinimum !== undefined) yield bad("at the excluded bound", schema.exclusiveMinimum);
+  if (schema.minLength !== undefined) yield bad("too short", "");
+  if (schema.maxItems !== undefined) yield bad("too long", Array(schema.maxItems + 1).fill("a"));
+}
+
+const pathText = (steps: readonly Step[]) =>
+  steps
+    .map((step, index) => (typeof step === "number" ? `[${step}]` : index === 0 ? step : `.${step}`))
+    .join("");
+
+function withValue(body: unknown, steps: readonly Step[], value: unknown): unknown {
+  const copy = structuredClone(body) as Record<Step, unknown>;
+  let at = copy;
+  for (const step of steps.slice(0, -1)) at = at[step] as Record<Step, unknown>;
+  at[steps.at(-1) as Step] = value;
+  return copy;
+}
+
+const vector = record("bad-input");
+const terms = [{ index: 1, value: 1 }];
+const options = { top_k: 3, return_raw_text: true };
+const dense = { ef_search: 10, exact: true };
+const legs = { query_vector: [1, 2, 3, 4], query_terms: terms, query_text: "fox" };
+const scalarIndexBody = {
+  ...denseIndexBody,
+  quantization: {
+    type: "scalar",
+    properties: { data_type: "u8", range: { min: -1, max: 1 }, sample_threshold: 10 },
+  },
+};
+const hnsw = {
+  num_layers: 4,
+  max_cache_size: 10,
+  ef_construction: 10,
+  ef_search: 10,
+  neighbors_count: 4,
+  level_0_neighbors_count: 8,
+};
+
+/** Bodies that are right, with every field. */
+const bodies: readonly { route: RouteName; body: unknown; collection?: string }[] = [
+  {
+    route: "createCollection",
+    body: {
+      ...collectionBody("bad-input"),
+      description: "words",
+      dense_vector: { enabled: true, dimension: 4, auto_create_index: false },
+      sparse_vector: { enabled: true, auto_create_index: false },
+      config: { max_vectors: 5, replication_factor: 1 },
+      store_raw_text: true,
+    },
+  },
+  {
+    route: "createDenseIndex",
+    collection: "bare",
+    body: { ...denseIndexBody, index: { type: "hnsw", properties: hnsw } },
+  },
+  { route: "createDenseIndex", collection: "bare", body: scalarIndexBody },
+  { route: "createSparseIndex", collection: "bare", body: sparseIndexBody },
+  { route: "createTextIndex", collection: "bare", body: { ...textIndexBody, language: "german" } },
+  { route: "searchDense", body: { query_vector: [1, 2, 3, 4], ...options, ...dense } },
+  { route: "searchBatchDense", body: { queries: [{ vector: [1, 2, 3, 4] }], ...options, ...dense } },
+  { route: "searchSparse", body: { query_terms: terms, early_terminate_threshold: 0.1, ...options } },
+  {
+    route: "searchBatchSparse",
+    body: { query_terms_list: [terms], early_terminate_threshold: 0.1, ...options },
+  },
+  { route: "searchText", body: { query: "fox", query_text: "fox", ...options } },
+  { route: "searchBatchText", body: { queries: ["fox"], ...options } },
+  {
+    route: "searchHybrid",
+    body: { ...legs, sparse_early_terminate_threshold: 0.1, fusion_constant_k: 60, ...options, ...dense },
+  },
+  {
+    route: "searchBatchHybrid",
+    body: {
+      queries: [legs],
+      sparse_early_terminate_threshold: 0.1,
+      fusion_constant_k: 60,
+      ...options,
+      ...dense,
+    },
+  },
+  { route: "addVector", body: vector },
+  { route: "upsertVectors", body: { vectors: [vector] } },
+  { route: "streamingUpsert", body: { vectors: [vector] } },
+  { route: "createSession", body: { username: "admin", password: adminKey } },
+];
+
+/** Optional keys that the rest of the body makes necessary: null is as bad as missing. */
+const neededHere = new Set([
+  "createCollection dense_vector.dimension",
+  "createDenseIndex quantization.properties.sample_threshold",
+  "createDenseIndex quantization.properties.data_type",
+  "createDenseIndex quantization.properties.range",
+  "addVector sparse_indices",
+  "addVector sparse_values",
+  "upsertVectors vectors[0].sparse_indices",
+  "upsertVectors vectors[0].sparse_values",
+  "streamingUpsert vectors[0].sparse_indices",
+  "streamingUpsert vectors[0].sparse_values",
+]);
+/** The scalar body has a threshold that only `auto` needs; the auto body has no scalar properties at all. */
+const isScalar = (body: unknown) => body === scalarIndexBody;
+
+let server: TestServer;
+let transaction_id: string;
+const collections = ["c", "bare"];
+
+beforeAll(async () => {
+  server = await startTestServer();
+  await server.makeCollection("c");
+  await server.makeCollection("bare", { indexes: false });
+  await server.call("streamingUpsert", { collection_id: "c" }, { vectors: [record("kept")] });
+  transaction_id = (await server.call("createTransaction", { collection_id: "c" })).json.transaction_id;
+});
+afterAll(() => server.end());
+
+const send = (route: RouteName, body: unknown, collection = "c") =>
+  server.call(route, { collection_id: collection, transaction_id }, body);
+const everything = async () => {
+  const state = await Promise.all(collections.map((name) => server.fingerprint(name)));
+  // A session that was not made leaves no trace either.
+  return { state, sessions: server.database.credentials.entries("session:").length };
+};
+
+describe.each(bodies)("$route", ({ route, body, collection }) => {
+  const shape = (routes[route] as { body?: TSchema }).body as unknown as Schema;
+  const fields = [...fieldsOf(shape)].filter(({ steps }) => {
+    // Fields of the other kind of quantization are not in this body.
+    return !(
+      route === "createDenseIndex" &&
+      !isScalar(body) &&
+      ["data_type", "range"].includes(String(steps[2]))
+    );
+  });
+
+  test("[E3] a wrong field is 400 with its path, and nothing changes", async () => {
+    const before = await everything();
+    expect(fields.flatMap((field) => [...casesOf(field)]).length).toBeGreaterThan(fields.length * 3);
+    for (const field of fields) {
+      for (const { what, steps, value } of casesOf(field)) {
+        const answer = await send(route, withValue(body, steps, value), collection);
+        const label = `${route}: ${pathText(steps)} ${what} -> ${answer.status} ${answer.text.slice(0, 300)}`;
+        expect(answer.status, label).toBe(400);
+        const { code, details, message } = answer.json.error;
+        expect(["invalid_request", "invalid_vector", "invalid_name"], label).toContain(code);
+        expect(details.path, label).toBe(pathText(steps));
+        expect(message, label).toContain(pathText(steps));
+      }
+    }
+    expect(await everything()).toEqual(before);
+  });
+
+  test("[H11] the body itself missing, null, or of another type is 400", async () => {
+    for (const wrong of [undefined, null, [], "words", 7, true]) {
+      const answer = await send(route, wrong, collection);
+      expect([wrong, answer.status, answer.json?.error.details.path]).toEqual([wrong, 400, "body"]);
+    }
+  });
+
+  test("[H11] an optional field takes null, unless the others make it necessary", async () => {
+    for (const { steps, required } of fields) {
+      if (required) continue;
+      const path = pathText(steps);
+      const needed =
+        neededHere.has(`${route} ${path}`) && !(isScalar(body) && path.endsWith("sample_threshold"));
+      const answer = await send(route, withValue(body, steps, null), collection);
+      const label = `${route}: ${path} null -> ${answer.status} ${answer.text.slice(0, 300)}`;
+      if (needed) {
+        expect(answer.status, label).toBe(400);
+        expect(answer.json.error.details.path, label).toMatch(/sparse|dimension|quantization/);
+      } else {
+        expect(answer.status, label).toBe(routes[route].status);
+        await undo(route, collection);
+      }
+    }
+  });
+});
+
+async function undo(route: RouteName, collection = "c"): Promise<void> {
+  const c = { collection_id: collection };
+  if (route === "createCollection") await server.call("deleteCollection", { collection_id: "bad-input" });
+  for (const index_type of ["dense", "sparse", "tf_idf"]) {
+    if (collection === "bare") await server.call("deleteIndex", { ...c, index_type });
+  }
+}
+
+describe("too long", () => {
+  const at = async (route: RouteName, body: unknown, collection?: string) => {
+    const answer = await send(route, body, collection);
+    return [answer.status, answer.json?.error?.details?.path];
+  };
+  const vectors = (field: Record<string, unknown>) => ({
+    vectors: [record("fine"), { ...record("long"), ...field }],
+  });
+
+  test("[E3] texts, names, ids and metadata beyond their limit are 400 with the path, up to it they are taken", async () => {
+    const before = await everything();
+    expect(await at("createCollection", collectionBody("n".repeat(256)))).toEqual([400, "name"]);
+    const described = { ...collectionBody("described"), description: "d".repeat(65_537) };
+    expect(await at("createCollection", described)).toEqual([400, "description"]);
+    const named = { ...sparseIndexBody, name: "ä".repeat(128) };
+    expect(await at("createSparseIndex", named, "bare")).toEqual([400, "name"]);
+    expect(await at("streamingUpsert", vectors({ id: "" }))).toEqual([400, "vectors[1].id"]);
+    expect(await at("streamingUpsert", vectors({ id: "ä".repeat(257) }))).toEqual([400, "vectors[1].id"]);
+    expect(await at("streamingUpsert", vectors({ document_id: "x".repeat(513) }))).toEqual([
+      400,
+      "vectors[1].document_id",
+    ]);
+    expect(await at("streamingUpsert", vectors({ document_id: "" }))).toEqual([
+      400,
+      "vectors[1].document_id",
+    ]);
+    const text = "x".repeat(16 * 1024 * 1024 + 1);
+    expect(await at("streamingUpsert", vectors({ text }))).toEqual([400, "vectors[1].text"]);
+    const metadata = { a: "x".repeat(65_536) };
+    expect(await at("streamingUpsert", vectors({ metadata }))).toEqual([400, "vectors[1].metadata"]);
+    expect(await at("searchText", { query: "x".repeat(1024 * 1024 + 1) })).toEqual([400, "query"]);
+    expect(await at("streamingUpsert", vectors({ dense_values: [1, 2, 3, 4, 5] }))).toEqual([
+      400,
+      "vectors[1].dense_values",
+    ]);
+    expect(await at("streamingUpsert", vectors({ dense_values: [] }))).toEqual([
+      400,
+      "vectors[1].dense_values",
+    ]);
+    expect(await at("searchDense", { query_vector: [1, 2, 3] })).toEqual([400, "query_vector"]);
+    expect(await everything()).toEqual(before);
+
+    const longest = {
+      ...record("x".repeat(512)),
+      document_id: "ä".repeat(256),
+      metadata: { a: "x".repeat(65_536 - 8) },
+    };
+    expect(await at("streamingUpsert", { vectors: [longest] })).toEqual([200, undefined]);
+  });
+
+  test("[E3] numbers that a 32-bit float cannot hold, unequal lengths and repeated indices have a position", async () => {
+    expect(await at("streamingUpsert", vectors({ dense_values: [1, 2, 1e39, 4] }))).toEqual([
+      400,
+      "vectors[1].dense_values[2]",
+    ]);
+    expect(await at("streamingUpsert", vectors({ sparse_values: [1, -1e39] }))).toEqual([
+      400,
+      "vectors[1].sparse_values[1]",
+    ]);
+    expect(await at("streamingUpsert", vectors({ sparse_indices: [1, 2, 3] }))).toEqual([
+      400,
+      "vectors[1].sparse_indices",
+    ]);
+    expect(await at("streamingUpsert", vectors({ sparse_indices: [5, 5] }))).toEqual([
+      400,
+      "vectors[1].sparse_indices[1]",
+    ]);
+    expect(
+      await at("searchSparse", {
+        query_terms: [
+          [1, 1],
+          [1, 2],
+        ],
+      }),
+    ).toEqual([400, "query_terms[1]"]);
+    expect(await at("searchDense", { query_vector: [1, 2, 3, 1e39] })).toEqual([400, "query_vector[3]"]);
+    const range = (min: number, max: number) => ({
+      ...denseIndexBody,
+      quantization: { type: "scalar", properties: { data_type: "u8", range: { min, max } } },
+    });
+    expect((await at("createDenseIndex", range(1, 1), "bare"))[0]).toBe(400);
+    expect((await at("createDenseIndex", range(2, 1), "bare"))[0]).toBe(400);
+  });
+});

@@ -1,0 +1,253 @@
+// What the published TypeScript and Python clients of this interface send and need: the rules marked (client) in the
+// interface decisions, one test each.
+
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import {
+  adminKey,
+  collectionBody,
+  expectError,
+  pathOf,
+  rawHead,
+  readAnswer,
+  record,
+  startTestServer,
+  type TestServer,
+} from "./running.ts";
+
+let server: TestServer;
+const c = { collection_id: "c" };
+beforeAll(async () => {
+  server = await startTestServer();
+  await server.makeCollection("c");
+  await server.call("streamingUpsert", c, { vectors: [record("a", 1), record("b", 2)] });
+});
+afterAll(() => server.end());
+
+const ids = (answer: { json: { results: { id: string }[] } }) => answer.json.results.map(({ id }) => id);
+
+describe("transport", () => {
+  test("[H3] Content-Type: application/json on every request, with an empty body or none, is no body", async () => {
+    const open = (await server.call("createTransaction", c)).json.transaction_id as string;
+    const t = { ...c, transaction_id: open };
+    const vector = { ...c, vector_id: "a" };
+    const requests: [string, string, number][] = [
+      ["GET", "/vectordb/collections", 200],
+      ["GET", pathOf("getCollection", c), 200],
+      ["HEAD", pathOf("vectorExists", vector), 200],
+      ["GET", `${pathOf("vectorsByDocument", c)}?document_id=doc-a`, 200],
+      ["POST", pathOf("loadCollection", c), 200],
+      ["POST", pathOf("unloadCollection", c), 200],
+      ["DELETE", pathOf("deleteVectorInTransaction", { ...t, vector_id: "b" }), 204],
+      ["POST", pathOf("abortTransaction", t), 204],
+      ["POST", pathOf("createTransaction", c), 200],
+    ];
+    for (const [method, path, status] of requests) {
+      for (const framing of [{ "Content-Length": 0 }, {}, { "Transfer-Encoding": "chunked" }] as Record<
+        string,
+        string | number
+      >[]) {
+        if (path.endsWith("/abort") && framing["Content-Length"] !== 0) continue;
+        if (path.endsWith("/transactions") && framing["Content-Length"] !== 0) continue;
+        const socket = await server.connect();
+        const end = framing["Transfer-Encoding"] ? "0\r\n\r\n" : "";
+        socket.write(rawHead(method, path, framing) + end);
+        const head = method === "HEAD" ? await firstLine(socket) : (await readAnswer(socket))?.status;
+        expect([method, path, framing, head]).toEqual([method, path, framing, status]);
+        socket.destroy();
+      }
+    }
+    const again = (await server.call("listTransactions", c)).json.transactions[0].transaction_id as string;
+    const commit = await server.ask(pathOf("commitTransaction", { ...c, transaction_id: again }), {
+      method: "POST",
+      raw: "",
+    });
+    expect(commit.status).toBe(204);
+  });
+
+  async function firstLine(socket: Awaited<ReturnType<TestServer["connect"]>>): Promise<number> {
+    const [chunk] = await new Promise<[Buffer]>((resolve) => socket.once("data", (data) => resolve([data])));
+    return Number(chunk.toString().slice(9, 12));
+  }
+
+  test("[H11] unknown keys in a body are ignored, at every level", async () => {
+    const body = {
+      ...collectionBody("unknown keys"),
+      index_type: "dense",
+      data_type: "f32",
+      dense_vector: { enabled: true, dimension: 4, auto_create_index: false, extra: [1] },
+      config: { max_vectors: null, replication_factor: null, shards: 3 },
+    };
+    expect((await server.call("createCollection", {}, body)).status).toBe(201);
+    const vector = { ...record("x"), namespace: "n", vector_type: 7 };
+    const sent = await server.call(
+      "streamingUpsert",
+      { collection_id: "unknown keys" },
+      { vectors: [vector], mode: "fast" },
+    );
+    expect(sent.status).toBe(200);
+    const found = await server.call("searchDense", c, {
+      query_vector: [1, 1, 0, 0],
+      rerank: true,
+      filter: null,
+    });
+    expect(found.status).toBe(200);
+  });
+
+  test("[H11] a known key of the wrong type or range is 400; null for an optional key means absent", async () => {
+    expectError(
+      await server.call("searchDense", c, { query_vector: [1, 1, 0, 0], top_k: "5" }),
+      400,
+      "invalid_request",
+    );
+    expectError(
+      await server.call("searchDense", c, { query_vector: [1, 1, 0, 0], top_k: 0 }),
+      400,
+      "invalid_request",
+    );
+    const found = await server.call("searchDense", c, {
+      query_vector: [1, 1, 0, 0],
+      top_k: null,
+      return_raw_text: null,
+      ef_search: null,
+      exact: null,
+    });
+    expect(ids(found)).toEqual(["a", "b"]);
+    const vector = {
+      id: "nulls",
+      document_id: null,
+      dense_values: null,
+      sparse_indices: null,
+      sparse_values: null,
+      text: "x",
+      metadata: null,
+    };
+    expect((await server.call("streamingUpsert", c, { vectors: [vector] })).status).toBe(200);
+    expect((await server.call("deleteVector", { ...c, vector_id: "nulls" })).status).toBe(200);
+  });
+});
+
+describe("authentication", () => {
+  test("[A5] create-session gives a bearer token with its times in unix seconds; wrong credentials are 400", async () => {
+    const body = { username: "admin", password: adminKey };
+    const { status, json } = await server.ask("/auth/create-session", { body, key: null });
+    expect(status).toBe(200);
+    expect(typeof json.access_token).toBe("string");
+    expect(Number.isInteger(json.created_at) && Number.isInteger(json.expires_at)).toBe(true);
+    expect((await server.ask("/vectordb/collections", { key: json.access_token })).status).toBe(200);
+    const wrong = await server.ask("/auth/create-session", { body: { ...body, password: "x" }, key: null });
+    expectError(wrong, 400, "invalid_credentials");
+  });
+});
+
+describe("collections", () => {
+  test("[H11] auto_create_index inside dense_vector or sparse_vector creates that index with defaults", async () => {
+    const body = {
+      ...collectionBody("auto"),
+      dense_vector: { enabled: true, dimension: 4, auto_create_index: true },
+      sparse_vector: { enabled: true, auto_create_index: true },
+    };
+    expect((await server.call("createCollection", {}, body)).status).toBe(201);
+    const auto = { collection_id: "auto" };
+    const { dense, sparse, "tf-idf": text } = (await server.call("getIndexes", auto)).json;
+    expect(dense.distance_metric_type).toBe("cosine");
+    expect(dense.index.properties.ef_construction).toBe(128);
+    expect(sparse.quantization).toBe(64);
+    expect(text).toBeUndefined();
+    await server.call("streamingUpsert", auto, { vectors: [record("a")] });
+    expect(ids(await server.call("searchDense", auto, { query_vector: [1, 1, 0, 0] }))).toEqual(["a"]);
+  });
+});
+
+describe("vectors", () => {
+  test("[H11] sparse_values are taken as pairs or objects, and what is read can be written back", async () => {
+    const forms = [
+      [
+        [7, 0.5],
+        [3, 1],
+      ],
+      [
+        { index: 7, value: 0.5 },
+        { index: 3, value: 1 },
+      ],
+    ];
+    for (const [index, sparse_values] of forms.entries()) {
+      const id = `form-${index}`;
+      const sent = await server.call("streamingUpsert", c, { vectors: [{ id, sparse_values }] });
+      expect(sent.status, sent.text).toBe(200);
+      const read = (await server.call("getVector", { ...c, vector_id: id })).json;
+      expect(read.sparse_values).toEqual([
+        [3, 1],
+        [7, 0.5],
+      ]);
+      expect(read.sparse_indices).toEqual([3, 7]);
+    }
+    const read = await server.call("getVector", { ...c, vector_id: "a" });
+    expect(
+      (await server.ask(pathOf("streamingUpsert", c), { raw: `{"vectors":[${read.text}]}` })).status,
+    ).toBe(200);
+    expect((await server.call("getVector", { ...c, vector_id: "a" })).text).toBe(read.text);
+  });
+
+  test("[H1] DELETE .../vectors/{id} answers 200 with {}", async () => {
+    await server.call("streamingUpsert", c, { vectors: [record("deleted")] });
+    const deleted = await server.call("deleteVector", { ...c, vector_id: "deleted" });
+    expect([deleted.status, deleted.json]).toEqual([200, {}]);
+    expect((await server.call("vectorExists", { ...c, vector_id: "deleted" })).status).toBe(404);
+  });
+
+  test("[H1] DELETE .../streaming/vectors/{id} is a streaming delete", async () => {
+    await server.call("streamingUpsert", c, { vectors: [record("deleted")] });
+    const path = "/vectordb/collections/c/streaming/vectors/deleted";
+    expect((await server.ask(path, { method: "DELETE" })).status).toBe(204);
+    expect((await server.ask(path, { method: "DELETE" })).status).toBe(404);
+  });
+});
+
+describe("search", () => {
+  test("[H11] query_terms are taken as [[index, value], ...], query_text for query", async () => {
+    const objects = await server.call("searchSparse", c, { query_terms: [{ index: 1, value: 2 }] });
+    const pairs = await server.call("searchSparse", c, { query_terms: [[1, 2]] });
+    expect(pairs.json).toEqual(objects.json);
+    expect(ids(pairs).slice(0, 2)).toEqual(["b", "a"]);
+    const batch = await server.call("searchBatchSparse", c, { query_terms_list: [[[1, 2]]] });
+    expect(batch.json[0]).toEqual(objects.json);
+    const hybrid = await server.call("searchHybrid", c, { query_terms: [[1, 2]], query_text: "fox" });
+    expect(hybrid.status).toBe(200);
+    const query = await server.call("searchText", c, { query: "fox" });
+    const query_text = await server.call("searchText", c, { query_text: "fox" });
+    expect(query_text.json).toEqual(query.json);
+    expect(ids(query)).toHaveLength(2);
+  });
+});
+
+describe("transactions", () => {
+  test("[H16] batches are upserted concurrently into one transaction, and repeating one changes nothing", async () => {
+    const t = {
+      ...c,
+      transaction_id: (await server.call("createTransaction", c)).json.transaction_id as string,
+    };
+    const before = (await server.call("getCollection", c)).json.vectors_count as number;
+    const batch = (n: number) => ({
+      vectors: Array.from({ length: 50 }, (_, i) => record(`batch-${n}-${i}`)),
+    });
+    const numbers = Array.from({ length: 20 }, (_, n) => n);
+    const answers = await Promise.all(
+      [...numbers, ...numbers].map((n) => server.call("upsertVectors", t, batch(n))),
+    );
+    for (const answer of answers) expect([answer.status, answer.json]).toEqual([200, {}]);
+    expect((await server.call("commitTransaction", t)).status).toBe(204);
+    expect((await server.call("getCollection", c)).json.vectors_count).toBe(before + 1_000);
+    const status = (await server.call("getTransactionStatus", t)).json.status;
+    const [{ stats }] = Object.values(status) as { stats: { records_upserted: number } }[];
+    expect(stats.records_upserted).toBe(1_000);
+  });
+
+  test("[E6] the words that existing users look for are in the messages", async () => {
+    const again = expectError(await server.call("createCollection", {}, collectionBody("c")), 409);
+    expect(again.message).toContain("already exists");
+    const open = await server.call("createTransaction", c);
+    expect(open.status).toBe(200);
+    const second = expectError(await server.call("createTransaction", c), 409);
+    expect(second.message).toContain("There is an on-going transaction!");
+  });
+});
