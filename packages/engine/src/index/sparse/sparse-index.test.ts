@@ -1,0 +1,200 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import type { Visible } from "../contract.ts";
+import { isAbsent, ndcgAt10, readJsonLines, readJudgements } from "../test/reference-data.ts";
+import { asMap, bestOf, expectSame } from "../test/twin.ts";
+import { SparseIndex, type SparseVector } from "./sparse-index.ts";
+
+function sparse(entries: readonly (readonly [number, number])[]): SparseVector {
+  return {
+    indices: Uint32Array.from(entries, ([index]) => index),
+    values: Float32Array.from(entries, ([, value]) => value),
+  };
+}
+
+/** All records scored one by one, as the index promises: products added by ascending dimension. */
+class Twin {
+  readonly records = new Map<number, SparseVector>();
+
+  search(query: SparseVector, k: number, threshold: number, visible: Visible): Map<number, number> {
+    const scored = new Map<number, number>();
+    const limit = threshold * Math.max(0, ...this.products(query).map(Math.abs));
+    for (const [ordinal, record] of this.records) {
+      const products = productsOf(query, record);
+      if (products.length === 0 || (visible !== null && !visible(ordinal))) continue;
+      if (products.every((product) => Math.abs(product) < limit)) continue;
+      scored.set(
+        ordinal,
+        products.reduce((sum, product) => sum + product, 0),
+      );
+    }
+    return bestOf(scored, k);
+  }
+
+  products(query: SparseVector): number[] {
+    return [...this.records.values()].flatMap((record) => productsOf(query, record));
+  }
+}
+
+function productsOf(query: SparseVector, record: SparseVector): number[] {
+  const weights = new Map([...record.indices].map((index, i) => [index, record.values[i]]));
+  return [...query.indices.keys()]
+    .filter((i) => weights.has(query.indices[i]))
+    .sort((a, b) => query.indices[a] - query.indices[b])
+    .map((i) => query.values[i] * (weights.get(query.indices[i]) as number));
+}
+
+const anyWeight = fc.oneof(
+  fc.integer({ min: -2, max: 2 }),
+  fc.float({ min: -10, max: 10, noNaN: true }),
+  fc.float({ noNaN: true, noDefaultInfinity: true }),
+);
+const anyDimension = fc.oneof(fc.nat(8), fc.constantFrom(0xffff_ffff, 0x8000_0000, 30_000));
+const anyVector = fc
+  .uniqueArray(fc.tuple(anyDimension, anyWeight), { selector: ([dimension]) => dimension, maxLength: 8 })
+  .map(sparse);
+
+type Act =
+  | { kind: "add"; gap: number; vector: SparseVector }
+  | { kind: "retire" | "remove"; pick: number }
+  | { kind: "search"; vector: SparseVector; k: number; threshold: number; modulus: number };
+
+const anyAct: fc.Arbitrary<Act> = fc.oneof(
+  {
+    weight: 6,
+    arbitrary: fc.record({ kind: fc.constant("add" as const), gap: fc.nat(3), vector: anyVector }),
+  },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant("retire" as const), pick: fc.nat(1_000) }) },
+  { weight: 4, arbitrary: fc.record({ kind: fc.constant("remove" as const), pick: fc.nat(1_000) }) },
+  {
+    weight: 2,
+    arbitrary: fc.record({
+      kind: fc.constant("search" as const),
+      vector: anyVector,
+      k: fc.nat(12),
+      threshold: fc.oneof(fc.constantFrom(0, 1), fc.double({ min: 0, max: 1, noNaN: true })),
+      modulus: fc.integer({ min: 1, max: 4 }),
+    }),
+  },
+);
+
+test("every search equals brute force, through all changes", () => {
+  fc.assert(
+    fc.property(fc.array(anyAct, { maxLength: 200, size: "max" }), (acts) => {
+      const index = new SparseIndex();
+      const twin = new Twin();
+      let next = 0;
+      for (const act of acts) {
+        if (act.kind === "add") {
+          next += act.gap;
+          index.add(next, act.vector.indices, act.vector.values);
+          twin.records.set(next++, act.vector);
+        } else if (act.kind === "search") {
+          const visible = act.modulus === 1 ? null : (ordinal: number) => ordinal % act.modulus !== 0;
+          expectSame(
+            asMap(index.search(act.vector, act.k, act.threshold, visible)),
+            twin.search(act.vector, act.k, act.threshold, visible),
+          );
+        } else {
+          const ordinal = act.pick % Math.max(1, next);
+          index[act.kind](ordinal);
+          if (act.kind === "remove") twin.records.delete(ordinal);
+          expect(index.has(ordinal)).toBe(twin.records.has(ordinal));
+        }
+        expect(index.count).toBe(twin.records.size);
+      }
+      index.check();
+    }),
+    { numRuns: 300 },
+  );
+});
+
+test("removed records are swept: memory stays when everything is replaced, and dimensions go", () => {
+  const index = new SparseIndex();
+  const vectorOf = (ordinal: number) =>
+    sparse(Array.from({ length: 20 }, (_, i) => [(ordinal * 31 + i * i * 17) % 4_000, 1 + (i % 5)]));
+  const add = (ordinal: number) => {
+    const { indices, values } = vectorOf(ordinal);
+    const unique = new Map([...indices].map((index, i) => [index, values[i]]));
+    index.add(ordinal, Uint32Array.from(unique.keys()), Float32Array.from(unique.values()));
+  };
+  for (let ordinal = 0; ordinal < 5_000; ordinal++) add(ordinal);
+  index.search(vectorOf(1), 10, 0, null);
+  const filled = index.memoryBytes;
+  for (let ordinal = 5_000; ordinal < 20_000; ordinal++) {
+    add(ordinal);
+    index.retire(ordinal - 5_000);
+    index.remove(ordinal - 5_000);
+  }
+  index.check();
+  expect(index.count).toBe(5_000);
+  // A quarter of the postings may be dead, and an eighth as many die while a sweep is on.
+  expect(index.memoryBytes).toBeLessThan(1.6 * filled);
+  for (let ordinal = 15_000; ordinal < 20_000; ordinal++) index.remove(ordinal);
+  index.check();
+  expect(index.search(vectorOf(1), 10, 0, null).count).toBe(0);
+});
+
+test("all records tie: all are answered", () => {
+  const index = new SparseIndex();
+  for (let ordinal = 0; ordinal < 30_000; ordinal++)
+    index.add(ordinal, Uint32Array.of(9, 4), Float32Array.of(0.1, 0.7));
+  const found = index.search(
+    sparse([
+      [4, 0.3],
+      [9, 0.2],
+      [5, 1],
+    ]),
+    3,
+    0,
+    (ordinal) => ordinal % 3 === 0,
+  );
+  expect(found.count).toBe(10_000);
+  expect(new Set(found.scores)).toEqual(
+    new Set([Math.fround(0.3) * Math.fround(0.7) + Math.fround(0.2) * Math.fround(0.1)]),
+  );
+});
+
+test("wrong input is refused and changes nothing", () => {
+  const index = new SparseIndex();
+  expect(() => index.add(0, Uint32Array.of(1, 2), Float32Array.of(1))).toThrow("2 dimensions have 1 weights");
+  expect(() => index.add(0, Uint32Array.of(1), Float32Array.of(Number.NaN))).toThrow("NaN");
+  expect(() => index.search(sparse([[1, 1]]), 1, 1.5, null)).toThrow("threshold 1.5");
+  expect(index.count).toBe(0);
+  index.add(3, Uint32Array.of(1), Float32Array.of(2));
+  expect(() => index.add(3, Uint32Array.of(1), Float32Array.of(2))).toThrow("ascend");
+  const failing = () => {
+    throw new Error("no view");
+  };
+  expect(() => index.search(sparse([[1, 1]]), 1, 0, failing)).toThrow("no view");
+  expect(asMap(index.search(sparse([[1, 1]]), 1, 0, null))).toEqual(new Map([[3, 2]]));
+  index.check();
+  index.close();
+  expect(index.memoryBytes).toBeLessThan(30_000);
+});
+
+test.skipIf(isAbsent("scifact"))(
+  "SciFact: BM25 as a sparse dot product has the nDCG of the reference",
+  () => {
+    type Row = { id: string; indices: number[]; values: number[] };
+    const corpus = readJsonLines<Row>("scifact/corpus.bm25sparse.jsonl.gz");
+    const judgements = readJudgements("scifact/qrels.tsv");
+    const index = new SparseIndex();
+    corpus.forEach(({ indices, values }, ordinal) => {
+      index.add(ordinal, Uint32Array.from(indices), Float32Array.from(values));
+    });
+    index.check();
+    let sum = 0;
+    for (const { id, indices, values } of readJsonLines<Row>("scifact/queries.bm25sparse.jsonl.gz")) {
+      const relevant = judgements.get(id);
+      if (relevant === undefined) continue;
+      const query = { indices: Uint32Array.from(indices), values: Float32Array.from(values) };
+      const found = [...asMap(index.search(query, 10, 0, null))].sort(([a, x], [b, y]) => y - x || a - b);
+      sum += ndcgAt10(
+        found.map(([ordinal]) => corpus[ordinal].id),
+        relevant,
+      );
+    }
+    expect(sum / judgements.size).toBeCloseTo(0.678, 3);
+  },
+);

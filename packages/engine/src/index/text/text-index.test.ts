@@ -1,0 +1,208 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { createAnalyzer } from "../../text/analyzer.ts";
+import { segment } from "../../text/segment.ts";
+import type { Visible } from "../contract.ts";
+import { isAbsent, ndcgAt10, readJsonLines, readJudgements } from "../test/reference-data.ts";
+import { asMap, bestOf, expectSame } from "../test/twin.ts";
+import { TextIndex, type TextOptions, type TextStatistics } from "./text-index.ts";
+
+/** BM25 by its definition, record after record. */
+class Twin {
+  readonly records = new Map<number, string[]>();
+  readonly retired = new Set<number>();
+  readonly #options: TextOptions;
+
+  constructor(options: TextOptions) {
+    this.#options = options;
+  }
+
+  terms(text: string): string[] {
+    return createAnalyzer(this.#options.language).terms(segment(text));
+  }
+
+  statistics(): TextStatistics {
+    const current = [...this.records].filter(([ordinal]) => !this.retired.has(ordinal));
+    return {
+      documents: current.length,
+      totalLength: current.reduce((sum, [, terms]) => sum + terms.length, 0),
+    };
+  }
+
+  search(query: string, k: number, statistics: TextStatistics, visible: Visible): Map<number, number> {
+    const { k1, b } = this.#options;
+    const seen = [...this.records].filter(([ordinal]) => visible === null || visible(ordinal));
+    const repetitions = new Map<string, number>();
+    for (const term of this.terms(query)) repetitions.set(term, (repetitions.get(term) ?? 0) + 1);
+    const { documents, totalLength } = statistics;
+    const scored = new Map<number, number>();
+    for (const [term, times] of repetitions) {
+      const df = seen.filter(([, terms]) => terms.includes(term)).length;
+      const idf = Math.log(1 + (Math.max(documents, df) - df + 0.5) / (df + 0.5));
+      for (const [ordinal, terms] of seen) {
+        const tf = terms.filter((other) => other === term).length;
+        if (tf === 0) continue;
+        const perTerm = totalLength > 0 ? (k1 * b) / (totalLength / documents) : 0;
+        const part = (times * idf * tf) / (tf + k1 * (1 - b) + perTerm * terms.length);
+        scored.set(ordinal, (scored.get(ordinal) ?? 0) + part);
+      }
+    }
+    return bestOf(scored, k);
+  }
+}
+
+const anyText = fc
+  .array(fc.constantFrom("run", "running", "the", "Dog", "dogs", "café", "cafe", "x", "ß", "!", "東京都"), {
+    maxLength: 8,
+  })
+  .map((words) => words.join(" "));
+
+type Act =
+  | { kind: "add"; gap: number; text: string }
+  | { kind: "retire" | "remove"; pick: number }
+  | { kind: "search"; text: string; k: number; modulus: number };
+
+const anyAct: fc.Arbitrary<Act> = fc.oneof(
+  { weight: 6, arbitrary: fc.record({ kind: fc.constant("add" as const), gap: fc.nat(3), text: anyText }) },
+  { weight: 2, arbitrary: fc.record({ kind: fc.constant("retire" as const), pick: fc.nat(1_000) }) },
+  { weight: 4, arbitrary: fc.record({ kind: fc.constant("remove" as const), pick: fc.nat(1_000) }) },
+  {
+    weight: 2,
+    arbitrary: fc.record({
+      kind: fc.constant("search" as const),
+      text: anyText,
+      k: fc.nat(12),
+      modulus: fc.integer({ min: 1, max: 4 }),
+    }),
+  },
+);
+
+const anyOptions: fc.Arbitrary<TextOptions> = fc.record({
+  language: fc.constantFrom("english", "none"),
+  k1: fc.constantFrom(0, 0.9, 1.2, 1_000),
+  b: fc.constantFrom(0, 0.4, 0.75, 1),
+});
+
+test("every search equals brute force, through all changes", () => {
+  fc.assert(
+    fc.property(anyOptions, fc.array(anyAct, { maxLength: 200, size: "max" }), (options, acts) => {
+      const index = new TextIndex(options);
+      const twin = new Twin(options);
+      let next = 0;
+      let statistics = twin.statistics();
+      for (const act of acts) {
+        if (act.kind === "add") {
+          next += act.gap;
+          index.add(next, segment(act.text));
+          twin.records.set(next++, twin.terms(act.text));
+        } else if (act.kind === "search") {
+          const visible = act.modulus === 1 ? null : (ordinal: number) => ordinal % act.modulus !== 0;
+          for (const searched of [statistics, twin.statistics()])
+            expectSame(
+              asMap(index.search(act.text, act.k, searched, visible)),
+              twin.search(act.text, act.k, searched, visible),
+            );
+          statistics = twin.statistics();
+        } else {
+          const ordinal = act.pick % Math.max(1, next);
+          index[act.kind](ordinal);
+          if (twin.records.has(ordinal)) twin.retired.add(ordinal);
+          if (act.kind === "remove") twin.records.delete(ordinal);
+          expect(index.has(ordinal)).toBe(twin.records.has(ordinal));
+        }
+        expect(index.count).toBe(twin.records.size);
+        expect(index.statistics()).toEqual(twin.statistics());
+      }
+      index.check();
+    }),
+    { numRuns: 300 },
+  );
+});
+
+test("the formula, by hand", () => {
+  const index = new TextIndex({ language: "english", k1: 1.2, b: 0.75 });
+  index.add(0, segment("The cat sat"));
+  index.add(1, segment("Cats, cats and dogs"));
+  index.add(2, segment(""));
+  expect(index.statistics()).toEqual({ documents: 3, totalLength: 5 });
+  const idf = Math.log(1 + (3 - 2 + 0.5) / (2 + 0.5));
+  const score = (tf: number, dl: number) => (idf * tf) / (tf + 1.2 * (1 - 0.75 + (0.75 * dl) / (5 / 3)));
+  const found = asMap(index.search("cat", 10, index.statistics(), null));
+  expect(found.get(0)).toBeCloseTo(score(1, 2), 14);
+  expect(found.get(1)).toBeCloseTo(score(2, 3), 14);
+  const twice = asMap(index.search("cat, the CAT!", 10, index.statistics(), null));
+  expect(twice.get(1)).toBeCloseTo(2 * score(2, 3), 14);
+});
+
+test("nothing divides by zero: no records, no terms, no query", () => {
+  const index = new TextIndex({ language: "english", k1: 0, b: 1 });
+  expect(index.search("cat", 10, index.statistics(), null).count).toBe(0);
+  index.add(0, []);
+  expect(index.search("cat", 10, index.statistics(), null).count).toBe(0);
+  expect(index.search("", 10, index.statistics(), null).count).toBe(0);
+  expect(index.search("the and", 10, index.statistics(), null).count).toBe(0);
+  index.add(1, ["cat"]);
+  const found = index.search("cat", 10, { documents: 0, totalLength: 0 }, null);
+  expect([...found.scores]).toEqual([Math.log(1 + 0.5 / 1.5)]);
+});
+
+test("removed texts are swept: memory stays when everything is replaced, and terms go", () => {
+  const index = new TextIndex({ language: "none", k1: 1.2, b: 0.75 });
+  const wordsOf = (ordinal: number) =>
+    Array.from({ length: 20 }, (_, i) => `word${(ordinal * 31 + i * i * 17) % 4_000}`);
+  for (let ordinal = 0; ordinal < 5_000; ordinal++) index.add(ordinal, wordsOf(ordinal));
+  index.search("word1", 10, index.statistics(), null);
+  const filled = index.memoryBytes;
+  for (let ordinal = 5_000; ordinal < 20_000; ordinal++) {
+    index.add(ordinal, wordsOf(ordinal));
+    index.retire(ordinal - 5_000);
+    index.remove(ordinal - 5_000);
+  }
+  index.check();
+  expect(index.statistics()).toEqual({ documents: 5_000, totalLength: 100_000 });
+  // A quarter of the postings may be dead, and an eighth as many die while a sweep is on.
+  expect(index.memoryBytes).toBeLessThan(1.6 * filled);
+  for (let ordinal = 15_000; ordinal < 20_000; ordinal++) index.remove(ordinal);
+  index.check();
+  expect(index.statistics()).toEqual({ documents: 0, totalLength: 0 });
+  expect(index.search("word1 word2", 10, index.statistics(), null).count).toBe(0);
+  index.close();
+  expect(index.memoryBytes).toBeLessThan(filled / 2);
+});
+
+test("a visible record is asked about once, whatever terms it has", () => {
+  const index = new TextIndex({ language: "none", k1: 1.2, b: 0.75 });
+  for (let ordinal = 0; ordinal < 100; ordinal++) index.add(ordinal, ["a", "b", `c${ordinal}`]);
+  const asked: number[] = [];
+  index.search("a b c7 a", 5, index.statistics(), (ordinal) => asked.push(ordinal) > 0);
+  expect(asked).toEqual(Array.from({ length: 100 }, (_, i) => i));
+});
+
+test.skipIf(isAbsent("scifact"))("SciFact: nDCG@10 of BM25", () => {
+  type Row = { _id: string; title: string; text: string };
+  const corpus = readJsonLines<Row>("scifact/corpus.jsonl.gz");
+  const queries = readJsonLines<Row>("scifact/queries.jsonl.gz");
+  const judgements = readJudgements("scifact/qrels.tsv");
+  const words = corpus.map(({ title, text }) => segment(`${title} ${text}`));
+  const ndcg = (k1: number, b: number): number => {
+    const index = new TextIndex({ language: "english", k1, b });
+    words.forEach((words, ordinal) => {
+      index.add(ordinal, words);
+    });
+    index.check();
+    let sum = 0;
+    for (const { _id, text } of queries) {
+      const relevant = judgements.get(_id);
+      if (relevant === undefined) continue;
+      const best = [...asMap(index.search(text, 10, index.statistics(), null))];
+      best.sort(([a, x], [b, y]) => y - x || (corpus[a]._id < corpus[b]._id ? -1 : 1));
+      sum += ndcgAt10(
+        best.map(([ordinal]) => corpus[ordinal]._id),
+        relevant,
+      );
+    }
+    return sum / judgements.size;
+  };
+  expect(ndcg(0.9, 0.4)).toBeCloseTo(0.6818, 4);
+  expect(ndcg(1.2, 0.75)).toBeCloseTo(0.6862, 4);
+});
