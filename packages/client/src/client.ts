@@ -12,7 +12,7 @@ import type {
 } from "@quiver/protocol/shapes/collection";
 import type { CreateSession, Session } from "@quiver/protocol/shapes/session";
 import { Collection } from "./collection.ts";
-import { type AnswerOf, extraEndpoints, type ParamsOf } from "./endpoints.ts";
+import { type AnswerOf, healthEndpoints, type ParamsOf } from "./endpoints.ts";
 import { type CallOptions, type ClientOptions, Transport } from "./transport.ts";
 import { type WaitOptions, waitFor } from "./wait.ts";
 
@@ -73,7 +73,7 @@ export class QuiverClient {
   async health(call: CallOptions = {}): Promise<Health> {
     const ask = async (endpoint: "live" | "ready") => {
       try {
-        const response = await this.#transport.open(endpoint, extraEndpoints, {
+        const response = await this.#transport.open(healthEndpoints[endpoint], {
           call: { retries: 0, timeoutMs: 5_000, ...call },
         });
         await response.text();

@@ -12,7 +12,7 @@ import type {
 import type { TransactionList } from "@quiver/protocol/shapes/transaction";
 import type { VectorRecord } from "@quiver/protocol/shapes/vector";
 import type { Version, VersionList } from "@quiver/protocol/shapes/version";
-import { extraEndpoints } from "./endpoints.ts";
+import { endpoints } from "./endpoints.ts";
 import { RecordExport } from "./export.ts";
 import { CollectionSearch } from "./search.ts";
 import { Transaction } from "./transaction.ts";
@@ -212,8 +212,8 @@ export class Collection {
   export(call: CallOptions = {}): RecordExport {
     return new RecordExport(async () => {
       const parts = { params: this.#params, call };
-      const response = await this.#transport.open("exportVectors", extraEndpoints, parts);
-      return { response, request: `GET ${new URL(response.url).pathname}` };
+      const response = await this.#transport.open(endpoints.exportVectors, parts);
+      return { response, request: `GET ${new URL(response.url).pathname}`, signal: call.signal };
     });
   }
 

@@ -135,9 +135,8 @@ export const endpoints = {
   createSession: { method: "POST", path: "/auth/create-session", repeat: "always" },
 } as const satisfies { readonly [R in RouteName]: EndpointOf<R> };
 
-/** Endpoints whose answer is not JSON of the list of routes. */
+/** Endpoints outside the route table: anyone may ask them, without a key. */
 export const healthEndpoints = {
-  exportVectors: endpoints.exportVectors,
   live: { method: "GET", path: "/health/live", repeat: "always" },
   ready: { method: "GET", path: "/health/ready", repeat: "always" },
 } as const satisfies Record<string, Endpoint>;

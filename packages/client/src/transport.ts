@@ -20,7 +20,7 @@ import {
   failureOfHead,
   quiverError,
 } from "./answer.ts";
-import { type AnswerOf, type Endpoint, endpoints, type extraEndpoints } from "./endpoints.ts";
+import { type AnswerOf, type Endpoint, endpoints } from "./endpoints.ts";
 
 export const defaults = {
   url: "http://127.0.0.1:8443",
@@ -151,9 +151,9 @@ export class Transport {
     return this.#send(endpoints[route], parts, async (response) => ({ value: await response.text() }));
   }
 
-  /** Starts a request outside the route table and gives the answer with its body unread. */
-  open(endpoint: keyof typeof extraEndpoints, table: typeof extraEndpoints, parts: RequestParts = {}) {
-    return this.#send(table[endpoint], parts, async (response) => ({ value: response }));
+  /** Sends a request and gives the answer with its body unread. */
+  open(endpoint: Endpoint, parts: RequestParts = {}): Promise<Response> {
+    return this.#send(endpoint, parts, async (response) => ({ value: response }));
   }
 
   async #send<T>(
@@ -318,6 +318,8 @@ class Patience {
 async function decodeJson(response: Response, request: string): Promise<Outcome<unknown>> {
   if (response.status === 204 || request.startsWith("HEAD ")) return { value: undefined };
   const text = await response.text();
+  // The export is lines of JSON; whoever wants them one by one uses `Collection.export`.
+  if (response.headers.get("content-type")?.startsWith("application/x-ndjson")) return { value: text };
   try {
     return { value: JSON.parse(text) };
   } catch {

@@ -1,0 +1,353 @@
+// The client against a real server on a real store.
+
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { type RouteName, routes } from "@quiver/protocol/routes";
+import type { RunningServer } from "@quiver/server/running-server";
+import { startServer } from "@quiver/server/server";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import {
+  createClient,
+  isQuiverError,
+  type QuiverClient,
+  QuiverError,
+  RawRecord,
+  type RecordInput,
+} from "./client.ts";
+
+const adminKey = "the-admin-key";
+let dataDir: string;
+let server: RunningServer;
+let client: QuiverClient;
+/** Routes that any test has called. */
+const called = new Set<RouteName>();
+
+beforeAll(async () => {
+  dataDir = mkdtempSync(join(tmpdir(), "quiver-client-"));
+  server = await startServer({ dataDir, port: 0, adminKey, logLevel: "silent" });
+  client = createClient({ url: server.url, apiKey: adminKey, fetch: notingFetch });
+});
+afterAll(async () => {
+  await server.close();
+  rmSync(dataDir, { recursive: true });
+});
+
+/** The real fetch, which also notes the route that a request goes to. */
+const notingFetch: typeof fetch = (input, init) => {
+  const { pathname } = new URL(String(input));
+  const matches = (Object.keys(routes) as RouteName[]).filter((name) => {
+    const pattern = routes[name].path.replaceAll(/\{\w+\}/g, "[^/]+");
+    return routes[name].method === init?.method && new RegExp(`^${pattern}$`).test(pathname);
+  });
+  // A literal path (`/loaded`, `/current`) also matches the pattern of a parameter; the literal one is meant.
+  const [route] = matches.sort((a, b) => routes[a].path.split("{").length - routes[b].path.split("{").length);
+  if (route) called.add(route);
+  return fetch(input, init);
+};
+
+let collections = 0;
+async function makeCollection(options: { indexes?: boolean; records?: readonly RecordInput[] } = {}) {
+  const collection = await client.createCollection({
+    name: `c${collections++} ü/?`.replaceAll(/[/?]/g, "_"),
+    description: "a test",
+    dense_vector: { enabled: true, dimension: 2 },
+    sparse_vector: { enabled: true },
+    tf_idf_options: { enabled: true },
+    store_raw_text: true,
+  });
+  if (options.indexes ?? true) {
+    await collection.createDenseIndex({ distance_metric_type: "cosine" });
+    await collection.createSparseIndex();
+    await collection.createTextIndex();
+  }
+  if (options.records) await collection.upsert(options.records);
+  return collection;
+}
+
+const animals: RecordInput[] = [
+  {
+    id: "bee",
+    document_id: "insects",
+    dense_values: [1, 0],
+    sparse_indices: [7],
+    sparse_values: [2],
+    text: "Bees dance.",
+    metadata: { legs: 6 },
+  },
+  {
+    id: "ant",
+    document_id: "insects",
+    dense_values: new Float32Array([0.8, 0.6]),
+    sparse_values: [[7, 1]],
+    text: "Ants walk.",
+  },
+  {
+    id: "whale",
+    document_id: "mammals",
+    dense_values: [0, 1],
+    sparse_values: [[9, 3]],
+    text: "Whales sing.",
+  },
+];
+
+const codeOf = async (promise: Promise<unknown>): Promise<[string, number] | undefined> => {
+  const error = await promise.then(
+    () => undefined,
+    (thrown: unknown) => thrown,
+  );
+  return error instanceof QuiverError ? [error.code, error.status] : undefined;
+};
+
+describe("collections", () => {
+  it("are created, listed, described, loaded, unloaded and dropped", async () => {
+    const collection = await makeCollection();
+    expect(await client.listCollections()).toContainEqual({ name: collection.name, description: "a test" });
+    expect(await client.loadedCollections()).toContain(collection.name);
+    expect(await collection.unload()).toContain("successfully unloaded");
+    expect(await client.loadedCollections()).not.toContain(collection.name);
+    expect((await collection.load()).loaded).toBe(true);
+    expect(await client.getCollection(collection.name)).toMatchObject({
+      name: collection.name,
+      vectors_count: 0,
+    });
+    await client.deleteCollection(collection.name);
+    expect(await codeOf(collection.describe())).toEqual(["collection_not_found", 404]);
+    expect(await codeOf(collection.drop())).toEqual(["collection_not_found", 400]);
+  });
+
+  it("need only what they are to have", async () => {
+    const collection = await client.createCollection({
+      name: "text-only",
+      tf_idf_options: { enabled: true },
+    });
+    expect(await collection.describe()).toMatchObject({
+      dense_vector: { enabled: false },
+      sparse_vector: { enabled: false },
+      tf_idf_options: { enabled: true },
+    });
+    const again = client.createCollection({ name: "text-only", tf_idf_options: { enabled: true } });
+    await expect(again).rejects.toThrow("already exists");
+  });
+});
+
+it("indexes are created, shown, waited for and deleted", async () => {
+  const collection = await makeCollection({ records: animals });
+  await collection.waitForIndex({ timeoutMs: 10_000 });
+  const indexes = await collection.indexes();
+  expect(Object.keys(indexes).sort()).toEqual(["dense", "sparse", "tf-idf"]);
+  expect(indexes.dense?.status).toMatchObject({ state: "ready", records_indexed: 3 });
+  for (const kind of ["dense", "sparse", "tf-idf"] as const) await collection.deleteIndex(kind);
+  expect(await collection.indexes()).toEqual({});
+  expect(await codeOf(collection.deleteIndex("dense"))).toEqual(["index_not_found", 404]);
+});
+
+describe("searches", () => {
+  const ids = ({ results }: { results: { id: string }[] }) => results.map(({ id }) => id);
+
+  it("of every kind find what they should", async () => {
+    const { search } = await makeCollection({ records: animals });
+    const vector = new Float32Array([1, 0.1]);
+    const terms = [{ index: 7, value: 1 }];
+    expect(ids(await search.dense({ query_vector: vector }))).toEqual(["bee", "ant", "whale"]);
+    expect(ids(await search.dense({ query_vector: [0, 1], top_k: 1, exact: true }))).toEqual(["whale"]);
+    expect(ids(await search.sparse({ query_terms: terms }))).toEqual(["bee", "ant"]);
+    const text = await search.text({ query: "singing whale", return_raw_text: true });
+    expect(text.results).toMatchObject([{ id: "whale", document_id: "mammals", text: "Whales sing." }]);
+    expect(ids(await search.hybrid({ query_vector: vector, query_terms: terms, top_k: 1 }))).toEqual(["bee"]);
+    expect(ids(await search.hybrid({ query_terms: terms, query_text: "ants" }))[0]).toBe("ant");
+  });
+
+  it("in batches answer in the order of the queries", async () => {
+    const { search } = await makeCollection({ records: animals });
+    const first = (batch: { results: { id: string }[] }[]) => batch.map(({ results }) => results[0].id);
+    const vectors = [{ vector: new Float32Array([0, 1]) }, { vector: [1, 0] }];
+    expect(first(await search.batchDense({ queries: vectors }))).toEqual(["whale", "bee"]);
+    expect(first(await search.batchSparse({ query_terms_list: [[[9, 1]], [[7, 1]]] }))).toEqual([
+      "whale",
+      "bee",
+    ]);
+    expect(first(await search.batchText({ queries: ["ants", "bees"] }))).toEqual(["ant", "bee"]);
+    const both = [
+      { query_vector: new Float32Array([0, 1]), query_text: "whale" },
+      { query_terms: [{ index: 7, value: 1 }], query_text: "bees" },
+    ];
+    expect(first(await search.batchHybrid({ queries: both }))).toEqual(["whale", "bee"]);
+  });
+
+  it("without their index say which call creates it", async () => {
+    const { search } = await makeCollection({ indexes: false });
+    expect(await codeOf(search.text({ query: "x" }))).toEqual(["index_not_found", 400]);
+  });
+});
+
+describe("records", () => {
+  it("are read, found and deleted by any id that a path can carry", async () => {
+    const collection = await makeCollection({ indexes: false });
+    const ids = ["a/b", "50%", "c?d#e", "ü", "+ &", "...", "日本"];
+    await collection.upsert(ids.map((id) => ({ id, document_id: `doc ${id}`, text: id })));
+    for (const id of ids) {
+      expect((await collection.get(id)).id).toBe(id);
+      expect(await collection.has(id)).toBe(true);
+      expect((await collection.byDocument(`doc ${id}`)).map((record) => record.id)).toEqual([id]);
+      await collection.delete(id);
+      expect(await collection.has(id)).toBe(false);
+      expect(await codeOf(collection.get(id))).toEqual(["vector_not_found", 404]);
+    }
+  });
+
+  it("keep every digit of 32-bit floats", async () => {
+    const collection = await makeCollection({ indexes: false });
+    const floats = new Float32Array([-1e-30, 1 / 3]);
+    await collection.upsert({ id: "f", dense_values: floats });
+    const { dense_values } = await collection.get("f");
+    expect(dense_values).toEqual(Array.from(floats));
+  });
+
+  it("keep metadata as it was written", async () => {
+    const collection = await makeCollection({ indexes: false });
+    const metadata = '{"big":9007199254740993,"huge":1e999,"n":1.0,"__proto__":{"x":1}}';
+    await collection.upsert(new RawRecord(`{"id":"m","text":"t","metadata":${metadata}}`));
+    expect(await collection.getJson("m")).toContain(`"metadata":${metadata}`);
+  });
+
+  it("by the thousand are split, and an error counts in the caller's array", async () => {
+    const collection = await makeCollection({ indexes: false });
+    const many = Array.from({ length: 2_500 }, (_, i) => ({ id: `n${i}`, dense_values: [i, 1] }));
+    expect(await collection.upsert(many, { concurrency: 3 })).toEqual({ upserted: 2_500, requests: 3 });
+    many[1_017] = { id: "bad", dense_values: [1, 2, 3] };
+    const error = await collection.upsert(many).catch((thrown: unknown) => thrown);
+    expect(isQuiverError(error, "invalid_vector")).toBe(true);
+    expect((error as QuiverError).message).toMatch(/^vectors\[1017\]\.dense_values has 3 values/);
+    expect((error as QuiverError).details).toMatchObject({
+      acknowledged: 1_000,
+      path: "vectors[1017].dense_values",
+    });
+  });
+
+  it("are exported as they are stored, as of one version", async () => {
+    const collection = await makeCollection({ records: animals });
+    const exported = collection.export();
+    expect(await exported.version()).toBe((await collection.currentVersion()).version_number);
+    expect(await exported.count()).toBe(3);
+    const lines: string[] = [];
+    for await (const line of exported) lines.push(line);
+    expect(lines).toEqual(await Promise.all(animals.map(({ id }) => collection.getJson(id))));
+    const ids: string[] = [];
+    for await (const { id } of collection.export().records()) ids.push(id);
+    expect(ids).toEqual(["bee", "ant", "whale"]);
+    const nobody = client.collection("nobody").export();
+    expect(await codeOf(nobody.version())).toEqual(["collection_not_found", 404]);
+  });
+
+  it("can be left in the middle of an export", async () => {
+    const collection = await makeCollection({ indexes: false });
+    await collection.upsert(
+      Array.from({ length: 5_000 }, (_, i) => ({ id: `e${i}`, text: "x".repeat(500) })),
+    );
+    for await (const line of collection.export()) {
+      expect(line).toContain('"id":"e0"');
+      break;
+    }
+    const abort = new AbortController();
+    const read = async () => {
+      for await (const _ of collection.export({ signal: abort.signal })) abort.abort(new Error("enough"));
+    };
+    await expect(read()).rejects.toThrow("enough");
+  });
+});
+
+describe("transactions", () => {
+  it("are invisible until their commit, and then complete", async () => {
+    const collection = await makeCollection({ records: animals });
+    await using transaction = await collection.transaction();
+    await transaction.upsert(
+      Array.from({ length: 1_500 }, (_, i) => ({ id: `t${i}`, dense_values: [1, i] })),
+    );
+    await transaction.add({ id: "one", dense_values: new Float32Array([1, 1]) });
+    await transaction.delete("bee");
+    expect(await transaction.status()).toHaveProperty("NotStarted");
+    expect(await collection.has("t0")).toBe(false);
+    expect((await collection.describe()).vectors_count).toBe(3);
+    await transaction.commit({ waitForIndex: true });
+    expect(await transaction.status()).toMatchObject({
+      Complete: { stats: { records_upserted: 1_501, records_deleted: 1 } },
+    });
+    expect((await collection.describe()).vectors_count).toBe(1_503);
+    expect(await codeOf(transaction.upsert(animals))).toEqual(["transaction_not_open", 400]);
+    const flat = await client.request("getTransactionStatus", {
+      params: { collection_id: collection.name, transaction_id: transaction.id },
+      query: { format: "flat" },
+    });
+    expect(flat.status).toBe("complete");
+  });
+
+  it("that are left without a commit are aborted, and can be taken up again while they are open", async () => {
+    const collection = await makeCollection();
+    const { id } = await (async () => {
+      await using transaction = await collection.transaction();
+      await transaction.upsert(animals);
+      expect(await codeOf(collection.transaction())).toEqual(["transaction_ongoing", 409]);
+      return transaction;
+    })();
+    expect((await collection.transactions())[0]).toMatchObject({
+      transaction_id: id,
+      status: { Aborted: {} },
+    });
+    const left = await collection.transaction();
+    await left.upsert(animals[0]);
+    await collection.resumeTransaction(left.id).commit();
+    expect((await collection.describe()).vectors_count).toBe(1);
+    const third = await collection.transaction();
+    await third.abort();
+    expect(await third.status()).toHaveProperty("Aborted");
+    expect(await codeOf(collection.resumeTransaction("none").status())).toEqual([
+      "transaction_not_found",
+      404,
+    ]);
+  });
+});
+
+it("versions are listed and found", async () => {
+  const collection = await makeCollection({ indexes: false });
+  for (const record of animals) await collection.upsert(record);
+  const { versions, current_hash } = await collection.versions();
+  expect(versions.map(({ vector_count }) => vector_count)).toEqual([3, 2, 1, 0]);
+  expect(await collection.currentVersion()).toEqual(versions[0]);
+  expect(versions[0].hash).toBe(current_hash);
+  expect(await collection.version(versions[2].hash)).toEqual(versions[2]);
+  const page = await collection.versions({ limit: 1, before: versions[0].version_number });
+  expect(page.versions).toEqual([versions[1]]);
+  expect(await codeOf(collection.version("no hash"))).toEqual(["invalid_version_hash", 400]);
+});
+
+describe("the server", () => {
+  it("tells its health without a key", async () => {
+    const anonymous = createClient({ url: server.url });
+    expect(await anonymous.health()).toEqual({ live: true, ready: true });
+    await anonymous.waitUntilReady({ timeoutMs: 5_000 });
+    const nobody = createClient({ url: "http://127.0.0.1:9" });
+    expect(await nobody.health()).toEqual({ live: false, ready: false });
+    expect(await codeOf(nobody.waitUntilReady({ timeoutMs: 100 }))).toEqual(["connection_failed", 0]);
+  });
+
+  it("wants a key for everything else, or a session", async () => {
+    const anonymous = createClient({ url: server.url, fetch: notingFetch });
+    expect(await codeOf(anonymous.listCollections())).toEqual(["unauthorized", 401]);
+    expect(await codeOf(anonymous.collection("c").has("x"))).toEqual(["unauthorized", 401]);
+    const session = await anonymous.createSession({ username: "admin", password: adminKey });
+    const known = createClient({ url: server.url, apiKey: session.access_token });
+    await expect(known.listCollections()).resolves.toBeDefined();
+    const wrong = anonymous.createSession({ username: "admin", password: "wrong" });
+    expect(await codeOf(wrong)).toEqual(["invalid_credentials", 400]);
+  });
+});
+
+it("every endpoint has a method, and the tests above have called it", async () => {
+  const collection = await makeCollection({ records: animals });
+  // These two are other paths of `Collection.delete`; they are there for other clients.
+  const params = { collection_id: collection.name, vector_id: "bee" };
+  await client.request("deleteVector", { params });
+  await client.request("streamingDeleteAlias", { params: { ...params, vector_id: "ant" } });
+  expect([...called].sort()).toEqual(Object.keys(routes).sort());
+});
