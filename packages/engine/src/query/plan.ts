@@ -15,13 +15,20 @@ export type Leg =
   | { kind: "sparse"; indices: Uint32Array; values: Float32Array; threshold: number }
   | { kind: "tf-idf"; text: string };
 
+export type Fusion = {
+  /** k of reciprocal rank fusion, greater than 0. */
+  constant: number;
+  /** How much each kind of leg counts, 0 or more. */
+  weights: Readonly<Record<IndexKind, number>>;
+};
+
 export type Plan = {
   /** The legs of each query, in order. */
   queries: Leg[][];
   topK: number;
   returnRawText: boolean;
-  /** The constant of the fusion; null for a search with one leg. */
-  fusionConstant: number | null;
+  /** How legs are fused; null for a search with one leg. */
+  fusion: Fusion | null;
 };
 
 function invalid(path: string, problem: string): QuiverError {
@@ -121,7 +128,7 @@ function requireEnabled(enabled: boolean, kind: string, path: string): void {
 export function planDense(definition: CollectionDefinition, request: search.DenseSearch): Plan {
   checkTuning(request);
   const leg = denseLeg(definition, request.query_vector, "query_vector");
-  return { queries: [[leg]], ...common(request), fusionConstant: null };
+  return { queries: [[leg]], ...common(request), fusion: null };
 }
 
 export function planBatchDense(definition: CollectionDefinition, request: search.BatchDenseSearch): Plan {
@@ -129,13 +136,13 @@ export function planBatchDense(definition: CollectionDefinition, request: search
   const queries = listOf(request.queries, "queries").map((query, i) => [
     denseLeg(definition, query?.vector, `queries[${i}].vector`),
   ]);
-  return { queries, ...common(request), fusionConstant: null };
+  return { queries, ...common(request), fusion: null };
 }
 
 export function planSparse(definition: CollectionDefinition, request: search.SparseSearch): Plan {
   const threshold = thresholdOf(request.early_terminate_threshold, "early_terminate_threshold");
   const leg = sparseLeg(definition, request.query_terms, threshold, "query_terms");
-  return { queries: [[leg]], ...common(request), fusionConstant: null };
+  return { queries: [[leg]], ...common(request), fusion: null };
 }
 
 export function planBatchSparse(definition: CollectionDefinition, request: search.BatchSparseSearch): Plan {
@@ -143,7 +150,7 @@ export function planBatchSparse(definition: CollectionDefinition, request: searc
   const queries = listOf(request.query_terms_list, "query_terms_list").map((terms, i) => [
     sparseLeg(definition, terms, threshold, `query_terms_list[${i}]`),
   ]);
-  return { queries, ...common(request), fusionConstant: null };
+  return { queries, ...common(request), fusion: null };
 }
 
 export function planText(definition: CollectionDefinition, request: search.TextSearch): Plan {
@@ -151,14 +158,14 @@ export function planText(definition: CollectionDefinition, request: search.TextS
   if (text === null || text === undefined)
     throw invalid("query", "is missing; expected the text to search for, a string.");
   const leg = textLeg(definition, text, "query");
-  return { queries: [[leg]], ...common(request), fusionConstant: null };
+  return { queries: [[leg]], ...common(request), fusion: null };
 }
 
 export function planBatchText(definition: CollectionDefinition, request: search.BatchTextSearch): Plan {
   const queries = listOf(request.queries, "queries").map((text, i) => [
     textLeg(definition, text, `queries[${i}]`),
   ]);
-  return { queries, ...common(request), fusionConstant: null };
+  return { queries, ...common(request), fusion: null };
 }
 
 type HybridLegs = Pick<search.HybridSearch, "query_vector" | "query_terms" | "query_text">;
@@ -183,18 +190,29 @@ function hybridLegs(
   return legs;
 }
 
-function fusionConstantOf(value: number | null | undefined): number {
-  const constant = value ?? limits.fusionConstantDefault;
+type FusionOptions = Pick<search.HybridSearch, "fusion_constant_k" | "fusion_weights">;
+
+function fusionOf({ fusion_constant_k, fusion_weights }: FusionOptions): Fusion {
+  const constant = fusion_constant_k ?? limits.fusionConstantDefault;
   if (!(constant > 0) || !Number.isFinite(constant))
     throw invalid("fusion_constant_k", `is ${constant}; expected a finite number greater than 0.`);
-  return constant;
+  const weight = (name: "dense" | "sparse" | "text") => {
+    const value = fusion_weights?.[name] ?? 1;
+    if (!(value >= 0) || !Number.isFinite(value))
+      throw invalid(`fusion_weights.${name}`, `is ${value}; expected a finite number, 0 or greater.`);
+    return value;
+  };
+  return {
+    constant,
+    weights: { dense: weight("dense"), sparse: weight("sparse"), "tf-idf": weight("text") },
+  };
 }
 
 export function planHybrid(definition: CollectionDefinition, request: search.HybridSearch): Plan {
   checkTuning(request);
   const threshold = thresholdOf(request.sparse_early_terminate_threshold, "sparse_early_terminate_threshold");
   const legs = hybridLegs(definition, request, threshold, (name) => name);
-  return { queries: [legs], ...common(request), fusionConstant: fusionConstantOf(request.fusion_constant_k) };
+  return { queries: [legs], ...common(request), fusion: fusionOf(request) };
 }
 
 export function planBatchHybrid(definition: CollectionDefinition, request: search.BatchHybridSearch): Plan {
@@ -203,5 +221,5 @@ export function planBatchHybrid(definition: CollectionDefinition, request: searc
   const queries = listOf(request.queries, "queries").map((query, i) =>
     hybridLegs(definition, query ?? {}, threshold, (name) => `queries[${i}].${name}`),
   );
-  return { queries, ...common(request), fusionConstant: fusionConstantOf(request.fusion_constant_k) };
+  return { queries, ...common(request), fusion: fusionOf(request) };
 }

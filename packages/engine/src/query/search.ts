@@ -29,11 +29,11 @@ export async function runPlan(view: View, plan: Plan): Promise<SearchResponse[]>
 }
 
 function runQuery(view: View, legs: readonly Leg[], plan: Plan): Hit[] {
-  const { topK, fusionConstant } = plan;
-  if (fusionConstant === null) return runLeg(view, legs[0], topK);
+  const { topK, fusion } = plan;
+  if (fusion === null) return runLeg(view, legs[0], topK);
   const depth = Math.max(limits.legFactor * topK, limits.legMin);
-  const rankings = legs.map((leg) => runLeg(view, leg, depth));
-  return rankHits(view.snapshot, fuse(rankings, fusionConstant), topK);
+  const rankings = legs.map((leg) => ({ hits: runLeg(view, leg, depth), weight: fusion.weights[leg.kind] }));
+  return rankHits(view.snapshot, fuse(rankings, fusion.constant), topK);
 }
 
 function runLeg(view: View, leg: Leg, k: number): Hit[] {

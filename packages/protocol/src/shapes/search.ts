@@ -37,6 +37,14 @@ const FusionConstant = Maybe(
   }),
 );
 
+const Weight = Maybe(Type.Number({ minimum: 0, maximum: 1_000_000, default: 1 }));
+const FusionWeights = Maybe(
+  Type.Object(
+    { dense: Weight, sparse: Weight, text: Weight },
+    { description: "How much each leg counts: score = sum of weight / (k + rank). Default 1 for each." },
+  ),
+);
+
 const QueryVector = Type.Array(Type.Number(), {
   description: "As many finite numbers as the collection's dimension.",
 });
@@ -82,6 +90,7 @@ const hybridLegs = {
 const hybridOptions = {
   sparse_early_terminate_threshold: Threshold,
   fusion_constant_k: FusionConstant,
+  fusion_weights: FusionWeights,
   ...common,
   ...dense,
 };
