@@ -11,6 +11,7 @@
 
 import { randomUUID } from "node:crypto";
 import type { IncomingMessage } from "node:http";
+import { Readable } from "node:stream";
 import cors from "@fastify/cors";
 import type { Database } from "@quiver/engine/database/contract";
 import { QuiverError } from "@quiver/protocol/errors";
@@ -123,7 +124,7 @@ export async function createApplication(parts: ApplicationParts): Promise<Fastif
     await app.register(cors, {
       origin: config.corsOrigins.includes("*") ? "*" : [...config.corsOrigins],
       methods: ["GET", "HEAD", "POST", "DELETE"],
-      exposedHeaders: ["x-request-id"],
+      exposedHeaders: ["x-request-id", "x-quiver-version", "x-quiver-count"],
       maxAge: 600,
       strictPreflight: false,
     });
@@ -160,8 +161,10 @@ export async function createApplication(parts: ApplicationParts): Promise<Fastif
     }
     done();
   });
-  app.addHook("onSend", (_request, reply, _payload, done) => {
+  app.addHook("onSend", (request, reply, payload, done) => {
     if (isStopping()) reply.header("connection", "close");
+    // The status has gone out when a stream fails: its connection breaks off, and only the log can say why.
+    if (payload instanceof Readable) payload.once("error", (error) => account.fault(request, error));
     done();
   });
   app.setErrorHandler((error, request, reply) => sendError(error, request, reply));

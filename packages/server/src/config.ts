@@ -41,8 +41,8 @@ export type ServerConfig = {
   /** Open connections; further ones are refused. Default 10,000. */
   connectionsMax?: number;
   /**
-   * On close, uploads that are still arriving get so long to finish. Requests that have arrived are always finished.
-   * Default 30 seconds.
+   * On close, uploads that are still arriving, and long answers that are still being read, get so long to finish.
+   * A request that has arrived is always carried out and answered. Default 30 seconds.
    */
   closeTimeoutMs?: number;
 

@@ -41,11 +41,14 @@ export class Connections {
     for (const socket of this.#exchanges.keys()) if (socket.bytesRead === 0) socket.destroy();
   }
 
-  /** Ends every connection but those with a request that has arrived completely and is still being worked on. */
+  /**
+   * Ends every connection but those with a request that has arrived completely and is still being worked on. An
+   * answer that is already on its way, such as a long export, is cut off: its reader may never come to the end.
+   */
   endAllButWorking(): void {
     for (const [socket, exchanges] of this.#exchanges) {
       const working = [...exchanges].some(
-        ({ request, response }) => request.complete && !response.writableEnded,
+        ({ request, response }) => request.complete && !response.headersSent,
       );
       if (!working) socket.destroy();
     }

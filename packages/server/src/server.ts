@@ -3,7 +3,8 @@
 // Start: configuration, database, key and sessions, endpoints, port. What fails gives back what was opened before it.
 //
 // Stop: new connections are refused, new requests on old connections get 503, idle connections end. Requests whose
-// headers had arrived are answered, with `Connection: close`; an upload gets `closeTimeoutMs` to arrive completely.
+// headers had arrived are answered, with `Connection: close`; an upload gets `closeTimeoutMs` to arrive completely, and
+// a long answer as long to be read.
 // When the last connection is gone, sessions are written down and the database closes: it answers nothing that it has
 // not made durable, so nothing acknowledged can be lost here.
 

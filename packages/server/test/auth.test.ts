@@ -258,7 +258,7 @@ describe("sessions", () => {
         expect(await status()).toBe(401);
         now -= 24 * hour;
         expect(await status()).toBe(401);
-        expect(server.database.credentials.entries("session:")).toEqual([]);
+        await expect.poll(() => server.database.credentials.entries("session:")).toEqual([]);
       });
     }));
 
@@ -282,7 +282,7 @@ describe("sessions", () => {
       now += 25 * hour;
       await withServer({ dataDir, clock }, async (server) => {
         expect((await server.ask("/metrics", { key })).status).toBe(401);
-        expect(server.database.credentials.entries("session:")).toEqual([]);
+        await expect.poll(() => server.database.credentials.entries("session:")).toEqual([]);
       });
     }));
 

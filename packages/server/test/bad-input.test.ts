@@ -98,7 +98,8 @@ const pathText = (steps: readonly Step[]) =>
 function withValue(body: unknown, steps: readonly Step[], value: unknown): unknown {
   const copy = structuredClone(body) as Record<Step, unknown>;
   let at = copy;
-  for (const step of steps.slice(0, -1)) at = at[step] as Record<Step, unknown>;
+  // An optional object that the body does not have yet is begun.
+  for (const step of steps.slice(0, -1)) at = (at[step] ??= {}) as Record<Step, unknown>;
   at[steps.at(-1) as Step] = value;
   return copy;
 }

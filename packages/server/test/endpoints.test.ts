@@ -618,6 +618,44 @@ describe("vectors", () => {
   });
 });
 
+describe("export", () => {
+  test("[H1] export: 200 with a line for each vector of one version; 404 for no such collection", async () => {
+    const c = await collection(3);
+    const answer = await server.call("exportVectors", c);
+    expect(answer.status).toBe(200);
+    expect(answer.headers.get("content-type")).toBe("application/x-ndjson; charset=utf-8");
+    expect(answer.headers.get("x-quiver-version")).toBe("1");
+    expect(answer.headers.get("x-quiver-count")).toBe("3");
+    const lines = answer.text.trimEnd().split("\n");
+    expect(lines.map((line) => JSON.parse(line).id)).toEqual(["v0", "v1", "v2"]);
+    expect(lines[0]).toBe((await server.call("getVector", { ...c, vector_id: "v0" })).text);
+    expect(
+      (await server.call("streamingUpsert", c, { vectors: lines.map((line) => JSON.parse(line)) })).status,
+    ).toBe(200);
+    expectError(await server.call("exportVectors", nowhere), 404, "collection_not_found");
+    const empty = await server.call("exportVectors", await collection(0));
+    expect([empty.status, empty.text]).toEqual([200, ""]);
+  });
+
+  test("[H16] a client that hangs up in the middle of an export takes nothing with it", async () => {
+    const c = { collection_id: "exported" };
+    await server.makeCollection(c.collection_id, { indexes: false });
+    const text = "x".repeat(500_000);
+    for (let i = 0; i < 10; i++)
+      await server.call("streamingUpsert", c, { vectors: [{ id: `v${i}`, text }] });
+    for (let i = 0; i < 5; i++) {
+      const socket = await server.connect();
+      socket.write(rawHead("GET", pathOf("exportVectors", c)));
+      await new Promise((resolve) => socket.once("data", resolve));
+      socket.destroy();
+    }
+    const whole = await server.call("exportVectors", c);
+    expect(whole.text.trimEnd().split("\n")).toHaveLength(10);
+    expect((await server.call("deleteCollection", c)).status).toBe(204);
+    expect(server.log.filter((line) => (line.level as number) >= 50)).toEqual([]);
+  });
+});
+
 describe("streaming", () => {
   test("[H1] upsert: 200 with an empty object, visible at once; 400 applies nothing; 404", async () => {
     const c = await collection(0);

@@ -57,7 +57,8 @@ describe("openapi", () => {
       expect(operation.requestBody.content["application/json"].schema).toEqual(plain(route.body));
     } else expect(operation.requestBody).toBeUndefined();
     const success = operation.responses[route.status];
-    if (route.answer) expect(success.content["application/json"].schema).toEqual(plain(route.answer));
+    if (route.answer)
+      expect(success.content[route.mediaType ?? "application/json"].schema).toEqual(plain(route.answer));
     else expect(success.content).toBeUndefined();
     for (const status of [...route.errors, ...(name === "createSession" ? [] : [401])]) {
       const answer = operation.responses[status];
