@@ -99,7 +99,10 @@ function withValue(body: unknown, steps: readonly Step[], value: unknown): unkno
   const copy = structuredClone(body) as Record<Step, unknown>;
   let at = copy;
   // An optional object that the body does not have yet is begun.
-  for (const step of steps.slice(0, -1)) at = (at[step] ??= {}) as Record<Step, unknown>;
+  for (const step of steps.slice(0, -1)) {
+    at[step] ??= {};
+    at = at[step] as Record<Step, unknown>;
+  }
   at[steps.at(-1) as Step] = value;
   return copy;
 }
