@@ -45,7 +45,8 @@ function termOf(language: Language): TermOf {
   const stopWords = new Set(language.stopWords.map((word) => word.normalize("NFKC").toLowerCase()));
   const elisions = new Set(language.elisions);
   const stemmer = language.stemmer === undefined ? undefined : snowball.newStemmer(language.stemmer);
-  const stem = (word: string): string => (stemmer === undefined ? word : stemmer.stem(word));
+  // Some stemmers leave nothing of a word that is all suffixes.
+  const stem = (word: string): string => stemmer?.stem(word) || word;
   return (word) => {
     if (3 * word.length > wordBytesMax && Buffer.byteLength(word) > wordBytesMax) return "";
     if (stopWords.has(word)) return "";

@@ -1,0 +1,147 @@
+import { type TextLanguage, textLanguages } from "@quiver/protocol/shapes/index-definition";
+import fc from "fast-check";
+import snowball from "snowball-stemmers";
+import { describe, expect, test } from "vitest";
+import { createAnalyzer, wordBytesMax } from "./analyzer.ts";
+import { fold } from "./fold.ts";
+import { languages } from "./languages.ts";
+import { segment } from "./segment.ts";
+
+const terms = (language: TextLanguage, text: string) => createAnalyzer(language).terms(segment(text));
+
+describe("fold", () => {
+  test.each([
+    ["plain", "plain"],
+    ["don't", "dont"],
+    ["café", "cafe"],
+    ["straße", "strasse"],
+    ["øæœłđðþħŧŋı", "oaeoelddthhtni"],
+    ["ǿ", "o"],
+    ["i\u0307", "i"],
+    ["οδός", "οδοσ"],
+    ["ёлка", "елка"],
+    ["мой", "мой"],
+    ["їжак", "їжак"],
+    ["كِتَاب", "كتاب"],
+    ["أحمد", "احمد"],
+    ["שָׁלוֹם", "שלום"],
+    ["हिन्दी", "हिन्दी"],
+    ["かぎ", "かぎ"],
+    ["ป่า", "ป่า"],
+    ["한국어", "한국어"],
+    ["٣५९", "359"],
+    ["1\ufe0f\u20e3", "1"],
+  ])("%s -> %s", (word, folded) => {
+    expect(fold(word)).toBe(folded);
+  });
+
+  test("folding twice changes nothing, and leaves something of every word", () => {
+    fc.assert(
+      fc.property(fc.string({ unit: "binary", size: "large" }), (text) => {
+        for (const word of segment(text)) {
+          const folded = fold(word);
+          expect(fold(folded)).toBe(folded);
+        }
+      }),
+      { numRuns: 1_000 },
+    );
+  });
+});
+
+describe("terms", () => {
+  test.each([
+    ["english", "The running dogs' owner", ["run", "dog", "owner"]],
+    ["english", "Don't panic, O'Neil's naïve cafés", ["dont", "panic", "oneil", "naiv", "cafe"]],
+    ["none", "The running dogs’ naïve owner", ["the", "running", "dogs", "naive", "owner"]],
+    ["french", "L’homme qu’il était à l’école des élèves", ["homm", "ecol", "elev"]],
+    ["italian", "dell'acqua nell'università", ["acqua", "univers"]],
+    ["german", "Die Straßen der Häuser, STRASSE", ["strass", "haus", "strass"]],
+    ["turkish", "Türkiye'de kitaplar", ["turki", "kitap"]],
+    ["russian", "Красивые дома", ["красив", "дом"]],
+    ["spanish", "las canciones", ["cancion"]],
+    ["portuguese", "nações", ["naco"]],
+    ["arabic", "الكتاب", ["كتاب"]],
+    ["greek", "Η ΟΔΟΣ", ["οδοσ"]],
+    ["japanese", "東京都に住んでいます", undefined],
+    ["chinese", "我的中国", undefined],
+  ] as const)("%s: %s", (language, text, expected) => {
+    if (expected !== undefined) expect(terms(language, text)).toEqual(expected);
+    else expect(terms(language, text).length).toBeGreaterThan(0);
+  });
+
+  test("a word of more than 255 bytes is dropped, whatever its characters take", () => {
+    expect(wordBytesMax).toBe(255);
+    expect(terms("none", "a".repeat(255))).toEqual(["a".repeat(255)]);
+    expect(terms("none", `x ${"a".repeat(256)} y`)).toEqual(["x", "y"]);
+    expect(terms("none", "ж".repeat(127))).toEqual(["ж".repeat(127)]);
+    expect(terms("none", "ж".repeat(128))).toEqual([]);
+    expect(terms("english", "a".repeat(2 ** 20))).toEqual([]);
+  });
+});
+
+describe.each(textLanguages)("%s", (language) => {
+  const words = fc.array(
+    fc.oneof(
+      fc.constantFrom(...languages[language].stopWords, "word", "l'eau", "naïve", "don't", "été's", "ο'ς"),
+      fc.string({ unit: "binary", maxLength: 30 }),
+      fc.string({ unit: fc.constantFrom(..."aeioustnrlßıİçğéèñõäöü'’аеиотйأةىकि한"), maxLength: 20 }),
+    ),
+    { maxLength: 20 },
+  );
+
+  test("a term depends on its word alone, and is plain", () => {
+    fc.assert(
+      fc.property(words, (texts) => {
+        const words = segment(texts.join(" "));
+        const analyzer = createAnalyzer(language);
+        const together = analyzer.terms(words);
+        expect(words.flatMap((word) => analyzer.terms([word]))).toEqual(together);
+        for (const term of together) {
+          expect(term).not.toBe("");
+          expect(fold(term)).toBe(term);
+        }
+      }),
+    );
+  });
+
+  test("no stemmer leaves nothing of a word", () => {
+    fc.assert(
+      fc.property(words, (texts) => {
+        const { stopWords, elisions = [] } = languages[language];
+        for (const word of segment(texts.join(" "))) {
+          if (stopWords.length > 0 && /'|[^\p{L}]/u.test(word)) continue;
+          const isStopWord = stopWords.some((stop) => stop.normalize("NFKC").toLowerCase() === word);
+          if (isStopWord || elisions.includes(word)) continue;
+          expect(createAnalyzer(language).terms([word]).length).toBe(1);
+        }
+      }),
+    );
+  });
+
+  test("stop words are dropped", () => {
+    const listed = languages[language].stopWords.map((word) => word.normalize("NFKC").toLowerCase());
+    expect(createAnalyzer(language).terms(listed)).toEqual([]);
+  });
+});
+
+test("without stemming and stop words, terms of terms are the terms", () => {
+  fc.assert(
+    fc.property(fc.string({ unit: "binary", size: "large" }), (text) => {
+      const once = terms("none", text);
+      expect(createAnalyzer("none").terms(once)).toEqual(once);
+    }),
+  );
+});
+
+test("every stemmer that is named exists, and every language of the API is in the table", () => {
+  const named = Object.values(languages).flatMap(({ stemmer }) => stemmer ?? []);
+  expect(snowball.algorithms()).toEqual(expect.arrayContaining(named));
+  expect(Object.keys(languages)).toEqual([...textLanguages]);
+});
+
+test("the cache forgets, and terms stay the same", () => {
+  const analyzer = createAnalyzer("english");
+  const words = Array.from({ length: 150_000 }, (_, i) => `runnings${i.toString(36)}`);
+  const first = analyzer.terms(words);
+  expect(analyzer.terms(words)).toEqual(first);
+});

@@ -1,0 +1,109 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { segment, segmentProcessed } from "./segment.ts";
+
+describe("words", () => {
+  test.each([
+    ["", []],
+    ["  \t\n", []],
+    ["Hello, World!", ["hello", "world"]],
+    ["foo_bar foo-bar foo/bar e.g. U.S.A.", [..."foo bar foo bar foo bar e g u s a".split(" ")]],
+    [
+      "Don't can’t O'Neil's 'quoted' rock 'n' roll",
+      ["don't", "can't", "o'neil's", "quoted", "rock", "n", "roll"],
+    ],
+    ["it's' ' '' a'1 1'a", ["it's", "a", "1", "1", "a"]],
+    ["3.14 10,000 1,2. 5., v1.2.3 .5", ["3.14", "10,000", "1,2", "5", "v1.2.3", "5"]],
+    ["İstanbul ﬁne ﬀ Straße STRASSE", ["i\u0307stanbul", "fine", "ff", "straße", "strasse"]],
+    ["①② Ⅷ ½ x² ㎏ ＡＢＣ　ｄ", ["12", "viii", "1", "2", "x2", "kg", "abc", "d"]],
+    ["e\u0301te\u0301 \u0301 J\u030C", ["été", "ǰ"]],
+    ["👍🏽 👩‍👩‍👧 ❤️ 1️⃣ ok🙂ok", ["1\ufe0f\u20e3", "ok", "ok"]],
+    ["co\u00ADop می\u200cخواهم a\u200bb", ["coop", "میخواهم", "ab"]],
+    ["ΟΔΟΣ οδός", ["οδος", "οδός"]],
+    ["한국어 텍스트 \u1112\u1161\u11ab", ["한국어", "텍스트", "한"]],
+    ["العربية كِتَاب ٣", ["العربية", "كِتَاب", "٣"]],
+    ["हिन्दी में क्षेत्र", ["हिन्दी", "में", "क्षेत्र"]],
+    ["日本語、テスト。Tシャツ2024年", ["日本語", "テスト", "t", "シャツ", "2024", "年"]],
+    ["x東京y", ["x", "東京", "y"]],
+    ["ภาษาไทย", ["ภาษา", "ไทย"]],
+    ["ﾃﾚﾋﾞ", ["テレビ"]],
+    ["\ud800abc\udc00d\ud800", ["abc", "d"]],
+    ["𝒳𝓎 𐐀𐐁", ["xy", "𐐨𐐩"]],
+  ])("%j", (text, words) => {
+    expect(segment(text)).toEqual(words);
+  });
+});
+
+const anyText = fc.oneof(
+  fc.string({ unit: "binary", size: "large" }),
+  fc.string({ unit: "grapheme", size: "large" }),
+  fc.string({
+    unit: fc.constantFrom(
+      ..."aZ1.,'’ -_é\u0301\u0316İςΣß東京あアไทย\u0e31กि한\u00ad\u200d\ud83d\ude00𝒳\ud800ﬁﷺ",
+    ),
+    size: "large",
+  }),
+);
+
+test("a processed text has the same words", () => {
+  fc.assert(
+    fc.property(anyText, (text) => {
+      const words = segment(text);
+      expect(segmentProcessed(words.join(" "))).toEqual(words);
+      for (const word of words) expect(word).toMatch(/^[^\s]*[\p{L}\p{N}][^\s]*$/u);
+    }),
+    { numRuns: 1_000 },
+  );
+});
+
+test("segmenting words again changes nothing, where words are told apart by spaces", () => {
+  fc.assert(
+    fc.property(anyText, (text) => {
+      if (/[\p{scx=Han}\p{scx=Hira}\p{scx=Kana}\p{scx=Thai}\p{scx=Laoo}\p{scx=Khmr}\p{scx=Mymr}]/u.test(text))
+        return;
+      const words = segment(text);
+      expect(segment(words.join(" "))).toEqual(words);
+    }),
+    { numRuns: 1_000 },
+  );
+});
+
+test("equivalent and differently cased texts have the same words", () => {
+  fc.assert(
+    fc.property(anyText, (text) => {
+      expect(segment(text.normalize("NFD"))).toEqual(segment(text));
+    }),
+  );
+});
+
+describe("16 MB of anything is read in linear time", () => {
+  test.each([
+    ["running text", "the quick brown fox jumped over lazy dogs ", 3_200_000],
+    ["one word", "a", 1],
+    ["one word with accents", "é", 1],
+    ["combining marks in disorder", "\u0301\u0316", 0],
+    ["marks on a letter", "x\u0301\u0316\u0301", undefined],
+    ["apostrophes", "'", 0],
+    ["letters and apostrophes", "a'", 1],
+    ["points", "1.", 1],
+    ["soft hyphens", "a\u00ad", 1],
+    ["lone surrogates", "\ud800", 0],
+    ["sigmas", "Σ.", undefined],
+    ["emoji", "👩‍👩‍👧", 0],
+  ])("%s", (_name, unit, words) => {
+    const text = unit.repeat(Math.floor((16 * 2 ** 20) / unit.length));
+    const found = segment(text);
+    if (words !== undefined) expect(Math.round(found.length / 1e4) * 1e4 || found.length).toBe(words);
+  });
+
+  test.each([
+    ["Chinese", "漢字仮名交じり文の分割は速いですか"],
+    ["Thai", "หลักสูตรภาษาไทย"],
+    ["rare Han characters one by one", "\u{20000} "],
+    ["one Thai vowel", "ไ"],
+  ])("%s", (_name, unit) => {
+    // As many bytes of UTF-8 as the largest text has.
+    const text = unit.repeat(Math.floor((16 * 2 ** 20) / Buffer.byteLength(unit)));
+    expect(segment(text).length).toBeGreaterThan(1_000);
+  });
+});
