@@ -1,0 +1,399 @@
+// What searches answer: scores, order, statistics, limits; through the whole engine, on a real store.
+
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { QuiverError } from "@quiver/protocol/errors";
+import { limits } from "@quiver/protocol/limits";
+import type { CreateCollection } from "@quiver/protocol/shapes/collection";
+import type { MetricName, TextIndex } from "@quiver/protocol/shapes/index-definition";
+import type { SearchResponse } from "@quiver/protocol/shapes/search";
+import type { VectorInput } from "@quiver/protocol/shapes/vector";
+import { afterAll, beforeAll, expect, it } from "vitest";
+import type { Collection, Database } from "./contract.ts";
+import { openDatabase } from "./database.ts";
+
+let directory: string;
+let database: Database;
+let made = 0;
+
+beforeAll(async () => {
+  directory = mkdtempSync(join(tmpdir(), "quiver-search-"));
+  database = await openDatabase({ dataDir: directory });
+});
+afterAll(async () => {
+  await database.close();
+  rmSync(directory, { recursive: true, force: true });
+});
+
+type Wanted = { metric?: MetricName; text?: Partial<TextIndex>; definition?: Partial<CreateCollection> };
+
+/** A collection of two dimensions with all three indexes. */
+async function make({ metric = "cosine", text = {}, definition = {} }: Wanted = {}): Promise<Collection> {
+  const name = `c${made++}`;
+  await database.createCollection({
+    name,
+    dense_vector: { enabled: true, dimension: 2 },
+    sparse_vector: { enabled: true },
+    tf_idf_options: { enabled: true },
+    config: {},
+    store_raw_text: true,
+    ...definition,
+  });
+  const collection = database.collection(name);
+  await collection.createDenseIndex({
+    name: "d",
+    distance_metric_type: metric,
+    quantization: { type: "auto", properties: { sample_threshold: 100 } },
+    index: { type: "hnsw", properties: {} },
+  });
+  await collection.createSparseIndex({ name: "s", quantization: 64, sample_threshold: 100 });
+  await collection.createTextIndex({ name: "t", sample_threshold: 100, k1: 1.2, b: 0.75, ...text });
+  return collection;
+}
+
+const dense = (id: string, x: number, y: number, rest: Partial<VectorInput> = {}): VectorInput => ({
+  id,
+  dense_values: [x, y],
+  ...rest,
+});
+const pairs = ({ results }: SearchResponse) => results.map(({ id, score }) => [id, score]);
+const ids = ({ results }: SearchResponse) => results.map(({ id }) => id);
+const refused = async (act: () => unknown): Promise<QuiverError> => {
+  try {
+    await act();
+  } catch (error) {
+    if (error instanceof QuiverError) return error;
+    throw error;
+  }
+  throw new Error("nothing was refused");
+};
+
+it("[Q3] scores: cosine in [-1, 1], the dot product, 1 / (1 + distance); exact from the stored vectors", async () => {
+  const records = [dense("a", 3, 4), dense("b", -6, -8), dense("zero", 0, 0), dense("c", 4, -3)];
+  const cosine = await make();
+  await cosine.upsert(records);
+  expect(pairs(await cosine.searchDense({ query_vector: [6, 8] }))).toEqual([
+    ["a", 1],
+    ["c", 0],
+    ["zero", 0],
+    ["b", -1],
+  ]);
+  expect(pairs(await cosine.searchDense({ query_vector: [0, 0] })).map(([, score]) => score)).toEqual([
+    0, 0, 0, 0,
+  ]);
+  const dot = await make({ metric: "dot_product" });
+  await dot.upsert(records);
+  expect(pairs(await dot.searchDense({ query_vector: [1, 2] }))).toEqual([
+    ["a", 11],
+    ["zero", 0],
+    ["c", -2],
+    ["b", -22],
+  ]);
+  const euclidean = await make({ metric: "euclidean" });
+  await euclidean.upsert(records);
+  expect(pairs(await euclidean.searchDense({ query_vector: [0, 0], top_k: 2 }))).toEqual([
+    ["zero", 1],
+    ["a", 1 / 6],
+  ]);
+});
+
+it("[Q4] results come by descending score, ties by id in the order of code points, also at the boundary of top_k", async () => {
+  const collection = await make();
+  const names = ["b", "a", "\u{10000}", "\uffee", "aa", "B", "ä", "10", "9"];
+  await collection.upsert(names.map((id) => dense(id, 1, 1)));
+  await collection.upsert([dense("best", 2, 1)]);
+  const expected = ["10", "9", "B", "a", "aa", "b", "ä", "\uffee", "\u{10000}"];
+  const all = await collection.searchDense({ query_vector: [3, 1], top_k: 100 });
+  expect(ids(all)).toEqual(["best", ...expected]);
+  for (const k of [1, 2, 4, 9])
+    expect(ids(await collection.searchDense({ query_vector: [3, 1], top_k: k }))).toEqual(
+      ["best", ...expected].slice(0, k),
+    );
+});
+
+it("[Q5] every result has id, document_id, score and text; text only when asked for and stored", async () => {
+  const stored = await make();
+  await stored.upsert([dense("a", 1, 0, { text: "Green Tea", document_id: "d" }), dense("b", 1, 1)]);
+  const [a, b] = (await stored.searchDense({ query_vector: [1, 0], return_raw_text: true })).results;
+  expect(a).toEqual({ id: "a", document_id: "d", score: 1, text: "Green Tea" });
+  expect(b).toMatchObject({ document_id: null, text: null });
+  expect((await stored.searchText({ query: "tea" })).results[0].text).toBeNull();
+  const processed = await make({ definition: { store_raw_text: false } });
+  await processed.upsert([{ id: "a", text: "Green TEAS" }]);
+  expect((await processed.searchText({ query: "tea", return_raw_text: true })).results).toMatchObject([
+    { id: "a", text: null },
+  ]);
+  expect(processed.get("a").toRecord().text).toBeNull();
+});
+
+it("[Q6] sparse scores are exact dot products over records that share a dimension", async () => {
+  const collection = await make();
+  await collection.upsert([
+    { id: "a", sparse_indices: [7, 4_294_967_295, 0], sparse_values: [2, 0.5, -1] },
+    { id: "b", sparse_values: [[7, -1] as [number, number], [9, 4] as [number, number]] },
+    { id: "c", sparse_values: [{ index: 1, value: 1 }] },
+    { id: "empty", sparse_indices: [], sparse_values: [] },
+  ]);
+  const query_terms = [
+    { index: 7, value: 3 },
+    { index: 4_294_967_295, value: 2 },
+    { index: 9, value: 0.25 },
+  ];
+  expect(pairs(await collection.searchSparse({ query_terms }))).toEqual([
+    ["a", 7],
+    ["b", -2],
+  ]);
+  expect(pairs(await collection.searchSparse({ query_terms: [[1, 2]] }))).toEqual([["c", 2]]);
+  expect(pairs(await collection.searchSparse({ query_terms: [] }))).toEqual([]);
+});
+
+it("[Q7] early_terminate_threshold 0 is exact; above it small contributions are no reason to look, scores stay exact", async () => {
+  const collection = await make();
+  await collection.upsert([
+    { id: "strong", sparse_indices: [1, 2], sparse_values: [10, 1] },
+    { id: "weak", sparse_indices: [2], sparse_values: [1] },
+  ]);
+  const query_terms: [number, number][] = [
+    [1, 1],
+    [2, 1],
+  ];
+  const at = async (early_terminate_threshold: number) =>
+    pairs(await collection.searchSparse({ query_terms, early_terminate_threshold }));
+  expect(await at(0)).toEqual([
+    ["strong", 11],
+    ["weak", 1],
+  ]);
+  expect(await at(0.5)).toEqual([["strong", 11]]);
+  expect(await at(1)).toEqual([["strong", 11]]);
+});
+
+it("[Q8] BM25 by Lucene's formula with the statistics of the searched version; deleted records count nowhere", async () => {
+  const collection = await make({ text: { language: "none" } });
+  const idf = (n: number, df: number) => Math.log(1 + (n - df + 0.5) / (df + 0.5));
+  const part = (tf: number, dl: number, avgdl: number) => tf / (tf + 1.2 * (0.25 + (0.75 * dl) / avgdl));
+  await collection.upsert([
+    { id: "a", text: "kappa kappa zulu" },
+    { id: "b", text: "zulu" },
+    { id: "c", text: "tango tango tango tango" },
+  ]);
+  const search = async () => pairs(await collection.searchText({ query: "kappa zulu" }));
+  const avgdl = 8 / 3;
+  const found = await search();
+  expect(found.map(([id]) => id)).toEqual(["a", "b"]);
+  expect(found[0][1]).toBeCloseTo(idf(3, 1) * part(2, 3, avgdl) + idf(3, 2) * part(1, 3, avgdl), 12);
+  expect(found[1][1]).toBeCloseTo(idf(3, 2) * part(1, 1, avgdl), 12);
+  await collection.delete("a");
+  const later = await search();
+  expect(later).toHaveLength(1);
+  expect(later[0][1]).toBeCloseTo(idf(2, 1) * part(1, 1, 2.5), 12);
+  expect(pairs(await collection.searchText({ query: "" }))).toEqual([]);
+  expect(pairs(await collection.searchText({ query: "absent" }))).toEqual([]);
+});
+
+it("[Q9] English is stemmed and freed of stop words by default; a language can be chosen, or none", async () => {
+  const english = await make();
+  await english.upsert([{ id: "a", text: "The Runners were RUNNING quickly" }]);
+  expect(ids(await english.searchText({ query: "run" }))).toEqual(["a"]);
+  expect(ids(await english.searchText({ query: "the" }))).toEqual([]);
+  const german = await make({ text: { language: "german" } });
+  await german.upsert([{ id: "a", text: "Die Häuser am Fluß" }]);
+  expect(ids(await german.searchText({ query: "haus" }))).toEqual(["a"]);
+  expect(ids(await german.searchText({ query: "fluss" }))).toEqual(["a"]);
+  const none = await make({ text: { language: "none" } });
+  await none.upsert([
+    { id: "a", text: "The Runners" },
+    { id: "b", text: "Café 東京都" },
+  ]);
+  expect(ids(await none.searchText({ query: "runner" }))).toEqual([]);
+  expect(ids(await none.searchText({ query: "THE" }))).toEqual(["a"]);
+  expect(ids(await none.searchText({ query: "cafe" }))).toEqual(["b"]);
+  expect(ids(await none.searchText({ query: "東京" }))).toEqual(["b"]);
+});
+
+it("[Q10] a hybrid search fuses the legs that are given, each with at least max(3 * top_k, 50) hits", async () => {
+  const collection = await make();
+  const records = Array.from({ length: 60 }, (_, i) =>
+    dense(`r${String(i).padStart(2, "0")}`, 60 - i, 1, {
+      text: i % 2 ? "kappa" : "zulu",
+      sparse_values: [[i, 1]],
+    }),
+  );
+  await collection.upsert(records);
+  const hybrid = await collection.searchHybrid({ query_vector: [1, 0], query_text: "kappa", top_k: 1 });
+  expect(pairs(hybrid)).toEqual([["r01", 1 / 62 + 1 / 61]]);
+  const deep = await collection.searchHybrid({ query_terms: [[49, 1]], query_vector: [1, 0], top_k: 1 });
+  expect(pairs(deep)).toEqual([["r49", 1 / 110 + 1 / 61]]);
+  const three = await collection.searchHybrid({
+    query_vector: [1, 0],
+    query_text: "zulu",
+    query_terms: [[0, 1]],
+    top_k: 1,
+  });
+  expect(pairs(three)).toEqual([["r00", 1 / 61 + 1 / 61 + 1 / 61]]);
+  const batch = await collection.searchBatchHybrid({
+    queries: [
+      { query_vector: [1, 0], query_text: "kappa" },
+      { query_terms: [[49, 1]], query_vector: [1, 0] },
+    ],
+    top_k: 1,
+  });
+  expect(batch).toEqual([hybrid, deep]);
+});
+
+it("[Q11] a batch answers in the order of its queries; one bad query fails it whole, with its position", async () => {
+  const collection = await make();
+  await collection.upsert([dense("x", 1, 0), dense("y", 0, 1)]);
+  const queries = [{ vector: [1, 0] }, { vector: [0, 1] }, { vector: [1, 0] }];
+  expect((await collection.searchBatchDense({ queries, top_k: 1 })).map(ids)).toEqual([["x"], ["y"], ["x"]]);
+  expect(await collection.searchBatchDense({ queries: [] })).toEqual([]);
+  const bad = await refused(() => collection.searchBatchDense({ queries: [...queries, { vector: [1] }] }));
+  expect([bad.code, bad.details.path]).toEqual(["invalid_request", "queries[3].vector"]);
+  const terms = await refused(() =>
+    collection.searchBatchSparse({
+      query_terms_list: [
+        [[1, 1]],
+        [
+          [1, 1],
+          [2, 1],
+          [1, 1],
+        ],
+      ],
+    }),
+  );
+  expect(terms.details.path).toBe("query_terms_list[1][2]");
+});
+
+it("[Q12] a search without its index names the call that creates it", async () => {
+  await database.createCollection({
+    name: "bare 50€",
+    dense_vector: { enabled: true, dimension: 2 },
+    sparse_vector: { enabled: false },
+    tf_idf_options: { enabled: true },
+    config: {},
+  });
+  const bare = database.collection("bare 50€");
+  const error = await refused(() => bare.searchDense({ query_vector: [1, 2] }));
+  expect(error.code).toBe("index_not_found");
+  expect(error.message).toContain("POST /vectordb/collections/bare%2050%E2%82%AC/indexes/dense");
+  expect((await refused(() => bare.searchBatchText({ queries: [] }))).code).toBe("index_not_found");
+  expect((await refused(() => bare.searchSparse({ query_terms: [] }))).code).toBe("modality_not_enabled");
+  expect(
+    (await refused(() => bare.createSparseIndex({ name: "s", quantization: 16, sample_threshold: 1 }))).code,
+  ).toBe("modality_not_enabled");
+});
+
+it("[Q13] an index on data that is there is built from it; deleting it leaves the vectors", async () => {
+  const collection = await make();
+  await collection.upsert([dense("a", 1, 0, { text: "kappa", sparse_values: [[1, 1]] })]);
+  for (const kind of ["dense", "sparse", "tf-idf"] as const) await collection.deleteIndex(kind);
+  expect(collection.indexes()).toEqual({});
+  expect((await refused(() => collection.deleteIndex("dense"))).code).toBe("index_not_found");
+  expect(collection.get("a").toRecord().dense_values).toEqual([1, 0]);
+  await collection.createTextIndex({ name: "t", sample_threshold: 1, k1: 1, b: 0 });
+  expect(ids(await collection.searchText({ query: "kappa" }))).toEqual(["a"]);
+  await collection.createDenseIndex({
+    name: "d",
+    distance_metric_type: "dot_product",
+    quantization: { type: "scalar", properties: { data_type: "binary", range: { min: -1, max: 1 } } },
+    index: { type: "hnsw", properties: { neighbors_count: 24 } },
+  });
+  expect(pairs(await collection.searchDense({ query_vector: [0.1, 5], exact: true, ef_search: 7 }))).toEqual([
+    ["a", Math.fround(0.1)],
+  ]);
+  expect(collection.indexes().dense).toMatchObject({
+    name: "d",
+    distance_metric_type: "dot_product",
+    quantization: { type: "scalar", properties: { data_type: "binary", range: { min: -1, max: 1 } } },
+    index: {
+      type: "hnsw",
+      properties: {
+        num_layers: 9,
+        ef_construction: 128,
+        ef_search: 128,
+        neighbors_count: 24,
+        level_0_neighbors_count: 48,
+      },
+    },
+    status: { state: "ready", records_indexed: 1, records_total: 1, percentage_complete: 100 },
+  });
+});
+
+it("[I4] every index equals the replay of the log: built at once, fed step by step and rebuilt, they answer alike", async () => {
+  const fed = await make({ text: { language: "none" } });
+  const record = (i: number, round: number): VectorInput =>
+    dense(`r${i}`, (i * 7 + round) % 11, (i * 3) % 5, {
+      text: ["kappa", "zulu", "tango"].slice(0, 1 + ((i + round) % 3)).join(" "),
+      sparse_values: [[(i + round) % 6, 1 + (i % 3)]],
+    });
+  for (let round = 0; round < 5; round++) {
+    await fed.upsert(Array.from({ length: 40 }, (_, i) => record(i, round)));
+    for (let i = round; i < 40; i += 9) await fed.delete(`r${i}`);
+  }
+  const ask = async () => [
+    await fed.searchDense({ query_vector: [2, 1], top_k: 50 }),
+    await fed.searchSparse({
+      query_terms: [
+        [1, 1],
+        [2, 2],
+      ],
+      top_k: 50,
+    }),
+    await fed.searchText({ query: "kappa tango", top_k: 50 }),
+  ];
+  const before = await ask();
+  expect(before[0].results).toHaveLength(fed.describe().vectors_count);
+  await fed.unload();
+  await fed.load();
+  expect(await ask()).toEqual(before);
+});
+
+it("[I6] everything has a limit, and what exceeds it is refused with its position", async () => {
+  const collection = await make();
+  const path = async (act: () => unknown) => {
+    const { code, details } = await refused(act);
+    return [code, details.path];
+  };
+  const deep = (levels: number): Record<string, unknown> => (levels === 0 ? {} : { x: deep(levels - 1) });
+  const long = (bytes: number) => "ä".repeat(bytes / 2);
+  await collection.upsert([
+    dense(long(512), 1, 1, { document_id: long(512), metadata: { x: "y".repeat(65_528) } }),
+  ]);
+  await collection.upsert([dense("deep", 1, 1, { metadata: deep(limits.metadataDepthMax - 1) })]);
+  const before = collection.currentVersion();
+  const bad: [VectorInput, string][] = [
+    [dense(long(514), 1, 1), "vectors[1].id"],
+    [dense("", 1, 1), "vectors[1].id"],
+    [dense("\ud800", 1, 1), "vectors[1].id"],
+    [dense("x", 1, 1, { document_id: long(514) }), "vectors[1].document_id"],
+    [dense("x", 1, 1, { metadata: { x: "y".repeat(65_529) } }), "vectors[1].metadata"],
+    [dense("x", 1, 1, { metadata: deep(limits.metadataDepthMax) }), "vectors[1].metadata"],
+    [dense("x", 1e39, 1), "vectors[1].dense_values[0]"],
+    [dense("x", 1, Number.NaN), "vectors[1].dense_values[1]"],
+    [{ id: "x", dense_values: [1, 2, 3] }, "vectors[1].dense_values"],
+    [{ id: "x" }, "vectors[1]"],
+    [{ id: "x", sparse_indices: [1] }, "vectors[1].sparse_values"],
+    [{ id: "x", sparse_values: [1] }, "vectors[1].sparse_indices"],
+    [{ id: "x", sparse_indices: [1, 2], sparse_values: [1] }, "vectors[1].sparse_indices"],
+    [{ id: "x", sparse_indices: [5, 2, 5], sparse_values: [1, 2, 3] }, "vectors[1].sparse_indices[2]"],
+    [{ id: "x", sparse_indices: [-1], sparse_values: [1] }, "vectors[1].sparse_indices[0]"],
+    [{ id: "x", sparse_indices: [2 ** 32], sparse_values: [1] }, "vectors[1].sparse_indices[0]"],
+    [
+      { id: "x", sparse_indices: [1], sparse_values: [Number.POSITIVE_INFINITY] },
+      "vectors[1].sparse_values[0]",
+    ],
+  ];
+  for (const [record, position] of bad)
+    expect(await path(() => collection.upsert([dense("fine", 1, 1), record]))).toEqual([
+      "invalid_vector",
+      position,
+    ]);
+  expect(collection.currentVersion()).toEqual(before);
+  for (const top_k of [0, -1, 1.5, limits.topKMax + 1])
+    expect(await path(() => collection.searchDense({ query_vector: [1, 1], top_k }))).toEqual([
+      "invalid_request",
+      "top_k",
+    ]);
+  const queries = Array.from({ length: limits.batchQueriesMax + 1 }, () => "x");
+  expect(await path(() => collection.searchBatchText({ queries }))).toEqual(["invalid_request", "queries"]);
+});
