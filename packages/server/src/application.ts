@@ -96,7 +96,7 @@ export async function createApplication(parts: ApplicationParts): Promise<Fastif
       const { request: asRequest, reply: asReply } = plain(request, reply);
       account.begin(asRequest, asReply);
       try {
-        gate.check(request.headers.authorization);
+        gate.check(request.headers);
         sendError(error, asRequest, asReply);
       } catch (refusal) {
         sendError(refusal, asRequest, asReply);
@@ -130,7 +130,7 @@ export async function createApplication(parts: ApplicationParts): Promise<Fastif
     });
   }
   app.addHook("onRequest", (request, _reply, done) => {
-    if (!isPublic(request)) gate.check(request.headers.authorization);
+    if (!isPublic(request)) gate.check(request.headers);
     if (request.is404) throw paths.errorFor(request.method, request.raw.url ?? "/");
     const { params } = request as { params: Record<string, string> };
     for (const name in params) if (params[name] === "") throw paths.errorFor(request.method, "");

@@ -74,7 +74,10 @@ async function openAuthentication(
   logger: Logger,
 ): Promise<{ gate: Gate; adminKeyFile: string | undefined }> {
   if (config.noAuth) {
-    return { gate: openGate(config.clock, limits.sessionIdleMs), adminKeyFile: undefined };
+    return {
+      gate: openGate(config.clock, limits.sessionIdleMs, config.corsOrigins),
+      adminKeyFile: undefined,
+    };
   }
   const { credentials } = database;
   const adminKey = await openAdminKey(credentials, config.dataDir, config.adminKey);

@@ -338,4 +338,36 @@ describe("without authentication", () => {
         expect(server.database.credentials.entries("")).toEqual([]);
       }),
     ));
+
+  test("[A7] without a key, no page in a browser gets in by a name of its own or by a request that needs no leave", () =>
+    inFreshDirectory((dataDir) =>
+      withServer(
+        { dataDir, adminKey: undefined, noAuth: true, corsOrigins: ["https://console.example.org"] },
+        async (server) => {
+          const status = async (headers: Record<string, string>) => {
+            const socket = await server.connect();
+            const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
+            socket.write(`GET /vectordb/collections HTTP/1.1\r\n${lines.join("")}\r\n`);
+            const answer = await readAnswer(socket);
+            socket.destroy();
+            return answer?.status;
+          };
+          const local = `127.0.0.1:${server.port}`;
+          for (const Host of [local, "localhost", "[::1]:8443", "127.0.0.1", "LOCALHOST:80"])
+            expect([Host, await status({ Host })]).toEqual([Host, 200]);
+          expect(await status({})).toBe(200);
+          for (const Host of [
+            "evil.example.org",
+            "evil.example.org:8443",
+            "127.0.0.1.example.org",
+            "10.0.0.1",
+          ])
+            expect([Host, await status({ Host })]).toEqual([Host, 401]);
+          expect(await status({ Host: local, Origin: `http://${local}` })).toBe(200);
+          expect(await status({ Host: local, Origin: "https://console.example.org" })).toBe(200);
+          for (const Origin of ["https://evil.example.org", "null", "http://127.0.0.1:1"])
+            expect([Origin, await status({ Host: local, Origin })]).toEqual([Origin, 401]);
+        },
+      ),
+    ));
 });

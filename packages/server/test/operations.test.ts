@@ -208,6 +208,45 @@ describe("defaults", () => {
   });
 });
 
+describe("starting", () => {
+  test("[H20] while indexes catch up after a start, the server answers, but is not ready", async () => {
+    const first = await startTestServer();
+    await first.makeCollection("c");
+    const vectors = Array.from({ length: 20_000 }, (_, i) => record(`v${i}`, i));
+    expect((await first.call("streamingUpsert", { collection_id: "c" }, { vectors })).status).toBe(200);
+    await first.close();
+
+    const second = await startTestServer({ dataDir: first.dataDir });
+    // However soon it is asked, it says one of two things, and in the end that it is ready.
+    const ready = await second.ask("/health/ready", { key: null });
+    if (ready.status === 503) {
+      expect(expectError(ready, 503, "not_ready").details.collections_recovering).toBeTypeOf("number");
+      expect(ready.headers.get("retry-after")).toBe("1");
+    }
+    expect((await second.ask("/health/live", { key: null })).status).toBe(200);
+    expect((await second.call("getVector", { collection_id: "c", vector_id: "v7" })).status).toBe(200);
+    const found = await second.call(
+      "searchDense",
+      { collection_id: "c" },
+      { query_vector: [7, 1, 0, 0.5], top_k: 1 },
+    );
+    expect(found.json.results).toHaveLength(1);
+    await expect
+      .poll(async () => (await second.ask("/health/ready", { key: null })).status, { timeout: 30_000 })
+      .toBe(200);
+    await second.end();
+  });
+
+  test("[H1] the address of a running server is one that a client can use", async () => {
+    for (const host of ["localhost", "127.0.0.1", "0.0.0.0"]) {
+      const server = await startTestServer({ host });
+      expect(server.url).toBe(`http://127.0.0.1:${server.port}`);
+      expect((await server.ask("/health/live")).status).toBe(200);
+      await server.end();
+    }
+  });
+});
+
 describe("stopping", () => {
   const upsertPath = pathOf("streamingUpsert", { collection_id: "c" });
   const bodyOf = (id: string) => JSON.stringify({ vectors: [record(id)] });
