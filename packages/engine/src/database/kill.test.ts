@@ -1,0 +1,74 @@
+// A process that is killed at a random moment loses nothing that it acknowledged, and leaves nothing half done.
+
+import { spawn } from "node:child_process";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { expect, it } from "vitest";
+import { openDatabase } from "./database.ts";
+
+const kills = 8;
+const program = new URL("./testing/writing-process.ts", import.meta.url).pathname;
+
+/** Runs the writer until it was killed, some time after its first acknowledgement. @returns the last round it acknowledged */
+async function writeAndKill(directory: string, first: number, delayMs: number): Promise<number> {
+  const child = spawn(process.execPath, [program, directory, String(first)], {
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  const ended = new Promise((resolve) => child.once("exit", resolve));
+  let last = first - 1;
+  let killing: NodeJS.Timeout | undefined;
+  for await (const line of createInterface({ input: child.stdout })) {
+    last = Number(line.split(" ")[1]);
+    killing ??= setTimeout(() => child.kill("SIGKILL"), delayMs);
+  }
+  clearTimeout(killing);
+  await ended;
+  expect(child.signalCode).toBe("SIGKILL");
+  return last;
+}
+
+it(`[I3] a version is one atomic durable write: ${kills} kills lose nothing acknowledged and leave nothing half done`, async () => {
+  const directory = mkdtempSync(join(tmpdir(), "quiver-kill-"));
+  try {
+    const database = await openDatabase({ dataDir: directory });
+    await database.createCollection({
+      name: "c",
+      dense_vector: { enabled: true, dimension: 2 },
+      sparse_vector: { enabled: false },
+      tf_idf_options: { enabled: true },
+      config: {},
+      store_raw_text: true,
+    });
+    await database
+      .collection("c")
+      .createTextIndex({ name: "t", sample_threshold: 1, k1: 1, b: 0, language: "none" });
+    await database.close();
+    let acknowledged = 0;
+    for (let kill = 0; kill < kills; kill++) {
+      acknowledged = await writeAndKill(directory, acknowledged + 1, 20 + 37 * kill);
+      const after = await openDatabase({ dataDir: directory });
+      const collection = after.collection("c");
+      const rounds = new Set<number>();
+      for (const vector of collection.exportVectors()) {
+        const { dense_values, text } = vector.toRecord();
+        expect(text).toBe(`round${dense_values?.[0]}`);
+        rounds.add(dense_values?.[0] as number);
+      }
+      // One whole round: the last one acknowledged, or the one after it, whose answer the kill cut off.
+      expect(rounds.size).toBe(1);
+      const [round] = rounds;
+      expect([acknowledged, acknowledged + 1]).toContain(round);
+      expect(collection.describe().vectors_count).toBe(200);
+      expect(collection.byDocument("d3")).toHaveLength(20);
+      expect(collection.currentVersion().version_number).toBe(round);
+      const { results } = await collection.searchText({ query: `round${round}`, top_k: 300 });
+      expect(results).toHaveLength(200);
+      acknowledged = round;
+      await after.close();
+    }
+  } finally {
+    rmSync(directory, { recursive: true, force: true });
+  }
+});
