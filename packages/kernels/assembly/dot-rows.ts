@@ -1,7 +1,7 @@
 // What are the dot products of one query with a run of rows?
 //
-// The pass over a large index waits for memory, so what counts is one even stream of loads. Tried with
-// bench/flat.ts's sizes (ms a pass, medians of interleaved runs; "roof" only reads the rows):
+// The pass over a large index waits for memory, so what counts is one even stream of loads. Tried in one run, in
+// turns, in ms a pass (median of 8; "roof" only reads the rows; bench/flat.ts measures the one that was kept):
 //
 //   rows a step x accumulators     1 x 4   2 x 4   4 x 2   4 x 1   roof
 //   100,000 x 100 (40 MB)           2.58    2.57    2.81    2.89   2.11

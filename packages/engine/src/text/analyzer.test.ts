@@ -141,7 +141,7 @@ test("every stemmer that is named exists, and every language of the API is in th
 
 test("the cache forgets, and terms stay the same", () => {
   const analyzer = createAnalyzer("english");
-  const words = Array.from({ length: 150_000 }, (_, i) => `runnings${i.toString(36)}`);
+  const words = Array.from({ length: 70_000 }, (_, i) => `runnings${i.toString(36)}`);
   const first = analyzer.terms(words);
   expect(analyzer.terms(words)).toEqual(first);
 });
