@@ -4,6 +4,7 @@
 // type; a program that embeds the server passes it to `startServer` directly. Nothing here reads the environment.
 
 import { isIP } from "node:net";
+import { resolve } from "node:path";
 import { limits } from "@quiver/protocol/limits";
 import type { Logger } from "pino";
 
@@ -120,7 +121,7 @@ const bounds: Partial<Record<keyof ServerConfig, readonly [number, number]>> = {
 };
 
 /**
- * Fills in the defaults and refuses what cannot be served.
+ * Fills in the defaults, makes the data directory absolute, and refuses what cannot be served.
  * @throws ConfigError
  */
 export function completeConfig(config: ServerConfig): CompleteServerConfig {
@@ -153,7 +154,12 @@ export function completeConfig(config: ServerConfig): CompleteServerConfig {
         "listen on a loopback address such as 127.0.0.1, or use an admin key.",
     );
   }
-  return { ...complete, headersTimeoutMs: Math.min(complete.headersTimeoutMs, complete.requestTimeoutMs) };
+  return {
+    ...complete,
+    // Absolute from here on: the process may change its directory, and errors are searched for this text.
+    dataDir: resolve(complete.dataDir),
+    headersTimeoutMs: Math.min(complete.headersTimeoutMs, complete.requestTimeoutMs),
+  };
 }
 
 /** The message never repeats the key. */
