@@ -30,12 +30,24 @@ export class QuiverCommand extends Command {
     });
   }
 
+  /** Called by commander: a word that is no command goes to the default command, which then has one too many. */
+  _excessArguments(received: readonly string[]): void {
+    const parent = this.parent as (QuiverCommand & { _defaultCommandName?: string }) | null;
+    if (parent?._defaultCommandName === this.name() && received.length > this.registeredArguments.length) {
+      parent.suggestCommand(received[0]);
+    }
+    (Command.prototype as unknown as QuiverCommand)._excessArguments.call(this, received);
+  }
+
   /** Called by commander. */
   unknownCommand(): never {
+    return this.suggestCommand(this.args[0]);
+  }
+
+  suggestCommand(name: string): never {
     const known = this.createHelp()
       .visibleCommands(this)
       .map((command) => command.name());
-    const name = this.args[0];
     const path = this.parent ? `${this.parent.name()} ${this.name()}` : this.name();
     return this.error(
       `error: unknown command '${name}'. Did you mean ${path} ${closest(name, known)}? See ${path} --help.`,

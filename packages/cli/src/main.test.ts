@@ -1,0 +1,608 @@
+// The command line as a user has it: real processes, a real server, real files.
+
+import { type ChildProcess, spawn } from "node:child_process";
+import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { createServer, type Server } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { gunzipSync, gzipSync } from "node:zlib";
+import { createClient, type QuiverClient } from "@quiver/client";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+
+const main = join(import.meta.dirname, "main.ts");
+const adminKey = "cli-test-key";
+
+type Result = { code: number | null; out: string; err: string };
+type Running = { child: ChildProcess; ended: Promise<Result> };
+
+let folder: string;
+let server: Running & { url: string };
+let client: QuiverClient;
+
+beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), "quiver-cli-"));
+  server = await serve(["--data-dir", join(folder, "data")], { QUIVER_ADMIN_KEY: adminKey });
+  client = createClient({ url: server.url, apiKey: adminKey });
+});
+afterAll(async () => {
+  server.child.kill("SIGTERM");
+  expect((await server.ended).code).toBe(0);
+  rmSync(folder, { recursive: true });
+});
+
+/** An environment without what the developer may have set. */
+function cleanEnv(more: Record<string, string> = {}): Record<string, string | undefined> {
+  const others = Object.entries(process.env).filter(([name]) => !name.startsWith("QUIVER_"));
+  return { ...Object.fromEntries(others), ...more };
+}
+
+function start(
+  args: readonly string[],
+  options: { env?: Record<string, string>; cwd?: string; input?: string } = {},
+): Running {
+  const child = spawn(process.execPath, [main, ...args], {
+    env: cleanEnv(options.env),
+    cwd: options.cwd ?? folder,
+  });
+  child.stdin.on("error", () => undefined).end(options.input ?? "");
+  let out = "";
+  let err = "";
+  child.stdout.setEncoding("utf8").on("data", (text) => {
+    out += text;
+  });
+  child.stderr.setEncoding("utf8").on("data", (text) => {
+    err += text;
+  });
+  const ended = new Promise<Result>((done) => child.once("close", (code) => done({ code, out, err })));
+  return { child, ended };
+}
+
+/** Runs a command without a server. */
+const quiver = (...args: string[]): Promise<Result> => start(args).ended;
+
+/** Runs a client command against the server of these tests. */
+const ask = (args: readonly string[], input?: string): Promise<Result> =>
+  start(args, { input, env: { QUIVER_URL: server.url, QUIVER_API_KEY: adminKey } }).ended;
+
+async function serve(
+  args: readonly string[],
+  env: Record<string, string> = {},
+  cwd?: string,
+): Promise<Running & { url: string; lines: string[] }> {
+  const running = start(["serve", "--port", "0", "--log-level", "warn", ...args], { env, cwd });
+  const lines: string[] = [];
+  const url = await new Promise<string>((found, failed) => {
+    createInterface({ input: running.child.stdout as NodeJS.ReadableStream }).on("line", (line) => {
+      lines.push(line);
+      const match = /http:\/\/127\.0\.0\.1:\d+$/.exec(line);
+      if (match) found(match[0]);
+    });
+    void running.ended.then(({ code, err }) => failed(new Error(`the server ended with ${code}: ${err}`)));
+  });
+  await createClient({ url }).waitUntilReady({ timeoutMs: 30_000 });
+  return { ...running, url, lines };
+}
+
+async function listen(): Promise<{ port: number; other: Server }> {
+  const other = createServer();
+  await new Promise<void>((ready) => other.listen(0, "127.0.0.1", ready));
+  return { port: (other.address() as { port: number }).port, other };
+}
+
+/** A port on which nobody listens. */
+async function freePort(): Promise<number> {
+  const { port, other } = await listen();
+  await new Promise((closed) => other.close(closed));
+  return port;
+}
+
+const file = (name: string, content: string | Uint8Array): string => {
+  const path = join(folder, name);
+  writeFileSync(path, content);
+  return path;
+};
+
+const recordLines = (count: number, more = ""): string =>
+  Array.from({ length: count }, (_, i) => `{"id":"r${i}","dense_values":[${i},1]${more}}\n`).join("");
+
+describe("help and wrong use", () => {
+  it("every command has help, and help ends well", async () => {
+    const root = await quiver("--help");
+    expect(root.code).toBe(0);
+    const commands = [...root.out.matchAll(/^ {2}([a-z]+) /gm)].map(([, name]) => name);
+    for (const name of [
+      "serve",
+      "collections",
+      "index",
+      "import",
+      "export",
+      "search",
+      "get",
+      "versions",
+      "transactions",
+    ]) {
+      expect(commands).toContain(name);
+      const help = await quiver(name, "--help");
+      expect(help.code).toBe(0);
+      expect(help.out).toContain(`Usage: quiver ${name}`);
+    }
+  });
+
+  it("serve's help lists every flag with its variable and default", async () => {
+    const { out } = await quiver("serve", "--help");
+    const words = out.replaceAll(/\s+/g, " ");
+    expect(words).toContain("--port <number> TCP port; 0 takes a free one (env: QUIVER_PORT, default: 8443)");
+    expect(words).toContain("(env: QUIVER_DATA_DIR, default: ./quiver-data)");
+    expect(words).toContain("(env: QUIVER_NO_AUTH, default: off)");
+    expect(words).toContain("quiver.config.json");
+  });
+
+  it.each([
+    [["serve", "--prot", "9000"], "Did you mean --port?"],
+    [["serve", "--data_dir=x"], "Did you mean --data-dir?"],
+    [["import", "c", "f", "--dimensions", "3"], "Did you mean --dimension?"],
+    [["colections"], "Did you mean quiver collections?"],
+    [["collections", "creat"], "Did you mean quiver collections create?"],
+    [["index", "creat", "c", "dense"], "Did you mean quiver index create?"],
+    [["serve", "--port", "http"], '--port "http": expected a whole number'],
+    [["serve", "--no-auth", "--host", "0.0.0.0"], "--no-auth: noAuth would open the database"],
+    [["serve", "--config", "missing.json"], "--config missing.json: cannot read"],
+    [["import", "c"], "missing required argument"],
+    [["import", "c", "f", "--batch-size", "0"], "at least 1"],
+    [["search", "c"], "give --text, --vector or --sparse"],
+    [["search", "c", "--vector", "[1,"], "--vector: is not JSON"],
+    [["collections", "create", "c"], "Nothing is enabled"],
+  ])("%j ends with code 2 and says what to do", async (args, message) => {
+    const { code, err, out } = await quiver(...args);
+    expect(err).toContain(message);
+    expect(code).toBe(2);
+    expect(out).toBe("");
+    expect(err).not.toMatch(/^ {4}at /m);
+  });
+});
+
+describe("quiver serve", () => {
+  it("takes flags over environment over file, and makes a key that it says once", async () => {
+    const cwd = mkdtempSync(join(folder, "serve-"));
+    writeFileSync(
+      join(cwd, "quiver.config.json"),
+      '{"dataDir": "from-file", "logLevel": "error", "bodyLimit": "2KiB"}',
+    );
+    const env = { QUIVER_DATA_DIR: join(cwd, "from-env"), QUIVER_LOG_LEVEL: "silent" };
+    const first = await serve([], env, cwd);
+    try {
+      expect(existsSync(join(cwd, "from-env"))).toBe(true);
+      expect(existsSync(join(cwd, "from-file"))).toBe(false);
+      const keyFile = join(cwd, "from-env", "admin-key");
+      expect(first.lines.join("\n")).toContain("made and written to");
+      expect(statSync(keyFile).mode & 0o777).toBe(0o600);
+      const keyed = createClient({ url: first.url, apiKey: readFileSync(keyFile, "utf8") });
+      await keyed.createCollection({ name: "kept", tf_idf_options: { enabled: true } });
+      const large = keyed.collection("kept").upsert({ id: "a", text: "x".repeat(3_000) });
+      await expect(large).rejects.toMatchObject({ code: "body_too_large", status: 413 });
+    } finally {
+      first.child.kill("SIGTERM");
+    }
+    expect((await first.ended).code).toBe(0);
+
+    const second = await serve(
+      ["--data-dir", join(cwd, "from-env")],
+      { QUIVER_DATA_DIR: join(cwd, "wrong") },
+      cwd,
+    );
+    expect(second.lines.join("\n")).not.toContain("made and written to");
+    second.child.kill("SIGINT");
+    const { code, out } = await second.ended;
+    expect(code).toBe(0);
+    expect(out).toContain("Stopped.");
+    expect(existsSync(join(cwd, "wrong"))).toBe(false);
+  });
+
+  it("names the unknown key of a file", async () => {
+    const cwd = mkdtempSync(join(folder, "serve-"));
+    writeFileSync(join(cwd, "quiver.config.json"), '{"prot": 1}');
+    const { code, err } = await start(["serve"], { cwd }).ended;
+    expect(code).toBe(2);
+    expect(err).toContain('quiver.config.json: unknown key "prot"; did you mean port?');
+  });
+
+  it("says so when the port is in use", async () => {
+    const { port, other } = await listen();
+    const { code, err } = await quiver(
+      "serve",
+      "--port",
+      String(port),
+      "--data-dir",
+      join(folder, "unused"),
+      "--no-auth",
+    );
+    other.close();
+    expect(code).toBe(1);
+    expect(err).toMatch(new RegExp(`^quiver: .*port ${port} .* in use`, "m"));
+    expect(err).not.toMatch(/^ {4}at /m);
+  });
+
+  it("refuses a data directory that another server has open", async () => {
+    const { code, err } = await quiver(
+      "serve",
+      "--port",
+      "0",
+      "--data-dir",
+      join(folder, "data"),
+      "--no-auth",
+    );
+    expect(code).toBe(1);
+    expect(err).toMatch(/^quiver: /m);
+    expect(err).not.toMatch(/^ {4}at /m);
+  });
+});
+
+describe("collections, indexes, records", () => {
+  it("go from creating to deleting", async () => {
+    const created = await ask([
+      "collections",
+      "create",
+      "life",
+      "--dimension",
+      "2",
+      "--sparse",
+      "--text",
+      "--store-raw-text",
+      "--json",
+    ]);
+    expect(JSON.parse(created.out)).toMatchObject({ name: "life", store_raw_text: true, vectors_count: 0 });
+    for (const kind of ["dense", "sparse", "text"]) {
+      expect((await ask(["index", "create", "life", kind, "--wait"])).code).toBe(0);
+    }
+    const line =
+      '{"id":"a","dense_values":[1,0],"sparse_values":[[3,1]],"text":"bees dance","metadata":{"n":9007199254740993}}';
+    expect((await ask(["import", "life", "-", "--json"], `${line}\n`)).code).toBe(0);
+    expect((await ask(["get", "life", "a"])).out).toContain('"metadata":{"n":9007199254740993}');
+
+    const searches = [
+      ["--vector", "[1,0]"],
+      ["--sparse", '{"3":1}'],
+      ["--sparse", "[[3,1]]"],
+      ["--text", "bee"],
+      ["--text", "bee", "--vector", "[1,0]"],
+      ["--text", "bee", "--vector", "[1,0]", "--sparse", '{"3":1}', "--raw-text"],
+    ];
+    for (const query of searches) {
+      const { out, code } = await ask(["search", "life", ...query, "--json"]);
+      expect(code).toBe(0);
+      expect(JSON.parse(out).results.map(({ id }: { id: string }) => id)).toEqual(["a"]);
+    }
+    // Elsewhere than on a terminal, rows are separated by tabs.
+    expect((await ask(["search", "life", "--text", "bee", "--raw-text"])).out).toMatch(
+      /^1\t\d\.\d{4}\ta\tbees dance\n$/,
+    );
+
+    expect((await ask(["index", "show", "life"])).out.split("\n")[0]).toMatch(
+      /^dense\tdense\tready\t100\.0%\t1\t/,
+    );
+    expect(JSON.parse((await ask(["versions", "life", "--json"])).out).versions).toHaveLength(2);
+    expect((await ask(["collections", "show", "life"])).out).toMatch(/^records +1$/m);
+    expect((await ask(["collections"])).out).toContain("life\tyes");
+    expect((await ask(["collections", "unload", "life"])).code).toBe(0);
+    expect((await ask(["collections", "load", "life"])).code).toBe(0);
+    expect((await ask(["index", "delete", "life", "sparse"])).code).toBe(0);
+
+    const unsure = await ask(["collections", "delete", "life"]);
+    expect([unsure.code, unsure.err]).toEqual([2, expect.stringContaining("its 1 records")]);
+    expect((await ask(["collections", "delete", "life", "--yes"])).code).toBe(0);
+    expect((await ask(["get", "life", "a"])).code).toBe(1);
+  });
+
+  it("show, commit and abort transactions that others have left open", async () => {
+    const left = await client.createCollection({ name: "left", tf_idf_options: { enabled: true } });
+    const first = await left.transaction();
+    await first.upsert({ id: "a", text: "x" });
+    expect((await ask(["transactions", "left"])).out).toMatch(new RegExp(`^${first.id}\\t.*\\topen\\t1\\t0`));
+    expect((await ask(["transactions", "commit", "left", first.id])).code).toBe(0);
+    expect(await left.has("a")).toBe(true);
+    const second = await left.transaction();
+    expect((await ask(["transactions", "abort", "left", second.id])).code).toBe(0);
+    const again = await ask(["transactions", "abort", "left", second.id, "--json"]);
+    expect(again.code).toBe(1);
+    expect(JSON.parse(again.err)).toMatchObject({ error: { code: "transaction_not_open" } });
+  });
+
+  it("say plainly what is wrong with the server or the key", async () => {
+    const wrongKey = await start(["collections", "--url", server.url, "--api-key", "wrong"]).ended;
+    expect([wrongKey.code, wrongKey.err]).toEqual([1, expect.stringMatching(/^quiver: .*key/)]);
+    const nobody = await start(["collections", "--url", `http://127.0.0.1:${await freePort()}`]).ended;
+    expect([nobody.code, nobody.err]).toEqual([1, expect.stringContaining("ECONNREFUSED")]);
+    const keyFile = file("key", `${adminKey}\n`);
+    expect((await start(["collections", "--url", server.url, "--api-key-file", keyFile]).ended).code).toBe(0);
+  });
+});
+
+describe("quiver import", () => {
+  const report = ({ out }: Result) => JSON.parse(out);
+
+  it.each(["--streaming", "--transaction"])("takes JSON Lines, plain and compressed, %s", async (mode) => {
+    const name = `plain${mode}`;
+    const files = [
+      file("one.jsonl", recordLines(1_500)),
+      file("two.jsonl.gz", gzipSync('{"id":"last","dense_values":[0,1]}')),
+    ];
+    const result = await ask(["import", name, ...files, mode, "--create", "--json"]);
+    expect(result.code).toBe(0);
+    expect(report(result)).toMatchObject({ records: 1_501, rejected: 0, outcome: "done", resumed: false });
+    const collection = client.collection(name);
+    expect((await collection.describe()).vectors_count).toBe(1_501);
+    expect((await collection.get("r1499")).dense_values).toEqual([1_499, 1]);
+    expect((await collection.indexes()).dense).toMatchObject({ distance_metric_type: "cosine" });
+    expect(existsSync(`${files[0]}.quiver-import.json`)).toBe(false);
+    // Not on a terminal: no bar, no control characters.
+    expect(result.err).not.toContain("\u001b");
+  });
+
+  it("takes .fvecs and .f32 with ids from a file or made from row numbers", async () => {
+    const rows = [
+      [1, 2, 3],
+      [-0.1, 1e-20, 7],
+    ];
+    const floats = rows.map((row) => Buffer.from(new Float32Array(row).buffer));
+    const f32 = file("rows.f32", gzipSync(Buffer.concat(floats)));
+    const fvecs = file(
+      "rows.fvecs",
+      Buffer.concat(floats.flatMap((row) => [Buffer.from(new Int32Array([3]).buffer), row])),
+    );
+    const ids = file("ids.txt", '"the first"\nsecond\n');
+    expect(
+      (await ask(["import", "rows", fvecs, "--create", "--metric", "euclidean", "--id-prefix", "v"])).code,
+    ).toBe(0);
+    expect((await ask(["import", "rows", f32, "--dimension", "3", "--ids", ids])).code).toBe(0);
+    const collection = client.collection("rows");
+    for (const [id, row] of [
+      ["v0", 0],
+      ["v1", 1],
+      ["the first", 0],
+      ["second", 1],
+    ] as const) {
+      expect((await collection.get(id)).dense_values).toEqual(rows[row].map(Math.fround));
+    }
+    expect((await collection.indexes()).dense?.distance_metric_type).toBe("euclidean");
+    const unclear = await ask(["import", "rows", f32]);
+    expect([unclear.code, unclear.err]).toEqual([2, expect.stringContaining("--dimension")]);
+  });
+
+  const faulty = [
+    '{"id":"good0","dense_values":[1,2]}',
+    '{"id":"short","dense_values":[1]}',
+    "not json",
+    "",
+    '{"id":7,"dense_values":[1,2]}',
+    '{"id":"good1","dense_values":[1,2]}',
+    '{"id":"huge","dense_values":[1e999,2]}',
+    '{"id":"empty"}',
+    '{"id":"text","text":"not enabled"}',
+    '{"id":"good2","dense_values":[3,4],"metadata":{"a":1}}',
+  ].join("\n");
+
+  it.each(["--streaming", "--transaction"])(
+    "tells rejected lines with file, line and reason and takes the rest, %s",
+    async (mode) => {
+      const collection = await client.createCollection({
+        name: `faulty${mode}`,
+        dense_vector: { enabled: true, dimension: 2 },
+      });
+      const path = file("faulty.jsonl", faulty);
+      const rejects = join(folder, "rejects.jsonl");
+      const result = await ask(["import", collection.name, path, mode, "--rejects", rejects, "--json"]);
+      expect(result.code).toBe(3);
+      expect(report(result)).toMatchObject({ records: 3, rejected: 6 });
+      expect(report(result).rejected_lines.map(({ line }: { line: number }) => line)).toEqual([
+        2, 3, 5, 7, 8, 9,
+      ]);
+      expect(result.err).toContain(`${path}:2: rejected (invalid_vector): dense_values has 1 value`);
+      expect(result.err).toContain(`${path}:3: rejected (invalid_json): is not JSON`);
+      for (const i of [0, 1, 2]) expect(await collection.has(`good${i}`)).toBe(true);
+      expect((await collection.describe()).vectors_count).toBe(3);
+      const kept = readFileSync(rejects, "utf8")
+        .trimEnd()
+        .split("\n")
+        .map((line) => JSON.parse(line.replace("1e999", "0")));
+      expect(kept[0]).toMatchObject({ line: 2, code: "invalid_vector", record: { id: "short" } });
+      expect(kept[1]).toMatchObject({ line: 3, raw: "not json" });
+    },
+  );
+
+  it("stops when too many lines are rejected; a transaction then leaves nothing", async () => {
+    const collection = await client.createCollection({
+      name: "too-many",
+      dense_vector: { enabled: true, dimension: 2 },
+    });
+    const path = file("faulty.jsonl", faulty);
+    const result = await ask(["import", "too-many", path, "--transaction", "--max-rejects", "2"]);
+    expect(result.code).toBe(1);
+    expect(result.err).toContain("nothing of the import is in the collection");
+    expect((await collection.describe()).vectors_count).toBe(0);
+    expect((await collection.transactions())[0].status).toHaveProperty("Aborted");
+    expect(existsSync(`${path}.quiver-import.json`)).toBe(false);
+  });
+
+  it("says how to go on when another transaction is open", async () => {
+    const collection = await client.createCollection({
+      name: "busy",
+      dense_vector: { enabled: true, dimension: 2 },
+    });
+    await using _ = await collection.transaction();
+    const result = await ask(["import", "busy", file("busy.jsonl", recordLines(1)), "--transaction"]);
+    expect(result.code).toBe(1);
+    expect(result.err).toContain("There is an on-going transaction!");
+    expect(result.err).toContain("quiver transactions list busy");
+  });
+
+  it("lets the later of two lines with one id win, however many requests are under way", async () => {
+    const lines = Array.from(
+      { length: 4_000 },
+      (_, i) => `{"id":"s${i % 40}","dense_values":[${i},1]}\n`,
+    ).join("");
+    const path = file("same.jsonl", lines);
+    const args = ["import", "same", path, "--create", "--batch-size", "10", "--concurrency", "8"];
+    expect((await ask(args)).code).toBe(0);
+    for (const i of [0, 17, 39]) {
+      expect((await client.collection("same").get(`s${i}`)).dense_values).toEqual([3_960 + i, 1]);
+    }
+  });
+
+  it.each(["--streaming", "--transaction"])("goes on after Ctrl-C where it stopped, %s", async (mode) => {
+    const name = `interrupted${mode}`;
+    const path = file(`${name}.jsonl`, recordLines(20_000));
+    const args = [
+      "import",
+      name,
+      path,
+      mode,
+      "--create",
+      "--batch-size",
+      "50",
+      "--concurrency",
+      "1",
+      "--json",
+    ];
+    const env = { QUIVER_URL: server.url, QUIVER_API_KEY: adminKey };
+    const first = start(args, { env });
+    const state = `${path}.quiver-import.json`;
+    const acknowledged = () => (existsSync(state) ? JSON.parse(readFileSync(state, "utf8")).acknowledged : 0);
+    while (acknowledged() < 1_000) await new Promise((done) => setTimeout(done, 5));
+    first.child.kill("SIGINT");
+    const stopped = await first.ended;
+    expect(stopped.code).toBe(130);
+    expect(report(stopped)).toMatchObject({ outcome: "interrupted", state_file: state });
+    const before = report(stopped).records;
+    expect(acknowledged()).toBe(before);
+    expect(before).toBeLessThan(20_000);
+    const visible = (await client.collection(name).describe()).vectors_count;
+    expect(visible).toBe(mode === "--streaming" ? before : 0);
+
+    const second = await start(args, { env }).ended;
+    expect(second.code).toBe(0);
+    expect(second.err).toContain(`Going on behind line ${before.toLocaleString("en-US")}`);
+    expect(report(second)).toMatchObject({
+      records: 20_000,
+      records_this_run: 20_000 - before,
+      resumed: true,
+    });
+    expect((await client.collection(name).describe()).vectors_count).toBe(20_000);
+    expect(existsSync(state)).toBe(false);
+  });
+
+  it("starts over, and says why, when the file or the collection is another one, or when told to", async () => {
+    const path = file("changing.jsonl", `${recordLines(3)}{"id":"x"`);
+    const args = ["import", "changing", path, "--create", "--max-rejects", "0", "--json"];
+    // The last line is rejected, so that the import fails and leaves the collection but no note.
+    expect((await ask(args)).code).toBe(1);
+    const state = `${path}.quiver-import.json`;
+    const interrupted = async () => {
+      writeFileSync(path, recordLines(5_000));
+      const run = start([...args, "--batch-size", "10", "--concurrency", "1"], {
+        env: { QUIVER_URL: server.url, QUIVER_API_KEY: adminKey },
+      });
+      while (!existsSync(state) || JSON.parse(readFileSync(state, "utf8")).acknowledged < 100) {
+        await new Promise((done) => setTimeout(done, 5));
+      }
+      run.child.kill("SIGTERM");
+      expect((await run.ended).code).toBe(130);
+    };
+
+    await interrupted();
+    writeFileSync(path, recordLines(10));
+    const changed = await ask(args);
+    expect(changed.err).toContain(`${path} has changed since. Starting from the beginning.`);
+    expect(report(changed)).toMatchObject({ records: 10, resumed: false });
+
+    await interrupted();
+    await client.deleteCollection("changing");
+    const recreated = await ask(args);
+    expect(recreated.err).toContain("whether it is still the same collection. Starting from the beginning.");
+    expect(report(recreated)).toMatchObject({ records: 5_000, resumed: false });
+    expect((await client.collection("changing").describe()).vectors_count).toBe(5_000);
+
+    await interrupted();
+    expect(report(await ask([...args, "--no-resume"]))).toMatchObject({ records: 5_000, resumed: false });
+  });
+
+  it("fails with a note when the server stays away, and waits for one that comes back", async () => {
+    const dataDir = join(folder, "restarted");
+    const env = { QUIVER_ADMIN_KEY: adminKey };
+    const first = await serve(["--data-dir", dataDir], env);
+    const path = file("restart.jsonl", recordLines(10_000));
+    const args = [
+      "import",
+      "restarted",
+      path,
+      "--create",
+      "--url",
+      first.url,
+      "--api-key",
+      adminKey,
+      "--batch-size",
+      "20",
+      "--json",
+    ];
+    const importing = start([...args, "--retry-for", "30s"]);
+    const state = `${path}.quiver-import.json`;
+    while (!existsSync(state) || JSON.parse(readFileSync(state, "utf8")).acknowledged < 500) {
+      await new Promise((done) => setTimeout(done, 5));
+    }
+    first.child.kill("SIGKILL");
+    await first.ended;
+    // It gives up at once, with a note, when it may not wait.
+    const impatient = await start([...args, "--retry-for", "0s", "--state", join(folder, "own-state.json")])
+      .ended;
+    expect(impatient.code).toBe(1);
+    expect(JSON.parse(impatient.err.trim().split("\n").at(-1) as string).error.code).toBe(
+      "connection_failed",
+    );
+
+    const port = new URL(first.url).port;
+    const second = await serve(["--data-dir", dataDir, "--port", port], env);
+    const result = await importing.ended;
+    expect(result.err).toContain("Trying again for up to 30.0 s");
+    expect(result.code).toBe(0);
+    expect(report(result).records).toBe(10_000);
+    second.child.kill("SIGTERM");
+    expect((await second.ended).code).toBe(0);
+  });
+});
+
+describe("quiver export", () => {
+  it("writes what import takes back exactly", async () => {
+    const original = await client.createCollection({
+      name: "original",
+      dense_vector: { enabled: true, dimension: 2 },
+      sparse_vector: { enabled: true },
+      tf_idf_options: { enabled: true },
+      store_raw_text: true,
+    });
+    const lines = [
+      '{"id":"a","document_id":"d","dense_values":[0.1,-2],"sparse_values":[[5,0.25],[4294967295,1]],"text":"ü \\u0000 \\"x\\"","metadata":{"n":9007199254740993,"x":1e999,"s":"\\ud83d\\ude00"}}',
+      '{"id":"b","text":"only text"}',
+      '{"id":"c","sparse_indices":[],"sparse_values":[],"text":"empty sparse"}',
+    ];
+    expect((await ask(["import", "original", "-"], lines.join("\n"))).code).toBe(0);
+    const path = join(folder, "export.jsonl.gz");
+    const exported = await ask(["export", "original", "--output", path, "--json"]);
+    expect(exported.code).toBe(0);
+    expect(JSON.parse(exported.err)).toMatchObject({ records: 3, version: 1 });
+    expect(existsSync(`${path}.partial`)).toBe(false);
+    const copied = await ask(["import", "copy", path, "--create", "--store-raw-text", "--json"]);
+    expect([copied.code, copied.err]).toEqual([0, ""]);
+    const copy = client.collection("copy");
+    for (const id of ["a", "b", "c"]) expect(await copy.getJson(id)).toBe(await original.getJson(id));
+    const toStdout = await ask(["export", "copy"]);
+    expect(toStdout.out).toBe(gunzipSync(readFileSync(path)).toString());
+  });
+
+  it("leaves no file when it fails", async () => {
+    const path = join(folder, "none.jsonl");
+    const { code, err } = await ask(["export", "nobody", "--output", path]);
+    expect(code).toBe(1);
+    expect(err).toContain("nobody");
+    expect(existsSync(path)).toBe(false);
+  });
+});
