@@ -2,6 +2,7 @@
 //
 // 500 stands in every row: errors.test.ts holds each route to it.
 
+import { type Route, type RouteName, routes } from "@quiver/protocol/routes";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import {
   collectionBody,
@@ -779,3 +780,40 @@ describe("sessions", () => {
     }
   });
 });
+
+const needsCollection = (Object.entries(routes) as [RouteName, Route][]).filter(([, route]) =>
+  route.path.includes("{collection_id}"),
+);
+
+test.each(needsCollection)(
+  "[E1] %s answers a missing collection in the shape of every error",
+  async (name, route) => {
+    const answer = await server.call(name, nowhere, route.body ? bodies[name] : undefined, "?document_id=d");
+    expect(answer.headers.get("x-request-id")).toBeTruthy();
+    if (route.method === "HEAD") expect([answer.status, answer.text]).toEqual([404, ""]);
+    else {
+      const status = route.statusOf?.collection_not_found ?? 404;
+      const error = expectError(answer, status, "collection_not_found");
+      expect(Object.keys(answer.json)).toEqual(["error"]);
+      expect(Object.keys(error)).toEqual(["code", "message", "details"]);
+    }
+  },
+);
+
+/** A valid body for each endpoint that takes one. */
+const bodies: Partial<Record<RouteName, unknown>> = {
+  createDenseIndex: denseIndexBody,
+  createSparseIndex: sparseIndexBody,
+  createTextIndex: textIndexBody,
+  searchDense: { query_vector: [1, 2, 3, 4] },
+  searchBatchDense: { queries: [{ vector: [1, 2, 3, 4] }] },
+  searchSparse: { query_terms: [{ index: 1, value: 1 }] },
+  searchBatchSparse: { query_terms_list: [[{ index: 1, value: 1 }]] },
+  searchText: { query: "x" },
+  searchBatchText: { queries: ["x"] },
+  searchHybrid: { query_text: "x", query_vector: [1, 2, 3, 4] },
+  searchBatchHybrid: { queries: [{ query_text: "x", query_vector: [1, 2, 3, 4] }] },
+  addVector: record("a"),
+  upsertVectors: { vectors: [record("a")] },
+  streamingUpsert: { vectors: [record("a")] },
+};

@@ -169,7 +169,8 @@ class OpenDatabase implements Database {
     if (this.#collections.size + this.#changing.size >= limits.collectionsMax)
       throw new QuiverError(
         "invalid_request",
-        `The database has ${limits.collectionsMax} collections, which is the limit. Delete one first.`,
+        `name '${name}' would be one collection more than the limit of ${limits.collectionsMax}. Delete one first.`,
+        { path: "name", limit: limits.collectionsMax },
       );
     this.#changing.add(name);
     try {
