@@ -1,6 +1,7 @@
 // How good are the rankings on a set with known answers?
 //
-//   npm run eval -- DIR [--url URL --api-key KEY] [--k1 0.9] [--b 0.4] [--language english] [--check]
+//   npm run eval -- DIR [--url URL --api-key KEY] [--k1 0.9] [--b 0.4] [--language english]
+//                      [--fusion-constant 60] [--check]
 //
 // DIR is laid out like BEIR: corpus.jsonl.gz (_id, title, text), queries.jsonl.gz (_id, text), qrels.tsv (query-id,
 // corpus-id, score); and, each pair only where it is there, corpus|queries.bm25sparse.jsonl.gz (id, indices, values)
@@ -52,6 +53,7 @@ const { values: flags, positionals } = parseArgs({
     k1: { type: "string", default: "0.9" },
     b: { type: "string", default: "0.4" },
     language: { type: "string", default: "english" },
+    "fusion-constant": { type: "string", default: "60" },
     check: { type: "boolean", default: false },
     help: { type: "boolean", default: false },
   },
@@ -167,7 +169,13 @@ async function search(collection: Collection, kind: Kind, query: Query): Promise
   const answer = await (() => {
     const { search } = collection;
     if (Number(kind.dense) + Number(kind.sparse) + Number(kind.text) > 1) {
-      return search.hybrid({ query_vector: vector, query_terms: terms, query_text: text, top_k: DEPTH });
+      return search.hybrid({
+        query_vector: vector,
+        query_terms: terms,
+        query_text: text,
+        top_k: DEPTH,
+        fusion_constant_k: Number(flags["fusion-constant"]),
+      });
     }
     if (vector) return search.dense({ query_vector: vector, top_k: DEPTH });
     if (terms) return search.sparse({ query_terms: terms, top_k: DEPTH });

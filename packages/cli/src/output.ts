@@ -12,6 +12,8 @@ export type Column<T> = {
 };
 
 const GAP = "  ";
+/** Some terminals tell a width of 0. */
+const WIDTH_UNKNOWN = 100;
 
 export function printJson(value: unknown): void {
   process.stdout.write(`${JSON.stringify(value, null, process.stdout.isTTY ? 2 : undefined)}\n`);
@@ -30,7 +32,7 @@ export function printTable<T>(rows: readonly T[], columns: readonly Column<T>[],
   const cells = rows.map((row) => columns.map((column) => plain(column.value(row))));
   printLine(
     process.stdout.isTTY
-      ? alignedTable(columns, cells, process.stdout.columns ?? 100)
+      ? alignedTable(columns, cells, process.stdout.columns || WIDTH_UNKNOWN)
       : cells.map((row) => row.join("\t")).join("\n"),
   );
 }

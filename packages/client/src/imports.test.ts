@@ -1,0 +1,18 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, it } from "vitest";
+
+it("the client runs in browsers: it loads nothing but itself and the protocol's errors and limits", () => {
+  const files = readdirSync(import.meta.dirname).filter((name) => !name.endsWith(".test.ts"));
+  expect(files).toContain("client.ts");
+  for (const name of files) {
+    const source = readFileSync(join(import.meta.dirname, name), "utf8").replaceAll(/^\s*\*.*$/gm, "");
+    // Types are erased and may come from anywhere.
+    const loads = [...source.matchAll(/^(?:import|export) (?!type\b)[^;"()=]*from "([^"]+)"/gm)].map(
+      ([, from]) => from,
+    );
+    for (const from of loads)
+      expect(`${name}: ${from}`).toMatch(/: (\.\/[\w-]+\.ts|@quiver\/protocol\/(errors|limits))$/);
+    expect(source).not.toMatch(/\b(process\.\w|Buffer\.\w|require\()/);
+  }
+});
