@@ -5,6 +5,7 @@
 
 import { Greatest, keepBest } from "../base/top-k.ts";
 import { type Candidates, nothing, type Visible } from "./contract.ts";
+import { absent } from "./ordinal-map.ts";
 import type { RecordTable } from "./record-table.ts";
 
 export class Accumulator {
@@ -33,7 +34,7 @@ export class Accumulator {
   }
 
   /**
-   * The k best of the touched records that are in `state` and visible, with all ties at the boundary. `visible` is
+   * The k best of the touched records that are still there, in `state` and visible, with all ties at the boundary. `visible` is
    * asked about a record only when its score is among the k best of those before it.
    */
   best(records: RecordTable, k: number, state: number, visible: Visible): Candidates {
@@ -41,14 +42,17 @@ export class Accumulator {
     const ordinals = new Uint32Array(this.count);
     const scores = new Float64Array(this.count);
     const greatest = new Greatest(Math.min(k, this.count));
+    const ordinalsBySlot = records.ordinals;
+    let floor = greatest.floor;
     let kept = 0;
     for (let i = 0; i < this.count; i++) {
       const slot = this.touched[i];
       const score = this.scores[slot];
-      if (this.states[slot] !== state || score < greatest.floor) continue;
-      const ordinal = records.ordinalIn(slot);
-      if (visible !== null && !visible(ordinal)) continue;
+      if (score < floor || this.states[slot] !== state) continue;
+      const ordinal = ordinalsBySlot[slot];
+      if (ordinal === absent || (visible !== null && !visible(ordinal))) continue;
       greatest.offer(score);
+      floor = greatest.floor;
       ordinals[kept] = ordinal;
       scores[kept++] = score;
     }

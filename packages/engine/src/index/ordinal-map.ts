@@ -18,7 +18,8 @@ type Page = { readonly values: Uint32Array; count: number };
 
 /** A map from ordinals (u32) to numbers (u32 below `absent`). */
 export class OrdinalMap {
-  readonly #directory: ((Page | undefined)[] | undefined)[] = new Array(2_048).fill(undefined);
+  /** Arrays of pages; both levels grow to the greatest ordinal, at most 2,048 entries each. */
+  readonly #directory: (Page | undefined)[][] = [];
   #size = 0;
   #pages = 0;
 
@@ -28,9 +29,11 @@ export class OrdinalMap {
 
   /** The value of an ordinal, or `absent`. */
   get(ordinal: number): number {
-    const pages = this.#directory[ordinal >>> 21];
-    if (pages === undefined) return absent;
-    const page = pages[(ordinal >>> 10) & 2_047];
+    const high = ordinal >>> 21;
+    if (high >= this.#directory.length) return absent;
+    const pages = this.#directory[high];
+    const middle = (ordinal >>> 10) & 2_047;
+    const page = middle < pages.length ? pages[middle] : undefined;
     return page === undefined ? absent : page.values[ordinal & 1_023];
   }
 
@@ -48,7 +51,7 @@ export class OrdinalMap {
   /** Forgets an ordinal; one that is not there is ignored. */
   delete(ordinal: number): void {
     if (this.get(ordinal) === absent) return;
-    const pages = this.#directory[ordinal >>> 21] as (Page | undefined)[];
+    const pages = this.#directory[ordinal >>> 21];
     const page = pages[(ordinal >>> 10) & 2_047] as Page;
     page.values[ordinal & 1_023] = absent;
     this.#size--;
@@ -59,10 +62,9 @@ export class OrdinalMap {
 
   /** All ordinals and their values, ascending. The map must not change meanwhile. */
   *entries(): Generator<[ordinal: number, value: number]> {
-    for (let high = 0; high < 2_048; high++) {
+    for (let high = 0; high < this.#directory.length; high++) {
       const pages = this.#directory[high];
-      if (pages === undefined) continue;
-      for (let middle = 0; middle < 2_048; middle++) {
+      for (let middle = 0; middle < pages.length; middle++) {
         const page = pages[middle];
         if (page === undefined) continue;
         for (let low = 0; low < pageLength; low++) {
@@ -73,14 +75,14 @@ export class OrdinalMap {
   }
 
   clear(): void {
-    this.#directory.fill(undefined);
+    this.#directory.length = 0;
     this.#size = 0;
     this.#pages = 0;
   }
 
   get memoryBytes(): number {
-    const directories = this.#directory.reduce((sum, pages) => sum + (pages === undefined ? 0 : 1), 0);
-    return 8 * 2_048 * (1 + directories) + this.#pages * (4 * pageLength + 200);
+    const entries = this.#directory.reduce((sum, pages) => sum + pages.length, this.#directory.length);
+    return 8 * entries + this.#pages * (4 * pageLength + 200);
   }
 
   /** Proves that the counts agree with the pages. */
@@ -93,11 +95,9 @@ export class OrdinalMap {
   #page(ordinal: number): Page {
     const high = ordinal >>> 21;
     const middle = (ordinal >>> 10) & 2_047;
-    let pages = this.#directory[high];
-    if (pages === undefined) {
-      pages = new Array(2_048).fill(undefined);
-      this.#directory[high] = pages;
-    }
+    while (this.#directory.length <= high) this.#directory.push([]);
+    const pages = this.#directory[high];
+    while (pages.length <= middle) pages.push(undefined);
     let page = pages[middle];
     if (page === undefined) {
       page = { values: new Uint32Array(pageLength).fill(absent), count: 0 };

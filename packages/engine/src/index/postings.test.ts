@@ -3,8 +3,8 @@ import { describe, expect, test } from "vitest";
 import { Postings } from "./postings.ts";
 
 function readAll(postings: Postings<Float32Array | Uint32Array>, list: number): [number, number][] {
-  const { count, ordinals, values } = postings.read(list);
-  return Array.from({ length: count }, (_, i) => [ordinals[i], values[i]]);
+  const { count, slots, values } = postings.read(list);
+  return Array.from({ length: count }, (_, i) => [slots[i], values[i]]);
 }
 
 describe.each([
@@ -35,15 +35,15 @@ describe.each([
         const postings = make();
         const twin: [number, number][][] = [[], [], [], []];
         const lists = twin.map(() => postings.create());
-        let ordinal = 0;
+        let slot = 0;
         for (const { list, append, modulus } of acts) {
           for (let i = 0; i < append; i++) {
-            twin[list].push([ordinal, i]);
-            postings.append(lists[list], ordinal++, i);
+            twin[list].push([slot, i]);
+            postings.append(lists[list], slot++, i);
           }
           if (modulus === 0) continue;
-          const kept = twin[list].filter(([ordinal]) => ordinal % modulus !== 0);
-          expect(postings.sweep(lists[list], (ordinal) => ordinal % modulus !== 0)).toBe(
+          const kept = twin[list].filter(([slot]) => slot % modulus !== 0);
+          expect(postings.sweep(lists[list], (slot) => slot % modulus !== 0)).toBe(
             twin[list].length - kept.length,
           );
           twin[list] = kept;
@@ -63,11 +63,11 @@ test("long lists and many short ones cross chunks; what is swept is used again",
   const long = postings.create();
   const fill = (first: number): number[] => {
     const short: number[] = [];
-    for (let ordinal = first; ordinal < first + 200_000; ordinal++) {
-      postings.append(long, ordinal, ordinal % 7);
-      if (ordinal % 5 === 0) {
+    for (let slot = first; slot < first + 200_000; slot++) {
+      postings.append(long, slot, slot % 7);
+      if (slot % 5 === 0) {
         short.push(postings.create());
-        postings.append(short[short.length - 1], ordinal, 1);
+        postings.append(short[short.length - 1], slot, 1);
       }
     }
     return short;

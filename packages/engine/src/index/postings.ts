@@ -1,18 +1,18 @@
 // Where do the postings of an inverted index lie?
 //
-// A posting is an ordinal and a number: a weight (f32) of a sparse vector, or how often a term occurs (u32). The
-// postings of one dimension or term are a *list*, in ascending order of ordinals. There are many lists and most are
-// short, so a list is no object: all share one pool of typed arrays, in which a list is a chain of *slices*:
+// A posting is a record's slot (see record-table.ts) and a number: a weight (f32) of a sparse vector, or how often a
+// term occurs (u32). The postings of one dimension or term are a *list*, in the order in which they were appended. There
+// are many lists and most are short, so a list is no object: all share one pool of typed arrays, in which a list is a
+// chain of *slices*:
 //
-//   ordinals | next slice | ordinal | ordinal | ... |        values | number of slice | value | value | ... |
+//   slots | next slice | slot | slot | ... |        values | number of slice | value | value | ... |
 //
 // Slice i of a list takes 4 * 2^min(floor(i / 2), 10) places, header included, so that at most a third of a long list
 // is unused. A slice that is no longer needed goes to the free list of its size. A position is chunk * 65,536 + place in
 // the chunk; no slice crosses chunks. The scheme is that of in-memory inversion with linked blocks (Zobel and Moffat,
 // Inverted Files for Text Search Engines, ACM Computing Surveys 38(2), 2006, section 5) with sizes after Lucene's.
 //
-// Invariants (see check): ordinals of a list ascend; all slices of a list but the last are full, and the last is not
-// empty; every place belongs to one slice of one list, or to one free slice, or lies behind `#top`.
+// Invariants (see check): all slices of a list but the last are full, and the last is not empty; every place belongs to one slice of one list, or to one free slice, or lies behind `#top`.
 
 import { Growable } from "../base/growable.ts";
 import { invariant } from "../base/invariant.ts";
@@ -36,14 +36,14 @@ const sliceLength = (sizeClass: number): number => 4 << sizeClass;
 /** A list as `read` gives it: the first `count` places of both arrays, until the next call. */
 export type PostingsRead<V extends Values> = {
   count: number;
-  ordinals: Uint32Array;
+  slots: Uint32Array;
   values: V;
 };
 
 /** `new Postings(Float32Array)` holds weights, `new Postings(Uint32Array)` frequencies. */
 export class Postings<V extends Values> {
   readonly #make: MakeValues<V>;
-  readonly #ordinals: Uint32Array[] = [];
+  readonly #slots: Uint32Array[] = [];
   readonly #values: V[] = [];
   /** The position behind everything that was ever handed out. */
   #top = 0;
@@ -59,7 +59,7 @@ export class Postings<V extends Values> {
 
   constructor(make: MakeValues<V>) {
     this.#make = make;
-    this.#read = { count: 0, ordinals: new Uint32Array(64), values: new make(64) };
+    this.#read = { count: 0, slots: new Uint32Array(64), values: new make(64) };
   }
 
   /** Postings in all lists. */
@@ -96,12 +96,12 @@ export class Postings<V extends Values> {
     this.#freeLists.push(list);
   }
 
-  /** Appends a posting; its ordinal is greater than all in the list. */
-  append(list: number, ordinal: number, value: number): void {
+  /** Appends a posting. */
+  append(list: number, slot: number, value: number): void {
     const last = this.#lasts.values[list];
     if (last === none || this.#tails.values[list] === last + this.#lengthOf(last)) this.#addSlice(list);
     const at = this.#tails.values[list]++;
-    this.#ordinals[at >>> chunkBits][at & chunkMask] = ordinal;
+    this.#slots[at >>> chunkBits][at & chunkMask] = slot;
     this.#values[at >>> chunkBits][at & chunkMask] = value;
     this.#counts.values[list]++;
     this.#total++;
@@ -111,16 +111,16 @@ export class Postings<V extends Values> {
   read(list: number): PostingsRead<V> {
     const read = this.#read;
     read.count = this.lengthOf(list);
-    if (read.ordinals.length < read.count) {
-      const capacity = Math.max(read.count, 2 * read.ordinals.length);
-      read.ordinals = new Uint32Array(capacity);
+    if (read.slots.length < read.count) {
+      const capacity = Math.max(read.count, 2 * read.slots.length);
+      read.slots = new Uint32Array(capacity);
       read.values = new this.#make(capacity);
     }
     let done = 0;
     for (let slice = this.#heads.values[list]; slice !== none; slice = this.#nextOf(slice)) {
       const from = (slice & chunkMask) + 1;
       const length = Math.min(this.#lengthOf(slice) - 1, read.count - done);
-      read.ordinals.set(this.#ordinals[slice >>> chunkBits].subarray(from, from + length), done);
+      read.slots.set(this.#slots[slice >>> chunkBits].subarray(from, from + length), done);
       read.values.set(this.#values[slice >>> chunkBits].subarray(from, from + length), done);
       done += length;
     }
@@ -128,12 +128,12 @@ export class Postings<V extends Values> {
   }
 
   /** Drops the postings of a list that are not alive, closes the gaps, and returns how many were dropped. */
-  sweep(list: number, isAlive: (ordinal: number) => boolean): number {
-    const { count, ordinals, values } = this.read(list);
+  sweep(list: number, isAlive: (slot: number) => boolean): number {
+    const { count, slots, values } = this.read(list);
     let kept = 0;
     for (let i = 0; i < count; i++) {
-      if (!isAlive(ordinals[i])) continue;
-      ordinals[kept] = ordinals[i];
+      if (!isAlive(slots[i])) continue;
+      slots[kept] = slots[i];
       values[kept++] = values[i];
     }
     if (kept < count) this.#rewrite(list, kept);
@@ -143,12 +143,12 @@ export class Postings<V extends Values> {
   get memoryBytes(): number {
     const columns = [this.#heads, this.#lasts, this.#tails, this.#counts, this.#freeLists];
     let bytes = columns.reduce((sum, column) => sum + column.memoryBytes, 0);
-    for (const chunk of this.#ordinals) bytes += 2 * chunk.byteLength;
-    return bytes + 2 * this.#read.ordinals.byteLength;
+    for (const chunk of this.#slots) bytes += 2 * chunk.byteLength;
+    return bytes + 2 * this.#read.slots.byteLength;
   }
 
   close(): void {
-    this.#ordinals.length = 0;
+    this.#slots.length = 0;
     this.#values.length = 0;
     for (const column of [this.#heads, this.#lasts, this.#tails, this.#counts, this.#freeLists])
       column.truncate(0);
@@ -196,14 +196,11 @@ export class Postings<V extends Values> {
       left -= Math.min(left, capacity);
     }
     invariant(left === 0, `list ${list} lacks ${left} of its ${count} postings`);
-    const { ordinals } = this.read(list);
-    for (let i = 1; i < count; i++)
-      invariant(ordinals[i - 1] < ordinals[i], `ordinals of list ${list} do not ascend at posting ${i}`);
   }
 
   /** Writes the first `kept` postings of the last read back to a list, and frees the slices that it leaves. */
   #rewrite(list: number, kept: number): void {
-    const { ordinals, values } = this.#read;
+    const { slots, values } = this.#read;
     let done = 0;
     let slice = this.#heads.values[list];
     this.#total -= this.#counts.values[list] - kept;
@@ -217,11 +214,11 @@ export class Postings<V extends Values> {
       }
       const from = (slice & chunkMask) + 1;
       const length = Math.min(this.#lengthOf(slice) - 1, kept - done);
-      this.#ordinals[slice >>> chunkBits].set(ordinals.subarray(done, done + length), from);
+      this.#slots[slice >>> chunkBits].set(slots.subarray(done, done + length), from);
       this.#values[slice >>> chunkBits].set(values.subarray(done, done + length), from);
       done += length;
       if (done < kept) continue;
-      this.#ordinals[slice >>> chunkBits][slice & chunkMask] = none;
+      this.#slots[slice >>> chunkBits][slice & chunkMask] = none;
       this.#setEnds(list, this.#heads.values[list], slice, slice + 1 + length);
     }
   }
@@ -236,9 +233,9 @@ export class Postings<V extends Values> {
     const last = this.#lasts.values[list];
     const number = last === none ? 0 : this.#numberOf(last) + 1;
     const slice = this.#take(sizeClassOf(number));
-    this.#ordinals[slice >>> chunkBits][slice & chunkMask] = none;
+    this.#slots[slice >>> chunkBits][slice & chunkMask] = none;
     this.#values[slice >>> chunkBits][slice & chunkMask] = number;
-    if (last !== none) this.#ordinals[last >>> chunkBits][last & chunkMask] = slice;
+    if (last !== none) this.#slots[last >>> chunkBits][last & chunkMask] = slice;
     this.#setEnds(list, last === none ? slice : this.#heads.values[list], slice, slice + 1);
   }
 
@@ -275,17 +272,17 @@ export class Postings<V extends Values> {
   #reserve(at: number, length: number): void {
     const number = at >>> chunkBits;
     const needed = (at & chunkMask) + length;
-    if (number === this.#ordinals.length) {
+    if (number === this.#slots.length) {
       const initial = number === 0 ? firstChunkLength : chunkLength;
-      this.#ordinals.push(new Uint32Array(initial));
+      this.#slots.push(new Uint32Array(initial));
       this.#values.push(new this.#make(initial));
     }
-    while (this.#ordinals[number].length < needed) {
-      const ordinals = new Uint32Array(2 * this.#ordinals[number].length);
-      const values = new this.#make(ordinals.length);
-      ordinals.set(this.#ordinals[number]);
+    while (this.#slots[number].length < needed) {
+      const slots = new Uint32Array(2 * this.#slots[number].length);
+      const values = new this.#make(slots.length);
+      slots.set(this.#slots[number]);
       values.set(this.#values[number]);
-      this.#ordinals[number] = ordinals;
+      this.#slots[number] = slots;
       this.#values[number] = values;
     }
   }
@@ -295,12 +292,12 @@ export class Postings<V extends Values> {
   }
 
   #setFree(slice: number, sizeClass: number): void {
-    this.#ordinals[slice >>> chunkBits][slice & chunkMask] = this.#free[sizeClass];
+    this.#slots[slice >>> chunkBits][slice & chunkMask] = this.#free[sizeClass];
     this.#free[sizeClass] = slice;
   }
 
   #nextOf(slice: number): number {
-    return this.#ordinals[slice >>> chunkBits][slice & chunkMask];
+    return this.#slots[slice >>> chunkBits][slice & chunkMask];
   }
 
   #numberOf(slice: number): number {

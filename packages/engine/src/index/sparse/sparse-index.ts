@@ -47,9 +47,8 @@ export class SparseIndex implements Index {
   /** Adds a record. A vector without entries is held and never found. */
   add(ordinal: number, indices: Uint32Array, values: Float32Array): void {
     assertSparse(indices, values);
-    this.#records.add(ordinal, indices.length);
-    for (let i = 0; i < indices.length; i++)
-      this.#postings.append(this.#listOf(indices[i]), ordinal, values[i]);
+    const slot = this.#records.add(ordinal, indices.length);
+    for (let i = 0; i < indices.length; i++) this.#postings.append(this.#listOf(indices[i]), slot, values[i]);
   }
 
   /** Nothing to do: a closed record is found as before, and `visible` decides. */
@@ -106,6 +105,7 @@ export class SparseIndex implements Index {
       const length = this.#postings.lengthOf(list);
       invariant(length > 0, `dimension ${dimension} has an empty list`);
       postings += length;
+      this.#records.checkList(list);
       const { count, values } = this.#postings.read(list);
       for (let i = 0; i < count; i++)
         invariant(Number.isFinite(values[i]), `dimension ${dimension} has a weight ${values[i]}`);
@@ -127,23 +127,21 @@ export class SparseIndex implements Index {
 
   /** Marks the records that a posting gives reason to consider. */
   #consider(terms: readonly QueryTerm[], threshold: number): void {
-    const records = this.#records;
+    const { ordinals } = this.#records;
     let greatest = 0;
     for (const { list, weight } of terms) {
-      const { count, ordinals, values } = this.#postings.read(list);
+      const { count, slots, values } = this.#postings.read(list);
       for (let i = 0; i < count; i++) {
         const product = Math.abs(weight * values[i]);
-        if (product > greatest && records.slotOf(ordinals[i]) !== absent) greatest = product;
+        if (product > greatest && ordinals[slots[i]] !== absent) greatest = product;
       }
     }
     const limit = threshold * greatest;
     for (const { list, weight } of terms) {
-      const { count, ordinals, values } = this.#postings.read(list);
+      const { count, slots, values } = this.#postings.read(list);
       for (let i = 0; i < count; i++) {
         if (Math.abs(weight * values[i]) < limit) continue;
-        const slot = records.slotOf(ordinals[i]);
-        if (slot !== absent && this.#accumulator.states[slot] === 0)
-          this.#accumulator.touch(slot, considered);
+        if (this.#accumulator.states[slots[i]] === 0) this.#accumulator.touch(slots[i], considered);
       }
     }
   }
@@ -152,10 +150,9 @@ export class SparseIndex implements Index {
   #accumulate({ list, weight }: QueryTerm, considerAll: boolean): void {
     const accumulator = this.#accumulator;
     const { states, scores } = accumulator;
-    const { count, ordinals, values } = this.#postings.read(list);
+    const { count, slots, values } = this.#postings.read(list);
     for (let i = 0; i < count; i++) {
-      const slot = this.#records.slotOf(ordinals[i]);
-      if (slot === absent) continue;
+      const slot = slots[i];
       if (states[slot] === 0) {
         if (!considerAll) continue;
         accumulator.touch(slot, considered);
@@ -183,6 +180,9 @@ export class SparseIndex implements Index {
 
 function assertSparse(indices: Uint32Array, values: Float32Array): void {
   invariant(indices.length === values.length, `${indices.length} dimensions have ${values.length} weights`);
-  for (let i = 0; i < values.length; i++)
-    invariant(Number.isFinite(values[i]), `the weight of dimension ${indices[i]} is ${values[i]}`);
+  for (let i = 0; i < values.length; i++) {
+    // The message is made only where it is needed: this runs for every weight.
+    if (!Number.isFinite(values[i]))
+      invariant(false, `the weight of dimension ${indices[i]} is ${values[i]}`);
+  }
 }

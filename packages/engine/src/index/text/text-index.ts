@@ -55,8 +55,6 @@ export class TextIndex implements Index {
   #documents = 0;
   #totalLength = 0;
   readonly #accumulator = new Accumulator();
-  /** Slots of the list that is being scored. */
-  #slots = new Uint32Array(0);
 
   constructor({ language, k1, b }: TextOptions) {
     this.#analyzer = createAnalyzer(language);
@@ -78,8 +76,7 @@ export class TextIndex implements Index {
     const frequencies = new Map<string, number>();
     for (const term of terms) frequencies.set(term, (frequencies.get(term) ?? 0) + 1);
     const slot = this.#records.add(ordinal, frequencies.size);
-    for (const [term, frequency] of frequencies)
-      this.#postings.append(this.#listOf(term), ordinal, frequency);
+    for (const [term, frequency] of frequencies) this.#postings.append(this.#listOf(term), slot, frequency);
     if (slot === this.#lengths.length) {
       this.#lengths.push(terms.length);
       this.#retired.push(0);
@@ -129,7 +126,7 @@ export class TextIndex implements Index {
 
   get memoryBytes(): number {
     const parts = [this.#postings, this.#dictionary, this.#records, this.#accumulator];
-    const columns = this.#lengths.memoryBytes + this.#retired.memoryBytes + this.#slots.byteLength;
+    const columns = this.#lengths.memoryBytes + this.#retired.memoryBytes;
     return parts.reduce((sum, part) => sum + part.memoryBytes, columns);
   }
 
@@ -150,13 +147,13 @@ export class TextIndex implements Index {
     const found = new Float64Array(this.#records.slotsEnd);
     let postings = 0;
     for (const [term, list] of this.#dictionary.entries()) {
-      const { count, ordinals, values } = this.#postings.read(list);
+      this.#records.checkList(list);
+      const { count, slots, values } = this.#postings.read(list);
       invariant(count > 0, `the term "${term}" has an empty list`);
       postings += count;
       for (let i = 0; i < count; i++) {
-        invariant(values[i] > 0, `ordinal ${ordinals[i]} has the term "${term}" ${values[i]} times`);
-        const slot = this.#records.slotOf(ordinals[i]);
-        if (slot !== absent) found[slot] += values[i];
+        invariant(values[i] > 0, `slot ${slots[i]} has the term "${term}" ${values[i]} times`);
+        found[slots[i]] += values[i];
       }
     }
     const { total } = this.#postings;
@@ -169,7 +166,7 @@ export class TextIndex implements Index {
     let documents = 0;
     let totalLength = 0;
     for (let slot = 0; slot < this.#records.slotsEnd; slot++) {
-      const ordinal = this.#records.ordinalIn(slot);
+      const ordinal = this.#records.ordinals[slot];
       if (ordinal === absent) continue;
       const length = this.#lengths.values[slot];
       invariant(found[slot] === length, `ordinal ${ordinal} has ${found[slot]} terms instead of ${length}`);
@@ -197,9 +194,8 @@ export class TextIndex implements Index {
   #accumulate(list: number, repetitions: number, statistics: TextStatistics, visible: Visible): void {
     const { scores } = this.#accumulator;
     const lengths = this.#lengths.values;
-    const { count, ordinals, values: frequencies } = this.#postings.read(list);
-    const df = this.#collect(ordinals, count, visible);
-    const slots = this.#slots;
+    const { count, slots, values: frequencies } = this.#postings.read(list);
+    const df = this.#countVisible(slots, count, visible);
     const weight = repetitions * idf(statistics.documents, df);
     const averageLength = statistics.documents > 0 ? statistics.totalLength / statistics.documents : 0;
     const fixed = this.#k1 * (1 - this.#b);
@@ -207,27 +203,26 @@ export class TextIndex implements Index {
     const perTerm = averageLength > 0 ? (this.#k1 * this.#b) / averageLength : 0;
     for (let i = 0; i < count; i++) {
       const slot = slots[i];
-      if (slot === absent) continue;
       const tf = frequencies[i];
+      // What hidden records score is never read.
       scores[slot] += (weight * tf) / (tf + fixed + perTerm * lengths[slot]);
     }
   }
 
-  /** Puts the slots of the visible ones of `count` records into `#slots`, `absent` for others; returns their number. */
-  #collect(ordinals: Uint32Array, count: number, visible: Visible): number {
-    const { states } = this.#accumulator;
-    if (this.#slots.length < count) this.#slots = new Uint32Array(Math.max(count, 2 * this.#slots.length));
-    const slots = this.#slots;
+  /** Touches the records of `count` postings that are touched for the first time; returns how many are visible. */
+  #countVisible(slots: Uint32Array, count: number, visible: Visible): number {
+    const accumulator = this.#accumulator;
+    const { states } = accumulator;
+    const { ordinals } = this.#records;
     let df = 0;
     for (let i = 0; i < count; i++) {
-      const slot = this.#records.slotOf(ordinals[i]);
-      slots[i] = absent;
-      if (slot === absent) continue;
-      if (states[slot] === 0)
-        this.#accumulator.touch(slot, visible === null || visible(ordinals[i]) ? seen : hidden);
-      if (states[slot] === hidden) continue;
-      slots[i] = slot;
-      df++;
+      const slot = slots[i];
+      if (states[slot] === 0) {
+        const ordinal = ordinals[slot];
+        const isSeen = ordinal !== absent && (visible === null || visible(ordinal));
+        accumulator.touch(slot, isSeen ? seen : hidden);
+      }
+      if (states[slot] === seen) df++;
     }
     return df;
   }
