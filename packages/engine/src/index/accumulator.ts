@@ -3,6 +3,7 @@
 // One search at a time adds scores by slot. The arrays stay for the next search, all states zero; what a search
 // touched, it lists, so that clearing costs what the search cost.
 
+import { Growable } from "../base/growable.ts";
 import { Greatest, keepBest } from "../base/top-k.ts";
 import { type Candidates, nothing, type Visible } from "./contract.ts";
 import { absent } from "./ordinal-map.ts";
@@ -39,12 +40,11 @@ export class Accumulator {
    */
   best(records: RecordTable, k: number, state: number, visible: Visible): Candidates {
     if (k <= 0 || this.count === 0) return nothing;
-    const ordinals = new Uint32Array(this.count);
-    const scores = new Float64Array(this.count);
+    const ordinals = new Growable(Uint32Array);
+    const scores = new Growable(Float64Array);
     const greatest = new Greatest(Math.min(k, this.count));
     const ordinalsBySlot = records.ordinals;
     let floor = greatest.floor;
-    let kept = 0;
     for (let i = 0; i < this.count; i++) {
       const slot = this.touched[i];
       const score = this.scores[slot];
@@ -53,10 +53,10 @@ export class Accumulator {
       if (ordinal === absent || (visible !== null && !visible(ordinal))) continue;
       greatest.offer(score);
       floor = greatest.floor;
-      ordinals[kept] = ordinal;
-      scores[kept++] = score;
+      ordinals.push(ordinal);
+      scores.push(score);
     }
-    return keepBest(ordinals, scores, kept, k);
+    return keepBest(ordinals.values, scores.values, scores.length, k);
   }
 
   /** Clears the states for the next search; to be called even where a search fails. */

@@ -56,8 +56,6 @@ export const nothing: Candidates = Object.freeze({
 
 /** Asserts invariant 1 for an ordinal that is added after `last` (-1: the first). */
 export function assertAscending(ordinal: number, last: number): void {
-  invariant(
-    Number.isInteger(ordinal) && ordinal > last && ordinal < 0xffff_ffff,
-    `ordinal ${ordinal} is added after ${last}; ordinals are u32 and ascend`,
-  );
+  if (Number.isInteger(ordinal) && ordinal > last && ordinal < 0xffff_ffff) return;
+  invariant(false, `ordinal ${ordinal} is added after ${last}; ordinals are u32 and ascend`);
 }

@@ -103,7 +103,7 @@ describe("megabytes of anything are read in linear time", () => {
     ["one Thai vowel", "ไ"],
   ])("%s", (_name, unit) => {
     const text = unit.repeat(Math.floor((2 * 2 ** 20) / unit.length));
-    expect(segment(text).length).toBeGreaterThan(1_000);
+    expect(segment(text).length).toBeGreaterThan(100);
   });
 });
 

@@ -64,7 +64,9 @@ export class FlatIndex implements Index {
   add(ordinal: number, values: Uint8Array): void {
     assertAscending(ordinal, this.#last);
     const bytes = 4 * this.dimension;
-    invariant(values.byteLength === bytes, `a vector has ${values.byteLength} bytes instead of ${bytes}`);
+    if (values.byteLength !== bytes) {
+      invariant(false, `a vector has ${values.byteLength} bytes instead of ${bytes}`);
+    }
     const slot = this.count;
     const number = Math.floor(slot / this.#layout.capacity);
     if (number === this.#segments.length) this.#segments.push(new Segment(this.#layout));
