@@ -35,8 +35,8 @@ export class Accumulator {
   }
 
   /**
-   * The k best of the touched records that are still there, in `state` and visible, with all ties at the boundary. `visible` is
-   * asked about a record only when its score is among the k best of those before it.
+   * The k best of the touched records that are still there, in `state` and visible, with all ties at the boundary.
+   * `visible` is asked about a record only when its score is among the k best of those before it.
    */
   best(records: RecordTable, k: number, state: number, visible: Visible): Candidates {
     if (k <= 0 || this.count === 0) return nothing;

@@ -12,7 +12,8 @@
 // the chunk; no slice crosses chunks. The scheme is that of in-memory inversion with linked blocks (Zobel and Moffat,
 // Inverted Files for Text Search Engines, ACM Computing Surveys 38(2), 2006, section 5) with sizes after Lucene's.
 //
-// Invariants (see check): all slices of a list but the last are full, and the last is not empty; every place belongs to one slice of one list, or to one free slice, or lies behind `#top`.
+// Invariants (see check): all slices of a list but the last are full, and the last is not empty; every place belongs to
+// one slice of one list, or to one free slice, or lies behind `#top`.
 
 import { Growable } from "../base/growable.ts";
 import { invariant } from "../base/invariant.ts";
