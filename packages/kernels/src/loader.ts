@@ -1,3 +1,5 @@
+/// <reference path="./webassembly.d.ts" />
+
 // How does a program get at the kernels?
 //
 // The two builds are compiled once per thread and instantiated once per memory: an instance is a few functions

@@ -1,3 +1,5 @@
+/// <reference path="./modules.d.ts" />
+
 // Which terms does an index keep of a text's words?
 //
 // The second half of text analysis, by language; the first is segment.ts. A query's words and a record's go through the

@@ -1,3 +1,5 @@
+/// <reference path="./modules.d.ts" />
+
 // What does each language need?
 //
 // One line a language: its stop words, its Snowball stemmer where there is one, and what an apostrophe means in
