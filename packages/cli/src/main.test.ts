@@ -2,7 +2,7 @@
 
 import { type ChildProcess, spawn } from "node:child_process";
 import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
-import { createServer, type Server } from "node:net";
+import { connect, createServer, type Server } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
@@ -39,9 +39,9 @@ function cleanEnv(more: Record<string, string> = {}): Record<string, string | un
 
 function start(
   args: readonly string[],
-  options: { env?: Record<string, string>; cwd?: string; input?: string } = {},
+  options: { env?: Record<string, string>; cwd?: string; input?: string; nodeFlags?: string[] } = {},
 ): Running {
-  const child = spawn(process.execPath, [main, ...args], {
+  const child = spawn(process.execPath, [...(options.nodeFlags ?? []), main, ...args], {
     env: cleanEnv(options.env),
     cwd: options.cwd ?? folder,
   });
@@ -221,6 +221,40 @@ describe("quiver serve", () => {
     expect(code).toBe(1);
     expect(err).toMatch(new RegExp(`^quiver: .*port ${port} .* in use`, "m"));
     expect(err).not.toMatch(/^ {4}at /m);
+  });
+
+  it("finishes an upload that has begun, and a second signal does not wait for it", async () => {
+    const upload = async (name: string) => {
+      const running = await serve(["--data-dir", join(folder, name), "--no-auth"]);
+      const uploads = createClient({ url: running.url });
+      await uploads.createCollection({ name: "u", tf_idf_options: { enabled: true } });
+      const body = '{"vectors":[{"id":"a","text":"begun before the signal"}]}';
+      const socket = connect(Number(new URL(running.url).port), "127.0.0.1");
+      socket.write(
+        `POST /vectordb/collections/u/streaming/upsert HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body.slice(0, 20)}`,
+      );
+      // The request has been accepted when its beginning has certainly been read.
+      await uploads.listCollections();
+      await new Promise((done) => setTimeout(done, 200));
+      running.child.kill("SIGTERM");
+      while (!running.lines.some((line) => line.startsWith("Stopping")))
+        await new Promise((done) => setTimeout(done, 5));
+      return { running, socket, rest: body.slice(20) };
+    };
+
+    const patient = await upload("patient");
+    patient.socket.write(patient.rest);
+    const answer = await new Promise<string>((done) =>
+      patient.socket.once("data", (data) => done(String(data))),
+    );
+    expect(answer).toMatch(/^HTTP\/1\.1 200 /);
+    expect((await patient.running.ended).code).toBe(0);
+
+    const impatient = await upload("impatient");
+    impatient.running.child.kill("SIGTERM");
+    const { code, err } = await impatient.running.ended;
+    expect([code, err]).toEqual([130, expect.stringContaining("stopped at once by a second signal")]);
+    impatient.socket.destroy();
   });
 
   it("refuses a data directory that another server has open", async () => {
@@ -447,6 +481,22 @@ describe("quiver import", () => {
     for (const i of [0, 17, 39]) {
       expect((await client.collection("same").get(`s${i}`)).dense_values).toEqual([3_960 + i, 1]);
     }
+  });
+
+  it("needs no more memory for a file that is larger than the memory it may have", async () => {
+    const padding = "x".repeat(1_000);
+    const lines = Array.from(
+      { length: 60_000 },
+      (_, i) => `{"id":"${i}","dense_values":[1],"metadata":{"p":"${padding}"}}\n`,
+    );
+    const path = file("large.jsonl.gz", gzipSync(lines.join(""), { level: 1 }));
+    const result = await start(["import", "large", path, "--create", "--quiet", "--json"], {
+      env: { QUIVER_URL: server.url, QUIVER_API_KEY: adminKey },
+      nodeFlags: ["--max-old-space-size=40"],
+    }).ended;
+    expect(result.code).toBe(0);
+    expect(report(result).records).toBe(60_000);
+    await client.deleteCollection("large");
   });
 
   it.each(["--streaming", "--transaction"])("goes on after Ctrl-C where it stopped, %s", async (mode) => {

@@ -251,12 +251,12 @@ class ImportRun {
     const items = readItems(this.#inputs, input, position, rows, (message) => this.#context.say(message));
     const batches = packBatches(items, { recordsMax: batchRecords, bytesMax: batchBytes });
     const grace = new AbortController();
-    const interrupted = onInterrupt(this.#context.interrupt, () =>
+    const reading = new InterruptibleReading(this.#context.interrupt, () =>
       setTimeout(() => grace.abort(new CommandError("Interrupted.")), INTERRUPT_GRACE_MS).unref(),
     );
     try {
       for (;;) {
-        const next = await Promise.race([batches.next(), interrupted]);
+        const next = await reading.wait(batches.next());
         if (next === undefined || next.done) break;
         const ids = idsOf(next.value);
         await this.#clearWay(ids, concurrency);
@@ -449,14 +449,31 @@ function bytesBefore(inputs: readonly Input[], { position }: ImportState): numbe
   return inputs.slice(0, position.file).reduce((sum, { size }) => sum + size, 0);
 }
 
-/** Resolves with undefined when the signal aborts, after `act`. */
-function onInterrupt(signal: AbortSignal, act: () => void): Promise<undefined> {
-  return new Promise((resolve) => {
+/**
+ * Waits for what an interruption may cut short. A `Promise.race` with one promise for the interruption would keep
+ * every batch of the import in memory, as results of races that this promise never decides.
+ */
+class InterruptibleReading {
+  readonly #signal: AbortSignal;
+  #wake: (() => void) | undefined;
+
+  /** @param act called once, when the signal aborts */
+  constructor(signal: AbortSignal, act: () => void) {
+    this.#signal = signal;
     const stop = () => {
       act();
-      resolve(undefined);
+      this.#wake?.();
     };
     if (signal.aborted) stop();
     else signal.addEventListener("abort", stop, { once: true });
-  });
+  }
+
+  /** The promise's value; undefined as soon as the signal has aborted. */
+  wait<T>(promise: Promise<T>): Promise<T | undefined> {
+    return new Promise((resolve, reject) => {
+      promise.then(resolve, reject);
+      this.#wake = () => resolve(undefined);
+      if (this.#signal.aborted) this.#wake();
+    });
+  }
 }
