@@ -15,7 +15,13 @@ import { checkFloors } from "./floors.ts";
 import { checkLinks } from "./links.ts";
 
 /** What a step found: what is wrong, ready to print, and what it counted, for the line at the end. */
-type Outcome = { errors: readonly string[]; notes?: readonly string[]; counted?: string };
+type Outcome = {
+  errors: readonly string[];
+  notes?: readonly string[];
+  counted?: string;
+  /** The very last line: how many tests passed and failed, for those who read only that. */
+  closing?: string;
+};
 
 type Step = { name: string; what: string; run: () => Promise<Outcome> };
 
@@ -58,7 +64,11 @@ async function tests(): Promise<Outcome> {
     return { errors: [`vitest ended with ${signal ?? `exit code ${code}`}; its report is above`] };
   const { numPassedTests, numPendingTests, testResults } = JSON.parse(readFileSync(testReport, "utf8"));
   const skipped = numPendingTests > 0 ? `, ${numPendingTests} skipped` : "";
-  return { errors: [], counted: `${numPassedTests} tests in ${testResults.length} files${skipped}` };
+  return {
+    errors: [],
+    counted: `${numPassedTests} tests in ${testResults.length} files${skipped}`,
+    closing: `tests: ${numPassedTests} passed, 0 failed${skipped}`,
+  };
 }
 
 const binary = (path: string): string => join(root, "node_modules", path);
@@ -84,33 +94,36 @@ async function runStep(step: Step): Promise<Outcome> {
 const seconds = (sinceMs: number): string => `${((performance.now() - sinceMs) / 1000).toFixed(1)} s`;
 
 /** Runs one step and prints its line; true when nothing is wrong. */
-async function report(step: Step, counts: string[]): Promise<boolean> {
+async function report(step: Step, counts: string[], closings: string[]): Promise<boolean> {
   const startMs = performance.now();
-  const { errors, notes = [], counted } = await runStep(step);
+  const { errors, notes = [], counted, closing } = await runStep(step);
   const failed = errors.length > 0;
   const verdict = failed ? "FAILED" : "ok";
   console.log(`${verdict.padEnd(7)}${step.name.padEnd(10)}${step.what}, ${seconds(startMs)}`);
   for (const note of notes) console.log(`       ${note}`);
   for (const error of errors) console.log(error);
   if (!failed && counted !== undefined) counts.push(counted);
+  if (!failed && closing !== undefined) closings.push(closing);
   return !failed;
 }
 
 async function check(only: ReadonlySet<string> | undefined): Promise<boolean> {
   const startMs = performance.now();
   const counts: string[] = [];
+  const closings: string[] = [];
   const failed: string[] = [];
   let stepsRun = 0;
   for (const group of groups) {
     for (const step of group) {
       if (only !== undefined && !only.has(step.name)) continue;
       stepsRun++;
-      if (!(await report(step, counts))) failed.push(step.name);
+      if (!(await report(step, counts, closings))) failed.push(step.name);
     }
     if (failed.length > 0) break;
   }
   const totals = [`${stepsRun} steps`, ...counts, `${failed.length} failed`, seconds(startMs)].join(", ");
   console.log(`check: ${totals}${failed.length > 0 ? `; FAILED: ${failed.join(", ")}` : ""}`);
+  for (const closing of closings) console.log(closing);
   return failed.length === 0;
 }
 
