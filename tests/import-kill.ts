@@ -98,9 +98,12 @@ export async function runOnce({ source, mode, givesUp, seed }: RunOptions): Prom
     const args = importArguments(source, mode, statePath, server.url, givesUp ? "0s" : "60s", total);
     const startedAt = performance.now();
     importing = startImport(args);
-    // Somewhere in the middle: when a random part has been noted, and then a random moment later.
-    await untilAcknowledged(statePath, Math.floor(random() * 0.85 * total), importing);
-    await sleep((random() * 100 * total) / 100_000);
+    // When a random part has been noted, and then a random moment later: mostly somewhere in the middle, in about one
+    // run of eight at the end, where a transaction commits.
+    const wanted = Math.min(total, Math.floor(random() * 1.15 * total));
+    await untilAcknowledged(statePath, wanted, importing);
+    const momentMs = wanted < total ? 100 : 1_500;
+    await sleep((random() * momentMs * total) / 100_000);
     const killedAfterMs = Math.round(performance.now() - startedAt);
     await server.kill();
     // An import that was just ready when the server died has nothing to go on with; all of it must be there.

@@ -234,6 +234,8 @@ class ImportRun {
       this.#saveState();
       return this.#report("interrupted");
     }
+    // A commit may take long; whatever ends it, nothing has to be sent again.
+    this.#saveState();
     try {
       await this.#target.finish();
       if (this.#options.waitForIndex)
