@@ -22,34 +22,42 @@ export class StoredVector {
     return this.#record.id;
   }
 
-  get #sparsePairs(): [number, number][] | null {
-    const sparse = this.#record.sparse;
-    return sparse && Array.from(sparse.indices, (index, i) => [index, sparse.values[i]]);
-  }
-
   /** The record as objects. Numbers in `metadata` are JavaScript numbers. */
   toRecord(): VectorRecord {
-    const metadata = this.#record.metadataJson;
-    return { ...this.#allButMetadata(), metadata: metadata === null ? null : JSON.parse(metadata) };
-  }
-
-  /** The record as JSON text with `metadata` exactly as it was written. */
-  toJson(): string {
-    const json = JSON.stringify(this.#allButMetadata());
-    return `${json.slice(0, -1)},"metadata":${this.#record.metadataJson ?? "null"}}`;
-  }
-
-  #allButMetadata(): Omit<VectorRecord, "metadata"> {
-    const pairs = this.#sparsePairs;
+    const { id, documentId, sparse, rawText, metadataJson } = this.#record;
     return {
-      id: this.#record.id,
-      document_id: this.#record.documentId,
+      id,
+      document_id: documentId,
       dense_values: this.#dense && Array.from(this.#dense),
-      sparse_values: pairs,
-      sparse_indices: pairs?.map(([index]) => index) ?? null,
-      text: this.#record.rawText,
+      sparse_values: sparse && Array.from(sparse.indices, (index, i) => [index, sparse.values[i]]),
+      sparse_indices: sparse && Array.from(sparse.indices),
+      text: rawText,
+      metadata: metadataJson === null ? null : JSON.parse(metadataJson),
     };
   }
+
+  /** The record as JSON text, with `metadata` exactly as it was written and minus zero as `-0`. */
+  toJson(): string {
+    const { id, documentId, sparse, rawText, metadataJson } = this.#record;
+    const dense = this.#dense && `[${Array.from(this.#dense, numberJson).join(",")}]`;
+    const pairs =
+      sparse && Array.from(sparse.values, (value, i) => `[${sparse.indices[i]},${numberJson(value)}]`);
+    const indices = sparse && `[${sparse.indices.join(",")}]`;
+    return [
+      `{"id":${JSON.stringify(id)}`,
+      `"document_id":${JSON.stringify(documentId)}`,
+      `"dense_values":${dense}`,
+      `"sparse_values":${pairs && `[${pairs.join(",")}]`}`,
+      `"sparse_indices":${indices}`,
+      `"text":${JSON.stringify(rawText)}`,
+      `"metadata":${metadataJson}}`,
+    ].join(",");
+  }
+}
+
+/** JSON.stringify writes minus zero as 0, which is another 32-bit float. */
+function numberJson(value: number): string {
+  return value === 0 && Object.is(value, -0) ? "-0" : String(value);
 }
 
 function storedVector(reader: Reader, key: Uint8Array): StoredVector {

@@ -397,3 +397,35 @@ it("[I6] everything has a limit, and what exceeds it is refused with its positio
   const queries = Array.from({ length: limits.batchQueriesMax + 1 }, () => "x");
   expect(await path(() => collection.searchBatchText({ queries }))).toEqual(["invalid_request", "queries"]);
 });
+
+it("[D3] a vector comes back bit for bit, as objects and as JSON, with metadata in the text it was written in", async () => {
+  const collection = await make();
+  const metadataJson = '{"big":12345678901234567890,"e":1e999,"__proto__":{"x":1},"f":1.0}';
+  const values = [-0, Math.fround(0.1)];
+  const sparse_values: [number, number][] = [
+    [4_294_967_295, -0],
+    [0, 1e-45],
+  ];
+  await collection.upsert([
+    { id: 'q"\u2028', dense_values: values, sparse_values, text: "a\u0000\n", metadata: {}, metadataJson },
+    { id: "bare", text: "" },
+  ]);
+  const json = collection.get('q"\u2028').toJson();
+  expect(json).toContain(`"metadata":${metadataJson}`);
+  const parsed = JSON.parse(json);
+  expect(parsed).toEqual(collection.get('q"\u2028').toRecord());
+  expect(Object.is(parsed.dense_values[0], -0)).toBe(true);
+  expect(parsed.dense_values[1]).toBe(Math.fround(0.1));
+  expect(parsed.sparse_indices).toEqual([0, 4_294_967_295]);
+  expect(parsed.sparse_values[0]).toEqual([0, Math.fround(1e-45)]);
+  expect(Object.is(parsed.sparse_values[1][1], -0)).toBe(true);
+  expect(JSON.parse(collection.get("bare").toJson())).toEqual({
+    id: "bare",
+    document_id: null,
+    dense_values: null,
+    sparse_values: null,
+    sparse_indices: null,
+    text: "",
+    metadata: null,
+  });
+});
