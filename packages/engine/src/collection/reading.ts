@@ -5,7 +5,8 @@ import type { VectorRecord } from "@quiver/protocol/shapes/vector";
 import { compareText, readU32Key, utf8 } from "../base/bytes.ts";
 import { invariant } from "../base/invariant.ts";
 import type { Reader } from "../storage/store.ts";
-import { RecordReader, readFloats } from "./record.ts";
+import { readFloats } from "../vector/floats.ts";
+import { RecordReader } from "./record.ts";
 import { afterPrefix, documentPrefix, ordinalKey } from "./tables.ts";
 
 /** A record that was read; it owns its bytes. */

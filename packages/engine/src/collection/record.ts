@@ -227,10 +227,3 @@ export class RecordReader {
     };
   }
 }
-
-/** 32-bit floats from bytes of any alignment; the caller's to keep. */
-export function readFloats(bytes: Uint8Array): Float32Array {
-  const copy = new Uint8Array(bytes.length);
-  copy.set(bytes);
-  return new Float32Array(copy.buffer);
-}
