@@ -1,6 +1,6 @@
 // How are the kernels compiled?
 //
-//   node packages/kernels/build.mjs     writes dist/release.wasm and dist/debug.wasm
+//   node packages/kernels/build.mjs     writes dist/release.wasm, dist/debug.wasm and the same two of the HNSW graph
 //
 // Plain JavaScript for Node.js 20 or newer, called by tools/launch.mjs whenever the sources or the compiler have
 // changed. The compiler runs in this process. The module imports a shared memory of up to 65,536 pages (4 GiB) and
@@ -15,7 +15,6 @@ const here = dirname(fileURLToPath(import.meta.url));
 const dist = join(here, "dist");
 
 const common = [
-  "assembly/index.ts",
   "--baseDir",
   here,
   "--enable",
@@ -36,9 +35,14 @@ const common = [
   "abort=",
 ];
 
+const rows = "assembly/index.ts";
+const hnsw = ["assembly/hnsw/index.ts", "--enable", "relaxed-simd"];
+const release = ["-O3", "--noAssert"];
 const builds = {
-  release: ["-O3", "--noAssert"],
-  debug: ["--debug"],
+  release: [rows, ...release],
+  debug: [rows, "--debug"],
+  "hnsw-release": [...hnsw, ...release],
+  "hnsw-debug": [...hnsw, "--debug"],
 };
 
 /** Compiles one build and returns its bytes; throws with the compiler's words. */

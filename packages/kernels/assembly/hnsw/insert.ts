@@ -1,0 +1,135 @@
+// How does a node come into the graph?
+//
+// Algorithm 1 of Malkov and Yashunin with the neighbour selection of Algorithm 4: of the candidates, nearest first, one
+// is kept when it is nearer to the node than to every one kept before. The whole beam, not its best alone, enters the level
+// below (as the paper says; hnswlib takes the best), and pruned candidates are not kept. Removed nodes lead the search
+// like others but get no link, so links to them only become fewer.
+
+import { constantOfNode, extraOfNode, keysOf, queryOfNode } from "./keys";
+import {
+  BUILD_MODE,
+  EF_CONSTRUCTION,
+  ENTRY,
+  isDead,
+  levelOf,
+  listAt,
+  M,
+  M0,
+  NONE,
+  S_BEAM,
+  S_CANDIDATE,
+  S_CONSTANT,
+  S_EXTRA,
+  S_FOUND,
+  S_KEPT,
+  S_KEYS,
+  S_OWNER,
+  S_QUERY,
+  S_SHRINK,
+} from "./layout";
+import { beginBeam, entryOf, insert, keyOf, nodeOf, restartBeam, searchLayer } from "./search-layer";
+
+/** Links the node, whose unit and upper units are filled but for links, into the graph. One inserts at a time. */
+export function hnswInsert(scratch: usize, node: u32, level: u32): void {
+  const entry = load<u32>(ENTRY);
+  if (entry === NONE) {
+    atomic.store<u32>(ENTRY, node);
+    return;
+  }
+  const mode = load<u32>(BUILD_MODE);
+  const query = <usize>load<u32>(scratch, S_QUERY);
+  queryOfNode(node, query);
+  store<f32>(scratch, extraOfNode(node, mode), S_EXTRA);
+  const constant = constantOfNode(node, query, mode);
+  store<f32>(scratch, constant, S_CONSTANT);
+  const top = levelOf(entry);
+  const beam = <usize>load<u32>(scratch, S_BEAM);
+  const ef = load<u32>(EF_CONSTRUCTION);
+  const m = load<u32>(M);
+  beginBeam(scratch, entry, mode);
+  for (let l = top; l > level; l--) {
+    searchLayer(scratch, l, 1, mode);
+    restartBeam(scratch, 1);
+  }
+  const own = <usize>load<u32>(scratch, S_SHRINK);
+  for (let l = <i32>min(level, top); l >= 0; l--) {
+    searchLayer(scratch, l, ef, mode);
+    const kept = select(scratch, beam, load<u32>(scratch, S_FOUND), constant, m);
+    const list = listAt(node, l);
+    const ids = <usize>load<u32>(scratch, S_KEPT);
+    for (let i: usize = 0; i < kept; i++) store<u32>(list + 4 + (i << 2), load<u32>(ids + (i << 2)));
+    atomic.store<u32>(list, kept);
+    for (let i: usize = 0; i < kept; i++) connect(scratch, load<u32>(list + 4 + (i << 2)), node, l, own);
+    restartBeam(scratch, ef);
+  }
+  if (level > top) atomic.store<u32>(ENTRY, node);
+}
+
+/**
+ * Chooses up to `limit` of `count` sorted candidates, whose keys plus `constant` are distances. Writes the ids to the
+ * area's kept ids, and returns how many.
+ */
+export function select(scratch: usize, candidates: usize, count: u32, constant: f32, limit: u32): u32 {
+  const mode = load<u32>(BUILD_MODE);
+  const kept = <usize>load<u32>(scratch, S_KEPT);
+  const keys = <usize>load<u32>(scratch, S_KEYS);
+  const query = <usize>load<u32>(scratch, S_CANDIDATE);
+  let length: u32 = 0;
+  for (let i: u32 = 0; i < count && length < limit; i++) {
+    const entry = load<u64>(candidates + ((<usize>i) << 3));
+    const node = nodeOf(entry);
+    if (isDead(node)) continue;
+    if (length > 0) {
+      const distance = keyOf(entry) + constant;
+      queryOfNode(node, query);
+      const extra = extraOfNode(node, mode);
+      const threshold = distance - constantOfNode(node, query, mode);
+      const last = load<u32>(kept + ((<usize>length - 1) << 2));
+      const end = kept + ((<usize>length) << 2);
+      store<u32>(end, last);
+      store<u32>(end, last, 4);
+      store<u32>(end, last, 8);
+      let isNear = true;
+      for (let at: usize = 0; at < (<usize>length) << 2; at += 16) {
+        keysOf(query, extra, mode, kept + at, 1, keys);
+        if (v128.any_true(f32x4.lt(v128.load(keys), f32x4.splat(threshold)))) {
+          isNear = false;
+          break;
+        }
+      }
+      if (!isNear) continue;
+    }
+    store<u32>(kept + ((<usize>length) << 2), node);
+    length++;
+  }
+  return length;
+}
+
+/** Adds a link from `owner` to `node`; where the list is full, its links are chosen anew. */
+export function connect(scratch: usize, owner: u32, node: u32, level: u32, candidates: usize): void {
+  const list = listAt(owner, level);
+  const limit = level === 0 ? load<u32>(M0) : load<u32>(M);
+  const count = load<u32>(list);
+  const end = list + 4 + ((<usize>count) << 2);
+  if (count < limit) {
+    store<u32>(end, node);
+    atomic.store<u32>(list, count + 1);
+    return;
+  }
+  const mode = load<u32>(BUILD_MODE);
+  const query = <usize>load<u32>(scratch, S_OWNER);
+  queryOfNode(owner, query);
+  // The ids to weigh, in the batch-sized place behind the candidates: the links, the new one, and three to fill up.
+  const ids = candidates + ((<usize>limit + 1) << 3);
+  memory.copy(ids, list + 4, (<usize>count) << 2);
+  for (let i: usize = 0; i < 4; i++) store<u32>(ids + ((<usize>count + i) << 2), node);
+  const keys = <usize>load<u32>(scratch, S_KEYS);
+  keysOf(query, extraOfNode(owner, mode), mode, ids, count + 1, keys);
+  for (let i: u32 = 0; i <= count; i++) {
+    const at = (<usize>i) << 2;
+    insert(candidates, i + 1, entryOf(load<f32>(keys + at), load<u32>(ids + at)));
+  }
+  const kept = select(scratch, candidates, count + 1, constantOfNode(owner, query, mode), limit);
+  memory.copy(list + 4, load<u32>(scratch, S_KEPT), (<usize>kept) << 2);
+  atomic.store<u32>(list, kept);
+}

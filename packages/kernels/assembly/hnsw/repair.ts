@@ -1,0 +1,93 @@
+// How does a node do without its removed neighbours?
+//
+// A link to a removed node is replaced by that node's own links (FreshDiskANN, arXiv:2105.09613, algorithm 4): the links
+// are chosen anew from what is left of them and the living neighbours of the removed ones.
+
+import { select } from "./insert";
+import { constantOfNode, extraOfNode, keysOf, queryOfNode } from "./keys";
+import {
+  BUILD_MODE,
+  isDead,
+  levelOf,
+  listAt,
+  M,
+  M0,
+  S_BATCH,
+  S_BEAM,
+  S_EPOCH,
+  S_KEPT,
+  S_KEYS,
+  S_OWNER,
+  S_TAGS,
+} from "./layout";
+import { entryOf, insert, mark, newEpoch } from "./search-layer";
+
+/** Rids the node of links to removed nodes, on all levels. `candidatesMax` entries fit the beam. */
+export function hnswRepair(scratch: usize, node: u32, candidatesMax: u32): void {
+  for (let level = <i32>levelOf(node); level >= 0; level--) repairLevel(scratch, node, level, candidatesMax);
+}
+
+function repairLevel(scratch: usize, node: u32, level: u32, candidatesMax: u32): void {
+  const list = listAt(node, level);
+  const count = load<u32>(list);
+  let dead: u32 = 0;
+  for (let i: usize = 0; i < count; i++) if (isDead(load<u32>(list + 4 + (i << 2)))) dead++;
+  if (dead === 0) return;
+  const mode = load<u32>(BUILD_MODE);
+  const query = <usize>load<u32>(scratch, S_OWNER);
+  const extra = extraOfNode(node, mode);
+  queryOfNode(node, query);
+  newEpoch(scratch);
+  mark(scratch, node);
+  let length = gather(scratch, list, 0, candidatesMax, query, extra, mode);
+  for (let i: usize = 0; i < count; i++) {
+    const link = load<u32>(list + 4 + (i << 2));
+    if (isDead(link))
+      length = gather(scratch, listAt(link, level), length, candidatesMax, query, extra, mode);
+  }
+  const limit = level === 0 ? load<u32>(M0) : load<u32>(M);
+  const constant = constantOfNode(node, query, mode);
+  const kept = select(scratch, load<u32>(scratch, S_BEAM), length, constant, limit);
+  memory.copy(list + 4, load<u32>(scratch, S_KEPT), (<usize>kept) << 2);
+  atomic.store<u32>(list, kept);
+}
+
+/** Sorts the living, unmarked nodes of a list into the `length` candidates; returns their new number. */
+function gather(
+  scratch: usize,
+  list: usize,
+  length: u32,
+  candidatesMax: u32,
+  query: usize,
+  extra: f32,
+  mode: u32,
+): u32 {
+  const ids = <usize>load<u32>(scratch, S_BATCH);
+  const keys = <usize>load<u32>(scratch, S_KEYS);
+  const tags = <usize>load<u32>(scratch, S_TAGS);
+  const count = load<u32>(list);
+  let living: u32 = 0;
+  for (let i: usize = 0; i < count; i++) {
+    const node = load<u32>(list + 4 + (i << 2));
+    if (<u32>load<u8>(tags + node) === load<u32>(scratch, S_EPOCH) || isDead(node)) continue;
+    mark(scratch, node);
+    store<u32>(ids + ((<usize>living) << 2), node);
+    living++;
+  }
+  if (living === 0) return length;
+  const end = ids + ((<usize>living) << 2);
+  const last = load<u32>(end - 4);
+  store<u32>(end, last);
+  store<u32>(end, last, 4);
+  store<u32>(end, last, 8);
+  keysOf(query, extra, mode, ids, living, keys);
+  for (let i: usize = 0; i < living && length < candidatesMax; i++) {
+    length++;
+    insert(
+      load<u32>(scratch, S_BEAM),
+      length,
+      entryOf(load<f32>(keys + (i << 2)), load<u32>(ids + (i << 2))),
+    );
+  }
+  return length;
+}

@@ -1,0 +1,159 @@
+// Which nodes of one level are nearest to a query?
+//
+// Algorithm 2 of Malkov and Yashunin (arXiv:1603.09320), with one sorted array, the *beam*, for both of its heaps: the
+// ef nearest nodes met, each with a bit that says whether its links were followed. The next candidate is the first
+// without the bit; the search ends when there is none. An entry is a u64, so that one comparison orders by key and then
+// by node:
+//
+//   | key, as u32 of the same order: 32 | node: 31 | followed: 1 |
+//
+// Search waits for memory: the cache lines of all unvisited neighbours are touched before the first key is computed.
+
+import { keysOf } from "./keys";
+import {
+  CODE_BYTES,
+  listAt,
+  nodeAt,
+  S_BATCH,
+  S_BEAM,
+  S_EPOCH,
+  S_EXTRA,
+  S_FOUND,
+  S_KEYS,
+  S_QUERY,
+  S_SINK,
+  S_TAGS,
+  UNITS,
+} from "./layout";
+
+/** A beam entry that was not followed. */
+export function entryOf(key: f32, node: u32): u64 {
+  const bits = reinterpret<u32>(key + <f32>0);
+  const ordered = bits ^ (<u32>(<i32>bits >> 31) | 0x8000_0000);
+  return ((<u64>ordered) << 32) | ((<u64>node) << 1);
+}
+
+export function keyOf(entry: u64): f32 {
+  const ordered = <u32>(entry >> 32);
+  return reinterpret<f32>((ordered & 0x8000_0000) !== 0 ? ordered ^ 0x8000_0000 : ~ordered);
+}
+
+export function nodeOf(entry: u64): u32 {
+  return <u32>entry >> 1;
+}
+
+/** Begins a pass: no node is marked as met. */
+export function newEpoch(scratch: usize): void {
+  let epoch = load<u32>(scratch, S_EPOCH) + 1;
+  if (epoch > 255) {
+    memory.fill(load<u32>(scratch, S_TAGS), 0, load<u32>(UNITS));
+    epoch = 1;
+  }
+  store<u32>(scratch, epoch, S_EPOCH);
+}
+
+export function mark(scratch: usize, node: u32): void {
+  store<u8>(<usize>load<u32>(scratch, S_TAGS) + node, <u8>load<u32>(scratch, S_EPOCH));
+}
+
+/** Makes the beam one node, which is marked in a new pass. */
+export function beginBeam(scratch: usize, node: u32, mode: u32): void {
+  const ids = <usize>load<u32>(scratch, S_BATCH);
+  for (let i = 0; i < 4; i++) store<u32>(ids + (i << 2), node);
+  const keys = <usize>load<u32>(scratch, S_KEYS);
+  keysOf(load<u32>(scratch, S_QUERY), load<f32>(scratch, S_EXTRA), mode, ids, 1, keys);
+  newEpoch(scratch);
+  mark(scratch, node);
+  store<u64>(load<u32>(scratch, S_BEAM), entryOf(load<f32>(keys), node));
+  store<u32>(scratch, 1, S_FOUND);
+}
+
+/** Forgets which nodes of the beam were followed, and that others were met: for the level below. */
+export function restartBeam(scratch: usize, length: u32): void {
+  newEpoch(scratch);
+  const beam = <usize>load<u32>(scratch, S_BEAM);
+  const count = min(length, load<u32>(scratch, S_FOUND));
+  for (let i: u32 = 0; i < count; i++) {
+    const at = beam + ((<usize>i) << 3);
+    const entry = load<u64>(at) & ~1;
+    store<u64>(at, entry);
+    mark(scratch, nodeOf(entry));
+  }
+  store<u32>(scratch, count, S_FOUND);
+}
+
+/** Improves the beam, which holds one node at least, to the `ef` nearest nodes found. */
+export function searchLayer(scratch: usize, level: u32, ef: u32, mode: u32): void {
+  const beam = <usize>load<u32>(scratch, S_BEAM);
+  const ids = <usize>load<u32>(scratch, S_BATCH);
+  const keys = <usize>load<u32>(scratch, S_KEYS);
+  const tags = <usize>load<u32>(scratch, S_TAGS);
+  const query = <usize>load<u32>(scratch, S_QUERY);
+  const extra = load<f32>(scratch, S_EXTRA);
+  const epoch = load<u32>(scratch, S_EPOCH);
+  const touchBytes = <usize>load<u32>(CODE_BYTES);
+  let found = load<u32>(scratch, S_FOUND);
+  let cursor: u32 = 0;
+  let sink: u32 = 0;
+  while (cursor < found) {
+    const at = beam + ((<usize>cursor) << 3);
+    const entry = load<u64>(at);
+    if ((entry & 1) !== 0) {
+      cursor++;
+      continue;
+    }
+    store<u64>(at, entry | 1);
+    const list = listAt(nodeOf(entry), level);
+    const listEnd = list + ((<usize>atomic.load<u32>(list)) << 2);
+    let next = ids;
+    for (let link = list; link < listEnd; link += 4) {
+      const node = load<u32>(link, 4);
+      const tag = tags + node;
+      if (<u32>load<u8>(tag) === epoch) continue;
+      store<u8>(tag, <u8>epoch);
+      store<u32>(next, node);
+      next += 4;
+      const code = nodeAt(node);
+      for (let i: usize = 0; i < touchBytes; i += 64) sink += load<u32>(code + i);
+    }
+    const count = <u32>((next - ids) >> 2);
+    if (count === 0) continue;
+    const last = load<u32>(next - 4);
+    store<u32>(next, last);
+    store<u32>(next, last, 4);
+    store<u32>(next, last, 8);
+    keysOf(query, extra, mode, ids, count, keys);
+    let worst: u64 = found < ef ? u64.MAX_VALUE : load<u64>(beam + ((<usize>found - 1) << 3));
+    for (let i: u32 = 0; i < count; i++) {
+      const offset = (<usize>i) << 2;
+      const candidate = entryOf(load<f32>(keys + offset), load<u32>(ids + offset));
+      if (candidate >= worst) continue;
+      if (found < ef) found++;
+      const place = insert(beam, found, candidate);
+      if (place < cursor) cursor = place;
+      if (found === ef) worst = load<u64>(beam + ((<usize>found - 1) << 3));
+    }
+  }
+  store<u32>(scratch, found, S_FOUND);
+  store<u32>(scratch, sink, S_SINK);
+}
+
+/** Puts an entry into a sorted array whose last of `length` places is free or to be lost; returns its place. */
+export function insert(beam: usize, length: u32, entry: u64): u32 {
+  let low: u32 = 0;
+  let high = length - 1;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (load<u64>(beam + ((<usize>middle) << 3)) < entry) low = middle + 1;
+    else high = middle;
+  }
+  let to = beam + ((<usize>length - 1) << 3);
+  const end = beam + ((<usize>low) << 3);
+  while (to >= end + 16) {
+    v128.store(to - 8, v128.load(to - 16));
+    to -= 16;
+  }
+  if (to > end) store<u64>(to, load<u64>(to - 8));
+  store<u64>(end, entry);
+  return low;
+}

@@ -1,0 +1,17 @@
+// Which nodes are nearest to the query code in a searcher's area?
+
+import { ENTRY, levelOf, NONE, S_FOUND } from "./layout";
+import { beginBeam, restartBeam, searchLayer } from "./search-layer";
+
+/** Searches with a beam of `ef`; leaves it in the area, sorted, and returns its length. Removed nodes are in it, too. */
+export function hnswSearch(scratch: usize, ef: u32, mode: u32): u32 {
+  const entry = atomic.load<u32>(ENTRY);
+  if (entry === NONE) return 0;
+  beginBeam(scratch, entry, mode);
+  for (let level = levelOf(entry); level > 0; level--) {
+    searchLayer(scratch, level, 1, mode);
+    restartBeam(scratch, 1);
+  }
+  searchLayer(scratch, 0, ef, mode);
+  return load<u32>(scratch, S_FOUND);
+}

@@ -1,0 +1,80 @@
+/// <reference path="./webassembly.d.ts" />
+
+// How does a program get at the kernels of the HNSW graph?
+//
+// Where things lie in the graph's memory is drawn in assembly/hnsw/layout.ts; the numbers here are the same.
+
+import { readFileSync } from "node:fs";
+
+/** Byte offsets of the header's fields, each four bytes. */
+export const header = {
+  codeBytes: 0,
+  isU8: 4,
+  m: 8,
+  m0: 12,
+  efConstruction: 16,
+  unitBytes: 20,
+  levelsPerUnit: 24,
+  nodesAt: 28,
+  units: 32,
+  entry: 36,
+  r2: 40,
+  buildMode: 44,
+} as const;
+
+/** Byte offsets of the fields of a searcher's area, each four bytes; the arrays' places are absolute. */
+export const area = {
+  epoch: 0,
+  found: 4,
+  extra: 12,
+  tags: 20,
+  beam: 24,
+  batch: 28,
+  keys: 32,
+  kept: 36,
+  shrink: 40,
+  query: 44,
+  owner: 48,
+  candidate: 52,
+} as const;
+
+/** What stands for no node, and for the ordinal of a removed one. */
+export const none = 0xffff_ffff;
+
+/** The functions of one instance. Offsets are bytes in its memory; nothing is checked in the release build. */
+export type HnswKernels = {
+  /** Links a node, whose unit and upper units are filled but for links, into the graph. */
+  readonly hnswInsert: (scratch: number, node: number, level: number) => void;
+  /** Searches for the query code in the area; leaves the beam there and returns its length. */
+  readonly hnswSearch: (scratch: number, ef: number, mode: number) => number;
+  /** Replaces a node's links to removed nodes. */
+  readonly hnswRepair: (scratch: number, node: number, candidatesMax: number) => void;
+  /** Keys of `count` nodes, whose ids are filled up to whole fours. */
+  readonly keysOf: (
+    query: number,
+    extra: number,
+    mode: number,
+    ids: number,
+    count: number,
+    keys: number,
+  ) => void;
+  /** Writes a node's code as a query code. */
+  readonly queryOfNode: (node: number, to: number) => void;
+};
+
+const modules = new Map<string, WebAssembly.Module>();
+
+/** The kernels, bound to a shared memory that the caller lays out and grows. Throws where they have not been built. */
+export function instantiateHnsw(memory: WebAssembly.Memory, options: { debug?: boolean } = {}): HnswKernels {
+  const build = options.debug === true ? "hnsw-debug" : "hnsw-release";
+  let module = modules.get(build);
+  if (module === undefined) {
+    try {
+      module = new WebAssembly.Module(readFileSync(new URL(`../dist/${build}.wasm`, import.meta.url)));
+    } catch (cause) {
+      throw new Error("The kernels have not been built. Run `npm run kernels` and start again.", { cause });
+    }
+    modules.set(build, module);
+  }
+  return new WebAssembly.Instance(module, { env: { memory } }).exports as HnswKernels;
+}
