@@ -47,6 +47,7 @@ import { CatchUp } from "../indexing/catch-up.ts";
 import * as plan from "../query/plan.ts";
 import { runPlan } from "../query/search.ts";
 import { collectGarbage } from "../runtime/collect-garbage.ts";
+import type { View } from "../runtime/view.ts";
 import type { Writer } from "../runtime/writer.ts";
 import { LmdbStore } from "../storage/lmdb.ts";
 import type { Snapshot } from "../storage/store.ts";
@@ -403,14 +404,26 @@ export class OpenCollection implements Collection {
         requireIndexes(readIndexDefinitions(snapshot), kinds, this.name);
         return head.version;
       });
-      const catchUp = await this.#ensureLoaded();
-      const view = await catchUp.reach(version, kinds);
+      const view = await this.#viewAt(version, kinds);
       try {
         return await runPlan(view, planned);
       } finally {
         view.unpin();
       }
     });
+  }
+
+  /** A pinned view at `version` or later. A collection that is unloaded meanwhile is loaded again. */
+  async #viewAt(version: number, kinds: readonly IndexKind[]): Promise<View> {
+    for (;;) {
+      const catchUp = await this.#ensureLoaded();
+      try {
+        return await catchUp.reach(version, kinds);
+      } catch (error) {
+        this.#gate.assertOpen();
+        if (!catchUp.isStopped) throw error;
+      }
+    }
   }
 
   // ---- Transactions

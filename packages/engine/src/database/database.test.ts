@@ -161,6 +161,32 @@ it("[R4] an unloaded collection is read and written as before; the first search 
   expect(db.loadedCollections()).toEqual(["c"]);
 });
 
+it("[R8] a search that meets an unload loads the collection again and is answered", async () => {
+  const db = await open();
+  await db.createCollection(definition("c"));
+  const collection = db.collection("c");
+  await collection.createDenseIndex(denseIndex);
+  await collection.upsert(vectors(20_000));
+  let isOver = false;
+  const unloading = (async () => {
+    for (let i = 0; i < 10; i++) {
+      await collection.unload();
+      await new Promise((resolve) => setTimeout(resolve, 5 * i));
+    }
+    isOver = true;
+  })();
+  let answered = 0;
+  while (!isOver) {
+    const { results } = await collection.searchDense({ query_vector: [0, 1, 0, 0], top_k: 1 });
+    expect(results[0].id).toBe("v19999");
+    answered++;
+    // A search on a current view needs no turn of the event loop; the unloading does.
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+  await unloading;
+  expect(answered).toBeGreaterThan(3);
+});
+
 it("[R5] beyond the memory budget idle collections leave, least recently used first", async () => {
   let now = 1_000;
   const unlimited = await open();

@@ -68,6 +68,10 @@ export class CatchUp {
     return this.#watermark;
   }
 
+  get isStopped(): boolean {
+    return this.#stopped;
+  }
+
   get memoryBytes(): number {
     let bytes = 0;
     for (const feed of this.#feeds.values()) bytes += feed.index.memoryBytes;
