@@ -89,12 +89,11 @@ function ours(set: DataSet, dataType: HnswDataType): Engine {
     dataType,
     m: 16,
     efConstruction: 200,
-    vectorOf: (i) => set.rows[i],
   });
   return {
     name: `Quiver ${dataType}, exact re-scoring`,
     add: (row, i) => index.add(i, bytesOfFloats(row)),
-    search: (query, ef) => index.search(query, k, ef, null, 24).ordinals,
+    search: (query, ef) => index.search(query, k, { ef }).ordinals,
     bytesPerVector: () => index.memoryBytes / index.count,
   };
 }

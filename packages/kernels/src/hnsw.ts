@@ -20,7 +20,13 @@ export const header = {
   entry: 36,
   r2: 40,
   buildMode: 44,
+  epoch: 48,
+  entryLock: 52,
+  locksAt: 56,
 } as const;
+
+/** Locks of four bytes each: node n has that of n modulo this. */
+export const lockCount = 4_096;
 
 /** Byte offsets of the fields of a searcher's area, each four bytes; the arrays' places are absolute. */
 export const area = {
@@ -36,6 +42,7 @@ export const area = {
   query: 44,
   owner: 48,
   candidate: 52,
+  active: 56,
 } as const;
 
 /** What stands for no node, and for the ordinal of a removed one. */
@@ -43,9 +50,15 @@ export const none = 0xffff_ffff;
 
 /** The functions of one instance. Offsets are bytes in its memory; nothing is checked in the release build. */
 export type HnswKernels = {
+  /** Announces that links are followed in an area; see the memory protocol in assembly/hnsw/layout.ts. */
+  readonly hnswEnter: (scratch: number) => void;
+  readonly hnswLeave: (scratch: number) => void;
+  /** Takes and gives back the lock of a node's lists. */
+  readonly hnswLock: (node: number) => void;
+  readonly hnswUnlock: (node: number) => void;
   /** Links a node, whose unit and upper units are filled but for links, into the graph. */
   readonly hnswInsert: (scratch: number, node: number, level: number) => void;
-  /** Searches for the query code in the area; leaves the beam there and returns its length. */
+  /** Searches for the query code in the area, which is entered; leaves the beam there and returns its length. */
   readonly hnswSearch: (scratch: number, ef: number, mode: number) => number;
   /** Replaces a node's links to removed nodes. */
   readonly hnswRepair: (scratch: number, node: number, candidatesMax: number) => void;

@@ -5,5 +5,11 @@
 
 export { hnswInsert } from "./insert";
 export { keysOf, queryOfNode } from "./keys";
+export {
+  enter as hnswEnter,
+  leave as hnswLeave,
+  lockNode as hnswLock,
+  unlockNode as hnswUnlock,
+} from "./layout";
 export { hnswRepair } from "./repair";
 export { hnswSearch } from "./search";

@@ -10,9 +10,14 @@ import {
   BUILD_MODE,
   EF_CONSTRUCTION,
   ENTRY,
+  ENTRY_LOCK,
+  enter,
   isDead,
+  leave,
   levelOf,
   listAt,
+  lock,
+  lockNode,
   M,
   M0,
   NONE,
@@ -26,16 +31,21 @@ import {
   S_OWNER,
   S_QUERY,
   S_SHRINK,
+  unlock,
+  unlockNode,
 } from "./layout";
 import { beginBeam, entryOf, insert, keyOf, nodeOf, restartBeam, searchLayer } from "./search-layer";
 
-/** Links the node, whose unit and upper units are filled but for links, into the graph. One inserts at a time. */
+/** Links the node, whose code is written and whose lists are empty, into the graph. */
 export function hnswInsert(scratch: usize, node: u32, level: u32): void {
-  const entry = load<u32>(ENTRY);
-  if (entry === NONE) {
-    atomic.store<u32>(ENTRY, node);
-    return;
-  }
+  enter(scratch);
+  insertNode(scratch, node, level);
+  leave(scratch);
+}
+
+function insertNode(scratch: usize, node: u32, level: u32): void {
+  if (atomic.load<u32>(ENTRY) === NONE && isFirst(node)) return;
+  const entry = atomic.load<u32>(ENTRY);
   const mode = load<u32>(BUILD_MODE);
   const query = <usize>load<u32>(scratch, S_QUERY);
   queryOfNode(node, query);
@@ -51,18 +61,43 @@ export function hnswInsert(scratch: usize, node: u32, level: u32): void {
     searchLayer(scratch, l, 1, mode);
     restartBeam(scratch, 1);
   }
-  const own = <usize>load<u32>(scratch, S_SHRINK);
-  for (let l = <i32>min(level, top); l >= 0; l--) {
+  const highest = <i32>min(level, top);
+  for (let l = highest; l >= 0; l--) {
     searchLayer(scratch, l, ef, mode);
     const kept = select(scratch, beam, load<u32>(scratch, S_FOUND), constant, m);
     const list = listAt(node, l);
-    const ids = <usize>load<u32>(scratch, S_KEPT);
-    for (let i: usize = 0; i < kept; i++) store<u32>(list + 4 + (i << 2), load<u32>(ids + (i << 2)));
+    memory.copy(list + 4, load<u32>(scratch, S_KEPT), (<usize>kept) << 2);
     atomic.store<u32>(list, kept);
-    for (let i: usize = 0; i < kept; i++) connect(scratch, load<u32>(list + 4 + (i << 2)), node, l, own);
     restartBeam(scratch, ef);
   }
-  if (level > top) atomic.store<u32>(ENTRY, node);
+  // All lists of the node are filled; from here on others lead to it. Its own list can grow and change meanwhile.
+  const own = <usize>load<u32>(scratch, S_SHRINK);
+  const links = <usize>load<u32>(scratch, S_BEAM);
+  for (let l = 0; l <= highest; l++) {
+    lockNode(node);
+    const list = listAt(node, l);
+    const count = load<u32>(list);
+    memory.copy(links, list + 4, (<usize>count) << 2);
+    unlockNode(node);
+    for (let i: usize = 0; i < count; i++) connect(scratch, load<u32>(links + (i << 2)), node, l, own);
+  }
+  if (level > top) enterAt(node, level);
+}
+
+/** Makes the node the entry point of an empty graph; another builder may be quicker. */
+function isFirst(node: u32): boolean {
+  lock(ENTRY_LOCK);
+  const first = load<u32>(ENTRY) === NONE;
+  if (first) atomic.store<u32>(ENTRY, node);
+  unlock(ENTRY_LOCK);
+  return first;
+}
+
+/** Makes the node the entry point unless there is one as high by now. */
+function enterAt(node: u32, level: u32): void {
+  lock(ENTRY_LOCK);
+  if (level > levelOf(load<u32>(ENTRY))) atomic.store<u32>(ENTRY, node);
+  unlock(ENTRY_LOCK);
 }
 
 /**
@@ -106,11 +141,19 @@ export function select(scratch: usize, candidates: usize, count: u32, constant: 
 }
 
 /** Adds a link from `owner` to `node`; where the list is full, its links are chosen anew. */
-export function connect(scratch: usize, owner: u32, node: u32, level: u32, candidates: usize): void {
+function connect(scratch: usize, owner: u32, node: u32, level: u32, candidates: usize): void {
+  lockNode(owner);
+  connectLocked(scratch, owner, node, level, candidates);
+  unlockNode(owner);
+}
+
+function connectLocked(scratch: usize, owner: u32, node: u32, level: u32, candidates: usize): void {
   const list = listAt(owner, level);
   const limit = level === 0 ? load<u32>(M0) : load<u32>(M);
   const count = load<u32>(list);
   const end = list + 4 + ((<usize>count) << 2);
+  // Two builders that insert each other's neighbour at once can both make the link.
+  for (let at = list + 4; at < end; at += 4) if (load<u32>(at) === node) return;
   if (count < limit) {
     store<u32>(end, node);
     atomic.store<u32>(list, count + 1);

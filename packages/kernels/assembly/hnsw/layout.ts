@@ -1,19 +1,31 @@
 // Where does everything lie in the memory of an HNSW graph?
 //
 //   0        header: the numbers below, as u32 (R2 as f32)
-//   scratch  one searcher's area: a search and an insertion write nowhere else but here and in nodes
-//   tags     one byte per unit: equal to the area's epoch where this pass has met the node
+//   locks    one u32 for each of `lockCount` stripes of nodes: 1 while a builder changes a list of such a node
+//   areas    one for each thread: a search and an insertion write nowhere else but here and in nodes
+//   tags     of each area, one byte per unit: equal to the area's epoch where this pass has met the node
 //   nodes    units of `unitBytes`, a multiple of 128; unit 0 is the first node's
 //
 //   a node       | code | aux f32 | ordinal u32 | upper u32 | count u32 | links of level 0: u32 x m0 | unused |
 //   upper unit   | next unit u32 | level u32 | per level: count u32, links u32 x m | ...
 //
 // A node's number is its unit. A node of level L > 0 has a chain of upper units that hold `levelsPerUnit` levels each,
-// beginning at `upper` (0xffffffff: none). A link list is published by its count, written last with an atomic store,
-// and every u32 below a count that was ever published is a node: a reader in another thread meets old links or new
-// ones, never anything else.
+// beginning at `upper` (0xffffffff: none).
 //
-// src/hnsw-layout.ts is the same table for TypeScript.
+// The memory protocol: threads that search, builders that link, and one owner (the thread that makes the graph).
+//
+//   owner     takes units, writes ordinals and `upper`, hands nodes to builders, marks removed ones (ordinal = DEAD),
+//             and gives units back.
+//   builder   fills the code of a node that it was handed, then all its lists, and only then links other nodes to it,
+//             from level 0 upwards: whoever meets a node finds all its lists filled. It changes the list of a node that
+//             can be met only while it holds that node's stripe of `locks`, one stripe at a time, so no two wait for each other.
+//   searcher  takes no lock. A list is published by its count, written last with an atomic store, and every u32 below a
+//             count that was ever published was a node then: a reader meets old links or new ones, never anything else.
+//   reuse     whoever follows links writes the memory's EPOCH into its area first (`enter`), and 0 when it has done
+//             (`leave`). The owner, when no list leads to some nodes any more, raises EPOCH, and gives their units to new
+//             nodes only when each area holds 0 or the new EPOCH: nobody can still stand on them.
+//
+// src/hnsw.ts is the same table for TypeScript.
 
 export const CODE_BYTES: usize = 0;
 export const IS_U8: usize = 4;
@@ -31,6 +43,14 @@ export const ENTRY: usize = 36;
 export const R2: usize = 40;
 /** Whether insertion compares by dot product alone (0), euclidean distance (1), or that after the reduction (2). */
 export const BUILD_MODE: usize = 44;
+
+/** Raised by the owner when nodes were unlinked; never 0. */
+export const EPOCH: usize = 48;
+/** 1 while a builder changes the entry point. */
+export const ENTRY_LOCK: usize = 52;
+export const LOCKS_AT: usize = 56;
+/** A power of two. */
+export const LOCK_COUNT: u32 = 4096;
 
 /** A searcher's area begins with these, and goes on with arrays whose places are relative to it. */
 export const S_EPOCH: usize = 0;
@@ -51,9 +71,46 @@ export const S_QUERY: usize = 44;
 export const S_OWNER: usize = 48;
 export const S_CANDIDATE: usize = 52;
 
+/** The memory's EPOCH when this pass began; 0: nobody follows links here. */
+export const S_ACTIVE: usize = 56;
+
 export const NONE: u32 = 0xffff_ffff;
 /** An ordinal that says: removed. */
 export const DEAD: u32 = 0xffff_ffff;
+
+/** Announces that links are followed from here on: no unit that can be met now is reused before `leave`. */
+export function enter(scratch: usize): void {
+  // An owner that raised the epoch between the load and the store may not have seen the area: say it again.
+  let epoch: u32;
+  do {
+    epoch = atomic.load<u32>(EPOCH);
+    atomic.store<u32>(scratch + S_ACTIVE, epoch);
+  } while (atomic.load<u32>(EPOCH) !== epoch);
+}
+
+export function leave(scratch: usize): void {
+  atomic.store<u32>(scratch + S_ACTIVE, 0);
+}
+
+/** Takes the lock of a node's lists. Held for some microseconds; who waits longer lets the holder run. */
+export function lockNode(node: u32): void {
+  lock(<usize>load<u32>(LOCKS_AT) + ((<usize>(node & (LOCK_COUNT - 1))) << 2));
+}
+
+export function unlockNode(node: u32): void {
+  unlock(<usize>load<u32>(LOCKS_AT) + ((<usize>(node & (LOCK_COUNT - 1))) << 2));
+}
+
+export function lock(at: usize): void {
+  for (let spins = 0; atomic.cmpxchg<u32>(at, 0, 1) !== 0; spins++) {
+    // 100 microseconds at most: a waker that came just before is not missed for long.
+    if (spins > 200) atomic.wait<i32>(at, 1, 100_000);
+  }
+}
+
+export function unlock(at: usize): void {
+  atomic.store<u32>(at, 0);
+}
 
 export function nodeAt(node: u32): usize {
   return <usize>load<u32>(NODES_AT) + <usize>node * <usize>load<u32>(UNIT_BYTES);

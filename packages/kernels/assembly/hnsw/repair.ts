@@ -7,9 +7,12 @@ import { select } from "./insert";
 import { constantOfNode, extraOfNode, keysOf, queryOfNode } from "./keys";
 import {
   BUILD_MODE,
+  enter,
   isDead,
+  leave,
   levelOf,
   listAt,
+  lockNode,
   M,
   M0,
   S_BATCH,
@@ -19,12 +22,17 @@ import {
   S_KEYS,
   S_OWNER,
   S_TAGS,
+  unlockNode,
 } from "./layout";
 import { entryOf, insert, mark, newEpoch } from "./search-layer";
 
 /** Rids the node of links to removed nodes, on all levels. `candidatesMax` entries fit the beam. */
 export function hnswRepair(scratch: usize, node: u32, candidatesMax: u32): void {
+  enter(scratch);
+  lockNode(node);
   for (let level = <i32>levelOf(node); level >= 0; level--) repairLevel(scratch, node, level, candidatesMax);
+  unlockNode(node);
+  leave(scratch);
 }
 
 function repairLevel(scratch: usize, node: u32, level: u32, candidatesMax: u32): void {

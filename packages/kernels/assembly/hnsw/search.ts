@@ -3,7 +3,10 @@
 import { ENTRY, levelOf, NONE, S_FOUND } from "./layout";
 import { beginBeam, restartBeam, searchLayer } from "./search-layer";
 
-/** Searches with a beam of `ef`; leaves it in the area, sorted, and returns its length. Removed nodes are in it, too. */
+/**
+ * Searches with a beam of `ef`; leaves it in the area, sorted, and returns its length. Removed nodes are in it, too.
+ * The caller has entered the area (`hnswEnter`) and leaves it when it has read the ordinals of what was found.
+ */
 export function hnswSearch(scratch: usize, ef: u32, mode: u32): u32 {
   const entry = atomic.load<u32>(ENTRY);
   if (entry === NONE) return 0;

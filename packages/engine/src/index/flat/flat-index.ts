@@ -24,7 +24,7 @@ import { Growable } from "../../base/growable.ts";
 import { invariant } from "../../base/invariant.ts";
 import { Greatest, keepBest } from "../../base/top-k.ts";
 import { squaredNorm } from "../../vector/exact.ts";
-import type { KernelBound, Metric } from "../../vector/metric.ts";
+import type { ExactDistance, KernelBound, Metric } from "../../vector/metric.ts";
 import { metrics } from "../../vector/metrics.ts";
 import { assertAscending, type Candidates, type Index, nothing, type Visible } from "../contract.ts";
 import { absent, OrdinalMap } from "../ordinal-map.ts";
@@ -36,18 +36,22 @@ export type FlatOptions = {
   metric: MetricName;
   /** Bytes at which a segment is full: 4 GiB at most, the default. Tests cross the boundary with less. */
   segmentBytesMax?: number;
+  /** Whether records may come in any order, as into a cache. */
+  isUnordered?: boolean;
 };
 
 export class FlatIndex implements Index {
   readonly dimension: number;
   readonly metric: Metric;
   readonly #layout: SegmentLayout;
+  readonly #isUnordered: boolean;
   readonly #segments: Segment[] = [];
   readonly #slots = new OrdinalMap();
   #last = -1;
 
-  constructor({ dimension, metric, segmentBytesMax = 2 ** 32 }: FlatOptions) {
+  constructor({ dimension, metric, segmentBytesMax = 2 ** 32, isUnordered = false }: FlatOptions) {
     this.dimension = dimension;
+    this.#isUnordered = isUnordered;
     this.metric = metrics[metric];
     this.#layout = layOutSegment(dimension, segmentBytesMax);
   }
@@ -62,7 +66,8 @@ export class FlatIndex implements Index {
 
   /** Adds a record: `values` are 4 * dimension bytes of finite little-endian f32, at any offset, and are copied. */
   add(ordinal: number, values: Uint8Array): void {
-    assertAscending(ordinal, this.#last);
+    if (!this.#isUnordered) assertAscending(ordinal, this.#last);
+    else if (this.has(ordinal)) invariant(false, `ordinal ${ordinal} is added twice`);
     const bytes = 4 * this.dimension;
     if (values.byteLength !== bytes) {
       invariant(false, `a vector has ${values.byteLength} bytes instead of ${bytes}`);
@@ -80,7 +85,7 @@ export class FlatIndex implements Index {
     }
     segment.setFactor(row, this.metric.rowFactor(squared));
     this.#slots.set(ordinal, slot);
-    this.#last = ordinal;
+    this.#last = Math.max(this.#last, ordinal);
   }
 
   /** Nothing to do: a closed record is found as before, and `visible` decides. */
@@ -130,6 +135,36 @@ export class FlatIndex implements Index {
       }
     });
     return this.#exactly(query, scan, k);
+  }
+
+  /** The distance of a record's vector, by a prepared query; undefined where it is not held. */
+  distanceOf(ordinal: number, distance: ExactDistance): number | undefined {
+    const slot = this.#slots.get(ordinal);
+    if (slot === absent) return undefined;
+    const { capacity } = this.#layout;
+    const segment = this.#segments[Math.floor(slot / capacity)];
+    return distance(segment.floats, segment.rowAt(slot % capacity));
+  }
+
+  /** A record's vector, a view that the next change can move; undefined where it is not held. */
+  vectorOf(ordinal: number): Float32Array | undefined {
+    const slot = this.#slots.get(ordinal);
+    if (slot === absent) return undefined;
+    const { capacity } = this.#layout;
+    const segment = this.#segments[Math.floor(slot / capacity)];
+    const at = segment.rowAt(slot % capacity);
+    return segment.floats.subarray(at, at + this.dimension);
+  }
+
+  /** The ordinal of the record in a slot, 0 to count - 1. */
+  ordinalAt(slot: number): number {
+    const { capacity } = this.#layout;
+    return this.#segments[Math.floor(slot / capacity)].ordinalOf(slot % capacity);
+  }
+
+  /** All ordinals, ascending. */
+  ordinals(): number[] {
+    return Array.from(this.#slots.entries(), ([ordinal]) => ordinal);
   }
 
   get memoryBytes(): number {

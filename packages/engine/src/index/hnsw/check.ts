@@ -1,56 +1,35 @@
 // Is the graph what it must be?
 
-import { header, none } from "@quiver/kernels/hnsw";
+import { none } from "@quiver/kernels/hnsw";
 import { invariant } from "../../base/invariant.ts";
-import type { OrdinalMap } from "../ordinal-map.ts";
 import type { Encoding } from "./encoding.ts";
-import type { Graph } from "./graph.ts";
+import { reach } from "./linker.ts";
+import type { Partition } from "./partition.ts";
 
 /**
- * A tree of ways from the entry point at level 0, as the parent of each unit (`none`: not reached; the entry point is its
- * own), and the living nodes that are not in it. Takes time in proportion to all links.
+ * Proves invariants 3 to 6 of hnsw-index.ts for a partition; throws with what is wrong.
+ * @param vectorOf answers for each living node, and throws where the node is not that of its ordinal
  */
-export function reach(graph: Graph, nodes: OrdinalMap): { parents: Uint32Array; orphans: number[] } {
-  const parents = new Uint32Array(graph.units).fill(none);
-  const stack = [graph.entry];
-  parents[graph.entry] = graph.entry;
-  for (let node = stack.pop(); node !== undefined; node = stack.pop()) {
-    for (const link of graph.linksOf(node, 0)) {
-      if (parents[link] !== none) continue;
-      parents[link] = node;
-      stack.push(link);
-    }
-  }
-  const orphans: number[] = [];
-  for (const [, node] of nodes.entries()) if (parents[node] === none) orphans.push(node);
-  return { parents, orphans };
-}
-
-/** Proves the invariants of hnsw-index.ts; throws with what is wrong. `isNode` tells nodes, dead ones too, from other units. */
 export function checkGraph(
-  graph: Graph,
-  nodes: OrdinalMap,
+  partition: Partition,
   encoding: Encoding,
-  isNode: (unit: number) => boolean,
-  vectorOf: (ordinal: number) => Float32Array,
+  vectorOf: (ordinal: number, node: number) => Float32Array,
 ): void {
+  const { graph } = partition;
   const { m, m0, codeBytes, isU8 } = graph.shape;
+  const living = partition.living();
   if (graph.entry === none) {
-    invariant(nodes.size === 0, "there are nodes but no entry point");
+    invariant(living.length === 0, "there are nodes but no entry point");
     return;
   }
   const top = graph.levelOf(graph.entry);
-  invariant(isNode(graph.entry), "the entry point is no node");
+  invariant(partition.isNode(graph.entry), "the entry point is no node");
   const code = isU8 ? new Uint8Array(codeBytes) : new Float32Array(codeBytes / 4);
   const codeAsBytes = Buffer.from(code.buffer);
-  for (const [ordinal, node] of nodes.entries()) {
+  for (const node of living) {
     const meta = graph.metaAt(node);
-    invariant(
-      isNode(node) && graph.ordinalOf(node) === ordinal,
-      `ordinal ${ordinal} has node ${node}, which names ${graph.ordinalOf(node)}`,
-    );
-    invariant(node < graph.words[header.units / 4], `node ${node} is beyond the units`);
-    const aux = encoding.encode(vectorOf(ordinal), code);
+    invariant(node < graph.units, `node ${node} is beyond the units`);
+    const aux = encoding.encode(vectorOf(graph.ordinalOf(node), node), code);
     invariant(
       graph.floats[meta] === aux,
       `the aux of node ${node} is ${graph.floats[meta]} instead of ${aux}`,
@@ -64,11 +43,11 @@ export function checkGraph(
       invariant(links.length <= (l === 0 ? m0 : m), `node ${node} has ${links.length} links at level ${l}`);
       invariant(new Set(links).size === links.length, `node ${node} has a link twice at level ${l}`);
       for (const link of links) {
-        const isLink = link !== node && isNode(link) && graph.levelOf(link) >= l;
+        const isLink = link !== node && partition.isNode(link) && graph.levelOf(link) >= l;
         invariant(isLink, `node ${node} has a link to ${link} at level ${l}, which is not there`);
       }
     }
   }
-  const { orphans } = reach(graph, nodes);
+  const { orphans } = reach(graph, living);
   invariant(orphans.length === 0, `no way leads to node ${orphans[0]} and ${orphans.length - 1} more`);
 }

@@ -24,6 +24,22 @@ export const modes: Readonly<Record<MetricName, { readonly search: number; reado
 /** Values of a sample from which the step's quantile is taken. */
 const quantile = 0.999;
 
+/** Everything that an encoding has learnt. Can be posted and stored. */
+export type EncodingState = {
+  readonly metric: MetricName;
+  readonly dataType: HnswDataType;
+  readonly dimension: number;
+  readonly centre: Float32Array;
+  readonly step: number;
+  readonly r2: number;
+  readonly reason?: string;
+};
+
+/** How many of the best by code are scored exactly, so that k come out right. */
+export function rescoreDepth(_dataType: HnswDataType, k: number): number {
+  return Math.max(24, k);
+}
+
 export class Encoding {
   readonly metric: MetricName;
   readonly dataType: HnswDataType;
@@ -31,9 +47,9 @@ export class Encoding {
   /** Bytes of a code: whole SIMD registers. */
   readonly codeBytes: number;
   readonly centre: Float32Array;
-  readonly step: number;
+  step: number;
   /** The greatest squared length of the sample, in units of the codes; for dot products. */
-  readonly r2: number;
+  r2: number;
   readonly #values: Float64Array;
 
   /** Calibrates by a sample, which may be empty where nothing is to be learnt (see `needsSample`). */
@@ -58,6 +74,19 @@ export class Encoding {
     const unit = this.#unit;
     const greatest = sample.reduce((most, row) => Math.max(most, squaredNorm(row, 0, dimension)), 0);
     this.r2 = Math.fround(metric === "dot_product" ? greatest * unit : 0);
+  }
+
+  toState(): EncodingState {
+    const { metric, dataType, dimension, centre, step, r2 } = this;
+    return { metric, dataType, dimension, centre, step, r2 };
+  }
+
+  static fromState(state: EncodingState): Encoding {
+    const encoding = new Encoding(state.metric, state.dataType, state.dimension, []);
+    encoding.centre.set(state.centre);
+    encoding.step = state.step;
+    encoding.r2 = state.r2;
+    return encoding;
   }
 
   /** Writes the code of a vector and returns its aux. `code` has `codeBytes` bytes. */

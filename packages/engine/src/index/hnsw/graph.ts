@@ -3,10 +3,13 @@
 // One shared WebAssembly memory, drawn in kernels/assembly/hnsw/layout.ts: whatever a search needs is in it, so a thread
 // searches by instantiating the kernels on it with an area of its own. This class lays it out, grows it, and hands out
 // units; it knows nothing of vectors.
+//
+// The thread that makes a graph owns it: only there units are taken and given back. Others `attach` to what it shares.
 
-import { area, type HnswKernels, header, instantiateHnsw, none } from "@quiver/kernels/hnsw";
+import { area, type HnswKernels, header, instantiateHnsw, lockCount, none } from "@quiver/kernels/hnsw";
 import { pageBytes, pagesMax } from "@quiver/kernels/loader";
 import { invariant } from "../../base/invariant.ts";
+import type { Encoding } from "./encoding.ts";
 
 export type GraphShape = {
   readonly codeBytes: number;
@@ -18,17 +21,28 @@ export type GraphShape = {
   readonly r2: number;
   readonly buildMode: number;
   readonly memoryBytesMax: number;
+  /** Threads that may search or build at a time, each in an area of its own. */
+  readonly areas: number;
 };
+
+/** What a thread needs to work on the graph of another. Can be posted to it. */
+export type SharedGraph = { readonly shape: GraphShape; readonly memory: WebAssembly.Memory };
 
 const align = (bytes: number, to = 128): number => Math.ceil(bytes / to) * to;
 
-/** Where the one area of this class lies. */
+/** A unit's number and that of its graph fit one u32 together, see hnsw-index.ts. */
+const unitsLimit = 2 ** 24;
+
+/** Where the first area lies, and how far its fields reach. */
 const areaAt = 128;
+const fieldsBytes = 128;
+const arrays = ["query", "owner", "candidate", "beam", "batch", "keys", "kept", "shrink", "tags"] as const;
 
 export class Graph {
   readonly shape: GraphShape;
   readonly kernels: HnswKernels;
-  readonly area = areaAt;
+  /** Where the area of this thread lies. */
+  readonly area: number;
   readonly unitBytes: number;
   readonly levelsPerUnit: number;
   readonly nodesAt: number;
@@ -38,17 +52,20 @@ export class Graph {
   words: Uint32Array;
   floats: Float32Array;
   readonly #memory: WebAssembly.Memory;
-  readonly #free: number[] = [];
+  readonly #areaBytes: number;
+  #free: number[] = [];
 
-  constructor(shape: GraphShape) {
+  /** Makes a graph, or, with `memory`, attaches to one of this shape. @param number of this thread's area */
+  constructor(shape: GraphShape, number = 0, memory?: WebAssembly.Memory) {
+    invariant(number >= 0 && number < shape.areas, `a graph of ${shape.areas} areas has no area ${number}`);
     this.shape = shape;
     const { codeBytes, m, m0, efMax } = shape;
     this.unitBytes = Math.max(align(codeBytes + 16 + 4 * m0), align(8 + 4 * (m + 1)));
     this.levelsPerUnit = Math.floor((this.unitBytes - 8) / (4 * (m + 1)));
     const links = Math.max(m, m0) + 8;
     const places: Record<string, number> = {};
-    let at = areaAt + 128;
-    const place = (name: string, bytes: number) => {
+    let at = fieldsBytes;
+    const place = (name: (typeof arrays)[number], bytes: number) => {
       places[name] = at;
       at += align(bytes);
     };
@@ -62,36 +79,79 @@ export class Graph {
     place("shrink", 12 * links);
     const pages = Math.min(pagesMax, Math.floor(shape.memoryBytesMax / pageBytes));
     // A tag is a byte for each unit that can ever be; the system gives pages only to those that are touched.
-    this.unitsMax = Math.floor((pages * pageBytes - at - 128) / (this.unitBytes + 1));
+    const locksAt = areaAt + shape.areas * at;
+    const room = pages * pageBytes - locksAt - 4 * lockCount - 128 * (1 + shape.areas);
+    this.unitsMax = Math.min(unitsLimit, Math.floor(room / (this.unitBytes + shape.areas)));
     invariant(this.unitsMax >= 1, `a graph of ${shape.memoryBytesMax} bytes holds no node`);
     place("tags", this.unitsMax);
-    this.nodesAt = at;
-    this.#memory = new WebAssembly.Memory({
-      initial: Math.ceil(at / pageBytes),
-      maximum: pages,
-      shared: true,
-    });
+    this.#areaBytes = at;
+    this.area = areaAt + number * at;
+    const locks = areaAt + shape.areas * at;
+    this.nodesAt = align(locks + 4 * lockCount);
+    this.#memory =
+      memory ??
+      new WebAssembly.Memory({ initial: Math.ceil(this.nodesAt / pageBytes), maximum: pages, shared: true });
     this.kernels = instantiateHnsw(this.#memory);
     this.bytes = new Uint8Array(this.#memory.buffer);
     this.words = new Uint32Array(this.#memory.buffer);
     this.floats = new Float32Array(this.#memory.buffer);
-    const set = (field: keyof typeof header, value: number) => {
-      this.words[header[field] / 4] = value;
-    };
-    set("codeBytes", codeBytes);
-    set("isU8", Number(shape.isU8));
-    set("m", m);
-    set("m0", m0);
-    set("efConstruction", shape.efConstruction);
-    set("unitBytes", this.unitBytes);
-    set("levelsPerUnit", this.levelsPerUnit);
-    set("nodesAt", this.nodesAt);
-    set("entry", none);
-    set("buildMode", shape.buildMode);
+    if (memory !== undefined) return;
+    this.#set("codeBytes", codeBytes);
+    this.#set("isU8", Number(shape.isU8));
+    this.#set("m", m);
+    this.#set("m0", m0);
+    this.#set("efConstruction", shape.efConstruction);
+    this.#set("unitBytes", this.unitBytes);
+    this.#set("levelsPerUnit", this.levelsPerUnit);
+    this.#set("nodesAt", this.nodesAt);
+    this.#set("entry", none);
+    this.#set("buildMode", shape.buildMode);
+    this.#set("epoch", 1);
+    this.#set("locksAt", locks);
     this.floats[header.r2 / 4] = shape.r2;
-    for (const name of ["query", "owner", "candidate", "beam", "batch", "keys", "kept", "shrink", "tags"]) {
-      this.words[(areaAt + area[name as keyof typeof area]) / 4] = places[name];
+    for (let i = 0; i < shape.areas; i++) {
+      const begin = areaAt + i * at;
+      for (const name of arrays) this.words[(begin + area[name]) / 4] = begin + places[name];
     }
+  }
+
+  /** A graph that another thread owns, in which this one works in the area of the given number. */
+  static attach({ shape, memory }: SharedGraph, number: number): Graph {
+    return new Graph(shape, number, memory);
+  }
+
+  get shared(): SharedGraph {
+    return { shape: this.shape, memory: this.#memory };
+  }
+
+  #set(field: keyof typeof header, value: number): void {
+    this.words[header[field] / 4] = value;
+  }
+
+  /** Looks at the memory anew, which another thread may have let grow. */
+  refresh(): void {
+    // Read through the memory: only so a buffer of the present size is made.
+    const { buffer } = this.#memory;
+    if (buffer.byteLength === this.bytes.byteLength) return;
+    this.bytes = new Uint8Array(buffer);
+    this.words = new Uint32Array(buffer);
+    this.floats = new Float32Array(buffer);
+  }
+
+  /** Begins an epoch and returns its number: some nodes were unlinked. */
+  beginEpoch(): number {
+    const epoch = (Atomics.add(this.words, header.epoch / 4, 1) + 1) >>> 0;
+    if (epoch !== 0) return epoch;
+    return this.beginEpoch();
+  }
+
+  /** Whether no thread follows links that it can have met before this epoch. */
+  isQuietSince(epoch: number): boolean {
+    for (let i = 0; i < this.shape.areas; i++) {
+      const active = Atomics.load(this.words, (areaAt + i * this.#areaBytes + area.active) / 4);
+      if (active !== 0 && ((active - epoch) | 0) < 0) return false;
+    }
+    return true;
   }
 
   get units(): number {
@@ -106,13 +166,28 @@ export class Graph {
     this.words[header.entry / 4] = node;
   }
 
-  /** Bytes in use: the header, the area, the units, and as many tags. */
+  /** Bytes in use: the header, the areas, the units, and as many tags in each area. */
   get memoryBytes(): number {
-    return this.nodesAt - this.unitsMax + this.units * (this.unitBytes + 1);
+    const { areas } = this.shape;
+    return this.nodesAt - areas * this.unitsMax + this.units * (this.unitBytes + areas);
   }
 
   get freeUnits(): readonly number[] {
     return this.#free;
+  }
+
+  /** Bytes of a checkpoint's image: the units in use. The areas are scratch, and the header follows from the shape. */
+  get image(): Uint8Array {
+    return this.bytes.subarray(this.nodesAt, this.at(this.units));
+  }
+
+  /** Makes room for a checkpoint's image of this many units, whose bytes the caller then writes into `image`. */
+  reserve(units: number, entry: number, free: readonly number[]): void {
+    invariant(this.units === 0 && units <= this.unitsMax, `${units} units do not fit this graph`);
+    if (this.at(units) > this.bytes.byteLength) this.#grow(this.at(units));
+    this.#set("units", units);
+    this.entry = entry;
+    this.#free = [...free];
   }
 
   /** Units that a node of this level takes. */
@@ -125,9 +200,9 @@ export class Graph {
     return this.units - this.#free.length + this.unitsFor(level) <= this.unitsMax;
   }
 
-  /** Where a field of the area points at, in bytes. */
+  /** Where a field of this thread's area points at, in bytes. */
   placeOf(field: keyof typeof area): number {
-    return this.words[(areaAt + area[field]) / 4];
+    return this.words[(this.area + area[field]) / 4];
   }
 
   at(unit: number): number {
@@ -173,6 +248,31 @@ export class Graph {
     return units;
   }
 
+  /** Writes the code of a node that nobody can meet yet. */
+  encode(node: number, encoding: Encoding, vector: Float32Array): void {
+    const { codeBytes, isU8 } = this.shape;
+    const at = this.at(node);
+    const code = isU8
+      ? this.bytes.subarray(at, at + codeBytes)
+      : this.floats.subarray(at / 4, (at + codeBytes) / 4);
+    this.floats[this.metaAt(node)] = encoding.encode(vector, code);
+  }
+
+  /** Makes a vector the query of this thread's area. */
+  setQuery(encoding: Encoding, query: Float32Array): void {
+    const at = this.placeOf("query");
+    const { codeBytes, isU8 } = this.shape;
+    const code = isU8
+      ? new Int8Array(this.bytes.buffer, at, codeBytes)
+      : new Float32Array(this.bytes.buffer, at, codeBytes / 4);
+    encoding.encodeQuery(query, code);
+  }
+
+  /** Marks a node as removed. */
+  kill(node: number): void {
+    Atomics.store(this.words, this.metaAt(node) + 1, none);
+  }
+
   /** Takes the units of a node, zeroed, and makes its chain of upper units. The caller has seen that there is room. */
   make(ordinal: number, level: number): number {
     const node = this.#take();
@@ -190,24 +290,9 @@ export class Graph {
     return node;
   }
 
-  /** Takes the links to some nodes out of a list. */
-  dropLinks(node: number, level: number, gone: ReadonlySet<number>): void {
-    const list = this.listAt(node, level);
-    const kept = this.linksOf(node, level).filter((link) => !gone.has(link));
-    this.words.set(kept, list + 1);
-    this.words[list] = kept.length;
-  }
-
   /** Gives the units of a node back, to which no link leads any more. */
   free(node: number): void {
     this.#free.push(...this.upperOf(node), node);
-  }
-
-  /** Forgets all nodes. */
-  clear(): void {
-    this.#free.length = 0;
-    this.entry = none;
-    this.words[header.units / 4] = 0;
   }
 
   #take(): number {
@@ -216,8 +301,7 @@ export class Graph {
     if (freed === undefined) {
       const end = this.at(unit + 1);
       if (end > this.bytes.byteLength) this.#grow(end);
-      this.words[header.units / 4] = unit + 1;
-      this.bytes[this.placeOf("tags") + unit] = 0;
+      Atomics.store(this.words, header.units / 4, unit + 1);
     }
     this.bytes.fill(0, this.at(unit), this.at(unit + 1));
     return unit;
@@ -228,8 +312,6 @@ export class Graph {
     const wanted = Math.max(Math.ceil(end / pageBytes), Math.floor(pages * 1.125));
     const most = Math.floor(this.shape.memoryBytesMax / pageBytes);
     this.#memory.grow(Math.min(wanted, most, pagesMax) - pages);
-    this.bytes = new Uint8Array(this.#memory.buffer);
-    this.words = new Uint32Array(this.#memory.buffer);
-    this.floats = new Float32Array(this.#memory.buffer);
+    this.refresh();
   }
 }

@@ -1,434 +1,704 @@
 // Which vectors are nearly nearest to a query, without reading them all?
 //
-// The hierarchical graph of Malkov and Yashunin (arXiv:1603.09320), searched on codes; the best `rescore` of what the
-// graph finds are scored exactly, from vectors that the caller keeps. Insertion and search run in WebAssembly
-// (kernels/assembly/hnsw); this class encodes, decides, and keeps what only the builder needs.
+// The hierarchical graph of Malkov and Yashunin (arXiv:1603.09320), searched on codes; the best of what it finds are scored
+// exactly, from the full-precision vectors. Insertion and search run in WebAssembly (kernels/assembly/hnsw).
 //
-//              add                            sweep                         sweep ends
-//   (unknown) -----> pending or in the graph  .....  remove -> dead unit  -------------> free unit
+//        add            enough to calibrate by         job done
+//   ----------> tail -----------------------> tail, queued ------> graph (and cache)
+//                 \______________________________/                   |
+//                          remove: gone                    remove: dead, swept later
 //
-// Pending: until `sampleCount` records came, there is nothing to calibrate codes by; they are scanned exactly.
+// The *tail* holds the vectors that no graph has yet, and every search scans it exactly: a record is found from the moment
+// it is added. Builders (jobs.ts) link what is queued, in the order of ordinals; with builders in place that happens within
+// `add`. The *cache* holds full-precision vectors of records in graphs, as many as may stay; of others the caller reads them.
 //
-// A removed node still leads searches on, but is never an answer and gets no new link. When a quarter of the nodes is
-// dead, a sweep goes through all nodes, some at each change, and replaces links to dead ones; then their units are free.
-// A node can lose its last link from others when lists are chosen anew: `settle` looks for such nodes and links them again.
-// It runs by itself after sweeps, and whenever the graph has grown by half.
+// A graph lies in one WebAssembly memory, which ends at 4 GiB: when it is full the next *partition* begins. Searches go
+// through all of them.
 //
-// Equal calls make equal bytes: levels come from a hash of seed and ordinal, and all orders are total.
+// Jobs run beside each other and beside searches, but for a few that want no other builder: those wait until none is at work,
+// and what was queued waits for them.
 //
 // Invariants (see check):
-//   1. The map has each ordinal in the graph once, with its node; pending ordinals are not in it.
-//   2. A list has at most m0 links at level 0 and m above, to distinct other nodes of at least that level.
-//   3. The entry point is a node of the greatest level, dead or living.
-//   4. Links lead only to nodes, and after `settle` to every living one from the entry point.
-//   5. A node's code and aux are the encoding of its vector.
+//   1. Each record is in the tail or in one partition; the map has those in partitions, with partition and node.
+//   2. Queued and handed-out records are in the tail, until their job is done or they are removed.
+//   3. A list has at most m0 links at level 0 and m above, to distinct other nodes of at least that level.
+//   4. The entry point is a node of the greatest level, dead or living.
+//   5. Links lead only to nodes, and after `settle` to every living one from the entry point.
+//   6. A node's code is the encoding of its vector.
 
+import { none } from "@quiver/kernels/hnsw";
 import type { MetricName } from "@quiver/protocol/shapes/index-definition";
-import { Growable } from "../../base/growable.ts";
 import { invariant } from "../../base/invariant.ts";
 import { keepBest } from "../../base/top-k.ts";
 import { squaredNorm } from "../../vector/exact.ts";
-import { readFloats } from "../../vector/floats.ts";
+import { bytesOfFloats, readFloats } from "../../vector/floats.ts";
 import type { Metric } from "../../vector/metric.ts";
 import { metrics } from "../../vector/metrics.ts";
 import { assertAscending, type Candidates, type Index, nothing, type Visible } from "../contract.ts";
+import { FlatIndex } from "../flat/flat-index.ts";
 import { absent, OrdinalMap } from "../ordinal-map.ts";
-import { checkGraph, reach } from "./check.ts";
-import { codeBytesOf, Encoding, type HnswDataType, modes, needsSample } from "./encoding.ts";
-import { Graph } from "./graph.ts";
+import type { CalibrationRequest } from "./calibrate.ts";
+import { checkGraph } from "./check.ts";
+import { Encoding, type EncodingState, type HnswDataType, modes, rescoreDepth } from "./encoding.ts";
+import type { Graph, GraphShape } from "./graph.ts";
+import { type GraphBuilders, type GraphJob, InPlaceBuilders } from "./jobs.ts";
 import { levelOf } from "./level.ts";
+import { Partition, type PartitionState } from "./partition.ts";
+
+/** The full-precision vector of a record: f32 values, or their bytes. Borrowed until the next call. */
+export type VectorReader = (ordinal: number) => Float32Array | Uint8Array;
 
 export type HnswOptions = {
   /** 1 to 65,535. */
   dimension: number;
   metric: MetricName;
-  dataType: HnswDataType;
-  /** The vector of a record that was added and not removed, kept by the caller: f32 values, or their bytes. Borrowed. */
-  vectorOf: (ordinal: number) => Float32Array | Uint8Array;
+  /** Codes of this type; `auto` measures on the sample and chooses. */
+  dataType: HnswDataType | "auto";
+  /** Values of vectors are clamped to it before they are encoded; default none. */
+  range?: { readonly min: number; readonly max: number } | undefined;
   /** Links of a node above level 0, 2 at least; default 16. */
   m?: number;
-  /** Links at level 0; default twice `m`. */
+  /** Links at level 0, 2 at least; default twice `m`. */
   m0?: number;
-  /** Nodes weighed as links of a new one; default 128. */
+  /** Nodes weighed as links of a new one, `efMax` at most; default 128. */
   efConstruction?: number;
   /** Greatest number of levels; default 9. */
   levelsMax?: number;
   /** Decides the levels; default 0. */
   seed?: number;
-  /** Records by which codes are calibrated, where codes need it; default 1,000. */
+  /** Records that are gathered before codes are calibrated and the graph begins; default 1,000. */
   sampleCount?: number;
-  /** Bytes of the memory of codes and links; 4 GiB at most, the default. */
+  /** Bytes of one partition's memory; 4 GiB at most, the default. */
   memoryBytesMax?: number;
+  /** Full-precision vectors of records in graphs that are kept in memory; default all. */
+  cacheMax?: number;
+  /** Threads that may search at a time, this one included; default 1. */
+  searchers?: number;
+  /** Who builds; default: this thread, in place. */
+  builders?: GraphBuilders;
+  /** Told when building has failed; the index goes on by exact scans. */
+  onError?: (error: unknown) => void;
+};
+
+export type HnswSearch = {
+  /** Length of the beam; the search uses at least k. A beam beyond `efMax` means an exact scan. */
+  ef: number;
+  visible?: Visible;
+  /** How many of the best by code are scored exactly; default by the type of the codes. */
+  rescore?: number | undefined;
+  /** Reads vectors that are not in the cache; needed where `cacheMax` is less than all. */
+  vectorOf?: VectorReader;
+};
+
+/** What of an index a checkpoint keeps, besides the images of its graphs. */
+export type HnswState = {
+  readonly encoding: EncodingState;
+  /** Every record with a smaller ordinal was in a graph, or removed. */
+  readonly linkedEnd: number;
+  /** Records that were retired and not yet removed. */
+  readonly retired: Uint32Array;
+  readonly partitions: readonly PartitionState[];
 };
 
 /** Beams are not longer than this: a search that needs more reads all records. */
 export const efMax = 4_096;
 
-/** What a unit is, for the builder. */
-const kinds = { free: 0, node: 1, upper: 2, dead: 3 } as const;
+/** Records of one insertion job, and nodes of one repair job: some ten milliseconds of work. */
+const insertMax = 64;
+const repairMax = 128;
 
-/** Candidates for the links of a node that loses some. */
-const candidatesMax = 512;
-
-/** Units that a sweep visits at each change. */
-const sweepUnits = 32;
+const partitionsMax = 255;
+const unitMask = 0xff_ffff;
 
 export class HnswIndex implements Index {
   readonly dimension: number;
   readonly metric: Metric;
-  readonly #options: Required<HnswOptions>;
+  readonly #options: Required<Omit<HnswOptions, "range" | "onError">> &
+    Pick<HnswOptions, "range" | "onError">;
+  readonly #builders: GraphBuilders;
+  readonly #tail: FlatIndex;
+  readonly #cache: FlatIndex;
+  /** Record -> partition * 2^24 + node. */
   readonly #nodes = new OrdinalMap();
-  readonly #kinds = new Growable(Uint8Array);
-  #pending: number[] = [];
+  /** By number; undefined where one was given up. */
+  readonly #partitions: (Partition | undefined)[] = [];
   #encoding: Encoding | undefined;
-  #graph: Graph | undefined;
   #last = -1;
-  #dead: number[] = [];
-  /** The unit that the sweep comes to next; -1 while none is on. */
-  #sweepAt = -1;
-  /** How many of the dead were dead when the sweep began. */
-  #sweptDead = 0;
-  /** Nodes at the last `settle`. */
-  #settledCount = 0;
+  /** Ordinals that wait for a builder, ascending from `#queueHead` on. */
+  #queue: number[] = [];
+  #queueHead = 0;
+  /** First ordinals of the insertions that are being done. */
+  readonly #inserting = new Set<number>();
+  /** Records that were removed while a builder links them. */
+  readonly #cancelled = new Set<number>();
+  readonly #handedOut = new Set<number>();
+  readonly #retired = new Set<number>();
+  #running = 0;
+  #isExclusive = false;
+  #isPumping = false;
+  #isCalibrating = false;
+  #turn = 0;
+  #saves: (() => void)[] = [];
+  #settles = new Set<Partition>();
+  #failure: unknown;
+  #isClosed = false;
 
   constructor(options: HnswOptions) {
-    const m = options.m ?? 16;
+    const m = Math.max(2, options.m ?? 16);
     this.#options = {
-      m,
-      m0: 2 * m,
       efConstruction: 128,
       levelsMax: 9,
       seed: 0,
       sampleCount: 1_000,
       memoryBytesMax: 2 ** 32,
+      cacheMax: Number.POSITIVE_INFINITY,
+      searchers: 1,
+      builders: new InPlaceBuilders(),
       ...options,
+      m,
+      m0: Math.max(2, options.m0 ?? 2 * m),
     };
-    invariant(m >= 2 && this.#options.m0 >= 2, "a node has at least two links");
     invariant(this.#options.efConstruction <= efMax, `ef_construction is at most ${efMax}`);
+    this.#builders = this.#options.builders;
     this.dimension = options.dimension;
     this.metric = metrics[options.metric];
-    if (!needsSample(options.metric, options.dataType)) this.#begin([]);
+    const { dimension, metric } = options;
+    this.#tail = new FlatIndex({ dimension, metric });
+    this.#cache = new FlatIndex({ dimension, metric, isUnordered: true });
   }
 
   get count(): number {
-    return this.#nodes.size + this.#pending.length;
+    return this.#nodes.size + this.#tail.count;
   }
 
   has(ordinal: number): boolean {
-    return this.#nodes.get(ordinal) !== absent || this.#pending.includes(ordinal);
+    return this.#nodes.get(ordinal) !== absent || this.#tail.has(ordinal);
   }
 
-  /** Whether the memory has room for another node; a record beyond it belongs into another index. */
-  get hasRoom(): boolean {
-    return this.#graph === undefined || this.#graph.hasRoom(this.#options.levelsMax - 1);
+  /** Records that are searched by exact scan, until builders have linked them. */
+  get tailCount(): number {
+    return this.#tail.count;
   }
 
-  /** Adds a record: `values` are 4 * dimension bytes of finite little-endian f32, as `vectorOf` will answer. */
+  /** Every record with a smaller ordinal has its final place; records that wait for the sample to be complete have. */
+  get linkedEnd(): number {
+    if (this.#isCalibrating) return 0;
+    let end = this.#queueHead < this.#queue.length ? this.#queue[this.#queueHead] : Number.POSITIVE_INFINITY;
+    for (const first of this.#inserting) end = Math.min(end, first);
+    return end;
+  }
+
+  /** The type of the codes and why it was chosen; undefined while the sample is gathered. */
+  get encoding(): Pick<EncodingState, "dataType" | "reason"> | undefined {
+    return this.#encoding?.toState();
+  }
+
+  get partitionCount(): number {
+    return this.#partitions.filter((partition) => partition !== undefined).length;
+  }
+
+  /** Bytes of codes and links. */
+  get graphBytes(): number {
+    let bytes = 0;
+    for (const partition of this.#partitions) bytes += partition?.memoryBytes ?? 0;
+    return bytes;
+  }
+
+  /** Why building has stopped, if it has. */
+  get failure(): unknown {
+    return this.#failure;
+  }
+
+  /** Whether nothing is queued or being done. */
+  get isIdle(): boolean {
+    return this.#running === 0 && this.#queueHead >= this.#queue.length && this.#saves.length === 0;
+  }
+
+  /** Adds a record: `values` are 4 * dimension bytes of finite little-endian f32, at any offset, and are copied. */
   add(ordinal: number, values: Uint8Array): void {
     assertAscending(ordinal, this.#last);
-    const bytes = 4 * this.dimension;
-    if (values.byteLength !== bytes) {
-      invariant(false, `a vector has ${values.byteLength} bytes instead of ${bytes}`);
-    }
-    const vector = readFloats(values);
-    if (!Number.isFinite(squaredNorm(vector, 0, this.dimension))) {
-      invariant(false, `the vector of ordinal ${ordinal} has a value that is not finite`);
-    }
-    invariant(this.hasRoom, "a record is added to a full graph");
+    this.#tail.add(ordinal, values);
     this.#last = ordinal;
-    if (this.#graph !== undefined) {
-      this.#insert(ordinal, vector);
-      this.#sweep(sweepUnits);
-      if (this.#nodes.size > 1.5 * this.#settledCount + 1_000) this.settle();
-      return;
-    }
-    this.#pending.push(ordinal);
-    if (this.#pending.length < this.#options.sampleCount) return;
-    const sample = this.#pending.map((pending) =>
-      pending === ordinal ? vector : this.#vector(pending).slice(),
-    );
-    const pending = this.#pending;
-    this.#pending = [];
-    this.#begin(sample);
-    sample.forEach((row, i) => {
-      this.#insert(pending[i], row);
-    });
+    if (this.#encoding !== undefined) this.#queue.push(ordinal);
+    this.#pump();
   }
 
-  /** Nothing to do: a closed record is found as before, and `visible` decides. */
-  retire(_ordinal: number): void {}
+  /** The record is found as before, and `visible` decides; a checkpoint does not keep it. */
+  retire(ordinal: number): void {
+    if (this.has(ordinal)) this.#retired.add(ordinal);
+  }
 
   remove(ordinal: number): void {
-    const node = this.#nodes.get(ordinal);
-    if (node === absent) {
-      this.#pending = this.#pending.filter((pending) => pending !== ordinal);
+    this.#retired.delete(ordinal);
+    const place = this.#nodes.get(ordinal);
+    if (place === absent) {
+      if (this.#handedOut.has(ordinal)) this.#cancelled.add(ordinal);
+      this.#tail.remove(ordinal);
       return;
     }
-    const graph = this.#built();
     this.#nodes.delete(ordinal);
-    graph.words[graph.metaAt(node) + 1] = absent;
-    this.#kinds.values[node] = kinds.dead;
-    this.#dead.push(node);
-    if (this.#nodes.size === 0) {
-      this.#forget();
-      return;
-    }
-    if (this.#sweepAt < 0 && 4 * this.#dead.length > this.#nodes.size) this.#beginSweep();
-    // A graph that is half dead cannot wait: the beam of an insertion must hold living nodes.
-    this.#sweep(this.#dead.length > this.#nodes.size ? Number.POSITIVE_INFINITY : 4 * sweepUnits);
+    this.#cache.remove(ordinal);
+    this.#partitionOf(place).kill(place & unitMask);
+    this.#pump();
   }
 
-  /**
-   * About the k nearest records, with exact scores. `ef` (the beam, at least k) decides how nearly; the best `rescore`
-   * (at least k) by code are scored exactly. `query` has `dimension` finite values and is borrowed.
-   */
-  search(query: Float32Array, k: number, ef: number, visible: Visible, rescore = k): Candidates {
-    const { dimension } = this;
-    invariant(query.length === dimension, `a query has ${query.length} values instead of ${dimension}`);
-    invariant(Number.isFinite(squaredNorm(query, 0, dimension)), "a query has a value that is not finite");
+  /** About the k nearest records, with exact scores. `query` has `dimension` finite values and is borrowed. */
+  search(query: Float32Array, k: number, options: HnswSearch): Candidates {
+    this.#assertQuery(query);
     if (k <= 0 || this.count === 0) return nothing;
-    const wanted = Math.max(k, rescore);
-    const graph = this.#graph;
-    if (graph === undefined) return this.#score(query, this.#pending, k, visible);
-    this.#setQuery(graph, query);
+    const { visible = null } = options;
+    if (this.#nodes.size === 0) return this.#tail.search(query, k, visible);
+    const wanted = Math.max(k, options.rescore ?? rescoreDepth((this.#encoding as Encoding).dataType, k));
     for (
-      let beam = Math.max(ef, wanted);
+      let beam = Math.max(options.ef, wanted);
       beam <= efMax;
       beam = Math.max(beam + 1, Math.min(4 * beam, efMax))
     ) {
-      const found = graph.kernels.hnswSearch(graph.area, beam, modes[this.metric.name].search);
-      const ordinals = this.#visibleOf(graph, found, wanted, visible);
+      const ordinals: number[] = [];
+      let isExhausted = true;
+      for (const partition of this.#partitions) {
+        if (partition === undefined) continue;
+        const found = this.#beamOf(partition.graph, query, beam, wanted, visible, ordinals);
+        if (found === beam) isExhausted = false;
+      }
       // Where too few of the beam can be seen, a longer one finds more, unless it has met all there is on its way.
-      if (ordinals.length >= Math.min(k, this.count)) return this.#score(query, ordinals, k, null);
-      if (found < beam) break;
+      if (ordinals.length >= Math.min(k, this.#nodes.size)) {
+        return this.#merged(query, k, visible, this.#score(query, ordinals, k, options.vectorOf));
+      }
+      if (isExhausted) break;
     }
-    return this.#score(query, this.#ordinals(), k, visible);
+    return this.searchExactly(query, k, visible, options.vectorOf);
+  }
+
+  /** The k nearest records, by reading all. */
+  searchExactly(query: Float32Array, k: number, visible: Visible, vectorOf?: VectorReader): Candidates {
+    this.#assertQuery(query);
+    if (k <= 0 || this.count === 0) return nothing;
+    const cached = this.#cache.search(query, k, visible);
+    if (this.#cache.count === this.#nodes.size) return this.#merged(query, k, visible, cached);
+    const others: number[] = [];
+    for (const [ordinal] of this.#nodes.entries())
+      if (!this.#cache.has(ordinal) && (visible === null || visible(ordinal))) others.push(ordinal);
+    return this.#merged(query, k, visible, join(cached, this.#score(query, others, k, vectorOf)));
   }
 
   get memoryBytes(): number {
-    const graph = this.#graph?.memoryBytes ?? 0;
-    return graph + this.#nodes.memoryBytes + this.#kinds.memoryBytes + 8 * this.#dead.length + 500;
-  }
-
-  /** Links nodes again to which no way leads from the entry point; returns how many it found. */
-  settle(): number {
-    const graph = this.#graph;
-    this.#settledCount = this.#nodes.size;
-    if (graph === undefined || graph.entry === absent) return 0;
-    const { parents, orphans } = reach(graph, this.#nodes);
-    for (const orphan of orphans) this.#adopt(graph, orphan, parents);
-    return orphans.length;
-  }
-
-  /** Proves the invariants, as of the last `settle`. */
-  check(): void {
-    this.#nodes.check();
-    const graph = this.#graph;
-    if (graph === undefined) {
-      invariant(this.#nodes.size === 0, "there are nodes but no graph");
-      return;
-    }
-    const kindOf = (unit: number) => this.#kinds.values[unit];
-    const isNode = (unit: number) => kindOf(unit) === kinds.node || kindOf(unit) === kinds.dead;
-    checkGraph(graph, this.#nodes, this.#encodingOf(), isNode, (ordinal) => this.#vector(ordinal));
-    invariant(
-      this.#dead.every((node) => kindOf(node) === kinds.dead),
-      "a dead node is not marked",
+    return (
+      this.graphBytes +
+      this.#tail.memoryBytes +
+      this.#cache.memoryBytes +
+      this.#nodes.memoryBytes +
+      8 * (this.#queue.length + this.#retired.size) +
+      500
     );
-    let used = 0;
-    for (let unit = 0; unit < graph.units; unit++) if (kindOf(unit) !== kinds.free) used++;
-    const free = graph.freeUnits.length;
-    invariant(used + free === graph.units, `${used} used and ${free} free units of ${graph.units}`);
+  }
+
+  /** Links nodes again to which no way leads, as soon as no builder is at work. */
+  settle(): void {
+    for (const partition of this.#partitions) if (partition !== undefined) this.#settles.add(partition);
+    this.#pump();
+  }
+
+  /**
+   * Hands out what a checkpoint keeps, as soon as no builder is at work and all ways are there; building goes on when
+   * `done` is called. Nothing is handed out before there is a graph.
+   */
+  save(keep: (state: HnswState, graphs: readonly Graph[], done: () => void) => void): void {
+    this.settle();
+    this.#saves.push(() => {
+      const encoding = this.#encoding;
+      if (encoding === undefined) return;
+      const partitions = this.#partitions.filter((partition) => partition !== undefined);
+      this.#running++;
+      this.#isExclusive = true;
+      const state: HnswState = {
+        encoding: encoding.toState(),
+        linkedEnd: Math.min(this.linkedEnd, this.#last + 1),
+        retired: Uint32Array.from(this.#retired).filter((ordinal) => this.#nodes.get(ordinal) !== absent),
+        partitions: partitions.map((partition) => partition.state()),
+      };
+      const graphs = partitions.map(({ graph }) => graph);
+      keep(state, graphs, () => {
+        this.#running--;
+        this.#isExclusive = false;
+        this.#pump();
+      });
+    });
+    this.#pump();
+  }
+
+  /** An index as it was kept. @param load writes the image of each graph, see Graph.image */
+  static async restored(
+    options: HnswOptions,
+    state: HnswState,
+    load: (graphs: readonly Graph[]) => Promise<void>,
+  ): Promise<HnswIndex> {
+    const index = new HnswIndex(options);
+    const encoding = Encoding.fromState(state.encoding);
+    const shape = index.#shapeFor(encoding);
+    const partitions = state.partitions.map((kept) => Partition.restored(shape, encoding, kept));
+    await load(partitions.map(({ graph }) => graph));
+    index.#encoding = encoding;
+    for (const [number, partition] of partitions.entries()) {
+      index.#partitions.push(partition);
+      partition.graph.refresh();
+      for (const node of partition.living()) {
+        index.#nodes.set(partition.graph.ordinalOf(node), number * 2 ** 24 + node);
+      }
+    }
+    index.#last = state.linkedEnd - 1;
+    for (const ordinal of state.retired) index.remove(ordinal);
+    return index;
+  }
+
+  /** Proves the invariants, as of the last `settle`. No builder may be at work. */
+  check(vectorOf?: VectorReader): void {
+    this.#nodes.check();
+    this.#tail.check();
+    this.#cache.check();
+    invariant(this.#running === 0, "an index is checked while builders are at work");
+    let living = 0;
+    for (const [number, partition] of this.#partitions.entries()) {
+      if (partition === undefined) continue;
+      partition.check();
+      living += partition.count;
+      checkGraph(partition, this.#encoding as Encoding, (ordinal, node) => {
+        const place = this.#nodes.get(ordinal);
+        invariant(
+          place === number * 2 ** 24 + node,
+          `ordinal ${ordinal} has node ${node}, the map says ${place}`,
+        );
+        return this.#vector(ordinal, vectorOf);
+      });
+    }
+    invariant(living === this.#nodes.size, `${living} living nodes for ${this.#nodes.size} records`);
+    invariant(this.#cache.count <= this.#options.cacheMax, "the cache holds more than it may");
+    for (let i = this.#queueHead; i < this.#queue.length; i++)
+      invariant(
+        this.#nodes.get(this.#queue[i]) === absent,
+        `the queued ordinal ${this.#queue[i]} has a node`,
+      );
   }
 
   close(): void {
-    this.#forget();
-    this.#pending = [];
-    this.#graph = undefined;
+    this.#isClosed = true;
+    for (const partition of this.#partitions)
+      if (partition !== undefined) this.#builders.forget(partition.target.id);
+    this.#partitions.length = 0;
+    this.#nodes.clear();
+    this.#tail.close();
+    this.#cache.close();
+    this.#queue = [];
+    this.#queueHead = 0;
+    this.#saves = [];
   }
 
-  /** The bytes of graph and codes, for comparison; borrowed, and changed by any call. */
+  /** The bytes of all graphs, for comparison: a copy. */
   get bytes(): Uint8Array {
-    const graph = this.#built();
-    return graph.bytes.subarray(graph.nodesAt, graph.at(graph.units));
+    return Buffer.concat(this.#partitions.map((partition) => partition?.graph.image ?? new Uint8Array(0)));
   }
 
-  #built(): Graph {
-    invariant(this.#graph !== undefined, "the graph is not there yet, or closed");
-    return this.#graph;
+  // ---- Searching
+
+  #assertQuery(query: Float32Array): void {
+    const { dimension } = this;
+    invariant(query.length === dimension, `a query has ${query.length} values instead of ${dimension}`);
+    invariant(Number.isFinite(squaredNorm(query, 0, dimension)), "a query has a value that is not finite");
   }
 
-  #encodingOf(): Encoding {
-    invariant(this.#encoding !== undefined, "codes are not calibrated yet");
-    return this.#encoding;
+  /** Searches a graph and adds the first `wanted` visible ordinals; returns the length of the beam. */
+  #beamOf(
+    graph: Graph,
+    query: Float32Array,
+    beam: number,
+    wanted: number,
+    visible: Visible,
+    ordinals: number[],
+  ): number {
+    const encoding = this.#encoding as Encoding;
+    graph.setQuery(encoding, query);
+    graph.kernels.hnswEnter(graph.area);
+    const found = graph.kernels.hnswSearch(graph.area, beam, modes[this.metric.name].search);
+    const at = graph.placeOf("beam") / 4;
+    let taken = 0;
+    for (let i = 0; i < found && taken < wanted; i++) {
+      const ordinal = graph.ordinalOf(graph.words[at + 2 * i] >>> 1);
+      // A record that is being linked is still in the tail, and found there.
+      if (ordinal === none || this.#nodes.get(ordinal) === absent) continue;
+      if (visible !== null && !visible(ordinal)) continue;
+      ordinals.push(ordinal);
+      taken++;
+    }
+    graph.kernels.hnswLeave(graph.area);
+    return found;
   }
 
-  #begin(sample: readonly Float32Array[]): void {
-    const { metric, dataType, m, m0, efConstruction, memoryBytesMax } = this.#options;
-    this.#encoding = new Encoding(metric, dataType, this.dimension, sample);
-    this.#graph = new Graph({
-      codeBytes: codeBytesOf(dataType, this.dimension),
-      isU8: dataType === "u8",
+  /** Exact scores of these ordinals, of which the k best are kept. */
+  #score(query: Float32Array, ordinals: readonly number[], k: number, vectorOf?: VectorReader): Candidates {
+    const distance = this.metric.exactDistance(query);
+    const scores = new Float64Array(ordinals.length);
+    for (let i = 0; i < ordinals.length; i++) {
+      const cached = this.#cache.distanceOf(ordinals[i], distance);
+      scores[i] = this.metric.score(cached ?? distance(this.#read(ordinals[i], vectorOf), 0));
+    }
+    return keepBest(Uint32Array.from(ordinals), scores, ordinals.length, k);
+  }
+
+  /** Reads a vector that is not in the cache, and lets it take the place of another there. */
+  #read(ordinal: number, vectorOf?: VectorReader): Float32Array {
+    invariant(vectorOf !== undefined, `the vector of ordinal ${ordinal} is not in the cache`);
+    const read = vectorOf(ordinal);
+    const vector = read instanceof Float32Array ? read : readFloats(read);
+    const { cacheMax } = this.#options;
+    if (cacheMax > 0) {
+      // Which one has to go is left to chance, by a number that the ordinals make: no books are kept of what is used.
+      if (this.#cache.count >= cacheMax)
+        this.#cache.remove(this.#cache.ordinalAt(hash(ordinal) % this.#cache.count));
+      this.#cache.add(ordinal, bytesOfFloats(vector));
+    }
+    return vector;
+  }
+
+  #vector(ordinal: number, vectorOf?: VectorReader): Float32Array {
+    return this.#cache.vectorOf(ordinal) ?? this.#read(ordinal, vectorOf);
+  }
+
+  #merged(query: Float32Array, k: number, visible: Visible, found: Candidates): Candidates {
+    if (this.#tail.count === 0) return found;
+    const { count, ordinals, scores } = join(found, this.#tail.search(query, k, visible));
+    return keepBest(ordinals, scores, count, k);
+  }
+
+  // ---- Building
+
+  #partitionOf(place: number): Partition {
+    const partition = this.#partitions[place >>> 24];
+    invariant(partition !== undefined, `the partition ${place >>> 24} was given up`);
+    return partition;
+  }
+
+  #shapeFor(encoding: Encoding): GraphShape {
+    const { m, m0, efConstruction, memoryBytesMax, searchers, metric } = this.#options;
+    return {
+      codeBytes: encoding.codeBytes,
+      isU8: encoding.dataType === "u8",
       m,
       m0,
       efConstruction,
       efMax,
-      r2: this.#encoding.r2,
+      r2: encoding.r2,
       buildMode: modes[metric].build,
       memoryBytesMax,
+      areas: searchers + (this.#builders instanceof InPlaceBuilders ? 0 : this.#builders.width),
+    };
+  }
+
+  /** Hands out jobs while builders are free and there is something to do. */
+  #pump(): void {
+    if (this.#isPumping) return;
+    this.#isPumping = true;
+    try {
+      while (!this.#isClosed && this.#failure === undefined && this.#running < this.#builders.width)
+        if (!this.#start()) break;
+    } catch (error) {
+      this.#fail(error);
+    } finally {
+      this.#isPumping = false;
+    }
+  }
+
+  /** Starts the next job, or does what takes no time; returns whether there was any. */
+  #start(): boolean {
+    if (this.#isExclusive) return false;
+    if (this.#encoding === undefined) return this.#calibrate();
+    const wish = this.#exclusiveWish();
+    if (wish !== undefined) {
+      if (this.#running > 0) return false;
+      wish();
+      return true;
+    }
+    const sweeping = this.#partitions.find((partition) => partition?.isSweeping && !partition.isSweptOut);
+    const isQueued = this.#skipRemoved();
+    if (sweeping !== undefined && (!isQueued || this.#turn++ % 2 === 0)) {
+      this.#run(sweeping, { kind: "repair", nodes: sweeping.nextToRepair(repairMax) });
+      return true;
+    }
+    if (!isQueued) return false;
+    this.#insert();
+    return true;
+  }
+
+  /** The next thing that wants no builder beside it. */
+  #exclusiveWish(): (() => void) | undefined {
+    for (const [number, partition] of this.#partitions.entries()) {
+      if (partition === undefined) continue;
+      partition.reclaim();
+      if (partition.count === 0 && this.#running === 0) return () => this.#giveUp(number, partition);
+      if (partition.isSweptOut) return () => this.#settlePartition(partition, () => partition.endSweep());
+      if (partition.wantsSweep) return () => partition.beginSweep();
+      if (this.#settles.has(partition) || partition.changes > 0.5 * partition.count + 1_000)
+        return () => this.#settlePartition(partition);
+    }
+    return this.#saves.shift();
+  }
+
+  #calibrate(): boolean {
+    const { sampleCount, metric, dataType, range, seed } = this.#options;
+    if (this.#isCalibrating || this.#tail.count < sampleCount) return false;
+    this.#isCalibrating = true;
+    this.#running++;
+    const request: CalibrationRequest = {
+      metric,
+      dataType,
+      dimension: this.dimension,
+      range,
+      seed,
+      rows: this.#sample(),
+    };
+    this.#builders.calibrate(request, (error, state) => {
+      this.#running--;
+      this.#isCalibrating = false;
+      if (this.#isClosed) return;
+      if (state === null) this.#fail(error);
+      else {
+        this.#encoding = Encoding.fromState(state);
+        this.#queue = [...this.#tail.ordinals()].sort((a, b) => a - b);
+        this.#queueHead = 0;
+      }
+      this.#pump();
+    });
+    return true;
+  }
+
+  /** Rows of the tail, evenly chosen where there are very many. */
+  #sample(): Float32Array {
+    const ordinals = [...this.#tail.ordinals()].sort((a, b) => a - b);
+    const count = Math.min(ordinals.length, sampleMax);
+    const rows = new Float32Array(count * this.dimension);
+    for (let i = 0; i < count; i++) {
+      const ordinal = ordinals[Math.floor((i * ordinals.length) / count)];
+      rows.set(this.#tail.vectorOf(ordinal) as Float32Array, i * this.dimension);
+    }
+    return rows;
+  }
+
+  /** Passes over queued records that were removed; returns whether any is left. */
+  #skipRemoved(): boolean {
+    while (this.#queueHead < this.#queue.length && !this.#tail.has(this.#queue[this.#queueHead]))
+      this.#queueHead++;
+    if (this.#queueHead < this.#queue.length) return true;
+    this.#queue.length = 0;
+    this.#queueHead = 0;
+    return false;
+  }
+
+  /** Hands the first queued records to a builder, as many as fit one partition. */
+  #insert(): void {
+    const { seed, m, levelsMax } = this.#options;
+    const [number, partition] = this.#withRoom();
+    const ordinals: number[] = [];
+    const nodes: number[] = [];
+    while (ordinals.length < insertMax && this.#skipRemoved()) {
+      if (!partition.graph.hasRoom(levelsMax - 1)) break;
+      const ordinal = this.#queue[this.#queueHead++];
+      nodes.push(partition.take(ordinal, levelOf(ordinal, seed, m, levelsMax)));
+      ordinals.push(ordinal);
+      this.#handedOut.add(ordinal);
+    }
+    if (this.#queueHead > 65_536) {
+      this.#queue = this.#queue.slice(this.#queueHead);
+      this.#queueHead = 0;
+    }
+    const vectors = new Float32Array(ordinals.length * this.dimension);
+    ordinals.forEach((ordinal, i) => {
+      vectors.set(this.#tail.vectorOf(ordinal) as Float32Array, i * this.dimension);
+    });
+    const first = ordinals[0];
+    this.#inserting.add(first);
+    this.#run(partition, { kind: "insert", nodes: Uint32Array.from(nodes), vectors }, () => {
+      this.#inserting.delete(first);
+      ordinals.forEach((ordinal, i) => {
+        this.#linked(ordinal, number, partition, nodes[i]);
+      });
     });
   }
 
-  #vector(ordinal: number): Float32Array {
-    const vector = this.#options.vectorOf(ordinal);
-    return vector instanceof Float32Array ? vector : readFloats(vector);
-  }
-
-  #insert(ordinal: number, vector: Float32Array): void {
-    const { seed, m, levelsMax, dataType } = this.#options;
-    const graph = this.#built();
-    const level = levelOf(ordinal, seed, m, levelsMax);
-    const node = graph.make(ordinal, level);
-    const { codeBytes } = graph.shape;
-    const at = graph.at(node);
-    const code =
-      dataType === "u8"
-        ? graph.bytes.subarray(at, at + codeBytes)
-        : graph.floats.subarray(at / 4, (at + codeBytes) / 4);
-    graph.floats[graph.metaAt(node)] = this.#encodingOf().encode(vector, code);
-    while (this.#kinds.length < graph.units) this.#kinds.push(kinds.free);
-    this.#kinds.values[node] = kinds.node;
-    for (const unit of graph.upperOf(node)) this.#kinds.values[unit] = kinds.upper;
-    this.#nodes.set(ordinal, node);
-    graph.kernels.hnswInsert(graph.area, node, level);
-  }
-
-  #setQuery(graph: Graph, query: Float32Array): void {
-    const at = graph.placeOf("query");
-    const { codeBytes, isU8 } = graph.shape;
-    const code = isU8
-      ? new Int8Array(graph.bytes.buffer, at, codeBytes)
-      : new Float32Array(graph.bytes.buffer, at, codeBytes / 4);
-    this.#encodingOf().encodeQuery(query, code);
-  }
-
-  /** The first `wanted` visible ordinals of the beam. */
-  #visibleOf(graph: Graph, found: number, wanted: number, visible: Visible): number[] {
-    const beam = graph.placeOf("beam") / 4;
-    const ordinals: number[] = [];
-    for (let i = 0; i < found && ordinals.length < wanted; i++) {
-      const ordinal = graph.ordinalOf(graph.words[beam + 2 * i] >>> 1);
-      if (ordinal !== absent && (visible === null || visible(ordinal))) ordinals.push(ordinal);
+  /** A builder has linked a record's node: the record leaves the tail, or, where it was removed meanwhile, the graph. */
+  #linked(ordinal: number, number: number, partition: Partition, node: number): void {
+    this.#handedOut.delete(ordinal);
+    if (this.#cancelled.delete(ordinal)) {
+      partition.kill(node);
+      return;
     }
-    return ordinals;
+    this.#nodes.set(ordinal, number * 2 ** 24 + node);
+    if (this.#cache.count < this.#options.cacheMax)
+      this.#cache.add(ordinal, bytesOfFloats(this.#tail.vectorOf(ordinal) as Float32Array));
+    this.#tail.remove(ordinal);
   }
 
-  /** Exact scores of the visible of these ordinals, of which the k best are kept. */
-  #score(query: Float32Array, ordinals: readonly number[], k: number, visible: Visible): Candidates {
-    const seen = visible === null ? ordinals : ordinals.filter(visible);
-    const distance = this.metric.exactDistance(query);
-    const scores = new Float64Array(seen.length);
-    for (let i = 0; i < seen.length; i++) scores[i] = this.metric.score(distance(this.#vector(seen[i]), 0));
-    return keepBest(Uint32Array.from(seen), scores, seen.length, k);
+  /** The first partition with room for a node, made where there is none. */
+  #withRoom(): [number: number, partition: Partition] {
+    const { levelsMax } = this.#options;
+    const number = this.#partitions.findIndex((partition) => partition?.graph.hasRoom(levelsMax - 1));
+    if (number >= 0) return [number, this.#partitions[number] as Partition];
+    const free = this.#partitions.indexOf(undefined);
+    const added = free >= 0 ? free : this.#partitions.length;
+    invariant(added < partitionsMax, `an index has at most ${partitionsMax} partitions`);
+    const encoding = this.#encoding as Encoding;
+    const partition = new Partition(this.#shapeFor(encoding), encoding);
+    invariant(partition.graph.hasRoom(levelsMax - 1), "a partition has no room for a single node");
+    this.#partitions[added] = partition;
+    return [added, partition];
   }
 
-  #ordinals(): number[] {
-    return Array.from(this.#nodes.entries(), ([ordinal]) => ordinal);
+  #giveUp(number: number, partition: Partition): void {
+    this.#partitions[number] = undefined;
+    this.#settles.delete(partition);
+    this.#builders.forget(partition.target.id);
   }
 
-  #beginSweep(): void {
-    const graph = this.#built();
-    this.#sweepAt = 0;
-    this.#sweptDead = this.#dead.length;
-    if (this.#kinds.values[graph.entry] !== kinds.node) this.#enterAnew(graph);
+  #settlePartition(partition: Partition, then: () => void = () => {}): void {
+    this.#settles.delete(partition);
+    this.#isExclusive = true;
+    this.#run(partition, { kind: "settle", living: partition.living() }, () => {
+      this.#isExclusive = false;
+      partition.changes = 0;
+      then();
+    });
   }
 
-  /** The entry point is dead: the living node of the greatest level, the first of them, takes over. */
-  #enterAnew(graph: Graph): void {
-    let entry: number = absent;
-    let top = -1;
-    for (const [, node] of this.#nodes.entries()) {
-      const level = graph.levelOf(node);
-      if (level > top) {
-        top = level;
-        entry = node;
-      }
-    }
-    graph.entry = entry;
+  #run(partition: Partition, job: GraphJob, then: () => void = () => {}): void {
+    this.#running++;
+    this.#builders.run(partition.target, job, (error) => {
+      this.#running--;
+      if (this.#isClosed) return;
+      if (error !== null) this.#fail(error);
+      else then();
+      this.#pump();
+    });
   }
 
-  /** Goes on with a sweep that is on, by so many units. */
-  #sweep(units: number): void {
-    if (this.#sweepAt < 0) return;
-    const graph = this.#built();
-    const end = Math.min(graph.units, this.#sweepAt + units);
-    for (; this.#sweepAt < end; this.#sweepAt++) {
-      if (this.#kinds.values[this.#sweepAt] !== kinds.node) continue;
-      graph.kernels.hnswRepair(graph.area, this.#sweepAt, candidatesMax);
-    }
-    if (this.#sweepAt === graph.units) this.#endSweep(graph);
+  /** Building ends here. Records that no graph has stay in the tail, so every answer remains right. */
+  #fail(error: unknown): void {
+    this.#failure ??= error;
+    this.#options.onError?.(error);
   }
+}
 
-  /** Frees the units of those that were dead when the sweep began: no living node links to them any more. */
-  #endSweep(graph: Graph): void {
-    const gone = this.#dead.splice(0, this.#sweptDead);
-    this.#sweepAt = -1;
-    // Those that died meanwhile may link to the freed ones, and must not lead there.
-    const isGone = new Set(gone);
-    for (const node of this.#dead) {
-      for (let level = graph.levelOf(node); level >= 0; level--) graph.dropLinks(node, level, isGone);
-    }
-    if (isGone.has(graph.entry)) this.#enterAnew(graph);
-    for (const node of gone) {
-      for (const unit of [node, ...graph.upperOf(node)]) this.#kinds.values[unit] = kinds.free;
-      graph.free(node);
-    }
-    this.settle();
-  }
+/** Vectors that codes are calibrated by, at most. */
+const sampleMax = 10_000;
 
-  #forget(): void {
-    this.#nodes.clear();
-    this.#kinds.truncate(0);
-    this.#dead = [];
-    this.#sweepAt = -1;
-    this.#settledCount = 0;
-    this.#graph?.clear();
-  }
+function join(a: Candidates, b: Candidates): Candidates {
+  const ordinals = new Uint32Array(a.count + b.count);
+  ordinals.set(a.ordinals.subarray(0, a.count));
+  ordinals.set(b.ordinals.subarray(0, b.count), a.count);
+  const scores = new Float64Array(a.count + b.count);
+  scores.set(a.scores.subarray(0, a.count));
+  scores.set(b.scores.subarray(0, b.count), a.count);
+  return { count: a.count + b.count, ordinals, scores };
+}
 
-  /**
-   * Gives an unreached node a link from a reached one, a near one where that can be. A link that is no branch of the tree
-   * of ways may be given up for it; so what was reached remains so.
-   */
-  #adopt(graph: Graph, orphan: number, parents: Uint32Array): void {
-    graph.kernels.queryOfNode(orphan, graph.placeOf("query"));
-    const found = graph.kernels.hnswSearch(graph.area, 64, modes[this.metric.name].search);
-    const beam = graph.placeOf("beam") / 4;
-    for (let i = 0; i < found; i++) {
-      if (this.#isAdopted(graph, orphan, graph.words[beam + 2 * i] >>> 1, parents)) return;
-    }
-    // A tree has fewer branches than the nodes have links, two at least each: there is one that can give one up.
-    for (const [, node] of this.#nodes.entries()) if (this.#isAdopted(graph, orphan, node, parents)) return;
-    invariant(false, `no node has room for a link to ${orphan}`);
-  }
-
-  #isAdopted(graph: Graph, orphan: number, near: number, parents: Uint32Array): boolean {
-    if (near === orphan || parents[near] === absent || this.#kinds.values[near] !== kinds.node) return false;
-    const list = graph.listAt(near, 0);
-    const count = graph.words[list];
-    parents[orphan] = near;
-    // One that was unreached itself a moment ago may have the link already.
-    if (graph.linksOf(near, 0).includes(orphan)) return true;
-    let place = count;
-    if (count === graph.shape.m0) {
-      do place--;
-      while (place >= 0 && parents[graph.words[list + 1 + place]] === near);
-      if (place < 0) {
-        parents[orphan] = absent;
-        return false;
-      }
-    }
-    graph.words[list + 1 + place] = orphan;
-    graph.words[list] = Math.max(count, place + 1);
-    return true;
-  }
+function hash(value: number): number {
+  const mixed = Math.imul(value ^ (value >>> 16), 0x85eb_ca6b);
+  return (mixed ^ (mixed >>> 13)) >>> 0;
 }

@@ -1,0 +1,180 @@
+// What does the owner of a graph know of its units?
+//
+//              take                           sweep                      epoch over
+//   (free) ----------> node --kill--> dead  --------------> unlinked --------------> (free)
+//
+// A removed node still leads searches on, but is never an answer and gets no new link. When a quarter of the nodes is
+// dead, a *sweep* repairs every node that links to those; then no list leads to them, a new epoch begins, and
+// when every thread has left the older ones their units are free.
+
+import { none } from "@quiver/kernels/hnsw";
+import { Growable } from "../../base/growable.ts";
+import { invariant } from "../../base/invariant.ts";
+import type { Encoding } from "./encoding.ts";
+import { Graph, type GraphShape } from "./graph.ts";
+import type { Target } from "./jobs.ts";
+
+/** What a unit is. */
+export const kinds = { free: 0, node: 1, upper: 2, dead: 3, unlinked: 4 } as const;
+
+/** What of a partition a checkpoint keeps besides the graph's units. */
+export type PartitionState = {
+  readonly units: number;
+  readonly entry: number;
+  readonly count: number;
+  readonly kinds: Uint8Array;
+};
+
+let lastId = 0;
+
+export class Partition {
+  readonly graph: Graph;
+  readonly target: Target;
+  readonly kinds = new Growable(Uint8Array);
+  /** Living nodes. */
+  count = 0;
+  /** Nodes that were linked or unlinked since ways were last looked for. */
+  changes = 0;
+  #dead: number[] = [];
+  /** The unit that the sweep comes to next; -1 while none is on. */
+  #sweepAt = -1;
+  /** How many of the dead were dead when the sweep began: the first ones. */
+  #sweptDead = 0;
+  readonly #unlinked: { epoch: number; nodes: number[] }[] = [];
+
+  constructor(shape: GraphShape, encoding: Encoding) {
+    this.graph = new Graph(shape);
+    this.target = { id: ++lastId, graph: this.graph, encoding };
+  }
+
+  /** Units for a node of this ordinal, which nobody can meet yet. */
+  take(ordinal: number, level: number): number {
+    const node = this.graph.make(ordinal, level);
+    while (this.kinds.length < this.graph.units) this.kinds.push(kinds.free);
+    this.kinds.values[node] = kinds.node;
+    for (const unit of this.graph.upperOf(node)) this.kinds.values[unit] = kinds.upper;
+    this.count++;
+    this.changes++;
+    return node;
+  }
+
+  /** The record of a node was removed. */
+  kill(node: number): void {
+    invariant(this.kinds.values[node] === kinds.node, `the unit ${node}, which is no living node, is killed`);
+    this.graph.kill(node);
+    this.kinds.values[node] = kinds.dead;
+    this.#dead.push(node);
+    this.count--;
+    this.changes++;
+  }
+
+  get deadCount(): number {
+    return this.#dead.length;
+  }
+
+  get isSweeping(): boolean {
+    return this.#sweepAt >= 0;
+  }
+
+  /** Whether a sweep is worth its time; it may begin when no builder is at work. */
+  get wantsSweep(): boolean {
+    return this.#sweepAt < 0 && 4 * this.#dead.length > this.count;
+  }
+
+  beginSweep(): void {
+    this.#sweepAt = 0;
+    this.#sweptDead = this.#dead.length;
+    // They are left out of the sweep's own repairs.
+    for (const node of this.#dead) this.kinds.values[node] = kinds.unlinked;
+  }
+
+  /** The next nodes, some `atMost`, that the sweep has to repair; none: it has come to its end. */
+  nextToRepair(atMost: number): Uint32Array {
+    const nodes: number[] = [];
+    const { values } = this.kinds;
+    while (nodes.length < atMost && this.#sweepAt < this.graph.units) {
+      const kind = values[this.#sweepAt];
+      if (kind === kinds.node || kind === kinds.dead) nodes.push(this.#sweepAt);
+      this.#sweepAt++;
+    }
+    return Uint32Array.from(nodes);
+  }
+
+  /** Whether the sweep has handed out all nodes; it ends when they are repaired, and no builder is at work. */
+  get isSweptOut(): boolean {
+    return this.#sweepAt >= this.graph.units;
+  }
+
+  /** No list leads to those that the sweep was for, and the entry point lives: a new epoch begins. */
+  endSweep(): void {
+    const nodes = this.#dead.splice(0, this.#sweptDead);
+    this.#sweepAt = -1;
+    invariant(!nodes.includes(this.graph.entry), "the entry point is unlinked");
+    this.#unlinked.push({ epoch: this.graph.beginEpoch(), nodes });
+    this.reclaim();
+  }
+
+  /** Gives back the units of unlinked nodes on which no thread can stand any more. */
+  reclaim(): void {
+    while (this.#unlinked.length > 0 && this.graph.isQuietSince(this.#unlinked[0].epoch)) {
+      for (const node of this.#unlinked[0].nodes) {
+        for (const unit of [node, ...this.graph.upperOf(node)]) this.kinds.values[unit] = kinds.free;
+        this.graph.free(node);
+      }
+      this.#unlinked.shift();
+    }
+  }
+
+  /** Numbers of the living nodes, ascending. */
+  living(): Uint32Array {
+    const nodes = new Uint32Array(this.count);
+    let length = 0;
+    for (let unit = 0; unit < this.kinds.length; unit++)
+      if (this.kinds.values[unit] === kinds.node) nodes[length++] = unit;
+    invariant(length === this.count, `${length} living nodes are marked, ${this.count} counted`);
+    return nodes;
+  }
+
+  isNode(unit: number): boolean {
+    const kind = this.kinds.values[unit];
+    return kind === kinds.node || kind === kinds.dead || kind === kinds.unlinked;
+  }
+
+  /** What a checkpoint keeps. Nobody may build meanwhile. */
+  state(): PartitionState {
+    const { units, entry } = this.graph;
+    return { units, entry, count: this.count, kinds: this.kinds.values.slice(0, this.kinds.length) };
+  }
+
+  /** A partition as it was kept, but for the bytes of its graph's image, which the caller writes. */
+  static restored(shape: GraphShape, encoding: Encoding, state: PartitionState): Partition {
+    const partition = new Partition(shape, encoding);
+    const free: number[] = [];
+    for (let unit = state.kinds.length - 1; unit >= 0; unit--) {
+      if (state.kinds[unit] === kinds.free) free.push(unit);
+    }
+    partition.graph.reserve(state.units, state.entry, free);
+    for (const [unit, kind] of state.kinds.entries()) {
+      // What was being unlinked is dead again: the sweep begins anew.
+      partition.kinds.push(kind === kinds.unlinked ? kinds.dead : kind);
+      if (kind === kinds.dead || kind === kinds.unlinked) partition.#dead.push(unit);
+    }
+    partition.count = state.count;
+    return partition;
+  }
+
+  get memoryBytes(): number {
+    return this.graph.memoryBytes + this.kinds.memoryBytes + 8 * this.#dead.length + 500;
+  }
+
+  check(): void {
+    const { graph } = this;
+    let used = 0;
+    for (let unit = 0; unit < graph.units; unit++) if (this.kinds.values[unit] !== kinds.free) used++;
+    const free = graph.freeUnits.length;
+    invariant(used + free === graph.units, `${used} used and ${free} free units of ${graph.units}`);
+    for (const node of this.#dead)
+      invariant(this.isNode(node) && graph.ordinalOf(node) === none, `the dead node ${node} is not marked`);
+    this.living();
+  }
+}
