@@ -23,6 +23,9 @@ export const limits = {
   queryTextBytesMax: 1024 * 1024,
 
   efMax: 1_000_000,
+  /** Queries of one recall measurement. */
+  recallSampleMax: 10_000,
+  recallSampleDefault: 100,
   layersMax: 64,
   neighboursMax: 2_048,
   sampleThresholdMax: 10_000_000,

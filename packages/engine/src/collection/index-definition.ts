@@ -57,6 +57,9 @@ export function defineDenseIndex(collection: CollectionDefinition, given: DenseI
   const at = (name: string) => `index.properties.${name}`;
   const neighbours = integer(hnsw.neighbors_count, 16, at("neighbors_count"), limits.neighboursMax);
   const { max_cache_size } = hnsw;
+  const { recall_target } = hnsw;
+  if (recall_target != null && !(recall_target > 0 && recall_target <= 1))
+    throw invalid(at("recall_target"), `is ${recall_target}; expected a number greater than 0, at most 1.`);
   if (max_cache_size != null) integer(max_cache_size, 1, at("max_cache_size"), Number.MAX_SAFE_INTEGER);
   return {
     name: given.name,
@@ -67,6 +70,7 @@ export function defineDenseIndex(collection: CollectionDefinition, given: DenseI
       properties: {
         num_layers: integer(hnsw.num_layers, 9, at("num_layers"), limits.layersMax),
         ...(max_cache_size != null && { max_cache_size }),
+        ...(recall_target != null && { recall_target }),
         ef_construction: integer(hnsw.ef_construction, 128, at("ef_construction"), limits.efMax),
         ef_search: integer(hnsw.ef_search, 128, at("ef_search"), limits.efMax),
         neighbors_count: neighbours,

@@ -9,8 +9,6 @@
 //
 // Versions are integers below 2^53: at a million commits a second they last 285 years.
 
-import { invariant } from "../base/invariant.ts";
-
 export type VisibleAt = (ordinal: number) => boolean;
 
 export class Visibility {
@@ -18,11 +16,13 @@ export class Visibility {
   /** All ordinals that were given to an index are smaller. */
   #indexedEnd = 0;
 
-  /** An ordinal closed at `version` is still in the indexes. Saying it twice is the same as once. */
+  /**
+   * An ordinal closed at `version` is still in the indexes. Said more than once, the earliest version counts: an index that
+   * has to reconcile knows only that it was closed by then.
+   */
   close(ordinal: number, version: number): void {
     const earlier = this.#died.get(ordinal);
-    invariant(earlier === undefined || earlier === version, `ordinal ${ordinal} dies twice`);
-    this.#died.set(ordinal, version);
+    this.#died.set(ordinal, earlier === undefined ? version : Math.min(earlier, version));
   }
 
   /** Indexes have been given records up to `end`, exclusive. */

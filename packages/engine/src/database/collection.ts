@@ -11,6 +11,7 @@ import type {
   Indexes,
   IndexKind,
   IndexStatus,
+  Recall,
   SparseIndex,
   TextIndex,
 } from "@quiver/protocol/shapes/index-definition";
@@ -43,9 +44,12 @@ import {
   type TransactionEntry,
 } from "../collection/transaction.ts";
 import { currentVersion, listVersions, readVersion, versionByHash } from "../collection/versions.ts";
+import { HnswIndex } from "../index/hnsw/hnsw-index.ts";
 import { CatchUp } from "../indexing/catch-up.ts";
 import * as plan from "../query/plan.ts";
+import { EffortTable, measureRecall } from "../query/recall.ts";
 import { runPlan } from "../query/search.ts";
+import type { Builders } from "../runtime/builders.ts";
 import { collectGarbage } from "../runtime/collect-garbage.ts";
 import type { View } from "../runtime/view.ts";
 import type { Writer } from "../runtime/writer.ts";
@@ -53,7 +57,7 @@ import { LmdbStore } from "../storage/lmdb.ts";
 import type { Snapshot } from "../storage/store.ts";
 import type { Collection, CollectionStatistics, DatabaseLog, Transaction, VectorExport } from "./contract.ts";
 import { RunningExport } from "./export.ts";
-import { makeFeed, servedBy } from "./feeds.ts";
+import { type FeedSurroundings, makeFeed } from "./feeds.ts";
 import { Gate } from "./gate.ts";
 import { flatStatusOf, type IndexingProgress, isoTime, stateOf } from "./transaction-status.ts";
 
@@ -61,6 +65,8 @@ import { flatStatusOf, type IndexingProgress, isoTime, stateOf } from "./transac
 export type CollectionSurroundings = {
   directory: string;
   writer: Writer;
+  builders: Builders;
+  memoryBudgetBytes: number | undefined;
   log: DatabaseLog;
   clock(): number;
   /** Makes the collection's residence durable. */
@@ -77,6 +83,8 @@ export class OpenCollection implements Collection {
   readonly #gate = new Gate();
   readonly #exports = new Set<RunningExport>();
   #catchUp: CatchUp | null = null;
+  /** Which beam reaches which recall; known while the collection is loaded and its dense index is the same. */
+  #efforts = new EffortTable();
   /** Loads and unloads happen one after another. */
   #residence: Promise<unknown> = Promise.resolve();
   /** Committed transactions that are not known to be indexed, by id: the version of each. */
@@ -181,6 +189,7 @@ export class OpenCollection implements Collection {
       this.#inTurn(async () => {
         if (!this.#catchUp) return;
         await this.#saveResidence(false);
+        await this.#catchUp?.keepLast();
         this.#catchUp?.stop(
           new QuiverError("shutting_down", "The collection was unloaded meanwhile; search again."),
         );
@@ -218,7 +227,7 @@ export class OpenCollection implements Collection {
 
   #startIndexes(): void {
     const catchUp = new CatchUp(this.#store, {
-      onWatermark: (version) => {
+      onComplete: (version) => {
         this.#completeTransactions(version);
         this.#around.onMemoryUse();
       },
@@ -229,10 +238,22 @@ export class OpenCollection implements Collection {
         ),
     });
     this.#catchUp = catchUp;
+    this.#efforts = new EffortTable();
     const definitions = this.#read((snapshot) => readIndexDefinitions(snapshot));
     for (const kind of Object.keys(definitions) as IndexKind[])
-      catchUp.add(makeFeed(this.#definition, kind, definitions));
+      catchUp.add(makeFeed(this.#definition, kind, definitions, this.#feedSurroundings(catchUp)));
     catchUp.wake();
+  }
+
+  #feedSurroundings(catchUp: CatchUp): FeedSurroundings {
+    const { directory, builders, memoryBudgetBytes, log } = this.#around;
+    return {
+      directory,
+      builders,
+      memoryBudgetBytes,
+      onProgress: () => catchUp.progressed(),
+      onProblem: (what, problem) => log.warn({ collection: this.entry.internalId, err: problem }, what),
+    };
   }
 
   async indexed(): Promise<void> {
@@ -244,10 +265,14 @@ export class OpenCollection implements Collection {
     view?.unpin();
   }
 
-  /** Waits for what runs, then lets go of the store. Nothing may be asked afterwards. */
-  async close(reason: QuiverError): Promise<void> {
+  /**
+   * Waits for what runs, then lets go of the store. Nothing may be asked afterwards.
+   * @param isKept whether what indexes have learnt is kept on disk
+   */
+  async close(reason: QuiverError, isKept = true): Promise<void> {
     this.#gate.close(reason);
     for (const exported of [...this.#exports]) exported.stop(reason);
+    if (isKept) await this.#catchUp?.keepLast();
     const catchUp = this.#catchUp;
     this.#catchUp = null;
     catchUp?.stop(reason);
@@ -313,7 +338,11 @@ export class OpenCollection implements Collection {
       const definition = define();
       await this.#inTurn(async () => {
         await this.#write({ kind: "createIndex", index, definition });
-        this.#catchUp?.add(makeFeed(this.#definition, index, { [index]: definition }));
+        const catchUp = this.#catchUp;
+        catchUp?.add(
+          makeFeed(this.#definition, index, { [index]: definition }, this.#feedSurroundings(catchUp)),
+        );
+        if (index === "dense") this.#efforts = new EffortTable();
       });
     });
   }
@@ -342,17 +371,20 @@ export class OpenCollection implements Collection {
   #indexStatus(kind: IndexKind, head: Head): IndexStatus {
     const total = { dense: head.dense, sparse: head.sparse, "tf-idf": head.text }[kind];
     const feed = this.#catchUp?.feed(kind);
-    const isReady = feed?.watermark === head.version;
-    const indexed = isReady ? total : Math.min(total, feed?.index.count ?? 0);
+    const isReady = feed?.watermark === head.version && feed.finalEnd >= head.nextOrdinal;
+    const dense = feed?.index instanceof HnswIndex ? feed.index : undefined;
+    const inTail = dense?.encoding === undefined ? 0 : dense.tailCount;
+    const indexed = isReady ? total : Math.max(0, Math.min(total, (feed?.index.count ?? 0) - inTail));
     return {
-      state: feed === undefined ? "unloaded" : feed.isBuilt ? "ready" : "building",
-      served_by: servedBy[kind],
+      state: feed === undefined ? "unloaded" : feed.isBuilt && feed.wasFinal ? "ready" : "building",
+      served_by: kind !== "dense" ? "inverted" : dense?.encoding === undefined ? "flat" : "hnsw",
       records_indexed: indexed,
       records_total: total,
       percentage_complete:
         feed === undefined ? 0 : isReady ? 100 : Math.floor(feed.progress(0, head.nextOrdinal) * 1000) / 10,
       watermark: Math.max(0, feed?.watermark ?? 0),
       memory_bytes: feed?.index.memoryBytes ?? 0,
+      ...(dense && denseStatus(dense)),
     };
   }
 
@@ -406,7 +438,49 @@ export class OpenCollection implements Collection {
       });
       const view = await this.#viewAt(version, kinds);
       try {
-        return await runPlan(view, planned);
+        const ef = view.has("dense") ? await this.#effortOf(planned, view) : undefined;
+        return await runPlan(view, planned, ef);
+      } finally {
+        view.unpin();
+      }
+    });
+  }
+
+  /** The beam of a plan's dense legs; undefined: the index's own. */
+  async #effortOf({ effort, topK }: plan.Plan, view: View): Promise<number | undefined> {
+    if (effort.exact || effort.efSearch !== null) return effort.efSearch ?? undefined;
+    const target = effort.recallTarget ?? this.#recallTarget;
+    if (target === undefined) return undefined;
+    return this.#efforts.efFor(target, topK, view, () => view.pin());
+  }
+
+  get #recallTarget(): number | undefined {
+    return (
+      this.#read((snapshot) => readIndexDefinitions(snapshot)).dense?.index.properties.recall_target ??
+      undefined
+    );
+  }
+
+  measureRecall(options: Parameters<Collection["measureRecall"]>[0] = {}): Promise<Recall> {
+    return this.#gate.pass(async () => {
+      const { sample, topK, efSearch } = plan.planRecall(options);
+      const version = this.#read((snapshot, head) => {
+        requireIndexes(readIndexDefinitions(snapshot), ["dense"], this.name);
+        return head.version;
+      });
+      const view = await this.#viewAt(version, ["dense"]);
+      try {
+        const measured = await measureRecall(view, sample, topK, efSearch);
+        return {
+          recall: measured.recall,
+          worst_recall: measured.worst,
+          queries: measured.queries,
+          top_k: topK,
+          ef_search: efSearch ?? null,
+          version: view.version,
+          search_ms: measured.searchMs,
+          exact_ms: measured.exactMs,
+        };
       } finally {
         view.unpin();
       }
@@ -468,7 +542,7 @@ export class OpenCollection implements Collection {
     return this.#gate.pass(async () => {
       const { value } = await this.#write({ kind: "commit", transactionId });
       this.#indexingTransactions.set(transactionId, (value as TransactionEntry).version as number);
-      this.#completeTransactions(this.#catchUp ? this.#catchUp.watermark : Number.POSITIVE_INFINITY);
+      this.#completeTransactions(this.#catchUp ? this.#catchUp.completed : Number.POSITIVE_INFINITY);
     });
   }
 
@@ -547,6 +621,17 @@ export class OpenCollection implements Collection {
   version(hash: string): Version {
     return this.#read((snapshot) => versionByHash(snapshot, hash));
   }
+}
+
+function denseStatus(index: HnswIndex): Partial<IndexStatus> {
+  const { encoding, failure } = index;
+  return {
+    ...(encoding && { data_type: encoding.dataType, data_type_reason: encoding.reason }),
+    records_in_tail: encoding === undefined ? 0 : index.tailCount,
+    graphs: index.partitionCount,
+    graph_bytes: index.graphBytes,
+    ...(failure !== undefined && { failure: failure instanceof Error ? failure.message : String(failure) }),
+  };
 }
 
 /** @throws index_not_found naming the call that creates it */

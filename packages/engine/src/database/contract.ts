@@ -14,6 +14,7 @@ import type {
   DenseIndex,
   Indexes,
   IndexKind,
+  Recall,
   SparseIndex,
   TextIndex,
 } from "@quiver/protocol/shapes/index-definition";
@@ -35,6 +36,8 @@ export type DatabaseOptions = {
   memoryBudgetBytes?: number;
   /** An open transaction without an operation for so long is aborted. Default one hour. */
   transactionIdleMs?: number;
+  /** Threads that build dense indexes. Default: the cores but one, 1 to 8. */
+  builderThreads?: number;
   /** Versions kept and listed per collection. Default 1,000. */
   versionsKept?: number;
   /** Receives what happens in the background. Never keys, vectors or texts. */
@@ -135,6 +138,16 @@ export interface Collection {
   createSparseIndex(definition: SparseIndex): Promise<void>;
   createTextIndex(definition: TextIndex): Promise<void>;
   indexes(): Indexes;
+  /**
+   * Measures the dense index against exact search, with vectors of the collection as queries.
+   * @param options `sample` 1 to 10,000 queries (default 100), `top_k` as in a search, `ef_search` (default the index's)
+   * @throws index_not_found
+   */
+  measureRecall(options?: {
+    sample?: number | null;
+    top_k?: number | null;
+    ef_search?: number | null;
+  }): Promise<Recall>;
   /** @throws index_not_found */
   deleteIndex(kind: IndexKind): Promise<void>;
   /** Resolves when every index has caught up with the version that is current now. */

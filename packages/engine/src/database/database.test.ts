@@ -182,7 +182,9 @@ it("[R5] beyond the memory budget idle collections leave, least recently used fi
     const collection = unlimited.collection(name);
     await collection.createDenseIndex(denseIndex);
     await collection.upsert(vectors(3_000));
-    await collection.indexed();
+    await expect
+      .poll(() => collection.indexes().dense?.status.percentage_complete, { timeout: 20_000 })
+      .toBe(100);
   }
   const needed = unlimited.statistics().collections.reduce((sum, { memoryBytes }) => sum + memoryBytes, 0);
   const memoryBudgetBytes = Math.floor((needed * 5) / 6);

@@ -24,6 +24,7 @@ import {
 import { type CollectionDefinition, defineCollection, summaryOf } from "../collection/definition.ts";
 import { defaultDenseIndex, defaultSparseIndex } from "../collection/index-definition.ts";
 import { catalogTables } from "../collection/tables.ts";
+import { Builders } from "../runtime/builders.ts";
 import { collectGarbage } from "../runtime/collect-garbage.ts";
 import {
   catalogDirectory,
@@ -79,6 +80,7 @@ class OpenDatabase implements Database {
   readonly #log: DatabaseLog;
   readonly #clock: () => number;
   readonly #writer: Writer;
+  readonly #builders: Builders;
   readonly #release: () => void;
   readonly #catalog: LmdbStore;
   readonly #collections = new Map<string, OpenCollection>();
@@ -95,6 +97,7 @@ class OpenDatabase implements Database {
     this.#log = options.log ?? silent;
     this.#clock = options.clock ?? Date.now;
     this.#writer = writer;
+    this.#builders = new Builders(options.builderThreads);
     this.#release = release;
     this.#catalog = new LmdbStore(catalogDirectory(options.dataDir), catalogTables);
   }
@@ -126,6 +129,8 @@ class OpenDatabase implements Database {
     return new OpenCollection(entry, {
       directory: collectionDirectory(this.#options.dataDir, entry.internalId),
       writer: this.#writer,
+      builders: this.#builders,
+      memoryBudgetBytes: this.#options.memoryBudgetBytes,
       log: this.#log,
       clock: this.#clock,
       saveEntry: (changed) => this.#writer.changeCatalog({ kind: "putCollection", entry: changed }),
@@ -209,6 +214,7 @@ class OpenDatabase implements Database {
     const { internalId, definition } = collection.entry;
     await collection.close(
       new QuiverError("collection_not_found", `The collection '${definition.name}' was deleted meanwhile.`),
+      false,
     );
     await this.#writer.closeStore(internalId);
     removeCollectionDirectory(this.#options.dataDir, internalId);
@@ -337,6 +343,7 @@ class OpenDatabase implements Database {
     clearInterval(this.#housekeeper);
     const reason = new QuiverError("shutting_down", "The database is closing.");
     await Promise.all([...this.#collections.values()].map((collection) => collection.close(reason)));
+    await this.#builders.close();
     await this.#writer.stop();
     await this.#catalog.close();
     this.#release();

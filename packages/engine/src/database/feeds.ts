@@ -2,29 +2,88 @@
 //
 // One line for each kind: a definition becomes an empty index and the feed that fills it.
 
+import { createHash } from "node:crypto";
+import { join } from "node:path";
 import type { DenseIndex, IndexKind, SparseIndex, TextIndex } from "@quiver/protocol/shapes/index-definition";
 import type { IndexDefinitions } from "../collection/apply.ts";
 import type { CollectionDefinition } from "../collection/definition.ts";
-import { FlatIndex } from "../index/flat/flat-index.ts";
+import { efMax, HnswIndex, type HnswOptions } from "../index/hnsw/hnsw-index.ts";
 import { SparseIndex as SparsePostings } from "../index/sparse/sparse-index.ts";
 import { TextIndex as TextPostings } from "../index/text/text-index.ts";
 import { Feed } from "../indexing/feed.ts";
+import { HnswKeeper } from "../indexing/keeper.ts";
+import type { Builders } from "../runtime/builders.ts";
 
-/** What serves searches of each kind. */
-export const servedBy: Readonly<Record<IndexKind, string>> = {
-  dense: "flat",
-  sparse: "inverted",
-  "tf-idf": "inverted",
+/** What a feed needs from the house. */
+export type FeedSurroundings = {
+  /** Of the collection; indexes that are kept on disk have files in it. */
+  readonly directory: string;
+  readonly builders: Builders;
+  /** Bytes that loaded indexes may take; undefined: no limit. */
+  readonly memoryBudgetBytes: number | undefined;
+  /** An index has come further in the background. */
+  onProgress(): void;
+  /** Something went wrong that does no harm but to speed. */
+  onProblem(what: string, problem: unknown): void;
 };
 
+/** Records by which codes are calibrated where the definition does not say. */
+const sampleDefault = 1_000;
+
+export function hnswOptions(
+  { dimension }: CollectionDefinition,
+  { distance_metric_type, quantization, index }: DenseIndex,
+  around: FeedSurroundings,
+): HnswOptions {
+  const { properties } = index;
+  const { data_type, range, sample_threshold } = quantization.properties;
+  const m = properties.neighbors_count ?? 16;
+  // Half of the budget is for full-precision vectors; codes and links are beside them.
+  const allowed =
+    around.memoryBudgetBytes === undefined
+      ? Number.POSITIVE_INFINITY
+      : Math.floor(around.memoryBudgetBytes / 2 / (4 * (dimension as number) + 16));
+  return {
+    dimension: dimension as number,
+    metric: distance_metric_type,
+    dataType: quantization.type === "auto" ? "auto" : (data_type as HnswOptions["dataType"]),
+    range: range ?? undefined,
+    m,
+    m0: properties.level_0_neighbors_count ?? 2 * m,
+    efConstruction: Math.min(properties.ef_construction ?? 128, efMax),
+    efSearch: properties.ef_search ?? 128,
+    levelsMax: properties.num_layers ?? 9,
+    sampleCount: sample_threshold ?? sampleDefault,
+    cacheMax: properties.max_cache_size ?? allowed,
+    builders: around.builders,
+    onProgress: around.onProgress,
+    onError: (error) => around.onProblem("building a dense index stopped on an error", error),
+  };
+}
+
+function denseFeed(collection: CollectionDefinition, definition: DenseIndex, around: FeedSurroundings): Feed {
+  const options = hnswOptions(collection, definition, around);
+  const { builders: _builders, onProgress: _onProgress, onError: _onError, ...deciding } = options;
+  const { cacheMax: _cacheMax, efSearch: _efSearch, ...configuration } = deciding;
+  const keeper = new HnswKeeper(
+    checkpointPath(around.directory),
+    createHash("sha256").update(JSON.stringify(configuration)).digest("hex"),
+    options,
+    around.builders,
+    (problem) => around.onProblem("a dense index could not be kept on disk, or read from it", problem),
+  );
+  return new Feed<HnswIndex>("dense", () => new HnswIndex(options), keeper) as unknown as Feed;
+}
+
+/** Where the dense index of a collection is kept. */
+export const checkpointPath = (directory: string): string => join(directory, "checkpoints", "dense");
+
 const makers = {
-  dense: (collection: CollectionDefinition, definition: DenseIndex) => () =>
-    new FlatIndex({ dimension: collection.dimension as number, metric: definition.distance_metric_type }),
-  sparse: (_collection: CollectionDefinition, _definition: SparseIndex) => () => new SparsePostings(),
-  "tf-idf":
-    (_collection: CollectionDefinition, { language, k1, b }: TextIndex) =>
-    () =>
-      new TextPostings({ language: language ?? "english", k1, b }),
+  dense: denseFeed,
+  sparse: (_collection: CollectionDefinition, _definition: SparseIndex) =>
+    new Feed("sparse", () => new SparsePostings()),
+  "tf-idf": (_collection: CollectionDefinition, { language, k1, b }: TextIndex) =>
+    new Feed("tf-idf", () => new TextPostings({ language: language ?? "english", k1, b })),
 } as const;
 
 /** The feed of an index of a collection. */
@@ -32,9 +91,10 @@ export function makeFeed(
   collection: CollectionDefinition,
   kind: IndexKind,
   definitions: IndexDefinitions,
+  around: FeedSurroundings,
 ): Feed {
   const definition = definitions[kind];
   if (!definition) throw new Error(`Invariant broken: the collection has no ${kind} index`);
-  const make = makers[kind] as (c: CollectionDefinition, d: typeof definition) => () => Feed["index"];
-  return new Feed(kind, make(collection, definition));
+  const make = makers[kind] as (c: CollectionDefinition, d: typeof definition, a: FeedSurroundings) => Feed;
+  return make(collection, definition, around);
 }

@@ -40,6 +40,8 @@ export interface Index {
   retire(ordinal: number): void;
   /** No version sees the record any more: it is never found again, and its space is reused. Unknown: ignored. */
   remove(ordinal: number): void;
+  /** Every record with a smaller ordinal is in its final place; absent: all of them. */
+  readonly linkedEnd?: number;
   /** Bytes that the index really holds. */
   readonly memoryBytes: number;
   /** Proves the invariants; throws with what is wrong. Takes time in proportion to the whole index. */

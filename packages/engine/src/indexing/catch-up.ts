@@ -14,26 +14,30 @@
 //   - A search that must see version v calls `reach(v)`. It works along, and so a small lag costs no wait.
 //   - Building one index does not hold up searches of the others.
 //
-// The indexes of this floor are exact and cheap to feed, so the records between watermark and version are
-// simply fed when a search needs them; scanning them aside would cost the same and be lost
-// (docs/decisions/fresh-tail.md). An index whose insertion is dear keeps its own watermark and has its fresh
-// tail scanned by `query/`.
+// Indexes are cheap to feed, so the records between watermark and version are simply fed when a search needs them;
+// scanning them aside would cost the same and be lost (docs/decisions/fresh-tail.md). An index whose insertion is dear takes
+// records into a tail of its own, which it scans, and links them in the background: it says by `linkedEnd` how far it has come, and
+// a version is *complete* when every index has come so far.
 
 import { QuiverError } from "@quiver/protocol/errors";
 import { limits } from "@quiver/protocol/limits";
 import type { IndexKind } from "@quiver/protocol/shapes/index-definition";
 import { readHead } from "../collection/head.ts";
 import { Visibility } from "../collection/visibility.ts";
+import type { Index } from "../index/contract.ts";
 import { type LiveIndexes, type View, Views } from "../runtime/view.ts";
 import type { Snapshot, Store } from "../storage/store.ts";
 import type { Feed } from "./feed.ts";
 
 export type CatchUpEvents = {
-  /** The watermark has risen to this version. */
-  onWatermark(version: number): void;
+  /** Every index has all records of this version in their final places. */
+  onComplete(version: number): void;
   /** Indexing stopped on an error, such as a corrupted record. */
   onFailed(error: unknown): void;
 };
+
+/** Versions that are remembered until they are complete. */
+const incompleteMax = 1_000;
 
 type Waiter = {
   version: number;
@@ -50,8 +54,13 @@ export class CatchUp {
   readonly #visibility = new Visibility();
   #waiters: Waiter[] = [];
   #watermark = -1;
+  /** Published versions that are not complete, ascending, and the ordinals that they end at. */
+  #incomplete: { version: number; ordinalEnd: number }[] = [];
+  #completed = -1;
   #scheduled = false;
   #stopped = false;
+  /** Indexes that are out of use but for searches that run. */
+  #closing: Index[] = [];
 
   constructor(store: Store, events: CatchUpEvents) {
     this.#store = store;
@@ -66,6 +75,11 @@ export class CatchUp {
   /** Version up to which every index has taken over all changes; -1 while one is first built. */
   get watermark(): number {
     return this.#watermark;
+  }
+
+  /** Version up to which every index has all records in their final places; -1 for none yet. */
+  get completed(): number {
+    return this.#completed;
   }
 
   get isStopped(): boolean {
@@ -90,12 +104,38 @@ export class CatchUp {
     this.#feeds.set(feed.kind, feed);
     this.#watermark = -1;
     this.wake();
+    void feed
+      .restore(() => this.#store.snapshot())
+      .then(() => {
+        if (this.#stopped) feed.index.close();
+        else this.wake();
+      });
+  }
+
+  /** An index has come further with what it does in the background. */
+  progressed(): void {
+    if (this.#stopped) return;
+    this.#complete();
+    this.#keep();
+  }
+
+  /** Keeps on disk what is worth it; resolves when that is done. To be called before `stop`, if at all. */
+  async keepLast(): Promise<void> {
+    await Promise.all([...this.#feeds.values()].map((feed) => feed.keep(() => this.#store.snapshot(), true)));
+  }
+
+  #keep(): void {
+    for (const feed of this.#feeds.values()) void feed.keep(() => this.#store.snapshot());
   }
 
   /** Takes an index out. Searches that run keep it until they end; those that wait for it are refused. */
   drop(kind: IndexKind): void {
+    const dropped = this.#feeds.get(kind);
     this.#feeds.delete(kind);
     this.#views.withdraw();
+    if (dropped) this.#closing.push(dropped.index);
+    this.#closeIndexes();
+    void dropped?.forget()?.catch((error: unknown) => this.#events.onFailed(error));
     const refused = this.#waiters.filter((waiter) => waiter.kinds.includes(kind));
     this.#waiters = this.#waiters.filter((waiter) => !waiter.kinds.includes(kind));
     const error = new QuiverError("index_not_found", `The ${kind} index was deleted meanwhile.`, {
@@ -147,7 +187,16 @@ export class CatchUp {
     this.#stopped = true;
     for (const waiter of this.#waiters.splice(0)) waiter.reject(reason);
     this.#views.withdraw();
+    for (const feed of this.#feeds.values()) this.#closing.push(feed.index);
     this.#feeds.clear();
+    this.#closeIndexes();
+  }
+
+  /** Indexes are closed when no search has them any more. */
+  #closeIndexes(): void {
+    const closable = this.#closing.filter((index) => !this.#views.uses(index));
+    this.#closing = this.#closing.filter((index) => !closable.includes(index));
+    for (const index of closable) index.close();
   }
 
   /** Works for one slice. @returns whether there is nothing left to do, or no sense in going on by itself */
@@ -167,7 +216,7 @@ export class CatchUp {
         this.#visibility.indexedUpTo(feed.cursor);
         return isThere;
       };
-      const feeds = [...this.#feeds.values()];
+      const feeds = [...this.#feeds.values()].filter((feed) => !feed.isRestoring);
       for (const feed of feeds)
         if (feed.isBuilt && feed.watermark < head.version && !advance(feed)) return false;
       const built = feeds.filter((feed) => feed.watermark === head.version);
@@ -177,7 +226,7 @@ export class CatchUp {
       }
       const building = feeds.find((feed) => !feed.isBuilt);
       if (!building) {
-        this.#rise(head.version);
+        if (feeds.length === this.#feeds.size) this.#rise(head.version, head.nextOrdinal);
         return true;
       }
       if (performance.now() < end) advance(building);
@@ -214,13 +263,29 @@ export class CatchUp {
     for (const waiter of served) waiter.resolve(view.pin());
   }
 
-  #rise(version: number): void {
+  #rise(version: number, ordinalEnd: number): void {
     if (this.#watermark >= version) return;
     this.#watermark = version;
-    this.#events.onWatermark(version);
+    // Where very many wait, the newest two are told as one.
+    if (this.#incomplete.length >= incompleteMax) this.#incomplete.pop();
+    this.#incomplete.push({ version, ordinalEnd });
+    this.#complete();
+    this.#keep();
+  }
+
+  #complete(): void {
+    let end = Number.POSITIVE_INFINITY;
+    for (const feed of this.#feeds.values()) end = Math.min(end, feed.isRestoring ? 0 : feed.finalEnd);
+    let version = -1;
+    while (this.#incomplete.length > 0 && this.#incomplete[0].ordinalEnd <= end)
+      version = (this.#incomplete.shift() as { version: number }).version;
+    if (version <= this.#completed) return;
+    this.#completed = version;
+    this.#events.onComplete(version);
   }
 
   #reclaim(): void {
+    if (this.#closing.length > 0) this.#closeIndexes();
     if (this.#visibility.closedCount === 0) return;
     for (const ordinal of this.#visibility.reclaim(this.#views.oldestVersion))
       for (const feed of this.#feeds.values()) feed.remove(ordinal);

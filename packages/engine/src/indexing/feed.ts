@@ -9,6 +9,11 @@
 // `cursor` on. A closed record is gone from the snapshot, so what it finds at an ordinal is live at v, whether
 // the index is new, was loaded, or only lags one commit behind: building, recovery and catching up are the
 // same loop. The index equals the replay of the log up to v when the cursor reaches v's end (invariant 4).
+//
+// Where the log no longer reaches back to `closedVersion`, the closures are found by *reconciling*: what the index holds
+// below the cursor and the snapshot does not have was closed since, by the snapshot's version at the latest.
+//
+// An index may be kept on disk (keeper.ts): such a feed begins with `restore`, and is told when to `keep` itself.
 
 import type { IndexKind } from "@quiver/protocol/shapes/index-definition";
 import { readU32Key } from "../base/bytes.ts";
@@ -18,11 +23,12 @@ import { RecordReader } from "../collection/record.ts";
 import { ordinalKey } from "../collection/tables.ts";
 import { oldestVersion, readClosed, readVersion } from "../collection/versions.ts";
 import type { Index } from "../index/contract.ts";
-import type { FlatIndex } from "../index/flat/flat-index.ts";
+import type { HnswIndex } from "../index/hnsw/hnsw-index.ts";
 import type { SparseIndex } from "../index/sparse/sparse-index.ts";
 import type { TextIndex } from "../index/text/text-index.ts";
 import type { Reader } from "../storage/store.ts";
 import { segment, segmentProcessed } from "../text/segment.ts";
+import type { Keeper } from "./keeper.ts";
 
 /** What a kind of index takes from the store. */
 type Source<Held> = {
@@ -31,7 +37,7 @@ type Source<Held> = {
   add(index: Held, ordinal: number, stored: Uint8Array): void;
 };
 
-const denseSource: Source<FlatIndex> = {
+const denseSource: Source<HnswIndex> = {
   table: "dense",
   add: (index, ordinal, stored) => index.add(ordinal, stored),
 };
@@ -57,19 +63,31 @@ const sources = { dense: denseSource, sparse: sparseSource, "tf-idf": textSource
 /** Rows read between two looks at the clock. */
 const rowsPerLook = 16;
 
+/** Keys passed between two looks at the clock. */
+const keysPerLook = 256;
+
 export class Feed<Held extends Index = Index> {
   readonly kind: IndexKind;
-  readonly #make: () => Held;
   readonly #source: Source<Held>;
+  readonly #keeper: Keeper<Held> | undefined;
   #index: Held;
   #cursor = 0;
   #closedVersion = -1;
   #watermark = -1;
+  /** Where reconciling goes on, and what it goes up to; undefined while it is not needed. */
+  #reconciling: { at: number; end: number } | undefined;
+  #isRestoring = false;
+  /** The ordinal that the watermark's version ends at. */
+  #watermarkEnd = 0;
+  #wasFinal = false;
 
-  /** @param make makes an empty index of the definition */
-  constructor(kind: IndexKind, make: () => Held) {
+  /**
+   * @param make makes an empty index of the definition
+   * @param keeper keeps the index on disk
+   */
+  constructor(kind: IndexKind, make: () => Held, keeper?: Keeper<Held>) {
+    this.#keeper = keeper;
     this.kind = kind;
-    this.#make = make;
     this.#source = sources[kind] as unknown as Source<Held>;
     this.#index = make();
   }
@@ -91,9 +109,52 @@ export class Feed<Held extends Index = Index> {
     return this.#watermark >= 0;
   }
 
+  /** Every record with a smaller ordinal is where it belongs: in the index, and there in its final place. */
+  get finalEnd(): number {
+    return Math.min(this.#cursor, this.#index.linkedEnd ?? Number.POSITIVE_INFINITY);
+  }
+
+  /** Whether all records of some version were in their final places since the feed began. */
+  get wasFinal(): boolean {
+    this.#wasFinal ||= this.#watermark >= 0 && this.finalEnd >= this.#watermarkEnd;
+    return this.#wasFinal;
+  }
+
+  /** Whether the index is being read from disk; it is not to be stepped meanwhile. */
+  get isRestoring(): boolean {
+    return this.#isRestoring;
+  }
+
+  /** Takes over what was kept of the index, if it is of use. @param reader at the newest version */
+  async restore(reader: () => Reader & { release(): void }): Promise<void> {
+    if (!this.#keeper?.isThere) return;
+    this.#isRestoring = true;
+    try {
+      const kept = await this.#keeper.restore(reader);
+      if (kept === null) return;
+      this.#index.close();
+      this.#index = kept.index;
+      this.#cursor = kept.cursor;
+      this.#closedVersion = kept.version;
+    } finally {
+      this.#isRestoring = false;
+    }
+  }
+
+  /** Keeps the index on disk where enough of it has changed. @param isLast nothing will change any more */
+  keep(reader: () => Reader & { release(): void }, isLast = false): Promise<void> | undefined {
+    if (this.#isRestoring || this.#closedVersion < 0 || this.#reconciling) return undefined;
+    return this.#keeper?.keep(this.#index, () => this.#closedVersion, reader, isLast);
+  }
+
+  /** Removes what was kept of the index. */
+  forget(): Promise<void> | undefined {
+    return this.#keeper?.forget();
+  }
+
   /** Share of the ordinals [first, first + count) that the index has taken over, 0 to 1. */
   progress(first: number, count: number): number {
-    return count === 0 ? 1 : Math.min(1, Math.max(0, (this.#cursor - first) / count));
+    return count === 0 ? 1 : Math.min(1, Math.max(0, (this.finalEnd - first) / count));
   }
 
   /**
@@ -109,14 +170,17 @@ export class Feed<Held extends Index = Index> {
   ): boolean {
     if (this.#closedVersion < 0) this.#closedVersion = head.version;
     if (this.#closedVersion < head.version) this.#applyClosures(reader, head, onClosed);
+    if (this.#reconciling && !this.#reconcile(reader, head, isTimeOver, onClosed)) return false;
     if (!this.#addRows(reader, head, isTimeOver)) return false;
     this.#watermark = head.version;
+    this.#watermarkEnd = head.nextOrdinal;
     return true;
   }
 
   #applyClosures(reader: Reader, head: Head, onClosed: (ordinal: number, version: number) => void): void {
     if (oldestVersion(reader) > this.#closedVersion + 1) {
-      this.#startAnew(head);
+      this.#reconciling = { at: 0, end: this.#cursor };
+      this.#closedVersion = head.version;
       return;
     }
     for (let version = this.#closedVersion + 1; version <= head.version; version++) {
@@ -131,12 +195,36 @@ export class Feed<Held extends Index = Index> {
     }
   }
 
-  /** The log no longer reaches back to where the index stands: it is dropped and built from the records. */
-  #startAnew(head: Head): void {
-    this.#index = this.#make();
-    this.#cursor = 0;
-    this.#watermark = -1;
-    this.#closedVersion = head.version;
+  /**
+   * Closes what the index holds and the snapshot does not have, from where it stands. A record of a gap died at some version
+   * up to the snapshot's: no view of the versions between was ever published.
+   */
+  #reconcile(
+    reader: Reader,
+    head: Head,
+    isTimeOver: () => boolean,
+    onClosed: (ordinal: number, version: number) => void,
+  ): boolean {
+    const work = this.#reconciling as { at: number; end: number };
+    const closeUpTo = (end: number) => {
+      for (; work.at < end; work.at++) {
+        if (!this.#index.has(work.at)) continue;
+        this.#index.retire(work.at);
+        onClosed(work.at, head.version);
+      }
+    };
+    let keys = 0;
+    for (const key of reader.keys(this.#source.table, {
+      start: ordinalKey(work.at),
+      end: ordinalKey(work.end),
+    })) {
+      closeUpTo(readU32Key(key));
+      work.at++;
+      if (++keys % keysPerLook === 0 && isTimeOver()) return false;
+    }
+    closeUpTo(work.end);
+    this.#reconciling = undefined;
+    return true;
   }
 
   #addRows(reader: Reader, head: Head, isTimeOver: () => boolean): boolean {

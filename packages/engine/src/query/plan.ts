@@ -15,6 +15,16 @@ export type Leg =
   | { kind: "sparse"; indices: Uint32Array; values: Float32Array; threshold: number }
   | { kind: "tf-idf"; text: string };
 
+/** How thoroughly a dense leg is searched; the first that is given counts. */
+export type Effort = {
+  /** By reading every vector. */
+  exact: boolean;
+  /** With a beam of this length. */
+  efSearch: number | null;
+  /** With the beam that was measured to reach this recall, in (0, 1]. */
+  recallTarget: number | null;
+};
+
 export type Fusion = {
   /** k of reciprocal rank fusion, greater than 0. */
   constant: number;
@@ -27,6 +37,8 @@ export type Plan = {
   queries: Leg[][];
   topK: number;
   returnRawText: boolean;
+  /** How dense legs are searched. */
+  effort: Effort;
   /** How legs are fused; null for a search with one leg. */
   fusion: Fusion | null;
 };
@@ -41,7 +53,9 @@ export function kindsOf(plan: Plan): IndexKind[] {
 }
 
 type Common = { top_k?: number | null; return_raw_text?: boolean | null };
-type Tuning = { ef_search?: number | null; exact?: boolean | null };
+type Tuning = { ef_search?: number | null; exact?: boolean | null; recall_target?: number | null };
+
+const untuned: Effort = { exact: false, efSearch: null, recallTarget: null };
 
 function integerIn(value: number | null | undefined, path: string, from: number, to: number): void {
   if (value === null || value === undefined) return;
@@ -54,9 +68,11 @@ function common(request: Common): Pick<Plan, "topK" | "returnRawText"> {
   return { topK: request.top_k ?? limits.topKDefault, returnRawText: request.return_raw_text ?? false };
 }
 
-/** Checks the dense options. Exact search honours both: it keeps every candidate. */
-function checkTuning(request: Tuning): void {
-  integerIn(request.ef_search, "ef_search", 1, limits.efMax);
+function effortOf({ ef_search, exact, recall_target }: Tuning): Effort {
+  integerIn(ef_search, "ef_search", 1, limits.efMax);
+  if (recall_target != null && !(recall_target > 0 && recall_target <= 1))
+    throw invalid("recall_target", `is ${recall_target}; expected a number greater than 0, at most 1.`);
+  return { exact: exact ?? false, efSearch: ef_search ?? null, recallTarget: recall_target ?? null };
 }
 
 function thresholdOf(value: number | null | undefined, path: string): number {
@@ -126,23 +142,39 @@ function requireEnabled(enabled: boolean, kind: string, path: string): void {
 }
 
 export function planDense(definition: CollectionDefinition, request: search.DenseSearch): Plan {
-  checkTuning(request);
+  const effort = effortOf(request);
   const leg = denseLeg(definition, request.query_vector, "query_vector");
-  return { queries: [[leg]], ...common(request), fusion: null };
+  return { queries: [[leg]], ...common(request), effort, fusion: null };
+}
+
+/** Checks what a measurement of recall is asked for. */
+export function planRecall(request: {
+  sample?: number | null;
+  top_k?: number | null;
+  ef_search?: number | null;
+}): { sample: number; topK: number; efSearch: number | undefined } {
+  integerIn(request.sample, "sample", 1, limits.recallSampleMax);
+  integerIn(request.ef_search, "ef_search", 1, limits.efMax);
+  const { topK } = common(request);
+  return {
+    sample: request.sample ?? limits.recallSampleDefault,
+    topK,
+    efSearch: request.ef_search ?? undefined,
+  };
 }
 
 export function planBatchDense(definition: CollectionDefinition, request: search.BatchDenseSearch): Plan {
-  checkTuning(request);
+  const effort = effortOf(request);
   const queries = listOf(request.queries, "queries").map((query, i) => [
     denseLeg(definition, query?.vector, `queries[${i}].vector`),
   ]);
-  return { queries, ...common(request), fusion: null };
+  return { queries, ...common(request), effort, fusion: null };
 }
 
 export function planSparse(definition: CollectionDefinition, request: search.SparseSearch): Plan {
   const threshold = thresholdOf(request.early_terminate_threshold, "early_terminate_threshold");
   const leg = sparseLeg(definition, request.query_terms, threshold, "query_terms");
-  return { queries: [[leg]], ...common(request), fusion: null };
+  return { queries: [[leg]], ...common(request), effort: untuned, fusion: null };
 }
 
 export function planBatchSparse(definition: CollectionDefinition, request: search.BatchSparseSearch): Plan {
@@ -150,7 +182,7 @@ export function planBatchSparse(definition: CollectionDefinition, request: searc
   const queries = listOf(request.query_terms_list, "query_terms_list").map((terms, i) => [
     sparseLeg(definition, terms, threshold, `query_terms_list[${i}]`),
   ]);
-  return { queries, ...common(request), fusion: null };
+  return { queries, ...common(request), effort: untuned, fusion: null };
 }
 
 export function planText(definition: CollectionDefinition, request: search.TextSearch): Plan {
@@ -158,14 +190,14 @@ export function planText(definition: CollectionDefinition, request: search.TextS
   if (text === null || text === undefined)
     throw invalid("query", "is missing; expected the text to search for, a string.");
   const leg = textLeg(definition, text, "query");
-  return { queries: [[leg]], ...common(request), fusion: null };
+  return { queries: [[leg]], ...common(request), effort: untuned, fusion: null };
 }
 
 export function planBatchText(definition: CollectionDefinition, request: search.BatchTextSearch): Plan {
   const queries = listOf(request.queries, "queries").map((text, i) => [
     textLeg(definition, text, `queries[${i}]`),
   ]);
-  return { queries, ...common(request), fusion: null };
+  return { queries, ...common(request), effort: untuned, fusion: null };
 }
 
 type HybridLegs = Pick<search.HybridSearch, "query_vector" | "query_terms" | "query_text">;
@@ -209,17 +241,17 @@ function fusionOf({ fusion_constant_k, fusion_weights }: FusionOptions): Fusion 
 }
 
 export function planHybrid(definition: CollectionDefinition, request: search.HybridSearch): Plan {
-  checkTuning(request);
+  const effort = effortOf(request);
   const threshold = thresholdOf(request.sparse_early_terminate_threshold, "sparse_early_terminate_threshold");
   const legs = hybridLegs(definition, request, threshold, (name) => name);
-  return { queries: [legs], ...common(request), fusion: fusionOf(request) };
+  return { queries: [legs], ...common(request), effort, fusion: fusionOf(request) };
 }
 
 export function planBatchHybrid(definition: CollectionDefinition, request: search.BatchHybridSearch): Plan {
-  checkTuning(request);
+  const effort = effortOf(request);
   const threshold = thresholdOf(request.sparse_early_terminate_threshold, "sparse_early_terminate_threshold");
   const queries = listOf(request.queries, "queries").map((query, i) =>
     hybridLegs(definition, query ?? {}, threshold, (name) => `queries[${i}].${name}`),
   );
-  return { queries, ...common(request), fusion: fusionOf(request) };
+  return { queries, ...common(request), effort, fusion: fusionOf(request) };
 }

@@ -7,14 +7,20 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import { limits } from "@quiver/protocol/limits";
 import type { SearchResponse, SearchResult } from "@quiver/protocol/shapes/search";
 import { invariant } from "../base/invariant.ts";
+import { ordinalKey } from "../collection/tables.ts";
 import type { Candidates } from "../index/contract.ts";
+import type { VectorReader } from "../index/hnsw/hnsw-index.ts";
 import type { View } from "../runtime/view.ts";
 import { fuse } from "./fusion.ts";
 import type { Leg, Plan } from "./plan.ts";
 import { type Hit, rankCandidates, rankHits, recordOf } from "./rank.ts";
 
-/** Answers every query of the plan, in order. @param view pinned by the caller, who unpins it afterwards */
-export async function runPlan(view: View, plan: Plan): Promise<SearchResponse[]> {
+/**
+ * Answers every query of the plan, in order.
+ * @param view pinned by the caller, who unpins it afterwards
+ * @param efSearch beam of dense legs; default: the index's own
+ */
+export async function runPlan(view: View, plan: Plan, efSearch?: number): Promise<SearchResponse[]> {
   const responses: SearchResponse[] = [];
   let sliceEnd = performance.now() + limits.searchSliceMs;
   for (const legs of plan.queries) {
@@ -22,30 +28,30 @@ export async function runPlan(view: View, plan: Plan): Promise<SearchResponse[]>
       await nextTurn();
       sliceEnd = performance.now() + limits.searchSliceMs;
     }
-    const hits = runQuery(view, legs, plan);
+    const hits = runQuery(view, legs, plan, efSearch);
     responses.push({ results: hits.map((hit) => fetch(view, hit, plan.returnRawText)) });
   }
   return responses;
 }
 
-function runQuery(view: View, legs: readonly Leg[], plan: Plan): Hit[] {
+function runQuery(view: View, legs: readonly Leg[], plan: Plan, efSearch?: number): Hit[] {
   const { topK, fusion } = plan;
-  if (fusion === null) return runLeg(view, legs[0], topK);
+  const runLeg = (leg: Leg, k: number): Hit[] =>
+    rankCandidates(view.snapshot, candidatesOf(view, leg, k, plan, efSearch), k);
+  if (fusion === null) return runLeg(legs[0], topK);
   const depth = Math.max(limits.legFactor * topK, limits.legMin);
-  const rankings = legs.map((leg) => ({ hits: runLeg(view, leg, depth), weight: fusion.weights[leg.kind] }));
+  const rankings = legs.map((leg) => ({ hits: runLeg(leg, depth), weight: fusion.weights[leg.kind] }));
   return rankHits(view.snapshot, fuse(rankings, fusion.constant), topK);
 }
 
-function runLeg(view: View, leg: Leg, k: number): Hit[] {
-  return rankCandidates(view.snapshot, candidatesOf(view, leg, k), k);
-}
-
-function candidatesOf(view: View, leg: Leg, k: number): Candidates {
+function candidatesOf(view: View, leg: Leg, k: number, plan: Plan, efSearch?: number): Candidates {
   const { dense, sparse, "tf-idf": text } = view.indexes;
   switch (leg.kind) {
     case "dense":
       invariant(dense !== undefined, "the view has no dense index");
-      return dense.search(leg.vector, k, view.visible);
+      return plan.effort.exact
+        ? dense.searchExactly(leg.vector, k, view.visible, vectorsOf(view))
+        : dense.search(leg.vector, k, { ef: efSearch, visible: view.visible, vectorOf: vectorsOf(view) });
     case "sparse":
       invariant(sparse !== undefined, "the view has no sparse index");
       return sparse.search({ indices: leg.indices, values: leg.values }, k, leg.threshold, view.visible);
@@ -53,6 +59,18 @@ function candidatesOf(view: View, leg: Leg, k: number): Candidates {
       invariant(text !== undefined, "the view has no text index");
       return text.search(leg.text, k, view.textStatistics, view.visible);
   }
+}
+
+/** Reads full-precision vectors from the view's snapshot. */
+export function vectorsOf(view: View): VectorReader {
+  return (ordinal) => {
+    const bytes = view.snapshot.get("dense", ordinalKey(ordinal));
+    invariant(
+      bytes !== undefined,
+      `the index found ordinal ${ordinal}, whose vector the version does not have`,
+    );
+    return bytes;
+  };
 }
 
 function fetch(view: View, { ordinal, score }: Hit, returnRawText: boolean): SearchResult {

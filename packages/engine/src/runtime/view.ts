@@ -12,13 +12,14 @@
 import type { IndexKind } from "@quiver/protocol/shapes/index-definition";
 import { invariant } from "../base/invariant.ts";
 import type { Visibility, VisibleAt } from "../collection/visibility.ts";
-import type { FlatIndex } from "../index/flat/flat-index.ts";
+import type { Index } from "../index/contract.ts";
+import type { HnswIndex } from "../index/hnsw/hnsw-index.ts";
 import type { SparseIndex } from "../index/sparse/sparse-index.ts";
 import type { TextIndex, TextStatistics } from "../index/text/text-index.ts";
 import type { Snapshot } from "../storage/store.ts";
 
 /** The indexes of a view; those that the collection has. */
-export type LiveIndexes = { dense?: FlatIndex; sparse?: SparseIndex; "tf-idf"?: TextIndex };
+export type LiveIndexes = { dense?: HnswIndex; sparse?: SparseIndex; "tf-idf"?: TextIndex };
 
 export class View {
   readonly version: number;
@@ -89,6 +90,13 @@ export class Views {
     let oldest = Number.POSITIVE_INFINITY;
     for (const view of this.#living) oldest = Math.min(oldest, view.version);
     return oldest;
+  }
+
+  /** Whether a search may still be using an index. */
+  uses(index: Index): boolean {
+    for (const view of this.#living)
+      if (Object.values(view.indexes).some((held) => held === index)) return true;
+    return false;
   }
 
   publish(

@@ -92,6 +92,9 @@ export function leave(scratch: usize): void {
   atomic.store<u32>(scratch + S_ACTIVE, 0);
 }
 
+/** Waits of 100 microseconds after which the holder of a lock must have died: 10 seconds and more. */
+const WAITS_MAX = 100_000;
+
 /** Takes the lock of a node's lists. Held for some microseconds; who waits longer lets the holder run. */
 export function lockNode(node: u32): void {
   lock(<usize>load<u32>(LOCKS_AT) + ((<usize>(node & (LOCK_COUNT - 1))) << 2));
@@ -105,6 +108,7 @@ export function lock(at: usize): void {
   for (let spins = 0; atomic.cmpxchg<u32>(at, 0, 1) !== 0; spins++) {
     // 100 microseconds at most: a waker that came just before is not missed for long.
     if (spins > 200) atomic.wait<i32>(at, 1, 100_000);
+    if (spins > WAITS_MAX) unreachable();
   }
 }
 

@@ -45,6 +45,14 @@ export const HnswProperties = Type.Object({
   ),
   ef_construction: count(limits.efMax, "Candidates kept while building. Default 128."),
   ef_search: count(limits.efMax, "Candidates kept while searching. Default 128."),
+  recall_target: Maybe(
+    Type.Number({
+      exclusiveMinimum: 0,
+      maximum: 1,
+      description:
+        "Searches pick ef by what was measured on this collection to reach this recall, in place of ef_search. Default: ef_search counts.",
+    }),
+  ),
   neighbors_count: count(limits.neighboursMax, "Links of a node above level 0 (M). Default 16."),
   level_0_neighbors_count: count(
     2 * limits.neighboursMax,
@@ -138,6 +146,36 @@ export const IndexStatus = Type.Object({
   percentage_complete: Type.Number({ minimum: 0, maximum: 100 }),
   watermark: Type.Integer({ description: "Version up to which the index has taken over all changes." }),
   memory_bytes: Type.Integer(),
+  data_type: Type.Optional(
+    Type.String({ description: "Dense: type of the codes; absent while the sample is gathered." }),
+  ),
+  data_type_reason: Type.Optional(Type.String({ description: "Dense: why codes are of this type." })),
+  records_in_tail: Type.Optional(
+    Type.Integer({
+      description: "Dense: records that are scanned exactly until they are linked into the graph.",
+    }),
+  ),
+  graphs: Type.Optional(Type.Integer({ description: "Dense: graphs, of at most 4 GiB each." })),
+  graph_bytes: Type.Optional(
+    Type.Integer({ description: "Dense: bytes of codes and links; the rest of memory_bytes is vectors." }),
+  ),
+  failure: Type.Optional(
+    Type.String({ description: "Dense: why building has stopped. Searches go on by exact scans." }),
+  ),
+});
+
+/** How much of the truth the dense index finds. */
+export const Recall = Type.Object({
+  recall: Type.Number({ description: "Mean share of the exact answers that the index found, 0 to 1." }),
+  worst_recall: Type.Number({ description: "The least share of one query." }),
+  queries: Type.Integer({
+    description: "Vectors of the collection that were asked, each without itself in the answers.",
+  }),
+  top_k: Type.Integer(),
+  ef_search: Type.Union([Type.Integer(), Type.Null()], { description: "Beam; null: the index's own." }),
+  version: Type.Integer({ description: "Version of the collection that was measured." }),
+  search_ms: Type.Number({ description: "Mean milliseconds of a search." }),
+  exact_ms: Type.Number({ description: "Mean milliseconds of an exact search." }),
 });
 
 const withStatus = { status: IndexStatus };
@@ -154,4 +192,5 @@ export type DenseIndex = Static<typeof DenseIndex>;
 export type SparseIndex = Static<typeof SparseIndex>;
 export type TextIndex = Static<typeof TextIndex>;
 export type IndexStatus = Static<typeof IndexStatus>;
+export type Recall = Static<typeof Recall>;
 export type Indexes = Static<typeof Indexes>;

@@ -28,6 +28,14 @@ const Threshold = Maybe(
 const EfSearch = Maybe(
   Type.Integer({ minimum: 1, maximum: limits.efMax, description: "Candidates kept, for this request only." }),
 );
+const RecallTarget = Maybe(
+  Type.Number({
+    exclusiveMinimum: 0,
+    maximum: 1,
+    description:
+      "Picks ef by what was measured on this collection to reach this recall, for this request only. Not used where ef_search is given.",
+  }),
+);
 const Exact = Maybe(Type.Boolean({ default: false, description: "Scans every vector." }));
 const FusionConstant = Maybe(
   Type.Number({
@@ -54,7 +62,7 @@ export const QueryTerms = Type.Array(Type.Union([IndexValue, IndexValuePair]), {
 const Queries = { maxItems: limits.batchQueriesMax };
 
 const common = { top_k: TopK, return_raw_text: ReturnRawText };
-const dense = { ef_search: EfSearch, exact: Exact };
+const dense = { ef_search: EfSearch, recall_target: RecallTarget, exact: Exact };
 
 export const DenseSearch = Type.Object({ query_vector: QueryVector, ...common, ...dense });
 export const BatchDenseSearch = Type.Object({

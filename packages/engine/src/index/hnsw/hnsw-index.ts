@@ -76,13 +76,17 @@ export type HnswOptions = {
   searchers?: number;
   /** Who builds; default: this thread, in place. */
   builders?: GraphBuilders;
+  /** Length of the beam where a search names none; default 128. */
+  efSearch?: number;
   /** Told when building has failed; the index goes on by exact scans. */
   onError?: (error: unknown) => void;
+  /** Told when a builder has done a job. */
+  onProgress?: () => void;
 };
 
 export type HnswSearch = {
-  /** Length of the beam; the search uses at least k. A beam beyond `efMax` means an exact scan. */
-  ef: number;
+  /** Length of the beam; at least k is used. A beam beyond `efMax` means an exact scan. */
+  ef?: number | undefined;
   visible?: Visible;
   /** How many of the best by code are scored exactly; default by the type of the codes. */
   rescore?: number | undefined;
@@ -110,11 +114,12 @@ const repairMax = 128;
 const partitionsMax = 255;
 const unitMask = 0xff_ffff;
 
+type Optional = "range" | "onError" | "onProgress";
+
 export class HnswIndex implements Index {
   readonly dimension: number;
   readonly metric: Metric;
-  readonly #options: Required<Omit<HnswOptions, "range" | "onError">> &
-    Pick<HnswOptions, "range" | "onError">;
+  readonly #options: Required<Omit<HnswOptions, Optional>> & Pick<HnswOptions, Optional>;
   readonly #builders: GraphBuilders;
   readonly #tail: FlatIndex;
   readonly #cache: FlatIndex;
@@ -138,7 +143,9 @@ export class HnswIndex implements Index {
   #isPumping = false;
   #isCalibrating = false;
   #turn = 0;
-  #saves: (() => void)[] = [];
+  #saves: { start(): void; drop(): void }[] = [];
+  /** Records linked or killed since the last save. */
+  #changes = 0;
   #settles = new Set<Partition>();
   #failure: unknown;
   #isClosed = false;
@@ -153,6 +160,7 @@ export class HnswIndex implements Index {
       memoryBytesMax: 2 ** 32,
       cacheMax: Number.POSITIVE_INFINITY,
       searchers: 1,
+      efSearch: 128,
       builders: new InPlaceBuilders(),
       ...options,
       m,
@@ -197,6 +205,11 @@ export class HnswIndex implements Index {
     return this.#partitions.filter((partition) => partition !== undefined).length;
   }
 
+  /** Records that were linked or removed since the index was last kept. */
+  get changes(): number {
+    return this.#changes;
+  }
+
   /** Bytes of codes and links. */
   get graphBytes(): number {
     let bytes = 0;
@@ -239,6 +252,7 @@ export class HnswIndex implements Index {
     this.#nodes.delete(ordinal);
     this.#cache.remove(ordinal);
     this.#partitionOf(place).kill(place & unitMask);
+    this.#changes++;
     this.#pump();
   }
 
@@ -250,7 +264,7 @@ export class HnswIndex implements Index {
     if (this.#nodes.size === 0) return this.#tail.search(query, k, visible);
     const wanted = Math.max(k, options.rescore ?? rescoreDepth((this.#encoding as Encoding).dataType, k));
     for (
-      let beam = Math.max(options.ef, wanted);
+      let beam = Math.max(options.ef ?? this.#options.efSearch, wanted);
       beam <= efMax;
       beam = Math.max(beam + 1, Math.min(4 * beam, efMax))
     ) {
@@ -301,16 +315,24 @@ export class HnswIndex implements Index {
 
   /**
    * Hands out what a checkpoint keeps, as soon as no builder is at work and all ways are there; building goes on when
-   * `done` is called. Nothing is handed out before there is a graph.
+   * `done` is called. `drop` is called instead when nothing can be handed out: before there is a graph, after building has
+   * failed, or when the index is closed.
    */
-  save(keep: (state: HnswState, graphs: readonly Graph[], done: () => void) => void): void {
+  save(
+    keep: (state: HnswState, graphs: readonly Graph[], done: () => void) => void,
+    drop: () => void = () => {},
+  ): void {
+    if (this.#isClosed || this.#failure !== undefined || this.#encoding === undefined) {
+      drop();
+      return;
+    }
     this.settle();
-    this.#saves.push(() => {
-      const encoding = this.#encoding;
-      if (encoding === undefined) return;
+    const encoding = this.#encoding;
+    const start = () => {
       const partitions = this.#partitions.filter((partition) => partition !== undefined);
       this.#running++;
       this.#isExclusive = true;
+      this.#changes = 0;
       const state: HnswState = {
         encoding: encoding.toState(),
         linkedEnd: Math.min(this.linkedEnd, this.#last + 1),
@@ -323,7 +345,8 @@ export class HnswIndex implements Index {
         this.#isExclusive = false;
         this.#pump();
       });
-    });
+    };
+    this.#saves.push({ start, drop });
     this.#pump();
   }
 
@@ -390,7 +413,11 @@ export class HnswIndex implements Index {
     this.#cache.close();
     this.#queue = [];
     this.#queueHead = 0;
-    this.#saves = [];
+    this.#dropSaves();
+  }
+
+  #dropSaves(): void {
+    for (const { drop } of this.#saves.splice(0)) drop();
   }
 
   /** The bytes of all graphs, for comparison: a copy. */
@@ -539,7 +566,8 @@ export class HnswIndex implements Index {
       if (this.#settles.has(partition) || partition.changes > 0.5 * partition.count + 1_000)
         return () => this.#settlePartition(partition);
     }
-    return this.#saves.shift();
+    const save = this.#saves.shift();
+    return save && (() => save.start());
   }
 
   #calibrate(): boolean {
@@ -631,6 +659,7 @@ export class HnswIndex implements Index {
       return;
     }
     this.#nodes.set(ordinal, number * 2 ** 24 + node);
+    this.#changes++;
     if (this.#cache.count < this.#options.cacheMax)
       this.#cache.add(ordinal, bytesOfFloats(this.#tail.vectorOf(ordinal) as Float32Array));
     this.#tail.remove(ordinal);
@@ -675,12 +704,14 @@ export class HnswIndex implements Index {
       if (error !== null) this.#fail(error);
       else then();
       this.#pump();
+      this.#options.onProgress?.();
     });
   }
 
   /** Building ends here. Records that no graph has stay in the tail, so every answer remains right. */
   #fail(error: unknown): void {
     this.#failure ??= error;
+    this.#dropSaves();
     this.#options.onError?.(error);
   }
 }

@@ -1,0 +1,44 @@
+// What is said between the builders' pool and its threads?
+
+import type { CalibrationRequest } from "../index/hnsw/calibrate.ts";
+import type { SharedGraph } from "../index/hnsw/graph.ts";
+import type { HnswState } from "../index/hnsw/hnsw-index.ts";
+import type { GraphJob, PostedTarget } from "../index/hnsw/jobs.ts";
+
+export type BuilderStart = {
+  /** Of this builder, and how many there are: they take the last areas of a graph. */
+  readonly number: number;
+  readonly width: number;
+};
+
+/** What a checkpoint file says of itself. */
+export type CheckpointMeta = {
+  /** Everything that decides what the index is made of; a checkpoint of another is of no use. */
+  readonly configuration: string;
+  /** The index has taken over all closures up to this version, whose hash stands beside it. */
+  readonly version: number;
+  readonly hash: string;
+};
+
+export type BuilderTask =
+  | { readonly kind: "job"; readonly id: number; readonly target?: PostedTarget; readonly job: GraphJob }
+  | { readonly kind: "calibrate"; readonly request: CalibrationRequest }
+  | {
+      readonly kind: "save";
+      readonly path: string;
+      readonly meta: CheckpointMeta;
+      readonly state: HnswState;
+      readonly graphs: readonly SharedGraph[];
+    }
+  /** Reads what a checkpoint says of itself, and its state. */
+  | { readonly kind: "open"; readonly path: string }
+  /** Reads the images of the graphs into their memories. */
+  | { readonly kind: "load"; readonly path: string; readonly graphs: readonly SharedGraph[] };
+
+export type BuilderMessage =
+  | { readonly number: number; readonly task: BuilderTask }
+  | { readonly number: 0; readonly forget: number };
+
+export type BuilderReply =
+  | { readonly number: number; readonly ok: true; readonly value: unknown }
+  | { readonly number: number; readonly ok: false; readonly error: unknown };

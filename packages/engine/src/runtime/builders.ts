@@ -1,0 +1,169 @@
+// How does the request thread have graphs built?
+//
+// A pool of threads that do the jobs of all indexes (index/hnsw/jobs.ts) and the reading and writing of checkpoints. A thread
+// is told of a graph with the first job for it. Threads start when there is something to do, and do not keep the
+// process alive.
+
+import { availableParallelism } from "node:os";
+import { Worker } from "node:worker_threads";
+import type { CalibrationRequest } from "../index/hnsw/calibrate.ts";
+import type { EncodingState } from "../index/hnsw/encoding.ts";
+import type { Graph } from "../index/hnsw/graph.ts";
+import type { HnswState } from "../index/hnsw/hnsw-index.ts";
+import type { GraphBuilders, GraphJob, Target } from "../index/hnsw/jobs.ts";
+import type {
+  BuilderMessage,
+  BuilderReply,
+  BuilderStart,
+  BuilderTask,
+  CheckpointMeta,
+} from "./builder-messages.ts";
+
+/** Builders by default: all cores but one, which is left to requests. */
+export const defaultBuilders = (): number => Math.max(1, Math.min(8, availableParallelism() - 1));
+
+type Done = (error: unknown, value: unknown) => void;
+
+class Thread {
+  readonly #worker: Worker;
+  readonly #pending = new Map<number, Done>();
+  /** Graphs it was told of. */
+  readonly known = new Set<number>();
+  #nextNumber = 1;
+  isLost = false;
+
+  constructor(start: BuilderStart) {
+    this.#worker = new Worker(new URL("./builder-thread.ts", import.meta.url), {
+      workerData: start,
+      name: `quiver builder ${start.number}`,
+    });
+    this.#worker.unref();
+    this.#worker.on("message", (reply: BuilderReply) => this.#receive(reply));
+    this.#worker.on("error", (error) => this.#lose(error));
+    this.#worker.on("exit", () => this.#lose(new Error("the builder thread ended")));
+  }
+
+  get load(): number {
+    return this.#pending.size;
+  }
+
+  send(task: BuilderTask, done: Done): void {
+    const number = this.#nextNumber++;
+    this.#pending.set(number, done);
+    const message: BuilderMessage = { number, task };
+    const transfer = task.kind === "job" && task.job.kind === "insert" ? [task.job.vectors.buffer] : [];
+    this.#worker.postMessage(message, transfer as ArrayBuffer[]);
+  }
+
+  forget(id: number): void {
+    if (!this.known.delete(id)) return;
+    const message: BuilderMessage = { number: 0, forget: id };
+    this.#worker.postMessage(message);
+  }
+
+  async stop(): Promise<void> {
+    this.isLost = true;
+    this.#pending.clear();
+    await this.#worker.terminate();
+  }
+
+  #receive(reply: BuilderReply): void {
+    const done = this.#pending.get(reply.number);
+    this.#pending.delete(reply.number);
+    if (done === undefined) return;
+    if (reply.ok) {
+      done(null, reply.value);
+      return;
+    }
+    const { text, stack, code } = reply.error as { text: string; stack?: string; code?: string };
+    const error = Object.assign(new Error(text), code === undefined ? {} : { code });
+    if (stack !== undefined) error.stack = stack;
+    done(error, null);
+  }
+
+  #lose(error: Error): void {
+    if (this.isLost) return;
+    this.isLost = true;
+    const pending = [...this.#pending.values()];
+    this.#pending.clear();
+    for (const done of pending) done(error, null);
+  }
+}
+
+export class Builders implements GraphBuilders {
+  readonly width: number;
+  readonly #threads: (Thread | undefined)[];
+  #isClosed = false;
+
+  /** @param width 1 to 64 threads */
+  constructor(width = defaultBuilders()) {
+    this.width = width;
+    this.#threads = new Array(width).fill(undefined);
+  }
+
+  /** The thread with the least to do; one that is lost is replaced. */
+  #thread(): Thread {
+    let least: Thread | undefined;
+    for (let number = 0; number < this.width; number++) {
+      let thread = this.#threads[number];
+      if (thread === undefined || thread.isLost) {
+        thread = new Thread({ number, width: this.width });
+        this.#threads[number] = thread;
+      }
+      if (thread.load === 0) return thread;
+      if (least === undefined || thread.load < least.load) least = thread;
+    }
+    return least as Thread;
+  }
+
+  #send(task: BuilderTask, done: Done): void {
+    if (this.#isClosed) return;
+    this.#thread().send(task, done);
+  }
+
+  run({ id, graph, encoding }: Target, job: GraphJob, done: (error: unknown, result: number) => void): void {
+    if (this.#isClosed) return;
+    const thread = this.#thread();
+    const isKnown = thread.known.has(id);
+    thread.known.add(id);
+    const target = isKnown ? {} : { target: { id, graph: graph.shared, encoding: encoding.toState() } };
+    thread.send({ kind: "job", id, job, ...target }, (error, value) => done(error, (value as number) ?? 0));
+  }
+
+  calibrate(request: CalibrationRequest, done: (error: unknown, state: EncodingState | null) => void): void {
+    this.#send({ kind: "calibrate", request }, (error, value) => done(error, value as EncodingState | null));
+  }
+
+  forget(id: number): void {
+    for (const thread of this.#threads) thread?.forget(id);
+  }
+
+  /** Writes a checkpoint; nobody may change the graphs until it resolves. */
+  save(path: string, meta: CheckpointMeta, state: HnswState, graphs: readonly Graph[]): Promise<void> {
+    const task = { kind: "save", path, meta, state, graphs: graphs.map(({ shared }) => shared) } as const;
+    return this.#ask(task) as Promise<void>;
+  }
+
+  /** Reads what a checkpoint says of itself. @throws when there is none, or it is damaged */
+  open(path: string): Promise<{ meta: CheckpointMeta; state: HnswState }> {
+    return this.#ask({ kind: "open", path }) as Promise<{ meta: CheckpointMeta; state: HnswState }>;
+  }
+
+  /** Reads the images of graphs. @throws when they are damaged */
+  load(path: string, graphs: readonly Graph[]): Promise<void> {
+    return this.#ask({ kind: "load", path, graphs: graphs.map(({ shared }) => shared) }) as Promise<void>;
+  }
+
+  #ask(task: BuilderTask): Promise<unknown> {
+    return new Promise((resolve, reject) => {
+      if (this.#isClosed) reject(new Error("the builders have ended"));
+      this.#send(task, (error, value) => (error === null ? resolve(value) : reject(error as Error)));
+    });
+  }
+
+  /** Ends all threads; what they were doing is never answered. */
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    await Promise.all(this.#threads.map((thread) => thread?.stop()));
+  }
+}

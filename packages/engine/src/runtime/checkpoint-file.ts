@@ -1,0 +1,146 @@
+// How is an index kept on disk, so that what is read again is what was written?
+//
+//   | part 0 | part 1 | ... | footer: JSON | footer's length u32 | footer's CRC-32 u32 | magic, 8 bytes |
+//
+// The footer tells what the file is for and, for each part, its length and the CRC-32 of every 16 MiB of it. A file is
+// written beside its place, synced, and then renamed into it: at any moment there is the old one, the new one, or none. A
+// checkpoint is derived, so whatever is wrong with one means: there is none (invariant 5).
+
+import {
+  closeSync,
+  fstatSync,
+  fsyncSync,
+  mkdirSync,
+  openSync,
+  readSync,
+  renameSync,
+  rmSync,
+  writeSync,
+} from "node:fs";
+import { dirname } from "node:path";
+import { crc32 } from "node:zlib";
+import { syncDirectory } from "./data-directory.ts";
+
+/** Increased when the format, or what any part means, changes. */
+const formatNumber = 1;
+const magic = "QUIVERCP";
+const chunkBytes = 16 * 1024 * 1024;
+const endBytes = 16;
+const footerBytesMax = 64 * 1024 * 1024;
+
+type Part = { readonly offset: number; readonly length: number; readonly crcs: readonly number[] };
+type Footer = { readonly format: number; readonly meta: unknown; readonly parts: readonly Part[] };
+
+/** Writes a checkpoint and makes it durable. @param meta is kept as JSON */
+export function writeCheckpoint(path: string, meta: unknown, parts: readonly Uint8Array[]): void {
+  mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
+  const unfinished = `${path}.new`;
+  const file = openSync(unfinished, "w", 0o600);
+  try {
+    const kept: Part[] = [];
+    let offset = 0;
+    for (const bytes of parts) {
+      const crcs: number[] = [];
+      for (let at = 0; at < bytes.length; at += chunkBytes) {
+        const chunk = bytes.subarray(at, at + chunkBytes);
+        crcs.push(crc32(chunk));
+        writeFully(file, chunk);
+      }
+      kept.push({ offset, length: bytes.length, crcs });
+      offset += bytes.length;
+    }
+    const footer = Buffer.from(JSON.stringify({ format: formatNumber, meta, parts: kept } satisfies Footer));
+    const end = Buffer.alloc(endBytes);
+    end.writeUInt32LE(footer.length, 0);
+    end.writeUInt32LE(crc32(footer), 4);
+    end.write(magic, 8, "latin1");
+    writeFully(file, footer);
+    writeFully(file, end);
+    fsyncSync(file);
+  } catch (error) {
+    closeSync(file);
+    rmSync(unfinished, { force: true });
+    throw error;
+  }
+  closeSync(file);
+  renameSync(unfinished, path);
+  syncDirectory(dirname(path));
+}
+
+function writeFully(file: number, bytes: Uint8Array): void {
+  for (let at = 0; at < bytes.length; ) at += writeSync(file, bytes, at, bytes.length - at);
+}
+
+function readFully(file: number, into: Uint8Array, position: number): void {
+  for (let at = 0; at < into.length; ) {
+    const read = readSync(file, into, at, into.length - at, position + at);
+    if (read === 0) throw new Error("the file ends too early");
+    at += read;
+  }
+}
+
+/** A checkpoint that is open for reading. Every method throws when what is read is not what was written. */
+export class CheckpointReader {
+  readonly meta: unknown;
+  readonly #file: number;
+  readonly #parts: readonly Part[];
+
+  constructor(path: string) {
+    this.#file = openSync(path, "r");
+    try {
+      const { meta, parts } = this.#readFooter();
+      this.meta = meta;
+      this.#parts = parts;
+    } catch (error) {
+      this.close();
+      throw error;
+    }
+  }
+
+  #readFooter(): Footer {
+    const { size } = fstatSync(this.#file);
+    if (size < endBytes) throw new Error("the file is too short");
+    const end = Buffer.alloc(endBytes);
+    readFully(this.#file, end, size - endBytes);
+    if (end.toString("latin1", 8) !== magic) throw new Error("the file does not end as a checkpoint");
+    const length = end.readUInt32LE(0);
+    if (length > Math.min(footerBytesMax, size - endBytes))
+      throw new Error("the footer is longer than the file");
+    const bytes = Buffer.alloc(length);
+    readFully(this.#file, bytes, size - endBytes - length);
+    if (crc32(bytes) !== end.readUInt32LE(4)) throw new Error("the footer fails its checksum");
+    const footer = JSON.parse(bytes.toString()) as Footer;
+    if (footer.format !== formatNumber)
+      throw new Error(`the format is ${footer.format}, not ${formatNumber}`);
+    return footer;
+  }
+
+  get partCount(): number {
+    return this.#parts.length;
+  }
+
+  lengthOf(part: number): number {
+    return this.#parts[part].length;
+  }
+
+  /** Reads a part into bytes of its length. */
+  read(part: number, into: Uint8Array): void {
+    const { offset, length, crcs } = this.#parts[part];
+    if (into.length !== length) throw new Error(`part ${part} has ${length} bytes, not ${into.length}`);
+    for (let at = 0, i = 0; at < length; at += chunkBytes, i++) {
+      const chunk = into.subarray(at, at + chunkBytes);
+      readFully(this.#file, chunk, offset + at);
+      if (crc32(chunk) !== crcs[i]) throw new Error(`part ${part} fails its checksum at byte ${at}`);
+    }
+  }
+
+  close(): void {
+    closeSync(this.#file);
+  }
+}
+
+/** Removes a checkpoint, and what an interrupted one has left. */
+export function removeCheckpoint(path: string): void {
+  rmSync(path, { force: true });
+  rmSync(`${path}.new`, { force: true });
+}
