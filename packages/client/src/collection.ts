@@ -6,6 +6,7 @@ import type {
   DenseIndex,
   Indexes,
   IndexKind,
+  Recall,
   SparseIndex,
   TextIndex,
 } from "@quiver/protocol/shapes/index-definition";
@@ -114,6 +115,27 @@ export class Collection {
   /** The definitions of the indexes that exist, each with its status. */
   indexes(call: CallOptions = {}): Promise<Indexes> {
     return this.#transport.request("getIndexes", { params: this.#params, call });
+  }
+
+  /**
+   * Measures how much of the truth the dense index finds: vectors of the collection are asked as queries, and the answers
+   * compared with those of exact search.
+   * @param options `sample` queries, 1 to 10,000 (default 100); `topK` results (default 10); `efSearch` beam (default
+   * as the index is defined)
+   */
+  measureRecall(
+    options: { sample?: number; topK?: number; efSearch?: number } = {},
+    call: CallOptions = {},
+  ): Promise<Recall> {
+    return this.#transport.request("measureRecall", {
+      params: this.#params,
+      query: {
+        sample: options.sample?.toString(),
+        top_k: options.topK?.toString(),
+        ef_search: options.efSearch?.toString(),
+      },
+      call,
+    });
   }
 
   /** Deletes an index; the records stay. */

@@ -69,6 +69,7 @@ export const endpoints = {
   createSparseIndex: { method: "POST", path: `${collection}/indexes/sparse`, repeat: "refused" },
   createTextIndex: { method: "POST", path: `${collection}/indexes/tf-idf`, repeat: "refused" },
   getIndexes: { method: "GET", path: `${collection}/indexes`, repeat: "always" },
+  measureRecall: { method: "GET", path: `${collection}/indexes/dense/recall`, repeat: "always" },
   deleteIndex: {
     method: "DELETE",
     path: `${collection}/indexes/{index_type}`,

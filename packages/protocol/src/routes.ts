@@ -152,6 +152,20 @@ export const routes = {
     answer: index.Indexes,
     errors: [404, 500],
   },
+  measureRecall: {
+    method: "GET",
+    path: `${c}/indexes/dense/recall`,
+    tag: "Indexes",
+    summary: "Measure the recall of the dense index against exact search",
+    query: {
+      sample: "Vectors of the collection that are asked as queries, 1 to 10,000. Default 100.",
+      top_k: "Results that are compared, 1 to 10,000. Default 10.",
+      ef_search: "Candidates kept while searching. Default: as the index is defined.",
+    },
+    status: 200,
+    answer: index.Recall,
+    errors: [400, 404, 500],
+  },
   deleteIndex: {
     method: "DELETE",
     path: `${c}/indexes/{index_type}`,

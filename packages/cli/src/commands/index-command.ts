@@ -21,6 +21,8 @@ type CreateOptions = ConnectionOptions & {
   neighbors?: number;
   level0Neighbors?: number;
   layers?: number;
+  cacheSize?: number;
+  recallTarget?: number;
   levels: number;
   sampleThreshold: number;
   k1: number;
@@ -53,6 +55,12 @@ export function indexCommand(): Command {
       .option("--neighbors <n>", "dense: links of a node above level 0", count)
       .option("--level-0-neighbors <n>", "dense: links of a node at level 0", count)
       .option("--layers <n>", "dense: most levels of the graph", count)
+      .option("--cache-size <n>", "dense: full-precision vectors kept in memory (default: all)", count)
+      .option(
+        "--recall-target <r>",
+        "dense: candidates as many as are measured to find this share, 0 to 1",
+        parsed(readNumber),
+      )
       .addOption(
         new Option("--levels <n>", "sparse: levels of the stored values")
           .choices(levels.map(String))
@@ -78,6 +86,15 @@ export function indexCommand(): Command {
       .description("the indexes of a collection and how far they are")
       .argument("<collection>"),
   ).action(show);
+  withConnection(
+    command
+      .command("recall")
+      .description("measure how much of the truth the dense index finds")
+      .argument("<collection>")
+      .addOption(new Option("--sample <n>", "vectors asked as queries").argParser(count).default(100))
+      .addOption(new Option("-k, --top-k <n>", "results compared").argParser(count).default(10))
+      .addOption(new Option("--ef-search <n>", "candidates kept (default: the index's)").argParser(count)),
+  ).action(recall);
   withConnection(
     command
       .command("delete")
@@ -131,6 +148,8 @@ function denseDefinition(options: CreateOptions) {
         neighbors_count: options.neighbors,
         level_0_neighbors_count: options.level0Neighbors,
         num_layers: options.layers,
+        max_cache_size: options.cacheSize,
+        recall_target: options.recallTarget,
       },
     },
   };
@@ -151,6 +170,19 @@ async function show(name: string, options: ConnectionOptions): Promise<void> {
       { title: "SERVED BY", value: ([, { status }]) => status.served_by },
     ],
     `${JSON.stringify(name)} has no index. Create one with: quiver index create ${name} dense`,
+  );
+}
+
+type RecallOptions = ConnectionOptions & { sample: number; topK: number; efSearch?: number };
+
+async function recall(name: string, options: RecallOptions): Promise<void> {
+  const { sample, topK, efSearch } = options;
+  const measured = await connect(options).collection(name).measureRecall({ sample, topK, efSearch });
+  if (options.json) return printJson(measured);
+  const { queries, search_ms, exact_ms } = measured;
+  printLine(
+    `recall@${topK} ${measured.recall.toFixed(4)} (worst query ${measured.worst_recall.toFixed(2)}) over ${queries} queries; ` +
+      `${search_ms.toFixed(3)} ms a search, ${exact_ms.toFixed(3)} ms exactly`,
   );
 }
 

@@ -15,6 +15,7 @@ type SearchOptions = ConnectionOptions & {
   topK: number;
   exact?: boolean;
   efSearch?: number;
+  recallTarget?: number;
   fusionConstant?: number;
   threshold?: number;
   rawText?: boolean;
@@ -41,6 +42,11 @@ export function searchCommand(): Command {
       "dense: candidates kept, for this search",
       parsed((v) => readInteger(v, 1)),
     )
+    .option(
+      "--recall-target <r>",
+      "dense: candidates as many as were measured to find this share, 0 to 1",
+      parsed(readNumber),
+    )
     .option("--fusion-constant <k>", "hybrid: k of reciprocal rank fusion", parsed(readNumber))
     .option("--threshold <t>", "sparse: early termination, 0 (exact) to 1", parsed(readNumber))
     .option("--raw-text", "show the raw texts where the collection stores them")
@@ -57,7 +63,7 @@ export function searchCommand(): Command {
 async function search(name: string, options: SearchOptions): Promise<void> {
   const { search } = connect(options).collection(name);
   const common = { top_k: options.topK, return_raw_text: options.rawText };
-  const dense = { ef_search: options.efSearch, exact: options.exact };
+  const dense = { ef_search: options.efSearch, recall_target: options.recallTarget, exact: options.exact };
   const vector = options.vector === undefined ? undefined : readVector(options.vector);
   const terms = options.sparse === undefined ? undefined : readTerms(options.sparse);
   const { text } = options;

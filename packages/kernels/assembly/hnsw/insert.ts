@@ -101,15 +101,21 @@ function enterAt(node: u32, level: u32): void {
 }
 
 /**
- * Chooses up to `limit` of `count` sorted candidates, whose keys plus `constant` are distances. Writes the ids to the
- * area's kept ids, and returns how many.
+ * Chooses up to `limit` of `count` sorted candidates, whose keys plus `constant` are distances, beside the `length` ids that the
+ * area's kept ids begin with. Writes the ids to the area's kept ids, and returns how many there are then.
  */
-export function select(scratch: usize, candidates: usize, count: u32, constant: f32, limit: u32): u32 {
+export function select(
+  scratch: usize,
+  candidates: usize,
+  count: u32,
+  constant: f32,
+  limit: u32,
+  length: u32 = 0,
+): u32 {
   const mode = load<u32>(BUILD_MODE);
   const kept = <usize>load<u32>(scratch, S_KEPT);
   const keys = <usize>load<u32>(scratch, S_KEYS);
   const query = <usize>load<u32>(scratch, S_CANDIDATE);
-  let length: u32 = 0;
   for (let i: u32 = 0; i < count && length < limit; i++) {
     const entry = load<u64>(candidates + ((<usize>i) << 3));
     const node = nodeOf(entry);

@@ -47,17 +47,27 @@ function repairLevel(scratch: usize, node: u32, level: u32, candidatesMax: u32):
   queryOfNode(node, query);
   newEpoch(scratch);
   mark(scratch, node);
-  let length = gather(scratch, list, 0, candidatesMax, query, extra, mode);
+  // Living links stay: they were chosen from far more candidates than there are here.
+  const kept = <usize>load<u32>(scratch, S_KEPT);
+  let length: u32 = 0;
+  for (let i: usize = 0; i < count; i++) {
+    const link = load<u32>(list + 4 + (i << 2));
+    if (isDead(link)) continue;
+    mark(scratch, link);
+    store<u32>(kept + ((<usize>length) << 2), link);
+    length++;
+  }
+  let candidates: u32 = 0;
   for (let i: usize = 0; i < count; i++) {
     const link = load<u32>(list + 4 + (i << 2));
     if (isDead(link))
-      length = gather(scratch, listAt(link, level), length, candidatesMax, query, extra, mode);
+      candidates = gather(scratch, listAt(link, level), candidates, candidatesMax, query, extra, mode);
   }
   const limit = level === 0 ? load<u32>(M0) : load<u32>(M);
   const constant = constantOfNode(node, query, mode);
-  const kept = select(scratch, load<u32>(scratch, S_BEAM), length, constant, limit);
-  memory.copy(list + 4, load<u32>(scratch, S_KEPT), (<usize>kept) << 2);
-  atomic.store<u32>(list, kept);
+  length = select(scratch, load<u32>(scratch, S_BEAM), candidates, constant, limit, length);
+  memory.copy(list + 4, kept, (<usize>length) << 2);
+  atomic.store<u32>(list, length);
 }
 
 /** Sorts the living, unmarked nodes of a list into the `length` candidates; returns their new number. */

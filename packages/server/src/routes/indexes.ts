@@ -1,12 +1,19 @@
 // How are indexes created, read and deleted over HTTP?
 
+import { limits } from "@quiver/protocol/limits";
 import { type IndexKind, indexKinds } from "@quiver/protocol/shapes/index-definition";
 import { emptyObject, json } from "../json-answer.ts";
+import { integerParameter } from "../request/query.ts";
 import { fieldError } from "../request/validation.ts";
 import type { Handlers } from "./handlers.ts";
 
 export const indexHandlers: Handlers<
-  "createDenseIndex" | "createSparseIndex" | "createTextIndex" | "getIndexes" | "deleteIndex"
+  | "createDenseIndex"
+  | "createSparseIndex"
+  | "createTextIndex"
+  | "getIndexes"
+  | "measureRecall"
+  | "deleteIndex"
 > = {
   async createDenseIndex({ database, params, body }) {
     await database.collection(params.collection_id).createDenseIndex(body);
@@ -21,6 +28,12 @@ export const indexHandlers: Handlers<
     return emptyObject;
   },
   getIndexes: ({ database, params }) => json(database.collection(params.collection_id).indexes()),
+  async measureRecall({ database, params, query }) {
+    const sample = integerParameter(query, "sample", 1, limits.recallSampleMax);
+    const top_k = integerParameter(query, "top_k", 1, limits.topKMax);
+    const ef_search = integerParameter(query, "ef_search", 1, limits.efMax);
+    return json(await database.collection(params.collection_id).measureRecall({ sample, top_k, ef_search }));
+  },
   deleteIndex: ({ database, params }) =>
     database.collection(params.collection_id).deleteIndex(indexKind(params.index_type)),
 };

@@ -109,7 +109,9 @@ export const efMax = 4_096;
 
 /** Records of one insertion job, and nodes of one repair job: some ten milliseconds of work. */
 const insertMax = 64;
-const repairMax = 128;
+const repairMax = 256;
+/** Jobs of a sweep for one insertion. */
+const repairsPerInsertion = 3;
 
 const partitionsMax = 255;
 const unitMask = 0xff_ffff;
@@ -197,7 +199,7 @@ export class HnswIndex implements Index {
   }
 
   /** The type of the codes and why it was chosen; undefined while the sample is gathered. */
-  get encoding(): Pick<EncodingState, "dataType" | "reason"> | undefined {
+  get encoding(): EncodingState | undefined {
     return this.#encoding?.toState();
   }
 
@@ -215,6 +217,11 @@ export class HnswIndex implements Index {
     let bytes = 0;
     for (const partition of this.#partitions) bytes += partition?.memoryBytes ?? 0;
     return bytes;
+  }
+
+  /** For threads that search too, and for tests. */
+  get graphs(): readonly Graph[] {
+    return this.#partitions.flatMap((partition) => (partition === undefined ? [] : [partition.graph]));
   }
 
   /** Why building has stopped, if it has. */
@@ -546,7 +553,7 @@ export class HnswIndex implements Index {
     }
     const sweeping = this.#partitions.find((partition) => partition?.isSweeping && !partition.isSweptOut);
     const isQueued = this.#skipRemoved();
-    if (sweeping !== undefined && (!isQueued || this.#turn++ % 2 === 0)) {
+    if (sweeping !== undefined && (!isQueued || this.#turn++ % (1 + repairsPerInsertion) !== 0)) {
       this.#run(sweeping, { kind: "repair", nodes: sweeping.nextToRepair(repairMax) });
       return true;
     }

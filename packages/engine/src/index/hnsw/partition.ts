@@ -3,9 +3,10 @@
 //              take                           sweep                      epoch over
 //   (free) ----------> node --kill--> dead  --------------> unlinked --------------> (free)
 //
-// A removed node still leads searches on, but is never an answer and gets no new link. When a quarter of the nodes is
-// dead, a *sweep* repairs every node that links to those; then no list leads to them, a new epoch begins, and
-// when every thread has left the older ones their units are free.
+// A removed node still leads searches on, but is never an answer and gets no new link. When there is a dead node for six
+// living ones, a *sweep* repairs every node that links to those; then no list leads to them, a new epoch begins, and
+// when every thread has left the older ones their units are free. Sweeps go before insertions (hnsw-index.ts), so that while
+// one lasts a twelfth of the nodes is added at most: with everything replaced all the time, a quarter of the units is dead.
 
 import { none } from "@quiver/kernels/hnsw";
 import { Growable } from "../../base/growable.ts";
@@ -78,7 +79,7 @@ export class Partition {
 
   /** Whether a sweep is worth its time; it may begin when no builder is at work. */
   get wantsSweep(): boolean {
-    return this.#sweepAt < 0 && 4 * this.#dead.length > this.count;
+    return this.#sweepAt < 0 && 6 * this.#dead.length > this.count;
   }
 
   beginSweep(): void {

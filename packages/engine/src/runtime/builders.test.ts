@@ -1,0 +1,160 @@
+// Do threads that build and threads that search get on with each other?
+
+import { once } from "node:events";
+import { Worker } from "node:worker_threads";
+import { afterEach, describe, expect, test } from "vitest";
+import { HnswIndex, type HnswOptions } from "../index/hnsw/hnsw-index.ts";
+import { bytesOfFloats } from "../vector/floats.ts";
+import { Builders } from "./builders.ts";
+import type { SearchingReport, SearchingStart } from "./testing/searching-thread.ts";
+
+/** Deterministic numbers in [0, 1): mulberry32. */
+function randomNumbers(seed: number): () => number {
+  let state = seed;
+  return () => {
+    state = (state + 0x6d2b79f5) | 0;
+    let t = Math.imul(state ^ (state >>> 15), 1 | state);
+    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
+    return ((t ^ (t >>> 14)) >>> 0) / 2 ** 32;
+  };
+}
+
+function vectorsOf(count: number, dimension: number): Float32Array {
+  const next = randomNumbers(11);
+  return Float32Array.from({ length: count * dimension }, () => next() + next() + next() - 1.5);
+}
+
+let builders: Builders | undefined;
+afterEach(async () => {
+  await builders?.close();
+  builders = undefined;
+});
+
+const idle = async (index: HnswIndex) => {
+  await expect.poll(() => index.isIdle || index.failure !== undefined, { timeout: 60_000 }).toBe(true);
+  expect(index.failure).toBeUndefined();
+};
+
+const dimension = 16;
+const options = (threads: Builders, more: Partial<HnswOptions> = {}): HnswOptions => ({
+  dimension,
+  metric: "euclidean",
+  dataType: "u8",
+  m: 8,
+  efConstruction: 60,
+  sampleCount: 200,
+  memoryBytesMax: 2 ** 26,
+  builders: threads,
+  ...more,
+});
+
+describe("two builders", () => {
+  test("[G3] threads search while two builders insert, delete and reuse units: every answer is a set of records that lived, and near ones are found", async () => {
+    const stable = 1_500;
+    const turnover = 9_000;
+    const total = stable + turnover;
+    const vectors = vectorsOf(total, dimension);
+    const rowOf = (i: number) => vectors.subarray(i * dimension, (i + 1) * dimension);
+    const shared = new Float32Array(new SharedArrayBuffer(vectors.byteLength));
+    shared.set(vectors);
+    builders = new Builders(2);
+    const index = new HnswIndex(options(builders, { searchers: 3 }));
+    for (let i = 0; i < stable; i++) index.add(i, bytesOfFloats(rowOf(i)));
+    await idle(index);
+    const clock = new Int32Array(new SharedArrayBuffer(8));
+    const removedAt = new Int32Array(new SharedArrayBuffer(4 * total));
+    const [graph] = index.graphs;
+    const { encoding } = index;
+    if (encoding === undefined) throw new Error("there is no encoding");
+    const searchers = [1, 2].map((area) => {
+      const start: SearchingStart = {
+        graph: graph.shared,
+        encoding,
+        area,
+        vectors: shared,
+        clock,
+        removedAt,
+        stable,
+      };
+      return new Worker(new URL("./testing/searching-thread.ts", import.meta.url), { workerData: start });
+    });
+    const reports = searchers.map((worker) => once(worker, "message"));
+    let oldest = stable;
+    for (let i = stable; i < total; i++) {
+      index.add(i, bytesOfFloats(rowOf(i)));
+      // Beside the stable records some 1,500 others live at a time, so that units are swept and reused many times.
+      while (i - oldest > 1_500) {
+        index.remove(oldest);
+        Atomics.store(removedAt, oldest, Atomics.add(clock, 0, 1) + 1);
+        oldest++;
+      }
+      if (i % 100 === 0) {
+        const found = index.search(rowOf(i % stable), 10, { ef: 64 });
+        for (const ordinal of found.ordinals)
+          expect(ordinal < stable || (ordinal >= oldest && ordinal <= i)).toBe(true);
+        expect(new Set(found.ordinals).size).toBe(found.count);
+        await new Promise((resolve) => setTimeout(resolve, 1));
+        // Builders must keep up, or the test would only scan the tail.
+        while (index.tailCount > 500) await new Promise((resolve) => setTimeout(resolve, 1));
+      }
+    }
+    await idle(index);
+    Atomics.store(clock, 1, 1);
+    let own = 0;
+    for (let i = 0; i < stable; i++) if (index.search(rowOf(i), 1, { ef: 64 }).ordinals[0] === i) own++;
+    const quiet = own / stable;
+    expect(quiet).toBeGreaterThan(0.95);
+    for (const waiting of reports) {
+      const [report] = (await waiting) as [SearchingReport];
+      expect(report.wrong).toEqual([]);
+      expect(report.searches).toBeGreaterThan(100);
+      expect(report.found / report.searches).toBeGreaterThan(quiet - 0.05);
+    }
+    index.settle();
+    await idle(index);
+    index.check();
+    // Units of some 3,000 living records were used again: without reuse there would be 10,500 of them.
+    expect(index.graphs[0].units).toBeLessThan(5_000);
+  });
+
+  test("a record that is removed while a builder links it is gone", async () => {
+    const count = 3_000;
+    const vectors = vectorsOf(count, dimension);
+    builders = new Builders(2);
+    const index = new HnswIndex(options(builders));
+    for (let i = 0; i < count; i++) {
+      index.add(i, bytesOfFloats(vectors.subarray(i * dimension, (i + 1) * dimension)));
+      if (i % 3 === 0) index.remove(i);
+      if (i % 64 === 0) await new Promise((resolve) => setImmediate(resolve));
+      if (i > 100 && i % 7 === 0) index.remove(i - 50);
+    }
+    await idle(index);
+    index.settle();
+    await idle(index);
+    index.check();
+    for (let i = 0; i < count; i++) if (i % 3 === 0) expect(index.has(i)).toBe(false);
+    const { ordinals } = index.search(vectors.subarray(0, dimension), index.count, { ef: 100 });
+    for (const ordinal of ordinals) expect(index.has(ordinal)).toBe(true);
+    expect(ordinals.length).toBe(index.count);
+  });
+});
+
+test("a builder that fails is told of, and every record is still found", async () => {
+  builders = new Builders(1);
+  const problems: unknown[] = [];
+  const index = new HnswIndex(options(builders, { onError: (problem) => problems.push(problem) }));
+  const vectors = vectorsOf(300, dimension);
+  const add = (i: number) =>
+    index.add(i, bytesOfFloats(vectors.subarray(i * dimension, (i + 1) * dimension)));
+  for (let i = 0; i < 250; i++) add(i);
+  await idle(index);
+  // The thread is told of a graph that it cannot know.
+  builders.run = (_target, _job, done) => void setImmediate(() => done(new Error("no such graph"), 0));
+  for (let i = 250; i < 300; i++) add(i);
+  await expect.poll(() => problems.length).toBe(1);
+  expect(String(index.failure)).toContain("no such graph");
+  for (let i = 0; i < 300; i++) {
+    const query = vectors.subarray(i * dimension, (i + 1) * dimension);
+    expect([...index.search(query, 1, { ef: 64 }).ordinals]).toEqual([i]);
+  }
+});
