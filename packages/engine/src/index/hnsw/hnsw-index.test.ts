@@ -196,6 +196,99 @@ test("one cluster after the other is removed, and no way is lost", () => {
   }
 });
 
+test("[G2] records beyond one memory go into further graphs, and are found, removed and their room used again", () => {
+  const rows = clustered(6_000, 16, 4);
+  const pair = pairOf(16, "euclidean", {
+    sampleCount: 200,
+    memoryBytesMax: 2 ** 18,
+    m: 8,
+    efConstruction: 60,
+  });
+  for (let i = 0; i < 3_000; i++) add(pair, i, rows[i]);
+  const graphs = pair.hnsw.partitionCount;
+  expect(graphs).toBeGreaterThan(2);
+  pair.hnsw.settle();
+  pair.hnsw.check();
+  expect(recallOf(pair, rows.slice(0, 60), 60)).toBeGreaterThan(0.99);
+  // The first graph's records go; there is room again, which is used before another graph is begun.
+  for (let i = 0; i < 3_000; i++) {
+    if (i % 3 !== 0) remove(pair, i);
+    else if (i % 2 === 0) add(pair, 3_000 + i, rows[3_000 + i]);
+  }
+  pair.hnsw.settle();
+  pair.hnsw.check();
+  expect(pair.hnsw.partitionCount).toBe(graphs);
+  expect(recallOf(pair, rows.slice(3_000, 3_060), 60)).toBeGreaterThan(0.99);
+  for (const ordinal of [...pair.rows.keys()]) remove(pair, ordinal);
+  expect(pair.hnsw.partitionCount).toBe(0);
+  expect(pair.hnsw.count).toBe(0);
+});
+
+test("[G7] after every vector was replaced three times, recall is that of a fresh graph, and memory 1.3 times", () => {
+  const count = 2_500;
+  const rows = clustered(4 * count, 24, 21);
+  const queries = clustered(80, 24, 21);
+  const options = { sampleCount: 300, efConstruction: 80 } as const;
+  const pair = pairOf(24, "cosine", options);
+  for (let i = 0; i < count; i++) add(pair, i, rows[i]);
+  const filled = pair.hnsw.graphBytes;
+  for (let i = count; i < 4 * count; i++) {
+    add(pair, i, rows[i]);
+    remove(pair, i - count);
+    expect(pair.hnsw.graphBytes).toBeLessThan(1.3 * filled);
+  }
+  pair.hnsw.check();
+  const fresh = pairOf(24, "cosine", options);
+  for (let i = 3 * count; i < 4 * count; i++) add(fresh, i, rows[i]);
+  for (const ef of [24, 48, 96]) {
+    expect(recallOf(pair, queries, ef)).toBeGreaterThan(0.95 * recallOf(fresh, queries, ef));
+  }
+});
+
+test("an index that was kept goes on as if nothing had been", async () => {
+  const rows = clustered(1_600, 20, 6);
+  const options = { sampleCount: 200, m: 8, memoryBytesMax: 2 ** 20 } as const;
+  const pair = pairOf(20, "euclidean", options);
+  for (let i = 0; i < 1_500; i++) {
+    add(pair, i, rows[i]);
+    if (i % 4 === 3) remove(pair, i - 2);
+  }
+  let restored: Promise<HnswIndex> | undefined;
+  pair.hnsw.retire(0);
+  pair.hnsw.save((state, graphs, done) => {
+    const images = graphs.map(({ image }) => image.slice());
+    restored = HnswIndex.restored(
+      { dimension: 20, metric: "euclidean", dataType: "u8", ...options },
+      state,
+      async (made) => {
+        made.forEach((graph, i) => {
+          graph.image.set(images[i]);
+        });
+      },
+    );
+    done();
+  });
+  remove(pair, 0);
+  const hnsw = await restored;
+  if (hnsw === undefined) throw new Error("nothing was kept");
+  const vectorOf = (ordinal: number) => rows[ordinal];
+  hnsw.check(vectorOf);
+  expect(hnsw.bytes).toEqual(pair.hnsw.bytes);
+  for (let i = 1_500; i < 1_600; i++) {
+    hnsw.add(i, bytesOfFloats(rows[i]));
+    add(pair, i, rows[i]);
+    hnsw.remove(i - 700);
+    remove(pair, i - 700);
+  }
+  hnsw.settle();
+  hnsw.check(vectorOf);
+  expect(hnsw.count).toBe(pair.hnsw.count);
+  for (const query of rows.slice(0, 30)) {
+    const options = { ef: 100, vectorOf };
+    expect(asMap(hnsw.search(query, 10, options))).toEqual(asMap(pair.hnsw.search(query, 10, options)));
+  }
+});
+
 test("wrong input is refused and changes nothing", () => {
   const { hnsw } = pairOf(2, "cosine", { dataType: "f32" });
   expect(() => hnsw.add(0, new Uint8Array(12))).toThrow("12 bytes instead of 8");
