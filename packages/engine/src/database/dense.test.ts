@@ -122,7 +122,7 @@ const fileOf = () => {
   return checkpointPath(join(directory, "collections", internal));
 };
 
-it("[G4] while the graph is built, searches see everything, and progress is told", async () => {
+it("[N4] while the graph is built, searches see everything, and progress is told", async () => {
   const collection = await make();
   const { transaction_id } = await collection.beginTransaction();
   const transaction = collection.transaction(transaction_id);
@@ -266,7 +266,7 @@ describe("kept on disk", () => {
   });
 });
 
-it("[G5] recall is measured against exact search, and a target picks the beam", async () => {
+it("[N5] recall is measured against exact search, and a target picks the beam", async () => {
   const collection = await make();
   await collection.upsert(vectors(0, 6_000));
   await built(collection);
@@ -296,7 +296,7 @@ it("[G5] recall is measured against exact search, and a target picks the beam", 
   expect(await codeOf(() => collection.measureRecall())).toContain("no dense index");
 });
 
-it("[G6] with a small cache, vectors are read from the store, and answers are the same", async () => {
+it("[N6] with a small cache, vectors are read from the store, and answers are the same", async () => {
   const db = await open();
   await db.createCollection({
     name: "c",

@@ -49,7 +49,7 @@ const options = (threads: Builders, more: Partial<HnswOptions> = {}): HnswOption
 });
 
 describe("two builders", () => {
-  test("[G3] threads search while two builders insert, delete and reuse units: every answer is a set of records that lived, and near ones are found", async () => {
+  test("[N3] threads search while two builders insert, delete and reuse units: every answer is a set of records that lived, and near ones are found", async () => {
     const stable = 1_500;
     const turnover = 9_000;
     const total = stable + turnover;

@@ -82,7 +82,7 @@ function recallOf(pair: Pair, queries: readonly Float32Array[], ef: number, visi
 
 describe.each(metricNames)("%s", (metric) => {
   describe.each(hnswDataTypes)("%s", (dataType) => {
-    test("recall on clusters, before and after every vector is replaced, and with a filter", () => {
+    test("[N1] recall on clusters, before and after every vector is replaced, and with a filter", () => {
       const pair = pairOf(24, metric, { dataType, sampleCount: 300 });
       const rows = clustered(4_000, 24, 1);
       const queries = clustered(60, 24, 1).concat(rows.slice(0, 20));
@@ -147,7 +147,7 @@ describe.each(metricNames)("%s", (metric) => {
   });
 });
 
-test("the same calls make the same bytes; another seed makes others", () => {
+test("[N8] the same calls make the same bytes; another seed makes others", () => {
   const rows = clustered(1_500, 20, 3);
   const build = (seed: number): Buffer => {
     const pair = pairOf(20, "cosine", { seed, sampleCount: 100 });
@@ -196,7 +196,7 @@ test("one cluster after the other is removed, and no way is lost", () => {
   }
 });
 
-test("[G2] records beyond one memory go into further graphs, and are found, removed and their room used again", () => {
+test("[N2] records beyond one memory go into further graphs, and are found, removed and their room used again", () => {
   const rows = clustered(6_000, 16, 4);
   const pair = pairOf(16, "euclidean", {
     sampleCount: 200,
@@ -224,7 +224,7 @@ test("[G2] records beyond one memory go into further graphs, and are found, remo
   expect(pair.hnsw.count).toBe(0);
 });
 
-test("[G7] after every vector was replaced three times, recall is that of a fresh graph, and memory 1.3 times", () => {
+test("[N7] after every vector was replaced three times, recall is that of a fresh graph, and memory 1.3 times", () => {
   const count = 2_500;
   const rows = clustered(4 * count, 24, 21);
   const queries = clustered(80, 24, 21);
