@@ -4,7 +4,7 @@
 // are chosen anew from what is left of them and the living neighbours of the removed ones.
 
 import { select } from "./insert";
-import { constantOfNode, extraOfNode, keysOf, queryOfNode } from "./keys";
+import { constantOfNode, keysOf, queryOfNode } from "./keys";
 import {
   BUILD_MODE,
   isDead,
@@ -35,33 +35,23 @@ function repairLevel(scratch: usize, node: u32, level: u32, candidatesMax: u32):
   if (dead === 0) return;
   const mode = load<u32>(BUILD_MODE);
   const query = <usize>load<u32>(scratch, S_OWNER);
-  const extra = extraOfNode(node, mode);
   queryOfNode(node, query);
   newEpoch(scratch);
   mark(scratch, node);
-  let length = gather(scratch, list, 0, candidatesMax, query, extra, mode);
+  let length = gather(scratch, list, 0, candidatesMax, query);
   for (let i: usize = 0; i < count; i++) {
     const link = load<u32>(list + 4 + (i << 2));
-    if (isDead(link))
-      length = gather(scratch, listAt(link, level), length, candidatesMax, query, extra, mode);
+    if (isDead(link)) length = gather(scratch, listAt(link, level), length, candidatesMax, query);
   }
   const limit = level === 0 ? load<u32>(M0) : load<u32>(M);
-  const constant = constantOfNode(node, query, mode);
+  const constant = constantOfNode(node, mode);
   const kept = select(scratch, load<u32>(scratch, S_BEAM), length, constant, limit);
   memory.copy(list + 4, load<u32>(scratch, S_KEPT), (<usize>kept) << 2);
   atomic.store<u32>(list, kept);
 }
 
 /** Sorts the living, unmarked nodes of a list into the `length` candidates; returns their new number. */
-function gather(
-  scratch: usize,
-  list: usize,
-  length: u32,
-  candidatesMax: u32,
-  query: usize,
-  extra: f32,
-  mode: u32,
-): u32 {
+function gather(scratch: usize, list: usize, length: u32, candidatesMax: u32, query: usize): u32 {
   const ids = <usize>load<u32>(scratch, S_BATCH);
   const keys = <usize>load<u32>(scratch, S_KEYS);
   const tags = <usize>load<u32>(scratch, S_TAGS);
@@ -80,7 +70,7 @@ function gather(
   store<u32>(end, last);
   store<u32>(end, last, 4);
   store<u32>(end, last, 8);
-  keysOf(query, extra, mode, ids, living, keys);
+  keysOf(query, ids, living, keys);
   for (let i: usize = 0; i < living && length < candidatesMax; i++) {
     length++;
     insert(

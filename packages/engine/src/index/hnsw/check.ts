@@ -34,15 +34,14 @@ export function checkGraph(
   isNode: (unit: number) => boolean,
   vectorOf: (ordinal: number) => Float32Array,
 ): void {
-  const { m, m0, codeBytes, isU8 } = graph.shape;
+  const { m, m0, codeBytes } = graph.shape;
   if (graph.entry === none) {
     invariant(nodes.size === 0, "there are nodes but no entry point");
     return;
   }
   const top = graph.levelOf(graph.entry);
   invariant(isNode(graph.entry), "the entry point is no node");
-  const code = isU8 ? new Uint8Array(codeBytes) : new Float32Array(codeBytes / 4);
-  const codeAsBytes = Buffer.from(code.buffer);
+  const code = Buffer.alloc(codeBytes);
   for (const [ordinal, node] of nodes.entries()) {
     const meta = graph.metaAt(node);
     invariant(
@@ -50,13 +49,11 @@ export function checkGraph(
       `ordinal ${ordinal} has node ${node}, which names ${graph.ordinalOf(node)}`,
     );
     invariant(node < graph.words[header.units / 4], `node ${node} is beyond the units`);
-    const aux = encoding.encode(vectorOf(ordinal), code);
-    invariant(
-      graph.floats[meta] === aux,
-      `the aux of node ${node} is ${graph.floats[meta]} instead of ${aux}`,
-    );
+    encoding.encode(vectorOf(ordinal), code);
+    invariant(graph.floats[meta] === encoding.lastFactor, `the factor of node ${node} is not its vector's`);
+    invariant(graph.floats[meta + 1] === encoding.lastBias, `the bias of node ${node} is not its vector's`);
     const kept = graph.bytes.subarray(graph.at(node), graph.at(node) + codeBytes);
-    invariant(codeAsBytes.equals(kept), `the code of node ${node} is not its vector's`);
+    invariant(code.equals(kept), `the code of node ${node} is not its vector's`);
     const level = graph.levelOf(node);
     invariant(level <= top, `node ${node} has level ${level} above the entry point's ${top}`);
     for (let l = 0; l <= level; l++) {

@@ -10,12 +10,14 @@ import { invariant } from "../../base/invariant.ts";
 
 export type GraphShape = {
   readonly codeBytes: number;
-  readonly isU8: boolean;
+  /** Bytes of a query code. */
+  readonly queryBytes: number;
+  /** By number, see kernels/assembly/hnsw/keys.ts. */
+  readonly dataType: number;
   readonly m: number;
   readonly m0: number;
   readonly efConstruction: number;
   readonly efMax: number;
-  readonly r2: number;
   readonly buildMode: number;
   readonly memoryBytesMax: number;
 };
@@ -42,8 +44,8 @@ export class Graph {
 
   constructor(shape: GraphShape) {
     this.shape = shape;
-    const { codeBytes, m, m0, efMax } = shape;
-    this.unitBytes = Math.max(align(codeBytes + 16 + 4 * m0), align(8 + 4 * (m + 1)));
+    const { codeBytes, queryBytes, m, m0, efMax } = shape;
+    this.unitBytes = Math.max(align(codeBytes + 20 + 4 * m0), align(8 + 4 * (m + 1)));
     this.levelsPerUnit = Math.floor((this.unitBytes - 8) / (4 * (m + 1)));
     const links = Math.max(m, m0) + 8;
     const places: Record<string, number> = {};
@@ -52,9 +54,9 @@ export class Graph {
       places[name] = at;
       at += align(bytes);
     };
-    place("query", codeBytes);
-    place("owner", codeBytes);
-    place("candidate", codeBytes);
+    place("query", queryBytes);
+    place("owner", queryBytes);
+    place("candidate", queryBytes);
     place("beam", 8 * (efMax + 8));
     place("batch", 4 * links);
     place("keys", 4 * links);
@@ -79,7 +81,8 @@ export class Graph {
       this.words[header[field] / 4] = value;
     };
     set("codeBytes", codeBytes);
-    set("isU8", Number(shape.isU8));
+    set("dataType", shape.dataType);
+    set("queryBytes", queryBytes);
     set("m", m);
     set("m0", m0);
     set("efConstruction", shape.efConstruction);
@@ -88,7 +91,6 @@ export class Graph {
     set("nodesAt", this.nodesAt);
     set("entry", none);
     set("buildMode", shape.buildMode);
-    this.floats[header.r2 / 4] = shape.r2;
     for (const name of ["query", "owner", "candidate", "beam", "batch", "keys", "kept", "shrink", "tags"]) {
       this.words[(areaAt + area[name as keyof typeof area]) / 4] = places[name];
     }
@@ -134,25 +136,25 @@ export class Graph {
     return this.nodesAt + unit * this.unitBytes;
   }
 
-  /** Index in `words` of a node's aux; its ordinal, upper unit and count follow. */
+  /** Index in `words` of a node's factor; its bias, ordinal, upper unit and count follow. */
   metaAt(node: number): number {
     return (this.at(node) + this.shape.codeBytes) / 4;
   }
 
   ordinalOf(node: number): number {
-    return this.words[this.metaAt(node) + 1];
+    return this.words[this.metaAt(node) + 2];
   }
 
   levelOf(node: number): number {
-    const upper = this.words[this.metaAt(node) + 2];
+    const upper = this.words[this.metaAt(node) + 3];
     return upper === none ? 0 : this.words[this.at(upper) / 4 + 1];
   }
 
   /** Index in `words` of the count of a node's links at a level; the links follow. */
   listAt(node: number, level: number): number {
     const meta = this.metaAt(node);
-    if (level === 0) return meta + 3;
-    let upper = this.words[meta + 2];
+    if (level === 0) return meta + 4;
+    let upper = this.words[meta + 3];
     let index = level - 1;
     for (; index >= this.levelsPerUnit; index -= this.levelsPerUnit) upper = this.words[this.at(upper) / 4];
     return this.at(upper) / 4 + 2 + index * (this.shape.m + 1);
@@ -167,7 +169,7 @@ export class Graph {
   /** The upper units of a node. */
   upperOf(node: number): number[] {
     const units: number[] = [];
-    for (let unit = this.words[this.metaAt(node) + 2]; unit !== none; unit = this.words[this.at(unit) / 4]) {
+    for (let unit = this.words[this.metaAt(node) + 3]; unit !== none; unit = this.words[this.at(unit) / 4]) {
       units.push(unit);
     }
     return units;
@@ -177,9 +179,9 @@ export class Graph {
   make(ordinal: number, level: number): number {
     const node = this.#take();
     const meta = this.metaAt(node);
-    this.words[meta + 1] = ordinal;
-    this.words[meta + 2] = none;
-    let previous = meta + 2;
+    this.words[meta + 2] = ordinal;
+    this.words[meta + 3] = none;
+    let previous = meta + 3;
     for (let made = 0; made < level; made += this.levelsPerUnit) {
       const unit = this.#take();
       this.words[previous] = unit;

@@ -21,7 +21,7 @@
 //   2. A list has at most m0 links at level 0 and m above, to distinct other nodes of at least that level.
 //   3. The entry point is a node of the greatest level, dead or living.
 //   4. Links lead only to nodes, and after `settle` to every living one from the entry point.
-//   5. A node's code and aux are the encoding of its vector.
+//   5. A node's code, factor and bias are the encoding of its vector.
 
 import type { MetricName } from "@quiver/protocol/shapes/index-definition";
 import { Growable } from "../../base/growable.ts";
@@ -34,7 +34,15 @@ import { metrics } from "../../vector/metrics.ts";
 import { assertAscending, type Candidates, type Index, nothing, type Visible } from "../contract.ts";
 import { absent, OrdinalMap } from "../ordinal-map.ts";
 import { checkGraph, reach } from "./check.ts";
-import { codeBytesOf, Encoding, type HnswDataType, modes, needsSample } from "./encoding.ts";
+import {
+  buildModes,
+  dataTypeNumbers,
+  Encoding,
+  type HnswDataType,
+  needsSample,
+  type Range,
+  rescoreDepth,
+} from "./encoding.ts";
 import { Graph } from "./graph.ts";
 import { levelOf } from "./level.ts";
 
@@ -43,6 +51,8 @@ export type HnswOptions = {
   dimension: number;
   metric: MetricName;
   dataType: HnswDataType;
+  /** Values of vectors are clamped to it before they are encoded; default none. */
+  range?: Range | undefined;
   /** The vector of a record that was added and not removed, kept by the caller: f32 values, or their bytes. Borrowed. */
   vectorOf: (ordinal: number) => Float32Array | Uint8Array;
   /** Links of a node above level 0, 2 at least; default 16. */
@@ -76,7 +86,7 @@ const sweepUnits = 32;
 export class HnswIndex implements Index {
   readonly dimension: number;
   readonly metric: Metric;
-  readonly #options: Required<HnswOptions>;
+  readonly #options: Required<Omit<HnswOptions, "range">> & Pick<HnswOptions, "range">;
   readonly #nodes = new OrdinalMap();
   readonly #kinds = new Growable(Uint8Array);
   #pending: number[] = [];
@@ -166,7 +176,7 @@ export class HnswIndex implements Index {
     }
     const graph = this.#built();
     this.#nodes.delete(ordinal);
-    graph.words[graph.metaAt(node) + 1] = absent;
+    graph.words[graph.metaAt(node) + 2] = absent;
     this.#kinds.values[node] = kinds.dead;
     this.#dead.push(node);
     if (this.#nodes.size === 0) {
@@ -182,7 +192,13 @@ export class HnswIndex implements Index {
    * About the k nearest records, with exact scores. `ef` (the beam, at least k) decides how nearly; the best `rescore`
    * (at least k) by code are scored exactly. `query` has `dimension` finite values and is borrowed.
    */
-  search(query: Float32Array, k: number, ef: number, visible: Visible, rescore = k): Candidates {
+  search(
+    query: Float32Array,
+    k: number,
+    ef: number,
+    visible: Visible,
+    rescore = rescoreDepth(this.#options.dataType, k),
+  ): Candidates {
     const { dimension } = this;
     invariant(query.length === dimension, `a query has ${query.length} values instead of ${dimension}`);
     invariant(Number.isFinite(squaredNorm(query, 0, dimension)), "a query has a value that is not finite");
@@ -196,7 +212,7 @@ export class HnswIndex implements Index {
       beam <= efMax;
       beam = Math.max(beam + 1, Math.min(4 * beam, efMax))
     ) {
-      const found = graph.kernels.hnswSearch(graph.area, beam, modes[this.metric.name].search);
+      const found = graph.kernels.hnswSearch(graph.area, beam);
       const ordinals = this.#visibleOf(graph, found, wanted, visible);
       // Where too few of the beam can be seen, a longer one finds more, unless it has met all there is on its way.
       if (ordinals.length >= Math.min(k, this.count)) return this.#score(query, ordinals, k, null);
@@ -264,17 +280,17 @@ export class HnswIndex implements Index {
   }
 
   #begin(sample: readonly Float32Array[]): void {
-    const { metric, dataType, m, m0, efConstruction, memoryBytesMax } = this.#options;
-    this.#encoding = new Encoding(metric, dataType, this.dimension, sample);
+    const { metric, dataType, range, seed, m, m0, efConstruction, memoryBytesMax } = this.#options;
+    this.#encoding = new Encoding({ metric, dataType, dimension: this.dimension, range, seed }, sample);
     this.#graph = new Graph({
-      codeBytes: codeBytesOf(dataType, this.dimension),
-      isU8: dataType === "u8",
+      codeBytes: this.#encoding.codeBytes,
+      queryBytes: this.#encoding.queryBytes,
+      dataType: dataTypeNumbers[dataType],
       m,
       m0,
       efConstruction,
       efMax,
-      r2: this.#encoding.r2,
-      buildMode: modes[metric].build,
+      buildMode: buildModes[metric],
       memoryBytesMax,
     });
   }
@@ -285,17 +301,16 @@ export class HnswIndex implements Index {
   }
 
   #insert(ordinal: number, vector: Float32Array): void {
-    const { seed, m, levelsMax, dataType } = this.#options;
+    const { seed, m, levelsMax } = this.#options;
     const graph = this.#built();
     const level = levelOf(ordinal, seed, m, levelsMax);
     const node = graph.make(ordinal, level);
     const { codeBytes } = graph.shape;
     const at = graph.at(node);
-    const code =
-      dataType === "u8"
-        ? graph.bytes.subarray(at, at + codeBytes)
-        : graph.floats.subarray(at / 4, (at + codeBytes) / 4);
-    graph.floats[graph.metaAt(node)] = this.#encodingOf().encode(vector, code);
+    const encoding = this.#encodingOf();
+    encoding.encode(vector, graph.bytes.subarray(at, at + codeBytes));
+    graph.floats[graph.metaAt(node)] = encoding.lastFactor;
+    graph.floats[graph.metaAt(node) + 1] = encoding.lastBias;
     while (this.#kinds.length < graph.units) this.#kinds.push(kinds.free);
     this.#kinds.values[node] = kinds.node;
     for (const unit of graph.upperOf(node)) this.#kinds.values[unit] = kinds.upper;
@@ -305,11 +320,7 @@ export class HnswIndex implements Index {
 
   #setQuery(graph: Graph, query: Float32Array): void {
     const at = graph.placeOf("query");
-    const { codeBytes, isU8 } = graph.shape;
-    const code = isU8
-      ? new Int8Array(graph.bytes.buffer, at, codeBytes)
-      : new Float32Array(graph.bytes.buffer, at, codeBytes / 4);
-    this.#encodingOf().encodeQuery(query, code);
+    this.#encodingOf().encodeQuery(query, graph.bytes.subarray(at, at + graph.shape.queryBytes));
   }
 
   /** The first `wanted` visible ordinals of the beam. */
@@ -401,7 +412,7 @@ export class HnswIndex implements Index {
    */
   #adopt(graph: Graph, orphan: number, parents: Uint32Array): void {
     graph.kernels.queryOfNode(orphan, graph.placeOf("query"));
-    const found = graph.kernels.hnswSearch(graph.area, 64, modes[this.metric.name].search);
+    const found = graph.kernels.hnswSearch(graph.area, 64);
     const beam = graph.placeOf("beam") / 4;
     for (let i = 0; i < found; i++) {
       if (this.#isAdopted(graph, orphan, graph.words[beam + 2 * i] >>> 1, parents)) return;
