@@ -69,46 +69,32 @@ export function keysOf(query: usize, ids: usize, count: u32, keys: usize): void 
     const cd = v128.load64_lane(d + codeBytes, v128.load64_zero(c + codeBytes), 1);
     const factor = v128.shuffle<i32>(ab, cd, 0, 2, 4, 6);
     const bias = v128.shuffle<i32>(ab, cd, 1, 3, 5, 7);
-    v128.store(
-      keys,
-      f32x4.sub(f32x4.mul(bias, weight), f32x4.mul(f32x4.mul(factor, scale), dots)),
-    );
+    v128.store(keys, f32x4.sub(f32x4.mul(bias, weight), f32x4.mul(f32x4.mul(factor, scale), dots)));
     ids += 16;
     keys += 16;
   }
 }
 
 /** q . 2u of sums q . c. */
-// @ts-expect-error: a decorator of AssemblyScript
-@inline
 function centred(sums: v128, offset: v128): v128 {
   return f32x4.convert_i32x4_s(i32x4.sub(i32x4.shl(sums, 1), offset));
 }
 
 /** Adds the products of 16 signed values and 16 of 7 bits, summed to four. */
-// @ts-expect-error: a decorator of AssemblyScript
-@inline
 function addDots(q: v128, c: v128, sums: v128): v128 {
   if (ASC_FEATURE_RELAXED_SIMD) return i32x4.relaxed_dot_i8x16_i7x16_add_s(q, c, sums);
   const low = i16x8.extmul_low_i8x16_s(q, c);
   const high = i16x8.extmul_high_i8x16_s(q, c);
-  return i32x4.add(
-    sums,
-    i32x4.add(i32x4.extadd_pairwise_i16x8_s(low), i32x4.extadd_pairwise_i16x8_s(high)),
-  );
+  return i32x4.add(sums, i32x4.add(i32x4.extadd_pairwise_i16x8_s(low), i32x4.extadd_pairwise_i16x8_s(high)));
 }
 
 /** The sums of four registers' lanes. */
-// @ts-expect-error: a decorator of AssemblyScript
-@inline
 function sums4(s: v128, t: v128, u: v128, v: v128): v128 {
   const st = i32x4.add(v128.shuffle<i32>(s, t, 0, 4, 1, 5), v128.shuffle<i32>(s, t, 2, 6, 3, 7));
   const uv = i32x4.add(v128.shuffle<i32>(u, v, 0, 4, 1, 5), v128.shuffle<i32>(u, v, 2, 6, 3, 7));
   return i32x4.add(v128.shuffle<i32>(st, uv, 0, 1, 4, 5), v128.shuffle<i32>(st, uv, 2, 3, 6, 7));
 }
 
-// @ts-expect-error: a decorator of AssemblyScript
-@inline
 function floatSums4(s: v128, t: v128, u: v128, v: v128): v128 {
   const st = f32x4.add(v128.shuffle<f32>(s, t, 0, 4, 1, 5), v128.shuffle<f32>(s, t, 2, 6, 3, 7));
   const uv = f32x4.add(v128.shuffle<f32>(u, v, 0, 4, 1, 5), v128.shuffle<f32>(u, v, 2, 6, 3, 7));
@@ -161,11 +147,9 @@ function dots4F16(query: usize, codeBytes: usize, a: usize, b: usize, c: usize, 
 }
 
 /** Four f16 as f32: the bits moved to their places make the value times 2^-112. There are no infinities and no NaN. */
-// @ts-expect-error: a decorator of AssemblyScript
-@inline
 function halves(at: usize): v128 {
   const bits = i32x4.shl(v128.load16x4_s(at), 13);
-  return f32x4.mul(v128.and(bits, i32x4.splat(0x8fff_e000)), f32x4.splat(5192296858534827628530496329220096.0));
+  return f32x4.mul(v128.and(bits, i32x4.splat(0x8fff_e000)), f32x4.splat(reinterpret<f32>(0x7780_0000)));
 }
 
 /** Eight registers of a bit each, four nodes. */
@@ -234,15 +218,10 @@ function dots4Octal(query: usize, codeBytes: usize, a: usize, b: usize, c: usize
 }
 
 /** The j-th 16 of 128 values of 3 bits. */
-// @ts-expect-error: a decorator of AssemblyScript
-@inline
 function octal(at: usize, j: i32): v128 {
   const low = i16x8.shr_u(v128.load(at + ((<usize>j >> 2) << 4)), (j & 3) << 1);
   const high = i16x8.shr_u(v128.load(at, 32), j);
-  return v128.or(
-    v128.and(low, i8x16.splat(3)),
-    i16x8.shl(v128.and(high, i8x16.splat(1)), 2),
-  );
+  return v128.or(v128.and(low, i8x16.splat(3)), i16x8.shl(v128.and(high, i8x16.splat(1)), 2));
 }
 
 /** Writes a node's code as a query code, for building. */
@@ -314,8 +293,7 @@ function unfold(type: u32, from: usize, codeBytes: usize, to: usize): void {
   const mask = i8x16.splat(type === QUATERNAY ? 3 : 1);
   for (let i: usize = 0; i < codeBytes; i += step) {
     for (let j = 0; j < 8; j += bits) {
-      const value =
-        type === OCTAL ? octal(from + i, j) : v128.and(i16x8.shr_u(v128.load(from + i), j), mask);
+      const value = type === OCTAL ? octal(from + i, j) : v128.and(i16x8.shr_u(v128.load(from + i), j), mask);
       v128.store(to, value);
       to += 16;
     }

@@ -28,8 +28,8 @@ export const dataTypeNumbers: Readonly<Record<HnswDataType, number>> = {
   binary: 5,
 };
 
-/** How nodes are compared while building: by product (0) or by distance (1). */
-export const buildModes: Readonly<Record<MetricName, number>> = { cosine: 1, euclidean: 1, dot_product: 1 };
+/** How nodes are compared while building: by product (0) or by distance (1). See docs/decisions/hnsw-dot-product.md. */
+export const buildModes: Readonly<Record<MetricName, number>> = { cosine: 1, euclidean: 1, dot_product: 0 };
 
 export type Range = { readonly min: number; readonly max: number };
 

@@ -73,7 +73,7 @@ function recallOf(pair: Pair, queries: readonly Float32Array[], ef: number, visi
   let all = 0;
   for (const query of queries) {
     const exact = asMap(pair.flat.search(query, k, visible));
-    const found = asMap(pair.hnsw.search(query, k, ef, visible, 24));
+    const found = asMap(pair.hnsw.search(query, k, ef, visible));
     for (const [ordinal, score] of found) {
       const row = pair.rows.get(ordinal);
       if (row === undefined) throw new Error(`ordinal ${ordinal} was removed`);
@@ -262,7 +262,7 @@ function recallOfTruth(
   let met = 0;
   queries.forEach((query, i) => {
     const worst = exactScore(metric, query, base[truth[i][9]]);
-    const { scores } = index.search(query, 10, 100, null, 24);
+    const { scores } = index.search(query, 10, 100, null);
     met += scores.filter((score) => score >= worst).length;
   });
   return met / (10 * queries.length);
