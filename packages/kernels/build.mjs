@@ -1,6 +1,6 @@
 // How are the kernels compiled?
 //
-//   node packages/kernels/build.mjs     writes dist/release.wasm, dist/debug.wasm and the same two of the HNSW graph
+//   node packages/kernels/build.mjs     writes dist/release.wasm, dist/debug.wasm and the same of the HNSW graph, twice
 //
 // Plain JavaScript for Node.js 20 or newer, called by tools/launch.mjs whenever the sources or the compiler have
 // changed. The compiler runs in this process. The module imports a shared memory of up to 65,536 pages (4 GiB) and
@@ -36,13 +36,17 @@ const common = [
 ];
 
 const rows = "assembly/index.ts";
-const hnsw = ["assembly/hnsw/index.ts", "--enable", "relaxed-simd"];
+const graph = "assembly/hnsw/index.ts";
+const relaxed = [graph, "--enable", "relaxed-simd"];
 const release = ["-O3", "--noAssert"];
 const builds = {
   release: [rows, ...release],
   debug: [rows, "--debug"],
-  "hnsw-release": [...hnsw, ...release],
-  "hnsw-debug": [...hnsw, "--debug"],
+  "hnsw-release": [...relaxed, ...release],
+  "hnsw-debug": [...relaxed, "--debug"],
+  // For machines without relaxed SIMD: the same answers from more instructions.
+  "hnsw-plain-release": [graph, ...release],
+  "hnsw-plain-debug": [graph, "--debug"],
 };
 
 /** Compiles one build and returns its bytes; throws with the compiler's words. */

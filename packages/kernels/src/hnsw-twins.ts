@@ -4,39 +4,95 @@
 
 const f32 = Math.fround;
 
-/** A node as the twin sees it: its code, its aux. */
-export type TwinNode = { readonly code: Float32Array | Uint8Array; readonly aux: number };
+/** Types of codes by number, see assembly/hnsw/keys.ts. */
+export const twinTypes = ["f32", "f16", "u8", "octal", "quaternay", "binary"] as const;
+export type TwinType = (typeof twinTypes)[number];
 
-/** The key of one node for a query code with this extra coordinate. */
-export function keyOfNode(
-  query: Float32Array | Int8Array,
-  extra: number,
-  mode: number,
-  { code, aux }: TwinNode,
-  r2: number,
-): number {
-  const dot = code instanceof Float32Array ? dotOfFloats(query, code) : dotOfBytes(query, code);
-  if (mode === 0) return -dot;
-  if (mode === 1) return f32(aux - dot);
-  const own = f32(Math.sqrt(Math.max(0, aux)));
-  const bias = f32(Math.max(r2, f32(r2 - aux)) * 0.5);
-  return f32(f32(bias - dot) - f32(own * extra));
+/** Values in a block of a code, and its bytes; and twice the zero of integers. */
+export const twinBlocks: Readonly<Record<TwinType, { values: number; bytes: number; twiceZero: number }>> = {
+  f32: { values: 4, bytes: 16, twiceZero: 0 },
+  f16: { values: 8, bytes: 16, twiceZero: 0 },
+  u8: { values: 16, bytes: 16, twiceZero: 128 },
+  octal: { values: 128, bytes: 48, twiceZero: 7 },
+  quaternay: { values: 64, bytes: 16, twiceZero: 3 },
+  binary: { values: 128, bytes: 16, twiceZero: 1 },
+};
+
+/** A node as the twin sees it: its code, unfolded, and the numbers beside it. */
+export type TwinNode = { readonly levels: readonly number[]; readonly factor: number; readonly bias: number };
+
+/** A query code: its fields and values. */
+export type TwinQuery = {
+  readonly scale: number;
+  readonly offset: number;
+  readonly weight: number;
+  readonly values: ArrayLike<number>;
+};
+
+export function keyOfNode(type: TwinType, query: TwinQuery, { levels, factor, bias }: TwinNode): number {
+  const isFloat = twinBlocks[type].twiceZero === 0;
+  const dot = isFloat
+    ? dotOfFloats(query.values, levels)
+    : f32(2 * dotOfIntegers(query.values, levels) - query.offset);
+  return f32(f32(bias * f32(query.weight)) - f32(f32(factor * query.scale) * dot));
 }
 
-/** A node's code as a query: floats as they are; bytes c as 2 (c - 64). */
-export function queryOf(code: Float32Array | Uint8Array): Float32Array | Int8Array {
-  return code instanceof Float32Array ? code : Int8Array.from(code, (value) => 2 * (value - 64));
+/** A node as a query: floats as they are, integers c as 2c less twice the zero. */
+export function queryOf(type: TwinType, weight: number, { levels, factor, bias }: TwinNode): TwinQuery {
+  const { twiceZero } = twinBlocks[type];
+  if (twiceZero === 0) return { scale: factor, offset: 0, weight, values: levels };
+  const values = levels.map((level) => (factor === 0 ? 0 : 2 * level - twiceZero));
+  const offset = twiceZero * values.reduce((sum, value) => sum + value, 0);
+  const squared = values.reduce((sum, value) => sum + value * value, 0);
+  const scale = factor === 0 ? 0 : f32(f32(2 * bias) / f32(factor * f32(squared)));
+  return { scale, offset, weight, values };
+}
+
+/** The values of a code, one after the other. */
+export function unfold(type: TwinType, code: Uint8Array): number[] {
+  const { values: blockValues, bytes: blockBytes } = twinBlocks[type];
+  const view = new DataView(code.buffer, code.byteOffset, code.byteLength);
+  return Array.from({ length: (code.length / blockBytes) * blockValues }, (_, i) => {
+    const block = Math.floor(i / blockValues) * blockBytes;
+    const byte = block + (i % 16);
+    const register = Math.floor((i % blockValues) / 16);
+    switch (type) {
+      case "f32":
+        return view.getFloat32(4 * i, true);
+      case "f16":
+        return half(view.getUint16(2 * i, true));
+      case "u8":
+        return code[i];
+      case "octal":
+        return (
+          ((code[byte + 16 * Math.floor(register / 4)] >> (2 * (register % 4))) & 3) +
+          4 * ((code[byte + 32] >> register) & 1)
+        );
+      case "quaternay":
+        return (code[byte] >> (2 * register)) & 3;
+      default:
+        return (code[byte] >> register) & 1;
+    }
+  });
+}
+
+/** The value of an f16 that is finite. */
+function half(bits: number): number {
+  const exponent = (bits >> 10) & 31;
+  const fraction = (bits & 1023) / 1024;
+  const size = exponent === 0 ? fraction * 2 ** -14 : (1 + fraction) * 2 ** (exponent - 15);
+  return bits >= 0x8000 ? -size : size;
 }
 
 /** Four running sums, added as (0 + 2) + (1 + 3). */
-function dotOfFloats(query: Float32Array | Int8Array, code: Float32Array): number {
+function dotOfFloats(query: ArrayLike<number>, levels: readonly number[]): number {
   const sums = new Float32Array(4);
-  for (let i = 0; i < code.length; i++) sums[i % 4] = sums[i % 4] + f32(query[i] * code[i]);
+  for (let i = 0; i < levels.length; i++) sums[i % 4] = sums[i % 4] + f32(query[i] * levels[i]);
   return f32(f32(sums[0] + sums[2]) + f32(sums[1] + sums[3]));
 }
 
-function dotOfBytes(query: Float32Array | Int8Array, code: Uint8Array): number {
+function dotOfIntegers(query: ArrayLike<number>, levels: readonly number[]): number {
   let sum = 0;
-  for (let i = 0; i < code.length; i++) sum += query[i] * code[i];
-  return f32(sum);
+  for (let i = 0; i < levels.length; i++) sum += query[i] * levels[i];
+  return sum;
 }

@@ -1,8 +1,8 @@
-// Do the graph's kernels compute what their twins compute, in both builds?
+// Do the graph's kernels compute what their twins compute, in all builds?
 
 import { describe, expect, test } from "vitest";
-import { header, instantiateHnsw } from "./hnsw.ts";
-import { keyOfNode, queryOf } from "./hnsw-twins.ts";
+import { hasRelaxedSimd, header, instantiateHnsw } from "./hnsw.ts";
+import { keyOfNode, queryOf, type TwinType, twinBlocks, twinTypes, unfold } from "./hnsw-twins.ts";
 
 /** Deterministic numbers in [0, 1): mulberry32. */
 function random(seed: number): () => number {
@@ -18,57 +18,100 @@ function random(seed: number): () => number {
 const memory = new WebAssembly.Memory({ initial: 8, maximum: 8, shared: true });
 const words = new Uint32Array(memory.buffer);
 const floats = new Float32Array(memory.buffer);
+const signed = new Int32Array(memory.buffer);
 const [queryAt, idsAt, keysAt, nodesAt] = [1_024, 16_384, 16_640, 32_768];
-const r2 = 9;
 const nodeCount = 7;
+const dimensions = [...Array.from({ length: 40 }, (_, i) => i + 1), 100, 128, 768, 1_000, 1_536];
 
 /** Makes nodes of random codes; at the extremes every value is the least or the greatest. */
-function fill(dimension: number, isU8: boolean, isExtreme: boolean, seed: number) {
+function fill(type: TwinType, dimension: number, isExtreme: boolean, seed: number) {
   const next = random(seed);
-  const codeBytes = 16 * Math.ceil((dimension * (isU8 ? 1 : 4)) / 16);
-  const unitBytes = 128 * Math.ceil((codeBytes + 16) / 128);
+  const { values: blockValues, bytes } = twinBlocks[type];
+  const blocks = Math.ceil(dimension / blockValues);
+  const codeBytes = blocks * bytes;
+  const isFloat = type === "f32" || type === "f16";
+  const queryBytes = 16 + blocks * blockValues * (isFloat ? 4 : 1);
+  const unitBytes = 128 * Math.ceil((codeBytes + 20) / 128);
   words[header.codeBytes / 4] = codeBytes;
-  words[header.isU8 / 4] = Number(isU8);
+  words[header.queryBytes / 4] = queryBytes;
+  words[header.dataType / 4] = twinTypes.indexOf(type);
   words[header.unitBytes / 4] = unitBytes;
   words[header.nodesAt / 4] = nodesAt;
-  floats[header.r2 / 4] = r2;
   const draw = () => (isExtreme ? Math.round(next()) : next());
   const nodes = Array.from({ length: nodeCount }, (_, node) => {
     const at = nodesAt + node * unitBytes;
-    const code = isU8
-      ? new Uint8Array(memory.buffer, at, codeBytes).fill(64)
-      : new Float32Array(memory.buffer, at, codeBytes / 4).fill(0);
-    for (let i = 0; i < dimension; i++) code[i] = isU8 ? Math.floor(127 * draw()) : 2 * draw() - 1;
-    floats[(at + codeBytes) / 4] = 20 * next() - 5;
-    return { code, aux: floats[(at + codeBytes) / 4] };
+    const code = new Uint8Array(memory.buffer, at, codeBytes);
+    for (let i = 0; i < codeBytes; i++) code[i] = type === "u8" ? 1 + Math.floor(126 * draw()) : 255 * draw();
+    // No infinities and no NaN.
+    if (type === "f16") for (let i = 1; i < codeBytes; i += 2) code[i] &= 0xbf;
+    if (type === "f32") {
+      for (let i = 0; i < codeBytes / 4; i++) floats[at / 4 + i] = 2 * draw() - 1;
+    }
+    // What a node of length zero has is among them.
+    const factor = Math.fround(node === 3 ? 0 : next());
+    const bias = Math.fround(20 * next());
+    floats[(at + codeBytes) / 4] = factor;
+    floats[(at + codeBytes) / 4 + 1] = bias;
+    return { levels: unfold(type, code), factor, bias };
   });
-  const query = isU8
-    ? new Int8Array(memory.buffer, queryAt, codeBytes).fill(0)
-    : new Float32Array(memory.buffer, queryAt, codeBytes / 4).fill(0);
-  for (let i = 0; i < dimension; i++) query[i] = isU8 ? Math.floor(255 * draw()) - 128 : 2 * draw() - 1;
-  return { nodes, query };
+  const values = isFloat
+    ? new Float32Array(memory.buffer, queryAt + 16, blocks * blockValues)
+    : new Int8Array(memory.buffer, queryAt + 16, blocks * blockValues);
+  for (let i = 0; i < values.length; i++)
+    values[i] = isFloat
+      ? 2 * draw() - 1
+      : isExtreme
+        ? next() < 0.1
+          ? 127
+          : -128
+        : Math.floor(255 * next()) - 128;
+  return { nodes, values };
 }
 
-describe.each([{ debug: false }, { debug: true }])("build with %o", (options) => {
-  const kernels = instantiateHnsw(memory, options);
+describe.each([
+  { debug: false, plain: false },
+  { debug: true, plain: false },
+  { debug: false, plain: true },
+  { debug: true, plain: true },
+])("build with %o", (build) => {
+  // A machine without relaxed SIMD has the plain builds alone.
+  describe.skipIf(!build.plain && !hasRelaxedSimd)("", () => {
+    const kernels = hasRelaxedSimd || build.plain ? instantiateHnsw(memory, build) : undefined;
 
-  test.each([true, false])("7 bits: %s; keys and query codes equal their twins", (isU8) => {
-    for (const dimension of [1, 3, 15, 16, 17, 64, 100, 128, 255, 768]) {
-      for (const isExtreme of [false, true]) {
-        const { nodes, query } = fill(dimension, isU8, isExtreme, dimension);
-        for (let i = 0; i < 8; i++) words[idsAt / 4 + i] = Math.min(i, nodeCount - 1);
-        for (const mode of [0, 1, 2]) {
-          const extra = Math.fround(1.5);
-          floats.fill(123, keysAt / 4, keysAt / 4 + 9);
-          kernels.keysOf(queryAt, extra, mode, idsAt, nodeCount, keysAt);
-          const keys = floats.subarray(keysAt / 4, keysAt / 4 + nodeCount);
-          const expected = nodes.map((node) => keyOfNode(query, extra, mode, node, r2));
-          expect([...keys].map((key) => key + 0)).toEqual(expected.map((key) => key + 0));
-          expect(floats[keysAt / 4 + 8]).toBe(123);
+    test.each(twinTypes)("%s: keys and query codes equal their twins", (type) => {
+      if (kernels === undefined) return;
+      for (const dimension of dimensions) {
+        for (const isExtreme of [false, true]) {
+          const { nodes, values } = fill(type, dimension, isExtreme, dimension);
+          for (let i = 0; i < 8; i++) words[idsAt / 4 + i] = Math.min(i, nodeCount - 1);
+          const keys = () => {
+            floats.fill(123, keysAt / 4, keysAt / 4 + 9);
+            kernels.keysOf(queryAt, idsAt, nodeCount, keysAt);
+            expect(floats[keysAt / 4 + 8]).toBe(123);
+            return [...floats.subarray(keysAt / 4, keysAt / 4 + nodeCount)].map((key) => key + 0);
+          };
+          for (const weight of [0, 1]) {
+            const query = { scale: Math.fround(0.7), offset: 12_345, weight, values };
+            floats[queryAt / 4] = query.scale;
+            signed[queryAt / 4 + 1] = query.offset;
+            floats[queryAt / 4 + 2] = weight;
+            expect(keys()).toEqual(nodes.map((node) => keyOfNode(type, query, node) + 0));
+          }
+          for (const buildMode of [0, 1]) {
+            words[header.buildMode / 4] = buildMode;
+            for (const [number, node] of nodes.entries()) {
+              kernels.queryOfNode(number, queryAt);
+              const query = queryOf(type, buildMode, node);
+              expect([...values].map((value) => value + 0)).toEqual(
+                Array.from(query.values, (value) => value + 0),
+              );
+              expect(floats[queryAt / 4]).toBe(query.scale);
+              expect(signed[queryAt / 4 + 1]).toBe(query.offset + 0);
+              expect(keys()).toEqual(nodes.map((other) => keyOfNode(type, query, other) + 0));
+            }
+          }
         }
-        kernels.queryOfNode(2, queryAt);
-        expect([...query]).toEqual([...queryOf(nodes[2].code)]);
       }
-    }
+    });
   });
 });

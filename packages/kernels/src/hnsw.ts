@@ -9,7 +9,7 @@ import { readFileSync } from "node:fs";
 /** Byte offsets of the header's fields, each four bytes. */
 export const header = {
   codeBytes: 0,
-  isU8: 4,
+  dataType: 4,
   m: 8,
   m0: 12,
   efConstruction: 16,
@@ -18,7 +18,7 @@ export const header = {
   nodesAt: 28,
   units: 32,
   entry: 36,
-  r2: 40,
+  queryBytes: 40,
   buildMode: 44,
   epoch: 48,
   entryLock: 52,
@@ -32,7 +32,6 @@ export const lockCount = 4_096;
 export const area = {
   epoch: 0,
   found: 4,
-  extra: 12,
   tags: 20,
   beam: 24,
   batch: 28,
@@ -59,27 +58,36 @@ export type HnswKernels = {
   /** Links a node, whose unit and upper units are filled but for links, into the graph. */
   readonly hnswInsert: (scratch: number, node: number, level: number) => void;
   /** Searches for the query code in the area, which is entered; leaves the beam there and returns its length. */
-  readonly hnswSearch: (scratch: number, ef: number, mode: number) => number;
+  readonly hnswSearch: (scratch: number, ef: number) => number;
   /** Replaces a node's links to removed nodes. */
   readonly hnswRepair: (scratch: number, node: number, candidatesMax: number) => void;
   /** Keys of `count` nodes, whose ids are filled up to whole fours. */
-  readonly keysOf: (
-    query: number,
-    extra: number,
-    mode: number,
-    ids: number,
-    count: number,
-    keys: number,
-  ) => void;
+  readonly keysOf: (query: number, ids: number, count: number, keys: number) => void;
   /** Writes a node's code as a query code. */
   readonly queryOfNode: (node: number, to: number) => void;
 };
 
+/** `plain`: without relaxed SIMD; by default only where there is none. All builds compute the same, bit for bit. */
+export type HnswBuild = { debug?: boolean; plain?: boolean };
+
+/** A module whose one function computes a relaxed dot product. */
+const probe = Uint8Array.of(
+  ...[0, 0x61, 0x73, 0x6d, 1, 0, 0, 0],
+  // One type, () -> (), of one function.
+  ...[1, 4, 1, 0x60, 0, 0, 3, 2, 1, 0],
+  // Its code: three times v128.const 0 (by i32.const 0, i8x16.splat), i32x4.relaxed_dot_i8x16_i7x16_add_s, drop, end.
+  ...[10, 20, 1, 18, 0, 0x41, 0, 0xfd, 15, 0x41, 0, 0xfd, 15, 0x41, 0, 0xfd, 15, 0xfd, 0x93, 2, 0x1a, 0x0b],
+);
+
+/** Whether this machine's WebAssembly has relaxed SIMD. */
+export const hasRelaxedSimd = WebAssembly.validate(probe);
+
 const modules = new Map<string, WebAssembly.Module>();
 
 /** The kernels, bound to a shared memory that the caller lays out and grows. Throws where they have not been built. */
-export function instantiateHnsw(memory: WebAssembly.Memory, options: { debug?: boolean } = {}): HnswKernels {
-  const build = options.debug === true ? "hnsw-debug" : "hnsw-release";
+export function instantiateHnsw(memory: WebAssembly.Memory, options: HnswBuild = {}): HnswKernels {
+  const { debug = false, plain = !hasRelaxedSimd } = options;
+  const build = `hnsw-${plain ? "plain-" : ""}${debug ? "debug" : "release"}`;
   let module = modules.get(build);
   if (module === undefined) {
     try {

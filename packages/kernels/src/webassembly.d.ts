@@ -16,5 +16,7 @@ declare namespace WebAssembly {
     constructor(module: Module, imports: Record<string, Record<string, unknown>>);
     readonly exports: Record<string, unknown>;
   }
+  /** Whether the bytes are a module that this machine can compile. */
+  function validate(bytes: Uint8Array): boolean;
   class RuntimeError extends Error {}
 }

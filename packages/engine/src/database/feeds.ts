@@ -27,6 +27,9 @@ export type FeedSurroundings = {
   onProblem(what: string, problem: unknown): void;
 };
 
+/** Increased when the bytes of a graph, or what a code means, change: kept indexes of before are not used. */
+const graphFormat = 2;
+
 /** Records by which codes are calibrated where the definition does not say. */
 const sampleDefault = 1_000;
 
@@ -67,7 +70,9 @@ function denseFeed(collection: CollectionDefinition, definition: DenseIndex, aro
   const { cacheMax: _cacheMax, efSearch: _efSearch, ...configuration } = deciding;
   const keeper = new HnswKeeper(
     checkpointPath(around.directory),
-    createHash("sha256").update(JSON.stringify(configuration)).digest("hex"),
+    createHash("sha256")
+      .update(JSON.stringify({ graphFormat, ...configuration }))
+      .digest("hex"),
     options,
     around.builders,
     (problem) => around.onProblem("a dense index could not be kept on disk, or read from it", problem),

@@ -5,7 +5,7 @@
 // below (as the paper says; hnswlib takes the best), and pruned candidates are not kept. Removed nodes lead the search
 // like others but get no link, so links to them only become fewer.
 
-import { constantOfNode, extraOfNode, keysOf, queryOfNode } from "./keys";
+import { constantOfNode, keysOf, queryOfNode } from "./keys";
 import {
   BUILD_MODE,
   EF_CONSTRUCTION,
@@ -24,7 +24,6 @@ import {
   S_BEAM,
   S_CANDIDATE,
   S_CONSTANT,
-  S_EXTRA,
   S_FOUND,
   S_KEPT,
   S_KEYS,
@@ -49,21 +48,20 @@ function insertNode(scratch: usize, node: u32, level: u32): void {
   const mode = load<u32>(BUILD_MODE);
   const query = <usize>load<u32>(scratch, S_QUERY);
   queryOfNode(node, query);
-  store<f32>(scratch, extraOfNode(node, mode), S_EXTRA);
-  const constant = constantOfNode(node, query, mode);
+  const constant = constantOfNode(node, mode);
   store<f32>(scratch, constant, S_CONSTANT);
   const top = levelOf(entry);
   const beam = <usize>load<u32>(scratch, S_BEAM);
   const ef = load<u32>(EF_CONSTRUCTION);
   const m = load<u32>(M);
-  beginBeam(scratch, entry, mode);
+  beginBeam(scratch, entry);
   for (let l = top; l > level; l--) {
-    searchLayer(scratch, l, 1, mode);
+    searchLayer(scratch, l, 1);
     restartBeam(scratch, 1);
   }
   const highest = <i32>min(level, top);
   for (let l = highest; l >= 0; l--) {
-    searchLayer(scratch, l, ef, mode);
+    searchLayer(scratch, l, ef);
     const kept = select(scratch, beam, load<u32>(scratch, S_FOUND), constant, m);
     const list = listAt(node, l);
     memory.copy(list + 4, load<u32>(scratch, S_KEPT), (<usize>kept) << 2);
@@ -123,8 +121,7 @@ export function select(
     if (length > 0) {
       const distance = keyOf(entry) + constant;
       queryOfNode(node, query);
-      const extra = extraOfNode(node, mode);
-      const threshold = distance - constantOfNode(node, query, mode);
+      const threshold = distance - constantOfNode(node, mode);
       const last = load<u32>(kept + ((<usize>length - 1) << 2));
       const end = kept + ((<usize>length) << 2);
       store<u32>(end, last);
@@ -132,7 +129,7 @@ export function select(
       store<u32>(end, last, 8);
       let isNear = true;
       for (let at: usize = 0; at < (<usize>length) << 2; at += 16) {
-        keysOf(query, extra, mode, kept + at, 1, keys);
+        keysOf(query, kept + at, 1, keys);
         if (v128.any_true(f32x4.lt(v128.load(keys), f32x4.splat(threshold)))) {
           isNear = false;
           break;
@@ -173,12 +170,12 @@ function connectLocked(scratch: usize, owner: u32, node: u32, level: u32, candid
   memory.copy(ids, list + 4, (<usize>count) << 2);
   for (let i: usize = 0; i < 4; i++) store<u32>(ids + ((<usize>count + i) << 2), node);
   const keys = <usize>load<u32>(scratch, S_KEYS);
-  keysOf(query, extraOfNode(owner, mode), mode, ids, count + 1, keys);
+  keysOf(query, ids, count + 1, keys);
   for (let i: u32 = 0; i <= count; i++) {
     const at = (<usize>i) << 2;
     insert(candidates, i + 1, entryOf(load<f32>(keys + at), load<u32>(ids + at)));
   }
-  const kept = select(scratch, candidates, count + 1, constantOfNode(owner, query, mode), limit);
+  const kept = select(scratch, candidates, count + 1, constantOfNode(owner, mode), limit);
   memory.copy(list + 4, load<u32>(scratch, S_KEPT), (<usize>kept) << 2);
   atomic.store<u32>(list, kept);
 }

@@ -1,12 +1,12 @@
 // Where does everything lie in the memory of an HNSW graph?
 //
-//   0        header: the numbers below, as u32 (R2 as f32)
+//   0        header: the numbers below, as u32
 //   locks    one u32 for each of `lockCount` stripes of nodes: 1 while a builder changes a list of such a node
 //   areas    one for each thread: a search and an insertion write nowhere else but here and in nodes
 //   tags     of each area, one byte per unit: equal to the area's epoch where this pass has met the node
 //   nodes    units of `unitBytes`, a multiple of 128; unit 0 is the first node's
 //
-//   a node       | code | aux f32 | ordinal u32 | upper u32 | count u32 | links of level 0: u32 x m0 | unused |
+//   a node       | code | factor f32 | bias f32 | ordinal u32 | upper u32 | count u32 | links of level 0: u32 x m0 | unused |
 //   upper unit   | next unit u32 | level u32 | per level: count u32, links u32 x m | ...
 //
 // A node's number is its unit. A node of level L > 0 has a chain of upper units that hold `levelsPerUnit` levels each,
@@ -28,7 +28,8 @@
 // src/hnsw.ts is the same table for TypeScript.
 
 export const CODE_BYTES: usize = 0;
-export const IS_U8: usize = 4;
+/** The type of codes, see keys.ts. */
+export const DATA_TYPE: usize = 4;
 export const M: usize = 8;
 export const M0: usize = 12;
 export const EF_CONSTRUCTION: usize = 16;
@@ -39,9 +40,9 @@ export const NODES_AT: usize = 28;
 export const UNITS: usize = 32;
 /** The entry point; 0xffffffff: the graph is empty. */
 export const ENTRY: usize = 36;
-/** What the reduction of dot products to distances needs, see keys.ts. */
-export const R2: usize = 40;
-/** Whether insertion compares by dot product alone (0), euclidean distance (1), or that after the reduction (2). */
+/** Bytes of a query code. */
+export const QUERY_BYTES: usize = 40;
+/** Whether insertion compares by dot product alone (0) or euclidean distance (1). */
 export const BUILD_MODE: usize = 44;
 
 /** Raised by the owner when nodes were unlinked; never 0. */
@@ -56,8 +57,6 @@ export const LOCK_COUNT: u32 = 4096;
 export const S_EPOCH: usize = 0;
 export const S_FOUND: usize = 4;
 export const S_SINK: usize = 8;
-/** The extra coordinate of the query, f32. */
-export const S_EXTRA: usize = 12;
 /** What is added to a key of the query to make it a distance, f32. */
 export const S_CONSTANT: usize = 16;
 export const S_TAGS: usize = 20;
@@ -122,19 +121,19 @@ export function nodeAt(node: u32): usize {
 
 /** Whether the node is removed, and only a way to others. */
 export function isDead(node: u32): boolean {
-  return load<u32>(nodeAt(node) + load<u32>(CODE_BYTES), 4) === DEAD;
+  return load<u32>(nodeAt(node) + load<u32>(CODE_BYTES), 8) === DEAD;
 }
 
 export function levelOf(node: u32): u32 {
-  const upper = load<u32>(nodeAt(node) + load<u32>(CODE_BYTES), 8);
+  const upper = load<u32>(nodeAt(node) + load<u32>(CODE_BYTES), 12);
   return upper === NONE ? 0 : load<u32>(nodeAt(upper), 4);
 }
 
 /** Where the count of a node's link list of this level stands; the links follow it. */
 export function listAt(node: u32, level: u32): usize {
   const at = nodeAt(node) + load<u32>(CODE_BYTES);
-  if (level === 0) return at + 12;
-  let upper = load<u32>(at + 8);
+  if (level === 0) return at + 16;
+  let upper = load<u32>(at + 12);
   const perUnit = load<u32>(LEVELS_PER_UNIT);
   let index = level - 1;
   while (index >= perUnit) {

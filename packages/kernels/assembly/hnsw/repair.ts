@@ -4,7 +4,7 @@
 // are chosen anew from what is left of them and the living neighbours of the removed ones.
 
 import { select } from "./insert";
-import { constantOfNode, extraOfNode, keysOf, queryOfNode } from "./keys";
+import { constantOfNode, keysOf, queryOfNode } from "./keys";
 import {
   BUILD_MODE,
   enter,
@@ -43,7 +43,6 @@ function repairLevel(scratch: usize, node: u32, level: u32, candidatesMax: u32):
   if (dead === 0) return;
   const mode = load<u32>(BUILD_MODE);
   const query = <usize>load<u32>(scratch, S_OWNER);
-  const extra = extraOfNode(node, mode);
   queryOfNode(node, query);
   newEpoch(scratch);
   mark(scratch, node);
@@ -60,26 +59,17 @@ function repairLevel(scratch: usize, node: u32, level: u32, candidatesMax: u32):
   let candidates: u32 = 0;
   for (let i: usize = 0; i < count; i++) {
     const link = load<u32>(list + 4 + (i << 2));
-    if (isDead(link))
-      candidates = gather(scratch, listAt(link, level), candidates, candidatesMax, query, extra, mode);
+    if (isDead(link)) candidates = gather(scratch, listAt(link, level), candidates, candidatesMax, query);
   }
   const limit = level === 0 ? load<u32>(M0) : load<u32>(M);
-  const constant = constantOfNode(node, query, mode);
+  const constant = constantOfNode(node, mode);
   length = select(scratch, load<u32>(scratch, S_BEAM), candidates, constant, limit, length);
   memory.copy(list + 4, kept, (<usize>length) << 2);
   atomic.store<u32>(list, length);
 }
 
 /** Sorts the living, unmarked nodes of a list into the `length` candidates; returns their new number. */
-function gather(
-  scratch: usize,
-  list: usize,
-  length: u32,
-  candidatesMax: u32,
-  query: usize,
-  extra: f32,
-  mode: u32,
-): u32 {
+function gather(scratch: usize, list: usize, length: u32, candidatesMax: u32, query: usize): u32 {
   const ids = <usize>load<u32>(scratch, S_BATCH);
   const keys = <usize>load<u32>(scratch, S_KEYS);
   const tags = <usize>load<u32>(scratch, S_TAGS);
@@ -98,7 +88,7 @@ function gather(
   store<u32>(end, last);
   store<u32>(end, last, 4);
   store<u32>(end, last, 8);
-  keysOf(query, extra, mode, ids, living, keys);
+  keysOf(query, ids, living, keys);
   for (let i: usize = 0; i < living && length < candidatesMax; i++) {
     length++;
     insert(

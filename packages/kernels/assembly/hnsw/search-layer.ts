@@ -17,7 +17,6 @@ import {
   S_BATCH,
   S_BEAM,
   S_EPOCH,
-  S_EXTRA,
   S_FOUND,
   S_KEYS,
   S_QUERY,
@@ -57,11 +56,11 @@ export function mark(scratch: usize, node: u32): void {
 }
 
 /** Makes the beam one node, which is marked in a new pass. */
-export function beginBeam(scratch: usize, node: u32, mode: u32): void {
+export function beginBeam(scratch: usize, node: u32): void {
   const ids = <usize>load<u32>(scratch, S_BATCH);
   for (let i = 0; i < 4; i++) store<u32>(ids + (i << 2), node);
   const keys = <usize>load<u32>(scratch, S_KEYS);
-  keysOf(load<u32>(scratch, S_QUERY), load<f32>(scratch, S_EXTRA), mode, ids, 1, keys);
+  keysOf(load<u32>(scratch, S_QUERY), ids, 1, keys);
   newEpoch(scratch);
   mark(scratch, node);
   store<u64>(load<u32>(scratch, S_BEAM), entryOf(load<f32>(keys), node));
@@ -83,13 +82,12 @@ export function restartBeam(scratch: usize, length: u32): void {
 }
 
 /** Improves the beam, which holds one node at least, to the `ef` nearest nodes found. */
-export function searchLayer(scratch: usize, level: u32, ef: u32, mode: u32): void {
+export function searchLayer(scratch: usize, level: u32, ef: u32): void {
   const beam = <usize>load<u32>(scratch, S_BEAM);
   const ids = <usize>load<u32>(scratch, S_BATCH);
   const keys = <usize>load<u32>(scratch, S_KEYS);
   const tags = <usize>load<u32>(scratch, S_TAGS);
   const query = <usize>load<u32>(scratch, S_QUERY);
-  const extra = load<f32>(scratch, S_EXTRA);
   const epoch = load<u32>(scratch, S_EPOCH);
   const touchBytes = <usize>load<u32>(CODE_BYTES);
   let found = load<u32>(scratch, S_FOUND);
@@ -122,7 +120,7 @@ export function searchLayer(scratch: usize, level: u32, ef: u32, mode: u32): voi
     store<u32>(next, last);
     store<u32>(next, last, 4);
     store<u32>(next, last, 8);
-    keysOf(query, extra, mode, ids, count, keys);
+    keysOf(query, ids, count, keys);
     let worst: u64 = found < ef ? u64.MAX_VALUE : load<u64>(beam + ((<usize>found - 1) << 3));
     for (let i: u32 = 0; i < count; i++) {
       const offset = (<usize>i) << 2;

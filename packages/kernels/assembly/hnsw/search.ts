@@ -7,14 +7,14 @@ import { beginBeam, restartBeam, searchLayer } from "./search-layer";
  * Searches with a beam of `ef`; leaves it in the area, sorted, and returns its length. Removed nodes are in it, too.
  * The caller has entered the area (`hnswEnter`) and leaves it when it has read the ordinals of what was found.
  */
-export function hnswSearch(scratch: usize, ef: u32, mode: u32): u32 {
+export function hnswSearch(scratch: usize, ef: u32): u32 {
   const entry = atomic.load<u32>(ENTRY);
   if (entry === NONE) return 0;
-  beginBeam(scratch, entry, mode);
+  beginBeam(scratch, entry);
   for (let level = levelOf(entry); level > 0; level--) {
-    searchLayer(scratch, level, 1, mode);
+    searchLayer(scratch, level, 1);
     restartBeam(scratch, 1);
   }
-  searchLayer(scratch, 0, ef, mode);
+  searchLayer(scratch, 0, ef);
   return load<u32>(scratch, S_FOUND);
 }

@@ -14,9 +14,19 @@ export type CalibrationRequest = {
   readonly rows: Float32Array;
 };
 
-export function calibrate({ metric, dataType, dimension, rows }: CalibrationRequest): EncodingState {
+export function calibrate({
+  metric,
+  dataType,
+  dimension,
+  range,
+  seed,
+  rows,
+}: CalibrationRequest): EncodingState {
   const sample = Array.from({ length: rows.length / dimension }, (_, i) =>
     rows.subarray(i * dimension, (i + 1) * dimension),
   );
-  return new Encoding(metric, dataType === "auto" ? "u8" : dataType, dimension, sample).toState();
+  return new Encoding(
+    { metric, dataType: dataType === "auto" ? "u8" : dataType, dimension, range, seed },
+    sample,
+  ).toState();
 }

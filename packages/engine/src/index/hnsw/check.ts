@@ -16,7 +16,7 @@ export function checkGraph(
   vectorOf: (ordinal: number, node: number) => Float32Array,
 ): void {
   const { graph } = partition;
-  const { m, m0, codeBytes, isU8 } = graph.shape;
+  const { m, m0, codeBytes } = graph.shape;
   const living = partition.living();
   if (graph.entry === none) {
     invariant(living.length === 0, "there are nodes but no entry point");
@@ -24,18 +24,15 @@ export function checkGraph(
   }
   const top = graph.levelOf(graph.entry);
   invariant(partition.isNode(graph.entry), "the entry point is no node");
-  const code = isU8 ? new Uint8Array(codeBytes) : new Float32Array(codeBytes / 4);
-  const codeAsBytes = Buffer.from(code.buffer);
+  const code = Buffer.alloc(codeBytes);
   for (const node of living) {
     const meta = graph.metaAt(node);
     invariant(node < graph.units, `node ${node} is beyond the units`);
-    const aux = encoding.encode(vectorOf(graph.ordinalOf(node), node), code);
-    invariant(
-      graph.floats[meta] === aux,
-      `the aux of node ${node} is ${graph.floats[meta]} instead of ${aux}`,
-    );
+    encoding.encode(vectorOf(graph.ordinalOf(node), node), code);
+    invariant(graph.floats[meta] === encoding.lastFactor, `the factor of node ${node} is not its vector's`);
+    invariant(graph.floats[meta + 1] === encoding.lastBias, `the bias of node ${node} is not its vector's`);
     const kept = graph.bytes.subarray(graph.at(node), graph.at(node) + codeBytes);
-    invariant(codeAsBytes.equals(kept), `the code of node ${node} is not its vector's`);
+    invariant(code.equals(kept), `the code of node ${node} is not its vector's`);
     const level = graph.levelOf(node);
     invariant(level <= top, `node ${node} has level ${level} above the entry point's ${top}`);
     for (let l = 0; l <= level; l++) {

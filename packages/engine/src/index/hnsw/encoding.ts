@@ -1,44 +1,118 @@
 // How does a vector become the code that the graph compares?
 //
-// cosine: divided by its length. euclidean: minus the sample's mean, so that f32 sums keep their precision however far
-// from zero the data lie. dot product: as it is. Then f32 as they are, or 7 bits a value, c = round(x / step) + 64 in
-// [0, 127]. The step is that of the sample's 0.999 quantile of |x|, not of its maximum: a few clamped values cost less than
-// a coarser step for all.
+//   x  --cosine: / |x|-->  --  - centre -->  r  --  1 to 3 bits: rotate -->  --  round by the vector's own scale -->  u
 //
-// `aux` is the number kept beside a code, see kernels/assembly/hnsw/keys.ts. For 7 bits it is of the *decoded* vector and in
-// units of step^2 / 2, so that sums agree with the codes' own products.
+// The centre is the mean of a sample; for dot products there is none, for those would no longer be of the vectors
+// themselves. Everything is in units of the sample's usual length, a power of two, so that no key comes near the ends of f32.
+//
+// Each vector has the scale by which its code has the greatest cosine with it, of a few that are tried; so nothing drifts
+// out of a range, and short vectors are as precise as long ones. What is kept beside the code is drawn in
+// kernels/assembly/hnsw/keys.ts: `factor`, which makes estimates of products that err to neither side, and `bias`, exact.
+// 1 to 3 bits follow RaBitQ (Gao and Long, SIGMOD 2024; extended, SIGMOD 2025), but for the search of the scale, where a few
+// steps about the best one for normally distributed values take the place of all that make a difference. The query is
+// rounded to 8 bits by its own scale, and not at random: its error is small beside that of the codes.
 
 import type { MetricName } from "@quiver/protocol/shapes/index-definition";
-import { squaredNorm } from "../../vector/exact.ts";
+import { Rotation } from "./rotation.ts";
 
-export const hnswDataTypes = ["f32", "u8"] as const;
+/** From the most to the least precise; their numbers are those of kernels/assembly/hnsw/keys.ts. */
+export const hnswDataTypes = ["f32", "f16", "u8", "octal", "quaternay", "binary"] as const;
 export type HnswDataType = (typeof hnswDataTypes)[number];
 
-/** How keys compare while searching and while building. */
-export const modes: Readonly<Record<MetricName, { readonly search: number; readonly build: number }>> = {
-  cosine: { search: 0, build: 0 },
-  euclidean: { search: 1, build: 1 },
-  dot_product: { search: 0, build: 2 },
+export const dataTypeNumbers: Readonly<Record<HnswDataType, number>> = {
+  f32: 0,
+  f16: 1,
+  u8: 2,
+  octal: 3,
+  quaternay: 4,
+  binary: 5,
 };
 
-/** Values of a sample from which the step's quantile is taken. */
-const quantile = 0.999;
+/** How nodes are compared while building: by product (0) or by distance (1). See docs/decisions/hnsw-dot-product.md. */
+export const buildModes: Readonly<Record<MetricName, number>> = { cosine: 1, euclidean: 1, dot_product: 0 };
 
-/** Everything that an encoding has learnt. Can be posted and stored. */
+export type Range = { readonly min: number; readonly max: number };
+
+export type EncodingOptions = {
+  readonly metric: MetricName;
+  readonly dataType: HnswDataType;
+  /** 1 to 65,535. */
+  readonly dimension: number;
+  /** Values of vectors are clamped to it, those of queries are not. */
+  readonly range?: Range | undefined;
+  /** Decides the rotation; default 0. */
+  readonly seed?: number | undefined;
+};
+
+/** All that an encoding is; can be posted to threads and kept. */
 export type EncodingState = {
   readonly metric: MetricName;
   readonly dataType: HnswDataType;
   readonly dimension: number;
+  readonly range: Range | null;
+  readonly seed: number;
+  /** Of `dimension` values. */
   readonly centre: Float32Array;
-  readonly step: number;
-  readonly r2: number;
+  readonly unit: number;
+  /** Why this type was chosen, where it was. */
   readonly reason?: string;
 };
 
-/** How many of the best by code are scored exactly, so that k come out right. */
-export function rescoreDepth(_dataType: HnswDataType, k: number): number {
-  return Math.max(24, k);
-}
+type Kind = {
+  /** Values in a block of whole registers. */
+  readonly blockValues: number;
+  readonly blockBytes: number;
+  /** Bytes of a query's value. */
+  readonly queryValueBytes: number;
+  /** Codes are u + zero in [least, most]; 0 for floats. */
+  readonly zero: number;
+  readonly least: number;
+  readonly most: number;
+  readonly isRotated: boolean;
+  /** Steps that are tried: of the greatest value for u8, of the root mean square for fewer bits. */
+  readonly steps: readonly number[];
+};
+
+const float = { queryValueBytes: 4, zero: 0, least: 0, most: 0, isRotated: false, steps: [] };
+const bits = { queryValueBytes: 1, least: 0, isRotated: true };
+const kinds: Readonly<Record<HnswDataType, Kind>> = {
+  f32: { ...float, blockValues: 4, blockBytes: 16 },
+  f16: { ...float, blockValues: 8, blockBytes: 16 },
+  u8: {
+    blockValues: 16,
+    blockBytes: 16,
+    queryValueBytes: 1,
+    zero: 64,
+    least: 1,
+    most: 127,
+    isRotated: false,
+    steps: [1 / 63.49, 0.85 / 63.49, 0.7 / 63.49, 0.5 / 63.49],
+  },
+  octal: {
+    ...bits,
+    blockValues: 128,
+    blockBytes: 48,
+    zero: 3.5,
+    most: 7,
+    steps: [0.48, 0.53, 0.586, 0.65, 0.72],
+  },
+  quaternay: {
+    ...bits,
+    blockValues: 64,
+    blockBytes: 16,
+    zero: 1.5,
+    most: 3,
+    steps: [0.8, 0.9, 1, 1.1, 1.22],
+  },
+  binary: { ...bits, blockValues: 128, blockBytes: 16, zero: 0.5, most: 1, steps: [1] },
+};
+
+/** Fields before a query's values: scale f32, offset i32, weight f32, constant f32. */
+const queryFieldsBytes = 16;
+
+/** Longer residuals are treated as this long and shorter ones as zero, in units: no key overflows. */
+const lengthMost = 2 ** 60;
+const lengthLeast = 2 ** -60;
 
 export class Encoding {
   readonly metric: MetricName;
@@ -46,126 +120,344 @@ export class Encoding {
   readonly dimension: number;
   /** Bytes of a code: whole SIMD registers. */
   readonly codeBytes: number;
-  readonly centre: Float32Array;
-  step: number;
-  /** The greatest squared length of the sample, in units of the codes; for dot products. */
-  r2: number;
+  /** Bytes of a query's code with its fields. */
+  readonly queryBytes: number;
+  /** What goes beside the code that `encode` wrote last. */
+  lastFactor = 0;
+  lastBias = 0;
+  readonly #state: EncodingState;
+  readonly #kind: Kind;
+  readonly #rotation: Rotation | undefined;
+  /** The residual that is being encoded, padded with zeros to whole blocks. */
   readonly #values: Float64Array;
+  readonly #levels: Uint8Array;
+  readonly #code: Uint8Array;
+  readonly #codeFloats: Float32Array;
+  readonly #codeHalves: Uint16Array;
+  readonly #query: Uint8Array;
+  readonly #queryFloats: Float32Array;
+  readonly #queryWords: Int32Array;
+  readonly #queryBytes: Int8Array;
 
-  /** Calibrates by a sample, which may be empty where nothing is to be learnt (see `needsSample`). */
-  constructor(
-    metric: MetricName,
-    dataType: HnswDataType,
-    dimension: number,
-    sample: readonly Float32Array[],
-  ) {
+  /** Calibrates by a sample, which may be empty: then nothing is centred, and lengths are taken to be about 1. */
+  constructor(options: EncodingOptions, sample: readonly Float32Array[], state?: EncodingState) {
+    const { metric, dataType, dimension, range, seed } = options;
     this.metric = metric;
     this.dataType = dataType;
     this.dimension = dimension;
-    this.codeBytes = codeBytesOf(dataType, dimension);
-    this.#values = new Float64Array(dimension);
-    this.centre = new Float32Array(dimension);
-    if (metric === "euclidean" && sample.length > 0) {
-      for (let i = 0; i < dimension; i++) {
-        this.centre[i] = sample.reduce((sum, row) => sum + row[i], 0) / sample.length;
-      }
-    }
-    this.step = dataType === "f32" ? 1 : this.#calibrate(sample);
-    const unit = this.#unit;
-    const greatest = sample.reduce((most, row) => Math.max(most, squaredNorm(row, 0, dimension)), 0);
-    this.r2 = Math.fround(metric === "dot_product" ? greatest * unit : 0);
-  }
-
-  toState(): EncodingState {
-    const { metric, dataType, dimension, centre, step, r2 } = this;
-    return { metric, dataType, dimension, centre, step, r2 };
+    this.#kind = kinds[dataType];
+    const { blockValues, blockBytes, queryValueBytes, isRotated } = this.#kind;
+    const blocks = Math.ceil(dimension / blockValues);
+    const padded = blocks * blockValues;
+    this.codeBytes = blocks * blockBytes;
+    this.queryBytes = queryFieldsBytes + padded * queryValueBytes;
+    this.#values = new Float64Array(padded);
+    this.#levels = new Uint8Array(padded);
+    this.#code = new Uint8Array(this.codeBytes);
+    this.#codeFloats = new Float32Array(this.#code.buffer);
+    this.#codeHalves = new Uint16Array(this.#code.buffer);
+    this.#query = new Uint8Array(this.queryBytes);
+    this.#queryFloats = new Float32Array(this.#query.buffer);
+    this.#queryWords = new Int32Array(this.#query.buffer);
+    this.#queryBytes = new Int8Array(this.#query.buffer);
+    this.#rotation = isRotated ? new Rotation(padded, seed ?? 0) : undefined;
+    const blank = {
+      metric,
+      dataType,
+      dimension,
+      range: range ?? null,
+      seed: seed ?? 0,
+      centre: new Float32Array(dimension),
+      unit: 1,
+    };
+    this.#state = blank;
+    this.#state = state ?? { ...blank, ...this.#calibrate(blank.centre, sample) };
   }
 
   static fromState(state: EncodingState): Encoding {
-    const encoding = new Encoding(state.metric, state.dataType, state.dimension, []);
-    encoding.centre.set(state.centre);
-    encoding.step = state.step;
-    encoding.r2 = state.r2;
-    return encoding;
+    return new Encoding({ ...state, range: state.range ?? undefined }, [], state);
   }
 
-  /** Writes the code of a vector and returns its aux. `code` has `codeBytes` bytes. */
-  encode(vector: Float32Array, code: Uint8Array | Float32Array): number {
-    const values = this.#prepare(vector);
-    let squared = 0;
-    if (this.dataType === "f32") {
-      code.fill(0);
-      for (let i = 0; i < values.length; i++) {
-        const value = Math.fround(values[i]);
-        code[i] = value;
-        squared += value * value;
-      }
+  /** Borrowed: not to be changed. */
+  toState(): EncodingState {
+    return this.#state;
+  }
+
+  /** Writes the code of a vector of finite values into `codeBytes` bytes; `lastFactor` and `lastBias` belong to it. */
+  encode(vector: Float32Array, code: Uint8Array): void {
+    const { dataType } = this;
+    const length = this.#prepare(vector, true);
+    this.lastBias = (length * length) / 2;
+    this.lastFactor = length === 0 ? 0 : 1;
+    if (dataType === "f32" || dataType === "f16") this.#encodeFloats();
+    else this.#encodeLevels(length);
+    this.lastBias = Math.fround(this.lastBias);
+    this.lastFactor = Math.fround(this.lastFactor);
+    code.set(this.#code);
+  }
+
+  /** Writes a query's code into `queryBytes` bytes. */
+  encodeQuery(query: Float32Array, code: Uint8Array): void {
+    const length = this.#prepare(query, false);
+    const values = this.#values;
+    const isDot = this.metric === "dot_product";
+    // Only the direction of a query matters to the order of products.
+    const unit = isDot && length > 0 ? 1 / length : 1;
+    let most = 0;
+    for (let i = 0; i < values.length; i++) most = Math.max(most, Math.abs(values[i]));
+    this.#query.fill(0);
+    if (this.#kind.queryValueBytes === 4) {
+      const scale = powerBelow(most);
+      for (let i = 0; i < values.length; i++) this.#queryFloats[4 + i] = values[i] / scale;
+      this.#queryFloats[0] = scale * unit;
     } else {
-      code.fill(64);
+      const scale = most / 127;
+      let sum = 0;
       for (let i = 0; i < values.length; i++) {
-        const value = Math.min(63, Math.max(-64, Math.round(values[i] / this.step)));
-        code[i] = value + 64;
-        squared += value * value;
+        const value = scale === 0 ? 0 : Math.round(values[i] / scale);
+        this.#queryBytes[queryFieldsBytes + i] = value;
+        sum += value;
       }
-      squared *= 2;
+      this.#queryFloats[0] = scale * unit;
+      this.#queryWords[1] = 2 * this.#kind.zero * sum;
     }
-    if (this.metric === "cosine") return 0;
-    return Math.fround(this.metric === "euclidean" ? squared / 2 : this.r2 - squared);
+    this.#queryFloats[2] = isDot ? 0 : 1;
+    this.#queryFloats[3] = isDot ? 0 : (length * length) / 2;
+    code.set(this.#query);
   }
 
-  /** Writes a query's code: f32 values, or signed bytes of twice the resolution. */
-  encodeQuery(query: Float32Array, code: Int8Array | Float32Array): void {
-    const values = this.#prepare(query);
-    code.fill(0);
-    if (this.dataType === "f32") {
-      code.set(values);
+  #encodeFloats(): void {
+    const values = this.#values;
+    let most = 0;
+    for (let i = 0; i < values.length; i++) most = Math.max(most, Math.abs(values[i]));
+    const scale = powerBelow(most);
+    this.lastFactor *= scale;
+    if (this.dataType === "f32")
+      for (let i = 0; i < values.length; i++) this.#codeFloats[i] = values[i] / scale;
+    else for (let i = 0; i < values.length; i++) this.#codeHalves[i] = halfOf(values[i] / scale);
+  }
+
+  /** By the best of the steps, see the top. */
+  #encodeLevels(length: number): void {
+    const values = this.#values;
+    const { zero, steps } = this.#kind;
+    let base = length / Math.sqrt(values.length);
+    if (this.dataType === "u8") {
+      base = 0;
+      for (let i = 0; i < values.length; i++) base = Math.max(base, Math.abs(values[i]));
+    }
+    let best = steps[0];
+    let product = 0;
+    if (length > 0) {
+      let bestCosine = -1;
+      for (const step of steps) {
+        const { cosine, product: met } = this.#fit(step * base);
+        if (cosine <= bestCosine) continue;
+        bestCosine = cosine;
+        best = step;
+        product = met;
+      }
+      this.#round(best * base);
+    } else {
+      this.#levels.fill(Math.floor(zero));
+    }
+    // The kernel multiplies with 2u.
+    this.lastFactor = product > 0 ? (length * length) / product / 2 : 0;
+    this.#pack();
+  }
+
+  /** How well the code by this step fits, but for a factor that is the same for all steps. */
+  #fit(step: number): { cosine: number; product: number } {
+    const values = this.#values;
+    const { zero, least, most } = this.#kind;
+    const inverse = 1 / step;
+    let product = 0;
+    let squared = 0;
+    for (let i = 0; i < values.length; i++) {
+      const level = Math.min(most, Math.max(least, Math.floor(values[i] * inverse + zero + 0.5)));
+      const u = level - zero;
+      product += u * values[i];
+      squared += u * u;
+    }
+    return { cosine: squared === 0 ? -1 : product / Math.sqrt(squared), product };
+  }
+
+  #round(step: number): void {
+    const values = this.#values;
+    const { zero, least, most } = this.#kind;
+    const inverse = 1 / step;
+    for (let i = 0; i < values.length; i++) {
+      this.#levels[i] = Math.min(most, Math.max(least, Math.floor(values[i] * inverse + zero + 0.5)));
+    }
+  }
+
+  /** Folds the levels as kernels/assembly/hnsw/keys.ts draws it. */
+  #pack(): void {
+    const levels = this.#levels;
+    const code = this.#code;
+    if (this.dataType === "u8") {
+      code.set(levels);
       return;
     }
-    // A query longer than the data would be clamped to its direction's corners; only its direction matters in mode 0.
-    let scale = 2 / this.step;
-    if (this.metric === "dot_product") {
-      let most = 0;
-      for (let i = 0; i < values.length; i++) most = Math.max(most, Math.abs(values[i]));
-      scale = most === 0 ? 0 : 127 / most;
-    }
-    for (let i = 0; i < values.length; i++) {
-      code[i] = Math.min(127, Math.max(-128, Math.round(values[i] * scale)));
+    code.fill(0);
+    const { blockValues, blockBytes } = this.#kind;
+    for (let i = 0; i < levels.length; i++) {
+      const at = Math.floor(i / blockValues) * blockBytes;
+      const place = i % blockValues;
+      const byte = place & 15;
+      const register = place >> 4;
+      if (this.dataType === "binary") code[at + byte] |= levels[i] << register;
+      else if (this.dataType === "quaternay") code[at + byte] |= levels[i] << (2 * register);
+      else {
+        code[at + 16 * (register >> 2) + byte] |= (levels[i] & 3) << (2 * (register & 3));
+        code[at + 32 + byte] |= (levels[i] >> 2) << register;
+      }
     }
   }
 
-  /** Codes' squared lengths for each squared unit of the vectors. */
-  get #unit(): number {
-    return this.dataType === "f32" ? 1 : 2 / this.step ** 2;
-  }
-
-  #prepare(vector: Float32Array): Float64Array {
+  /** Makes the residual of a vector in units, padded and rotated; returns its length. */
+  #prepare(vector: Float32Array, isClamped: boolean): number {
     const values = this.#values;
-    if (this.metric === "cosine") {
-      const squared = squaredNorm(vector, 0, this.dimension);
-      const factor = squared === 0 ? 0 : 1 / Math.sqrt(squared);
-      for (let i = 0; i < values.length; i++) values[i] = vector[i] * factor;
-    } else {
-      for (let i = 0; i < values.length; i++) values[i] = vector[i] - this.centre[i];
+    const { dimension, metric } = this;
+    const { centre, range, unit } = this.#state;
+    values.fill(0);
+    for (let i = 0; i < dimension; i++) values[i] = vector[i];
+    if (isClamped && range !== null) {
+      for (let i = 0; i < dimension; i++) values[i] = Math.min(range.max, Math.max(range.min, values[i]));
     }
-    return values;
+    let scale = 1;
+    if (metric === "cosine") {
+      const length = lengthOf(values);
+      scale = length === 0 ? 0 : 1 / length;
+    }
+    for (let i = 0; i < dimension; i++) values[i] = (values[i] * scale - centre[i]) / unit;
+    let length = lengthOf(values);
+    if (metric === "dot_product" && !isClamped ? length === 0 : length < lengthLeast) {
+      values.fill(0);
+      return 0;
+    }
+    if (length > lengthMost) {
+      for (let i = 0; i < dimension; i++) values[i] *= lengthMost / length;
+      length = lengthMost;
+    }
+    this.#rotation?.apply(values);
+    return length;
   }
 
-  #calibrate(sample: readonly Float32Array[]): number {
-    const all = new Float64Array(sample.length * this.dimension);
-    sample.forEach((row, i) => {
-      all.set(this.#prepare(row).map(Math.abs), i * this.dimension);
-    });
-    all.sort();
-    const bound = all[Math.floor(quantile * (all.length - 1))];
-    return bound > 0 ? bound / 63 : (all.at(-1) || 1) / 63;
+  #calibrate(centre: Float32Array, sample: readonly Float32Array[]): { centre: Float32Array; unit: number } {
+    const { dimension, metric } = this;
+    const values = this.#values;
+    let squared = 0;
+    const sums = new Float64Array(dimension);
+    for (const row of sample) {
+      const length = this.#prepare(row, true);
+      squared += length * length;
+      // Before the rotation: the mean is of the vectors.
+      if (metric !== "dot_product") this.#addTo(sums, row);
+    }
+    values.fill(0);
+    if (sample.length === 0) return { centre, unit: 1 };
+    for (let i = 0; i < dimension; i++) centre[i] = sums[i] / sample.length;
+    // The mean of squares about the mean.
+    let mean = 0;
+    for (let i = 0; i < dimension; i++) mean += centre[i] * centre[i];
+    const variance = Math.max(0, squared / sample.length - mean);
+    return { centre, unit: powerBelow(Math.sqrt(variance > 0 ? variance : mean)) };
+  }
+
+  #addTo(sums: Float64Array, row: Float32Array): void {
+    const { range } = this.#state;
+    const clamped = (value: number) =>
+      range === null ? value : Math.min(range.max, Math.max(range.min, value));
+    let scale = 1;
+    if (this.metric === "cosine") {
+      let squared = 0;
+      for (const value of row) squared += clamped(value) ** 2;
+      scale = squared === 0 ? 0 : 1 / Math.sqrt(squared);
+    }
+    for (let i = 0; i < sums.length; i++) sums[i] += clamped(row[i]) * scale;
+  }
+
+  /** The residual, in units, of which the code is nearly; rotated where the type is. For tests. */
+  decode(code: Uint8Array, factor: number): Float64Array {
+    const decoded = new Float64Array(this.#values.length);
+    const { zero, blockValues, blockBytes } = this.#kind;
+    const view = new DataView(code.buffer, code.byteOffset, code.byteLength);
+    for (let i = 0; i < decoded.length; i++) {
+      const at = Math.floor(i / blockValues) * blockBytes;
+      const byte = (i % blockValues) & 15;
+      const register = (i % blockValues) >> 4;
+      let level = 0;
+      if (this.dataType === "f32") decoded[i] = view.getFloat32(4 * i, true) * factor;
+      else if (this.dataType === "f16") decoded[i] = floatOf(view.getUint16(2 * i, true)) * factor;
+      else {
+        if (this.dataType === "u8") level = code[i];
+        else if (this.dataType === "binary") level = (code[at + byte] >> register) & 1;
+        else if (this.dataType === "quaternay") level = (code[at + byte] >> (2 * register)) & 3;
+        else {
+          level = (code[at + 16 * (register >> 2) + byte] >> (2 * (register & 3))) & 3;
+          level |= ((code[at + 32 + byte] >> register) & 1) << 2;
+        }
+        decoded[i] = 2 * (level - zero) * factor;
+      }
+    }
+    return decoded;
   }
 }
 
-export function codeBytesOf(dataType: HnswDataType, dimension: number): number {
-  return 16 * Math.ceil((dimension * (dataType === "f32" ? 4 : 1)) / 16);
-}
-
-/** Whether codes depend on a sample. */
+/** Whether codes get better by a sample. */
 export function needsSample(metric: MetricName, dataType: HnswDataType): boolean {
   return dataType !== "f32" || metric !== "cosine";
+}
+
+/** How many of the best by code are scored exactly, so that codes cost little recall; by measurement. */
+export function rescoreDepth(dataType: HnswDataType, k: number): number {
+  const [times, least] = rescoreDepths[dataType];
+  return Math.max(k + least, times * k);
+}
+
+const rescoreDepths: Readonly<Record<HnswDataType, readonly [times: number, least: number]>> = {
+  f32: [1, 0],
+  f16: [1, 4],
+  u8: [1.5, 14],
+  octal: [3, 30],
+  quaternay: [5, 50],
+  binary: [10, 100],
+};
+
+function lengthOf(values: Float64Array): number {
+  let squared = 0;
+  for (let i = 0; i < values.length; i++) squared += values[i] * values[i];
+  return Math.sqrt(squared);
+}
+
+/** The greatest power of two not above a positive value; 1 for zero. */
+function powerBelow(value: number): number {
+  if (value < Number.MIN_VALUE * 2 ** 52) return value > 0 ? Number.MIN_VALUE * 2 ** 52 : 1;
+  // The bits without the fraction, for log2 may err beside a power of two.
+  double[0] = value;
+  doubleWords[0] = 0;
+  doubleWords[1] &= 0x7ff0_0000;
+  return double[0];
+}
+
+const double = new Float64Array(1);
+const doubleWords = new Uint32Array(double.buffer);
+
+/** The bits of the nearest f16 to a value below 65,520; what would be denormal is zero or the least normal. */
+function halfOf(value: number): number {
+  const sign = value < 0 || Object.is(value, -0) ? 0x8000 : 0;
+  const size = Math.abs(value);
+  if (size < 2 ** -14) return size < 2 ** -15 ? 0 : sign | 0x400;
+  // The exponent and fraction of the f32, moved. A fraction that rounds up to 1 raises the exponent, as it must.
+  single[0] = size;
+  return sign | ((singleWords[0] - (112 << 23) + 0x1000) >> 13);
+}
+
+const single = new Float32Array(1);
+const singleWords = new Uint32Array(single.buffer);
+
+function floatOf(half: number): number {
+  const size = half & 0x7fff;
+  return (half & 0x8000 ? -1 : 1) * (1 + (size & 1023) / 1024) * (size === 0 ? 0 : 2 ** ((size >> 10) - 15));
 }

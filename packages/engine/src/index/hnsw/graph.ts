@@ -13,12 +13,14 @@ import type { Encoding } from "./encoding.ts";
 
 export type GraphShape = {
   readonly codeBytes: number;
-  readonly isU8: boolean;
+  /** Bytes of a query code. */
+  readonly queryBytes: number;
+  /** By number, see kernels/assembly/hnsw/keys.ts. */
+  readonly dataType: number;
   readonly m: number;
   readonly m0: number;
   readonly efConstruction: number;
   readonly efMax: number;
-  readonly r2: number;
   readonly buildMode: number;
   readonly memoryBytesMax: number;
   /** Threads that may search or build at a time, each in an area of its own. */
@@ -59,8 +61,8 @@ export class Graph {
   constructor(shape: GraphShape, number = 0, memory?: WebAssembly.Memory) {
     invariant(number >= 0 && number < shape.areas, `a graph of ${shape.areas} areas has no area ${number}`);
     this.shape = shape;
-    const { codeBytes, m, m0, efMax } = shape;
-    this.unitBytes = Math.max(align(codeBytes + 16 + 4 * m0), align(8 + 4 * (m + 1)));
+    const { codeBytes, queryBytes, m, m0, efMax } = shape;
+    this.unitBytes = Math.max(align(codeBytes + 20 + 4 * m0), align(8 + 4 * (m + 1)));
     this.levelsPerUnit = Math.floor((this.unitBytes - 8) / (4 * (m + 1)));
     const links = Math.max(m, m0) + 8;
     const places: Record<string, number> = {};
@@ -69,9 +71,9 @@ export class Graph {
       places[name] = at;
       at += align(bytes);
     };
-    place("query", codeBytes);
-    place("owner", codeBytes);
-    place("candidate", codeBytes);
+    place("query", queryBytes);
+    place("owner", queryBytes);
+    place("candidate", queryBytes);
     place("beam", 8 * (efMax + 8));
     place("batch", 4 * links);
     place("keys", 4 * links);
@@ -97,7 +99,8 @@ export class Graph {
     this.floats = new Float32Array(this.#memory.buffer);
     if (memory !== undefined) return;
     this.#set("codeBytes", codeBytes);
-    this.#set("isU8", Number(shape.isU8));
+    this.#set("dataType", shape.dataType);
+    this.#set("queryBytes", queryBytes);
     this.#set("m", m);
     this.#set("m0", m0);
     this.#set("efConstruction", shape.efConstruction);
@@ -108,7 +111,6 @@ export class Graph {
     this.#set("buildMode", shape.buildMode);
     this.#set("epoch", 1);
     this.#set("locksAt", locks);
-    this.floats[header.r2 / 4] = shape.r2;
     for (let i = 0; i < shape.areas; i++) {
       const begin = areaAt + i * at;
       for (const name of arrays) this.words[(begin + area[name]) / 4] = begin + places[name];
@@ -209,25 +211,25 @@ export class Graph {
     return this.nodesAt + unit * this.unitBytes;
   }
 
-  /** Index in `words` of a node's aux; its ordinal, upper unit and count follow. */
+  /** Index in `words` of a node's factor; its bias, ordinal, upper unit and count follow. */
   metaAt(node: number): number {
     return (this.at(node) + this.shape.codeBytes) / 4;
   }
 
   ordinalOf(node: number): number {
-    return this.words[this.metaAt(node) + 1];
+    return this.words[this.metaAt(node) + 2];
   }
 
   levelOf(node: number): number {
-    const upper = this.words[this.metaAt(node) + 2];
+    const upper = this.words[this.metaAt(node) + 3];
     return upper === none ? 0 : this.words[this.at(upper) / 4 + 1];
   }
 
   /** Index in `words` of the count of a node's links at a level; the links follow. */
   listAt(node: number, level: number): number {
     const meta = this.metaAt(node);
-    if (level === 0) return meta + 3;
-    let upper = this.words[meta + 2];
+    if (level === 0) return meta + 4;
+    let upper = this.words[meta + 3];
     let index = level - 1;
     for (; index >= this.levelsPerUnit; index -= this.levelsPerUnit) upper = this.words[this.at(upper) / 4];
     return this.at(upper) / 4 + 2 + index * (this.shape.m + 1);
@@ -242,7 +244,7 @@ export class Graph {
   /** The upper units of a node. */
   upperOf(node: number): number[] {
     const units: number[] = [];
-    for (let unit = this.words[this.metaAt(node) + 2]; unit !== none; unit = this.words[this.at(unit) / 4]) {
+    for (let unit = this.words[this.metaAt(node) + 3]; unit !== none; unit = this.words[this.at(unit) / 4]) {
       units.push(unit);
     }
     return units;
@@ -250,36 +252,30 @@ export class Graph {
 
   /** Writes the code of a node that nobody can meet yet. */
   encode(node: number, encoding: Encoding, vector: Float32Array): void {
-    const { codeBytes, isU8 } = this.shape;
     const at = this.at(node);
-    const code = isU8
-      ? this.bytes.subarray(at, at + codeBytes)
-      : this.floats.subarray(at / 4, (at + codeBytes) / 4);
-    this.floats[this.metaAt(node)] = encoding.encode(vector, code);
+    encoding.encode(vector, this.bytes.subarray(at, at + this.shape.codeBytes));
+    this.floats[this.metaAt(node)] = encoding.lastFactor;
+    this.floats[this.metaAt(node) + 1] = encoding.lastBias;
   }
 
   /** Makes a vector the query of this thread's area. */
   setQuery(encoding: Encoding, query: Float32Array): void {
     const at = this.placeOf("query");
-    const { codeBytes, isU8 } = this.shape;
-    const code = isU8
-      ? new Int8Array(this.bytes.buffer, at, codeBytes)
-      : new Float32Array(this.bytes.buffer, at, codeBytes / 4);
-    encoding.encodeQuery(query, code);
+    encoding.encodeQuery(query, this.bytes.subarray(at, at + this.shape.queryBytes));
   }
 
   /** Marks a node as removed. */
   kill(node: number): void {
-    Atomics.store(this.words, this.metaAt(node) + 1, none);
+    Atomics.store(this.words, this.metaAt(node) + 2, none);
   }
 
   /** Takes the units of a node, zeroed, and makes its chain of upper units. The caller has seen that there is room. */
   make(ordinal: number, level: number): number {
     const node = this.#take();
     const meta = this.metaAt(node);
-    this.words[meta + 1] = ordinal;
-    this.words[meta + 2] = none;
-    let previous = meta + 2;
+    this.words[meta + 2] = ordinal;
+    this.words[meta + 3] = none;
+    let previous = meta + 3;
     for (let made = 0; made < level; made += this.levelsPerUnit) {
       const unit = this.#take();
       this.words[previous] = unit;

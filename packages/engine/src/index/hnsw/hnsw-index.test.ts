@@ -80,6 +80,9 @@ function recallOf(pair: Pair, queries: readonly Float32Array[], ef: number, visi
   return all === 0 ? 1 : met / all;
 }
 
+/** Recall that each type has to reach: one bit of 24 values says little of a vector, and re-scoring cannot find what was not met. */
+const floors = { f32: 0.97, f16: 0.97, u8: 0.97, octal: 0.97, quaternay: 0.95, binary: 0.9 } as const;
+
 describe.each(metricNames)("%s", (metric) => {
   describe.each(hnswDataTypes)("%s", (dataType) => {
     test("[N1] recall on clusters, before and after every vector is replaced, and with a filter", () => {
@@ -89,8 +92,8 @@ describe.each(metricNames)("%s", (metric) => {
       for (let i = 0; i < 2_000; i++) add(pair, i, rows[i]);
       pair.hnsw.settle();
       pair.hnsw.check();
-      expect(recallOf(pair, queries, 100)).toBeGreaterThan(0.97);
-      expect(recallOf(pair, queries, 100, (ordinal) => ordinal % 50 === 7)).toBeGreaterThan(0.97);
+      expect(recallOf(pair, queries, 100)).toBeGreaterThan(floors[dataType]);
+      expect(recallOf(pair, queries, 100, (ordinal) => ordinal % 50 === 7)).toBeGreaterThan(floors[dataType]);
       const filled = pair.hnsw.memoryBytes;
       for (let i = 2_000; i < 4_000; i++) {
         add(pair, i, rows[i]);
@@ -99,7 +102,7 @@ describe.each(metricNames)("%s", (metric) => {
       expect(pair.hnsw.count).toBe(2_000);
       pair.hnsw.settle();
       pair.hnsw.check();
-      expect(recallOf(pair, queries, 100)).toBeGreaterThan(0.97);
+      expect(recallOf(pair, queries, 100)).toBeGreaterThan(floors[dataType]);
       expect(pair.hnsw.memoryBytes).toBeLessThan(1.35 * filled);
     });
 
@@ -308,7 +311,8 @@ test.skipIf(isAbsent("siftsmall"))("siftsmall: recall", () => {
     });
     index.settle();
     index.check();
-    expect(recallOfTruth(index, queries, truth, metrics.euclidean, base)).toBeGreaterThan(0.99);
+    const floor = { binary: 0.95, quaternay: 0.98 }[dataType as string] ?? 0.99;
+    expect(recallOfTruth(index, queries, truth, metrics.euclidean, base)).toBeGreaterThan(floor);
   }
 });
 

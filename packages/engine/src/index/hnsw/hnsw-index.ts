@@ -24,7 +24,7 @@
 //   3. A list has at most m0 links at level 0 and m above, to distinct other nodes of at least that level.
 //   4. The entry point is a node of the greatest level, dead or living.
 //   5. Links lead only to nodes, and after `settle` to every living one from the entry point.
-//   6. A node's code is the encoding of its vector.
+//   6. A node's code, factor and bias are the encoding of its vector.
 
 import { none } from "@quiver/kernels/hnsw";
 import type { MetricName } from "@quiver/protocol/shapes/index-definition";
@@ -39,7 +39,14 @@ import { FlatIndex } from "../flat/flat-index.ts";
 import { absent, OrdinalMap } from "../ordinal-map.ts";
 import type { CalibrationRequest } from "./calibrate.ts";
 import { checkGraph } from "./check.ts";
-import { Encoding, type EncodingState, type HnswDataType, modes, rescoreDepth } from "./encoding.ts";
+import {
+  buildModes,
+  dataTypeNumbers,
+  Encoding,
+  type EncodingState,
+  type HnswDataType,
+  rescoreDepth,
+} from "./encoding.ts";
 import type { Graph, GraphShape } from "./graph.ts";
 import { type GraphBuilders, type GraphJob, InPlaceBuilders } from "./jobs.ts";
 import { levelOf } from "./level.ts";
@@ -452,7 +459,7 @@ export class HnswIndex implements Index {
     const encoding = this.#encoding as Encoding;
     graph.setQuery(encoding, query);
     graph.kernels.hnswEnter(graph.area);
-    const found = graph.kernels.hnswSearch(graph.area, beam, modes[this.metric.name].search);
+    const found = graph.kernels.hnswSearch(graph.area, beam);
     const at = graph.placeOf("beam") / 4;
     let taken = 0;
     for (let i = 0; i < found && taken < wanted; i++) {
@@ -515,13 +522,13 @@ export class HnswIndex implements Index {
     const { m, m0, efConstruction, memoryBytesMax, searchers, metric } = this.#options;
     return {
       codeBytes: encoding.codeBytes,
-      isU8: encoding.dataType === "u8",
+      queryBytes: encoding.queryBytes,
+      dataType: dataTypeNumbers[encoding.dataType],
       m,
       m0,
       efConstruction,
       efMax,
-      r2: encoding.r2,
-      buildMode: modes[metric].build,
+      buildMode: buildModes[metric],
       memoryBytesMax,
       areas: searchers + (this.#builders instanceof InPlaceBuilders ? 0 : this.#builders.width),
     };

@@ -5,7 +5,7 @@
 
 import { none } from "@quiver/kernels/hnsw";
 import { invariant } from "../../base/invariant.ts";
-import { type Encoding, modes } from "./encoding.ts";
+import type { Encoding } from "./encoding.ts";
 import type { Graph } from "./graph.ts";
 
 /** Candidates for the links of a node that loses some. */
@@ -69,7 +69,7 @@ export class Linker {
     const { kernels } = graph;
     kernels.queryOfNode(orphan, graph.placeOf("query"));
     kernels.hnswEnter(graph.area);
-    const found = kernels.hnswSearch(graph.area, adoptionBeam, modes[this.#encoding.metric].search);
+    const found = kernels.hnswSearch(graph.area, adoptionBeam);
     kernels.hnswLeave(graph.area);
     const beam = graph.placeOf("beam") / 4;
     for (let i = 0; i < found; i++) {

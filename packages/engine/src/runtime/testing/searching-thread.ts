@@ -1,7 +1,7 @@
 // A thread that searches a graph of another while builders change it, and says what it saw that must not be.
 
 import { parentPort, workerData } from "node:worker_threads";
-import { Encoding, type EncodingState, modes } from "../../index/hnsw/encoding.ts";
+import { Encoding, type EncodingState } from "../../index/hnsw/encoding.ts";
 import { Graph, type SharedGraph } from "../../index/hnsw/graph.ts";
 
 export type SearchingStart = {
@@ -40,7 +40,7 @@ for (let i = area; Atomics.load(clock, 1) === 0; i = (i * 7 + 13) % stable) {
   graph.setQuery(encoding, vectors.subarray(i * dimension, (i + 1) * dimension));
   const begin = Atomics.load(clock, 0);
   graph.kernels.hnswEnter(graph.area);
-  const length = graph.kernels.hnswSearch(graph.area, 64, modes[encoding.metric].search);
+  const length = graph.kernels.hnswSearch(graph.area, 64);
   graph.refresh();
   const beam = graph.placeOf("beam") / 4;
   let isFound = false;
