@@ -30,7 +30,7 @@ export const UNITS: usize = 32;
 export const ENTRY: usize = 36;
 /** Bytes of a query code. */
 export const QUERY_BYTES: usize = 40;
-/** Whether insertion compares by dot product alone (0) or euclidean distance (1). */
+/** Whether insertion looks for candidates by product (0) or by distance (1). */
 export const BUILD_MODE: usize = 44;
 
 /** A searcher's area begins with these, and goes on with arrays whose places are relative to it. */

@@ -4,9 +4,8 @@
 // are chosen anew from what is left of them and the living neighbours of the removed ones.
 
 import { select } from "./insert";
-import { constantOfNode, keysOf, queryOfNode } from "./keys";
+import { biasOfNode, keysOf, queryOfNode } from "./keys";
 import {
-  BUILD_MODE,
   isDead,
   levelOf,
   listAt,
@@ -33,7 +32,6 @@ function repairLevel(scratch: usize, node: u32, level: u32, candidatesMax: u32):
   let dead: u32 = 0;
   for (let i: usize = 0; i < count; i++) if (isDead(load<u32>(list + 4 + (i << 2)))) dead++;
   if (dead === 0) return;
-  const mode = load<u32>(BUILD_MODE);
   const query = <usize>load<u32>(scratch, S_OWNER);
   queryOfNode(node, query);
   newEpoch(scratch);
@@ -44,7 +42,7 @@ function repairLevel(scratch: usize, node: u32, level: u32, candidatesMax: u32):
     if (isDead(link)) length = gather(scratch, listAt(link, level), length, candidatesMax, query);
   }
   const limit = level === 0 ? load<u32>(M0) : load<u32>(M);
-  const constant = constantOfNode(node, mode);
+  const constant = biasOfNode(node);
   const kept = select(scratch, load<u32>(scratch, S_BEAM), length, constant, limit);
   memory.copy(list + 4, load<u32>(scratch, S_KEPT), (<usize>kept) << 2);
   atomic.store<u32>(list, kept);

@@ -88,6 +88,8 @@ function recallOf(pair: Pair, queries: readonly Float32Array[], ef: number, visi
 
 describe.each(metricNames)("%s", (metric) => {
   describe.each(hnswDataTypes)("%s", (dataType) => {
+    // What one bit loses, exact scores of the default depth do not all bring back.
+    const floor = dataType === "binary" ? 0.9 : 0.97;
     test("recall on clusters, before and after every vector is replaced, and with a filter", () => {
       const pair = pairOf(24, metric, { dataType, sampleCount: 300 });
       const rows = clustered(4_000, 24, 1);
@@ -95,8 +97,8 @@ describe.each(metricNames)("%s", (metric) => {
       for (let i = 0; i < 2_000; i++) add(pair, i, rows[i]);
       pair.hnsw.settle();
       pair.hnsw.check();
-      expect(recallOf(pair, queries, 100)).toBeGreaterThan(0.97);
-      expect(recallOf(pair, queries, 100, (ordinal) => ordinal % 50 === 7)).toBeGreaterThan(0.97);
+      expect(recallOf(pair, queries, 100)).toBeGreaterThan(floor);
+      expect(recallOf(pair, queries, 100, (ordinal) => ordinal % 50 === 7)).toBeGreaterThan(floor);
       const filled = pair.hnsw.memoryBytes;
       for (let i = 2_000; i < 4_000; i++) {
         add(pair, i, rows[i]);
@@ -105,7 +107,7 @@ describe.each(metricNames)("%s", (metric) => {
       expect(pair.hnsw.count).toBe(2_000);
       pair.hnsw.settle();
       pair.hnsw.check();
-      expect(recallOf(pair, queries, 100)).toBeGreaterThan(0.97);
+      expect(recallOf(pair, queries, 100)).toBeGreaterThan(floor);
       expect(pair.hnsw.memoryBytes).toBeLessThan(1.35 * filled);
     });
 
@@ -228,7 +230,9 @@ test.skipIf(isAbsent("siftsmall"))("siftsmall: recall", () => {
     });
     index.settle();
     index.check();
-    expect(recallOfTruth(index, queries, truth, metrics.euclidean, base)).toBeGreaterThan(0.99);
+    expect(recallOfTruth(index, queries, truth, metrics.euclidean, base)).toBeGreaterThan(
+      dataType === "binary" ? 0.95 : 0.99,
+    );
   }
 });
 
@@ -239,7 +243,11 @@ describe.skipIf(isAbsent("glove100-100k"))("glove100-100k, the first 10,000", ()
   test.each([
     ["cosine", "u8", 0.97],
     ["cosine", "f32", 0.97],
-    ["dot_product", "u8", 0.85],
+    ["cosine", "octal", 0.96],
+    ["cosine", "quaternay", 0.95],
+    ["cosine", "binary", 0.8],
+    ["dot_product", "f32", 0.95],
+    ["dot_product", "u8", 0.95],
     ["euclidean", "u8", 0.96],
   ] as const)("%s %s: recall", (metric, dataType, floor) => {
     const pair = pairOf(100, metric, { dataType });
