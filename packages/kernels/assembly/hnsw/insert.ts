@@ -5,7 +5,7 @@
 // below (as the paper says; hnswlib takes the best), and pruned candidates are not kept. Removed nodes lead the search
 // like others but get no link, so links to them only become fewer.
 
-import { constantOfNode, keysOf, queryOfNode } from "./keys";
+import { biasOfNode, compareDistances, keysOf, queryOfNode } from "./keys";
 import {
   BUILD_MODE,
   EF_CONSTRUCTION,
@@ -45,10 +45,9 @@ export function hnswInsert(scratch: usize, node: u32, level: u32): void {
 function insertNode(scratch: usize, node: u32, level: u32): void {
   if (atomic.load<u32>(ENTRY) === NONE && isFirst(node)) return;
   const entry = atomic.load<u32>(ENTRY);
-  const mode = load<u32>(BUILD_MODE);
   const query = <usize>load<u32>(scratch, S_QUERY);
   queryOfNode(node, query);
-  const constant = constantOfNode(node, mode);
+  const constant = biasOfNode(node);
   store<f32>(scratch, constant, S_CONSTANT);
   const top = levelOf(entry);
   const beam = <usize>load<u32>(scratch, S_BEAM);
@@ -99,8 +98,9 @@ function enterAt(node: u32, level: u32): void {
 }
 
 /**
- * Chooses up to `limit` of `count` sorted candidates, whose keys plus `constant` are distances, beside the `length` ids that the
- * area's kept ids begin with. Writes the ids to the area's kept ids, and returns how many there are then.
+ * Chooses up to `limit` of `count` sorted candidates, beside the `length` ids that the area's kept ids begin with; `constant` is
+ * the bias of the node whose links they may be. Keys are products or distances, but links are chosen by distance, see
+ * docs/decisions/hnsw-dot-product.md. Writes the ids to the area's kept ids, and returns how many there are then.
  */
 export function select(
   scratch: usize,
@@ -119,9 +119,10 @@ export function select(
     const node = nodeOf(entry);
     if (isDead(node)) continue;
     if (length > 0) {
-      const distance = keyOf(entry) + constant;
       queryOfNode(node, query);
-      const threshold = distance - constantOfNode(node, mode);
+      compareDistances(query);
+      // With products as keys the candidate's own bias is not in its key, and need not be taken out.
+      const threshold = keyOf(entry) + constant - (mode === 0 ? 0 : biasOfNode(node));
       const last = load<u32>(kept + ((<usize>length - 1) << 2));
       const end = kept + ((<usize>length) << 2);
       store<u32>(end, last);
@@ -162,7 +163,6 @@ function connectLocked(scratch: usize, owner: u32, node: u32, level: u32, candid
     atomic.store<u32>(list, count + 1);
     return;
   }
-  const mode = load<u32>(BUILD_MODE);
   const query = <usize>load<u32>(scratch, S_OWNER);
   queryOfNode(owner, query);
   // The ids to weigh, in the batch-sized place behind the candidates: the links, the new one, and three to fill up.
@@ -175,7 +175,7 @@ function connectLocked(scratch: usize, owner: u32, node: u32, level: u32, candid
     const at = (<usize>i) << 2;
     insert(candidates, i + 1, entryOf(load<f32>(keys + at), load<u32>(ids + at)));
   }
-  const kept = select(scratch, candidates, count + 1, constantOfNode(owner, mode), limit);
+  const kept = select(scratch, candidates, count + 1, biasOfNode(owner), limit);
   memory.copy(list + 4, load<u32>(scratch, S_KEPT), (<usize>kept) << 2);
   atomic.store<u32>(list, kept);
 }

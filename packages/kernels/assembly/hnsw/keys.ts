@@ -6,7 +6,7 @@
 //
 // A vector less the centre of the data is the residual r. A node has its code u, times f nearly r, and bias = |r|^2 / 2. The
 // query has its code q, times s nearly its own residual. With w = 1 the key is half the squared distance less half the
-// query's squared length, which is S_CONSTANT or `constantOfNode`; with w = 0 it is the product, negated.
+// query's squared length, which of a node is its bias; with w = 0 it is the product, negated.
 //
 // f is not the best fit of u to r but |r|^2 / (u . r): so the estimate of q . r errs to neither side (RaBitQ, Gao and
 // Long, SIGMOD 2024). A node that asks takes the best fit, and the distance to its own code is zero.
@@ -24,7 +24,7 @@
 // relaxed dot instruction multiplies and sums 16 values, exactly and equally on every machine, for pairs stay within 16
 // bits. Where there is none, the build without relaxed SIMD computes the same in four instructions.
 //
-//   a query code   | s f32 | offset i32 | w f32 | unused | values |
+//   a query code   | s f32 | offset i32 | w f32 | the query's constant f32, for tests | values |
 
 import { BUILD_MODE, CODE_BYTES, DATA_TYPE, nodeAt, QUERY_BYTES } from "./layout";
 
@@ -305,7 +305,12 @@ function weightOf(mode: u32): f32 {
   return mode === 0 ? 0 : 1;
 }
 
-/** What makes a key of a node's query code a distance that is comparable between nodes. */
-export function constantOfNode(node: u32, mode: u32): f32 {
-  return mode === 0 ? 0 : load<f32>(nodeAt(node) + load<u32>(CODE_BYTES), 4);
+/** Makes keys of a node's query code distances in any mode, less its own bias. */
+export function compareDistances(query: usize): void {
+  store<f32>(query, 1, Q_WEIGHT);
+}
+
+/** Half of a node's squared length. */
+export function biasOfNode(node: u32): f32 {
+  return load<f32>(nodeAt(node) + load<u32>(CODE_BYTES), 4);
 }

@@ -42,7 +42,7 @@ export const UNITS: usize = 32;
 export const ENTRY: usize = 36;
 /** Bytes of a query code. */
 export const QUERY_BYTES: usize = 40;
-/** Whether insertion compares by dot product alone (0) or euclidean distance (1). */
+/** Whether insertion looks for candidates by product (0) or by distance (1). */
 export const BUILD_MODE: usize = 44;
 
 /** Raised by the owner when nodes were unlinked; never 0. */

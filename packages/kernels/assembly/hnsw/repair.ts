@@ -4,9 +4,8 @@
 // are chosen anew from what is left of them and the living neighbours of the removed ones.
 
 import { select } from "./insert";
-import { constantOfNode, keysOf, queryOfNode } from "./keys";
+import { biasOfNode, keysOf, queryOfNode } from "./keys";
 import {
-  BUILD_MODE,
   enter,
   isDead,
   leave,
@@ -41,7 +40,6 @@ function repairLevel(scratch: usize, node: u32, level: u32, candidatesMax: u32):
   let dead: u32 = 0;
   for (let i: usize = 0; i < count; i++) if (isDead(load<u32>(list + 4 + (i << 2)))) dead++;
   if (dead === 0) return;
-  const mode = load<u32>(BUILD_MODE);
   const query = <usize>load<u32>(scratch, S_OWNER);
   queryOfNode(node, query);
   newEpoch(scratch);
@@ -62,7 +60,7 @@ function repairLevel(scratch: usize, node: u32, level: u32, candidatesMax: u32):
     if (isDead(link)) candidates = gather(scratch, listAt(link, level), candidates, candidatesMax, query);
   }
   const limit = level === 0 ? load<u32>(M0) : load<u32>(M);
-  const constant = constantOfNode(node, mode);
+  const constant = biasOfNode(node);
   length = select(scratch, load<u32>(scratch, S_BEAM), candidates, constant, limit, length);
   memory.copy(list + 4, kept, (<usize>length) << 2);
   atomic.store<u32>(list, length);

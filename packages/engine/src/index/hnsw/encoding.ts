@@ -28,7 +28,7 @@ export const dataTypeNumbers: Readonly<Record<HnswDataType, number>> = {
   binary: 5,
 };
 
-/** How nodes are compared while building: by product (0) or by distance (1). See docs/decisions/hnsw-dot-product.md. */
+/** How candidates for links are found: by product (0) or by distance (1). See docs/decisions/hnsw-dot-product.md. */
 export const buildModes: Readonly<Record<MetricName, number>> = { cosine: 1, euclidean: 1, dot_product: 0 };
 
 export type Range = { readonly min: number; readonly max: number };
@@ -413,7 +413,7 @@ export function needsSample(metric: MetricName, dataType: HnswDataType): boolean
 /** How many of the best by code are scored exactly, so that codes cost little recall; by measurement. */
 export function rescoreDepth(dataType: HnswDataType, k: number): number {
   const [times, least] = rescoreDepths[dataType];
-  return Math.max(k + least, times * k);
+  return Math.max(k + least, Math.ceil(times * k));
 }
 
 const rescoreDepths: Readonly<Record<HnswDataType, readonly [times: number, least: number]>> = {

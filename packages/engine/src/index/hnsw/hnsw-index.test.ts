@@ -323,7 +323,11 @@ describe.skipIf(isAbsent("glove100-100k"))("glove100-100k, the first 10,000", ()
   test.each([
     ["cosine", "u8", 0.97],
     ["cosine", "f32", 0.97],
-    ["dot_product", "u8", 0.85],
+    ["cosine", "octal", 0.96],
+    ["cosine", "quaternay", 0.94],
+    ["cosine", "binary", 0.75],
+    ["dot_product", "f32", 0.93],
+    ["dot_product", "u8", 0.93],
     ["euclidean", "u8", 0.96],
   ] as const)("%s %s: recall", (metric, dataType, floor) => {
     const pair = pairOf(100, metric, { dataType });
