@@ -16,7 +16,7 @@
 // are summed by one relaxed dot instruction, which is exact and the same on every machine for such operands, for pairs
 // stay within 16 bits.
 
-import { CODE_BYTES, IS_U8, nodeAt, R2 } from "./layout";
+import { CODE_BYTES, IS_U8, NODES_AT, nodeAt, R2, UNIT_BYTES } from "./layout";
 
 /**
  * Writes the f32 keys of `count` nodes, rounded up to whole fours: the ids behind the last are read and must be nodes.
@@ -25,12 +25,14 @@ export function keysOf(query: usize, extra: f32, mode: u32, ids: usize, count: u
   const codeBytes = <usize>load<u32>(CODE_BYTES);
   const isU8 = load<u32>(IS_U8) !== 0;
   const r2 = f32x4.splat(load<f32>(R2));
+  const nodesAt = <usize>load<u32>(NODES_AT);
+  const unitBytes = <usize>load<u32>(UNIT_BYTES);
   const end = keys + ((<usize>count) << 2);
   while (keys < end) {
-    const a = nodeAt(load<u32>(ids));
-    const b = nodeAt(load<u32>(ids, 4));
-    const c = nodeAt(load<u32>(ids, 8));
-    const d = nodeAt(load<u32>(ids, 12));
+    const a = nodesAt + <usize>load<u32>(ids) * unitBytes;
+    const b = nodesAt + <usize>load<u32>(ids, 4) * unitBytes;
+    const c = nodesAt + <usize>load<u32>(ids, 8) * unitBytes;
+    const d = nodesAt + <usize>load<u32>(ids, 12) * unitBytes;
     const dots = isU8 ? dots4U8(query, codeBytes, a, b, c, d) : dots4F32(query, codeBytes, a, b, c, d);
     if (mode === 0) {
       v128.store(keys, f32x4.neg(dots));
