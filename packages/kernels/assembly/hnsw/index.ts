@@ -7,3 +7,4 @@ export { hnswInsert } from "./insert";
 export { keysOf, queryOfNode } from "./keys";
 export { hnswRepair } from "./repair";
 export { hnswSearch } from "./search";
+export { merge as hnswMerge } from "./search-layer";
