@@ -84,6 +84,14 @@ function half(bits: number): number {
   return bits >= 0x8000 ? -size : size;
 }
 
+/** A sorted beam with these entries merged into it, of at most `ef`, and the place of the least of them. */
+export function mergeOf(beam: readonly bigint[], entries: readonly bigint[], ef: number) {
+  const ascending = (a: bigint, b: bigint) => (a < b ? -1 : Number(a > b));
+  const all = [...beam, ...entries].sort(ascending);
+  const least = [...entries].sort(ascending)[0];
+  return { beam: all.slice(0, ef), place: all.indexOf(least) };
+}
+
 /** Four running sums, added as (0 + 2) + (1 + 3). */
 function dotOfFloats(query: ArrayLike<number>, levels: readonly number[]): number {
   const sums = new Float32Array(4);

@@ -2,7 +2,7 @@
 
 import { describe, expect, test } from "vitest";
 import { hasRelaxedSimd, header, instantiateHnsw } from "./hnsw.ts";
-import { keyOfNode, queryOf, type TwinType, twinBlocks, twinTypes, unfold } from "./hnsw-twins.ts";
+import { keyOfNode, mergeOf, queryOf, type TwinType, twinBlocks, twinTypes, unfold } from "./hnsw-twins.ts";
 
 /** Deterministic numbers in [0, 1): mulberry32. */
 function random(seed: number): () => number {
@@ -111,6 +111,32 @@ describe.each([
             }
           }
         }
+      }
+    });
+
+    test("a merged beam equals its twin's, and nothing behind its end is written", () => {
+      if (kernels === undefined) return;
+      const next = random(5);
+      const [beamAt, entriesAt] = [1_024, 16_384];
+      const entry = () =>
+        BigInt(Math.floor(2 ** 32 * next())) * 2n ** 32n + BigInt(Math.floor(2 ** 32 * next()));
+      const values = new BigUint64Array(memory.buffer);
+      for (let run = 0; run < 2_000; run++) {
+        const ef = 1 + Math.floor(70 * next());
+        const found = 1 + Math.floor(ef * next());
+        const count = 1 + Math.floor(40 * next());
+        const beam = mergeOf([], Array.from({ length: found }, entry), ef).beam;
+        const entries = Array.from({ length: count }, entry);
+        const guard = 7n;
+        values.fill(guard, beamAt / 8, beamAt / 8 + ef + 1);
+        values.set(beam, beamAt / 8);
+        values.set(entries, entriesAt / 8);
+        const place = kernels.hnswMerge(beamAt, found, ef, entriesAt, count);
+        const expected = mergeOf(beam, entries, ef);
+        expect(place).toBe(expected.place);
+        const length = Math.min(ef, found + count);
+        expect([...values.subarray(beamAt / 8, beamAt / 8 + length)]).toEqual(expected.beam);
+        expect(values[beamAt / 8 + ef]).toBe(guard);
       }
     });
   });

@@ -61,6 +61,11 @@ export type HnswKernels = {
   readonly hnswSearch: (scratch: number, ef: number) => number;
   /** Replaces a node's links to removed nodes. */
   readonly hnswRepair: (scratch: number, node: number, candidatesMax: number) => void;
+  /**
+   * Merges `count` u64 entries, one at least, into the sorted beam of `found`, of which the `ef` least are kept; returns the
+   * place of the least of the new ones. The entries are sorted meanwhile. Searches do this inside; here for tests.
+   */
+  readonly hnswMerge: (beam: number, found: number, ef: number, entries: number, count: number) => number;
   /** Keys of `count` nodes, whose ids are filled up to whole fours. */
   readonly keysOf: (query: number, ids: number, count: number, keys: number) => void;
   /** Writes a node's code as a query code. */

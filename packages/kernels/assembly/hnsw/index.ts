@@ -13,3 +13,4 @@ export {
 } from "./layout";
 export { hnswRepair } from "./repair";
 export { hnswSearch } from "./search";
+export { merge as hnswMerge } from "./search-layer";

@@ -26,7 +26,7 @@
 //
 //   a query code   | s f32 | offset i32 | w f32 | the query's constant f32, for tests | values |
 
-import { BUILD_MODE, CODE_BYTES, DATA_TYPE, nodeAt, QUERY_BYTES } from "./layout";
+import { BUILD_MODE, CODE_BYTES, DATA_TYPE, NODES_AT, nodeAt, QUERY_BYTES, UNIT_BYTES } from "./layout";
 
 export const F32: u32 = 0;
 export const F16: u32 = 1;
@@ -51,12 +51,14 @@ export function keysOf(query: usize, ids: usize, count: u32, keys: usize): void 
   const weight = f32x4.splat(load<f32>(query, Q_WEIGHT));
   const offset = i32x4.splat(load<i32>(query, Q_OFFSET));
   const values = query + Q_VALUES;
+  const nodesAt = <usize>load<u32>(NODES_AT);
+  const unitBytes = <usize>load<u32>(UNIT_BYTES);
   const end = keys + ((<usize>count) << 2);
   while (keys < end) {
-    const a = nodeAt(load<u32>(ids));
-    const b = nodeAt(load<u32>(ids, 4));
-    const c = nodeAt(load<u32>(ids, 8));
-    const d = nodeAt(load<u32>(ids, 12));
+    const a = nodesAt + <usize>load<u32>(ids) * unitBytes;
+    const b = nodesAt + <usize>load<u32>(ids, 4) * unitBytes;
+    const c = nodesAt + <usize>load<u32>(ids, 8) * unitBytes;
+    const d = nodesAt + <usize>load<u32>(ids, 12) * unitBytes;
     let dots: v128;
     if (type === U8) dots = centred(dots4U8(values, codeBytes, a, b, c, d), offset);
     else if (type === F32) dots = dots4F32(values, codeBytes, a, b, c, d);

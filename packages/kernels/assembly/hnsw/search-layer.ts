@@ -7,21 +7,25 @@
 //
 //   | key, as u32 of the same order: 32 | node: 31 | followed: 1 |
 //
-// Search waits for memory: the cache lines of all unvisited neighbours are touched before the first key is computed.
+// Search waits for memory: the cache lines of all unvisited neighbours are touched before the first key is computed. And it
+// waits for mispredicted branches: which neighbours were met, which are near enough, and where they belong is as good as
+// random, so all three are computed without branches, and what is near enough is merged into the beam at once.
 
 import { keysOf } from "./keys";
 import {
   CODE_BYTES,
   listAt,
-  nodeAt,
+  NODES_AT,
   S_BATCH,
   S_BEAM,
   S_EPOCH,
   S_FOUND,
   S_KEYS,
   S_QUERY,
+  S_SHRINK,
   S_SINK,
   S_TAGS,
+  UNIT_BYTES,
   UNITS,
 } from "./layout";
 
@@ -87,10 +91,14 @@ export function searchLayer(scratch: usize, level: u32, ef: u32): void {
   const ids = <usize>load<u32>(scratch, S_BATCH);
   const keys = <usize>load<u32>(scratch, S_KEYS);
   const tags = <usize>load<u32>(scratch, S_TAGS);
+  const near = <usize>load<u32>(scratch, S_SHRINK);
   const query = <usize>load<u32>(scratch, S_QUERY);
   const epoch = load<u32>(scratch, S_EPOCH);
   const touchBytes = <usize>load<u32>(CODE_BYTES);
+  const nodesAt = <usize>load<u32>(NODES_AT);
+  const unitBytes = <usize>load<u32>(UNIT_BYTES);
   let found = load<u32>(scratch, S_FOUND);
+  let worst = found < ef ? u64.MAX_VALUE : load<u64>(beam + ((<usize>found - 1) << 3));
   let cursor: u32 = 0;
   let sink: u32 = 0;
   while (cursor < found) {
@@ -107,51 +115,84 @@ export function searchLayer(scratch: usize, level: u32, ef: u32): void {
     for (let link = list; link < listEnd; link += 4) {
       const node = load<u32>(link, 4);
       const tag = tags + node;
-      if (<u32>load<u8>(tag) === epoch) continue;
-      store<u8>(tag, <u8>epoch);
       store<u32>(next, node);
-      next += 4;
-      const code = nodeAt(node);
-      for (let i: usize = 0; i < touchBytes; i += 64) sink += load<u32>(code + i);
+      next += (<usize>(<u32>load<u8>(tag) !== epoch)) << 2;
+      store<u8>(tag, <u8>epoch);
     }
     const count = <u32>((next - ids) >> 2);
     if (count === 0) continue;
+    for (let id = ids; id < next; id += 4) {
+      const code = nodesAt + <usize>load<u32>(id) * unitBytes;
+      for (let i: usize = 0; i < touchBytes; i += 64) sink += load<u32>(code + i);
+    }
     const last = load<u32>(next - 4);
     store<u32>(next, last);
     store<u32>(next, last, 4);
     store<u32>(next, last, 8);
     keysOf(query, ids, count, keys);
-    let worst: u64 = found < ef ? u64.MAX_VALUE : load<u64>(beam + ((<usize>found - 1) << 3));
-    for (let i: u32 = 0; i < count; i++) {
-      const offset = (<usize>i) << 2;
-      const candidate = entryOf(load<f32>(keys + offset), load<u32>(ids + offset));
-      if (candidate >= worst) continue;
-      if (found < ef) found++;
-      const place = insert(beam, found, candidate);
-      if (place < cursor) cursor = place;
-      if (found === ef) worst = load<u64>(beam + ((<usize>found - 1) << 3));
+    let nearEnd = near;
+    for (let i: usize = 0; i < (<usize>count) << 2; i += 4) {
+      const candidate = entryOf(load<f32>(keys + i), load<u32>(ids + i));
+      store<u64>(nearEnd, candidate);
+      nearEnd += (<usize>(candidate < worst)) << 3;
     }
+    if (nearEnd === near) continue;
+    const nearCount = <u32>((nearEnd - near) >> 3);
+    cursor = min(cursor, merge(beam, found, ef, near, nearCount));
+    found = min(ef, found + nearCount);
+    if (found === ef) worst = load<u64>(beam + ((<usize>found - 1) << 3));
   }
   store<u32>(scratch, found, S_FOUND);
   store<u32>(scratch, sink, S_SINK);
 }
 
-/** Puts an entry into a sorted array whose last of `length` places is free or to be lost; returns its place. */
-export function insert(beam: usize, length: u32, entry: u64): u32 {
-  let low: u32 = 0;
-  let high = length - 1;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (load<u64>(beam + ((<usize>middle) << 3)) < entry) low = middle + 1;
-    else high = middle;
+/**
+ * Merges `count` entries, one at least, into the sorted beam, of which the `ef` least are kept; returns the place of the
+ * least of the new ones. Every entry of the beam is moved once at most, however many come.
+ */
+export function merge(beam: usize, found: u32, ef: u32, entries: usize, count: u32): u32 {
+  const entriesEnd = entries + ((<usize>count) << 3);
+  for (let from = entries + 8; from < entriesEnd; from += 8) {
+    const entry = load<u64>(from);
+    let at = from;
+    for (; at > entries && load<u64>(at - 8) > entry; at -= 8) store<u64>(at, load<u64>(at - 8));
+    store<u64>(at, entry);
   }
+  // The greatest first. What lies between its place and that of the one before moves up by as many as are still to come.
+  const limit = beam + ((<usize>ef) << 3);
+  let end = beam + ((<usize>found) << 3);
+  for (let left = entriesEnd - entries; left > 0; left -= 8) {
+    const entry = load<u64>(entries + left - 8);
+    const low = placeIn(beam, <u32>((end - beam) >> 3), entry);
+    let to = min(end + left, limit);
+    for (; to >= low + left + 16; to -= 16) v128.store(to - 16, v128.load(to - left - 16));
+    if (to > low + left) store<u64>(to - 8, load<u64>(to - left - 8));
+    const place = low + left - 8;
+    if (place < limit) store<u64>(place, entry);
+    end = low;
+  }
+  return <u32>((end - beam) >> 3);
+}
+
+/** Where an entry belongs among `length` sorted ones: a binary search without branches, which no processor can foresee. */
+function placeIn(beam: usize, length: u32, entry: u64): usize {
+  let low = beam;
+  for (let left = <usize>length; left > 0; ) {
+    const half = (left + 1) >> 1;
+    low += <usize>(load<u64>(low + (half << 3) - 8) < entry) * (half << 3);
+    left -= half;
+  }
+  return low;
+}
+
+/** Puts an entry into a sorted array whose last of `length` places is free or to be lost. */
+export function insert(beam: usize, length: u32, entry: u64): void {
+  const end = placeIn(beam, length - 1, entry);
   let to = beam + ((<usize>length - 1) << 3);
-  const end = beam + ((<usize>low) << 3);
   while (to >= end + 16) {
     v128.store(to - 8, v128.load(to - 16));
     to -= 16;
   }
   if (to > end) store<u64>(to, load<u64>(to - 8));
   store<u64>(end, entry);
-  return low;
 }
