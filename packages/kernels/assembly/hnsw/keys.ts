@@ -15,7 +15,8 @@
 //
 //   f32       u as it is, and q . u in place of q . 2u
 //   f16       likewise, in two bytes
-//   u8        u + 64 in [1, 127], a byte each
+//   u8        u + 64 in [1, 127], a byte each; alone of them without padding, for a word less can be a unit less: what stands
+//             behind the code fills the last register, where every query is zero
 //   octal     2u + 7 = 2c, c in [0, 7]: of 128 values 2 registers with the low two bits, 1 with the high bit
 //   quaternay 2u + 3 = 2c, c in [0, 3]: 64 values; bits 2j and 2j + 1 of byte i are value 16 j + i
 //   binary    2u + 1 = 2c, c in [0, 1]: 128 values; bit j of byte i is value 16 j + i
@@ -288,6 +289,7 @@ function laneSum(v: v128): i32 {
 function unfold(type: u32, from: usize, codeBytes: usize, to: usize): void {
   if (type === U8) {
     memory.copy(to, from, codeBytes);
+    memory.fill(to + codeBytes, 64, (16 - (codeBytes & 15)) & 15);
     return;
   }
   const step: usize = type === OCTAL ? 48 : 16;

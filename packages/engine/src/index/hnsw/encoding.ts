@@ -118,7 +118,7 @@ export class Encoding {
   readonly metric: MetricName;
   readonly dataType: HnswDataType;
   readonly dimension: number;
-  /** Bytes of a code: whole SIMD registers. */
+  /** Bytes of a code: whole SIMD registers, but for u8, which ends with the last word that has a value. */
   readonly codeBytes: number;
   /** Bytes of a query's code with its fields. */
   readonly queryBytes: number;
@@ -149,11 +149,12 @@ export class Encoding {
     const { blockValues, blockBytes, queryValueBytes, isRotated } = this.#kind;
     const blocks = Math.ceil(dimension / blockValues);
     const padded = blocks * blockValues;
-    this.codeBytes = blocks * blockBytes;
+    // The rest of the last register of a u8 code is what stands behind it; the query is zero there.
+    this.codeBytes = dataType === "u8" ? 4 * Math.ceil(dimension / 4) : blocks * blockBytes;
     this.queryBytes = queryFieldsBytes + padded * queryValueBytes;
     this.#values = new Float64Array(padded);
     this.#levels = new Uint8Array(padded);
-    this.#code = new Uint8Array(this.codeBytes);
+    this.#code = new Uint8Array(blocks * blockBytes);
     this.#codeFloats = new Float32Array(this.#code.buffer);
     this.#codeHalves = new Uint16Array(this.#code.buffer);
     this.#query = new Uint8Array(this.queryBytes);
@@ -193,7 +194,7 @@ export class Encoding {
     else this.#encodeLevels(length);
     this.lastBias = Math.fround(this.lastBias);
     this.lastFactor = Math.fround(this.lastFactor);
-    code.set(this.#code);
+    code.set(this.#code.subarray(0, this.codeBytes));
   }
 
   /** Writes a query's code into `queryBytes` bytes. */
@@ -391,7 +392,7 @@ export class Encoding {
       if (this.dataType === "f32") decoded[i] = view.getFloat32(4 * i, true) * factor;
       else if (this.dataType === "f16") decoded[i] = floatOf(view.getUint16(2 * i, true)) * factor;
       else {
-        if (this.dataType === "u8") level = code[i];
+        if (this.dataType === "u8") level = i < code.length ? code[i] : zero;
         else if (this.dataType === "binary") level = (code[at + byte] >> register) & 1;
         else if (this.dataType === "quaternay") level = (code[at + byte] >> (2 * register)) & 3;
         else {
