@@ -206,7 +206,13 @@ function bruteForce({ dimension, metric, rows, queries }: DataSet, count: number
   rows.forEach((row, i) => void index.add(i, bytesOfFloats(row)));
   const truth = new Int32Array(count * truthCount);
   for (let i = 0; i < count; i++) {
-    truth.set(index.search(queries[i], truthCount, null).ordinals, i * truthCount);
+    const { ordinals, scores } = index.search(queries[i], truthCount, null);
+    // An index hands out its candidates in any order.
+    const byScore = [...ordinals.keys()].sort((a, b) => scores[b] - scores[a]);
+    truth.set(
+      byScore.map((place) => ordinals[place]),
+      i * truthCount,
+    );
   }
   return truth;
 }
@@ -221,9 +227,9 @@ function keep(path: string, bytes: Uint8Array): void {
 /** What an engine is told of a set. */
 export function shapeOf({ dimension, metric, rows }: DataSet, directory: string): Shape {
   const sample = rows.filter((_, i) => i % Math.ceil(rows.length / 1_000) === 0);
-  const magnitudes = sample.flatMap((row) =>
-    [...(metric === "cosine" ? normalised(row) : row)].map(Math.abs),
-  );
-  const range = Float64Array.from(magnitudes).sort()[Math.floor(0.999 * (magnitudes.length - 1))];
-  return { dimension, metric, count: rows.length, range, directory };
+  const values = Float64Array.from(
+    sample.flatMap((row) => [...(metric === "cosine" ? normalised(row) : row)]),
+  ).sort();
+  const [low, high] = [0.001, 0.999].map((share) => values[Math.floor(share * (values.length - 1))]);
+  return { dimension, metric, count: rows.length, low, high, directory };
 }

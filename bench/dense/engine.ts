@@ -19,8 +19,9 @@ export type Shape = {
   readonly metric: Metric;
   /** Rows that will be added, all in all. */
   readonly count: number;
-  /** The 0.999 quantile of the values' magnitudes in a sample (of normalised rows where the metric is cosine). */
-  readonly range: number;
+  /** Between these lie all but the least and greatest thousandth of a sample's values (of normalised rows for cosine). */
+  readonly low: number;
+  readonly high: number;
   /** An empty directory of its own. */
   readonly directory: string;
 };

@@ -15,6 +15,9 @@ import type { EngineKind } from "./engine.ts";
 import { deepEf, deepK, k, median, type Point, quantile, recallOf, type SetResult } from "./results.ts";
 import type { Built } from "./worker.ts";
 
+/** With fewer, the size of a process is mostly that of its program. */
+const rowsToWeigh = 50_000;
+
 export type Plan = {
   readonly set: string;
   readonly engines: readonly EngineKind[];
@@ -124,7 +127,8 @@ export async function measure(plan: Plan): Promise<SetResult> {
       note: kind.note,
       buildCpuS: built.cpuS,
       bytesPerVector: built.bytesPerVector,
-      grownPerVector: kind.isMappedOften ? undefined : grownBytes / set.rows.length,
+      grownPerVector:
+        kind.isMappedOften || set.rows.length < rowsToWeigh ? undefined : grownBytes / set.rows.length,
       points: [...taken].map(([ef, { recall, cpuMs, p50, p99 }]): Point => {
         return { ef, recall, cpuMs: median(cpuMs), wallP50Ms: median(p50), wallP99Ms: median(p99) };
       }),

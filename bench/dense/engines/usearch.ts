@@ -9,16 +9,17 @@ import { type Engine, type EngineKind, efConstruction, m, normalised, rival, typ
 
 type Codes = Float32Array | Int8Array;
 
-function open({ metric, dimension, count, directory }: Shape, isInteger: boolean, range: number): Engine {
+function open({ metric, dimension, count, low, high, directory }: Shape, isInteger: boolean): Engine {
   const { Index } = rival("usearch");
   const unit = metric === "cosine" ? normalised : (values: Float32Array) => values;
+  // Moving the values so that codes use all of i8 was tried on siftsmall, and lowered the recall of its i8 kernel (0.82 with
+  // a beam of 512, against 0.94), although the same codes compared exactly come out better.
+  const scale = 127 / Math.max(high, -low);
   // Its own conversion to i8 scales each vector by its length, which only cosine survives, and wastes most of the range
   // in many dimensions. One step for all, as chosen here, does it more good.
   const encode = (values: Float32Array): Codes =>
     isInteger
-      ? Int8Array.from(unit(values), (value) =>
-          Math.max(-127, Math.min(127, Math.round((127 * value) / range))),
-        )
+      ? Int8Array.from(unit(values), (value) => Math.max(-127, Math.min(127, Math.round(value * scale))))
       : unit(values);
   const make = (ef: number) =>
     new Index({
@@ -64,13 +65,13 @@ export const usearch: readonly EngineKind[] = [
     title: "usearch 2.26.2 f32",
     isMappedOften: true,
     note: "Cosine as inner product of normalised vectors. One saved index, viewed once for each beam; bytes are those of the file.",
-    open: (shape) => open(shape, false, 1),
+    open: (shape) => open(shape, false),
   },
   {
     name: "usearch-i8",
     title: "usearch 2.26.2 i8",
     isMappedOften: true,
     note: "Codes made by the benchmark with one step for all vectors, for its own conversion keeps less; not scored again, for it has no such step.",
-    open: (shape) => open(shape, true, shape.range),
+    open: (shape) => open(shape, true),
   },
 ];
