@@ -83,7 +83,10 @@ type Clusters = { dimension: number; count: number; seed: number };
 const clustersQueries = 1_000;
 const clustersCentres = 400;
 const clustersInner = 24;
-const clustersNoise = 0.02;
+/** Wide enough that clusters overlap, and a beam of k does not find everything. */
+const clustersSpread = 0.6;
+/** Of the length that the subspace gives a value. */
+const clustersNoise = 0.2;
 
 /** Rows of a generated set and, after them, its queries: normalised, from one distribution. */
 function clusters({ dimension, count, seed }: Clusters): Float32Array {
@@ -93,7 +96,7 @@ function clusters({ dimension, count, seed }: Clusters): Float32Array {
   const centres = Array.from({ length: clustersCentres }, () => ({
     at: draw(clustersInner),
     // Some clusters are three times as wide as others.
-    spread: 0.3 * 3 ** (Math.abs(next()) / 2),
+    spread: clustersSpread * 3 ** (Math.abs(next()) / 2),
   }));
   const all = new Float32Array((count + clustersQueries) * dimension);
   const noise = clustersNoise * Math.sqrt(clustersInner);

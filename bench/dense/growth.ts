@@ -4,7 +4,7 @@
 //   npm run bench:dense:growth -- --max 100000  the first steps only, which are only printed
 //
 // One index grows from step to step, and is asked the same queries at each, with the beams of the dense benchmark; the cost
-// is that at a recall of 0.95, between beams. The first rows of the generated set are a sample of the whole, for its rows
+// is that at a recall of 0.95 (and, beside it, 0.99), between beams. The first rows of the generated set are a sample of the whole, for its rows
 // are drawn independently.
 
 import { mkdirSync, writeFileSync } from "node:fs";
@@ -15,12 +15,12 @@ import type { HnswDataType } from "../../packages/engine/src/index/hnsw/encoding
 import { chart, logarithmicTicks } from "./chart.ts";
 import { readSet, titleOf, truthOf } from "./data.ts";
 import { openQuiver } from "./engines/quiver.ts";
-import { at, k, median, type Point, recallOf } from "./results.ts";
+import { type At, at, k, median, type Point, recallOf } from "./results.ts";
 
 const setName = "clusters128-1m";
-const recall = 0.95;
+const recalls = [0.95, 0.99] as const;
 const steps = [10_000, 30_000, 100_000, 300_000, 1_000_000];
-const beams = [10, 16, 24, 32, 48, 64, 96, 128, 192, 256];
+const beams = [10, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512];
 
 const { values } = parseArgs({
   options: {
@@ -33,10 +33,10 @@ const { values } = parseArgs({
 
 type Step = {
   readonly count: number;
-  readonly ms: number;
-  readonly ef: number;
-  readonly isBound: boolean;
   readonly buildCpuS: number;
+  /** At each of `recalls`: the cost, and the beam that it takes. */
+  readonly ms: readonly At[];
+  readonly ef: readonly At[];
 };
 
 /** CPU milliseconds of a call. */
@@ -59,27 +59,34 @@ function grow(countMax: number, rounds: number, queryCount: number, dataType: Hn
       const truth = truthOf({ ...whole, rows: whole.rows.slice(0, step), isWhole: false }, queryCount);
       buildMs += cpuMs(() => index.add(whole.rows.slice(count, step), count));
       count = step;
-      const points = beams.map((ef): Point => {
-        const ids = new Int32Array(k * queries.length).fill(-1);
-        const times: number[] = [];
-        for (let round = 0; round <= rounds; round++) {
+      const taken = beams.map(() => ({ recall: 0, times: [] as number[] }));
+      for (let round = 0; round <= rounds; round++) {
+        beams.forEach((ef, b) => {
+          const ids = new Int32Array(k * queries.length).fill(-1);
           const ms = cpuMs(() => {
             queries.forEach((query, i) => {
               const found = index.search(query, k, ef);
               for (let j = 0; j < Math.min(k, found.length); j++) ids[i * k + j] = found[j];
             });
           });
+          taken[b].recall = recallOf(ids, truth, k);
           // The first round warms up.
-          if (round > 0) times.push(ms / queries.length);
-        }
-        return { ef, recall: recallOf(ids, truth, k), cpuMs: median(times), wallP50Ms: 0, wallP99Ms: 0 };
+          if (round > 0) taken[b].times.push(ms / queries.length);
+        });
+      }
+      const points = taken.map(({ recall, times }, b): Point => {
+        return { ef: beams[b], recall, cpuMs: median(times), wallP50Ms: Number.NaN, wallP99Ms: Number.NaN };
       });
-      const ms = at(recall, points, (point) => point.cpuMs);
-      const ef = at(recall, points, (point) => point.ef);
-      if (ms === undefined || ef === undefined)
-        throw new Error(`a recall of ${recall} is not reached at ${step}`);
-      console.log(`${step}: ${ms.value.toFixed(4)} ms at ef ${ef.value.toFixed(0)}`);
-      return { count, ms: ms.value, ef: ef.value, isBound: ms.isBound, buildCpuS: buildMs / 1_000 };
+      const reached = (cost: (point: Point) => number): At[] =>
+        recalls.map((recall) => {
+          const found = at(recall, points, cost);
+          if (found === undefined)
+            throw new Error(`a recall of ${recall} is not reached with ${step} vectors`);
+          return found;
+        });
+      const ms = reached((point) => point.cpuMs);
+      console.log(`${step}: ${ms.map(({ value }) => value.toFixed(4)).join(" and ")} ms`);
+      return { count, buildCpuS: buildMs / 1_000, ms, ef: reached((point) => point.ef) };
     });
 }
 
@@ -97,74 +104,96 @@ function fit(xs: readonly number[], ys: readonly number[]): Line {
   return { constant, slope, r2: 1 - left / mean(ys.map((y) => (y - my) ** 2)) };
 }
 
-function pageOf(measured: readonly Step[], dataType: string): { page: string; picture: string } {
+const written = ({ value, isBound }: At, digits: number): string =>
+  `${isBound ? "at most " : ""}${value.toFixed(digits)}`;
+
+/** What the steps say about growth at one recall. */
+function fitsOf(measured: readonly Step[], which: number): { logarithmic: Line; power: Line } {
   const logs = measured.map(({ count }) => Math.log10(count));
-  const costs = measured.map(({ ms }) => ms);
-  const logarithmic = fit(logs, costs);
-  const power = fit(
-    logs,
-    costs.map((ms) => Math.log10(ms)),
-  );
+  const costs = measured.map(({ ms }) => ms[which].value);
+  return { logarithmic: fit(logs, costs), power: fit(logs, costs.map(Math.log10)) };
+}
+
+function pictureOf(measured: readonly Step[], dataType: string): string {
   const first = measured[0];
   const last = measured[measured.length - 1];
-  const ceiling = 1.2 * Math.max(...costs);
-  const stepOfTicks = 10 ** Math.floor(Math.log10(ceiling / 2));
-  const picture = chart(
-    `Quiver ${dataType}: CPU time a query at recall@${k} ${recall}, against N`,
+  const ceiling = 1.1 * Math.max(...measured.flatMap(({ ms }) => ms.map(({ value }) => value)));
+  const tick = 10 ** Math.floor(Math.log10(ceiling / 2));
+  return chart(
+    `Quiver ${dataType}: CPU time a query at a recall, against the number of vectors`,
     {
       title: "vectors",
       from: first.count,
       to: last.count,
       isLogarithmic: true,
-      ticks: logarithmicTicks(first.count, last.count).filter(({ value }) => value <= last.count),
+      ticks: logarithmicTicks(first.count, last.count),
     },
     {
       title: "CPU ms a query",
       from: 0,
       to: ceiling,
-      ticks: Array.from({ length: Math.floor(ceiling / stepOfTicks) + 1 }, (_, i) => ({
-        value: i * stepOfTicks,
-        label: Number((i * stepOfTicks).toPrecision(3)).toString(),
+      ticks: Array.from({ length: Math.floor(ceiling / tick) + 1 }, (_, i) => ({
+        value: i * tick,
+        label: String(Number((i * tick).toPrecision(3))),
       })),
     },
-    [
-      { title: `Quiver ${dataType}`, isOurs: true, points: measured.map(({ count, ms }) => [count, ms]) },
-      {
-        title: "fit: a + b log N",
-        isGuide: true,
-        points: [first, last].map(({ count }) => [
-          count,
-          logarithmic.constant + logarithmic.slope * Math.log10(count),
-        ]),
-      },
-    ],
+    recalls.flatMap((recall, which) => {
+      const { constant, slope } = fitsOf(measured, which).logarithmic;
+      return [
+        {
+          title: `recall@${k} ${recall}`,
+          isOurs: true,
+          points: measured.map(({ count, ms }) => [count, ms[which].value] as const),
+        },
+        {
+          title: `${recall}: a + b log N`,
+          isGuide: true,
+          points: [first, last].map(({ count }) => [count, constant + slope * Math.log10(count)] as const),
+        },
+      ];
+    }),
   );
-  const lines = measured.map(
-    ({ count, ms, ef, isBound, buildCpuS }) =>
-      `| ${count.toLocaleString("en")} | ${isBound ? "at most " : ""}${ms.toFixed(4)} | ${ef.toFixed(0)} | ${(ms / Math.log10(count)).toFixed(4)} | ${(ms / first.ms).toFixed(2)} | ${(count / first.count).toFixed(0)} | ${buildCpuS.toFixed(1)} |`,
-  );
-  const page = `# Dense search: growth
+}
 
-Written by \`npm run bench:dense:growth\` ([bench/dense/growth.ts](../bench/dense/growth.ts)); do not edit. Goal: grows as log N. One index of ${dataType} codes, M = 16, ef_construction = 200, grows over the first rows of "${titleOf(setName)}"; CPU milliseconds a query at recall@${k} ${recall}, linear between beams, medians of rounds, ${values.queries} queries. ${new Date().toISOString().slice(0, 10)}, ${cpus()[0]?.model ?? "unknown processor"}.
+function pageOf(measured: readonly Step[], dataType: string): string {
+  const first = measured[0];
+  const lines = measured.map(({ count, ms, ef, buildCpuS }) => {
+    const cells = recalls.flatMap((_, which) => [
+      written(ms[which], 4),
+      written(ef[which], 0),
+      (ms[which].value / Math.log10(count)).toFixed(4),
+      (ms[which].value / first.ms[which].value).toFixed(2),
+    ]);
+    return `| ${[count.toLocaleString("en"), (count / first.count).toFixed(0), ...cells, buildCpuS.toFixed(1)].join(" | ")} |`;
+  });
+  const fits = recalls.map((recall, which) => {
+    const { logarithmic, power } = fitsOf(measured, which);
+    return `- At ${recall}: ${logarithmic.constant.toFixed(4)} + ${logarithmic.slope.toFixed(4)} log10 N (R² ${logarithmic.r2.toFixed(3)}); as a power, N^${power.slope.toFixed(3)} (R² ${power.r2.toFixed(3)}).`;
+  });
+  const heads = recalls.map((recall) => `CPU ms at ${recall} | beam | ms / log10 N | times the first`);
+  return `# Dense search: growth
 
-| N | CPU ms at ${recall} | beam there | ms / log10 N | cost, times that of the first | N, times the first | build CPU s so far |
-|---|---|---|---|---|---|---|
+Written by \`npm run bench:dense:growth\` ([bench/dense/growth.ts](../bench/dense/growth.ts)); do not edit. Goal: grows as log N. One index of ${dataType} codes, M = 16, ef_construction = 200, grows over the first rows of "${titleOf(setName)}"; CPU milliseconds a query at a recall@${k}, linear between beams, medians of ${values.rounds} rounds, ${values.queries} queries. ${new Date().toISOString().slice(0, 10)}, ${cpus()[0]?.model ?? "unknown processor"}.
+
+| N | times the first | ${heads.join(" | ")} | build CPU s so far |
+|${"---|".repeat(3 + 4 * recalls.length)}
 ${lines.join("\n")}
 
-Least squares: ${logarithmic.constant.toFixed(4)} + ${logarithmic.slope.toFixed(4)} log10 N (R² ${logarithmic.r2.toFixed(3)}); as a power of N: N^${power.slope.toFixed(3)} (R² ${power.r2.toFixed(3)}). The cost includes what a larger index loses in the processor's caches.
+Least squares; the cost includes what a larger index loses in the processor's caches:
+
+${fits.join("\n")}
 
 ![CPU time against the number of vectors](images/dense-growth.svg)
 `;
-  return { page, picture };
 }
 
 const countMax = Number(values.max);
 const measured = grow(countMax, Number(values.rounds), Number(values.queries), values.type as HnswDataType);
-const { page, picture } = pageOf(measured, values.type);
+const page = pageOf(measured, values.type);
 console.log(page);
 if (countMax >= (steps.at(-1) as number)) {
   const docs = resolve(import.meta.dirname, "../../docs");
   mkdirSync(join(docs, "images"), { recursive: true });
   writeFileSync(join(docs, "benchmarks-dense-growth.md"), page);
-  writeFileSync(join(docs, "images/dense-growth.svg"), picture);
+  writeFileSync(join(docs, "images/dense-growth.svg"), pictureOf(measured, values.type));
 }

@@ -1,6 +1,6 @@
 // How is Quiver's HNSW index asked?
 
-import type { HnswDataType } from "../../../packages/engine/src/index/hnsw/encoding.ts";
+import { type HnswDataType, rescoreDepth } from "../../../packages/engine/src/index/hnsw/encoding.ts";
 import { HnswIndex } from "../../../packages/engine/src/index/hnsw/hnsw-index.ts";
 import { bytesOfFloats } from "../../../packages/engine/src/vector/floats.ts";
 import { type Engine, type EngineKind, efConstruction, m, type Shape } from "../engine.ts";
@@ -15,7 +15,9 @@ export function openQuiver(
     add(rows, first) {
       for (let i = 0; i < rows.length; i++) index.add(first + i, bytesOfFloats(rows[i]));
     },
-    search: (query: Float32Array, k, ef) => index.search(query, k, { ef }).ordinals,
+    // Where the beam is shorter than what is scored again by default, less is scored again: the beam would grow otherwise.
+    search: (query: Float32Array, k, ef) =>
+      index.search(query, k, { ef, rescore: Math.min(ef, rescoreDepth(dataType, k)) }).ordinals,
     bytesPerVector: () => index.graphBytes / index.count,
   } satisfies Engine;
 }
