@@ -229,10 +229,5 @@ function keep(path: string, bytes: Uint8Array): void {
 
 /** What an engine is told of a set. */
 export function shapeOf({ dimension, metric, rows }: DataSet, directory: string): Shape {
-  const sample = rows.filter((_, i) => i % Math.ceil(rows.length / 1_000) === 0);
-  const values = Float64Array.from(
-    sample.flatMap((row) => [...(metric === "cosine" ? normalised(row) : row)]),
-  ).sort();
-  const [low, high] = [0.001, 0.999].map((share) => values[Math.floor(share * (values.length - 1))]);
-  return { dimension, metric, count: rows.length, low, high, directory };
+  return { dimension, metric, count: rows.length, directory };
 }

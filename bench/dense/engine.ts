@@ -19,9 +19,6 @@ export type Shape = {
   readonly metric: Metric;
   /** Rows that will be added, all in all. */
   readonly count: number;
-  /** Between these lie all but the least and greatest thousandth of a sample's values (of normalised rows for cosine). */
-  readonly low: number;
-  readonly high: number;
   /** An empty directory of its own. */
   readonly directory: string;
 };
