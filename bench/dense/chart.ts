@@ -21,11 +21,11 @@ export type Series = {
   readonly points: readonly (readonly [x: number, y: number])[];
 };
 
-const width = 860;
+const width = 880;
 const height = 460;
 const left = 70;
 const top = 44;
-const right = 250;
+const right = 270;
 const bottom = 56;
 
 /** Told apart by eyes of every kind (after Okabe and Ito, and three more). */

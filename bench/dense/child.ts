@@ -36,6 +36,13 @@ export class EngineProcess {
     throw new Error("error" in answer ? answer.error : "an answer to another question");
   }
 
+  /** Bytes by which the process has grown since it started. */
+  async weigh(): Promise<number> {
+    const answer = await this.#ask({ act: "weigh" });
+    if ("grownBytes" in answer) return answer.grownBytes;
+    throw new Error("error" in answer ? answer.error : "an answer to another question");
+  }
+
   end(): void {
     this.#process.kill("SIGKILL");
   }

@@ -2,7 +2,7 @@
 //
 //   build     one engine after the other, each in its own process
 //   rounds    for each beam, each engine is asked the same queries; the order turns round with each round; the first warms up
-//   deep      the 100 nearest, once
+//   deep      the 100 nearest, once, and what the process weighs
 //
 // An engine that fails on the way is left out, with its reason; the others go on.
 
@@ -62,10 +62,7 @@ export async function measure(plan: Plan): Promise<SetResult> {
 
   const ask = async (player: Player, ef: number, isWarmUp: boolean): Promise<void> => {
     const found = await player.process.search(k, ef, queryCount);
-    if (isWarmUp) {
-      player.grownBytes = found.grownBytes;
-      return;
-    }
+    if (isWarmUp) return;
     const taken = player.taken.get(ef) ?? { recall: 0, cpuMs: [], p50: [], p99: [] };
     taken.recall = recallOf(found.ids, truth, k);
     taken.cpuMs.push(found.cpuMs);
@@ -105,6 +102,7 @@ export async function measure(plan: Plan): Promise<SetResult> {
       await turn(player, async () => {
         const { ids } = await player.process.search(deepK, deepEf, queryCount);
         player.deepRecall = recallOf(ids, truth, deepK);
+        player.grownBytes = await player.process.weigh();
       });
     }
   } finally {

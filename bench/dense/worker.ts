@@ -15,7 +15,8 @@ export type Request =
       readonly rows?: number;
       readonly directory: string;
     }
-  | { readonly act: "search"; readonly k: number; readonly ef: number; readonly count: number };
+  | { readonly act: "search"; readonly k: number; readonly ef: number; readonly count: number }
+  | { readonly act: "weigh" };
 
 export type Built = {
   readonly cpuS: number;
@@ -29,13 +30,13 @@ export type Found = {
   readonly wallMs: Float64Array;
   /** k ids for each query, -1 where there are fewer. */
   readonly ids: Int32Array;
-  /** Bytes by which the process has grown since it started; what it was built from has been let go. */
-  readonly grownBytes: number;
 };
 
 export type Answer =
   | { readonly built: Built }
   | { readonly found: Found }
+  /** Bytes by which the process has grown since it started; what it was built from has been let go. */
+  | { readonly grownBytes: number }
   | { readonly refused: string }
   | { readonly error: string };
 
@@ -87,14 +88,29 @@ async function search({ k, ef, count }: Request & { act: "search" }): Promise<An
   for (const [i, each] of found.entries()) {
     for (let j = 0; j < Math.min(k, each.length); j++) ids[i * k + j] = Number(each[j]);
   }
+  return { found: { cpuMs, wallMs, ids } };
+}
+
+function weigh(): Answer {
   global.gc?.();
-  return { found: { cpuMs, wallMs, ids, grownBytes: process.memoryUsage.rss() - bytesAtStart } };
+  return { grownBytes: process.memoryUsage.rss() - bytesAtStart };
+}
+
+async function answerTo(request: Request): Promise<Answer> {
+  switch (request.act) {
+    case "build":
+      return build(request);
+    case "search":
+      return search(request);
+    case "weigh":
+      return weigh();
+  }
 }
 
 process.on("message", async (request: Request) => {
   let answer: Answer;
   try {
-    answer = request.act === "build" ? await build(request) : await search(request);
+    answer = await answerTo(request);
   } catch (error) {
     answer = { error: String(error).split("\n")[0] };
   }

@@ -68,8 +68,8 @@ export const lancedb: readonly EngineKind[] = [
   },
   {
     name: "lancedb-sq-refine",
-    title: "LanceDB 0.39.0 HNSW_SQ, refine factor 2",
-    note: "As above, and 2 k of what is found scored again from the vectors of the table.",
+    title: "LanceDB 0.39.0 HNSW_SQ, refined",
+    note: "As above, with a refine factor of 2: 2 k of what is found scored again from the vectors of the table.",
     open: (shape) => open(shape, 2),
   },
 ];
