@@ -30,8 +30,8 @@ export class EngineProcess {
     throw new Error("error" in answer ? answer.error : "an answer to another question");
   }
 
-  async search(k: number, ef: number, count: number): Promise<Found> {
-    const answer = await this.#ask({ act: "search", k, ef, count });
+  async search(request: Omit<Request & { act: "search" }, "act">): Promise<Found> {
+    const answer = await this.#ask({ act: "search", ...request });
     if ("found" in answer) return answer.found;
     throw new Error("error" in answer ? answer.error : "an answer to another question");
   }

@@ -15,7 +15,14 @@ export type Request =
       readonly rows?: number;
       readonly directory: string;
     }
-  | { readonly act: "search"; readonly k: number; readonly ef: number; readonly count: number }
+  | {
+      readonly act: "search";
+      readonly k: number;
+      readonly ef: number;
+      /** The first queries, so many of them, and how often they are asked one after the other. */
+      readonly count: number;
+      readonly passes: number;
+    }
   | { readonly act: "weigh" };
 
 export type Built = {
@@ -26,7 +33,7 @@ export type Built = {
 export type Found = {
   /** CPU milliseconds a query, over all of them. */
   readonly cpuMs: number;
-  /** Wall milliseconds of each query. */
+  /** Wall milliseconds of each query, pass by pass. */
   readonly wallMs: Float64Array;
   /** k ids for each query, -1 where there are fewer. */
   readonly ids: Int32Array;
@@ -72,18 +79,18 @@ async function build({
   return { built: { cpuS, bytesPerVector: opened.bytesPerVector?.() } };
 }
 
-async function search({ k, ef, count }: Request & { act: "search" }): Promise<Answer> {
+async function search({ k, ef, count, passes }: Request & { act: "search" }): Promise<Answer> {
   const { search: ask } = engine as Engine;
   const found: Ids[] = new Array(count);
-  const wallMs = new Float64Array(count);
+  const wallMs = new Float64Array(count * passes);
   const before = process.cpuUsage();
-  for (let i = 0; i < count; i++) {
+  for (let i = 0; i < count * passes; i++) {
     const start = performance.now();
-    const ids = ask(queries[i] as never, k, ef);
-    found[i] = ids instanceof Promise ? await ids : ids;
+    const ids = ask(queries[i % count] as never, k, ef);
+    found[i % count] = ids instanceof Promise ? await ids : ids;
     wallMs[i] = performance.now() - start;
   }
-  const cpuMs = cpuMsSince(before) / count;
+  const cpuMs = cpuMsSince(before) / wallMs.length;
   const ids = new Int32Array(count * k).fill(-1);
   for (const [i, each] of found.entries()) {
     for (let j = 0; j < Math.min(k, each.length); j++) ids[i * k + j] = Number(each[j]);
