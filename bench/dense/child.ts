@@ -1,0 +1,62 @@
+// How does the parent speak with an engine's process?
+
+import { type ChildProcess, fork } from "node:child_process";
+import { join } from "node:path";
+import type { Answer, Built, Found, Request } from "./worker.ts";
+
+/** An engine in a process of its own. Each call waits for its answer; one that ends without fails all calls after. */
+export class EngineProcess {
+  readonly #process: ChildProcess;
+  #ended: string | undefined;
+
+  constructor() {
+    this.#process = fork(join(import.meta.dirname, "worker.ts"), {
+      execArgv: ["--expose-gc", "--disable-warning=ExperimentalWarning"],
+      serialization: "advanced",
+      // What engines say to the terminal takes time that is not theirs.
+      stdio: ["ignore", "ignore", "ignore", "ipc"],
+      env: { ...process.env, LANCE_LOG: "off", RUST_LOG: "off" },
+    });
+    this.#process.once("exit", (code, signal) => {
+      this.#ended = `its process ended with ${signal ?? `exit code ${code}`}`;
+    });
+  }
+
+  /** The built index, or why the engine does not do this set. */
+  async build(request: Omit<Request & { act: "build" }, "act">): Promise<Built | { refused: string }> {
+    const answer = await this.#ask({ act: "build", ...request });
+    if ("built" in answer) return answer.built;
+    if ("refused" in answer) return answer;
+    throw new Error("error" in answer ? answer.error : "an answer to another question");
+  }
+
+  async search(request: Omit<Request & { act: "search" }, "act">): Promise<Found> {
+    const answer = await this.#ask({ act: "search", ...request });
+    if ("found" in answer) return answer.found;
+    throw new Error("error" in answer ? answer.error : "an answer to another question");
+  }
+
+  /** Bytes by which the process has grown since it started. */
+  async weigh(): Promise<number> {
+    const answer = await this.#ask({ act: "weigh" });
+    if ("grownBytes" in answer) return answer.grownBytes;
+    throw new Error("error" in answer ? answer.error : "an answer to another question");
+  }
+
+  end(): void {
+    this.#process.kill("SIGKILL");
+  }
+
+  #ask(request: Request): Promise<Answer> {
+    return new Promise((done, fail) => {
+      if (this.#ended !== undefined) return fail(new Error(this.#ended));
+      const onExit = () => fail(new Error(this.#ended));
+      this.#process.once("exit", onExit);
+      this.#process.once("message", (answer: Answer) => {
+        this.#process.off("exit", onExit);
+        done(answer);
+      });
+      this.#process.send(request);
+    });
+  }
+}

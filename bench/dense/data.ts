@@ -1,0 +1,233 @@
+// Which vectors are searched, by which queries, and what is the truth?
+//
+// Sets of the data folder are read in place. Generated ones, and truths that no file holds, are made once and kept in
+// bench/.cache. A truth is the exact order of the flat index, which computes distances in f64.
+//
+// The generated sets look like embeddings: their points lie near a subspace of few dimensions, in clusters of different
+// sizes, with a little noise in all dimensions. Pure noise in many dimensions has no near neighbours and measures nothing.
+
+import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import { join, resolve } from "node:path";
+import { gunzipSync } from "node:zlib";
+import { FlatIndex } from "../../packages/engine/src/index/flat/flat-index.ts";
+import { bytesOfFloats } from "../../packages/engine/src/vector/floats.ts";
+import { type Metric, normalised, type Shape } from "./engine.ts";
+import { normal } from "./random.ts";
+
+/** Neighbours of a query that the truth names. */
+export const truthCount = 100;
+
+export const cacheDirectory = resolve(import.meta.dirname, "../.cache/dense");
+const shared = resolve(import.meta.dirname, "../../../shared/data");
+
+export type DataSet = {
+  readonly name: string;
+  readonly metric: Metric;
+  readonly dimension: number;
+  readonly rows: readonly Float32Array[];
+  readonly queries: readonly Float32Array[];
+  /** False when rows were left out, so that the truth is another one. */
+  readonly isWhole: boolean;
+};
+
+type Source = {
+  readonly title: string;
+  readonly metric: Metric;
+  /** What has to be in the data folder. */
+  readonly folder?: string;
+  readonly rows: () => Float32Array[];
+  readonly queries: () => Float32Array[];
+  readonly truth?: string;
+};
+
+function bytesOf(path: string): Uint8Array {
+  const bytes = readFileSync(path);
+  // A copy of its own begins at offset 0, as views of four bytes want it.
+  return Uint8Array.from(path.endsWith(".gz") ? gunzipSync(bytes) : bytes);
+}
+
+const floatsOf = (path: string): Float32Array => new Float32Array(bytesOf(path).buffer as ArrayBuffer);
+
+function cut(all: Float32Array, dimension: number): Float32Array[] {
+  return Array.from({ length: all.length / dimension }, (_, i) =>
+    all.subarray(i * dimension, (i + 1) * dimension),
+  );
+}
+
+/** The texmex formats: each row is its length and its values, four bytes each. */
+function texmex(path: string): Float32Array[] {
+  const all = floatsOf(path);
+  const dimension = new Int32Array(all.buffer)[0];
+  return Array.from({ length: all.length / (dimension + 1) }, (_, i) =>
+    all.slice(i * (dimension + 1) + 1, (i + 1) * (dimension + 1)),
+  );
+}
+
+const inShared = (path: string): string => join(shared, path);
+
+const glove = (metric: Metric, truth: string): Source => ({
+  title: `glove100-100k, 100,000 x 100, ${metric.replace("_", " ")}`,
+  metric,
+  folder: "glove100-100k",
+  rows: () => cut(floatsOf(inShared("glove100-100k/base.f32")), 100),
+  queries: () => cut(floatsOf(inShared("glove100-100k/queries.f32")), 100),
+  truth: `glove100-100k/${truth}`,
+});
+
+/** Pixels of Fashion-MNIST: bytes, after a header. */
+const pixels = (path: string, header: number): Float32Array[] =>
+  cut(Float32Array.from(bytesOf(inShared(path)).subarray(header)), 784);
+
+type Clusters = { dimension: number; count: number; seed: number };
+
+const clustersQueries = 1_000;
+const clustersCentres = 400;
+const clustersInner = 24;
+/** Wide enough that clusters overlap, and a beam of k does not find everything. */
+const clustersSpread = 0.6;
+/** Of the length that the subspace gives a value. */
+const clustersNoise = 0.2;
+
+/** Rows of a generated set and, after them, its queries: normalised, from one distribution. */
+function clusters({ dimension, count, seed }: Clusters): Float32Array {
+  const next = normal(seed);
+  const draw = (length: number) => Float64Array.from({ length }, next);
+  const map = draw(clustersInner * dimension);
+  const centres = Array.from({ length: clustersCentres }, () => ({
+    at: draw(clustersInner),
+    // Some clusters are three times as wide as others.
+    spread: clustersSpread * 3 ** (Math.abs(next()) / 2),
+  }));
+  const all = new Float32Array((count + clustersQueries) * dimension);
+  const noise = clustersNoise * Math.sqrt(clustersInner);
+  const row = new Float32Array(dimension);
+  for (let i = 0; i < count + clustersQueries; i++) {
+    // The absolute value of a normal number makes the first clusters the most crowded.
+    const { at, spread } = centres[Math.floor((Math.abs(next()) * clustersCentres) / 2) % clustersCentres];
+    const inner = at.map((value) => value + spread * next());
+    for (let j = 0; j < dimension; j++) {
+      let value = noise * next();
+      for (let l = 0; l < clustersInner; l++) value += inner[l] * map[l * dimension + j];
+      row[j] = value;
+    }
+    all.set(normalised(row), i * dimension);
+  }
+  return all;
+}
+
+function generated(name: string, shape: Clusters): Source {
+  const { dimension, count } = shape;
+  const read = () => {
+    const path = join(cacheDirectory, `${name}.f32`);
+    if (!existsSync(path)) keep(path, bytesOfFloats(clusters(shape)));
+    return cut(floatsOf(path), dimension);
+  };
+  return {
+    title: `clusters (generated), ${count.toLocaleString("en")} x ${dimension}, cosine`,
+    metric: "cosine",
+    rows: () => read().slice(0, count),
+    queries: () => read().slice(count),
+  };
+}
+
+const sources: Readonly<Record<string, Source>> = {
+  "glove-cosine": glove("cosine", "gt_cosine_top100.ivecs"),
+  "glove-dot": glove("dot_product", "gt_dot_top100.ivecs"),
+  "glove-l2": glove("euclidean", "gt_l2_top100.ivecs"),
+  mnist: {
+    title: "fashion-mnist, 60,000 x 784, euclidean",
+    metric: "euclidean",
+    folder: "fashion-mnist",
+    rows: () => pixels("fashion-mnist/train-images-idx3-ubyte.gz", 16),
+    queries: () => pixels("fashion-mnist/queries-t10k-first1000.u8.gz", 0),
+    truth: "fashion-mnist/gt_l2_top100.ivecs",
+  },
+  siftsmall: {
+    title: "siftsmall, 10,000 x 128, euclidean",
+    metric: "euclidean",
+    folder: "siftsmall",
+    rows: () => texmex(inShared("siftsmall/siftsmall_base.fvecs")),
+    queries: () => texmex(inShared("siftsmall/siftsmall_query.fvecs")),
+    truth: "siftsmall/siftsmall_groundtruth.ivecs",
+  },
+  clusters768: generated("clusters768", { dimension: 768, count: 100_000, seed: 1 }),
+  "clusters128-1m": generated("clusters128-1m", { dimension: 128, count: 1_000_000, seed: 2 }),
+};
+
+export const setNames: readonly string[] = Object.keys(sources);
+
+function sourceOf(name: string): Source {
+  const source = sources[name];
+  if (source === undefined) throw new Error(`no set is called ${name}; there are ${setNames.join(", ")}`);
+  return source;
+}
+
+export const titleOf = (name: string): string => sourceOf(name).title;
+
+/** Why a set cannot be read here; undefined when it can. */
+export function missing(name: string): string | undefined {
+  const { folder } = sourceOf(name);
+  return folder === undefined || existsSync(inShared(folder))
+    ? undefined
+    : `${folder} is not in the data folder`;
+}
+
+/** The set, or its first `rowsMax` rows and all of its queries. */
+export function readSet(name: string, rowsMax = Number.POSITIVE_INFINITY): DataSet {
+  const source = sourceOf(name);
+  const all = source.rows();
+  const rows = rowsMax < all.length ? all.slice(0, rowsMax) : all;
+  const isWhole = rows.length === all.length;
+  return {
+    name,
+    metric: source.metric,
+    dimension: rows[0].length,
+    rows,
+    queries: source.queries(),
+    isWhole,
+  };
+}
+
+/** The ids of the nearest 100 rows, nearest first, for each of the first `count` queries. */
+export function truthOf(set: DataSet, count: number): Int32Array[] {
+  const source = sourceOf(set.name);
+  if (set.isWhole && source.truth !== undefined) {
+    return texmex(inShared(source.truth))
+      .slice(0, count)
+      .map((row) => new Int32Array(row.buffer));
+  }
+  const path = join(cacheDirectory, `${set.name}-${set.rows.length}-${count}.truth`);
+  if (!existsSync(path)) keep(path, new Uint8Array(bruteForce(set, count).buffer));
+  const all = new Int32Array(bytesOf(path).buffer as ArrayBuffer);
+  return Array.from({ length: all.length / truthCount }, (_, i) =>
+    all.subarray(i * truthCount, (i + 1) * truthCount),
+  );
+}
+
+function bruteForce({ dimension, metric, rows, queries }: DataSet, count: number): Int32Array {
+  const index = new FlatIndex({ dimension, metric });
+  rows.forEach((row, i) => void index.add(i, bytesOfFloats(row)));
+  const truth = new Int32Array(count * truthCount);
+  for (let i = 0; i < count; i++) {
+    const { ordinals, scores } = index.search(queries[i], truthCount, null);
+    // An index hands out its candidates in any order.
+    const byScore = [...ordinals.keys()].sort((a, b) => scores[b] - scores[a]);
+    truth.set(
+      byScore.map((place) => ordinals[place]),
+      i * truthCount,
+    );
+  }
+  return truth;
+}
+
+/** Writes a file that is whole as soon as it is there. */
+function keep(path: string, bytes: Uint8Array): void {
+  mkdirSync(cacheDirectory, { recursive: true });
+  writeFileSync(`${path}.part`, bytes);
+  renameSync(`${path}.part`, path);
+}
+
+/** What an engine is told of a set. */
+export function shapeOf({ dimension, metric, rows }: DataSet, directory: string): Shape {
+  return { dimension, metric, count: rows.length, directory };
+}

@@ -1,0 +1,42 @@
+// How do the rivals get here?
+//
+// By bench/package-lock.json into bench/node_modules, apart from the product's dependencies. No install script is run, for
+// such scripts may fetch binaries from anywhere; of the rivals all but one bring theirs in their packages.
+//
+// `npm install` keeps to the lockfile here as `npm ci` does, and checks the same hashes, but forgives binaries of other
+// platforms that the lockfile does not have: not every registry offers all of them.
+
+import { execFileSync } from "node:child_process";
+import { createHash } from "node:crypto";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { join, resolve } from "node:path";
+
+const bench = resolve(import.meta.dirname, "..");
+/** Compiled here, by node-gyp. */
+const compiled = ["hnswlib-node"];
+
+/** Installs what is not installed yet; returns why that failed, or undefined. Which rivals work is seen as they open. */
+export function installRivals(): string | undefined {
+  const stamp = join(bench, "node_modules", ".quiver-lock-sha256");
+  const wanted = createHash("sha256")
+    .update(readFileSync(join(bench, "package-lock.json")))
+    .digest("hex");
+  if (existsSync(stamp) && readFileSync(stamp, "utf8") === wanted) return undefined;
+  const run = (...args: string[]) =>
+    execFileSync("npm", args, { cwd: bench, stdio: "pipe", shell: process.platform === "win32" });
+  console.log("installing the rivals");
+  try {
+    run("install", "--ignore-scripts", "--no-save");
+  } catch (error) {
+    return `npm could not install the rivals: ${String(error).split("\n")[0]}; its own words are those of \`npm install\` in bench`;
+  }
+  for (const name of compiled) {
+    try {
+      run("rebuild", name);
+    } catch (error) {
+      console.log(`${name} could not be compiled: ${String(error).split("\n")[0]}`);
+    }
+  }
+  writeFileSync(stamp, wanted);
+  return undefined;
+}

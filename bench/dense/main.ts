@@ -1,0 +1,59 @@
+// How fast is the HNSW index beside its rivals, at equal recall, and what does it take to build?
+//
+//   npm run bench:dense                                      all sets but the largest; writes docs/benchmarks-dense.md
+//   npm run bench:dense -- --sets siftsmall --rounds 5       one set; the page keeps the others
+//   npm run bench:dense -- --sets mnist --rows 5000          a trial on the first rows, which is only printed
+//   node tools/launch.mjs run bench/dense/report.ts          the page again, from what is kept
+//
+//   --sets NAME,...  --engines NAME,...  --rounds 3  --queries 400  --rows COUNT  --beams 10,16,...
+//
+// Each engine has a process of its own (worker.ts) and all are asked the same queries in turns (measure.ts), one thread
+// asking. CPU time is that of all threads of a process. What runs beside the benchmark shares the machine: ratios are
+// worth more than milliseconds.
+
+import { parseArgs } from "node:util";
+import { missing, setNames } from "./data.ts";
+import { engineKind, engineKinds } from "./engines.ts";
+import { installRivals } from "./install.ts";
+import { measure } from "./measure.ts";
+import { sectionOf, writeReport } from "./report.ts";
+import { keepResult } from "./results.ts";
+
+const large = ["clusters128-1m"];
+const beams = "10,16,24,32,48,64,96,128,192,256,384,512,768";
+
+const { values } = parseArgs({
+  options: {
+    sets: { type: "string", default: setNames.filter((name) => !large.includes(name)).join(",") },
+    engines: { type: "string", default: engineKinds.map(({ name }) => name).join(",") },
+    rounds: { type: "string", default: "3" },
+    queries: { type: "string", default: "400" },
+    rows: { type: "string" },
+    beams: { type: "string", default: beams },
+  },
+});
+
+const engines = values.engines.split(",").map(engineKind);
+const reason = installRivals();
+if (reason !== undefined) console.log(reason);
+
+for (const set of values.sets.split(",")) {
+  const why = missing(set);
+  if (why !== undefined) {
+    console.log(`${set}: ${why}`);
+    continue;
+  }
+  const rowsMax = values.rows === undefined ? undefined : Number(values.rows);
+  const result = await measure({
+    set,
+    engines,
+    beams: values.beams.split(",").map(Number),
+    rounds: Number(values.rounds),
+    queryCount: Number(values.queries),
+    rowsMax,
+  });
+  console.log(sectionOf(result));
+  if (rowsMax !== undefined) continue;
+  keepResult(result);
+  writeReport();
+}
