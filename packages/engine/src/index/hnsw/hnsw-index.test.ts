@@ -292,6 +292,31 @@ test("an index that was kept goes on as if nothing had been", async () => {
   }
 });
 
+test.each([
+  { levelsMax: 1 },
+  { m: 1, m0: 1 },
+  { m: 2, m0: 2, efConstruction: 1 },
+  { m: 2_048, m0: 4_096, efConstruction: 4_096 },
+  { levelsMax: 64, m: 2 },
+  { m: 30, m0: 5 },
+  { sampleCount: 1 },
+])("options at their ends: %o", (options) => {
+  const rows = clustered(700, 6, 8);
+  const pair = pairOf(6, "euclidean", { sampleCount: 50, ...options });
+  for (let i = 0; i < 600; i++) {
+    add(pair, i, rows[i]);
+    if (i % 4 === 3) remove(pair, i - 3);
+  }
+  pair.hnsw.settle();
+  pair.hnsw.check();
+  for (let i = 600; i < 700; i++) {
+    const found = pair.hnsw.search(rows[i], 5, { ef: 4_096 });
+    for (const ordinal of found.ordinals) expect(pair.rows.has(ordinal)).toBe(true);
+  }
+  // A graph of one link or two finds little; a beam as long as the index finds it all.
+  expect(recallOf(pair, rows.slice(600), 600)).toBeGreaterThan(0.9);
+});
+
 test("wrong input is refused and changes nothing", () => {
   const { hnsw } = pairOf(2, "cosine", { dataType: "f32" });
   expect(() => hnsw.add(0, new Uint8Array(12))).toThrow("12 bytes instead of 8");
