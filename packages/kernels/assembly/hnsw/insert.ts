@@ -61,7 +61,9 @@ function insertNode(scratch: usize, node: u32, level: u32): void {
   const highest = <i32>min(level, top);
   for (let l = highest; l >= 0; l--) {
     searchLayer(scratch, l, ef);
-    const kept = select(scratch, beam, load<u32>(scratch, S_FOUND), constant, m);
+    // A list of level 0 may be the shorter one.
+    const limit = l === 0 ? min(m, load<u32>(M0)) : m;
+    const kept = select(scratch, beam, load<u32>(scratch, S_FOUND), constant, limit);
     const list = listAt(node, l);
     memory.copy(list + 4, load<u32>(scratch, S_KEPT), (<usize>kept) << 2);
     atomic.store<u32>(list, kept);
