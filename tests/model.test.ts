@@ -132,6 +132,16 @@ function expectRanked(found: Ranked, model: Ranked, k: number): void {
     expect(Math.abs(hit.score - expected[i].score)).toBeLessThanOrEqual(tolerance);
 }
 
+/** As many hits as there should be, each of which the model has, with its score, in order. */
+function expectAmong(found: Ranked, model: Ranked, count: number): void {
+  expect(found.length).toBe(count);
+  const scores = new Map(model.map(({ id, score }) => [id, score]));
+  for (const [i, { id, score }] of found.entries()) {
+    expect(Math.abs(score - (scores.get(id) ?? Number.NaN))).toBeLessThanOrEqual(tolerance);
+    if (i > 0) expect(score).toBeLessThanOrEqual(found[i - 1].score);
+  }
+}
+
 class Pair {
   readonly #directory = mkdtempSync(join(tmpdir(), "quiver-model-"));
   #database!: Database;
@@ -300,8 +310,9 @@ class Pair {
         real.createDenseIndex({
           name: "d",
           distance_metric_type: op.metric,
-          quantization: { type: "scalar", properties: { data_type: "f32" } },
-          index: { type: "hnsw", properties: {} },
+          // A graph begins with the fourth vector; its cache holds a few, and the others are read from the store.
+          quantization: { type: "auto", properties: { sample_threshold: 4 } },
+          index: { type: "hnsw", properties: { max_cache_size: 5, neighbors_count: 4 } },
         }),
       );
       expect(code).toBe(model.metric ? "index_already_exists" : "ok");
@@ -327,14 +338,18 @@ class Pair {
     const legs: { request: object; ranking: Ranked }[] = [];
     if (model.metric) {
       const ranking = model.dense(op.vector);
-      expectRanked((await real.searchDense({ query_vector: op.vector, top_k: k })).results, ranking, k);
+      const exact = { query_vector: op.vector, exact: true };
+      expectRanked((await real.searchDense({ ...exact, top_k: k })).results, ranking, k);
+      const near = (await real.searchDense({ query_vector: op.vector, top_k: k })).results;
+      expectAmong(near, ranking, Math.min(k, ranking.length));
       const batch = await real.searchBatchDense({
         queries: [{ vector: op.vector }, { vector: [1, 0, 2] }],
         top_k: k,
+        exact: true,
       });
       expectRanked(batch[0].results, ranking, k);
       expectRanked(batch[1].results, model.dense([1, 0, 2]), k);
-      legs.push({ request: { query_vector: op.vector }, ranking });
+      legs.push({ request: exact, ranking });
     } else expect(await codeOf(() => real.searchDense({ query_vector: op.vector }))).toBe("index_not_found");
     if (model.hasSparse) {
       const ranking = model.sparse(op.terms);

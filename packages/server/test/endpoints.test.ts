@@ -238,6 +238,24 @@ describe("indexes", () => {
     expectError(await server.call("getIndexes", nowhere), 404, "collection_not_found");
   });
 
+  test("[N5] recall: 200 with what was measured; 400 for a parameter out of range, 404 for no index or collection", async () => {
+    const c = await collection(3);
+    const measured = await server.call("measureRecall", c, undefined, "?sample=2&top_k=5");
+    expect(measured.status).toBe(200);
+    expect(measured.json).toMatchObject({
+      recall: 1,
+      worst_recall: 1,
+      queries: 2,
+      top_k: 5,
+      ef_search: null,
+    });
+    const wrong = await server.call("measureRecall", c, undefined, "?sample=0");
+    expect(expectError(wrong, 400, "invalid_request").details.path).toBe("sample");
+    await server.call("deleteIndex", { ...c, index_type: "dense" });
+    expectError(await server.call("measureRecall", c), 404, "index_not_found");
+    expectError(await server.call("measureRecall", nowhere), 404, "collection_not_found");
+  });
+
   test("[H1] delete: 204 for each spelling; 400 for another type, 404 for no index or collection", async () => {
     const c = await collection(2);
     for (const index_type of ["dense", "sparse", "tf_idf"]) {
