@@ -7,7 +7,7 @@
 // Bound: as for the dot product, divided by the norms; a row keeps 1 / |x| as its factor, 0 for the zero vector.
 
 import { relativeError, underflowPerTerm } from "@quiver/kernels/rounding";
-import { exactDot, squaredNorm } from "./exact.ts";
+import { exactDotAndNorm, found, squaredNorm } from "./exact.ts";
 import type { Metric } from "./metric.ts";
 
 const reciprocalNorm = (squared: number): number => (squared === 0 ? 0 : 1 / Math.sqrt(squared));
@@ -29,8 +29,9 @@ export const cosine: Metric = {
   exactDistance: (query) => {
     const ofQuery = squaredNorm(query, 0, query.length);
     return (rows, offset) => {
-      const norms = ofQuery * squaredNorm(rows, offset, query.length);
-      return norms === 0 ? 0 : 0 - exactDot(query, rows, offset) / Math.sqrt(norms);
+      exactDotAndNorm(query, rows, offset);
+      const norms = ofQuery * found[1];
+      return norms === 0 ? 0 : 0 - found[0] / Math.sqrt(norms);
     };
   },
   // An exact cosine can leave [-1, 1] by a rounding.

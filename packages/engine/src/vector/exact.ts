@@ -23,6 +23,48 @@ export function exactDot(query: Float32Array, rows: Float32Array, offset: number
   return a + b + (c + d);
 }
 
+/** What `exactDotAndNorm` found last: the dot product, and the row's squared norm. An array, for its numbers are not boxed. */
+export const found = new Float64Array(2);
+
+/**
+ * exactDot and squaredNorm of a row in one pass, bit for bit the same, into `found`: half of the time of both, for a row is
+ * read from memory once.
+ */
+export function exactDotAndNorm(query: Float32Array, rows: Float32Array, offset: number): void {
+  const dimension = query.length;
+  let a = 0;
+  let b = 0;
+  let c = 0;
+  let d = 0;
+  let s = 0;
+  let t = 0;
+  let u = 0;
+  let v = 0;
+  let i = 0;
+  for (; i + 4 <= dimension; i += 4) {
+    const at = offset + i;
+    const w = rows[at];
+    const x = rows[at + 1];
+    const y = rows[at + 2];
+    const z = rows[at + 3];
+    a += query[i] * w;
+    b += query[i + 1] * x;
+    c += query[i + 2] * y;
+    d += query[i + 3] * z;
+    s += w * w;
+    t += x * x;
+    u += y * y;
+    v += z * z;
+  }
+  for (; i < dimension; i++) {
+    const w = rows[offset + i];
+    a += query[i] * w;
+    s += w * w;
+  }
+  found[0] = a + b + (c + d);
+  found[1] = s + t + (u + v);
+}
+
 /** Squared euclidean distance of `query` to the row of the same length at `offset` of `rows`. */
 export function exactSquaredDistance(query: Float32Array, rows: Float32Array, offset: number): number {
   const dimension = query.length;

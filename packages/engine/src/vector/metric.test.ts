@@ -3,7 +3,7 @@ import { dotRows, l2Rows } from "@quiver/kernels/twins";
 import { metricNames } from "@quiver/protocol/shapes/index-definition";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { squaredNorm } from "./exact.ts";
+import { exactDot, exactDotAndNorm, found, squaredNorm } from "./exact.ts";
 import { bytesOfFloats, readFloats } from "./floats.ts";
 import { exactScore } from "./metric.ts";
 import { metrics } from "./metrics.ts";
@@ -115,4 +115,22 @@ test("floats are read from bytes at any offset", () => {
   shifted.set(bytesOfFloats(floats), 1);
   expect(readFloats(shifted.subarray(1))).toEqual(floats);
   expect(() => readFloats(shifted)).toThrow("whole f32");
+});
+
+test("dot product and norm in one pass are bit for bit those of two", () => {
+  const value = fc.float({ noNaN: true, noDefaultInfinity: true });
+  const rows = fc.array(fc.tuple(value, value), { maxLength: 40 });
+  fc.assert(
+    fc.property(rows, fc.nat(3), (pairs, offset) => {
+      const query = Float32Array.from(pairs, ([q]) => q);
+      const row = new Float32Array(offset + pairs.length);
+      row.set(
+        pairs.map(([, x]) => x),
+        offset,
+      );
+      exactDotAndNorm(query, row, offset);
+      expect(found[0]).toBe(exactDot(query, row, offset));
+      expect(found[1]).toBe(squaredNorm(row, offset, query.length));
+    }),
+  );
 });

@@ -1,0 +1,58 @@
+// How much faster do two builder threads build than one?
+//
+//   npm run bench:dense:builders     prints; 20,000 of the generated 128-d vectors first, then 100,000
+//
+// Wall time from the first record to the last link, in turns, for a machine that has a core for each; the thread that hands
+// out the jobs needs some of one too.
+
+import { HnswIndex } from "../../packages/engine/src/index/hnsw/hnsw-index.ts";
+import { Builders } from "../../packages/engine/src/runtime/builders.ts";
+import { bytesOfFloats } from "../../packages/engine/src/vector/floats.ts";
+import { efConstruction, m } from "./engine.ts";
+import { readSet } from "./data.ts";
+
+const set = readSet("clusters128-1m", 100_000);
+const rounds = 3;
+
+async function build(width: number, count: number): Promise<{ wall: number; cpu: number }> {
+  const builders = new Builders(width);
+  const { dimension, metric } = set;
+  try {
+    let onProgress = () => {};
+    const index = new HnswIndex({
+      dimension,
+      metric,
+      dataType: "u8",
+      m,
+      efConstruction,
+      builders,
+      onProgress: () => onProgress(),
+    });
+    const before = process.cpuUsage();
+    const begin = performance.now();
+    const done = new Promise<void>((resolve) => {
+      onProgress = () => {
+        if (index.isIdle && index.tailCount === 0) resolve();
+      };
+    });
+    for (let i = 0; i < count; i++) index.add(i, bytesOfFloats(set.rows[i]));
+    await done;
+    const wall = (performance.now() - begin) / 1_000;
+    const { user, system } = process.cpuUsage(before);
+    if (index.failure !== undefined) throw index.failure;
+    index.close();
+    return { wall, cpu: (user + system) / 1e6 };
+  } finally {
+    await builders.close();
+  }
+}
+
+for (const count of [20_000, 100_000]) {
+  for (let round = 0; round < rounds; round++) {
+    const one = await build(1, count);
+    const two = await build(2, count);
+    console.log(
+      `${count} vectors: one builder ${one.wall.toFixed(2)} s (${one.cpu.toFixed(1)} CPU s), two ${two.wall.toFixed(2)} s (${two.cpu.toFixed(1)} CPU s): ${(one.wall / two.wall).toFixed(2)} times`,
+    );
+  }
+}
