@@ -5,4 +5,5 @@
 // that each kernel states, and traps where one is broken; the release build trusts the caller.
 
 export { dotRows } from "./dot-rows";
+export { exactSums } from "./exact-sums";
 export { l2Rows } from "./l2-rows";

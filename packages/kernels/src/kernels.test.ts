@@ -3,7 +3,7 @@
 import { describe, expect, test } from "vitest";
 import { instantiate, type KernelName, padded, pageBytes } from "./loader.ts";
 import { f32Max, relativeError, underflowPerTerm } from "./rounding.ts";
-import { dotRows, l2Rows } from "./twins.ts";
+import { dotRows, exactSums, l2Rows } from "./twins.ts";
 
 /** Deterministic numbers in [0, 1): mulberry32. */
 function random(seed: number): () => number {
@@ -117,4 +117,35 @@ test.each(names)("the debug build of %s traps where a precondition is broken", (
   expect(() => kernel(0, 64, 1, 0, 128)).toThrow(WebAssembly.RuntimeError);
   expect(() => kernel(0, 64, 1, 4, 130)).toThrow(WebAssembly.RuntimeError);
   expect(() => kernel(0, 64, 0x7fff_ffff, 4, 128)).toThrow(WebAssembly.RuntimeError);
+});
+
+test.each([{ debug: false }, { debug: true }])("exact sums equal their twin, with %o", (options) => {
+  const kernels = instantiate(memory, options);
+  const [rowsAt, addressesAt, outAt] = [32_768, 16_384, 20_480];
+  const words = new Uint32Array(memory.buffer);
+  const floats = new Float32Array(memory.buffer);
+  const doubles = new Float64Array(memory.buffer);
+  let state = 1;
+  const next = () => {
+    state = Math.imul(state, 1_664_525) + 1_013_904_223;
+    return (state >>> 0) / 2 ** 31 - 1;
+  };
+  for (const dimension of [1, 2, 3, 4, 5, 7, 8, 31, 100, 768]) {
+    const query = floats.subarray(0, dimension);
+    for (let i = 0; i < dimension; i++) query[i] = next() * 2 ** (40 * next());
+    // Rows with gaps between them, not in order.
+    const rows = [2, 0, 1].map((place, i) => {
+      const at = rowsAt + place * 4_096;
+      words[addressesAt / 4 + i] = at;
+      const row = floats.subarray(at / 4, at / 4 + dimension);
+      for (let j = 0; j < dimension; j++) row[j] = next() * 2 ** (40 * next());
+      return row;
+    });
+    for (const kind of [0, 1] as const) {
+      doubles.fill(123, outAt / 8, outAt / 8 + 7);
+      kernels.exactSums(0, addressesAt, 3, dimension, kind, outAt);
+      const expected = rows.flatMap((row) => exactSums(query, row, kind));
+      expect([...doubles.subarray(outAt / 8, outAt / 8 + 7)]).toEqual([...expected, 123]);
+    }
+  }
 });

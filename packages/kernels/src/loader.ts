@@ -35,9 +35,21 @@ export type Kernels = {
   readonly dotRows: RowsKernel;
   /** Squared euclidean distances. */
   readonly l2Rows: RowsKernel;
+  /**
+   * Exact sums of rows that lie anywhere, two f64 each: for kind 0 the dot product and the row's squared norm, for 1 the squared
+   * euclidean distance and 0. `addresses` are u32 byte offsets of rows.
+   */
+  readonly exactSums: (
+    query: number,
+    addresses: number,
+    count: number,
+    dimension: number,
+    kind: number,
+    out: number,
+  ) => void;
 };
 
-export type KernelName = keyof Kernels;
+export type KernelName = "dotRows" | "l2Rows";
 
 const modules = new Map<"release" | "debug", WebAssembly.Module>();
 

@@ -52,3 +52,18 @@ function sumRows(
     out[row] = f32(f32(lane(0) + lane(2)) + f32(lane(1) + lane(3)));
   }
 }
+
+/** Twin of the kernel `exactSums` for one row: f64 sums, four of them, the rest of a row in the first. */
+export function exactSums(query: Float32Array, row: Float32Array, kind: 0 | 1): [number, number] {
+  const sums = [0, 0, 0, 0];
+  const squares = [0, 0, 0, 0];
+  const groupsEnd = query.length - (query.length % 4);
+  for (let i = 0; i < query.length; i++) {
+    const lane = i < groupsEnd ? i % 4 : 0;
+    const [q, x] = [query[i], row[i]];
+    sums[lane] += kind === 0 ? q * x : (q - x) * (q - x);
+    if (kind === 0) squares[lane] += x * x;
+  }
+  const sum = ([a, b, c, d]: number[]) => a + b + (c + d);
+  return [sum(sums), sum(squares)];
+}

@@ -34,6 +34,14 @@ export const cosine: Metric = {
       return norms === 0 ? 0 : 0 - found[0] / Math.sqrt(norms);
     };
   },
+  exactKind: 0,
+  distanceOfSums: (query) => {
+    const ofQuery = squaredNorm(query, 0, query.length);
+    return (dot, squared) => {
+      const norms = ofQuery * squared;
+      return norms === 0 ? 0 : 0 - dot / Math.sqrt(norms);
+    };
+  },
   // An exact cosine can leave [-1, 1] by a rounding.
   score: (distance) => Math.min(1, Math.max(-1, 0 - distance)),
   distanceCeiling: (score) => (score <= -1 ? Number.POSITIVE_INFINITY : 0 - score),

@@ -21,6 +21,8 @@ export const dotProduct: Metric = {
     slackByFactor: relativeError(dimensionPadded) * Math.sqrt(squaredNorm(query, 0, query.length)),
   }),
   exactDistance: (query) => (rows, offset) => 0 - exactDot(query, rows, offset),
+  exactKind: 0,
+  distanceOfSums: () => (dot) => 0 - dot,
   score: (distance) => 0 - distance,
   distanceCeiling: (score) => 0 - score,
 };

@@ -28,6 +28,8 @@ export const euclidean: Metric = {
     };
   },
   exactDistance: (query) => (rows, offset) => exactSquaredDistance(query, rows, offset),
+  exactKind: 1,
+  distanceOfSums: () => (squared) => squared,
   score: (distance) => 1 / (1 + Math.sqrt(distance)),
   // Different distances share a score where 1 + root rounds them together, as all below 1e-32 share the score 1.
   distanceCeiling: (score) => {

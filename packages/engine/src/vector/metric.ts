@@ -41,6 +41,10 @@ export type Metric = {
   kernelBound(query: Float32Array, dimensionPadded: number): KernelBound;
   /** Prepares a query, which is kept and must not change, for exact distances to rows of its dimension. */
   exactDistance(query: Float32Array): ExactDistance;
+  /** Which exact sums of a row (kernels/assembly/exact-sums.ts) make its exact distance, and how: the same bits as `exactDistance`. */
+  readonly exactKind: 0 | 1;
+  /** Prepares a query. */
+  distanceOfSums(query: Float32Array): (sum: number, squaredNorm: number) => number;
   /** The score of a distance; never NaN, never minus zero. Descends with the distance, not always strictly. */
   score(distance: number): number;
   /** A distance beyond which every score is less than `score`: at least the greatest that reaches it. */

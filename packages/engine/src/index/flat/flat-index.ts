@@ -25,11 +25,11 @@ import { Growable } from "../../base/growable.ts";
 import { invariant } from "../../base/invariant.ts";
 import { Greatest, keepBest } from "../../base/top-k.ts";
 import { squaredNorm } from "../../vector/exact.ts";
-import type { ExactDistance, KernelBound, Metric } from "../../vector/metric.ts";
+import type { KernelBound, Metric } from "../../vector/metric.ts";
 import { metrics } from "../../vector/metrics.ts";
 import { assertAscending, type Candidates, type Index, nothing, type Visible } from "../contract.ts";
 import { absent, OrdinalMap } from "../ordinal-map.ts";
-import { blockRows, layOutSegment, Segment, type SegmentLayout } from "./segment.ts";
+import { blockRows, layOutSegment, Segment, type SegmentLayout, sumsRows } from "./segment.ts";
 
 export type FlatOptions = {
   /** 1 to 65,535. */
@@ -138,13 +138,36 @@ export class FlatIndex implements Index {
     return this.#exactly(query, scan, k);
   }
 
-  /** The distance of a record's vector, by a prepared query; undefined where it is not held. */
-  distanceOf(ordinal: number, distance: ExactDistance): number | undefined {
-    const slot = this.#slots.get(ordinal);
-    if (slot === absent) return undefined;
+  /** The exact distances of records' vectors; NaN for those that are not held. `query` is borrowed. */
+  distancesOf(query: Float32Array, ordinals: readonly number[]): Float64Array {
     const { capacity } = this.#layout;
-    const segment = this.#segments[Math.floor(slot / capacity)];
-    return distance(segment.floats, segment.rowAt(slot % capacity));
+    const { exactKind } = this.metric;
+    const distanceOf = this.metric.distanceOfSums(query);
+    const distances = new Float64Array(ordinals.length).fill(Number.NaN);
+    for (const [number, segment] of this.#segments.entries()) {
+      let isSet = false;
+      let rows: number[] = [];
+      let places: number[] = [];
+      const flush = () => {
+        if (rows.length === 0) return;
+        if (!isSet) segment.setQuery(query);
+        isSet = true;
+        const sums = segment.exactSums(rows, this.dimension, exactKind);
+        for (let i = 0; i < places.length; i++)
+          distances[places[i]] = distanceOf(sums[2 * i], sums[2 * i + 1]);
+        rows = [];
+        places = [];
+      };
+      for (let i = 0; i < ordinals.length; i++) {
+        const slot = this.#slots.get(ordinals[i]);
+        if (slot === absent || Math.floor(slot / capacity) !== number) continue;
+        rows.push(slot % capacity);
+        places.push(i);
+        if (rows.length === sumsRows) flush();
+      }
+      flush();
+    }
+    return distances;
   }
 
   /** A record's vector, a view that the next change can move; undefined where it is not held. */

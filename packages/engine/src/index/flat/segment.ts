@@ -11,11 +11,21 @@
 //
 // Invariants: length <= capacity; every row below length fits the memory; padding is zero.
 
-import { instantiate, type Kernels, padded, pageBytes, pagesMax } from "@quiver/kernels/loader";
+import {
+  instantiate,
+  type KernelName,
+  type Kernels,
+  padded,
+  pageBytes,
+  pagesMax,
+} from "@quiver/kernels/loader";
 import { invariant } from "../../base/invariant.ts";
 
 /** Rows whose kernel values are computed by one call. */
 export const blockRows = 1_024;
+
+/** Rows whose exact sums are computed by one call: their addresses and sums fit where kernel values go. */
+export const sumsRows = 128;
 
 /** Bytes to which rows and scratch are aligned: two cache lines. */
 const alignment = 128;
@@ -129,10 +139,20 @@ export class Segment {
   }
 
   /** Computes the kernel values of the `count` rows from `row` on; the answer is a view that the next call overwrites. */
-  kernelValues(kernel: keyof Kernels, row: number, count: number): Float32Array {
+  kernelValues(kernel: KernelName, row: number, count: number): Float32Array {
     const { rowsAt, rowBytes, dimensionPadded, outAt } = this.layout;
     this.#kernels[kernel](0, rowsAt + row * rowBytes, count, dimensionPadded, outAt);
     return this.floats.subarray(outAt / 4, outAt / 4 + count);
+  }
+
+  /** Exact sums of some rows, `sumsRows` at most, two each (kernels/assembly/exact-sums.ts); a view that the next call overwrites. */
+  exactSums(rows: readonly number[], dimension: number, kind: 0 | 1): Float64Array {
+    const { rowsAt, rowBytes, outAt } = this.layout;
+    const addresses = new Uint32Array(this.bytes.buffer, outAt, rows.length);
+    for (let i = 0; i < rows.length; i++) addresses[i] = rowsAt + rows[i] * rowBytes;
+    const sumsAt = outAt + 4 * sumsRows;
+    this.#kernels.exactSums(0, outAt, rows.length, dimension, kind, sumsAt);
+    return new Float64Array(this.bytes.buffer, sumsAt, 2 * rows.length);
   }
 
   #reserve(rows: number): void {

@@ -213,9 +213,11 @@ export class Encoding {
       this.#queryFloats[0] = scale * unit;
     } else {
       const scale = most / 127;
+      // Lengths are bounded, so the inverse is finite where the scale is not zero.
+      const inverse = scale === 0 ? 0 : 1 / scale;
       let sum = 0;
       for (let i = 0; i < values.length; i++) {
-        const value = scale === 0 ? 0 : Math.round(values[i] / scale);
+        const value = Math.floor(values[i] * inverse + 0.5);
         this.#queryBytes[queryFieldsBytes + i] = value;
         sum += value;
       }

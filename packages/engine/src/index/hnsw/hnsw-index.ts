@@ -476,11 +476,12 @@ export class HnswIndex implements Index {
 
   /** Exact scores of these ordinals, of which the k best are kept. */
   #score(query: Float32Array, ordinals: readonly number[], k: number, vectorOf?: VectorReader): Candidates {
-    const distance = this.metric.exactDistance(query);
-    const scores = new Float64Array(ordinals.length);
+    const scores = this.#cache.distancesOf(query, ordinals);
     for (let i = 0; i < ordinals.length; i++) {
-      const cached = this.#cache.distanceOf(ordinals[i], distance);
-      scores[i] = this.metric.score(cached ?? distance(this.#read(ordinals[i], vectorOf), 0));
+      const distance = Number.isNaN(scores[i])
+        ? this.metric.exactDistance(query)(this.#read(ordinals[i], vectorOf), 0)
+        : scores[i];
+      scores[i] = this.metric.score(distance);
     }
     return keepBest(Uint32Array.from(ordinals), scores, ordinals.length, k);
   }
