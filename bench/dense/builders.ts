@@ -8,8 +8,8 @@
 import { HnswIndex } from "../../packages/engine/src/index/hnsw/hnsw-index.ts";
 import { Builders } from "../../packages/engine/src/runtime/builders.ts";
 import { bytesOfFloats } from "../../packages/engine/src/vector/floats.ts";
-import { efConstruction, m } from "./engine.ts";
 import { readSet } from "./data.ts";
+import { efConstruction, m } from "./engine.ts";
 
 const set = readSet("clusters128-1m", 100_000);
 const rounds = 3;
