@@ -135,6 +135,11 @@ it("indexes are created, shown, waited for and deleted", async () => {
   const collection = await makeCollection({ records: animals });
   await collection.waitForIndex({ timeoutMs: 10_000 });
   const indexes = await collection.indexes();
+  expect(await collection.measureRecall({ sample: 3, topK: 2 })).toMatchObject({
+    recall: 1,
+    top_k: 2,
+    ef_search: null,
+  });
   expect(Object.keys(indexes).sort()).toEqual(["dense", "sparse", "tf-idf"]);
   expect(indexes.dense?.status).toMatchObject({ state: "ready", records_indexed: 3 });
   for (const kind of ["dense", "sparse", "tf-idf"] as const) await collection.deleteIndex(kind);
