@@ -1,19 +1,10 @@
 // Where do the generated sets' numbers come from?
 
-/** Uniform in [0, 1), by mulberry32: the same numbers for the same seed, everywhere. */
-export function uniform(seed: number): () => number {
-  let state = seed | 0;
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let t = Math.imul(state ^ (state >>> 15), 1 | state);
-    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
-    return ((t ^ (t >>> 14)) >>> 0) / 2 ** 32;
-  };
-}
+import { randomNumbers } from "../../packages/kernels/src/random.ts";
 
 /** Normally distributed with mean 0 and variance 1, by Marsaglia's polar method. */
 export function normal(seed: number): () => number {
-  const next = uniform(seed);
+  const next = randomNumbers(seed);
   let spare: number | undefined;
   return () => {
     if (spare !== undefined) {

@@ -3,17 +3,7 @@
 import { describe, expect, test } from "vitest";
 import { hasRelaxedSimd, header, instantiateHnsw } from "./hnsw.ts";
 import { keyOfNode, mergeOf, queryOf, type TwinType, twinBlocks, twinTypes, unfold } from "./hnsw-twins.ts";
-
-/** Deterministic numbers in [0, 1): mulberry32. */
-function random(seed: number): () => number {
-  let state = seed;
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let t = Math.imul(state ^ (state >>> 15), 1 | state);
-    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
-    return ((t ^ (t >>> 14)) >>> 0) / 2 ** 32;
-  };
-}
+import { randomNumbers } from "./random.ts";
 
 const memory = new WebAssembly.Memory({ initial: 8, maximum: 8, shared: true });
 const words = new Uint32Array(memory.buffer);
@@ -25,7 +15,7 @@ const dimensions = [...Array.from({ length: 40 }, (_, i) => i + 1), 100, 128, 76
 
 /** Makes nodes of random codes; at the extremes every value is the least or the greatest. */
 function fill(type: TwinType, dimension: number, isExtreme: boolean, seed: number) {
-  const next = random(seed);
+  const next = randomNumbers(seed);
   const { values: blockValues, bytes } = twinBlocks[type];
   const blocks = Math.ceil(dimension / blockValues);
   const codeBytes = type === "u8" ? 4 * Math.ceil(dimension / 4) : blocks * bytes;
@@ -118,7 +108,7 @@ describe.each([
 
     test("a merged beam equals its twin's, and nothing behind its end is written", () => {
       if (kernels === undefined) return;
-      const next = random(5);
+      const next = randomNumbers(5);
       const [beamAt, entriesAt] = [1_024, 16_384];
       const entry = () =>
         BigInt(Math.floor(2 ** 32 * next())) * 2n ** 32n + BigInt(Math.floor(2 ** 32 * next()));

@@ -52,9 +52,6 @@ export type HnswKernels = {
   /** Announces that links are followed in an area; see the memory protocol in assembly/hnsw/layout.ts. */
   readonly hnswEnter: (scratch: number) => void;
   readonly hnswLeave: (scratch: number) => void;
-  /** Takes and gives back the lock of a node's lists. */
-  readonly hnswLock: (node: number) => void;
-  readonly hnswUnlock: (node: number) => void;
   /** Links a node, whose unit and upper units are filled but for links, into the graph. */
   readonly hnswInsert: (scratch: number, node: number, level: number) => void;
   /** Searches for the query code in the area, which is entered; leaves the beam there and returns its length. */

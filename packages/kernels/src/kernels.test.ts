@@ -2,19 +2,9 @@
 
 import { describe, expect, test } from "vitest";
 import { instantiate, type KernelName, padded, pageBytes } from "./loader.ts";
+import { randomNumbers } from "./random.ts";
 import { f32Max, relativeError, underflowPerTerm } from "./rounding.ts";
 import { dotRows, exactSums, l2Rows } from "./twins.ts";
-
-/** Deterministic numbers in [0, 1): mulberry32. */
-function random(seed: number): () => number {
-  let state = seed;
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let t = Math.imul(state ^ (state >>> 15), 1 | state);
-    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
-    return ((t ^ (t >>> 14)) >>> 0) / 2 ** 32;
-  };
-}
 
 type Draw = (next: () => number) => number;
 const draws: Record<string, Draw> = {
@@ -32,7 +22,7 @@ const names: KernelName[] = ["dotRows", "l2Rows"];
 
 /** Lays out [query][rows][out] from `base` on, fills query and rows, and returns views of the three. */
 function layOut(dimension: number, count: number, draw: Draw, seed: number, base: number) {
-  const next = random(seed);
+  const next = randomNumbers(seed);
   const width = padded(dimension);
   const query = new Float32Array(memory.buffer, base, width).fill(0);
   const rowsAt = base + width * 4;

@@ -432,13 +432,14 @@ export class OpenCollection implements Collection {
       const planned = makePlan();
       const kinds = plan.kindsOf(planned);
       if (kind && kinds.length === 0) kinds.push(kind);
-      const version = this.#read((snapshot, head) => {
-        requireIndexes(readIndexDefinitions(snapshot), kinds, this.name);
-        return head.version;
+      const { version, recallTarget } = this.#read((snapshot, head) => {
+        const definitions = readIndexDefinitions(snapshot);
+        requireIndexes(definitions, kinds, this.name);
+        return { version: head.version, recallTarget: definitions.dense?.index.properties.recall_target };
       });
       const view = await this.#viewAt(version, kinds);
       try {
-        const ef = view.has("dense") ? await this.#effortOf(planned, view) : undefined;
+        const ef = kinds.includes("dense") ? await this.#effortOf(planned, view, recallTarget) : undefined;
         return await runPlan(view, planned, ef);
       } finally {
         view.unpin();
@@ -446,19 +447,16 @@ export class OpenCollection implements Collection {
     });
   }
 
-  /** The beam of a plan's dense legs; undefined: the index's own. */
-  async #effortOf({ effort, topK }: plan.Plan, view: View): Promise<number | undefined> {
+  /** The beam of a plan's dense legs; undefined: the index's own. @param ofIndex the recall that the index is to reach */
+  async #effortOf(
+    { effort, topK }: plan.Plan,
+    view: View,
+    ofIndex: number | null | undefined,
+  ): Promise<number | undefined> {
     if (effort.exact || effort.efSearch !== null) return effort.efSearch ?? undefined;
-    const target = effort.recallTarget ?? this.#recallTarget;
-    if (target === undefined) return undefined;
+    const target = effort.recallTarget ?? ofIndex ?? null;
+    if (target === null) return undefined;
     return this.#efforts.efFor(target, topK, view, () => view.pin());
-  }
-
-  get #recallTarget(): number | undefined {
-    return (
-      this.#read((snapshot) => readIndexDefinitions(snapshot)).dense?.index.properties.recall_target ??
-      undefined
-    );
   }
 
   measureRecall(options: Parameters<Collection["measureRecall"]>[0] = {}): Promise<Recall> {

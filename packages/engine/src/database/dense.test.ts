@@ -12,6 +12,7 @@ import {
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { randomNumbers } from "@quiver/kernels/random";
 import { QuiverError } from "@quiver/protocol/errors";
 import type { DenseIndex } from "@quiver/protocol/shapes/index-definition";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
@@ -48,17 +49,6 @@ async function open(options: Partial<DatabaseOptions> = {}): Promise<Database> {
   return database;
 }
 
-/** Deterministic numbers in [0, 1): mulberry32. */
-function randomNumbers(seed: number): () => number {
-  let state = seed;
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let t = Math.imul(state ^ (state >>> 15), 1 | state);
-    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
-    return ((t ^ (t >>> 14)) >>> 0) / 2 ** 32;
-  };
-}
-
 const dimension = 12;
 function vectors(from: number, count: number, seed = from) {
   const next = randomNumbers(seed + 1);
@@ -75,7 +65,10 @@ const definition: DenseIndex = {
   index: { type: "hnsw", properties: { ef_search: 200, neighbors_count: 12 } },
 };
 
-async function make(options: Partial<DatabaseOptions> = {}): Promise<Collection> {
+async function make(
+  options: Partial<DatabaseOptions> = {},
+  properties: DenseIndex["index"]["properties"] = {},
+): Promise<Collection> {
   const db = await open(options);
   await db.createCollection({
     name: "c",
@@ -85,7 +78,8 @@ async function make(options: Partial<DatabaseOptions> = {}): Promise<Collection>
     config: {},
   });
   const collection = db.collection("c");
-  await collection.createDenseIndex(definition);
+  const index = { type: "hnsw" as const, properties: { ...definition.index.properties, ...properties } };
+  await collection.createDenseIndex({ ...definition, index });
   return collection;
 }
 
@@ -297,20 +291,7 @@ it("[N5] recall is measured against exact search, and a target picks the beam", 
 });
 
 it("[N6] with a small cache, vectors are read from the store, and answers are the same", async () => {
-  const db = await open();
-  await db.createCollection({
-    name: "c",
-    dense_vector: { enabled: true, dimension },
-    sparse_vector: { enabled: false },
-    tf_idf_options: { enabled: false },
-    config: {},
-  });
-  const collection = db.collection("c");
-  const { properties } = definition.index;
-  await collection.createDenseIndex({
-    ...definition,
-    index: { type: "hnsw", properties: { ...properties, max_cache_size: 50 } },
-  });
+  const collection = await make({}, { max_cache_size: 50 });
   await collection.upsert(vectors(0, 2_500));
   await built(collection);
   await expectRight(collection, new Set(ids(0, 2_500)));

@@ -26,7 +26,7 @@ import type { Index } from "../index/contract.ts";
 import type { HnswIndex } from "../index/hnsw/hnsw-index.ts";
 import type { SparseIndex } from "../index/sparse/sparse-index.ts";
 import type { TextIndex } from "../index/text/text-index.ts";
-import type { Reader } from "../storage/store.ts";
+import type { Reader, Snapshot } from "../storage/store.ts";
 import { segment, segmentProcessed } from "../text/segment.ts";
 import type { Keeper } from "./keeper.ts";
 
@@ -126,7 +126,7 @@ export class Feed<Held extends Index = Index> {
   }
 
   /** Takes over what was kept of the index, if it is of use. @param reader at the newest version */
-  async restore(reader: () => Reader & { release(): void }): Promise<void> {
+  async restore(reader: () => Snapshot): Promise<void> {
     if (!this.#keeper?.isThere) return;
     this.#isRestoring = true;
     try {
@@ -142,7 +142,7 @@ export class Feed<Held extends Index = Index> {
   }
 
   /** Keeps the index on disk where enough of it has changed. @param isLast nothing will change any more */
-  keep(reader: () => Reader & { release(): void }, isLast = false): Promise<void> | undefined {
+  keep(reader: () => Snapshot, isLast = false): Promise<void> | undefined {
     if (this.#isRestoring || this.#closedVersion < 0 || this.#reconciling) return undefined;
     return this.#keeper?.keep(this.#index, () => this.#closedVersion, reader, isLast);
   }

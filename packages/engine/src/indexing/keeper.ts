@@ -13,19 +13,17 @@ import type { Index } from "../index/contract.ts";
 import { HnswIndex, type HnswOptions } from "../index/hnsw/hnsw-index.ts";
 import type { Builders } from "../runtime/builders.ts";
 import { removeCheckpoint } from "../runtime/checkpoint-file.ts";
-import type { Reader } from "../storage/store.ts";
-
-type Released = Reader & { release(): void };
+import type { Snapshot } from "../storage/store.ts";
 
 export interface Keeper<Held extends Index> {
   /** Whether there is anything to restore. */
   readonly isThere: boolean;
-  restore(reader: () => Released): Promise<{ index: Held; version: number; cursor: number } | null>;
+  restore(reader: () => Snapshot): Promise<{ index: Held; version: number; cursor: number } | null>;
   /** @param version up to which closures are in the index, asked when it is written */
   keep(
     index: Held,
     version: () => number,
-    reader: () => Released,
+    reader: () => Snapshot,
     isLast: boolean,
   ): Promise<void> | undefined;
   forget(): Promise<void>;
@@ -65,7 +63,7 @@ export class HnswKeeper implements Keeper<HnswIndex> {
   }
 
   async restore(
-    reader: () => Released,
+    reader: () => Snapshot,
   ): Promise<{ index: HnswIndex; version: number; cursor: number } | null> {
     try {
       const { meta, state } = await this.#builders.open(this.#path);
@@ -92,7 +90,7 @@ export class HnswKeeper implements Keeper<HnswIndex> {
   keep(
     index: HnswIndex,
     version: () => number,
-    reader: () => Released,
+    reader: () => Snapshot,
     isLast: boolean,
   ): Promise<void> | undefined {
     if (this.#saving !== undefined) return this.#saving;
@@ -109,7 +107,7 @@ export class HnswKeeper implements Keeper<HnswIndex> {
     return this.#saving;
   }
 
-  #save(index: HnswIndex, version: () => number, reader: () => Released): Promise<void> {
+  #save(index: HnswIndex, version: () => number, reader: () => Snapshot): Promise<void> {
     return new Promise((resolve, reject) => {
       index.save((state, graphs, done) => {
         const ended = (act: () => void) => {
@@ -144,7 +142,7 @@ export class HnswKeeper implements Keeper<HnswIndex> {
 }
 
 /** The hash of a version; undefined when the log has forgotten it. */
-function hashOf(snapshot: Released, version: number): string | undefined {
+function hashOf(snapshot: Snapshot, version: number): string | undefined {
   try {
     const entry = readVersion(snapshot, version);
     return entry && toHex(entry.hash);

@@ -2,22 +2,12 @@
 
 import { once } from "node:events";
 import { Worker } from "node:worker_threads";
+import { randomNumbers } from "@quiver/kernels/random";
 import { afterEach, describe, expect, test } from "vitest";
 import { HnswIndex, type HnswOptions } from "../index/hnsw/hnsw-index.ts";
 import { bytesOfFloats } from "../vector/floats.ts";
 import { Builders } from "./builders.ts";
 import type { SearchingReport, SearchingStart } from "./testing/searching-thread.ts";
-
-/** Deterministic numbers in [0, 1): mulberry32. */
-function randomNumbers(seed: number): () => number {
-  let state = seed;
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let t = Math.imul(state ^ (state >>> 15), 1 | state);
-    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
-    return ((t ^ (t >>> 14)) >>> 0) / 2 ** 32;
-  };
-}
 
 function vectorsOf(count: number, dimension: number): Float32Array {
   const next = randomNumbers(11);

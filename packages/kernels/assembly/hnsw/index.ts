@@ -5,12 +5,7 @@
 
 export { hnswInsert } from "./insert";
 export { keysOf, queryOfNode } from "./keys";
-export {
-  enter as hnswEnter,
-  leave as hnswLeave,
-  lockNode as hnswLock,
-  unlockNode as hnswUnlock,
-} from "./layout";
+export { enter as hnswEnter, leave as hnswLeave } from "./layout";
 export { hnswRepair } from "./repair";
 export { hnswSearch } from "./search";
 export { merge as hnswMerge } from "./search-layer";

@@ -23,7 +23,6 @@ import {
   NONE,
   S_BEAM,
   S_CANDIDATE,
-  S_CONSTANT,
   S_FOUND,
   S_KEPT,
   S_KEYS,
@@ -48,7 +47,6 @@ function insertNode(scratch: usize, node: u32, level: u32): void {
   const query = <usize>load<u32>(scratch, S_QUERY);
   queryOfNode(node, query);
   const constant = biasOfNode(node);
-  store<f32>(scratch, constant, S_CONSTANT);
   const top = levelOf(entry);
   const beam = <usize>load<u32>(scratch, S_BEAM);
   const ef = load<u32>(EF_CONSTRUCTION);

@@ -64,8 +64,8 @@ export function keysOf(query: usize, ids: usize, count: u32, keys: usize): void 
     if (type === U8) dots = centred(dots4U8(values, codeBytes, a, b, c, d), offset);
     else if (type === F32) dots = dots4F32(values, codeBytes, a, b, c, d);
     else if (type === F16) dots = dots4F16(values, codeBytes, a, b, c, d);
-    else if (type === BINARY) dots = centred(dots4Binary(values, codeBytes, a, b, c, d), offset);
-    else if (type === QUATERNAY) dots = centred(dots4Quaternay(values, codeBytes, a, b, c, d), offset);
+    else if (type === BINARY) dots = centred(dots4Bits(values, 1, codeBytes, a, b, c, d), offset);
+    else if (type === QUATERNAY) dots = centred(dots4Bits(values, 2, codeBytes, a, b, c, d), offset);
     else dots = centred(dots4Octal(values, codeBytes, a, b, c, d), offset);
     // Factor and bias stand together: two nodes' fill a register.
     const ab = v128.load64_lane(b + codeBytes, v128.load64_zero(a + codeBytes), 1);
@@ -155,42 +155,20 @@ function halves(at: usize): v128 {
   return f32x4.mul(v128.and(bits, i32x4.splat(0x8fff_e000)), f32x4.splat(reinterpret<f32>(0x7780_0000)));
 }
 
-/** Eight registers of a bit each, four nodes. */
-function dots4Binary(query: usize, codeBytes: usize, a: usize, b: usize, c: usize, d: usize): v128 {
+/** Values of 1 or 2 bits: 8 or 4 registers out of one, four nodes. */
+function dots4Bits(query: usize, bits: i32, codeBytes: usize, a: usize, b: usize, c: usize, d: usize): v128 {
   let s = i32x4.splat(0);
   let t = s;
   let u = s;
   let v = s;
-  const mask = i8x16.splat(1);
+  const most: i32 = (1 << bits) - 1;
+  const mask = i8x16.splat(<i8>most);
   for (let i: usize = 0; i < codeBytes; i += 16) {
     const codeA = v128.load(a + i);
     const codeB = v128.load(b + i);
     const codeC = v128.load(c + i);
     const codeD = v128.load(d + i);
-    for (let j = 0; j < 8; j++) {
-      const q = v128.load(query);
-      s = addDots(q, v128.and(i16x8.shr_u(codeA, j), mask), s);
-      t = addDots(q, v128.and(i16x8.shr_u(codeB, j), mask), t);
-      u = addDots(q, v128.and(i16x8.shr_u(codeC, j), mask), u);
-      v = addDots(q, v128.and(i16x8.shr_u(codeD, j), mask), v);
-      query += 16;
-    }
-  }
-  return sums4(s, t, u, v);
-}
-
-function dots4Quaternay(query: usize, codeBytes: usize, a: usize, b: usize, c: usize, d: usize): v128 {
-  let s = i32x4.splat(0);
-  let t = s;
-  let u = s;
-  let v = s;
-  const mask = i8x16.splat(3);
-  for (let i: usize = 0; i < codeBytes; i += 16) {
-    const codeA = v128.load(a + i);
-    const codeB = v128.load(b + i);
-    const codeC = v128.load(c + i);
-    const codeD = v128.load(d + i);
-    for (let j = 0; j < 8; j += 2) {
+    for (let j = 0; j < 8; j += bits) {
       const q = v128.load(query);
       s = addDots(q, v128.and(i16x8.shr_u(codeA, j), mask), s);
       t = addDots(q, v128.and(i16x8.shr_u(codeB, j), mask), t);

@@ -57,8 +57,6 @@ export const LOCK_COUNT: u32 = 4096;
 export const S_EPOCH: usize = 0;
 export const S_FOUND: usize = 4;
 export const S_SINK: usize = 8;
-/** What is added to a key of the query to make it a distance, f32. */
-export const S_CONSTANT: usize = 16;
 export const S_TAGS: usize = 20;
 export const S_BEAM: usize = 24;
 export const S_BATCH: usize = 28;

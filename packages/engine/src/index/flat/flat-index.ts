@@ -140,10 +140,18 @@ export class FlatIndex implements Index {
 
   /** The exact distances of records' vectors; NaN for those that are not held. `query` is borrowed. */
   distancesOf(query: Float32Array, ordinals: readonly number[]): Float64Array {
+    return this.#distancesAt(
+      query,
+      Uint32Array.from(ordinals, (ordinal) => this.#slots.get(ordinal)),
+    );
+  }
+
+  /** The exact distances of the rows in these slots; NaN for `absent`. */
+  #distancesAt(query: Float32Array, slots: Uint32Array): Float64Array {
     const { capacity } = this.#layout;
     const { exactKind } = this.metric;
     const distanceOf = this.metric.distanceOfSums(query);
-    const distances = new Float64Array(ordinals.length).fill(Number.NaN);
+    const distances = new Float64Array(slots.length).fill(Number.NaN);
     for (const [number, segment] of this.#segments.entries()) {
       let isSet = false;
       let rows: number[] = [];
@@ -158,10 +166,9 @@ export class FlatIndex implements Index {
         rows = [];
         places = [];
       };
-      for (let i = 0; i < ordinals.length; i++) {
-        const slot = this.#slots.get(ordinals[i]);
-        if (slot === absent || Math.floor(slot / capacity) !== number) continue;
-        rows.push(slot % capacity);
+      for (let i = 0; i < slots.length; i++) {
+        if (slots[i] === absent || Math.floor(slots[i] / capacity) !== number) continue;
+        rows.push(slots[i] % capacity);
         places.push(i);
         if (rows.length === sumsRows) flush();
       }
@@ -231,17 +238,9 @@ export class FlatIndex implements Index {
 
   /** Computes the scan's candidates in f64 and keeps the best. */
   #exactly(query: Float32Array, scan: Scan, k: number): Candidates {
-    const { capacity } = this.#layout;
-    const distance = this.metric.exactDistance(query);
     const slots = scan.finish();
-    const ordinals = new Uint32Array(slots.length);
-    const scores = new Float64Array(slots.length);
-    for (let i = 0; i < slots.length; i++) {
-      const segment = this.#segments[Math.floor(slots[i] / capacity)];
-      const row = slots[i] % capacity;
-      ordinals[i] = segment.ordinalOf(row);
-      scores[i] = this.metric.score(distance(segment.floats, segment.rowAt(row)));
-    }
+    const ordinals = slots.map((slot) => this.ordinalAt(slot));
+    const scores = this.#distancesAt(query, slots).map((distance) => this.metric.score(distance));
     return keepBest(ordinals, scores, slots.length, k);
   }
 }

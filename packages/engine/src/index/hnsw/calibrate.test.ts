@@ -1,22 +1,12 @@
 // Does `auto` choose a type that holds recall, and say why?
 
+import { randomNumbers } from "@quiver/kernels/random";
 import { describe, expect, test } from "vitest";
 import { bytesOfFloats } from "../../vector/floats.ts";
 import { FlatIndex } from "../flat/flat-index.ts";
 import { isAbsent, readF32 } from "../test/reference-data.ts";
 import { calibrate } from "./calibrate.ts";
 import { HnswIndex } from "./hnsw-index.ts";
-
-/** Deterministic numbers in [0, 1): mulberry32. */
-function randomNumbers(seed: number): () => number {
-  let state = seed;
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let t = Math.imul(state ^ (state >>> 15), 1 | state);
-    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
-    return ((t ^ (t >>> 14)) >>> 0) / 2 ** 32;
-  };
-}
 
 const auto = (dimension: number, rows: Float32Array) =>
   calibrate({ metric: "euclidean", dataType: "auto", dimension, range: undefined, seed: 0, rows });

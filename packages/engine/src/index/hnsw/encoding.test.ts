@@ -1,20 +1,10 @@
 // Do codes say what their vectors are, and never anything that is no number?
 
+import { randomNumbers } from "@quiver/kernels/random";
 import { type MetricName, metricNames } from "@quiver/protocol/shapes/index-definition";
 import { describe, expect, test } from "vitest";
 import { Encoding, type HnswDataType, hnswDataTypes, rescoreDepth } from "./encoding.ts";
 import { Rotation } from "./rotation.ts";
-
-/** Deterministic numbers in [0, 1): mulberry32. */
-function randomNumbers(seed: number): () => number {
-  let state = seed;
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let t = Math.imul(state ^ (state >>> 15), 1 | state);
-    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
-    return ((t ^ (t >>> 14)) >>> 0) / 2 ** 32;
-  };
-}
 
 /** Vectors of lengths that differ eightfold, far from zero. */
 function rowsOf(count: number, dimension: number, seed: number, centre = 3): Float32Array[] {

@@ -408,11 +408,6 @@ export class Encoding {
   }
 }
 
-/** Whether codes get better by a sample. */
-export function needsSample(metric: MetricName, dataType: HnswDataType): boolean {
-  return dataType !== "f32" || metric !== "cosine";
-}
-
 /** How many of the best by code are scored exactly, so that codes cost little recall; by measurement. */
 export function rescoreDepth(dataType: HnswDataType, k: number): number {
   const [times, least] = rescoreDepths[dataType];

@@ -1,5 +1,6 @@
 // Does the graph find what the exact index finds, through all changes?
 
+import { randomNumbers } from "@quiver/kernels/random";
 import { type MetricName, metricNames } from "@quiver/protocol/shapes/index-definition";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
@@ -12,17 +13,6 @@ import { isAbsent, readF32, readFvecs, readIvecs } from "../test/reference-data.
 import { asMap } from "../test/twin.ts";
 import { hnswDataTypes } from "./encoding.ts";
 import { HnswIndex, type HnswOptions } from "./hnsw-index.ts";
-
-/** Deterministic numbers in [0, 1): mulberry32. */
-function randomNumbers(seed: number): () => number {
-  let state = seed;
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let t = Math.imul(state ^ (state >>> 15), 1 | state);
-    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
-    return ((t ^ (t >>> 14)) >>> 0) / 2 ** 32;
-  };
-}
 
 /** Vectors around random centres, far from zero, of lengths that differ. */
 function clustered(count: number, dimension: number, seed: number): Float32Array[] {

@@ -32,7 +32,7 @@ import { invariant } from "../../base/invariant.ts";
 import { keepBest } from "../../base/top-k.ts";
 import { squaredNorm } from "../../vector/exact.ts";
 import { bytesOfFloats, readFloats } from "../../vector/floats.ts";
-import type { Metric } from "../../vector/metric.ts";
+import type { ExactDistance, Metric } from "../../vector/metric.ts";
 import { metrics } from "../../vector/metrics.ts";
 import { assertAscending, type Candidates, type Index, nothing, type Visible } from "../contract.ts";
 import { FlatIndex } from "../flat/flat-index.ts";
@@ -49,7 +49,7 @@ import {
 } from "./encoding.ts";
 import type { Graph, GraphShape } from "./graph.ts";
 import { type GraphBuilders, type GraphJob, InPlaceBuilders } from "./jobs.ts";
-import { levelOf } from "./level.ts";
+import { hash, levelOf } from "./level.ts";
 import { Partition, type PartitionState } from "./partition.ts";
 
 /** The full-precision vector of a record: f32 values, or their bytes. Borrowed until the next call. */
@@ -477,11 +477,13 @@ export class HnswIndex implements Index {
   /** Exact scores of these ordinals, of which the k best are kept. */
   #score(query: Float32Array, ordinals: readonly number[], k: number, vectorOf?: VectorReader): Candidates {
     const scores = this.#cache.distancesOf(query, ordinals);
+    let distanceTo: ExactDistance | undefined;
     for (let i = 0; i < ordinals.length; i++) {
-      const distance = Number.isNaN(scores[i])
-        ? this.metric.exactDistance(query)(this.#read(ordinals[i], vectorOf), 0)
-        : scores[i];
-      scores[i] = this.metric.score(distance);
+      if (Number.isNaN(scores[i])) {
+        distanceTo ??= this.metric.exactDistance(query);
+        scores[i] = distanceTo(this.#read(ordinals[i], vectorOf), 0);
+      }
+      scores[i] = this.metric.score(scores[i]);
     }
     return keepBest(Uint32Array.from(ordinals), scores, ordinals.length, k);
   }
@@ -742,9 +744,4 @@ function join(a: Candidates, b: Candidates): Candidates {
   scores.set(a.scores.subarray(0, a.count));
   scores.set(b.scores.subarray(0, b.count), a.count);
   return { count: a.count + b.count, ordinals, scores };
-}
-
-function hash(value: number): number {
-  const mixed = Math.imul(value ^ (value >>> 16), 0x85eb_ca6b);
-  return (mixed ^ (mixed >>> 13)) >>> 0;
 }

@@ -11,8 +11,8 @@ export function levelOf(ordinal: number, seed: number, m: number, levelsMax: num
   return level;
 }
 
-/** The finalizer of MurmurHash3: every bit of the value changes every bit of the hash. */
-function hash(value: number): number {
+/** The finalizer of MurmurHash3, a u32: every bit of the value changes every bit of the hash. */
+export function hash(value: number): number {
   let mixed = value | 0;
   mixed = Math.imul(mixed ^ (mixed >>> 16), 0x85eb_ca6b);
   mixed = Math.imul(mixed ^ (mixed >>> 13), 0xc2b2_ae35);

@@ -5,6 +5,8 @@
 // so many values, and a step that adds and subtracts both halves joins them (as the fast rotation of the RaBitQ library
 // does). All is IEEE arithmetic on f64: equal seeds make equal bits on every machine.
 
+import { randomNumbers } from "@quiver/kernels/random";
+
 export class Rotation {
   readonly dimension: number;
   readonly #block: number;
@@ -18,14 +20,8 @@ export class Rotation {
     this.#block = 2 ** Math.floor(Math.log2(dimension));
     this.#rounds = this.#block === dimension ? 3 : 4;
     this.#signs = new Float64Array(this.#rounds * dimension);
-    let state = (seed ^ 0x9e37_79b9) | 0;
-    for (let i = 0; i < this.#signs.length; i++) {
-      // mulberry32
-      state = (state + 0x6d2b_79f5) | 0;
-      let t = Math.imul(state ^ (state >>> 15), 1 | state);
-      t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
-      this.#signs[i] = (t ^ (t >>> 14)) < 0 ? -1 : 1;
-    }
+    const next = randomNumbers(seed ^ 0x9e37_79b9);
+    for (let i = 0; i < this.#signs.length; i++) this.#signs[i] = next() < 0.5 ? 1 : -1;
   }
 
   /** Rotates `dimension` values in place. */
