@@ -6,6 +6,22 @@
 /** Sums of products and of the row's squares. */
 const PRODUCTS: u32 = 0;
 
+/** Rows whose cache lines are touched before the first of them is summed. */
+const TOUCHED: u32 = 32;
+
+/**
+ * Begins to fetch rows from memory, many at a time: else each would be waited for when its turn comes. What it writes to `out` is
+ * of no meaning, and keeps the compiler from leaving the loads out.
+ */
+function touch(addresses: usize, count: u32, rowBytes: usize, out: usize): void {
+  let sum: u32 = 0;
+  for (let i: u32 = 0; i < count; i++) {
+    const row = <usize>load<u32>(addresses + ((<usize>i) << 2));
+    for (let at = row; at < row + rowBytes; at += 64) sum += load<u32>(at);
+  }
+  store<u32>(out, sum);
+}
+
 /**
  * For each of `count` rows, whose byte offsets stand as u32 at `addresses`, writes two f64 to `out`: for `kind` 0 the dot product
  * with the query and the row's squared norm, for 1 the squared euclidean distance and 0.
@@ -21,6 +37,8 @@ export function exactSums(
   const groupsEnd = query + ((<usize>(dimension & ~3)) << 2);
   const queryEnd = query + ((<usize>dimension) << 2);
   for (let i: u32 = 0; i < count; i++) {
+    if (i % TOUCHED === 0)
+      touch(addresses + ((<usize>i) << 2), min(TOUCHED, count - i), (<usize>dimension) << 2, out);
     let row = <usize>load<u32>(addresses + ((<usize>i) << 2));
     let ab = f64x2.splat(0);
     let cd = ab;

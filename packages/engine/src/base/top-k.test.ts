@@ -3,7 +3,9 @@ import { expect, test } from "vitest";
 import { Growable } from "./growable.ts";
 import { Greatest, keepBest } from "./top-k.ts";
 
-const someNumbers = fc.array(fc.oneof(fc.integer({ min: -5, max: 5 }), fc.double({ noNaN: true })));
+const aNumber = fc.oneof(fc.integer({ min: -5, max: 5 }), fc.double({ noNaN: true }));
+/** Few and many: they go different ways. */
+const someNumbers = fc.oneof(fc.array(aNumber), fc.array(aNumber, { minLength: 40, maxLength: 120 }));
 
 test("the floor is the k-th greatest number", () => {
   fc.assert(

@@ -58,8 +58,8 @@ export class Greatest {
 /** Ordinals and their scores, side by side; `count` is the length of both. In no particular order. */
 export type Scored = {
   readonly count: number;
-  readonly ordinals: Uint32Array;
-  readonly scores: Float64Array;
+  readonly ordinals: readonly number[];
+  readonly scores: readonly number[];
 };
 
 /**
@@ -67,17 +67,36 @@ export type Scored = {
  * the answer has its own. Takes time in proportion to `count` times log2(k) at worst, however many tie.
  */
 export function keepBest(ordinals: Uint32Array, scores: Float64Array, count: number, k: number): Scored {
-  if (k <= 0) return { count: 0, ordinals: new Uint32Array(0), scores: new Float64Array(0) };
-  const greatest = new Greatest(Math.min(k, Math.max(count, 1)));
-  for (let i = 0; i < count; i++) greatest.offer(scores[i]);
-  const floor = greatest.floor;
-  let kept = 0;
-  for (let i = 0; i < count; i++) if (scores[i] >= floor) kept++;
-  const best = { count: kept, ordinals: new Uint32Array(kept), scores: new Float64Array(kept) };
-  for (let i = 0, to = 0; i < count; i++) {
+  if (k <= 0) return { count: 0, ordinals: [], scores: [] };
+  const floor = count <= sortedMax ? kthOfFew(scores, count, k) : kthGreatest(scores, count, k);
+  // Plain arrays: a typed array of more than 64 bytes is made outside of the heap, which takes longer than all of this.
+  const best = { ordinals: [] as number[], scores: [] as number[] };
+  for (let i = 0; i < count; i++) {
     if (scores[i] < floor) continue;
-    best.ordinals[to] = ordinals[i];
-    best.scores[to++] = scores[i];
+    best.ordinals.push(ordinals[i]);
+    best.scores.push(scores[i]);
   }
-  return best;
+  return { count: best.ordinals.length, ...best };
+}
+
+function kthGreatest(scores: Float64Array, count: number, k: number): number {
+  const greatest = new Greatest(Math.min(k, count));
+  for (let i = 0; i < count; i++) greatest.offer(scores[i]);
+  return greatest.floor;
+}
+
+/** So many are sorted by insertion: what a dense search has to choose from, most often. */
+const sortedMax = 48;
+const sorted = new Float64Array(sortedMax);
+
+/** The k-th greatest, or the least where there are fewer; a heap has to be made, and takes twice as long. */
+function kthOfFew(scores: Float64Array, count: number, k: number): number {
+  const length = Math.min(k, count);
+  for (let i = 0; i < count; i++) {
+    const score = scores[i];
+    let at = Math.min(i, length);
+    for (; at > 0 && sorted[at - 1] < score; at--) if (at < length) sorted[at] = sorted[at - 1];
+    if (at < length) sorted[at] = score;
+  }
+  return length === 0 ? Number.NEGATIVE_INFINITY : sorted[length - 1];
 }

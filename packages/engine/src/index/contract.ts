@@ -52,8 +52,8 @@ export interface Index {
 
 export const nothing: Candidates = Object.freeze({
   count: 0,
-  ordinals: new Uint32Array(0),
-  scores: new Float64Array(0),
+  ordinals: [],
+  scores: [],
 });
 
 /** Asserts invariant 1 for an ordinal that is added after `last` (-1: the first). */

@@ -138,43 +138,40 @@ export class FlatIndex implements Index {
     return this.#exactly(query, scan, k);
   }
 
-  /** The exact distances of records' vectors; NaN for those that are not held. `query` is borrowed. */
-  distancesOf(query: Float32Array, ordinals: readonly number[]): Float64Array {
-    return this.#distancesAt(
-      query,
-      Uint32Array.from(ordinals, (ordinal) => this.#slots.get(ordinal)),
-    );
+  /** Writes the exact distances of the first `count` records; NaN for those that are not held. `query` is borrowed. */
+  distancesOf(query: Float32Array, ordinals: Uint32Array, count: number, distances: Float64Array): void {
+    this.#distances(query, (i) => this.#slots.get(ordinals[i]), count, distances);
   }
 
-  /** The exact distances of the rows in these slots; NaN for `absent`. */
-  #distancesAt(query: Float32Array, slots: Uint32Array): Float64Array {
+  /** Writes the exact distances of the rows in slots; NaN for `absent`. */
+  #distances(
+    query: Float32Array,
+    slotOf: (i: number) => number,
+    count: number,
+    distances: Float64Array,
+  ): void {
     const { capacity } = this.#layout;
     const { exactKind } = this.metric;
     const distanceOf = this.metric.distanceOfSums(query);
-    const distances = new Float64Array(slots.length).fill(Number.NaN);
-    for (const [number, segment] of this.#segments.entries()) {
-      let isSet = false;
-      let rows: number[] = [];
-      let places: number[] = [];
-      const flush = () => {
-        if (rows.length === 0) return;
-        if (!isSet) segment.setQuery(query);
-        isSet = true;
-        const sums = segment.exactSums(rows, this.dimension, exactKind);
-        for (let i = 0; i < places.length; i++)
-          distances[places[i]] = distanceOf(sums[2 * i], sums[2 * i + 1]);
-        rows = [];
-        places = [];
-      };
-      for (let i = 0; i < slots.length; i++) {
-        if (slots[i] === absent || Math.floor(slots[i] / capacity) !== number) continue;
-        rows.push(slots[i] % capacity);
-        places.push(i);
-        if (rows.length === sumsRows) flush();
+    for (let from = 0; from < count; from += sumsRows) {
+      const length = Math.min(sumsRows, count - from);
+      for (let i = 0; i < length; i++) slots[i] = slotOf(from + i);
+      distances.fill(Number.NaN, from, from + length);
+      for (let number = 0; number < this.#segments.length; number++) {
+        const segment = this.#segments[number];
+        let rowCount = 0;
+        for (let i = 0; i < length; i++) {
+          const row = slots[i] - number * capacity;
+          if (row < 0 || row >= segment.length) continue;
+          rows[rowCount] = row;
+          places[rowCount++] = from + i;
+        }
+        if (rowCount === 0) continue;
+        segment.setQuery(query);
+        const sums = segment.exactSums(rows, rowCount, exactKind);
+        for (let i = 0; i < rowCount; i++) distances[places[i]] = distanceOf(sums[2 * i], sums[2 * i + 1]);
       }
-      flush();
     }
-    return distances;
   }
 
   /** A record's vector, a view that the next change can move; undefined where it is not held. */
@@ -240,10 +237,17 @@ export class FlatIndex implements Index {
   #exactly(query: Float32Array, scan: Scan, k: number): Candidates {
     const slots = scan.finish();
     const ordinals = slots.map((slot) => this.ordinalAt(slot));
-    const scores = this.#distancesAt(query, slots).map((distance) => this.metric.score(distance));
+    const scores = new Float64Array(slots.length);
+    this.#distances(query, (i) => slots[i], slots.length, scores);
+    for (let i = 0; i < scores.length; i++) scores[i] = this.metric.score(scores[i]);
     return keepBest(ordinals, scores, slots.length, k);
   }
 }
+
+/** Slots whose distances are computed at a time, the rows of them that are in one segment, and the places of those. */
+const slots = new Uint32Array(sumsRows);
+const rows = new Uint32Array(sumsRows);
+const places = new Uint32Array(sumsRows);
 
 /** Candidates are sieved by the threshold reached meanwhile each time their number has doubled, and from here on. */
 const sieveMin = 4_096;

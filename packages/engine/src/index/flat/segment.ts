@@ -61,8 +61,11 @@ export class Segment {
   readonly factors: Float64Array[] = [];
   length = 0;
   /** The whole memory as floats and as bytes; replaced when it grows. */
-  floats: Float32Array;
-  bytes: Uint8Array;
+  floats!: Float32Array;
+  bytes!: Uint8Array;
+  /** Where the kernel for exact sums finds rows and leaves sums: in place of kernel values. */
+  #addresses!: Uint32Array;
+  #sums!: Float64Array;
   #memory: WebAssembly.Memory;
   #kernels: Kernels;
 
@@ -70,8 +73,7 @@ export class Segment {
     this.layout = layout;
     this.#memory = memoryFor(layout, 0);
     this.#kernels = instantiate(this.#memory);
-    this.bytes = new Uint8Array(this.#memory.buffer);
-    this.floats = new Float32Array(this.#memory.buffer);
+    this.#view();
   }
 
   get memoryBytes(): number {
@@ -145,14 +147,16 @@ export class Segment {
     return this.floats.subarray(outAt / 4, outAt / 4 + count);
   }
 
-  /** Exact sums of some rows, `sumsRows` at most, two each (kernels/assembly/exact-sums.ts); a view that the next call overwrites. */
-  exactSums(rows: readonly number[], dimension: number, kind: 0 | 1): Float64Array {
-    const { rowsAt, rowBytes, outAt } = this.layout;
-    const addresses = new Uint32Array(this.bytes.buffer, outAt, rows.length);
-    for (let i = 0; i < rows.length; i++) addresses[i] = rowsAt + rows[i] * rowBytes;
-    const sumsAt = outAt + 4 * sumsRows;
-    this.#kernels.exactSums(0, outAt, rows.length, dimension, kind, sumsAt);
-    return new Float64Array(this.bytes.buffer, sumsAt, 2 * rows.length);
+  /**
+   * Exact sums of the first `count` of some rows, `sumsRows` at most, two each (kernels/assembly/exact-sums.ts); a view that the
+   * next call overwrites.
+   */
+  exactSums(rows: Uint32Array, count: number, kind: 0 | 1): Float64Array {
+    const { rowsAt, rowBytes, outAt, dimension } = this.layout;
+    const addresses = this.#addresses;
+    for (let i = 0; i < count; i++) addresses[i] = rowsAt + rows[i] * rowBytes;
+    this.#kernels.exactSums(0, outAt, count, dimension, kind, outAt + 4 * sumsRows);
+    return this.#sums;
   }
 
   #reserve(rows: number): void {
@@ -173,8 +177,12 @@ export class Segment {
   }
 
   #view(): void {
-    this.bytes = new Uint8Array(this.#memory.buffer);
-    this.floats = new Float32Array(this.#memory.buffer);
+    const { buffer } = this.#memory;
+    const { outAt } = this.layout;
+    this.bytes = new Uint8Array(buffer);
+    this.floats = new Float32Array(buffer);
+    this.#addresses = new Uint32Array(buffer, outAt, sumsRows);
+    this.#sums = new Float64Array(buffer, outAt + 4 * sumsRows, 2 * sumsRows);
   }
 }
 

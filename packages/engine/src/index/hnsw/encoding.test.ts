@@ -28,7 +28,7 @@ function keyOf(
   encoding.encode(row, code);
   const decoded = encoding.decode(code, encoding.lastFactor);
   const asked = new Uint8Array(encoding.queryBytes);
-  encoding.encodeQuery(query, asked);
+  asked.set(encoding.encodeQuery(query));
   const fields = new Float32Array(asked.buffer, 0, 4);
   const isFloat = encoding.dataType === "f32" || encoding.dataType === "f16";
   const values = isFloat ? new Float32Array(asked.buffer, 16) : new Int8Array(asked.buffer, 16);

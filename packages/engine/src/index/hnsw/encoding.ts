@@ -13,6 +13,7 @@
 // rounded to 8 bits by its own scale, and not at random: its error is small beside that of the codes.
 
 import type { MetricName } from "@quiver/protocol/shapes/index-definition";
+import { squaredNorm } from "../../vector/exact.ts";
 import { Rotation } from "./rotation.ts";
 
 /** From the most to the least precise; their numbers are those of kernels/assembly/hnsw/keys.ts. */
@@ -197,43 +198,43 @@ export class Encoding {
     code.set(this.#code.subarray(0, this.codeBytes));
   }
 
-  /** Writes a query's code into `queryBytes` bytes. */
-  encodeQuery(query: Float32Array, code: Uint8Array): void {
+  /** A query's code: `queryBytes` bytes, which the next call overwrites. The query's values are finite. */
+  encodeQuery(query: Float32Array): Uint8Array {
     const length = this.#prepare(query, false);
     const values = this.#values;
     const isDot = this.metric === "dot_product";
     // Only the direction of a query matters to the order of products.
     const unit = isDot && length > 0 ? 1 / length : 1;
-    let most = 0;
-    for (let i = 0; i < values.length; i++) most = Math.max(most, Math.abs(values[i]));
-    this.#query.fill(0);
+    const most = greatestOf(values);
+    const floats = this.#queryFloats;
     if (this.#kind.queryValueBytes === 4) {
       const scale = powerBelow(most);
-      for (let i = 0; i < values.length; i++) this.#queryFloats[4 + i] = values[i] / scale;
-      this.#queryFloats[0] = scale * unit;
+      const inverse = 1 / scale;
+      for (let i = 0; i < values.length; i++) floats[4 + i] = values[i] * inverse;
+      floats[0] = scale * unit;
     } else {
+      const bytes = this.#queryBytes;
       const scale = most / 127;
       // Lengths are bounded, so the inverse is finite where the scale is not zero.
       const inverse = scale === 0 ? 0 : 1 / scale;
       let sum = 0;
       for (let i = 0; i < values.length; i++) {
-        const value = Math.floor(values[i] * inverse + 0.5);
-        this.#queryBytes[queryFieldsBytes + i] = value;
+        // Rounds: a conversion cuts, and what it is given is positive.
+        const value = ((values[i] * inverse + 128.5) | 0) - 128;
+        bytes[queryFieldsBytes + i] = value;
         sum += value;
       }
-      this.#queryFloats[0] = scale * unit;
+      floats[0] = scale * unit;
       this.#queryWords[1] = 2 * this.#kind.zero * sum;
     }
-    this.#queryFloats[2] = isDot ? 0 : 1;
-    this.#queryFloats[3] = isDot ? 0 : (length * length) / 2;
-    code.set(this.#query);
+    floats[2] = isDot ? 0 : 1;
+    floats[3] = isDot ? 0 : (length * length) / 2;
+    return this.#query;
   }
 
   #encodeFloats(): void {
     const values = this.#values;
-    let most = 0;
-    for (let i = 0; i < values.length; i++) most = Math.max(most, Math.abs(values[i]));
-    const scale = powerBelow(most);
+    const scale = powerBelow(greatestOf(values));
     this.lastFactor *= scale;
     if (this.dataType === "f32")
       for (let i = 0; i < values.length; i++) this.#codeFloats[i] = values[i] / scale;
@@ -245,10 +246,7 @@ export class Encoding {
     const values = this.#values;
     const { zero, steps } = this.#kind;
     let base = length / Math.sqrt(values.length);
-    if (this.dataType === "u8") {
-      base = 0;
-      for (let i = 0; i < values.length; i++) base = Math.max(base, Math.abs(values[i]));
-    }
+    if (this.dataType === "u8") base = greatestOf(values);
     let best = steps[0];
     let product = 0;
     if (length > 0) {
@@ -323,17 +321,16 @@ export class Encoding {
     const values = this.#values;
     const { dimension, metric } = this;
     const { centre, range, unit } = this.#state;
-    values.fill(0);
-    for (let i = 0; i < dimension; i++) values[i] = vector[i];
-    if (isClamped && range !== null) {
-      for (let i = 0; i < dimension; i++) values[i] = Math.min(range.max, Math.max(range.min, values[i]));
-    }
+    const taken = isClamped && range !== null ? clamped(vector, range) : vector;
     let scale = 1;
     if (metric === "cosine") {
-      const length = lengthOf(values);
-      scale = length === 0 ? 0 : 1 / length;
+      const squared = squaredNorm(taken, 0, dimension);
+      scale = squared === 0 ? 0 : 1 / Math.sqrt(squared);
     }
-    for (let i = 0; i < dimension; i++) values[i] = (values[i] * scale - centre[i]) / unit;
+    // A unit is a power of two: its inverse is exact.
+    const inverse = 1 / unit;
+    for (let i = 0; i < dimension; i++) values[i] = (taken[i] * scale - centre[i]) * inverse;
+    values.fill(0, dimension);
     let length = lengthOf(values);
     if (metric === "dot_product" && !isClamped ? length === 0 : length < lengthLeast) {
       values.fill(0);
@@ -370,15 +367,13 @@ export class Encoding {
 
   #addTo(sums: Float64Array, row: Float32Array): void {
     const { range } = this.#state;
-    const clamped = (value: number) =>
-      range === null ? value : Math.min(range.max, Math.max(range.min, value));
+    const taken = range === null ? row : clamped(row, range);
     let scale = 1;
     if (this.metric === "cosine") {
-      let squared = 0;
-      for (const value of row) squared += clamped(value) ** 2;
+      const squared = squaredNorm(taken, 0, taken.length);
       scale = squared === 0 ? 0 : 1 / Math.sqrt(squared);
     }
-    for (let i = 0; i < sums.length; i++) sums[i] += clamped(row[i]) * scale;
+    for (let i = 0; i < sums.length; i++) sums[i] += taken[i] * scale;
   }
 
   /** The residual, in units, of which the code is nearly; rotated where the type is. For tests. */
@@ -423,10 +418,32 @@ const rescoreDepths: Readonly<Record<HnswDataType, readonly [times: number, leas
   binary: [10, 100],
 };
 
+const clamped = (vector: Float32Array, { min, max }: Range): Float32Array =>
+  vector.map((value) => Math.min(max, Math.max(min, value)));
+
+/** The length of a multiple of four values: four running sums, because one alone waits for each addition. */
 function lengthOf(values: Float64Array): number {
-  let squared = 0;
-  for (let i = 0; i < values.length; i++) squared += values[i] * values[i];
-  return Math.sqrt(squared);
+  let a = 0;
+  let b = 0;
+  let c = 0;
+  let d = 0;
+  for (let i = 0; i < values.length; i += 4) {
+    a += values[i] * values[i];
+    b += values[i + 1] * values[i + 1];
+    c += values[i + 2] * values[i + 2];
+    d += values[i + 3] * values[i + 3];
+  }
+  return Math.sqrt(a + b + (c + d));
+}
+
+/** The greatest absolute value. */
+function greatestOf(values: Float64Array): number {
+  let most = 0;
+  for (let i = 0; i < values.length; i++) {
+    const size = Math.abs(values[i]);
+    if (size > most) most = size;
+  }
+  return most;
 }
 
 /** The greatest power of two not above a positive value; 1 for zero. */

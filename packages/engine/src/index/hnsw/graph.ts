@@ -258,10 +258,9 @@ export class Graph {
     this.floats[this.metaAt(node) + 1] = encoding.lastBias;
   }
 
-  /** Makes a vector the query of this thread's area. */
+  /** Makes a vector of finite values the query of this thread's area. */
   setQuery(encoding: Encoding, query: Float32Array): void {
-    const at = this.placeOf("query");
-    encoding.encodeQuery(query, this.bytes.subarray(at, at + this.shape.queryBytes));
+    this.bytes.set(encoding.encodeQuery(query), this.placeOf("query"));
   }
 
   /** Marks a node as removed. */

@@ -28,6 +28,7 @@
 
 import { none } from "@quiver/kernels/hnsw";
 import type { MetricName } from "@quiver/protocol/shapes/index-definition";
+import { Growable } from "../../base/growable.ts";
 import { invariant } from "../../base/invariant.ts";
 import { keepBest } from "../../base/top-k.ts";
 import { squaredNorm } from "../../vector/exact.ts";
@@ -146,6 +147,9 @@ export class HnswIndex implements Index {
   /** Records that were removed while a builder links them. */
   readonly #cancelled = new Set<number>();
   readonly #handedOut = new Set<number>();
+  /** What a search has found, while it lasts. */
+  readonly #found = new Growable(Uint32Array);
+  #scores = new Float64Array(0);
   readonly #retired = new Set<number>();
   #running = 0;
   #isExclusive = false;
@@ -282,7 +286,8 @@ export class HnswIndex implements Index {
       beam <= efMax;
       beam = Math.max(beam + 1, Math.min(4 * beam, efMax))
     ) {
-      const ordinals: number[] = [];
+      const ordinals = this.#found;
+      ordinals.length = 0;
       let isExhausted = true;
       for (const partition of this.#partitions) {
         if (partition === undefined) continue;
@@ -291,7 +296,8 @@ export class HnswIndex implements Index {
       }
       // Where too few of the beam can be seen, a longer one finds more, unless it has met all there is on its way.
       if (ordinals.length >= Math.min(k, this.#nodes.size)) {
-        return this.#merged(query, k, visible, this.#score(query, ordinals, k, options.vectorOf));
+        const best = this.#score(query, ordinals.values, ordinals.length, k, options.vectorOf);
+        return this.#merged(query, k, visible, best);
       }
       if (isExhausted) break;
     }
@@ -304,10 +310,11 @@ export class HnswIndex implements Index {
     if (k <= 0 || this.count === 0) return nothing;
     const cached = this.#cache.search(query, k, visible);
     if (this.#cache.count === this.#nodes.size) return this.#merged(query, k, visible, cached);
-    const others: number[] = [];
+    const others = new Growable(Uint32Array);
     for (const [ordinal] of this.#nodes.entries())
       if (!this.#cache.has(ordinal) && (visible === null || visible(ordinal))) others.push(ordinal);
-    return this.#merged(query, k, visible, join(cached, this.#score(query, others, k, vectorOf)));
+    const read = this.#score(query, others.values, others.length, k, vectorOf);
+    return this.#merged(query, k, visible, join(cached, read));
   }
 
   get memoryBytes(): number {
@@ -454,38 +461,48 @@ export class HnswIndex implements Index {
     beam: number,
     wanted: number,
     visible: Visible,
-    ordinals: number[],
+    ordinals: Growable<Uint32Array>,
   ): number {
     const encoding = this.#encoding as Encoding;
     graph.setQuery(encoding, query);
     graph.kernels.hnswEnter(graph.area);
     const found = graph.kernels.hnswSearch(graph.area, beam);
+    const { words } = graph;
     const at = graph.placeOf("beam") / 4;
-    let taken = 0;
-    for (let i = 0; i < found && taken < wanted; i++) {
-      const ordinal = graph.ordinalOf(graph.words[at + 2 * i] >>> 1);
+    const isLinking = this.#handedOut.size > 0;
+    const end = ordinals.length + wanted;
+    for (let i = 0; i < found && ordinals.length < end; i++) {
+      const ordinal = graph.ordinalOf(words[at + 2 * i] >>> 1);
+      if (ordinal === none) continue;
       // A record that is being linked is still in the tail, and found there.
-      if (ordinal === none || this.#nodes.get(ordinal) === absent) continue;
+      if (isLinking && this.#nodes.get(ordinal) === absent) continue;
       if (visible !== null && !visible(ordinal)) continue;
       ordinals.push(ordinal);
-      taken++;
     }
     graph.kernels.hnswLeave(graph.area);
     return found;
   }
 
-  /** Exact scores of these ordinals, of which the k best are kept. */
-  #score(query: Float32Array, ordinals: readonly number[], k: number, vectorOf?: VectorReader): Candidates {
-    const scores = this.#cache.distancesOf(query, ordinals);
+  /** The k best of the first `count` ordinals, with exact scores. */
+  #score(
+    query: Float32Array,
+    ordinals: Uint32Array,
+    count: number,
+    k: number,
+    vectorOf?: VectorReader,
+  ): Candidates {
+    if (this.#scores.length < count) this.#scores = new Float64Array(2 * count);
+    const scores = this.#scores;
+    this.#cache.distancesOf(query, ordinals, count, scores);
     let distanceTo: ExactDistance | undefined;
-    for (let i = 0; i < ordinals.length; i++) {
+    for (let i = 0; i < count; i++) {
       if (Number.isNaN(scores[i])) {
         distanceTo ??= this.metric.exactDistance(query);
         scores[i] = distanceTo(this.#read(ordinals[i], vectorOf), 0);
       }
       scores[i] = this.metric.score(scores[i]);
     }
-    return keepBest(Uint32Array.from(ordinals), scores, ordinals.length, k);
+    return keepBest(ordinals, scores, count, k);
   }
 
   /** Reads a vector that is not in the cache, and lets it take the place of another there. */
@@ -510,7 +527,7 @@ export class HnswIndex implements Index {
   #merged(query: Float32Array, k: number, visible: Visible, found: Candidates): Candidates {
     if (this.#tail.count === 0) return found;
     const { count, ordinals, scores } = join(found, this.#tail.search(query, k, visible));
-    return keepBest(ordinals, scores, count, k);
+    return keepBest(Uint32Array.from(ordinals), Float64Array.from(scores), count, k);
   }
 
   // ---- Building
@@ -737,11 +754,9 @@ export class HnswIndex implements Index {
 const sampleMax = 10_000;
 
 function join(a: Candidates, b: Candidates): Candidates {
-  const ordinals = new Uint32Array(a.count + b.count);
-  ordinals.set(a.ordinals.subarray(0, a.count));
-  ordinals.set(b.ordinals.subarray(0, b.count), a.count);
-  const scores = new Float64Array(a.count + b.count);
-  scores.set(a.scores.subarray(0, a.count));
-  scores.set(b.scores.subarray(0, b.count), a.count);
-  return { count: a.count + b.count, ordinals, scores };
+  return {
+    count: a.count + b.count,
+    ordinals: [...a.ordinals, ...b.ordinals],
+    scores: [...a.scores, ...b.scores],
+  };
 }
