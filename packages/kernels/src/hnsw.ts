@@ -32,6 +32,7 @@ export const lockCount = 4_096;
 export const area = {
   epoch: 0,
   found: 4,
+  banned: 12,
   tags: 20,
   beam: 24,
   batch: 28,

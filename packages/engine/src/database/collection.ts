@@ -48,7 +48,7 @@ import { HnswIndex } from "../index/hnsw/hnsw-index.ts";
 import { CatchUp } from "../indexing/catch-up.ts";
 import * as plan from "../query/plan.ts";
 import { EffortTable, measureRecall } from "../query/recall.ts";
-import { runPlan } from "../query/search.ts";
+import { legDepth, runPlan } from "../query/search.ts";
 import type { Builders } from "../runtime/builders.ts";
 import { collectGarbage } from "../runtime/collect-garbage.ts";
 import type { View } from "../runtime/view.ts";
@@ -85,6 +85,8 @@ export class OpenCollection implements Collection {
   #catchUp: CatchUp | null = null;
   /** Which beam reaches which recall; known while the collection is loaded and its dense index is the same. */
   #efforts = new EffortTable();
+  /** Measurements of recall that are asked for. */
+  #recalls: Promise<unknown> = Promise.resolve();
   /** Loads and unloads happen one after another. */
   #residence: Promise<unknown> = Promise.resolve();
   /** Committed transactions that are not known to be indexed, by id: the version of each. */
@@ -373,8 +375,8 @@ export class OpenCollection implements Collection {
     const feed = this.#catchUp?.feed(kind);
     const isReady = feed?.watermark === head.version && feed.finalEnd >= head.nextOrdinal;
     const dense = feed?.index instanceof HnswIndex ? feed.index : undefined;
-    const inTail = dense?.encoding === undefined ? 0 : dense.tailCount;
-    const indexed = isReady ? total : Math.max(0, Math.min(total, (feed?.index.count ?? 0) - inTail));
+    const linked = (feed?.index.count ?? 0) - (dense?.tailCount ?? 0);
+    const indexed = isReady ? total : Math.max(0, Math.min(total, linked));
     return {
       state: feed === undefined ? "unloaded" : feed.isBuilt && feed.wasFinal ? "ready" : "building",
       served_by: kind !== "dense" ? "inverted" : dense?.encoding === undefined ? "flat" : "hnsw",
@@ -439,7 +441,9 @@ export class OpenCollection implements Collection {
       });
       const view = await this.#viewAt(version, kinds);
       try {
-        const ef = kinds.includes("dense") ? await this.#effortOf(planned, view, recallTarget) : undefined;
+        const ef = kinds.includes("dense")
+          ? await this.#effortOf(planned.effort, legDepth(planned), view, recallTarget)
+          : undefined;
         return await runPlan(view, planned, ef);
       } finally {
         view.unpin();
@@ -449,40 +453,51 @@ export class OpenCollection implements Collection {
 
   /** The beam of a plan's dense legs; undefined: the index's own. @param ofIndex the recall that the index is to reach */
   async #effortOf(
-    { effort, topK }: plan.Plan,
+    { exact, efSearch, recallTarget }: plan.Effort,
+    k: number,
     view: View,
     ofIndex: number | null | undefined,
   ): Promise<number | undefined> {
-    if (effort.exact || effort.efSearch !== null) return effort.efSearch ?? undefined;
-    const target = effort.recallTarget ?? ofIndex ?? null;
+    if (exact || efSearch !== null) return efSearch ?? undefined;
+    const target = recallTarget ?? ofIndex ?? null;
     if (target === null) return undefined;
-    return this.#efforts.efFor(target, topK, view, () => view.pin());
+    return this.#efforts.efFor(target, k, view, () => view.pin());
   }
 
   measureRecall(options: Parameters<Collection["measureRecall"]>[0] = {}): Promise<Recall> {
-    return this.#gate.pass(async () => {
-      const { sample, topK, efSearch } = plan.planRecall(options);
-      const version = this.#read((snapshot, head) => {
-        requireIndexes(readIndexDefinitions(snapshot), ["dense"], this.name);
-        return head.version;
-      });
-      const view = await this.#viewAt(version, ["dense"]);
-      try {
-        const measured = await measureRecall(view, sample, topK, efSearch);
-        return {
-          recall: measured.recall,
-          worst_recall: measured.worst,
-          queries: measured.queries,
-          top_k: topK,
-          ef_search: efSearch ?? null,
-          version: view.version,
-          search_ms: measured.searchMs,
-          exact_ms: measured.exactMs,
-        };
-      } finally {
-        view.unpin();
-      }
+    return this.#gate.pass(() => {
+      const request = plan.planRecall(options);
+      // One after another: each may ask thousands of exact searches.
+      const measured = this.#recalls.then(() => this.#measureRecall(request));
+      this.#recalls = measured.catch(() => undefined);
+      return measured;
     });
+  }
+
+  async #measureRecall({ sample, topK, efSearch }: ReturnType<typeof plan.planRecall>): Promise<Recall> {
+    const { version, recallTarget } = this.#read((snapshot, head) => {
+      const definitions = readIndexDefinitions(snapshot);
+      requireIndexes(definitions, ["dense"], this.name);
+      return { version: head.version, recallTarget: definitions.dense?.index.properties.recall_target };
+    });
+    const view = await this.#viewAt(version, ["dense"]);
+    try {
+      const effort = { exact: false, efSearch: efSearch ?? null, recallTarget: null };
+      const ef = await this.#effortOf(effort, topK, view, recallTarget);
+      const measured = await measureRecall(view, sample, topK, ef);
+      return {
+        recall: measured.recall,
+        worst_recall: measured.worst,
+        queries: measured.queries,
+        top_k: topK,
+        ef_search: measured.ef,
+        version: view.version,
+        search_ms: measured.searchMs,
+        exact_ms: measured.exactMs,
+      };
+    } finally {
+      view.unpin();
+    }
   }
 
   /** A pinned view at `version` or later. A collection that is unloaded meanwhile is loaded again. */
@@ -625,7 +640,7 @@ function denseStatus(index: HnswIndex): Partial<IndexStatus> {
   const { encoding, failure } = index;
   return {
     ...(encoding && { data_type: encoding.dataType, data_type_reason: encoding.reason }),
-    records_in_tail: encoding === undefined ? 0 : index.tailCount,
+    records_in_tail: index.tailCount,
     graphs: index.partitionCount,
     graph_bytes: index.graphBytes,
     ...(failure !== undefined && { failure: failure instanceof Error ? failure.message : String(failure) }),

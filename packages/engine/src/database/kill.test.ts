@@ -1,33 +1,14 @@
 // A process that is killed at a random moment loses nothing that it acknowledged, and leaves nothing half done.
 
-import { spawn } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { createInterface } from "node:readline";
 import { expect, it } from "vitest";
 import { openDatabase } from "./database.ts";
+import { runAndKill } from "./testing/killed-process.ts";
 
 const kills = 8;
-const program = new URL("./testing/writing-process.ts", import.meta.url).pathname;
-
-/** Runs the writer until it was killed, some time after its first acknowledgement. @returns the last round it acknowledged */
-async function writeAndKill(directory: string, first: number, delayMs: number): Promise<number> {
-  const child = spawn(process.execPath, [program, directory, String(first)], {
-    stdio: ["ignore", "pipe", "inherit"],
-  });
-  const ended = new Promise((resolve) => child.once("exit", resolve));
-  let last = first - 1;
-  let killing: NodeJS.Timeout | undefined;
-  for await (const line of createInterface({ input: child.stdout })) {
-    last = Number(line.split(" ")[1]);
-    killing ??= setTimeout(() => child.kill("SIGKILL"), delayMs);
-  }
-  clearTimeout(killing);
-  await ended;
-  expect(child.signalCode).toBe("SIGKILL");
-  return last;
-}
+const program = new URL("./testing/writing-process.ts", import.meta.url);
 
 it(`[I3] a version is one atomic durable write: ${kills} kills lose nothing acknowledged and leave nothing half done`, async () => {
   const directory = mkdtempSync(join(tmpdir(), "quiver-kill-"));
@@ -47,7 +28,7 @@ it(`[I3] a version is one atomic durable write: ${kills} kills lose nothing ackn
     await database.close();
     let acknowledged = 0;
     for (let kill = 0; kill < kills; kill++) {
-      acknowledged = await writeAndKill(directory, acknowledged + 1, 20 + 37 * kill);
+      acknowledged = await runAndKill(program, directory, acknowledged + 1, 20 + 37 * kill);
       const after = await openDatabase({ dataDir: directory });
       const collection = after.collection("c");
       const rounds = new Set<number>();

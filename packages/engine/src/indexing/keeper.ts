@@ -110,25 +110,25 @@ export class HnswKeeper implements Keeper<HnswIndex> {
   #save(index: HnswIndex, version: () => number, reader: () => Snapshot): Promise<void> {
     return new Promise((resolve, reject) => {
       index.save((state, graphs, done) => {
-        const ended = (act: () => void) => {
-          done();
+        const ended = (isKept: boolean, act: () => void) => {
+          done(isKept);
           act();
         };
         try {
           const at = version();
           const hash = hashOf(reader(), at);
           if (this.#isForgotten || hash === undefined) {
-            ended(resolve);
+            ended(false, resolve);
             return;
           }
           this.#builders
             .save(this.#path, { configuration: this.#configuration, version: at, hash }, state, graphs)
             .then(
-              () => ended(resolve),
-              (error: unknown) => ended(() => reject(error)),
+              () => ended(true, resolve),
+              (error: unknown) => ended(false, () => reject(error)),
             );
         } catch (error) {
-          ended(() => reject(error));
+          ended(false, () => reject(error));
         }
       }, resolve);
     });

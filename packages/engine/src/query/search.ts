@@ -34,12 +34,17 @@ export async function runPlan(view: View, plan: Plan, efSearch?: number): Promis
   return responses;
 }
 
+/** Results that each leg of a plan's queries fetches. */
+export function legDepth({ topK, fusion }: Plan): number {
+  return fusion === null ? topK : Math.max(limits.legFactor * topK, limits.legMin);
+}
+
 function runQuery(view: View, legs: readonly Leg[], plan: Plan, efSearch?: number): Hit[] {
   const { topK, fusion } = plan;
   const runLeg = (leg: Leg, k: number): Hit[] =>
     rankCandidates(view.snapshot, candidatesOf(view, leg, k, plan, efSearch), k);
   if (fusion === null) return runLeg(legs[0], topK);
-  const depth = Math.max(limits.legFactor * topK, limits.legMin);
+  const depth = legDepth(plan);
   const rankings = legs.map((leg) => ({ hits: runLeg(leg, depth), weight: fusion.weights[leg.kind] }));
   return rankHits(view.snapshot, fuse(rankings, fusion.constant), topK);
 }

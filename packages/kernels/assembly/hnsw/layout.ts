@@ -57,6 +57,8 @@ export const LOCK_COUNT: u32 = 4096;
 export const S_EPOCH: usize = 0;
 export const S_FOUND: usize = 4;
 export const S_SINK: usize = 8;
+/** One more than a node that the search passes by as if it were not there; 0: none. */
+export const S_BANNED: usize = 12;
 export const S_TAGS: usize = 20;
 export const S_BEAM: usize = 24;
 export const S_BATCH: usize = 28;

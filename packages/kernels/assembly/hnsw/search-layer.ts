@@ -16,6 +16,7 @@ import {
   CODE_BYTES,
   listAt,
   NODES_AT,
+  S_BANNED,
   S_BATCH,
   S_BEAM,
   S_EPOCH,
@@ -45,7 +46,7 @@ export function nodeOf(entry: u64): u32 {
   return <u32>entry >> 1;
 }
 
-/** Begins a pass: no node is marked as met. */
+/** Begins a pass: no node is marked as met, but for one that is to be passed by. */
 export function newEpoch(scratch: usize): void {
   let epoch = load<u32>(scratch, S_EPOCH) + 1;
   if (epoch > 255) {
@@ -53,6 +54,8 @@ export function newEpoch(scratch: usize): void {
     epoch = 1;
   }
   store<u32>(scratch, epoch, S_EPOCH);
+  const banned = load<u32>(scratch, S_BANNED);
+  if (banned !== 0) mark(scratch, banned - 1);
 }
 
 export function mark(scratch: usize, node: u32): void {

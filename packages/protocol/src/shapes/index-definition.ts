@@ -172,7 +172,9 @@ export const Recall = Type.Object({
     description: "Vectors of the collection that were asked, each without itself in the answers.",
   }),
   top_k: Type.Integer(),
-  ef_search: Type.Union([Type.Integer(), Type.Null()], { description: "Beam; null: the index's own." }),
+  ef_search: Type.Union([Type.Integer(), Type.Null()], {
+    description: "The beam that searches took; null where there is no graph yet and all records are scanned.",
+  }),
   version: Type.Integer({ description: "Version of the collection that was measured." }),
   search_ms: Type.Number({ description: "Mean milliseconds of a search." }),
   exact_ms: Type.Number({ description: "Mean milliseconds of an exact search." }),

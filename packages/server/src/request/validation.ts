@@ -152,6 +152,8 @@ function branchName(branch: Record<string, unknown>): string {
 function range(schema: Record<string, unknown> | undefined): string {
   const { minimum, maximum, exclusiveMinimum } = schema ?? {};
   if (minimum !== undefined && maximum !== undefined) return ` from ${minimum} to ${maximum}`;
+  if (exclusiveMinimum !== undefined && maximum !== undefined)
+    return ` greater than ${exclusiveMinimum} and at most ${maximum}`;
   if (minimum !== undefined) return ` of at least ${minimum}`;
   if (maximum !== undefined) return ` of at most ${maximum}`;
   if (exclusiveMinimum !== undefined) return ` greater than ${exclusiveMinimum}`;

@@ -167,7 +167,8 @@ export class Encoding {
       metric,
       dataType,
       dimension,
-      range: range ?? null,
+      // Floats need none, and are not cut by one.
+      range: this.#kind.queryValueBytes === 4 ? null : (range ?? null),
       seed: seed ?? 0,
       centre: new Float32Array(dimension),
       unit: 1,

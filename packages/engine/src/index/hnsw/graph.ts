@@ -263,6 +263,11 @@ export class Graph {
     this.bytes.set(encoding.encodeQuery(query), this.placeOf("query"));
   }
 
+  /** Searches of this thread pass a node by as if it were not there; `none`: no longer. */
+  ban(node: number): void {
+    this.words[(this.area + area.banned) / 4] = (node + 1) >>> 0;
+  }
+
   /** Marks a node as removed. */
   kill(node: number): void {
     Atomics.store(this.words, this.metaAt(node) + 2, none);

@@ -100,6 +100,8 @@ export type HnswSearch = {
   rescore?: number | undefined;
   /** Reads vectors that are not in the cache; needed where `cacheMax` is less than all. */
   vectorOf?: VectorReader;
+  /** A record that the search is to go by as if it were not there: no way leads over it, and it is not found. */
+  without?: number;
 };
 
 /** What of an index a checkpoint keeps, besides the images of its graphs. */
@@ -144,6 +146,11 @@ export class HnswIndex implements Index {
   #queueHead = 0;
   /** First ordinals of the insertions that are being done. */
   readonly #inserting = new Set<number>();
+  /** Nodes whose records were removed while a checkpoint is written: what is written must not change meanwhile. */
+  #killedLater: { partition: Partition; node: number }[] = [];
+  #isSaving = false;
+  /** Records linked or removed since the index was made. */
+  #work = 0;
   /** Records that were removed while a builder links them. */
   readonly #cancelled = new Set<number>();
   readonly #handedOut = new Set<number>();
@@ -223,6 +230,22 @@ export class HnswIndex implements Index {
     return this.#changes;
   }
 
+  /** Records that were linked or removed since the index was made. */
+  get work(): number {
+    return this.#work;
+  }
+
+  /** The beam that a search of k records by a beam of `ef` takes: at least what is scored exactly. */
+  beamOf(k: number, ef: number = this.#options.efSearch): number {
+    return this.#encoding === undefined ? ef : Math.max(ef, this.#depthOf(k));
+  }
+
+  /** How many of the best by code are scored exactly for k records; more than a beam can have only where k is. */
+  #depthOf(k: number, rescore?: number): number {
+    const wanted = rescore ?? rescoreDepth((this.#encoding as Encoding).dataType, k);
+    return Math.max(k, Math.min(wanted, efMax));
+  }
+
   /** Bytes of codes and links. */
   get graphBytes(): number {
     let bytes = 0;
@@ -269,9 +292,20 @@ export class HnswIndex implements Index {
     }
     this.#nodes.delete(ordinal);
     this.#cache.remove(ordinal);
-    this.#partitionOf(place).kill(place & unitMask);
-    this.#changes++;
+    this.#kill(this.#partitionOf(place), place & unitMask);
+    this.#changed();
     this.#pump();
+  }
+
+  #changed(): void {
+    this.#changes++;
+    this.#work++;
+  }
+
+  /** Marks a node as removed, now or when the checkpoint that is being written is done. */
+  #kill(partition: Partition, node: number): void {
+    if (this.#isSaving) this.#killedLater.push({ partition, node });
+    else partition.kill(node);
   }
 
   /** About the k nearest records, with exact scores. `query` has `dimension` finite values and is borrowed. */
@@ -280,7 +314,8 @@ export class HnswIndex implements Index {
     if (k <= 0 || this.count === 0) return nothing;
     const { visible = null } = options;
     if (this.#nodes.size === 0) return this.#tail.search(query, k, visible);
-    const wanted = Math.max(k, options.rescore ?? rescoreDepth((this.#encoding as Encoding).dataType, k));
+    const wanted = this.#depthOf(k, options.rescore);
+    const banned = options.without === undefined ? absent : this.#nodes.get(options.without);
     for (
       let beam = Math.max(options.ef ?? this.#options.efSearch, wanted);
       beam <= efMax;
@@ -289,9 +324,11 @@ export class HnswIndex implements Index {
       const ordinals = this.#found;
       ordinals.length = 0;
       let isExhausted = true;
-      for (const partition of this.#partitions) {
+      for (let number = 0; number < this.#partitions.length; number++) {
+        const partition = this.#partitions[number];
         if (partition === undefined) continue;
-        const found = this.#beamOf(partition.graph, query, beam, wanted, visible, ordinals);
+        const without = banned !== absent && banned >>> 24 === number ? banned & unitMask : none;
+        const found = this.#searchGraph(partition.graph, query, beam, wanted, visible, without, ordinals);
         if (found === beam) isExhausted = false;
       }
       // Where too few of the beam can be seen, a longer one finds more, unless it has met all there is on its way.
@@ -335,12 +372,12 @@ export class HnswIndex implements Index {
   }
 
   /**
-   * Hands out what a checkpoint keeps, as soon as no builder is at work and all ways are there; building goes on when
-   * `done` is called. `drop` is called instead when nothing can be handed out: before there is a graph, after building has
+   * Hands out what a checkpoint keeps, as soon as no builder is at work and all ways are there. It does not change until `done`
+   * is called, with whether it was kept; then building goes on. `drop` is called instead when nothing can be handed out: before there is a graph, after building has
    * failed, or when the index is closed.
    */
   save(
-    keep: (state: HnswState, graphs: readonly Graph[], done: () => void) => void,
+    keep: (state: HnswState, graphs: readonly Graph[], done: (isKept: boolean) => void) => void,
     drop: () => void = () => {},
   ): void {
     if (this.#isClosed || this.#failure !== undefined || this.#encoding === undefined) {
@@ -353,7 +390,8 @@ export class HnswIndex implements Index {
       const partitions = this.#partitions.filter((partition) => partition !== undefined);
       this.#running++;
       this.#isExclusive = true;
-      this.#changes = 0;
+      this.#isSaving = true;
+      const changes = this.#changes;
       const state: HnswState = {
         encoding: encoding.toState(),
         linkedEnd: Math.min(this.linkedEnd, this.#last + 1),
@@ -361,9 +399,12 @@ export class HnswIndex implements Index {
         partitions: partitions.map((partition) => partition.state()),
       };
       const graphs = partitions.map(({ graph }) => graph);
-      keep(state, graphs, () => {
+      keep(state, graphs, (isKept) => {
         this.#running--;
         this.#isExclusive = false;
+        this.#isSaving = false;
+        if (isKept) this.#changes -= changes;
+        for (const { partition, node } of this.#killedLater.splice(0)) partition.kill(node);
         this.#pump();
       });
     };
@@ -387,7 +428,9 @@ export class HnswIndex implements Index {
       index.#partitions.push(partition);
       partition.graph.refresh();
       for (const node of partition.living()) {
-        index.#nodes.set(partition.graph.ordinalOf(node), number * 2 ** 24 + node);
+        const ordinal = partition.graph.ordinalOf(node);
+        invariant(ordinal < none, `the kept node ${node} is said to live, and is marked as removed`);
+        index.#nodes.set(ordinal, number * 2 ** 24 + node);
       }
     }
     index.#last = state.linkedEnd - 1;
@@ -455,27 +498,29 @@ export class HnswIndex implements Index {
   }
 
   /** Searches a graph and adds the first `wanted` visible ordinals; returns the length of the beam. */
-  #beamOf(
+  #searchGraph(
     graph: Graph,
     query: Float32Array,
     beam: number,
     wanted: number,
     visible: Visible,
+    without: number,
     ordinals: Growable<Uint32Array>,
   ): number {
     const encoding = this.#encoding as Encoding;
     graph.setQuery(encoding, query);
+    graph.ban(without);
     graph.kernels.hnswEnter(graph.area);
     const found = graph.kernels.hnswSearch(graph.area, beam);
     const { words } = graph;
     const at = graph.placeOf("beam") / 4;
-    const isLinking = this.#handedOut.size > 0;
+    const isChanging = this.#handedOut.size > 0 || this.#killedLater.length > 0;
     const end = ordinals.length + wanted;
     for (let i = 0; i < found && ordinals.length < end; i++) {
       const ordinal = graph.ordinalOf(words[at + 2 * i] >>> 1);
       if (ordinal === none) continue;
-      // A record that is being linked is still in the tail, and found there.
-      if (isLinking && this.#nodes.get(ordinal) === absent) continue;
+      // A record that is being linked is still in the tail, and found there; one that is to be killed is gone.
+      if (isChanging && this.#nodes.get(ordinal) === absent) continue;
       if (visible !== null && !visible(ordinal)) continue;
       ordinals.push(ordinal);
     }
@@ -689,11 +734,11 @@ export class HnswIndex implements Index {
   #linked(ordinal: number, number: number, partition: Partition, node: number): void {
     this.#handedOut.delete(ordinal);
     if (this.#cancelled.delete(ordinal)) {
-      partition.kill(node);
+      this.#kill(partition, node);
       return;
     }
     this.#nodes.set(ordinal, number * 2 ** 24 + node);
-    this.#changes++;
+    this.#changed();
     if (this.#cache.count < this.#options.cacheMax)
       this.#cache.add(ordinal, bytesOfFloats(this.#tail.vectorOf(ordinal) as Float32Array));
     this.#tail.remove(ordinal);
