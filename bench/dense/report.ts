@@ -124,6 +124,43 @@ function summary(results: readonly SetResult[]): string {
 ${lines.join("\n")}`;
 }
 
+const glove = "glove-cosine";
+const wide = "clusters768";
+
+/** How many times the queries per CPU second of hnswlib-node, at each recall. */
+function timesHnswlib(set: string, results: readonly SetResult[]): string[] {
+  const engines = results.find((result) => result.set === set)?.engines ?? [];
+  return recalls.map((recall) => {
+    const ours = fastest(
+      recall,
+      engines.filter(({ isOurs }) => isOurs),
+    );
+    const theirs = fastest(
+      recall,
+      engines.filter(({ name }) => name === "hnswlib"),
+    );
+    return ours === undefined || theirs === undefined ? "-" : (theirs.at.value / ours.at.value).toFixed(2);
+  });
+}
+
+function goals(results: readonly SetResult[]): string {
+  const [gloveLow, gloveHigh] = timesHnswlib(glove, results);
+  const [, wideHigh] = timesHnswlib(wide, results);
+  const builds = results.flatMap(({ title, engines }) => {
+    const ours = engines.find(({ name }) => name === "quiver-u8");
+    const theirs = engines.find(({ name }) => name === "hnswlib");
+    if (ours === undefined || theirs === undefined) return [];
+    return `${(ours.buildCpuS / theirs.buildCpuS).toFixed(2)} (${title.split(",")[0]}, ${title.split(", ").at(-1)})`;
+  });
+  return `What was wanted, and what is:
+
+- At least 3 times the best rival on every set at both recalls: the table above.
+- At least 4.2 times hnswlib-node on 100-dimensional words at both recalls: ${gloveLow} and ${gloveHigh}. At least 8 times on 768 dimensions at ${recalls[1]}: ${wideHigh}.
+- At most half of hnswlib-node's CPU time to build: ${builds.join(", ")}.
+
+Where a figure falls short, [the decisions on speed](decisions/hnsw-speed.md) have the profile and what was tried.`;
+}
+
 /** CPU time against recall: further down and to the right is better. */
 function picture({ title, engines }: SetResult): string {
   const from = 0.8;
@@ -173,13 +210,15 @@ export function writeReport(): void {
   );
   const page = `# Dense search: benchmarks
 
-Written by \`npm run bench:dense\` ([bench/dense](../bench/dense/main.ts)); do not edit. Each engine runs in a process of its own, and all are asked the same queries in turns, one at a time, with M = 16 and ef_construction = 200. CPU time is that of all threads of the process, its median over rounds; a cost at a recall is linear between the beams around it. In brackets: how many times the CPU time of Quiver's best. "At most" says that the smallest beam (ef = ${k}) has more recall already. Bytes a vector are those that the engine tells, and the growth of its process, with vectors and all. Other work may share the machine: ratios are worth more than milliseconds.
+Written by \`npm run bench:dense\` ([bench/dense](../bench/dense/main.ts)); do not edit. Each engine runs in a process of its own, and all are asked the same queries in turns, one at a time, with M = 16 and ef_construction = 200. CPU time is that of all threads of the process, its median over rounds; a cost at a recall is linear between the beams around it. In brackets: how many times the CPU time of Quiver's best. "At most" says that the smallest beam (ef = ${k}) has more recall already. Bytes a vector are those that the engine tells, and the growth of its process, with vectors and all. Other work may share the machine: ratios are worth more than milliseconds. Not every engine was run on every set: a set's table says which were.
 
 ## Quiver's best against the best rival
 
 How many times the queries per CPU second.
 
 ${summary(results)}
+
+${goals(results)}
 
 ${sections.join("\n")}
 ## How the engines were asked
