@@ -315,6 +315,13 @@ describe("collections, indexes, records", () => {
     expect((await ask(["index", "show", "life"])).out.split("\n")[0]).toMatch(
       /^dense\tdense\tready\t100\.0%\t1\t/,
     );
+    expect((await ask(["index", "analyze", "life", "The bees dance"])).out).toBe(
+      "0\tthe\t\ta stop word\n1\tbees\tbee\t\n2\tdance\tdanc\t\n",
+    );
+    expect(JSON.parse((await ask(["index", "analyze", "life", "Bees", "--json"])).out)).toEqual({
+      language: "english",
+      terms: [{ position: 0, word: "bees", term: "bee", dropped: null }],
+    });
     expect(JSON.parse((await ask(["versions", "life", "--json"])).out).versions).toHaveLength(2);
     expect((await ask(["collections", "show", "life"])).out).toMatch(/^records +1$/m);
     expect((await ask(["collections"])).out).toContain("life\tyes");

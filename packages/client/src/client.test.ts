@@ -140,6 +140,13 @@ it("indexes are created, shown, waited for and deleted", async () => {
     top_k: 2,
     ef_search: null,
   });
+  expect(await collection.analyzeText("The whales")).toEqual({
+    language: "english",
+    terms: [
+      { position: 0, word: "the", term: null, dropped: "stop_word" },
+      { position: 1, word: "whales", term: "whale", dropped: null },
+    ],
+  });
   expect(Object.keys(indexes).sort()).toEqual(["dense", "sparse", "tf-idf"]);
   expect(indexes.dense?.status).toMatchObject({ state: "ready", records_indexed: 3 });
   for (const kind of ["dense", "sparse", "tf-idf"] as const) await collection.deleteIndex(kind);

@@ -8,6 +8,7 @@ import type {
   IndexKind,
   Recall,
   SparseIndex,
+  TextAnalysis,
   TextIndex,
 } from "@quiver/protocol/shapes/index-definition";
 import type { TransactionList } from "@quiver/protocol/shapes/transaction";
@@ -110,6 +111,25 @@ export class Collection {
   async createTextIndex(definition: TextIndexInput = {}, call: CallOptions = {}): Promise<void> {
     const body = { ...indexDefaults.text, ...definition };
     await this.#transport.request("createTextIndex", { params: this.#params, body, call });
+  }
+
+  /**
+   * What the text index makes of a text: each word in order, with its term, or why it has none. A search finds a record
+   * by a word when both have the same term.
+   * @param text at most 1 MiB of UTF-8
+   * @throws QuiverError index_not_found without a text index
+   *
+   * @example
+   * ```ts no-run
+   * import type { Collection } from "@quiver/client";
+   * declare const collection: Collection;
+   * const { terms } = await collection.analyzeText("The bees are dancing");
+   * // the: dropped, a stop word; bees -> bee; are: dropped, a stop word; dancing -> danc
+   * for (const { word, term, dropped } of terms) console.log(word, term ?? dropped);
+   * ```
+   */
+  analyzeText(text: string, call: CallOptions = {}): Promise<TextAnalysis> {
+    return this.#transport.request("analyzeText", { params: this.#params, body: { text }, call });
   }
 
   /** The definitions of the indexes that exist, each with its status. */

@@ -68,6 +68,7 @@ export const endpoints = {
   createDenseIndex: { method: "POST", path: `${collection}/indexes/dense`, repeat: "refused" },
   createSparseIndex: { method: "POST", path: `${collection}/indexes/sparse`, repeat: "refused" },
   createTextIndex: { method: "POST", path: `${collection}/indexes/tf-idf`, repeat: "refused" },
+  analyzeText: { method: "POST", path: `${collection}/indexes/tf-idf/analyze`, repeat: "always" },
   getIndexes: { method: "GET", path: `${collection}/indexes`, repeat: "always" },
   measureRecall: { method: "GET", path: `${collection}/indexes/dense/recall`, repeat: "always" },
   deleteIndex: {

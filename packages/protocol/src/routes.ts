@@ -143,6 +143,16 @@ export const routes = {
     answer: Empty,
     errors: [400, 404, 409, 500],
   },
+  analyzeText: {
+    method: "POST",
+    path: `${c}/indexes/tf-idf/analyze`,
+    tag: "Indexes",
+    summary: "Show the terms that the TF-IDF/BM25 index makes of a text",
+    body: index.AnalyzeText,
+    status: 200,
+    answer: index.TextAnalysis,
+    errors: [400, 404, 500],
+  },
   getIndexes: {
     method: "GET",
     path: `${c}/indexes`,

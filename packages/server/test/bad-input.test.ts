@@ -149,6 +149,7 @@ const bodies: readonly { route: RouteName; body: unknown; collection?: string }[
   { route: "createDenseIndex", collection: "bare", body: scalarIndexBody },
   { route: "createSparseIndex", collection: "bare", body: sparseIndexBody },
   { route: "createTextIndex", collection: "bare", body: { ...textIndexBody, language: "german" } },
+  { route: "analyzeText", body: { text: "the fox" } },
   { route: "searchDense", body: { query_vector: [1, 2, 3, 4], ...options, ...dense } },
   { route: "searchBatchDense", body: { queries: [{ vector: [1, 2, 3, 4] }], ...options, ...dense } },
   { route: "searchSparse", body: { query_terms: terms, early_terminate_threshold: 0.1, ...options } },

@@ -256,6 +256,25 @@ describe("indexes", () => {
     expectError(await server.call("measureRecall", nowhere), 404, "collection_not_found");
   });
 
+  test("[Q14] analyze: 200 with each word and its term; 400 for a bad text, 404 for no index or collection", async () => {
+    const c = await collection(0);
+    const analyzed = await server.call("analyzeText", c, { text: "The foxes" });
+    expect(analyzed.status).toBe(200);
+    expect(analyzed.json).toEqual({
+      language: "english",
+      terms: [
+        { position: 0, word: "the", term: null, dropped: "stop_word" },
+        { position: 1, word: "foxes", term: "fox", dropped: null },
+      ],
+    });
+    const long = await server.call("analyzeText", c, { text: "x".repeat(1024 * 1024 + 1) });
+    expect(expectError(long, 400, "invalid_request").details.path).toBe("text");
+    expectError(await server.call("analyzeText", nowhere, { text: "x" }), 404, "collection_not_found");
+    await server.call("deleteIndex", { ...c, index_type: "tf_idf" });
+    const missing = expectError(await server.call("analyzeText", c, { text: "x" }), 404, "index_not_found");
+    expect(missing.message).toContain("/indexes/tf-idf");
+  });
+
   test("[H1] delete: 204 for each spelling; 400 for another type, 404 for no index or collection", async () => {
     const c = await collection(2);
     for (const index_type of ["dense", "sparse", "tf_idf"]) {
@@ -823,6 +842,7 @@ const bodies: Partial<Record<RouteName, unknown>> = {
   createDenseIndex: denseIndexBody,
   createSparseIndex: sparseIndexBody,
   createTextIndex: textIndexBody,
+  analyzeText: { text: "x" },
   searchDense: { query_vector: [1, 2, 3, 4] },
   searchBatchDense: { queries: [{ vector: [1, 2, 3, 4] }] },
   searchSparse: { query_terms: [{ index: 1, value: 1 }] },

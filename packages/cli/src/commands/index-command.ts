@@ -1,6 +1,6 @@
 // quiver index
 
-import type { IndexKind, TextLanguage } from "@quiver/protocol/shapes/index-definition";
+import type { DropReason, IndexKind, TextLanguage } from "@quiver/protocol/shapes/index-definition";
 import { type Command, Option } from "commander";
 import { type ConnectionOptions, connect, parsed, QuiverCommand, withConnection } from "../command.ts";
 import { UsageError } from "../exit-codes.ts";
@@ -33,7 +33,7 @@ type CreateOptions = ConnectionOptions & {
 
 export function indexCommand(): Command {
   const command = new QuiverCommand("index").description(
-    "create, show and delete the indexes of a collection",
+    "create, show, try out and delete the indexes of a collection",
   );
   const count = parsed((text: string) => readInteger(text, 1));
   withConnection(
@@ -86,6 +86,13 @@ export function indexCommand(): Command {
       .description("the indexes of a collection and how far they are")
       .argument("<collection>"),
   ).action(show);
+  withConnection(
+    command
+      .command("analyze")
+      .description("show the terms that the text index makes of a text")
+      .argument("<collection>")
+      .argument("<text>", "the text, in quotes where it has spaces"),
+  ).action(analyze);
   withConnection(
     command
       .command("recall")
@@ -170,6 +177,27 @@ async function show(name: string, options: ConnectionOptions): Promise<void> {
       { title: "SERVED BY", value: ([, { status }]) => status.served_by },
     ],
     `${JSON.stringify(name)} has no index. Create one with: quiver index create ${name} dense`,
+  );
+}
+
+const reasons: Readonly<Record<DropReason, string>> = {
+  stop_word: "a stop word",
+  too_long: "too long",
+  no_letters: "no letters",
+};
+
+async function analyze(name: string, text: string, options: ConnectionOptions): Promise<void> {
+  const analysis = await connect(options).collection(name).analyzeText(text);
+  if (options.json) return printJson(analysis);
+  printTable(
+    analysis.terms,
+    [
+      { title: "PLACE", value: ({ position }) => position, right: true },
+      { title: "WORD", value: ({ word }) => word },
+      { title: "TERM", value: ({ term }) => term },
+      { title: "DROPPED", value: ({ dropped }) => dropped && reasons[dropped] },
+    ],
+    "The text has no words.",
   );
 }
 

@@ -7,12 +7,14 @@ import { randomBytes } from "node:crypto";
 import { QuiverError } from "@quiver/protocol/errors";
 import type { CollectionDetail } from "@quiver/protocol/shapes/collection";
 import type {
+  AnalyzeText,
   DenseIndex,
   Indexes,
   IndexKind,
   IndexStatus,
   Recall,
   SparseIndex,
+  TextAnalysis,
   TextIndex,
 } from "@quiver/protocol/shapes/index-definition";
 import type * as search from "@quiver/protocol/shapes/search";
@@ -55,6 +57,8 @@ import type { View } from "../runtime/view.ts";
 import type { Writer } from "../runtime/writer.ts";
 import { LmdbStore } from "../storage/lmdb.ts";
 import type { Snapshot } from "../storage/store.ts";
+import { createAnalyzer } from "../text/analyzer.ts";
+import { segment } from "../text/segment.ts";
 import type { Collection, CollectionStatistics, DatabaseLog, Transaction, VectorExport } from "./contract.ts";
 import { RunningExport } from "./export.ts";
 import { type FeedSurroundings, makeFeed } from "./feeds.ts";
@@ -368,6 +372,14 @@ export class OpenCollection implements Collection {
       { ...definition, status: this.#indexStatus(kind as IndexKind, head) },
     ]);
     return Object.fromEntries(withStatus) as Indexes;
+  }
+
+  analyzeText({ text }: AnalyzeText): TextAnalysis {
+    plan.checkText(text, "text");
+    const definitions = this.#read((snapshot) => readIndexDefinitions(snapshot));
+    requireIndexes(definitions, ["tf-idf"], this.name);
+    const language = definitions["tf-idf"]?.language ?? "english";
+    return { language, terms: createAnalyzer(language).analyze(segment(text)) };
   }
 
   #indexStatus(kind: IndexKind, head: Head): IndexStatus {

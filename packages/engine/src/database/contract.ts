@@ -11,11 +11,13 @@ import type {
   CreateCollection,
 } from "@quiver/protocol/shapes/collection";
 import type {
+  AnalyzeText,
   DenseIndex,
   Indexes,
   IndexKind,
   Recall,
   SparseIndex,
+  TextAnalysis,
   TextIndex,
 } from "@quiver/protocol/shapes/index-definition";
 import type * as search from "@quiver/protocol/shapes/search";
@@ -137,6 +139,13 @@ export interface Collection {
   createDenseIndex(definition: DenseIndex): Promise<void>;
   createSparseIndex(definition: SparseIndex): Promise<void>;
   createTextIndex(definition: TextIndex): Promise<void>;
+  /**
+   * What the text index makes of a text: each word in order, with its term, or why it has none. Needs the index's
+   * definition only: nothing is loaded.
+   * @param request `text`: at most 1 MiB of UTF-8
+   * @throws invalid_request, index_not_found
+   */
+  analyzeText(request: AnalyzeText): TextAnalysis;
   indexes(): Indexes;
   /**
    * Measures the dense index against exact search, with vectors of the collection as queries.

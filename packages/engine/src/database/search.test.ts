@@ -211,6 +211,40 @@ it("[Q9] English is stemmed and freed of stop words by default; a language can b
   expect(ids(await none.searchText({ query: "東京" }))).toEqual(["b"]);
 });
 
+it("[Q14] a text is shown as its index takes it: each word in its place, with its term or why it has none", async () => {
+  const collection = await make();
+  const { language, terms } = collection.analyzeText({ text: "The Runners, running to CAFÉS" });
+  expect(language).toBe("english");
+  expect(terms).toEqual([
+    { position: 0, word: "the", term: null, dropped: "stop_word" },
+    { position: 1, word: "runners", term: "runner", dropped: null },
+    { position: 2, word: "running", term: "run", dropped: null },
+    { position: 3, word: "to", term: null, dropped: "stop_word" },
+    { position: 4, word: "cafés", term: "cafe", dropped: null },
+  ]);
+  // A word of the text finds a record by its term, and by nothing else.
+  await collection.upsert([{ id: "a", text: "The Runners, running to CAFÉS" }]);
+  for (const { word, term } of terms)
+    expect([word, ids(await collection.searchText({ query: word }))]).toEqual([word, term ? ["a"] : []]);
+  expect(collection.analyzeText({ text: "" }).terms).toEqual([]);
+  // An unloaded collection tells it without being loaded.
+  await collection.unload();
+  expect(collection.analyzeText({ text: "the" }).terms).toHaveLength(1);
+  expect(collection.describe().loaded).toBe(false);
+  const german = await make({ text: { language: "german" } });
+  expect(german.analyzeText({ text: "die Häuser" })).toMatchObject({
+    language: "german",
+    terms: [{ dropped: "stop_word" }, { word: "häuser", term: "haus" }],
+  });
+  const long = await refused(() => german.analyzeText({ text: "x".repeat(limits.queryTextBytesMax + 1) }));
+  expect([long.code, long.details.path]).toEqual(["invalid_request", "text"]);
+  expect((await refused(() => german.analyzeText({ text: 7 as unknown as string }))).details.path).toBe(
+    "text",
+  );
+  await german.deleteIndex("tf-idf");
+  expect((await refused(() => german.analyzeText({ text: "die" }))).code).toBe("index_not_found");
+});
+
 it("[Q10] a hybrid search fuses the legs that are given, each with at least max(3 * top_k, 50) hits", async () => {
   const collection = await make();
   const records = Array.from({ length: 60 }, (_, i) =>

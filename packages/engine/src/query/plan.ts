@@ -127,11 +127,16 @@ function sparseLeg(
 
 function textLeg(definition: CollectionDefinition, text: string, path: string): Leg {
   requireEnabled(definition.text, "text search", path);
+  checkText(text, path);
+  return { kind: "tf-idf", text };
+}
+
+/** Checks a text that is searched for or analysed. @throws invalid_request */
+export function checkText(text: unknown, path: string): asserts text is string {
   if (typeof text !== "string") throw invalid(path, "must be a string.");
   const bytes = Buffer.byteLength(text);
   if (bytes > limits.queryTextBytesMax)
     throw invalid(path, `has ${bytes} bytes, at most ${limits.queryTextBytesMax} are allowed.`);
-  return { kind: "tf-idf", text };
 }
 
 function requireEnabled(enabled: boolean, kind: string, path: string): void {

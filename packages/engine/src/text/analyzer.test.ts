@@ -79,6 +79,25 @@ describe("terms", () => {
   });
 });
 
+describe("what becomes of each word", () => {
+  test("a term, or the reason why there is none, each in its place", () => {
+    const long = "x".repeat(256);
+    expect(createAnalyzer("english").analyze(segment(`The owners' ${long} \u02bc Cafés`))).toEqual([
+      { position: 0, word: "the", term: null, dropped: "stop_word" },
+      { position: 1, word: "owners", term: "owner", dropped: null },
+      { position: 2, word: long, term: null, dropped: "too_long" },
+      { position: 3, word: "\u02bc", term: null, dropped: "no_letters" },
+      { position: 4, word: "cafés", term: "cafe", dropped: null },
+    ]);
+    // What is left of an elision can be a stop word: qu'il.
+    expect(createAnalyzer("french").analyze(["qu'il", "l'homme"])).toEqual([
+      { position: 0, word: "qu'il", term: null, dropped: "stop_word" },
+      { position: 1, word: "l'homme", term: "homm", dropped: null },
+    ]);
+    expect(createAnalyzer("english").analyze([])).toEqual([]);
+  });
+});
+
 describe.each(textLanguages)("%s", (language) => {
   const words = fc.array(
     fc.oneof(
@@ -96,6 +115,10 @@ describe.each(textLanguages)("%s", (language) => {
         const analyzer = createAnalyzer(language);
         const together = analyzer.terms(words);
         expect(words.flatMap((word) => analyzer.terms([word]))).toEqual(together);
+        const analyzed = analyzer.analyze(words);
+        expect(analyzed.map(({ word }) => word)).toEqual(words);
+        expect(analyzed.flatMap(({ term }) => term ?? [])).toEqual(together);
+        for (const { term, dropped } of analyzed) expect(term === null).toBe(dropped !== null);
         for (const term of together) {
           expect(term).not.toBe("");
           expect(fold(term)).toBe(term);

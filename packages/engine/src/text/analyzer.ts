@@ -15,7 +15,7 @@
 //
 // Choices and figures: docs/decisions/text-analysis.md.
 
-import type { TextLanguage } from "@quiver/protocol/shapes/index-definition";
+import type { AnalyzedWord, DropReason, TextLanguage } from "@quiver/protocol/shapes/index-definition";
 import snowball from "snowball-stemmers";
 import { fold } from "./fold.ts";
 import { type Language, languages } from "./languages.ts";
@@ -26,6 +26,11 @@ export const wordBytesMax = 255;
 export type Analyzer = {
   /** The terms of words as `segment` makes them, in their order; stop words leave no gap. */
   terms(words: readonly string[]): string[];
+  /**
+   * What becomes of each word: its term, or why it has none. The terms, read in order, are those of `terms`.
+   * @param words as `segment` makes them; their places count from 0, those of dropped words too
+   */
+  analyze(words: readonly string[]): AnalyzedWord[];
 };
 
 const analyzers = new Map<TextLanguage, Analyzer>();
@@ -34,28 +39,45 @@ const analyzers = new Map<TextLanguage, Analyzer>();
 export function createAnalyzer(language: TextLanguage): Analyzer {
   let analyzer = analyzers.get(language);
   if (analyzer === undefined) {
-    analyzer = cachedAnalyzer(termOf(languages[language]));
+    analyzer = cachedAnalyzer(rulesOf(languages[language]));
     analyzers.set(language, analyzer);
   }
   return analyzer;
 }
 
-/** The term of one word, or "" where it is none. */
-type TermOf = (word: string) => string;
+/** The rules of a language, for one word at a time. */
+type Rules = {
+  /** The term of a word, or "" where it has none. */
+  term(word: string): string;
+  /** Why a word that has no term is dropped. */
+  reason(word: string): DropReason;
+};
 
-function termOf(language: Language): TermOf {
+function rulesOf(language: Language): Rules {
   const stopWords = new Set(language.stopWords.map((word) => word.normalize("NFKC").toLowerCase()));
   const elisions = new Set(language.elisions);
   const stemmer = language.stemmer === undefined ? undefined : snowball.newStemmer(language.stemmer);
   // Some stemmers leave nothing of a word that is all suffixes.
   const stem = (word: string): string => stemmer?.stem(word) || word;
-  return (word) => {
-    if (3 * word.length > wordBytesMax && Buffer.byteLength(word) > wordBytesMax) return "";
-    if (stopWords.has(word)) return "";
-    const rest = withoutApostrophe(word, language, elisions);
-    if (rest !== word && stopWords.has(rest)) return "";
-    return language.foldFirst === true ? fold(stem(foldKeepingApostrophes(rest))) : fold(stem(rest));
+  const isStopWord = (word: string, rest: string): boolean =>
+    stopWords.has(word) || (rest !== word && stopWords.has(rest));
+  return {
+    term(word) {
+      if (isTooLong(word)) return "";
+      const rest = withoutApostrophe(word, language, elisions);
+      if (isStopWord(word, rest)) return "";
+      return language.foldFirst === true ? fold(stem(foldKeepingApostrophes(rest))) : fold(stem(rest));
+    },
+    reason(word) {
+      if (isTooLong(word)) return "too_long";
+      return isStopWord(word, withoutApostrophe(word, language, elisions)) ? "stop_word" : "no_letters";
+    },
   };
+}
+
+function isTooLong(word: string): boolean {
+  // A UTF-16 unit takes at most three bytes, so short words need no count.
+  return 3 * word.length > wordBytesMax && Buffer.byteLength(word) > wordBytesMax;
 }
 
 /** The English stemmer takes the possessive 's off, so apostrophes stay until then. */
@@ -77,7 +99,7 @@ const cacheWords = 32_768;
  * Remembers the terms of the words used last: between one and two times `cacheWords` of them. A full young half
  * becomes the old one, whose unused words are then forgotten; words that are used meanwhile move back.
  */
-function cachedAnalyzer(termOf: TermOf): Analyzer {
+function cachedAnalyzer({ term: termOf, reason }: Rules): Analyzer {
   let young = new Map<string, string>();
   let old = new Map<string, string>();
   const remembered = (word: string): string => {
@@ -100,6 +122,11 @@ function cachedAnalyzer(termOf: TermOf): Analyzer {
       }
       return terms;
     },
+    analyze: (words) =>
+      words.map((word, position) => {
+        const term = young.get(word) ?? remembered(word);
+        return { position, word, term: term || null, dropped: term === "" ? reason(word) : null };
+      }),
   };
 }
 

@@ -180,6 +180,37 @@ export const Recall = Type.Object({
   exact_ms: Type.Number({ description: "Mean milliseconds of an exact search." }),
 });
 
+/** Why a word of a text has no term. */
+export const dropReasons = ["stop_word", "too_long", "no_letters"] as const;
+
+export const AnalyzeText = Type.Object({
+  text: Type.String({ description: "Text to analyse, at most 1 MiB of UTF-8, as the text of a query." }),
+});
+
+export const AnalyzedWord = Type.Object({
+  position: Type.Integer({
+    minimum: 0,
+    description: "Place of the word in the text, counted in words from 0; dropped words count.",
+  }),
+  word: Type.String({ description: "The word as it was found: in NFKC and lower case, before stemming." }),
+  term: Type.Unsafe<string | null>({
+    type: ["string", "null"],
+    description: "What the index keeps of the word, and searches compare; null where it is dropped.",
+  }),
+  dropped: Type.Unsafe<(typeof dropReasons)[number] | null>({
+    type: ["string", "null"],
+    enum: [...dropReasons, null],
+    description:
+      "Why the word has no term: a stop word, longer than 255 bytes, or nothing but marks; null where it has one.",
+  }),
+});
+
+/** What a text index makes of a text. */
+export const TextAnalysis = Type.Object({
+  language: OneOf(textLanguages, { description: "Of the index." }),
+  terms: Type.Array(AnalyzedWord, { description: "Every word of the text, in order." }),
+});
+
 const withStatus = { status: IndexStatus };
 
 export const Indexes = Type.Object({
@@ -193,6 +224,10 @@ export type TextLanguage = (typeof textLanguages)[number];
 export type DenseIndex = Static<typeof DenseIndex>;
 export type SparseIndex = Static<typeof SparseIndex>;
 export type TextIndex = Static<typeof TextIndex>;
+export type DropReason = (typeof dropReasons)[number];
+export type AnalyzeText = Static<typeof AnalyzeText>;
+export type AnalyzedWord = Static<typeof AnalyzedWord>;
+export type TextAnalysis = Static<typeof TextAnalysis>;
 export type IndexStatus = Static<typeof IndexStatus>;
 export type Recall = Static<typeof Recall>;
 export type Indexes = Static<typeof Indexes>;

@@ -11,6 +11,7 @@ export const indexHandlers: Handlers<
   | "createDenseIndex"
   | "createSparseIndex"
   | "createTextIndex"
+  | "analyzeText"
   | "getIndexes"
   | "measureRecall"
   | "deleteIndex"
@@ -27,6 +28,8 @@ export const indexHandlers: Handlers<
     await database.collection(params.collection_id).createTextIndex(body);
     return emptyObject;
   },
+  analyzeText: ({ database, params, body }) =>
+    json(database.collection(params.collection_id).analyzeText(body)),
   getIndexes: ({ database, params }) => json(database.collection(params.collection_id).indexes()),
   async measureRecall({ database, params, query }) {
     const sample = integerParameter(query, "sample", 1, limits.recallSampleMax);
