@@ -150,6 +150,7 @@ describe("help and wrong use", () => {
     [["serve", "--config", "missing.json"], "--config missing.json: cannot read"],
     [["import", "c"], "missing required argument"],
     [["import", "c", "f", "--batch-size", "0"], "at least 1"],
+    [["index", "create", "c", "text", "--stop-words", "@missing.txt"], "no such file"],
     [["search", "c"], "give --text, --vector or --sparse"],
     [["search", "c", "--vector", "[1,"], "--vector: is not JSON"],
     [["collections", "create", "c"], "Nothing is enabled"],
@@ -328,6 +329,16 @@ describe("collections, indexes, records", () => {
     expect((await ask(["collections", "unload", "life"])).code).toBe(0);
     expect((await ask(["collections", "load", "life"])).code).toBe(0);
     expect((await ask(["index", "delete", "life", "sparse"])).code).toBe(0);
+
+    const ownWords = async (list: string) => {
+      expect((await ask(["index", "delete", "life", "text"])).code).toBe(0);
+      const created = await ask(["index", "create", "life", "text", "--stop-words", list, "--json"]);
+      return JSON.parse(created.out).stop_words;
+    };
+    expect(await ownWords("dance, The")).toEqual(["dance", "The"]);
+    expect((await ask(["search", "life", "--text", "dance", "--json"])).out).toContain('"results":[]');
+    expect(await ownWords(`@${file("words.txt", "the\r\n10,000\n\n")}`)).toEqual(["the", "10,000"]);
+    expect(await ownWords("")).toEqual([]);
 
     const unsure = await ask(["collections", "delete", "life"]);
     expect([unsure.code, unsure.err]).toEqual([2, expect.stringContaining("its 1 records")]);

@@ -151,6 +151,9 @@ it("indexes are created, shown, waited for and deleted", async () => {
   expect(indexes.dense?.status).toMatchObject({ state: "ready", records_indexed: 3 });
   for (const kind of ["dense", "sparse", "tf-idf"] as const) await collection.deleteIndex(kind);
   expect(await collection.indexes()).toEqual({});
+  await collection.createTextIndex({ language: "none", stop_words: ["whales"] });
+  expect((await collection.indexes())["tf-idf"]).toMatchObject({ language: "none", stop_words: ["whales"] });
+  expect((await collection.search.text({ query: "whales" })).results).toEqual([]);
   expect(await codeOf(collection.deleteIndex("dense"))).toEqual(["index_not_found", 404]);
 });
 

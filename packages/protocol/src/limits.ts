@@ -12,6 +12,9 @@ export const limits = {
   sparseEntriesMax: 1_048_576,
   textBytesMax: 16 * 1024 * 1024,
   indexNameBytesMax: 255,
+  /** Of a text index; the longest list of a language has 781. */
+  stopWordsMax: 2_000,
+  stopWordBytesMax: 255,
 
   topKMax: 10_000,
   topKDefault: 10,

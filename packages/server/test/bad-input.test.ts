@@ -148,7 +148,11 @@ const bodies: readonly { route: RouteName; body: unknown; collection?: string }[
   },
   { route: "createDenseIndex", collection: "bare", body: scalarIndexBody },
   { route: "createSparseIndex", collection: "bare", body: sparseIndexBody },
-  { route: "createTextIndex", collection: "bare", body: { ...textIndexBody, language: "german" } },
+  {
+    route: "createTextIndex",
+    collection: "bare",
+    body: { ...textIndexBody, language: "german", stop_words: ["und"] },
+  },
   { route: "analyzeText", body: { text: "the fox" } },
   { route: "searchDense", body: { query_vector: [1, 2, 3, 4], ...options, ...dense } },
   { route: "searchBatchDense", body: { queries: [{ vector: [1, 2, 3, 4] }], ...options, ...dense } },

@@ -256,6 +256,25 @@ describe("indexes", () => {
     expectError(await server.call("measureRecall", nowhere), 404, "collection_not_found");
   });
 
+  test("[Q15] stop words of one's own: 201, searched and returned; 400 with their position", async () => {
+    const c = { collection_id: "stop words" };
+    await server.makeCollection(c.collection_id, { indexes: false });
+    const create = (stop_words: unknown) =>
+      server.call("createTextIndex", c, { ...textIndexBody, stop_words });
+    for (const [stop_words, path] of [
+      [["the", "two words"], "stop_words[1]"],
+      [["the", "x".repeat(256)], "stop_words[1]"],
+      [Array(2_001).fill("the"), "stop_words"],
+    ] as const)
+      expect(expectError(await create(stop_words), 400, "invalid_request").details.path).toBe(path);
+    expect((await create(["quick"])).status).toBe(201);
+    await server.call("streamingUpsert", c, { vectors: [record("a")] });
+    const found = async (query: string) =>
+      (await server.call("searchText", c, { query })).json.results.length;
+    expect([await found("quick"), await found("the")]).toEqual([0, 1]);
+    expect((await server.call("getIndexes", c)).json["tf-idf"].stop_words).toEqual(["quick"]);
+  });
+
   test("[Q14] analyze: 200 with each word and its term; 400 for a bad text, 404 for no index or collection", async () => {
     const c = await collection(0);
     const analyzed = await server.call("analyzeText", c, { text: "The foxes" });

@@ -1,5 +1,6 @@
 // quiver index
 
+import { readFileSync } from "node:fs";
 import type { DropReason, IndexKind, TextLanguage } from "@quiver/protocol/shapes/index-definition";
 import { type Command, Option } from "commander";
 import { type ConnectionOptions, connect, parsed, QuiverCommand, withConnection } from "../command.ts";
@@ -28,6 +29,7 @@ type CreateOptions = ConnectionOptions & {
   k1: number;
   b: number;
   language?: string;
+  stopWords?: string[];
   wait?: boolean;
 };
 
@@ -78,6 +80,11 @@ export function indexCommand(): Command {
         new Option("--b <n>", "text: length normalization").argParser(parsed(readNumber)).default(0.75),
       )
       .option("--language <name>", "text: language of stemming and stop words, or none (default: english)")
+      .option(
+        "--stop-words <list>",
+        'text: words left out instead of the language\'s: a,b,c or @FILE with one a line; "" for none',
+        parsed(readWords),
+      )
       .option("--wait", "return when the index has been built"),
   ).action(create);
   withConnection(
@@ -130,6 +137,7 @@ async function create(name: string, kindName: string, options: CreateOptions): P
       k1: options.k1,
       b: options.b,
       language: options.language as TextLanguage | undefined,
+      stop_words: options.stopWords,
     });
   }
   if (options.wait) await collection.waitForIndex();
@@ -224,6 +232,11 @@ function kindOf(name: string): IndexKind {
   if (name === "dense" || name === "sparse") return name;
   if (["text", "tf-idf", "tf_idf"].includes(name)) return "tf-idf";
   throw new UsageError(`There is no index of kind ${JSON.stringify(name)}; expected dense, sparse or text.`);
+}
+
+function readWords(text: string): string[] {
+  const words = text.startsWith("@") ? readFileSync(text.slice(1), "utf8").split(/\r?\n/) : text.split(",");
+  return words.map((word) => word.trim()).filter((word) => word !== "");
 }
 
 function readRange(text: string): { min: number; max: number } {

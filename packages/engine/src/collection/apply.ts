@@ -305,3 +305,22 @@ export function readIndexDefinitions(reader: Reader): IndexDefinitions {
   const bytes = reader.get("meta", metaKeys.indexes);
   return bytes ? (JSON.parse(text(bytes)) as IndexDefinitions) : {};
 }
+
+/**
+ * The same for every search: parses only what has changed, for a list of stop words can be long. The answers are shared
+ * and must not be changed.
+ */
+export class IndexDefinitionsReader {
+  #bytes = new Uint8Array(0);
+  #definitions: Readonly<IndexDefinitions> = {};
+
+  read(reader: Reader): Readonly<IndexDefinitions> {
+    const bytes = reader.get("meta", metaKeys.indexes);
+    if (bytes === undefined) return {};
+    if (Buffer.compare(bytes, this.#bytes) !== 0) {
+      this.#definitions = JSON.parse(text(bytes)) as IndexDefinitions;
+      this.#bytes = Uint8Array.from(bytes);
+    }
+    return this.#definitions;
+  }
+}

@@ -12,6 +12,7 @@ import {
   type TextIndex,
   textLanguages,
 } from "@quiver/protocol/shapes/index-definition";
+import { canonicalStopWord } from "../text/analyzer.ts";
 import type { CollectionDefinition } from "./definition.ts";
 
 function invalid(path: string, problem: string): QuiverError {
@@ -134,7 +135,7 @@ export function defineSparseIndex(collection: CollectionDefinition, given: Spars
 export function defineTextIndex(collection: CollectionDefinition, given: TextIndex): TextIndex {
   requireEnabled(collection.text, "tf-idf", "text search");
   checkName(given.name);
-  const { k1, b, language } = given;
+  const { k1, b, language, stop_words } = given;
   if (typeof k1 !== "number" || !(k1 >= 0 && k1 <= 1000))
     throw invalid("k1", `is ${k1}; expected a number from 0 to 1000.`);
   if (typeof b !== "number" || !(b >= 0 && b <= 1))
@@ -146,7 +147,37 @@ export function defineTextIndex(collection: CollectionDefinition, given: TextInd
     k1,
     b,
     language: language ?? "english",
+    ...(stop_words != null && { stop_words: checkStopWords(stop_words) }),
   };
+}
+
+/** A copy of the list as it was given. */
+function checkStopWords(words: readonly unknown[]): string[] {
+  if (!Array.isArray(words)) throw invalid("stop_words", "must be an array of words.");
+  if (words.length > limits.stopWordsMax)
+    throw invalid("stop_words", `has ${words.length} words, at most ${limits.stopWordsMax} are allowed.`);
+  // A loop, for array methods skip the holes that an array in the same process can have.
+  for (let i = 0; i < words.length; i++) {
+    const problem = stopWordProblem(words[i]);
+    if (problem !== null)
+      throw invalid(
+        `stop_words[${i}]`,
+        `${problem}; expected one word of 1 to ${limits.stopWordBytesMax} bytes of UTF-8.`,
+      );
+  }
+  return words.slice();
+}
+
+function stopWordProblem(word: unknown): string | null {
+  if (typeof word !== "string") return `is ${word === null ? "null" : `a ${typeof word}`}`;
+  if (!word.isWellFormed()) return "has half of a surrogate pair, which UTF-8 cannot hold";
+  const bytes = Buffer.byteLength(word);
+  if (bytes > limits.stopWordBytesMax) return `has ${bytes} bytes`;
+  const canonical = canonicalStopWord(word);
+  if (canonical === "") return "has no letter or digit";
+  // What texts have as several words would never be found in one.
+  const words = canonical.split(" ").length;
+  return words === 1 ? null : `is ${words} words`;
 }
 
 /** Definitions for auto_create_index. */

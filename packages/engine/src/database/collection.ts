@@ -25,7 +25,12 @@ import type {
   TransactionStatus,
 } from "@quiver/protocol/shapes/transaction";
 import type { Version, VersionList } from "@quiver/protocol/shapes/version";
-import { type IndexDefinitions, readIndexDefinitions, type WriteRequest } from "../collection/apply.ts";
+import {
+  type IndexDefinitions,
+  IndexDefinitionsReader,
+  readIndexDefinitions,
+  type WriteRequest,
+} from "../collection/apply.ts";
 import type { CatalogEntry } from "../collection/catalog.ts";
 import type { CollectionDefinition } from "../collection/definition.ts";
 import { type Head, readHead } from "../collection/head.ts";
@@ -86,6 +91,8 @@ export class OpenCollection implements Collection {
   /** Everything that reads the store is inside; closing waits for it. */
   readonly #gate = new Gate();
   readonly #exports = new Set<RunningExport>();
+  /** What searches ask; what callers are given is read anew. */
+  readonly #indexDefinitions = new IndexDefinitionsReader();
   #catchUp: CatchUp | null = null;
   /** Which beam reaches which recall; known while the collection is loaded and its dense index is the same. */
   #efforts = new EffortTable();
@@ -378,8 +385,9 @@ export class OpenCollection implements Collection {
     plan.checkText(text, "text");
     const definitions = this.#read((snapshot) => readIndexDefinitions(snapshot));
     requireIndexes(definitions, ["tf-idf"], this.name);
-    const language = definitions["tf-idf"]?.language ?? "english";
-    return { language, terms: createAnalyzer(language).analyze(segment(text)) };
+    const { language, stop_words } = definitions["tf-idf"] as TextIndex;
+    const analyzer = createAnalyzer(language ?? "english", stop_words);
+    return { language: language ?? "english", terms: analyzer.analyze(segment(text)) };
   }
 
   #indexStatus(kind: IndexKind, head: Head): IndexStatus {
@@ -447,7 +455,7 @@ export class OpenCollection implements Collection {
       const kinds = plan.kindsOf(planned);
       if (kind && kinds.length === 0) kinds.push(kind);
       const { version, recallTarget } = this.#read((snapshot, head) => {
-        const definitions = readIndexDefinitions(snapshot);
+        const definitions = this.#indexDefinitions.read(snapshot);
         requireIndexes(definitions, kinds, this.name);
         return { version: head.version, recallTarget: definitions.dense?.index.properties.recall_target };
       });

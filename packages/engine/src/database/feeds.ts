@@ -87,8 +87,8 @@ const makers = {
   dense: denseFeed,
   sparse: (_collection: CollectionDefinition, _definition: SparseIndex) =>
     new Feed("sparse", () => new SparsePostings()),
-  "tf-idf": (_collection: CollectionDefinition, { language, k1, b }: TextIndex) =>
-    new Feed("tf-idf", () => new TextPostings({ language: language ?? "english", k1, b })),
+  "tf-idf": (_collection: CollectionDefinition, { language, stop_words: stopWords, k1, b }: TextIndex) =>
+    new Feed("tf-idf", () => new TextPostings({ language: language ?? "english", stopWords, k1, b })),
 } as const;
 
 /** The feed of an index of a collection. */

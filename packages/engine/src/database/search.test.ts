@@ -211,6 +211,60 @@ it("[Q9] English is stemmed and freed of stop words by default; a language can b
   expect(ids(await none.searchText({ query: "東京" }))).toEqual(["b"]);
 });
 
+it("[Q15] stop_words stand for the language's list, empty for none; they are kept with the definition", async () => {
+  const text = "the heap and the stack";
+  const own = await make({ text: { stop_words: ["Stack", "don’t"] } });
+  const none = await make({ text: { stop_words: [] } });
+  const english = await make({ text: { stop_words: null } });
+  for (const collection of [own, none, english]) await collection.upsert([{ id: "a", text }]);
+  const found = async (collection: Collection, query: string) =>
+    ids(await collection.searchText({ query })).length === 1;
+  expect([await found(own, "the"), await found(own, "stack")]).toEqual([true, false]);
+  expect([await found(none, "the"), await found(none, "stack")]).toEqual([true, true]);
+  expect([await found(english, "the"), await found(english, "stack")]).toEqual([false, true]);
+  expect(own.analyzeText({ text: "the stack" }).terms.map(({ dropped }) => dropped)).toEqual([
+    null,
+    "stop_word",
+  ]);
+  // Dropped words do not count into a text's length: 4, 5 and 2 terms, each the average of its collection.
+  const score = async (collection: Collection) =>
+    (await collection.searchText({ query: "heap" })).results[0].score;
+  expect(new Set([await score(own), await score(none), await score(english)]).size).toBe(1);
+  expect(own.indexes()["tf-idf"]).toMatchObject({ language: "english", stop_words: ["Stack", "don’t"] });
+  expect(none.indexes()["tf-idf"]?.stop_words).toEqual([]);
+  expect(english.indexes()["tf-idf"]).not.toHaveProperty("stop_words");
+  // Another definition in its place counts from then on.
+  await own.deleteIndex("tf-idf");
+  await own.createTextIndex({ name: "t", sample_threshold: 1, k1: 1, b: 0, stop_words: ["heap"] });
+  expect([await found(own, "heap"), await found(own, "stack")]).toEqual([false, true]);
+  await own.unload();
+  expect([await found(own, "heap"), await found(own, "stack")]).toEqual([false, true]);
+});
+
+it.each([
+  [Array(limits.stopWordsMax + 1).fill("a"), "stop_words", "2001 words"],
+  [{ 0: "a" }, "stop_words", "array"],
+  [["a", ""], "stop_words[1]", "no letter"],
+  [["a", "b", "--"], "stop_words[2]", "no letter"],
+  [["e.g."], "stop_words[0]", "2 words"],
+  [["a", "as well as"], "stop_words[1]", "3 words"],
+  [["a", 7], "stop_words[1]", "number"],
+  [["a", null], "stop_words[1]", "null"],
+  // biome-ignore lint/suspicious/noSparseArray: the hole is what is tested.
+  [["a", , "b"], "stop_words[1]", "undefined"],
+  [["x".repeat(256)], "stop_words[0]", "256 bytes"],
+  [["\ud800"], "stop_words[0]", "surrogate"],
+])("[Q15] the stop words %j are refused, at %s", async (stop_words, path, words) => {
+  const collection = await make();
+  await collection.deleteIndex("tf-idf");
+  const definition = { name: "t", sample_threshold: 1, k1: 1, b: 0, stop_words } as TextIndex;
+  const error = await refused(() => collection.createTextIndex(definition));
+  expect([error.code, error.details.path]).toEqual(["invalid_request", path]);
+  expect(error.message).toContain(words);
+  expect(collection.indexes()).not.toHaveProperty("tf-idf");
+  await collection.createTextIndex({ ...definition, stop_words: ["x".repeat(255), "10,000", "rock'n"] });
+});
+
 it("[Q14] a text is shown as its index takes it: each word in its place, with its term or why it has none", async () => {
   const collection = await make();
   const { language, terms } = collection.analyzeText({ text: "The Runners, running to CAFÉS" });

@@ -2,7 +2,7 @@ import { type TextLanguage, textLanguages } from "@quiver/protocol/shapes/index-
 import fc from "fast-check";
 import snowball from "snowball-stemmers";
 import { describe, expect, test } from "vitest";
-import { createAnalyzer, wordBytesMax } from "./analyzer.ts";
+import { canonicalStopWord, createAnalyzer, wordBytesMax } from "./analyzer.ts";
 import { fold } from "./fold.ts";
 import { languages } from "./languages.ts";
 import { segment } from "./segment.ts";
@@ -98,6 +98,49 @@ describe("what becomes of each word", () => {
   });
 });
 
+describe("[Q15] stop words of one's own", () => {
+  const terms = (stopWords: string[] | null, text: string, language: TextLanguage = "english") =>
+    createAnalyzer(language, stopWords).terms(segment(text));
+  const text = "The cats and the DOGS, don’t they";
+
+  test("stand for the language's list; an empty list drops nothing, null is the language's", () => {
+    expect(terms(["dogs"], text)).toEqual(["the", "cat", "and", "the", "dont", "they"]);
+    expect(terms([], text)).toEqual(["the", "cat", "and", "the", "dog", "dont", "they"]);
+    expect(terms(null, text)).toEqual(["cat", "dog", "dont"]);
+    expect(terms(["the"], text, "none")).toEqual(["cats", "and", "dogs", "dont", "they"]);
+  });
+
+  test("are words as texts have them, not terms: in any case, with their accents, before stemming", () => {
+    expect(terms(["THE", "Don't", "dog", "ＡＮＤ"], text)).toEqual(["cat", "dog", "they"]);
+    expect(terms(["cafe"], "café cafe")).toEqual(["cafe"]);
+    expect(terms(["café"], "CAFE\u0301 cafe")).toEqual(["cafe"]);
+    expect(terms(["homme"], "l'homme d'état", "french")).toEqual(["etat"]);
+  });
+
+  test("that are no word drop nothing", () => {
+    expect(terms(["e.g.", "!", ""], "e g x")).toEqual(["e", "g", "x"]);
+  });
+
+  test("are named as the reason", () => {
+    const long = "y".repeat(300);
+    expect(createAnalyzer("english", ["dogs", long]).analyze(["the", "dogs", "\u02bc", long])).toEqual([
+      { position: 0, word: "the", term: "the", dropped: null },
+      { position: 1, word: "dogs", term: null, dropped: "stop_word" },
+      { position: 2, word: "\u02bc", term: null, dropped: "no_letters" },
+      { position: 3, word: long, term: null, dropped: "too_long" },
+    ]);
+  });
+
+  test("do not leak into other lists of the same language", () => {
+    const lists = Array.from({ length: 200 }, (_, i) => [`w${i}`]);
+    const analyzers = lists.map((list) => createAnalyzer("english", list));
+    const words = lists.flat();
+    for (const [i, analyzer] of analyzers.entries())
+      expect(analyzer.terms(words)).toEqual(words.filter((word) => word !== `w${i}`));
+    expect(createAnalyzer("english").terms(words)).toEqual(words);
+  });
+});
+
 describe.each(textLanguages)("%s", (language) => {
   const words = fc.array(
     fc.oneof(
@@ -138,6 +181,22 @@ describe.each(textLanguages)("%s", (language) => {
           if (isStopWord || elisions.includes(word) || fold(word) === "") continue;
           expect(createAnalyzer(language).terms([word]).length).toBe(1);
         }
+      }),
+    );
+  });
+
+  test("the language's list, given as one's own, drops the same", () => {
+    const listed = languages[language].stopWords.map((word) => word.normalize("NFKC").toLowerCase());
+    // What segmentation splits is in no text, but the words of this test are not all segmented by themselves.
+    const split = new Set(listed.filter((word) => canonicalStopWord(word) !== word));
+    const own = createAnalyzer(
+      language,
+      listed.filter((word) => !split.has(word)),
+    );
+    fc.assert(
+      fc.property(words, (texts) => {
+        const same = segment(texts.join(" ")).filter((word) => !split.has(word));
+        expect(own.analyze(same)).toEqual(createAnalyzer(language).analyze(same));
       }),
     );
   });

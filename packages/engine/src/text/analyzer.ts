@@ -19,6 +19,7 @@ import type { AnalyzedWord, DropReason, TextLanguage } from "@quiver/protocol/sh
 import snowball from "snowball-stemmers";
 import { fold } from "./fold.ts";
 import { type Language, languages } from "./languages.ts";
+import { segment } from "./segment.ts";
 
 /** UTF-8 bytes of the longest word that becomes a term. */
 export const wordBytesMax = 255;
@@ -33,16 +34,69 @@ export type Analyzer = {
   analyze(words: readonly string[]): AnalyzedWord[];
 };
 
-const analyzers = new Map<TextLanguage, Analyzer>();
+/**
+ * The analyzer of a language.
+ * @param stopWords instead of the language's own list: one word each, in any case; empty: none. What is not one word
+ * (`canonicalStopWord`) drops nothing. null: the language's list
+ */
+export function createAnalyzer(language: TextLanguage, stopWords: readonly string[] | null = null): Analyzer {
+  if (stopWords === null) return sharedAnalyzer(language, true);
+  const all = sharedAnalyzer(language, false);
+  if (stopWords.length === 0) return all;
+  return withoutStopWords(all, stopWordTest(languages[language], stopWords.map(canonicalStopWord)));
+}
 
-/** The analyzer of a language: one a process, whose cache all indexes of the language share. */
-export function createAnalyzer(language: TextLanguage): Analyzer {
-  let analyzer = analyzers.get(language);
+/** A stop word as texts have it: `The` -> `the`. With a space in it where it is several words, and empty where none. */
+export function canonicalStopWord(stopWord: string): string {
+  return segment(stopWord).join(" ");
+}
+
+// Caches would grow with the lists that users think of if each list had one. So each language has two, at most: one of
+// its own stop words, and one without any, which all other lists stand in front of.
+const analyzers = new Map<string, Analyzer>();
+
+/** One a process, whose cache all indexes of the language share. */
+function sharedAnalyzer(name: TextLanguage, hasStopWords: boolean): Analyzer {
+  const key = `${name} ${hasStopWords}`;
+  let analyzer = analyzers.get(key);
   if (analyzer === undefined) {
-    analyzer = cachedAnalyzer(rulesOf(languages[language]));
-    analyzers.set(language, analyzer);
+    const language = languages[name];
+    const listed = hasStopWords ? language.stopWords : [];
+    const isStopWord = stopWordTest(
+      language,
+      listed.map((word) => word.normalize("NFKC").toLowerCase()),
+    );
+    analyzer = cachedAnalyzer(rulesOf(language, isStopWord));
+    analyzers.set(key, analyzer);
   }
   return analyzer;
+}
+
+/** What an analyzer makes of the words that are no stop words. */
+function withoutStopWords(all: Analyzer, isStopWord: StopWordTest): Analyzer {
+  return {
+    terms: (words) => all.terms(words.filter((word) => !isStopWord(word))),
+    analyze: (words) =>
+      all
+        .analyze(words)
+        .map((analyzed) =>
+          analyzed.dropped !== "too_long" && isStopWord(analyzed.word)
+            ? { ...analyzed, term: null, dropped: "stop_word" }
+            : analyzed,
+        ),
+  };
+}
+
+type StopWordTest = (word: string) => boolean;
+
+/** Whether a word is listed, or what is left of it without its article or ending. */
+function stopWordTest(language: Language, listed: readonly string[]): StopWordTest {
+  const stopWords = new Set(listed);
+  return (word) => {
+    if (stopWords.has(word)) return true;
+    const rest = withoutApostrophe(word, language);
+    return rest !== word && stopWords.has(rest);
+  };
 }
 
 /** The rules of a language, for one word at a time. */
@@ -53,24 +107,19 @@ type Rules = {
   reason(word: string): DropReason;
 };
 
-function rulesOf(language: Language): Rules {
-  const stopWords = new Set(language.stopWords.map((word) => word.normalize("NFKC").toLowerCase()));
-  const elisions = new Set(language.elisions);
+function rulesOf(language: Language, isStopWord: StopWordTest): Rules {
   const stemmer = language.stemmer === undefined ? undefined : snowball.newStemmer(language.stemmer);
   // Some stemmers leave nothing of a word that is all suffixes.
   const stem = (word: string): string => stemmer?.stem(word) || word;
-  const isStopWord = (word: string, rest: string): boolean =>
-    stopWords.has(word) || (rest !== word && stopWords.has(rest));
   return {
     term(word) {
-      if (isTooLong(word)) return "";
-      const rest = withoutApostrophe(word, language, elisions);
-      if (isStopWord(word, rest)) return "";
+      if (isTooLong(word) || isStopWord(word)) return "";
+      const rest = withoutApostrophe(word, language);
       return language.foldFirst === true ? fold(stem(foldKeepingApostrophes(rest))) : fold(stem(rest));
     },
     reason(word) {
       if (isTooLong(word)) return "too_long";
-      return isStopWord(word, withoutApostrophe(word, language, elisions)) ? "stop_word" : "no_letters";
+      return isStopWord(word) ? "stop_word" : "no_letters";
     },
   };
 }
@@ -85,11 +134,11 @@ function foldKeepingApostrophes(word: string): string {
   return word.includes("'") ? word.split("'").map(fold).join("'") : fold(word);
 }
 
-function withoutApostrophe(word: string, language: Language, elisions: ReadonlySet<string>): string {
+function withoutApostrophe(word: string, language: Language): string {
   const at = word.indexOf("'");
   if (at < 0) return word;
   if (language.cutAtApostrophe === true) return word.slice(0, at);
-  return elisions.has(word.slice(0, at)) ? word.slice(at + 1) : word;
+  return language.elisions?.includes(word.slice(0, at)) === true ? word.slice(at + 1) : word;
 }
 
 /** Words in each of the cache's two halves. */

@@ -135,6 +135,13 @@ export const TextIndex = Type.Object({
   language: Maybe(
     OneOf(textLanguages, { description: "Stemmer and stop words. Default english; none: neither." }),
   ),
+  stop_words: Maybe(
+    Type.Array(Type.String(), {
+      maxItems: limits.stopWordsMax,
+      description:
+        "Words that are left out instead of the language's list, in any case: one word of at most 255 bytes each. Empty: none. Default: the language's list.",
+    }),
+  ),
 });
 
 /** Read-only part of a definition that is read. */

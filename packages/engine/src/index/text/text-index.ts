@@ -26,6 +26,8 @@ import { Dictionary } from "./dictionary.ts";
 
 export type TextOptions = {
   language: TextLanguage;
+  /** Instead of the language's own stop words; null or absent: those. */
+  stopWords?: readonly string[] | null;
   /** Saturation of the term frequency, at least 0; typically 0.9 to 1.2. */
   k1: number;
   /** Normalization by length, 0 to 1; typically 0.4 to 0.75. */
@@ -56,8 +58,8 @@ export class TextIndex implements Index {
   #totalLength = 0;
   readonly #accumulator = new Accumulator();
 
-  constructor({ language, k1, b }: TextOptions) {
-    this.#analyzer = createAnalyzer(language);
+  constructor({ language, stopWords = null, k1, b }: TextOptions) {
+    this.#analyzer = createAnalyzer(language, stopWords);
     this.#k1 = k1;
     this.#b = b;
   }
