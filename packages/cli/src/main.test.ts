@@ -316,6 +316,10 @@ describe("collections, indexes, records", () => {
     expect((await ask(["index", "show", "life"])).out.split("\n")[0]).toMatch(
       /^dense\tdense\tready\t100\.0%\t1\t/,
     );
+    const explained = await ask(["search", "life", "--text", "bees", "--sparse", "[[3,2]]", "--explain"]);
+    expect(explained.out).toMatch(
+      /^1\t0\.0328\ta\tsparse #1 2\.0000 = 3 2\.0000; text #1 (\d\.\d{4}) = bee \1\n$/,
+    );
     expect((await ask(["index", "analyze", "life", "The bees dance"])).out).toBe(
       "0\tthe\t\ta stop word\n1\tbees\tbee\t\n2\tdance\tdanc\t\n",
     );

@@ -171,6 +171,9 @@ describe("searches", () => {
     expect(text.results).toMatchObject([{ id: "whale", document_id: "mammals", text: "Whales sing." }]);
     expect(ids(await search.hybrid({ query_vector: vector, query_terms: terms, top_k: 1 }))).toEqual(["bee"]);
     expect(ids(await search.hybrid({ query_terms: terms, query_text: "ants" }))[0]).toBe("ant");
+    const why = (await search.hybrid({ query_vector: vector, query_text: "ants", explain: true })).results;
+    expect(why[0].explanation?.["tf-idf"]?.matches).toMatchObject([{ term: "ant", tf: 1, df: 1 }]);
+    expect(why[1].explanation).toMatchObject({ dense: { rank: 1 }, "tf-idf": null });
   });
 
   it("in batches answer in the order of the queries", async () => {

@@ -23,6 +23,8 @@ export const limits = {
   legFactor: 3,
   fusionConstantDefault: 60,
   batchQueriesMax: 10_000,
+  /** Matched terms and dimensions that the explanations of one request may list. */
+  explainedMatchesMax: 100_000,
   queryTextBytesMax: 1024 * 1024,
 
   efMax: 1_000_000,

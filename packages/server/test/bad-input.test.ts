@@ -109,7 +109,7 @@ function withValue(body: unknown, steps: readonly Step[], value: unknown): unkno
 
 const vector = record("bad-input");
 const terms = [{ index: 1, value: 1 }];
-const options = { top_k: 3, return_raw_text: true };
+const options = { top_k: 3, return_raw_text: true, explain: true };
 const dense = { ef_search: 10, exact: true };
 const legs = { query_vector: [1, 2, 3, 4], query_terms: terms, query_text: "fox" };
 const scalarIndexBody = {

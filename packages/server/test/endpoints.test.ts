@@ -378,6 +378,22 @@ describe("search", () => {
     expect(error.message).toContain("/indexes/");
   });
 
+  test.each(names)("[Q16] %s explains its results where it is asked to", async (name) => {
+    const c = await collection(3);
+    const plain = (await server.call(name, c, { ...bodies[name], explain: false })).text;
+    expect(plain).toBe((await server.call(name, c, bodies[name])).text);
+    const explained = (await server.call(name, c, { ...bodies[name], explain: true })).json;
+    for (const { results } of [explained].flat()) {
+      for (const { score, explanation } of results) {
+        const legs = Object.values(explanation) as { contribution: number }[];
+        expect(legs).toHaveLength(name.includes("Hybrid") ? 2 : 1);
+        expect(legs.reduce((sum, { contribution }) => sum + contribution, 0)).toBe(score);
+      }
+    }
+    const without = JSON.stringify(explained, (key, value) => (key === "explanation" ? undefined : value));
+    expect(without).toBe(plain);
+  });
+
   test("[E3] one bad query fails the batch with its position", async () => {
     const c = await collection(1);
     const at = async (name: keyof typeof bodies, body: unknown) =>

@@ -1,7 +1,7 @@
 // quiver search
 
 import { readFileSync } from "node:fs";
-import type { QueryTerms, SearchResult } from "@quiver/protocol/shapes/search";
+import type { Explanation, QueryTerms, SearchResult } from "@quiver/protocol/shapes/search";
 import { type Command, Option } from "commander";
 import { type ConnectionOptions, connect, parsed, QuiverCommand, withConnection } from "../command.ts";
 import { UsageError } from "../exit-codes.ts";
@@ -19,6 +19,7 @@ type SearchOptions = ConnectionOptions & {
   fusionConstant?: number;
   threshold?: number;
   rawText?: boolean;
+  explain?: boolean;
 };
 
 export function searchCommand(): Command {
@@ -50,6 +51,7 @@ export function searchCommand(): Command {
     .option("--fusion-constant <k>", "hybrid: k of reciprocal rank fusion", parsed(readNumber))
     .option("--threshold <t>", "sparse: early termination, 0 (exact) to 1", parsed(readNumber))
     .option("--raw-text", "show the raw texts where the collection stores them")
+    .option("--explain", "show why each result has its score")
     .addHelpText(
       "after",
       `
@@ -62,7 +64,7 @@ export function searchCommand(): Command {
 
 async function search(name: string, options: SearchOptions): Promise<void> {
   const { search } = connect(options).collection(name);
-  const common = { top_k: options.topK, return_raw_text: options.rawText };
+  const common = { top_k: options.topK, return_raw_text: options.rawText, explain: options.explain };
   const dense = { ef_search: options.efSearch, recall_target: options.recallTarget, exact: options.exact };
   const vector = options.vector === undefined ? undefined : readVector(options.vector);
   const terms = options.sparse === undefined ? undefined : readTerms(options.sparse);
@@ -87,10 +89,10 @@ async function search(name: string, options: SearchOptions): Promise<void> {
     return search.text({ query: text, ...common });
   })();
   if (options.json) return printJson(answer);
-  printResults(answer.results, options.rawText ?? false);
+  printResults(answer.results, options);
 }
 
-function printResults(results: readonly SearchResult[], withText: boolean): void {
+function printResults(results: readonly SearchResult[], { rawText, explain }: SearchOptions): void {
   const hasDocuments = results.some(({ document_id }) => document_id !== null);
   printTable(
     results.map((result, i) => ({ ...result, rank: i + 1 })),
@@ -99,11 +101,39 @@ function printResults(results: readonly SearchResult[], withText: boolean): void
       { title: "SCORE", value: ({ score }) => score.toFixed(4), right: true },
       { title: "ID", value: ({ id }) => id },
       ...(hasDocuments ? [{ title: "DOCUMENT", value: ({ document_id }: SearchResult) => document_id }] : []),
-      ...(withText ? [{ title: "TEXT", value: ({ text }: SearchResult) => text }] : []),
+      ...(explain ? [{ title: "WHY", value: ({ explanation }: SearchResult) => reason(explanation) }] : []),
+      ...(rawText ? [{ title: "TEXT", value: ({ text }: SearchResult) => text }] : []),
     ],
     "Nothing was found.",
   );
 }
+
+/** `dense #2 0.9701; text #1 2.3041 = glacier 1.2000 + carv 1.1041`: rank, score and matches of each leg. */
+function reason(explanation: Explanation | undefined): string {
+  const { dense, sparse, "tf-idf": text } = explanation ?? {};
+  const leg = (name: string, standing: Standing | null | undefined, parts: readonly string[]) => {
+    if (!standing) return [];
+    const { rank, score } = standing;
+    return `${name} #${rank} ${score.toFixed(4)}${parts.length > 0 ? ` = ${parts.join(" + ")}` : ""}`;
+  };
+  return [
+    leg("dense", dense, []),
+    leg(
+      "sparse",
+      sparse,
+      sparse?.matches.map(({ index, product }) => `${index} ${product.toFixed(4)}`) ?? [],
+    ),
+    leg(
+      "text",
+      text,
+      text?.matches.map(({ term, contribution }) => `${term} ${contribution.toFixed(4)}`) ?? [],
+    ),
+  ]
+    .flat()
+    .join("; ");
+}
+
+type Standing = { rank: number; score: number };
 
 function readVector(given: string): number[] {
   const value = readJson("--vector", given);

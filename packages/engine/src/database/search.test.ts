@@ -299,6 +299,148 @@ it("[Q14] a text is shown as its index takes it: each word in its place, with it
   expect((await refused(() => german.analyzeText({ text: "die" }))).code).toBe("index_not_found");
 });
 
+/** What the matches of a leg add up to. */
+const sumOf = (values: readonly number[] | undefined) =>
+  (values ?? []).reduce((sum, value) => sum + value, 0);
+
+it("[Q16] explain tells rank, score and matches of each leg; they add up to the score, and nothing else changes", async () => {
+  const collection = await make({ text: { language: "none" } });
+  await collection.upsert([
+    dense("a", 3, 4, {
+      text: "kappa kappa zulu",
+      sparse_values: [
+        [7, 2],
+        [9, 0.1],
+      ],
+    }),
+    dense("b", 4, 3, { text: "zulu tango", sparse_values: [[9, -1]] }),
+    dense("c", -1, 0, { text: "tango" }),
+    dense("d", 0, 1),
+  ]);
+  // A record that is deleted counts nowhere, as in the search.
+  await collection.upsert([{ id: "e", text: "kappa" }]);
+  await collection.delete("e");
+  const legs = {
+    query_vector: [3, 4],
+    query_terms: [
+      [9, 0.3],
+      [7, 1],
+    ] as [number, number][],
+    query_text: "zulu kappa zulu absent",
+  };
+  const [vector, terms, text] = [legs.query_vector, legs.query_terms, legs.query_text];
+  const idf = (df: number) => Math.log(1 + (3 - df + 0.5) / (df + 0.5));
+
+  const byText = await collection.searchText({ query: text, explain: true });
+  const found = byText.results[0].explanation?.["tf-idf"];
+  expect(byText.results[0].explanation).toEqual({
+    "tf-idf": {
+      rank: 1,
+      score: byText.results[0].score,
+      weight: 1,
+      contribution: byText.results[0].score,
+      documents: 3,
+      document_length: 3,
+      average_length: 2,
+      matches: [
+        { term: "zulu", query_tf: 2, tf: 1, df: 2, idf: idf(2), contribution: expect.any(Number) },
+        { term: "kappa", query_tf: 1, tf: 2, df: 1, idf: idf(1), contribution: expect.any(Number) },
+      ],
+    },
+  });
+  expect(found?.matches[1].contribution).toBeCloseTo((idf(1) * 2) / (2 + 1.2 * (0.25 + (0.75 * 3) / 2)), 12);
+  expect(byText.results.map(({ explanation }) => explanation?.["tf-idf"]?.rank)).toEqual([1, 2]);
+  for (const { score, explanation } of byText.results)
+    expect(sumOf(explanation?.["tf-idf"]?.matches.map(({ contribution }) => contribution))).toBe(score);
+
+  const bySparse = await collection.searchSparse({ query_terms: terms, explain: true });
+  expect(bySparse.results[0].explanation?.sparse).toEqual({
+    rank: 1,
+    score: bySparse.results[0].score,
+    weight: 1,
+    contribution: bySparse.results[0].score,
+    matches: [
+      { index: 7, query_value: 1, stored_value: 2, product: 2 },
+      {
+        index: 9,
+        query_value: Math.fround(0.3),
+        stored_value: Math.fround(0.1),
+        product: Math.fround(0.3) * Math.fround(0.1),
+      },
+    ],
+  });
+  for (const { score, explanation } of bySparse.results)
+    expect(sumOf(explanation?.sparse?.matches.map(({ product }) => product))).toBe(score);
+
+  const byVector = await collection.searchDense({ query_vector: vector, explain: true });
+  expect(byVector.results.map(({ explanation }) => explanation)).toEqual(
+    byVector.results.map(({ score }, i) => ({
+      dense: { rank: i + 1, score, weight: 1, contribution: score },
+    })),
+  );
+
+  const fusion = { fusion_constant_k: 10, fusion_weights: { text: 0.5 } };
+  const hybrid = await collection.searchHybrid({ ...legs, ...fusion, explain: true });
+  expect(hybrid.results).toHaveLength(4);
+  for (const { id, score, explanation } of hybrid.results) {
+    expect(Object.keys(explanation ?? {})).toEqual(["dense", "sparse", "tf-idf"]);
+    const { dense: inDense, sparse: inSparse, "tf-idf": inText } = explanation ?? {};
+    const all = [inDense, inSparse, inText].flatMap((leg) => leg ?? []);
+    expect(sumOf(all.map(({ contribution }) => contribution))).toBe(score);
+    for (const { rank, weight, contribution } of all) expect(contribution).toBe(weight / (10 + rank));
+    expect([inDense?.weight, inText?.weight ?? 0.5]).toEqual([1, 0.5]);
+    // Each leg stands as it does alone, and null says that it does not have the record.
+    const alone = ({ results }: SearchResponse) => results.find((other) => other.id === id)?.explanation;
+    expect(inSparse?.matches).toEqual(alone(bySparse)?.sparse?.matches);
+    expect(inText?.matches).toEqual(alone(byText)?.["tf-idf"]?.matches);
+    expect([inSparse === null, inText === null]).toEqual([id > "b", id > "b"]);
+  }
+
+  const queries = [legs, { query_terms: terms, query_text: text }];
+  const batch = await collection.searchBatchHybrid({ queries, ...fusion, explain: true });
+  expect(batch[0]).toEqual(hybrid);
+  expect(Object.keys(batch[1].results[0].explanation ?? {})).toEqual(["sparse", "tf-idf"]);
+  expect(await collection.searchBatchText({ queries: [text], explain: true })).toEqual([byText]);
+  expect(await collection.searchBatchSparse({ query_terms_list: [terms], explain: true })).toEqual([
+    bySparse,
+  ]);
+  expect(await collection.searchBatchDense({ queries: [{ vector }], explain: true })).toEqual([byVector]);
+
+  // Without it, answers are what they were, byte for byte.
+  const without = ({ results }: SearchResponse) =>
+    JSON.stringify({ results: results.map(({ explanation: _, ...result }) => result) });
+  for (const explain of [undefined, false, null]) {
+    expect(JSON.stringify(await collection.searchHybrid({ ...legs, ...fusion, explain }))).toBe(
+      without(hybrid),
+    );
+    expect(JSON.stringify(await collection.searchText({ query: text, explain }))).toBe(without(byText));
+    expect(JSON.stringify(await collection.searchSparse({ query_terms: terms, explain }))).toBe(
+      without(bySparse),
+    );
+  }
+});
+
+it("[Q16] one request explains at most 100,000 matched terms", async () => {
+  expect(limits.explainedMatchesMax).toBe(100_000);
+  const collection = await make();
+  const indices = Array.from({ length: 1_000 }, (_, i) => i);
+  const vector = { sparse_indices: indices, sparse_values: indices.map(() => 1) };
+  await collection.upsert(Array.from({ length: 101 }, (_, i) => ({ id: `r${i}`, ...vector })));
+  const query_terms = indices.map((index): [number, number] => [index, 1]);
+  const { results } = await collection.searchSparse({ query_terms, top_k: 100, explain: true });
+  expect(results[99].explanation?.sparse?.matches).toHaveLength(1_000);
+  const tooMany = [
+    () => collection.searchSparse({ query_terms, top_k: 101, explain: true }),
+    () =>
+      collection.searchBatchSparse({ query_terms_list: [query_terms, [[5, 1]]], top_k: 100, explain: true }),
+  ];
+  for (const act of tooMany) {
+    const error = await refused(act);
+    expect([error.code, error.details.path]).toEqual(["invalid_request", "explain"]);
+  }
+  expect((await collection.searchSparse({ query_terms, top_k: 101 })).results).toHaveLength(101);
+});
+
 it("[Q10] a hybrid search fuses the legs that are given, each with at least max(3 * top_k, 50) hits", async () => {
   const collection = await make();
   const records = Array.from({ length: 60 }, (_, i) =>

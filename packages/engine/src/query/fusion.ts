@@ -9,6 +9,11 @@ import type { Hit } from "./rank.ts";
 /** A ranking, best first, and how much it counts. */
 export type Ranking = { hits: readonly Hit[]; weight: number };
 
+/** What a ranking adds to the score of its record at `rank`, from 1. */
+export function contributionOf(weight: number, k: number, rank: number): number {
+  return weight / (k + rank);
+}
+
 /**
  * @param k the fusion constant, greater than 0
  * @returns every ordinal of any ranking with its fused score, in no particular order
@@ -17,6 +22,6 @@ export function fuse(rankings: readonly Ranking[], k: number): Hit[] {
   const scores = new Map<number, number>();
   for (const { hits, weight } of rankings)
     for (const [i, { ordinal }] of hits.entries())
-      scores.set(ordinal, (scores.get(ordinal) ?? 0) + weight / (k + i + 1));
+      scores.set(ordinal, (scores.get(ordinal) ?? 0) + contributionOf(weight, k, i + 1));
   return Array.from(scores, ([ordinal, score]) => ({ ordinal, score }));
 }

@@ -37,6 +37,8 @@ export type Plan = {
   queries: Leg[][];
   topK: number;
   returnRawText: boolean;
+  /** Whether each result is explained. */
+  explain: boolean;
   /** How dense legs are searched. */
   effort: Effort;
   /** How legs are fused; null for a search with one leg. */
@@ -52,7 +54,7 @@ export function kindsOf(plan: Plan): IndexKind[] {
   return [...new Set(plan.queries.flatMap((legs) => legs.map((leg) => leg.kind)))];
 }
 
-type Common = { top_k?: number | null; return_raw_text?: boolean | null };
+type Common = { top_k?: number | null; return_raw_text?: boolean | null; explain?: boolean | null };
 type Tuning = { ef_search?: number | null; exact?: boolean | null; recall_target?: number | null };
 
 const untuned: Effort = { exact: false, efSearch: null, recallTarget: null };
@@ -63,9 +65,13 @@ function integerIn(value: number | null | undefined, path: string, from: number,
     throw invalid(path, `is ${value}; expected an integer from ${from} to ${to}.`);
 }
 
-function common(request: Common): Pick<Plan, "topK" | "returnRawText"> {
+function common(request: Common): Pick<Plan, "topK" | "returnRawText" | "explain"> {
   integerIn(request.top_k, "top_k", 1, limits.topKMax);
-  return { topK: request.top_k ?? limits.topKDefault, returnRawText: request.return_raw_text ?? false };
+  return {
+    topK: request.top_k ?? limits.topKDefault,
+    returnRawText: request.return_raw_text ?? false,
+    explain: request.explain ?? false,
+  };
 }
 
 function effortOf({ ef_search, exact, recall_target }: Tuning): Effort {

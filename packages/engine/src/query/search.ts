@@ -11,7 +11,8 @@ import { ordinalKey } from "../collection/tables.ts";
 import type { Candidates } from "../index/contract.ts";
 import type { VectorReader } from "../index/hnsw/hnsw-index.ts";
 import type { View } from "../runtime/view.ts";
-import { fuse } from "./fusion.ts";
+import { Explainer } from "./explain.ts";
+import { fuse, type Ranking } from "./fusion.ts";
 import type { Leg, Plan } from "./plan.ts";
 import { type Hit, rankCandidates, rankHits, recordOf } from "./rank.ts";
 
@@ -22,14 +23,18 @@ import { type Hit, rankCandidates, rankHits, recordOf } from "./rank.ts";
  */
 export async function runPlan(view: View, plan: Plan, efSearch?: number): Promise<SearchResponse[]> {
   const responses: SearchResponse[] = [];
+  const explainer = plan.explain ? new Explainer(view, plan.fusion) : null;
   let sliceEnd = performance.now() + limits.searchSliceMs;
   for (const legs of plan.queries) {
     if (performance.now() > sliceEnd) {
       await nextTurn();
       sliceEnd = performance.now() + limits.searchSliceMs;
     }
-    const hits = runQuery(view, legs, plan, efSearch);
-    responses.push({ results: hits.map((hit) => fetch(view, hit, plan.returnRawText)) });
+    const { hits, rankings } = runQuery(view, legs, plan, efSearch);
+    const explanations = explainer?.explain(legs, rankings, hits);
+    const results = hits.map((hit) => fetch(view, hit, plan.returnRawText));
+    if (explanations) for (const [i, result] of results.entries()) result.explanation = explanations[i];
+    responses.push({ results });
   }
   return responses;
 }
@@ -39,14 +44,20 @@ export function legDepth({ topK, fusion }: Plan): number {
   return fusion === null ? topK : Math.max(limits.legFactor * topK, limits.legMin);
 }
 
-function runQuery(view: View, legs: readonly Leg[], plan: Plan, efSearch?: number): Hit[] {
+/** What a query found, best first, and what each of its legs did. */
+type Found = { hits: Hit[]; rankings: Ranking[] };
+
+function runQuery(view: View, legs: readonly Leg[], plan: Plan, efSearch?: number): Found {
   const { topK, fusion } = plan;
   const runLeg = (leg: Leg, k: number): Hit[] =>
     rankCandidates(view.snapshot, candidatesOf(view, leg, k, plan, efSearch), k);
-  if (fusion === null) return runLeg(legs[0], topK);
+  if (fusion === null) {
+    const hits = runLeg(legs[0], topK);
+    return { hits, rankings: [{ hits, weight: 1 }] };
+  }
   const depth = legDepth(plan);
   const rankings = legs.map((leg) => ({ hits: runLeg(leg, depth), weight: fusion.weights[leg.kind] }));
-  return rankHits(view.snapshot, fuse(rankings, fusion.constant), topK);
+  return { hits: rankHits(view.snapshot, fuse(rankings, fusion.constant), topK), rankings };
 }
 
 function candidatesOf(view: View, leg: Leg, k: number, plan: Plan, efSearch?: number): Candidates {

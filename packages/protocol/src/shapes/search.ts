@@ -1,6 +1,6 @@
 // What does a search ask, and what does it answer?
 
-import Type, { type Static } from "typebox";
+import Type, { type Static, type TSchema } from "typebox";
 import { limits } from "../limits.ts";
 import { Maybe } from "./common.ts";
 import { IndexValue, IndexValuePair } from "./vector.ts";
@@ -61,7 +61,15 @@ export const QueryTerms = Type.Array(Type.Union([IndexValue, IndexValuePair]), {
 });
 const Queries = { maxItems: limits.batchQueriesMax };
 
-const common = { top_k: TopK, return_raw_text: ReturnRawText };
+const Explain = Maybe(
+  Type.Boolean({
+    default: false,
+    description:
+      "Adds an explanation to each result; those of one request list at most 100,000 matched terms in all.",
+  }),
+);
+
+const common = { top_k: TopK, return_raw_text: ReturnRawText, explain: Explain };
 const dense = { ef_search: EfSearch, recall_target: RecallTarget, exact: Exact };
 
 export const DenseSearch = Type.Object({ query_vector: QueryVector, ...common, ...dense });
@@ -111,11 +119,75 @@ export const BatchHybridSearch = Type.Object({
   ...hybridOptions,
 });
 
+/** Where a result stands in one leg of its search. */
+const standing = {
+  rank: Type.Integer({ minimum: 1, description: "Place among what the leg found, from 1." }),
+  score: Type.Number({ description: "The leg's score." }),
+  weight: Type.Number({ description: "How much the leg counts in fusion; 1 in a search with one leg." }),
+  contribution: Type.Number({
+    description:
+      "What the leg adds to the result's score: weight / (fusion_constant_k + rank); in a search with one leg, its score.",
+  }),
+};
+
+const SparseMatch = Type.Object({
+  index: Type.Integer({ minimum: 0, maximum: 0xffff_ffff }),
+  query_value: Type.Number({ description: "The query's value, as a 32-bit float." }),
+  stored_value: Type.Number({ description: "The record's value, as a 32-bit float." }),
+  product: Type.Number(),
+});
+
+const TextMatch = Type.Object({
+  term: Type.String({ description: "As POST .../indexes/tf-idf/analyze shows it." }),
+  query_tf: Type.Integer({ minimum: 1, description: "How often the query has the term." }),
+  tf: Type.Integer({ minimum: 1, description: "How often the record has it." }),
+  df: Type.Integer({ minimum: 1, description: "How many records of the searched version have it." }),
+  idf: Type.Number({ description: "ln(1 + (documents - df + 0.5) / (df + 0.5))." }),
+  contribution: Type.Number({
+    description:
+      "query_tf * idf * tf / (tf + k1 * (1 - b + b * document_length / average_length)), k1 and b as the index has them.",
+  }),
+});
+
+/** A key that holds an object, or null. */
+const orNull = <T extends TSchema>(schema: T) => Type.Optional(Type.Union([schema, Type.Null()]));
+
+export const Explanation = Type.Object(
+  {
+    dense: orNull(Type.Object(standing)),
+    sparse: orNull(
+      Type.Object({
+        ...standing,
+        matches: Type.Array(SparseMatch, {
+          description: "By ascending index; the products add up to the leg's score, in this order.",
+        }),
+      }),
+    ),
+    "tf-idf": orNull(
+      Type.Object({
+        ...standing,
+        documents: Type.Integer({ description: "Records with a text in the searched version." }),
+        document_length: Type.Integer({ description: "Terms of the record's text." }),
+        average_length: Type.Number({ description: "Terms of a text on average, in the searched version." }),
+        matches: Type.Array(TextMatch, {
+          description:
+            "In the order in which the query has them first; the contributions add up to the leg's score, in this order.",
+        }),
+      }),
+    ),
+  },
+  {
+    description:
+      "Only with `explain`. One key for each leg of the search, null where the leg did not find the record; the contributions add up to the result's score, in this order.",
+  },
+);
+
 export const SearchResult = Type.Object({
   id: Type.String(),
   document_id: Type.Unsafe<string | null>({ type: ["string", "null"] }),
   score: Type.Number({ description: "Greater is better." }),
   text: Type.Unsafe<string | null>({ type: ["string", "null"] }),
+  explanation: Type.Optional(Explanation),
 });
 export const SearchResponse = Type.Object({
   results: Type.Array(SearchResult, { description: "By descending score, ties by id." }),
@@ -133,6 +205,7 @@ export type TextSearch = Static<typeof TextSearch>;
 export type BatchTextSearch = Static<typeof BatchTextSearch>;
 export type HybridSearch = Static<typeof HybridSearch>;
 export type BatchHybridSearch = Static<typeof BatchHybridSearch>;
+export type Explanation = Static<typeof Explanation>;
 export type SearchResult = Static<typeof SearchResult>;
 export type SearchResponse = Static<typeof SearchResponse>;
 export type BatchSearchResponse = Static<typeof BatchSearchResponse>;

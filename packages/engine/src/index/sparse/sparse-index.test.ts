@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import type { Visible } from "../contract.ts";
 import { isAbsent, ndcgAt10, readJsonLines, readJudgements } from "../test/reference-data.ts";
 import { asMap, bestOf, expectSame } from "../test/twin.ts";
-import { SparseIndex, type SparseVector } from "./sparse-index.ts";
+import { SparseIndex, type SparseMatch, type SparseVector } from "./sparse-index.ts";
 
 function sparse(entries: readonly (readonly [number, number])[]): SparseVector {
   return {
@@ -42,6 +42,28 @@ function productsOf(query: SparseVector, record: SparseVector): number[] {
     .filter((i) => weights.has(query.indices[i]))
     .sort((a, b) => query.indices[a] - query.indices[b])
     .map((i) => query.values[i] * (weights.get(query.indices[i]) as number));
+}
+
+/** Explanations have every shared dimension once, and add up to the scores bit for bit. */
+function expectExplained(
+  index: SparseIndex,
+  twin: Twin,
+  query: SparseVector,
+  found: ReadonlyMap<number, number>,
+): void {
+  const ordinals = [...found.keys()];
+  const matches = ordinals.map((): SparseMatch[] => []);
+  index.explain(ordinals, query, (at, match) => matches[at].push(match));
+  for (const [at, ordinal] of ordinals.entries()) {
+    const record = twin.records.get(ordinal) as SparseVector;
+    expect(matches[at].map(({ product }) => product)).toEqual(productsOf(query, record));
+    expect(matches[at].reduce((sum, { product }) => sum + product, 0)).toBe(found.get(ordinal));
+    for (const { dimension, queryWeight, weight } of matches[at])
+      expect([queryWeight, weight]).toEqual([
+        query.values[query.indices.indexOf(dimension)],
+        record.values[record.indices.indexOf(dimension)],
+      ]);
+  }
 }
 
 const anyWeight = fc.oneof(
@@ -91,10 +113,9 @@ test("every search equals brute force, through all changes", () => {
           twin.records.set(next++, act.vector);
         } else if (act.kind === "search") {
           const visible = act.modulus === 1 ? null : (ordinal: number) => ordinal % act.modulus !== 0;
-          expectSame(
-            asMap(index.search(act.vector, act.k, act.threshold, visible)),
-            twin.search(act.vector, act.k, act.threshold, visible),
-          );
+          const found = asMap(index.search(act.vector, act.k, act.threshold, visible));
+          expectSame(found, twin.search(act.vector, act.k, act.threshold, visible));
+          expectExplained(index, twin, act.vector, found);
         } else {
           const ordinal = act.pick % Math.max(1, next);
           index[act.kind](ordinal);

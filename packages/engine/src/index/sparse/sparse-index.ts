@@ -21,6 +21,14 @@ export type SparseVector = {
   readonly values: Float32Array;
 };
 
+/** A dimension that a query and a record share. `product` is `queryWeight * weight`, exact in f64. */
+export type SparseMatch = {
+  readonly dimension: number;
+  readonly queryWeight: number;
+  readonly weight: number;
+  readonly product: number;
+};
+
 /** A query's dimension that some record has: its list and the query's weight. */
 type QueryTerm = { readonly list: number; readonly weight: number };
 
@@ -175,6 +183,30 @@ export class SparseIndex implements Index {
   #drop(list: number): void {
     this.#lists.delete(this.#dimensions[list]);
     this.#postings.destroy(list);
+  }
+
+  /**
+   * What the scores of a search are made of. Added up in the order of the calls, beginning with 0, a record's products
+   * are its score, bit for bit.
+   * @param ordinals records that are held, each once
+   * @param onMatch told each dimension that a record shares with the query, and the record's place in `ordinals`; of one
+   * record by ascending dimension. What it throws ends the call
+   */
+  explain(
+    ordinals: readonly number[],
+    query: SparseVector,
+    onMatch: (at: number, match: SparseMatch) => void,
+  ): void {
+    const places = new Map(ordinals.map((ordinal, at) => [this.#records.slotOf(ordinal), at]));
+    for (const { list, weight: queryWeight } of this.#termsOf(query)) {
+      const dimension = this.#dimensions[list];
+      const { count, slots, values } = this.#postings.read(list);
+      for (let i = 0; i < count; i++) {
+        const at = places.get(slots[i]);
+        if (at === undefined) continue;
+        onMatch(at, { dimension, queryWeight, weight: values[i], product: queryWeight * values[i] });
+      }
+    }
   }
 }
 

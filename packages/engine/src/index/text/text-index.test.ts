@@ -51,6 +51,41 @@ class Twin {
   }
 }
 
+/** Explanations have the terms of the record, and add up to the scores bit for bit. */
+function expectExplained(
+  index: TextIndex,
+  twin: Twin,
+  query: string,
+  statistics: TextStatistics,
+  visible: Visible,
+  found: ReadonlyMap<number, number>,
+): void {
+  const ordinals = [...found.keys()];
+  const sums = ordinals.map(() => 0);
+  const asked = twin.terms(query);
+  const explained = ordinals.map((): string[] => []);
+  index.explain(ordinals, query, statistics, visible, (at, match) => {
+    sums[at] += match.contribution;
+    explained[at].push(match.term);
+    const terms = twin.records.get(ordinals[at]) as string[];
+    const occurrences = (list: readonly string[]) => list.filter((term) => term === match.term).length;
+    const having = [...twin.records].filter(
+      ([ordinal, others]) => others.includes(match.term) && (visible === null || visible(ordinal)),
+    );
+    expect([match.queryFrequency, match.tf, match.df]).toEqual([
+      occurrences(asked),
+      occurrences(terms),
+      having.length,
+    ]);
+    expect(index.lengthOf(ordinals[at])).toBe(terms.length);
+  });
+  expect(sums).toEqual([...found.values()]);
+  for (const [at, ordinal] of ordinals.entries()) {
+    const terms = twin.records.get(ordinal) as string[];
+    expect(explained[at]).toEqual([...new Set(asked)].filter((term) => terms.includes(term)));
+  }
+}
+
 const anyText = fc
   .array(fc.constantFrom("run", "running", "the", "Dog", "dogs", "café", "cafe", "x", "ß", "!", "東京都"), {
     maxLength: 8,
@@ -97,11 +132,11 @@ test("every search equals brute force, through all changes", () => {
           twin.records.set(next++, twin.terms(act.text));
         } else if (act.kind === "search") {
           const visible = act.modulus === 1 ? null : (ordinal: number) => ordinal % act.modulus !== 0;
-          for (const searched of [statistics, twin.statistics()])
-            expectSame(
-              asMap(index.search(act.text, act.k, searched, visible)),
-              twin.search(act.text, act.k, searched, visible),
-            );
+          for (const searched of [statistics, twin.statistics()]) {
+            const found = asMap(index.search(act.text, act.k, searched, visible));
+            expectSame(found, twin.search(act.text, act.k, searched, visible));
+            expectExplained(index, twin, act.text, searched, visible, found);
+          }
           statistics = twin.statistics();
         } else {
           const ordinal = act.pick % Math.max(1, next);

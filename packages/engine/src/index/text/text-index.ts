@@ -40,6 +40,17 @@ export type TextStatistics = {
   readonly totalLength: number;
 };
 
+/** A term that a query and a record share, and what it adds to the record's score. */
+export type TextMatch = {
+  readonly term: string;
+  /** How often the query has it, and the record; how many records that the version sees have it. */
+  readonly queryFrequency: number;
+  readonly tf: number;
+  readonly df: number;
+  readonly idf: number;
+  readonly contribution: number;
+};
+
 // States of a record during a search.
 const seen = 1;
 const hidden = 2;
@@ -242,6 +253,57 @@ export class TextIndex implements Index {
   #drop(list: number): void {
     this.#dictionary.remove(list);
     this.#postings.destroy(list);
+  }
+
+  /** Terms of a record that is held. */
+  lengthOf(ordinal: number): number {
+    const slot = this.#records.slotOf(ordinal);
+    invariant(slot !== absent, `ordinal ${ordinal} is not held`);
+    return this.#lengths.values[slot];
+  }
+
+  /**
+   * What the scores of a search are made of. Added up in the order of the calls, beginning with 0, a record's
+   * contributions are its score, bit for bit.
+   * @param ordinals records that are held and visible, each once
+   * @param query, statistics, visible those of the search
+   * @param onMatch told each term that a record shares with the query, and the record's place in `ordinals`; of one record
+   * in the order in which the query has them first. What it throws ends the call
+   */
+  explain(
+    ordinals: readonly number[],
+    query: string,
+    statistics: TextStatistics,
+    visible: Visible,
+    onMatch: (at: number, match: TextMatch) => void,
+  ): void {
+    const { documents, totalLength } = statistics;
+    const places = new Map(ordinals.map((ordinal, at) => [this.#records.slotOf(ordinal), at]));
+    const frequencies = new Map<string, number>();
+    for (const term of this.#analyzer.terms(segment(query)))
+      frequencies.set(term, (frequencies.get(term) ?? 0) + 1);
+    const fixed = this.#k1 * (1 - this.#b);
+    const averageLength = documents > 0 ? totalLength / documents : 0;
+    const perTerm = averageLength > 0 ? (this.#k1 * this.#b) / averageLength : 0;
+    for (const [term, queryFrequency] of frequencies) {
+      const list = this.#dictionary.get(term);
+      if (list === undefined) continue;
+      const { count, slots, values } = this.#postings.read(list);
+      let df = 0;
+      for (let i = 0; i < count; i++) {
+        const ordinal = this.#records.ordinals[slots[i]];
+        if (ordinal !== absent && (visible === null || visible(ordinal))) df++;
+      }
+      const weight = queryFrequency * idf(documents, df);
+      for (let i = 0; i < count; i++) {
+        const at = places.get(slots[i]);
+        if (at === undefined) continue;
+        const tf = values[i];
+        // The same steps as in #accumulate, so that the same bits come out.
+        const contribution = (weight * tf) / (tf + fixed + perTerm * this.#lengths.values[slots[i]]);
+        onMatch(at, { term, queryFrequency, tf, df, idf: idf(documents, df), contribution });
+      }
+    }
   }
 }
 
