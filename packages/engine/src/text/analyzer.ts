@@ -18,7 +18,7 @@
 import type { AnalyzedWord, DropReason, TextLanguage } from "@quiver/protocol/shapes/index-definition";
 import snowball from "snowball-stemmers";
 import { fold } from "./fold.ts";
-import { type Language, languages } from "./languages.ts";
+import { type Language, languages, respelt } from "./languages.ts";
 import { segment } from "./segment.ts";
 
 /** UTF-8 bytes of the longest word that becomes a term. */
@@ -61,15 +61,21 @@ function sharedAnalyzer(name: TextLanguage, hasStopWords: boolean): Analyzer {
   let analyzer = analyzers.get(key);
   if (analyzer === undefined) {
     const language = languages[name];
-    const listed = hasStopWords ? language.stopWords : [];
-    const isStopWord = stopWordTest(
-      language,
-      listed.map((word) => word.normalize("NFKC").toLowerCase()),
-    );
+    const listed = hasStopWords ? language.stopWords.map(listedWord) : [];
+    const isStopWord = stopWordTest(language, listed, language.stopWordsFolded);
     analyzer = cachedAnalyzer(rulesOf(language, isStopWord));
     analyzers.set(key, analyzer);
   }
   return analyzer;
+}
+
+/**
+ * A word of a language's list as texts have it. Lists are untidy: some have points (etc.) or spaces around a word. What is
+ * several words by itself, in a text without spaces can be one.
+ */
+function listedWord(word: string): string {
+  const canonical = canonicalStopWord(word);
+  return canonical.includes(" ") ? word.normalize("NFKC").toLowerCase() : canonical;
 }
 
 /** What an analyzer makes of the words that are no stop words. */
@@ -89,14 +95,23 @@ function withoutStopWords(all: Analyzer, isStopWord: StopWordTest): Analyzer {
 
 type StopWordTest = (word: string) => boolean;
 
-/** Whether a word is listed, or what is left of it without its article or ending. */
-function stopWordTest(language: Language, listed: readonly string[]): StopWordTest {
-  const stopWords = new Set(listed);
+/**
+ * Whether a word is listed, or what is left of it without its article or ending.
+ * @param isFolded whether accents make no difference
+ */
+function stopWordTest(language: Language, listed: readonly string[], isFolded = false): StopWordTest {
+  const compared = (word: string): string => (isFolded ? fold(spelt(word, language)) : spelt(word, language));
+  const stopWords = new Set(listed.map(compared));
   return (word) => {
-    if (stopWords.has(word)) return true;
+    if (stopWords.has(compared(word))) return true;
     const rest = withoutApostrophe(word, language);
-    return rest !== word && stopWords.has(rest);
+    return rest !== word && stopWords.has(compared(rest));
   };
+}
+
+/** A word as the language's list and stemmer write it. */
+function spelt(word: string, { spellings }: Language): string {
+  return spellings === undefined ? word : respelt(word, spellings);
 }
 
 /** The rules of a language, for one word at a time. */
@@ -114,7 +129,7 @@ function rulesOf(language: Language, isStopWord: StopWordTest): Rules {
   return {
     term(word) {
       if (isTooLong(word) || isStopWord(word)) return "";
-      const rest = withoutApostrophe(word, language);
+      const rest = spelt(withoutApostrophe(word, language), language);
       return language.foldFirst === true ? fold(stem(foldKeepingApostrophes(rest))) : fold(stem(rest));
     },
     reason(word) {

@@ -11,6 +11,10 @@ import { englishStopWords } from "./stop-words.ts";
 
 export type Language = {
   readonly stopWords: readonly string[];
+  /** The list is written without accents: it is compared with folded words. */
+  readonly stopWordsFolded?: boolean;
+  /** Letters that are written in two ways, and how list and stemmer have them: ș and ş. */
+  readonly spellings?: Readonly<Record<string, string>>;
   /** Name of the Snowball algorithm. */
   readonly stemmer?: string;
   /** The stemmer knows plain letters only: words are folded before it, not after. */
@@ -42,6 +46,20 @@ const italianElisions = [
   ],
 ];
 
+// Three lists of the package were read in a wrong character set, some letters of theirs stand for others.
+const lithuanianLetters = { à: "ą", è: "č", æ: "ę", ë: "ė", á: "į", ð: "š", ø: "ų", û: "ū", þ: "ž" };
+const slovakLetters = { è: "č", ï: "ď", ò: "ň" };
+const turkishLetters = { đ: "ğ" };
+
+function mended(words: readonly string[], letters: Readonly<Record<string, string>>): string[] {
+  return words.map((word) => respelt(word, letters));
+}
+
+/** The word with each letter of `letters` as it is there. */
+export function respelt(word: string, letters: Readonly<Record<string, string>>): string {
+  return Array.from(word, (letter) => letters[letter] ?? letter).join("");
+}
+
 export const languages: Readonly<Record<TextLanguage, Language>> = {
   arabic: { stopWords: stopword.ara, stemmer: "arabic" },
   armenian: { stopWords: stopword.hye, stemmer: "armenian" },
@@ -60,7 +78,7 @@ export const languages: Readonly<Record<TextLanguage, Language>> = {
   french: { stopWords: stopword.fra, stemmer: "french", elisions: frenchElisions },
   galician: { stopWords: stopword.glg },
   german: { stopWords: stopword.deu, stemmer: "german" },
-  greek: { stopWords: stopword.ell },
+  greek: { stopWords: stopword.ell, stopWordsFolded: true },
   hebrew: { stopWords: stopword.heb },
   hindi: { stopWords: stopword.hin },
   hungarian: { stopWords: stopword.hun, stemmer: "hungarian" },
@@ -70,21 +88,21 @@ export const languages: Readonly<Record<TextLanguage, Language>> = {
   japanese: { stopWords: stopword.jpn },
   korean: { stopWords: stopword.kor },
   latvian: { stopWords: stopword.lav },
-  lithuanian: { stopWords: stopword.lit },
+  lithuanian: { stopWords: mended(stopword.lit, lithuanianLetters) },
   marathi: { stopWords: stopword.mar },
   norwegian: { stopWords: stopword.nob, stemmer: "norwegian" },
   persian: { stopWords: stopword.fas },
   polish: { stopWords: stopword.pol },
   portuguese: { stopWords: stopword.por, stemmer: "portuguese" },
-  romanian: { stopWords: stopword.ron, stemmer: "romanian" },
+  romanian: { stopWords: stopword.ron, stemmer: "romanian", spellings: { ș: "ş", ț: "ţ" } },
   russian: { stopWords: stopword.rus, stemmer: "russian" },
-  slovak: { stopWords: stopword.slk },
+  slovak: { stopWords: mended(stopword.slk, slovakLetters) },
   slovene: { stopWords: stopword.slv, stemmer: "slovene" },
   spanish: { stopWords: stopword.spa, stemmer: "spanish" },
   swedish: { stopWords: stopword.swe, stemmer: "swedish" },
   tamil: { stopWords: [], stemmer: "tamil" },
   thai: { stopWords: stopword.tha },
-  turkish: { stopWords: stopword.tur, stemmer: "turkish", cutAtApostrophe: true },
+  turkish: { stopWords: mended(stopword.tur, turkishLetters), stemmer: "turkish", cutAtApostrophe: true },
   ukrainian: { stopWords: stopword.ukr },
   urdu: { stopWords: stopword.urd },
   vietnamese: { stopWords: stopword.vie },
