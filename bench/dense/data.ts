@@ -6,19 +6,14 @@
 // The generated sets look like embeddings: their points lie near a subspace of few dimensions, in clusters of different
 // sizes, with a little noise in all dimensions. Pure noise in many dimensions has no near neighbours and measures nothing.
 
-import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
-import { join, resolve } from "node:path";
-import { gunzipSync } from "node:zlib";
 import { FlatIndex } from "../../packages/engine/src/index/flat/flat-index.ts";
 import { bytesOfFloats } from "../../packages/engine/src/vector/floats.ts";
+import { bytesOf, inCache, inData, made, missingFolder } from "../shared/files.ts";
+import { normal } from "../shared/random.ts";
 import { type Metric, normalised, type Shape } from "./engine.ts";
-import { normal } from "./random.ts";
 
 /** Neighbours of a query that the truth names. */
 export const truthCount = 100;
-
-export const cacheDirectory = resolve(import.meta.dirname, "../.cache/dense");
-const shared = resolve(import.meta.dirname, "../../../shared/data");
 
 export type DataSet = {
   readonly name: string;
@@ -40,13 +35,8 @@ type Source = {
   readonly truth?: string;
 };
 
-function bytesOf(path: string): Uint8Array {
-  const bytes = readFileSync(path);
-  // A copy of its own begins at offset 0, as views of four bytes want it.
-  return Uint8Array.from(path.endsWith(".gz") ? gunzipSync(bytes) : bytes);
-}
-
-const floatsOf = (path: string): Float32Array => new Float32Array(bytesOf(path).buffer as ArrayBuffer);
+const floats = (bytes: Uint8Array): Float32Array => new Float32Array(bytes.buffer as ArrayBuffer);
+const floatsOf = (path: string): Float32Array => floats(bytesOf(path));
 
 function cut(all: Float32Array, dimension: number): Float32Array[] {
   return Array.from({ length: all.length / dimension }, (_, i) =>
@@ -63,20 +53,18 @@ function texmex(path: string): Float32Array[] {
   );
 }
 
-const inShared = (path: string): string => join(shared, path);
-
 const glove = (metric: Metric, truth: string): Source => ({
   title: `glove100-100k, 100,000 x 100, ${metric.replace("_", " ")}`,
   metric,
   folder: "glove100-100k",
-  rows: () => cut(floatsOf(inShared("glove100-100k/base.f32")), 100),
-  queries: () => cut(floatsOf(inShared("glove100-100k/queries.f32")), 100),
+  rows: () => cut(floatsOf(inData("glove100-100k/base.f32")), 100),
+  queries: () => cut(floatsOf(inData("glove100-100k/queries.f32")), 100),
   truth: `glove100-100k/${truth}`,
 });
 
 /** Pixels of Fashion-MNIST: bytes, after a header. */
 const pixels = (path: string, header: number): Float32Array[] =>
-  cut(Float32Array.from(bytesOf(inShared(path)).subarray(header)), 784);
+  cut(Float32Array.from(bytesOf(inData(path)).subarray(header)), 784);
 
 type Clusters = { dimension: number; count: number; seed: number };
 
@@ -117,11 +105,8 @@ function clusters({ dimension, count, seed }: Clusters): Float32Array {
 
 function generated(name: string, shape: Clusters): Source {
   const { dimension, count } = shape;
-  const read = () => {
-    const path = join(cacheDirectory, `${name}.f32`);
-    if (!existsSync(path)) keep(path, bytesOfFloats(clusters(shape)));
-    return cut(floatsOf(path), dimension);
-  };
+  const read = () =>
+    cut(floats(made(inCache(`dense/${name}.f32`), () => bytesOfFloats(clusters(shape)))), dimension);
   return {
     title: `clusters (generated), ${count.toLocaleString("en")} x ${dimension}, cosine`,
     metric: "cosine",
@@ -146,8 +131,8 @@ const sources: Readonly<Record<string, Source>> = {
     title: "siftsmall, 10,000 x 128, euclidean",
     metric: "euclidean",
     folder: "siftsmall",
-    rows: () => texmex(inShared("siftsmall/siftsmall_base.fvecs")),
-    queries: () => texmex(inShared("siftsmall/siftsmall_query.fvecs")),
+    rows: () => texmex(inData("siftsmall/siftsmall_base.fvecs")),
+    queries: () => texmex(inData("siftsmall/siftsmall_query.fvecs")),
     truth: "siftsmall/siftsmall_groundtruth.ivecs",
   },
   clusters768: generated("clusters768", { dimension: 768, count: 100_000, seed: 1 }),
@@ -167,9 +152,7 @@ export const titleOf = (name: string): string => sourceOf(name).title;
 /** Why a set cannot be read here; undefined when it can. */
 export function missing(name: string): string | undefined {
   const { folder } = sourceOf(name);
-  return folder === undefined || existsSync(inShared(folder))
-    ? undefined
-    : `${folder} is not in the data folder`;
+  return folder === undefined ? undefined : missingFolder(folder);
 }
 
 /** The set, or its first `rowsMax` rows and all of its queries. */
@@ -192,13 +175,13 @@ export function readSet(name: string, rowsMax = Number.POSITIVE_INFINITY): DataS
 export function truthOf(set: DataSet, count: number): Int32Array[] {
   const source = sourceOf(set.name);
   if (set.isWhole && source.truth !== undefined) {
-    return texmex(inShared(source.truth))
+    return texmex(inData(source.truth))
       .slice(0, count)
       .map((row) => new Int32Array(row.buffer));
   }
-  const path = join(cacheDirectory, `${set.name}-${set.rows.length}-${count}.truth`);
-  if (!existsSync(path)) keep(path, new Uint8Array(bruteForce(set, count).buffer));
-  const all = new Int32Array(bytesOf(path).buffer as ArrayBuffer);
+  const path = inCache(`dense/${set.name}-${set.rows.length}-${count}.truth`);
+  const bytes = made(path, () => new Uint8Array(bruteForce(set, count).buffer));
+  const all = new Int32Array(bytes.buffer as ArrayBuffer);
   return Array.from({ length: all.length / truthCount }, (_, i) =>
     all.subarray(i * truthCount, (i + 1) * truthCount),
   );
@@ -218,13 +201,6 @@ function bruteForce({ dimension, metric, rows, queries }: DataSet, count: number
     );
   }
   return truth;
-}
-
-/** Writes a file that is whole as soon as it is there. */
-function keep(path: string, bytes: Uint8Array): void {
-  mkdirSync(cacheDirectory, { recursive: true });
-  writeFileSync(`${path}.part`, bytes);
-  renameSync(`${path}.part`, path);
 }
 
 /** What an engine is told of a set. */

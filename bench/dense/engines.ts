@@ -16,12 +16,3 @@ export const engineKinds: readonly EngineKind[] = [
   ...zvec,
   ...lancedb,
 ];
-
-/** The engine of this name; fails with the names there are. */
-export function engineKind(name: string): EngineKind {
-  const kind = engineKinds.find((each) => each.name === name);
-  if (kind !== undefined) return kind;
-  throw new Error(
-    `no engine is called ${name}; there are ${engineKinds.map((each) => each.name).join(", ")}`,
-  );
-}

@@ -7,15 +7,16 @@
 // is that at a recall of 0.95 (and, beside it, 0.99), between beams. The first rows of the generated set are a sample of the whole, for its rows
 // are drawn independently.
 
-import { mkdirSync, writeFileSync } from "node:fs";
 import { cpus } from "node:os";
-import { join, resolve } from "node:path";
 import { parseArgs } from "node:util";
 import type { HnswDataType } from "../../packages/engine/src/index/hnsw/encoding.ts";
-import { chart, logarithmicTicks } from "./chart.ts";
+import { chart, logarithmicTicks } from "../shared/chart.ts";
+import { fit, type Line } from "../shared/fit.ts";
+import { writeDocument } from "../shared/report.ts";
+import { type At, at, median, type Point, recallOf } from "../shared/results.ts";
 import { readSet, titleOf, truthOf } from "./data.ts";
 import { openQuiver } from "./engines/quiver.ts";
-import { type At, at, k, median, type Point, recallOf } from "./results.ts";
+import { k } from "./measure.ts";
 
 const setName = "clusters128-1m";
 const recalls = [0.95, 0.99] as const;
@@ -75,7 +76,13 @@ function grow(countMax: number, rounds: number, queryCount: number, dataType: Hn
         });
       }
       const points = taken.map(({ recall, times }, b): Point => {
-        return { ef: beams[b], recall, cpuMs: median(times), wallP50Ms: Number.NaN, wallP99Ms: Number.NaN };
+        return {
+          effort: beams[b],
+          recall,
+          cpuMs: median(times),
+          wallP50Ms: Number.NaN,
+          wallP99Ms: Number.NaN,
+        };
       });
       const reached = (cost: (point: Point) => number): At[] =>
         recalls.map((recall) => {
@@ -86,22 +93,8 @@ function grow(countMax: number, rounds: number, queryCount: number, dataType: Hn
         });
       const ms = reached((point) => point.cpuMs);
       console.log(`${step}: ${ms.map(({ value }) => value.toFixed(4)).join(" and ")} ms`);
-      return { count, buildCpuS: buildMs / 1_000, ms, ef: reached((point) => point.ef) };
+      return { count, buildCpuS: buildMs / 1_000, ms, ef: reached((point) => point.effort) };
     });
-}
-
-type Line = { readonly constant: number; readonly slope: number; readonly r2: number };
-
-/** The line through points that leaves the least squares, and the share of the variance that it explains. */
-function fit(xs: readonly number[], ys: readonly number[]): Line {
-  const mean = (numbers: readonly number[]) =>
-    numbers.reduce((sum, number) => sum + number, 0) / numbers.length;
-  const [mx, my] = [mean(xs), mean(ys)];
-  const covariance = mean(xs.map((x, i) => (x - mx) * (ys[i] - my)));
-  const slope = covariance / mean(xs.map((x) => (x - mx) ** 2));
-  const constant = my - slope * mx;
-  const left = mean(ys.map((y, i) => (y - constant - slope * xs[i]) ** 2));
-  return { constant, slope, r2: 1 - left / mean(ys.map((y) => (y - my) ** 2)) };
 }
 
 const written = ({ value, isBound }: At, digits: number): string =>
@@ -207,8 +200,6 @@ const measured = grow(countMax, Number(values.rounds), Number(values.queries), v
 const page = pageOf(measured, values.type);
 console.log(page);
 if (countMax >= (steps.at(-1) as number)) {
-  const docs = resolve(import.meta.dirname, "../../docs");
-  mkdirSync(join(docs, "images"), { recursive: true });
-  writeFileSync(join(docs, "benchmarks-dense-growth.md"), page);
-  writeFileSync(join(docs, "images/dense-growth.svg"), pictureOf(measured, values.type));
+  writeDocument("benchmarks-dense-growth.md", page);
+  writeDocument("images/dense-growth.svg", pictureOf(measured, values.type));
 }

@@ -7,17 +7,18 @@
 //
 //   --sets NAME,...  --engines NAME,...  --rounds 3  --queries 400  --rows COUNT  --beams 10,16,...
 //
-// Each engine has a process of its own (worker.ts) and all are asked the same queries in turns (measure.ts), one thread
+// Each engine has a process of its own (shared/worker.ts) and all are asked the same queries in turns (shared/measure.ts), one thread
 // asking. CPU time is that of all threads of a process. What runs beside the benchmark shares the machine: ratios are
 // worth more than milliseconds.
 
 import { parseArgs } from "node:util";
+import { kindNamed } from "../shared/engine.ts";
+import { installRivals } from "../shared/install.ts";
+import { keepResult } from "../shared/results.ts";
 import { missing, setNames } from "./data.ts";
-import { engineKind, engineKinds } from "./engines.ts";
-import { installRivals } from "./install.ts";
+import { engineKinds } from "./engines.ts";
 import { measure } from "./measure.ts";
 import { sectionOf, writeReport } from "./report.ts";
-import { keepResult } from "./results.ts";
 
 const large = ["clusters128-1m"];
 const beams = "10,16,24,32,48,64,96,128,192,256,384,512,768";
@@ -33,7 +34,7 @@ const { values } = parseArgs({
   },
 });
 
-const engines = values.engines.split(",").map(engineKind);
+const engines = values.engines.split(",").map((name) => kindNamed(engineKinds, name));
 const reason = installRivals();
 if (reason !== undefined) console.log(reason);
 
@@ -54,6 +55,6 @@ for (const set of values.sets.split(",")) {
   });
   console.log(sectionOf(result));
   if (rowsMax !== undefined) continue;
-  keepResult(result);
+  keepResult("dense", result);
   writeReport();
 }

@@ -4,52 +4,33 @@
 //
 // Each set stands as its latest run left it. Engines of one set always come from one run.
 
-import { mkdirSync, writeFileSync } from "node:fs";
-import { join, resolve } from "node:path";
-import { chart, logarithmicTicks } from "./chart.ts";
-import { setNames } from "./data.ts";
 import {
-  type At,
-  at,
-  deepEf,
-  deepK,
-  type EngineResult,
-  k,
-  keptResults,
-  type Point,
-  type SetResult,
-} from "./results.ts";
+  bytesCell,
+  cpu,
+  fastest,
+  footer,
+  head,
+  isOurs,
+  isRival,
+  line,
+  ms,
+  noteLines,
+  recallPicture,
+  titleCell,
+  writeDocument,
+} from "../shared/report.ts";
+import { at, type EngineResult, keptResults, type Point, type SetResult } from "../shared/results.ts";
+import { setNames } from "./data.ts";
+import { deepEf, deepK, k } from "./measure.ts";
 
-const docs = resolve(import.meta.dirname, "../../docs");
 const recalls = [0.95, 0.99];
-
-const cpu = (point: Point): number => point.cpuMs;
-const ms = (value: number): string => value.toFixed(3);
-const whole = (value: number): string => Math.round(value).toLocaleString("en");
-
-const fastest = (
-  recall: number,
-  engines: readonly EngineResult[],
-): { engine: EngineResult; at: At } | undefined =>
-  engines
-    .flatMap((engine) => {
-      const found = at(recall, engine.points, cpu);
-      return found === undefined ? [] : [{ engine, at: found }];
-    })
-    .toSorted((a, b) => a.at.value - b.at.value)[0];
 
 type Comparison = { readonly ours: string; readonly rival: string; readonly ratio: string };
 
 /** Quiver's best against the best rival: how many times its queries a CPU second. */
 function compare(recall: number, { engines }: SetResult): Comparison {
-  const ours = fastest(
-    recall,
-    engines.filter(({ isOurs }) => isOurs),
-  );
-  const theirs = fastest(
-    recall,
-    engines.filter(({ isOurs }) => !isOurs),
-  );
+  const ours = fastest(recall, engines.filter(isOurs));
+  const theirs = fastest(recall, engines.filter(isRival));
   if (ours === undefined) return { ours: "not reached", rival: theirs?.engine.title ?? "none", ratio: "-" };
   if (theirs === undefined) return { ours: ours.engine.title, rival: "none reached it", ratio: "-" };
   const value = (theirs.at.value / ours.at.value).toFixed(2);
@@ -64,21 +45,11 @@ function compare(recall: number, { engines }: SetResult): Comparison {
   return { ours: ours.engine.title, rival: theirs.engine.title, ratio: `${prefix}${value}` };
 }
 
-function bytesCell({ bytesPerVector, grownPerVector }: EngineResult): string {
-  const parts: string[] = [];
-  if (bytesPerVector !== undefined) parts.push(whole(bytesPerVector));
-  if (grownPerVector !== undefined) parts.push(`${whole(grownPerVector)} (process)`);
-  return parts.join(", ") || "not told";
-}
-
 function row(engine: EngineResult, { engines }: SetResult): string {
   const cells = recalls.map((recall) => {
     const found = at(recall, engine.points, cpu);
     if (found === undefined) return "not reached";
-    const best = fastest(
-      recall,
-      engines.filter(({ isOurs }) => isOurs),
-    );
+    const best = fastest(recall, engines.filter(isOurs));
     const ratio = best === undefined ? "" : ` (${(found.value / best.at.value).toFixed(2)})`;
     return `${found.isBound ? "at most " : ""}${ms(found.value)}${ratio}`;
   });
@@ -87,28 +58,34 @@ function row(engine: EngineResult, { engines }: SetResult): string {
     return found === undefined ? "-" : ms(found.value);
   };
   const seen = engine.points.map(({ recall }) => recall);
-  return `| ${[
-    engine.isOurs ? `**${engine.title}**` : engine.title,
+  return line([
+    titleCell(engine),
     ...cells,
     `${Math.min(...seen).toFixed(3)} to ${Math.max(...seen).toFixed(3)}`,
-    engine.deepRecall.toFixed(3),
+    engine.deepRecall?.toFixed(3) ?? "-",
     `${wall((point) => point.wallP50Ms)} / ${wall((point) => point.wallP99Ms)}`,
     engine.buildCpuS.toFixed(1),
     bytesCell(engine),
-  ].join(" | ")} |`;
+  ]);
 }
 
 /** The Markdown of one set. */
 export function sectionOf(result: SetResult): string {
-  const leftOut = result.leftOut.map((reason) => `- Left out: ${reason}\n`).join("");
+  const titles = [
+    "engine",
+    ...recalls.map((recall) => `CPU ms at ${recall}`),
+    `recall@${k} seen`,
+    `recall@${deepK} at ef = ${deepEf}`,
+    `wall ms at ${recalls[0]}, p50 / p99`,
+    "build CPU s",
+    "bytes a vector",
+  ];
   return `## ${result.title}
 
-| engine | CPU ms at ${recalls[0]} | CPU ms at ${recalls[1]} | recall@${k} seen | recall@${deepK} at ef = ${deepEf} | wall ms at ${recalls[0]}, p50 / p99 | build CPU s | bytes a vector |
-|---|---|---|---|---|---|---|---|
+${head(titles)}
 ${result.engines.map((engine) => row(engine, result)).join("\n")}
 
-${result.rowCount.toLocaleString("en")} rows, ${result.queryCount} queries, ${result.rounds} rounds, ${result.day}, ${result.processor}.
-${leftOut === "" ? "" : `\n${leftOut}`}`;
+${footer(result)}`;
 }
 
 function summary(results: readonly SetResult[]): string {
@@ -117,10 +94,10 @@ function summary(results: readonly SetResult[]): string {
       const { ours, rival, ratio } = compare(recall, result);
       return [ratio, `${ours} against ${rival}`];
     });
-    return `| ${result.title} | ${cells.join(" | ")} |`;
+    return line([result.title, ...cells]);
   });
-  return `| set | ratio at ${recalls[0]} | between | ratio at ${recalls[1]} | between |
-|---|---|---|---|---|
+  const titles = recalls.flatMap((recall) => [`ratio at ${recall}`, "between"]);
+  return `${head(["set", ...titles])}
 ${lines.join("\n")}`;
 }
 
@@ -131,10 +108,7 @@ const wide = "clusters768";
 function timesHnswlib(set: string, results: readonly SetResult[]): string[] {
   const engines = results.find((result) => result.set === set)?.engines ?? [];
   return recalls.map((recall) => {
-    const ours = fastest(
-      recall,
-      engines.filter(({ isOurs }) => isOurs),
-    );
+    const ours = fastest(recall, engines.filter(isOurs));
     const theirs = fastest(
       recall,
       engines.filter(({ name }) => name === "hnswlib"),
@@ -161,53 +135,14 @@ function goals(results: readonly SetResult[]): string {
 Where a figure falls short, [the decisions on speed](decisions/hnsw-speed.md) have the profile and what was tried.`;
 }
 
-/** CPU time against recall: further down and to the right is better. */
-function picture({ title, engines }: SetResult): string {
-  const from = 0.8;
-  // The axis gives each halving of the error the same room, as the costs do.
-  const stretch = (recall: number): number => -Math.log2(1 - Math.min(recall, 0.9995));
-  const shown = engines.flatMap(({ points }) => points.filter(({ recall }) => recall >= from));
-  const costs = shown.map(cpu);
-  const ticks = logarithmicTicks(Math.min(...costs), Math.max(...costs));
-  return chart(
-    title,
-    {
-      title: `recall@${k}`,
-      from: stretch(from),
-      to: stretch(0.9995),
-      ticks: [0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999].map((recall) => ({
-        value: stretch(recall),
-        label: String(recall),
-      })),
-    },
-    {
-      title: "CPU ms a query",
-      from: ticks[0].value,
-      to: ticks[ticks.length - 1].value,
-      ticks,
-      isLogarithmic: true,
-    },
-    engines.map(({ title: name, isOurs, points }) => ({
-      title: name,
-      isOurs,
-      points: points.map(({ recall, cpuMs }) => [stretch(recall), cpuMs] as const),
-    })),
-  );
-}
-
 /** Writes the page and its pictures from all results that are kept. */
 export function writeReport(): void {
-  const results = keptResults(setNames);
-  mkdirSync(join(docs, "images"), { recursive: true });
+  const results = keptResults("dense", setNames);
   const sections = results.map((result) => {
     const image = `images/dense-${result.set}.svg`;
-    writeFileSync(join(docs, image), picture(result));
+    writeDocument(image, recallPicture(result, k));
     return `${sectionOf(result)}\n![CPU time against recall](${image})\n`;
   });
-  const notes = new Map(results.flatMap(({ engines }) => engines.map(({ title, note }) => [title, note])));
-  const noteLines = [...notes].flatMap(([title, note]) =>
-    note === undefined ? [] : [`- **${title}.** ${note}`],
-  );
   const page = `# Dense search: benchmarks
 
 Written by \`npm run bench:dense\` ([bench/dense](../bench/dense/main.ts)); do not edit. Each engine runs in a process of its own, and all are asked the same queries in turns, one at a time, with M = 16 and ef_construction = 200. CPU time is that of all threads of the process, its median over rounds; a cost at a recall is linear between the beams around it. In brackets: how many times the CPU time of Quiver's best. "At most" says that the smallest beam (ef = ${k}) has more recall already. Bytes a vector are those that the engine tells, and the growth of its process, with vectors and all. Other work may share the machine: ratios are worth more than milliseconds. Not every engine was run on every set: a set's table says which were.
@@ -223,9 +158,9 @@ ${goals(results)}
 ${sections.join("\n")}
 ## How the engines were asked
 
-${noteLines.join("\n")}
+${noteLines(results)}
 `;
-  writeFileSync(join(docs, "benchmarks-dense.md"), page);
+  writeDocument("benchmarks-dense.md", page);
 }
 
 if (import.meta.main) writeReport();

@@ -1,6 +1,7 @@
 // How is hnswlib asked, through hnswlib-node?
 
-import { type EngineKind, efConstruction, m, rival } from "../engine.ts";
+import { rival } from "../../shared/engine.ts";
+import { type EngineKind, efConstruction, m } from "../engine.ts";
 
 const spaces = { cosine: "cosine", euclidean: "l2", dot_product: "ip" } as const;
 

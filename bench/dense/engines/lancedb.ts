@@ -3,7 +3,8 @@
 // Its HNSW graphs stand below an IVF index: one partition makes one graph of all rows. The graph compares 8-bit codes; with
 // `refineFactor` the best of them are scored again from the table's vectors.
 
-import { type Engine, type EngineKind, efConstruction, m, rival, type Shape } from "../engine.ts";
+import { rival } from "../../shared/engine.ts";
+import { type Engine, type EngineKind, efConstruction, m, type Shape } from "../engine.ts";
 
 const distances = { cosine: "cosine", euclidean: "l2", dot_product: "dot" } as const;
 

@@ -18,7 +18,7 @@ export function openQuiver(
     // Where the beam is shorter than what is scored again by default, less is scored again: the beam would grow otherwise.
     search: (query: Float32Array, k, ef) =>
       index.search(query, k, { ef, rescore: Math.min(ef, rescoreDepth(dataType, k)) }).ordinals,
-    bytesPerVector: () => index.graphBytes / index.count,
+    bytes: () => index.graphBytes,
   } satisfies Engine;
 }
 

@@ -5,9 +5,10 @@
 
 import { statSync } from "node:fs";
 import { join } from "node:path";
-import { type Engine, type EngineKind, efConstruction, m, normalised, rival, type Shape } from "../engine.ts";
+import { rival } from "../../shared/engine.ts";
+import { type Engine, type EngineKind, efConstruction, m, normalised, type Shape } from "../engine.ts";
 
-function open({ metric, dimension, count, directory }: Shape, quantization: "f32" | "i8"): Engine {
+function open({ metric, dimension, directory }: Shape, quantization: "f32" | "i8"): Engine {
   const { Index } = rival("usearch");
   const prepare = metric === "cosine" ? normalised : (values: Float32Array) => values;
   const make = (ef: number) =>
@@ -33,7 +34,7 @@ function open({ metric, dimension, count, directory }: Shape, quantization: "f32
       whole.save(path);
       whole = undefined;
     },
-    bytesPerVector: () => statSync(path).size / count,
+    bytes: () => statSync(path).size,
     prepare,
     search(query: Float32Array, k, ef) {
       let view = views.get(ef);

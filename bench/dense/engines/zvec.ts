@@ -1,7 +1,8 @@
 // How is zvec asked?
 
 import { join } from "node:path";
-import { type Engine, type EngineKind, efConstruction, m, rival, type Shape } from "../engine.ts";
+import { rival } from "../../shared/engine.ts";
+import { type Engine, type EngineKind, efConstruction, m, type Shape } from "../engine.ts";
 
 const batch = 1_000;
 

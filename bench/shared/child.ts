@@ -1,7 +1,6 @@
 // How does the parent speak with an engine's process?
 
 import { type ChildProcess, fork } from "node:child_process";
-import { join } from "node:path";
 import type { Answer, Built, Found, Request } from "./worker.ts";
 
 /** An engine in a process of its own. Each call waits for its answer; one that ends without fails all calls after. */
@@ -9,8 +8,9 @@ export class EngineProcess {
   readonly #process: ChildProcess;
   #ended: string | undefined;
 
-  constructor() {
-    this.#process = fork(join(import.meta.dirname, "worker.ts"), {
+  /** `worker` is the path of a module that calls `serve` (worker.ts). */
+  constructor(worker: string) {
+    this.#process = fork(worker, {
       execArgv: ["--expose-gc", "--disable-warning=ExperimentalWarning"],
       serialization: "advanced",
       // What engines say to the terminal takes time that is not theirs.

@@ -2,11 +2,11 @@
 
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { cacheDirectory } from "./data.ts";
+import { inCache } from "./files.ts";
 
-/** What an engine did with one beam: medians over the rounds. */
+/** What an engine did with one effort: medians over the rounds. */
 export type Point = {
-  readonly ef: number;
+  readonly effort: number;
   readonly recall: number;
   readonly cpuMs: number;
   readonly wallP50Ms: number;
@@ -19,13 +19,14 @@ export type EngineResult = {
   readonly isOurs: boolean;
   readonly note?: string;
   readonly buildCpuS: number;
-  readonly bytesPerVector?: number;
-  /** Growth of the process, for each vector; left out where it says nothing. */
-  readonly grownPerVector?: number;
-  /** By ascending beam. */
+  /** Bytes of the index, for each row. */
+  readonly bytesEach?: number;
+  /** Growth of the process, for each row; left out where it says nothing. */
+  readonly grownEach?: number;
+  /** By ascending recall, as far as the efforts are in that order. */
   readonly points: readonly Point[];
-  /** Of the 100 nearest, with a beam of `deepEf`. */
-  readonly deepRecall: number;
+  /** Of the plan's deep question, where there is one. */
+  readonly deepRecall?: number;
 };
 
 export type SetResult = {
@@ -36,30 +37,28 @@ export type SetResult = {
   readonly rounds: number;
   readonly day: string;
   readonly processor: string;
+  /** What else the page tells of the set. */
+  readonly facts?: string;
   readonly engines: readonly EngineResult[];
   readonly leftOut: readonly string[];
 };
 
-/** Neighbours asked for, and those of the second recall with its beam. */
-export const k = 10;
-export const deepK = 100;
-export const deepEf = 128;
-
-const resultsDirectory = join(cacheDirectory, "results");
+const directoryOf = (bench: string): string => inCache(join(bench, "results"));
 
 /** Keeps the result of a set's latest run. */
-export function keepResult(result: SetResult): void {
-  mkdirSync(resultsDirectory, { recursive: true });
-  writeFileSync(join(resultsDirectory, `${result.set}.json`), `${JSON.stringify(result, undefined, 1)}\n`);
+export function keepResult(bench: string, result: SetResult): void {
+  mkdirSync(directoryOf(bench), { recursive: true });
+  writeFileSync(join(directoryOf(bench), `${result.set}.json`), `${JSON.stringify(result, undefined, 1)}\n`);
 }
 
-/** The kept results, in the order of `names`. */
-export function keptResults(names: readonly string[]): SetResult[] {
-  mkdirSync(resultsDirectory, { recursive: true });
-  const there = new Set(readdirSync(resultsDirectory));
+/** The kept results of a benchmark, in the order of `names`. */
+export function keptResults(bench: string, names: readonly string[]): SetResult[] {
+  const directory = directoryOf(bench);
+  mkdirSync(directory, { recursive: true });
+  const there = new Set(readdirSync(directory));
   return names
     .filter((name) => there.has(`${name}.json`))
-    .map((name) => JSON.parse(readFileSync(join(resultsDirectory, `${name}.json`), "utf8")));
+    .map((name) => JSON.parse(readFileSync(join(directory, `${name}.json`), "utf8")));
 }
 
 /** The middle one; of an even count, the upper of the two in the middle. */
@@ -80,10 +79,10 @@ export function recallOf(found: Int32Array, truth: readonly Int32Array[], count:
   return met / (count * truth.length);
 }
 
-/** A cost at a recall. `isBound`: the smallest beam has more recall already, so this is an upper bound. */
+/** A cost at a recall. `isBound`: the least effort has more recall already, so this is an upper bound. */
 export type At = { readonly value: number; readonly isBound: boolean };
 
-/** Interpolated between the beams around the recall; undefined where it is not reached. */
+/** Interpolated between the efforts around the recall; undefined where it is not reached. */
 export function at(recall: number, points: readonly Point[], cost: (point: Point) => number): At | undefined {
   const above = points.findIndex((point) => point.recall >= recall);
   if (above < 0) return undefined;

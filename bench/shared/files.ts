@@ -1,0 +1,56 @@
+// Where do sets come from, and where is kept what is made once?
+
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
+import { dirname, join, resolve } from "node:path";
+import { gunzipSync } from "node:zlib";
+
+const dataFolder = resolve(import.meta.dirname, "../../../shared/data");
+const cacheFolder = resolve(import.meta.dirname, "../.cache");
+
+/** A path in the data folder, whose sets are read in place. */
+export const inData = (path: string): string => join(dataFolder, path);
+
+/** A path in bench/.cache. */
+export const inCache = (path: string): string => join(cacheFolder, path);
+
+/** Why a set of the data folder cannot be read here; undefined when it can. */
+export const missingFolder = (folder: string): string | undefined =>
+  existsSync(inData(folder)) ? undefined : `${folder} is not in the data folder`;
+
+/** The bytes of a file, unpacked where its name says that it is packed. */
+export function bytesOf(path: string): Uint8Array {
+  const bytes = readFileSync(path);
+  // A copy of its own begins at offset 0, as views of four bytes want it.
+  return Uint8Array.from(/\.(gz|dz)$/.test(path) ? gunzipSync(bytes) : bytes);
+}
+
+/** The bytes of a cached file, which `make` makes where it is not there yet. */
+export function made(path: string, make: () => Uint8Array): Uint8Array {
+  if (!existsSync(path)) keep(path, make());
+  return bytesOf(path);
+}
+
+/** Writes a file that is whole as soon as it is there. */
+function keep(path: string, bytes: Uint8Array): void {
+  mkdirSync(dirname(path), { recursive: true });
+  writeFileSync(`${path}.part`, bytes);
+  renameSync(`${path}.part`, path);
+}
+
+/** Bytes of all files below a directory whose path `counts`. */
+export function bytesBelow(directory: string, counts: (path: string) => boolean = () => true): number {
+  return readdirSync(directory, { recursive: true, encoding: "utf8" })
+    .map((path) => join(directory, path))
+    .filter((path) => counts(path))
+    .map((path) => statSync(path))
+    .filter((entry) => entry.isFile())
+    .reduce((sum, { size }) => sum + size, 0);
+}
