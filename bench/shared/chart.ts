@@ -42,7 +42,7 @@ const colours = [
   "#999999",
 ];
 
-const escaped = (text: string): string =>
+export const escaped = (text: string): string =>
   text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
 
 /** Where a value lies between the ends of its axis, 0 to 1. */

@@ -15,6 +15,7 @@ declare module "stopword" {
     dan: string[],
     deu: string[];
   const ell: string[],
+    eng: string[],
     est: string[],
     eus: string[],
     fas: string[],

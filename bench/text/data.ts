@@ -1,0 +1,84 @@
+// Which passages are searched, and with which queries?
+//
+// Two sets of the same passages and the same queries. "words" is what all engines read alike: words of letters and digits in
+// lower case, with spaces between; nobody stems, nobody has stop words, so that whoever is exact finds what the twin finds.
+// "english" is the text as it stands, and each engine's own analysis of English.
+
+import { eng as commonWords } from "stopword";
+import { randomNumbers } from "../../packages/kernels/src/random.ts";
+import type { Language, Shape } from "./engine.ts";
+import { missingPassages, passages } from "./passages.ts";
+
+export const setNames = ["words", "english"] as const;
+export type SetName = (typeof setNames)[number];
+
+const languages: Readonly<Record<SetName, Language>> = { words: "none", english: "english" };
+
+export const titles: Readonly<Record<SetName, string>> = {
+  words: "Words alone: no stems, no stop words",
+  english: "English, as each engine analyses it",
+};
+
+const queryCount = 500;
+const wordsPerQuery = { least: 2, most: 6 };
+const seed = 44;
+
+export type TextSet = {
+  readonly name: SetName;
+  readonly language: Language;
+  readonly rows: readonly string[];
+  readonly queries: readonly string[];
+};
+
+/** Why the sets cannot be read here; undefined when they can. */
+export const missing = missingPassages;
+
+export function setNamed(name: string): SetName {
+  const found = setNames.find((each) => each === name);
+  if (found === undefined) throw new Error(`no set is called ${name}; there are ${setNames.join(", ")}`);
+  return found;
+}
+
+const wordsAlone = (text: string): string => (text.toLowerCase().match(/[a-z0-9]+/g) ?? []).join(" ");
+
+/**
+ * Words of one passage, each once, in their order, that are not among the most common: whoever asks has something in mind.
+ * The passages are those of the dictionaries, however many are searched.
+ */
+function makeQueries(all: readonly string[]): string[] {
+  const next = randomNumbers(seed);
+  const below = (end: number): number => Math.floor(next() * end);
+  const common = new Set(commonWords);
+  const queries: string[] = [];
+  while (queries.length < queryCount) {
+    const words = wordsAlone(all[below(all.length)])
+      .split(" ")
+      .filter((word) => /^[a-z]{3,}$/.test(word) && !common.has(word));
+    const content = [...new Set(words)];
+    const wanted = wordsPerQuery.least + below(wordsPerQuery.most - wordsPerQuery.least + 1);
+    if (content.length < wanted) continue;
+    while (content.length > wanted) content.splice(below(content.length), 1);
+    queries.push(content.join(" "));
+  }
+  return queries;
+}
+
+/** The set, or its first `rowsMax` passages; with more than the dictionaries have where that is more. */
+export function readSet(name: SetName, rowsMax?: number): TextSet {
+  const real = passages();
+  const rows = rowsMax === undefined ? real : passages(rowsMax);
+  const isPlain = languages[name] === "none";
+  return {
+    name,
+    language: languages[name],
+    rows: isPlain ? rows.map(wordsAlone) : rows,
+    queries: makeQueries(real),
+  };
+}
+
+/** What an engine is told of a set. */
+export const shapeOf = ({ language, rows }: TextSet, directory: string): Shape => ({
+  language,
+  count: rows.length,
+  directory,
+});

@@ -1,0 +1,99 @@
+// How is a plain JavaScript loop asked, and what is the exact answer?
+//
+// The same analysis as Quiver's and the same BM25, every posting scored:
+//
+//     idf * tf / (tf + norm(length))        norm = k1 * (1 - b + b * length / average), computed once for each passage
+
+import { createAnalyzer } from "../../../packages/engine/src/text/analyzer.ts";
+import { segment } from "../../../packages/engine/src/text/segment.ts";
+import { PlainIndex, type QueryTerm } from "../../shared/plain-index.ts";
+import { b, type EngineKind, k1, type Language } from "../engine.ts";
+
+export class PlainTextIndex extends PlainIndex {
+  readonly #analyzer;
+  readonly #lists = new Map<string, number>();
+  /** By row: its length in terms; after `finish`, its norm. */
+  readonly #norms: Float64Array;
+  #totalLength = 0;
+
+  constructor(language: Language, rowCount: number) {
+    super(rowCount);
+    this.#analyzer = createAnalyzer(language);
+    this.#norms = new Float64Array(rowCount);
+  }
+
+  /** Terms of all passages. */
+  get totalLength(): number {
+    return this.#totalLength;
+  }
+
+  add(row: number, text: string): void {
+    const frequencies = new Map<string, number>();
+    const terms = this.#analyzer.terms(segment(text));
+    for (const term of terms) frequencies.set(term, (frequencies.get(term) ?? 0) + 1);
+    for (const [term, frequency] of frequencies) {
+      let list = this.#lists.get(term);
+      if (list === undefined) this.#lists.set(term, (list = this.#lists.size));
+      this.append(list, row, frequency);
+    }
+    this.#norms[row] = terms.length;
+    this.#totalLength += terms.length;
+  }
+
+  override finish(): void {
+    super.finish();
+    const average = this.#totalLength / this.#norms.length;
+    this.#norms.forEach((length, row) => {
+      this.#norms[row] = k1 * (1 - b + (b * length) / average);
+    });
+  }
+
+  /** The query's terms that a passage has. */
+  termsOf(query: string): QueryTerm[] {
+    const repetitions = new Map<number, number>();
+    for (const term of this.#analyzer.terms(segment(query))) {
+      const list = this.#lists.get(term);
+      if (list !== undefined) repetitions.set(list, (repetitions.get(list) ?? 0) + 1);
+    }
+    return [...repetitions].map(([list, times]) => {
+      const df = this.lengthOf(list);
+      return { list, weight: times * Math.log(1 + (this.#norms.length - df + 0.5) / (df + 0.5)) };
+    });
+  }
+
+  override get bytes(): number {
+    return super.bytes + this.#norms.byteLength;
+  }
+
+  protected override accumulate({ list, weight }: QueryTerm, touched: Uint32Array, count: number): number {
+    const { scores, rows, values } = this;
+    const norms = this.#norms;
+    const end = this.offsets[list + 1];
+    let touchedCount = count;
+    for (let i = this.offsets[list]; i < end; i++) {
+      const row = rows[i];
+      const score = scores[row];
+      if (score === 0) touched[touchedCount++] = row;
+      const tf = values[i];
+      scores[row] = score + (weight * tf) / (tf + norms[row]);
+    }
+    return touchedCount;
+  }
+}
+
+export const plain: EngineKind = {
+  name: "plain",
+  title: "plain JavaScript loop",
+  note: "Postings in flat arrays, every one of a query's terms scored, the ten best kept; Quiver's analysis. This is the exact twin. Its bytes are those of its arrays, without the dictionary of terms.",
+  open({ language, count }) {
+    const index = new PlainTextIndex(language, count);
+    return {
+      add(rows, first) {
+        for (let i = 0; i < rows.length; i++) index.add(first + i, rows[i]);
+      },
+      finish: () => index.finish(),
+      search: (query: string, k) => index.search(index.termsOf(query), k),
+      bytes: () => index.bytes,
+    };
+  },
+};

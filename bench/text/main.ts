@@ -1,0 +1,53 @@
+// How fast is the text index beside its rivals, and does each of them find what it should?
+//
+//   npm run bench:text                                          both sets; writes docs/benchmarks-text.md
+//   npm run bench:text -- --sets words --engines quiver,plain   some of it, which is only printed where engines are left out
+//   npm run bench:text -- --rows 10000                          a trial on the first passages, which is only printed
+//   node tools/launch.mjs run bench/text/report.ts              the page again, from what is kept
+//
+//   --sets NAME,...  --engines NAME,...  --rounds 5  --queries 500  --rows COUNT
+//
+// Each engine has a process of its own (shared/worker.ts) and all are asked the same queries in turns (shared/measure.ts),
+// one thread asking. CPU time is that of all threads of a process, with the analysis of the text. What runs beside the
+// benchmark shares the machine: ratios are worth more than milliseconds.
+
+import { parseArgs } from "node:util";
+import { kindNamed } from "../shared/engine.ts";
+import { installRivals } from "../shared/install.ts";
+import { keepResult } from "../shared/results.ts";
+import { missing, setNamed, setNames } from "./data.ts";
+import { engineKinds } from "./engines.ts";
+import { measure } from "./measure.ts";
+import { sectionOf, writeReport } from "./report.ts";
+
+const allEngines = engineKinds.map(({ name }) => name).join(",");
+
+const { values } = parseArgs({
+  options: {
+    sets: { type: "string", default: setNames.join(",") },
+    engines: { type: "string", default: allEngines },
+    rounds: { type: "string", default: "5" },
+    queries: { type: "string", default: "500" },
+    rows: { type: "string" },
+  },
+});
+
+async function run(): Promise<void> {
+  const engines = values.engines.split(",").map((name) => kindNamed(engineKinds, name));
+  const reason = installRivals();
+  if (reason !== undefined) console.log(reason);
+  for (const set of values.sets.split(",").map(setNamed)) {
+    const rowsMax = values.rows === undefined ? undefined : Number(values.rows);
+    const { rounds, queries } = values;
+    const plan = { set, engines, rounds: Number(rounds), queryCount: Number(queries), rowsMax };
+    const { result } = await measure(plan);
+    console.log(sectionOf(result));
+    if (rowsMax !== undefined || values.engines !== allEngines) continue;
+    keepResult("text", result);
+    writeReport();
+  }
+}
+
+const why = missing();
+if (why === undefined) await run();
+else console.log(why);

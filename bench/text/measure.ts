@@ -1,0 +1,62 @@
+// How is one text set measured?
+
+import { join } from "node:path";
+import { measure as measureAll } from "../shared/measure.ts";
+import { acceptedShare } from "../shared/plain-index.ts";
+import { whole } from "../shared/report.ts";
+import type { SetResult } from "../shared/results.ts";
+import { readSet, type SetName, type TextSet, titles } from "./data.ts";
+import { type EngineKind, k } from "./engine.ts";
+import { PlainTextIndex } from "./engines/plain.ts";
+
+export type Plan = {
+  readonly set: SetName;
+  readonly engines: readonly EngineKind[];
+  readonly rounds: number;
+  readonly queryCount: number;
+  /** The first passages only, or more than there are. */
+  readonly rowsMax?: number;
+};
+
+export type Measured = {
+  readonly result: SetResult;
+  /** Postings of a query's terms, on average: what a loop that skips nothing has to score. */
+  readonly postingsPerQuery: number;
+};
+
+export async function measure({ set: name, engines, rounds, queryCount, rowsMax }: Plan): Promise<Measured> {
+  const set = readSet(name, rowsMax);
+  const queries = set.queries.slice(0, queryCount);
+  const { rows } = set;
+  const { truth, termsPerRow, postingsPerQuery } = truthOf(set, queries);
+  const result = await measureAll({
+    worker: join(import.meta.dirname, "worker.ts"),
+    engines,
+    set: name,
+    title: titles[name],
+    rowCount: rows.length,
+    rowsMax,
+    queryCount: queries.length,
+    passes: 1,
+    rounds,
+    k,
+    efforts: [0],
+    facts: `${termsPerRow.toFixed(1)} terms a passage, ${whole(postingsPerQuery)} postings a query`,
+    recall: (found) => acceptedShare(found, truth, k),
+  });
+  return { result, postingsPerQuery };
+}
+
+/** By the exact twin. */
+function truthOf({ language, rows }: TextSet, queries: readonly string[]) {
+  const twin = new PlainTextIndex(language, rows.length);
+  rows.forEach((row, i) => void twin.add(i, row));
+  twin.finish();
+  const terms = queries.map((query) => twin.termsOf(query));
+  const postings = terms.flat().reduce((sum, { list }) => sum + twin.lengthOf(list), 0);
+  return {
+    truth: terms.map((each) => twin.accepted(each, k)),
+    termsPerRow: twin.totalLength / rows.length,
+    postingsPerQuery: postings / queries.length,
+  };
+}
