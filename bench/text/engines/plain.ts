@@ -32,12 +32,17 @@ export class PlainTextIndex extends PlainIndex {
     const terms = this.#analyzer.terms(segment(text));
     for (const term of terms) frequencies.set(term, (frequencies.get(term) ?? 0) + 1);
     for (const [term, frequency] of frequencies) {
-      let list = this.#lists.get(term);
-      if (list === undefined) this.#lists.set(term, (list = this.#lists.size));
-      this.append(list, row, frequency);
+      this.append(this.#listOf(term), row, frequency);
     }
     this.#norms[row] = terms.length;
     this.#totalLength += terms.length;
+  }
+
+  #listOf(term: string): number {
+    const known = this.#lists.get(term);
+    if (known !== undefined) return known;
+    this.#lists.set(term, this.#lists.size);
+    return this.#lists.size - 1;
   }
 
   override finish(): void {
