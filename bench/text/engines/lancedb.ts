@@ -41,7 +41,8 @@ export const lancedb: EngineKind = {
       async search(query: string, k) {
         const asked = table.query().fullTextSearch(new MatchQuery(query, "text")).limit(k);
         const found = await asked.select(["id", "_score"]).toArrow();
-        return found.getChild("id").toArray();
+        // What finds nothing has no columns.
+        return found.getChild("id")?.toArray() ?? [];
       },
       bytes: () => bytesBelow(directory, (path) => path.includes("_indices")),
     };
