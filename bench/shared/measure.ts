@@ -37,6 +37,8 @@ export type Plan = {
   readonly deep?: { readonly k: number; readonly effort: number };
   /** What else the page tells of the set. */
   readonly facts?: string;
+  /** Of a query's terms, on average: what a loop that skips nothing has to score. */
+  readonly postingsPerQuery?: number;
   /** The share of the truth that is in an answer; `found` has k ids a query, -1 for none. */
   recall(found: Int32Array, k: number): number;
 };
@@ -91,7 +93,7 @@ function resultOf({ kind, built, grownBytes, taken, deepRecall }: Player, { rowC
 }
 
 export async function measure(plan: Plan): Promise<SetResult> {
-  const { set, title, rowCount, queryCount, rounds, facts } = plan;
+  const { set, title, rowCount, queryCount, rounds, facts, postingsPerQuery } = plan;
   const directory = mkdtempSync(join(tmpdir(), "quiver-bench-"));
   const leftOut: string[] = [];
   let players: Player[] = [];
@@ -155,6 +157,7 @@ export async function measure(plan: Plan): Promise<SetResult> {
     day: new Date().toISOString().slice(0, 10),
     processor: cpus()[0]?.model ?? "unknown",
     facts,
+    postingsPerQuery,
     engines: players.map((player) => resultOf(player, plan)),
     leftOut,
   };

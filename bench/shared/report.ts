@@ -63,6 +63,21 @@ export function noteLines(results: readonly SetResult[]): string {
     .join("\n");
 }
 
+export type Goal = {
+  readonly wanted: string;
+  readonly figure: string;
+  /** Undefined where it was not measured. */
+  readonly isMet: boolean | undefined;
+};
+
+/** What was wanted, what is, and whether that is enough. */
+export function goalTable(goals: readonly Goal[]): string {
+  const verdict = (isMet: boolean | undefined): string =>
+    isMet === undefined ? "not measured" : isMet ? "yes" : "**no**";
+  const lines = goals.map(({ wanted, figure, isMet }) => line([wanted, figure, verdict(isMet)]));
+  return `${head(["goal", "measured", "reached"])}\n${lines.join("\n")}`;
+}
+
 /** CPU time against recall: further down and to the right is better. */
 export function recallPicture({ title, engines }: SetResult, k: number): string {
   const from = 0.8;

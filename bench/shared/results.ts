@@ -39,6 +39,8 @@ export type SetResult = {
   readonly processor: string;
   /** What else the page tells of the set. */
   readonly facts?: string;
+  /** Of an inverted index: postings of a query's terms, on average. */
+  readonly postingsPerQuery?: number;
   readonly engines: readonly EngineResult[];
   readonly leftOut: readonly string[];
 };

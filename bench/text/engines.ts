@@ -4,8 +4,16 @@ import type { EngineKind } from "./engine.ts";
 import { lancedb } from "./engines/lancedb.ts";
 import { minisearch } from "./engines/minisearch.ts";
 import { plain } from "./engines/plain.ts";
-import { quiver } from "./engines/quiver.ts";
+import { quiver, quiverDatabase } from "./engines/quiver.ts";
 import { sqlite } from "./engines/sqlite.ts";
 import { zvec } from "./engines/zvec.ts";
 
-export const engineKinds: readonly EngineKind[] = [quiver, plain, zvec, lancedb, sqlite, minisearch];
+export const engineKinds: readonly EngineKind[] = [
+  quiver,
+  quiverDatabase,
+  plain,
+  zvec,
+  lancedb,
+  sqlite,
+  minisearch,
+];

@@ -40,7 +40,7 @@ async function run(): Promise<void> {
     const rowsMax = values.rows === undefined ? undefined : Number(values.rows);
     const { rounds, queries } = values;
     const plan = { set, engines, rounds: Number(rounds), queryCount: Number(queries), rowsMax };
-    const { result } = await measure(plan);
+    const result = await measure(plan);
     console.log(sectionOf(result));
     if (rowsMax !== undefined || values.engines !== allEngines) continue;
     keepResult("text", result);

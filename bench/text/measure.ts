@@ -18,18 +18,12 @@ export type Plan = {
   readonly rowsMax?: number;
 };
 
-export type Measured = {
-  readonly result: SetResult;
-  /** Postings of a query's terms, on average: what a loop that skips nothing has to score. */
-  readonly postingsPerQuery: number;
-};
-
-export async function measure({ set: name, engines, rounds, queryCount, rowsMax }: Plan): Promise<Measured> {
+export function measure({ set: name, engines, rounds, queryCount, rowsMax }: Plan): Promise<SetResult> {
   const set = readSet(name, rowsMax);
   const queries = set.queries.slice(0, queryCount);
   const { rows } = set;
   const { truth, termsPerRow, postingsPerQuery } = truthOf(set, queries);
-  const result = await measureAll({
+  return measureAll({
     worker: join(import.meta.dirname, "worker.ts"),
     engines,
     set: name,
@@ -42,9 +36,9 @@ export async function measure({ set: name, engines, rounds, queryCount, rowsMax 
     k,
     efforts: [0],
     facts: `${termsPerRow.toFixed(1)} terms a passage, ${whole(postingsPerQuery)} postings a query`,
+    postingsPerQuery,
     recall: (found) => acceptedShare(found, truth, k),
   });
-  return { result, postingsPerQuery };
 }
 
 /** By the exact twin. */

@@ -2,6 +2,8 @@
 
 import { TextIndex } from "../../../packages/engine/src/index/text/text-index.ts";
 import { segment } from "../../../packages/engine/src/text/segment.ts";
+import { idsOf, openCollection, upsertRows } from "../../shared/quiver-database.ts";
+import { bestFirst } from "../../shared/quiver-index.ts";
 import { b, type EngineKind, k1 } from "../engine.ts";
 
 export const quiver: EngineKind = {
@@ -16,12 +18,25 @@ export const quiver: EngineKind = {
         for (let i = 0; i < rows.length; i++) index.add(first + i, segment(rows[i]));
       },
       search(query: string, k) {
-        const { ordinals, scores } = index.search(query, k, index.statistics(), null);
-        // They come in any order, with all ties at the boundary.
-        const places = Array.from(ordinals, (_, i) => i).sort((x, y) => scores[y] - scores[x]);
-        return places.slice(0, k).map((place) => ordinals[place]);
+        return bestFirst(index.search(query, k, index.statistics(), null), k);
       },
       bytes: () => index.memoryBytes,
+    };
+  },
+};
+
+export const quiverDatabase: EngineKind = {
+  name: "quiver-database",
+  title: "Quiver, the whole database",
+  isOurs: true,
+  note: "The embedded engine as a program uses it: records are written durably and then indexed, searches are checked, see one version and fetch what they find. The same analysis.",
+  async open({ language, directory }) {
+    const collection = await openCollection(directory, { text: true });
+    await collection.createTextIndex({ name: "text", sample_threshold: 1, k1, b, language });
+    return {
+      add: (rows, first) => upsertRows(collection, rows, first, (text) => ({ text })),
+      finish: () => collection.indexed(),
+      search: async (query: string, top_k) => idsOf(await collection.searchText({ query, top_k })),
     };
   },
 };

@@ -1,0 +1,34 @@
+// How is Quiver asked as its users ask it, without HTTP?
+//
+// Through the interface of the embedded engine (packages/engine/src/database/contract.ts): every record is written durably
+// before it is indexed, and every search goes through checks, views, ranking and the fetching of what is found.
+
+import { join } from "node:path";
+import type { Collection, VectorWrite } from "../../packages/engine/src/database/contract.ts";
+import { openDatabase } from "../../packages/engine/src/database/database.ts";
+import type { SearchResponse } from "../../packages/protocol/src/shapes/search.ts";
+
+type Kinds = { readonly sparse?: boolean; readonly text?: boolean };
+
+/** A collection without indexes, alone in a new database. It is never closed: its process ends, and its directory goes. */
+export async function openCollection(directory: string, { sparse, text }: Kinds): Promise<Collection> {
+  const database = await openDatabase({ dataDir: join(directory, "data") });
+  await database.createCollection({
+    name: "bench",
+    dense_vector: { enabled: false },
+    sparse_vector: { enabled: sparse ?? false, auto_create_index: false },
+    tf_idf_options: { enabled: text ?? false },
+    config: {},
+  });
+  return database.collection("bench");
+}
+
+/** Writes rows whose ids go up from `first`. */
+export const upsertRows = <Row>(
+  collection: Collection,
+  rows: readonly Row[],
+  first: number,
+  recordOf: (row: Row) => Omit<VectorWrite, "id">,
+): Promise<void> => collection.upsert(rows.map((row, i) => ({ id: String(first + i), ...recordOf(row) })));
+
+export const idsOf = ({ results }: SearchResponse): string[] => results.map(({ id }) => id);

@@ -1,0 +1,82 @@
+// Which sparse vectors are searched, by which queries?
+//
+// The generated set is made once and kept in bench/.cache; SciFact's is read in place, from the data folder.
+
+import { bytesOf, inCache, inData, made, missingFolder } from "../shared/files.ts";
+import type { Shape, SparseVector } from "./engine.ts";
+import { makeQueries, makeRows, rowEntries } from "./splade.ts";
+
+export const setNames = ["splade", "scifact"] as const;
+export type SetName = (typeof setNames)[number];
+
+const generatedRows = 200_000;
+const generatedQueries = 500;
+
+export const titles: Readonly<Record<SetName, string>> = {
+  splade: `SPLADE-like (generated), ${generatedRows.toLocaleString("en")} x ${rowEntries} entries`,
+  scifact: "SciFact, BM25 as sparse vectors",
+};
+
+export type SparseSet = {
+  readonly name: SetName;
+  readonly rows: readonly SparseVector[];
+  readonly queries: readonly SparseVector[];
+};
+
+export function setNamed(name: string): SetName {
+  const found = setNames.find((each) => each === name);
+  if (found === undefined) throw new Error(`no set is called ${name}; there are ${setNames.join(", ")}`);
+  return found;
+}
+
+/** Why a set cannot be read here; undefined when it can. */
+export const missing = (name: SetName): string | undefined =>
+  name === "scifact" ? missingFolder("scifact") : undefined;
+
+/** All rows' dimensions, and after them all rows' values. */
+function packed(rows: readonly SparseVector[]): Uint8Array {
+  const count = rows.length * rowEntries;
+  const all = new Uint32Array(2 * count);
+  const values = new Float32Array(all.buffer, 4 * count);
+  rows.forEach((row, i) => {
+    all.set(row.indices, i * rowEntries);
+    values.set(row.values, i * rowEntries);
+  });
+  return new Uint8Array(all.buffer);
+}
+
+function generated(): SparseVector[] {
+  const { buffer } = made(inCache("sparse/splade.bin"), () => packed(makeRows(generatedRows)));
+  const indices = new Uint32Array(buffer as ArrayBuffer);
+  const values = new Float32Array(buffer as ArrayBuffer);
+  const half = indices.length / 2;
+  return Array.from({ length: half / rowEntries }, (_, i) => {
+    const [from, to] = [i * rowEntries, (i + 1) * rowEntries];
+    return { indices: indices.subarray(from, to), values: values.subarray(half + from, half + to) };
+  });
+}
+
+function sciFact(part: "corpus" | "queries"): SparseVector[] {
+  const text = Buffer.from(bytesOf(inData(`scifact/${part}.bm25sparse.jsonl.gz`))).toString();
+  return text
+    .trimEnd()
+    .split("\n")
+    .map((line) => {
+      const { indices, values } = JSON.parse(line) as { indices: number[]; values: number[] };
+      return { indices: Uint32Array.from(indices), values: Float32Array.from(values) };
+    });
+}
+
+/** The set, or its first `rowsMax` rows and all of its queries. */
+export function readSet(name: SetName, rowsMax?: number): SparseSet {
+  const isGenerated = name === "splade";
+  const rows = isGenerated ? generated() : sciFact("corpus");
+  return {
+    name,
+    rows: rowsMax === undefined ? rows : rows.slice(0, rowsMax),
+    queries: isGenerated ? makeQueries(generatedQueries) : sciFact("queries"),
+  };
+}
+
+/** What an engine is told of a set. */
+export const shapeOf = ({ rows }: SparseSet, directory: string): Shape => ({ count: rows.length, directory });

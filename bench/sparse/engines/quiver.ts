@@ -1,0 +1,44 @@
+// How is Quiver's sparse search asked?
+
+import { SparseIndex } from "../../../packages/engine/src/index/sparse/sparse-index.ts";
+import { idsOf, openCollection, upsertRows } from "../../shared/quiver-database.ts";
+import { bestFirst } from "../../shared/quiver-index.ts";
+import type { EngineKind, SparseVector } from "../engine.ts";
+
+export const quiver: EngineKind = {
+  name: "quiver",
+  title: "Quiver",
+  isOurs: true,
+  note: "Its sparse index in this process, without a server. An effort is its `early_terminate_threshold`.",
+  open() {
+    const index = new SparseIndex();
+    return {
+      add: (rows, first) =>
+        rows.forEach(({ indices, values }, i) => void index.add(first + i, indices, values)),
+      search: (query: SparseVector, k, threshold) => bestFirst(index.search(query, k, threshold, null), k),
+      bytes: () => index.memoryBytes,
+    };
+  },
+};
+
+export const quiverDatabase: EngineKind = {
+  name: "quiver-database",
+  title: "Quiver, the whole database",
+  isOurs: true,
+  note: "The embedded engine as a program uses it: records are written durably and then indexed, searches are checked, see one version and fetch what they find.",
+  async open({ directory }) {
+    const collection = await openCollection(directory, { sparse: true });
+    await collection.createSparseIndex({ name: "sparse", quantization: 64, sample_threshold: 1 });
+    return {
+      add: (rows, first) =>
+        upsertRows(collection, rows, first, ({ indices, values }) => ({
+          sparse_indices: [...indices],
+          sparse_values: [...values],
+        })),
+      finish: () => collection.indexed(),
+      prepare: ({ indices, values }) => Array.from(indices, (index, i) => ({ index, value: values[i] })),
+      search: async (query_terms: { index: number; value: number }[], top_k, early_terminate_threshold) =>
+        idsOf(await collection.searchSparse({ query_terms, top_k, early_terminate_threshold })),
+    };
+  },
+};

@@ -1,0 +1,61 @@
+// How fast is the sparse index beside its rivals, exactly and at less than full recall?
+//
+//   npm run bench:sparse                                  both sets; writes docs/benchmarks-sparse.md
+//   npm run bench:sparse -- --sets scifact                one set; the page keeps the other
+//   npm run bench:sparse -- --sets splade --rows 20000    a trial on the first rows, which is only printed
+//   npm run bench:sparse -- --engines quiver,plain        some engines, which is only printed
+//   node tools/launch.mjs run bench/sparse/report.ts      the page again, from what is kept
+//
+//   --sets NAME,...  --engines NAME,...  --rounds 5  --queries 500  --rows COUNT  --thresholds 0.8,...,0
+//
+// Each engine has a process of its own (shared/worker.ts) and all are asked the same queries in turns (shared/measure.ts),
+// one thread asking. CPU time is that of all threads of a process. What runs beside the benchmark shares the machine:
+// ratios are worth more than milliseconds.
+
+import { parseArgs } from "node:util";
+import { kindNamed } from "../shared/engine.ts";
+import { installRivals } from "../shared/install.ts";
+import { keepResult } from "../shared/results.ts";
+import { missing, setNamed, setNames } from "./data.ts";
+import { engineKinds } from "./engines.ts";
+import { measure } from "./measure.ts";
+import { sectionOf, writeReport } from "./report.ts";
+
+const allEngines = engineKinds.map(({ name }) => name).join(",");
+const thresholds = "0.9,0.8,0.7,0.6,0.5,0.4,0.3,0.25,0.2,0.15,0.1,0.05,0";
+
+const { values } = parseArgs({
+  options: {
+    sets: { type: "string", default: setNames.join(",") },
+    engines: { type: "string", default: allEngines },
+    rounds: { type: "string", default: "5" },
+    queries: { type: "string", default: "500" },
+    rows: { type: "string" },
+    thresholds: { type: "string", default: thresholds },
+  },
+});
+
+const engines = values.engines.split(",").map((name) => kindNamed(engineKinds, name));
+const rowsMax = values.rows === undefined ? undefined : Number(values.rows);
+const reason = installRivals();
+if (reason !== undefined) console.log(reason);
+
+for (const set of values.sets.split(",").map(setNamed)) {
+  const why = missing(set);
+  if (why !== undefined) {
+    console.log(`${set}: ${why}`);
+    continue;
+  }
+  const result = await measure({
+    set,
+    engines,
+    thresholds: values.thresholds.split(",").map(Number),
+    rounds: Number(values.rounds),
+    queryCount: Number(values.queries),
+    rowsMax,
+  });
+  console.log(sectionOf(result));
+  if (rowsMax !== undefined || values.engines !== allEngines) continue;
+  keepResult("sparse", result);
+  writeReport();
+}

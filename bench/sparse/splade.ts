@@ -1,0 +1,103 @@
+// What do vectors look like that a learned sparse encoder makes?
+//
+// Generated, after what is known of SPLADE's: a vocabulary of word pieces, 120 of them for a passage and 40 for a query.
+//
+//   which     Pieces are used as unequally as words are (Zipf's law, with a flattened head). A passage has a topic, and
+//             most of its pieces are the topic's; the rest come from the whole vocabulary. Queries are made alike.
+//   weights   log(1 + x), x log-normal: many are small and few are large. The topic's own pieces, and rare ones, weigh
+//             more.
+//
+// Each row depends on the seed and its place only, not on how many there are.
+
+import { randomNumbers } from "../../packages/kernels/src/random.ts";
+import { normal } from "../shared/random.ts";
+import type { SparseVector } from "./engine.ts";
+
+export const vocabulary = 30_522;
+export const rowEntries = 120;
+export const queryEntries = 40;
+
+/** p(rank) ~ 1 / (rank + flattened) ** steepness. */
+const flattened = 60;
+const steepness = 0.9;
+const topicCount = 2_000;
+const topicPieces = 400;
+/** Of the pieces of a row. */
+const topicShare = 0.65;
+/** The standard deviations of log x. */
+const rowSpread = 0.7;
+const querySpread = 0.9;
+
+const seeds = { model: 71, rows: 72, queries: 73 };
+
+type Model = {
+  /** Running sum of the ranks' probabilities; the last is 1. */
+  readonly cumulative: Float64Array;
+  /** Rank -> dimension, so that a number does not tell how common it is. */
+  readonly dimensions: Uint32Array;
+  /** Ranks, the most typical first. */
+  readonly topics: readonly Uint32Array[];
+};
+
+function rankOf(cumulative: Float64Array, share: number): number {
+  let [low, high] = [0, cumulative.length - 1];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (cumulative[middle] > share) high = middle;
+    else low = middle + 1;
+  }
+  return low;
+}
+
+function makeModel(): Model {
+  const next = randomNumbers(seeds.model);
+  const cumulative = new Float64Array(vocabulary);
+  let sum = 0;
+  for (let rank = 0; rank < vocabulary; rank++) {
+    sum += (rank + flattened) ** -steepness;
+    cumulative[rank] = sum;
+  }
+  for (let rank = 0; rank < vocabulary; rank++) cumulative[rank] /= sum;
+  const dimensions = Uint32Array.from({ length: vocabulary }, (_, i) => i);
+  for (let i = vocabulary - 1; i > 0; i--) {
+    const j = Math.floor(next() * (i + 1));
+    [dimensions[i], dimensions[j]] = [dimensions[j], dimensions[i]];
+  }
+  const topics = Array.from({ length: topicCount }, () =>
+    Uint32Array.from({ length: topicPieces }, () => rankOf(cumulative, next())),
+  );
+  return { cumulative, dimensions, topics };
+}
+
+/** Gives one vector after the other, each with so many entries. */
+function vectorMaker(entries: number, spread: number, seed: number): () => SparseVector {
+  const { cumulative, dimensions, topics } = makeModel();
+  const next = randomNumbers(seed);
+  const gauss = normal(seed + 1_000);
+  return () => {
+    const topic = topics[Math.floor(next() * topicCount)];
+    const weights = new Map<number, number>();
+    while (weights.size < entries) {
+      // The square makes a topic's first pieces the most frequent.
+      const typical = next() < topicShare ? next() ** 2 : undefined;
+      const rank =
+        typical === undefined ? rankOf(cumulative, next()) : topic[Math.floor(typical * topicPieces)];
+      const dimension = dimensions[rank];
+      if (weights.has(dimension)) continue;
+      const rarity = Math.log(2 + rank / flattened);
+      const scale = 0.25 * rarity * (typical === undefined ? 0.6 : 1.6 - typical);
+      weights.set(dimension, Math.log1p(scale * Math.exp(spread * gauss())));
+    }
+    const indices = Uint32Array.from(weights.keys()).sort();
+    return { indices, values: Float32Array.from(indices, (dimension) => weights.get(dimension) as number) };
+  };
+}
+
+const make = (count: number, next: () => SparseVector): SparseVector[] =>
+  Array.from({ length: count }, () => next());
+
+export const makeRows = (count: number): SparseVector[] =>
+  make(count, vectorMaker(rowEntries, rowSpread, seeds.rows));
+
+export const makeQueries = (count: number): SparseVector[] =>
+  make(count, vectorMaker(queryEntries, querySpread, seeds.queries));
