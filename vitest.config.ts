@@ -4,7 +4,12 @@ import { defineConfig } from "vitest/config";
 
 export default defineConfig({
   test: {
-    include: ["packages/*/{src,test}/**/*.test.ts", "tests/**/*.test.ts", "tools/**/*.test.ts"],
+    include: [
+      "packages/*/{src,test}/**/*.test.ts",
+      "tests/**/*.test.ts",
+      "tools/**/*.test.ts",
+      "bench/{shared,sparse,text}/*.test.ts",
+    ],
     // A process per test file: real LMDB, real workers and shared memory end with it.
     pool: "forks",
     // Tests start servers and worker threads of their own; more files at a time only fight for the cores.

@@ -7,7 +7,7 @@
 import { eng as commonWords } from "stopword";
 import { randomNumbers } from "../../packages/kernels/src/random.ts";
 import type { Language, Shape } from "./engine.ts";
-import { missingPassages, passages } from "./passages.ts";
+import { missingPassages, passages, resampled } from "./passages.ts";
 
 export const setNames = ["words", "english"] as const;
 export type SetName = (typeof setNames)[number];
@@ -31,7 +31,7 @@ export type TextSet = {
 };
 
 /** Why the sets cannot be read here; undefined when they can. */
-export const missing = missingPassages;
+export const missing = (): string | undefined => missingPassages();
 
 export function setNamed(name: string): SetName {
   const found = setNames.find((each) => each === name);
@@ -66,7 +66,7 @@ function makeQueries(all: readonly string[]): string[] {
 /** The set, or its first `rowsMax` passages; with more than the dictionaries have where that is more. */
 export function readSet(name: SetName, rowsMax?: number): TextSet {
   const real = passages();
-  const rows = rowsMax === undefined ? real : passages(rowsMax);
+  const rows = rowsMax === undefined ? real : resampled(real, rowsMax);
   const isPlain = languages[name] === "none";
   return {
     name,

@@ -21,8 +21,8 @@ const wordsMin = 4;
 const seed = 4;
 
 /** Why there are no passages here; undefined when there are. */
-export function missingPassages(): string | undefined {
-  const absent = [gcide, ...wordNet].filter((path) => !existsSync(path));
+export function missingPassages(paths: readonly string[] = [gcide, ...wordNet]): string | undefined {
+  const absent = paths.filter((path) => !existsSync(path));
   return absent.length === 0
     ? undefined
     : `skipped: ${absent.join(", ")} not found; the Debian packages dict-gcide and wordnet-base bring them`;
@@ -86,21 +86,30 @@ function shuffle(items: string[], next: () => number): string[] {
   return items;
 }
 
-/** All passages of the dictionaries, or so many; those beyond are made of their sentences. */
-export function passages(count?: number): string[] {
+/** All passages of the dictionaries, always in the same random order. */
+export function passages(): string[] {
   const bytes = made(inCache("text/passages.txt"), () => {
     const all = [...senses(), ...entries()].filter((passage) => wordCount(passage) >= wordsMin);
     return Buffer.from(shuffle(all, randomNumbers(seed)).join("\n"));
   });
-  const all = Buffer.from(bytes.buffer).toString().split("\n");
-  if (count === undefined) return all;
+  return Buffer.from(bytes.buffer).toString().split("\n");
+}
+
+/** How many passages the dictionaries have. */
+export const realCount = (): number => passages().length;
+
+const sentencesOf = (passage: string): string[] => passage.split(/(?<=[.;:]) /);
+
+/** The first `count` of these passages; where there are fewer, others follow, made of their sentences. */
+export function resampled(real: readonly string[], count: number): string[] {
+  const chosen = real.slice(0, count);
+  if (chosen.length === count) return chosen;
   const next = randomNumbers(seed + 1);
   const draw = <T>(items: readonly T[]): T => items[Math.floor(next() * items.length)];
-  const sentencesOf = (passage: string): string[] => passage.split(/(?<=[.;:]) /);
-  const chosen = all.slice(0, count);
+  const sentences = real.map(sentencesOf);
   while (chosen.length < count) {
-    const shape = sentencesOf(draw(all));
-    chosen.push(shape.map(() => draw(sentencesOf(draw(all)))).join(" "));
+    const shape = draw(sentences);
+    chosen.push(shape.map(() => draw(draw(sentences))).join(" "));
   }
   return chosen;
 }

@@ -1,0 +1,48 @@
+// How does the cost of a text search grow with the number of passages?
+//
+//   npm run bench:text:growth                     writes docs/benchmarks-text-growth.md and its picture
+//   npm run bench:text:growth -- --max 200000     the first steps; the page says where it ends
+//   npm run bench:text:growth -- --max 20000 --keep no        a trial, which is only printed
+//
+//   --engines quiver,plain  --rounds 5  --queries 500
+//
+// The words alone, as in the text benchmark (main.ts), and the same queries at each step. Each step builds anew, with each
+// engine in a process of its own. The steps beyond the dictionaries have passages made of their sentences (passages.ts).
+
+import { parseArgs } from "node:util";
+import { kindNamed } from "../shared/engine.ts";
+import { installRivals } from "../shared/install.ts";
+import { keepResult } from "../shared/results.ts";
+import { missing } from "./data.ts";
+import { engineKinds } from "./engines.ts";
+import { pageOf, steps, writeReport } from "./growth-report.ts";
+import { measure } from "./measure.ts";
+
+const { values } = parseArgs({
+  options: {
+    max: { type: "string", default: String(steps.at(-1)) },
+    engines: { type: "string", default: "quiver,plain" },
+    rounds: { type: "string", default: "5" },
+    queries: { type: "string", default: "500" },
+    keep: { type: "string", default: "yes" },
+  },
+});
+
+async function run(): Promise<void> {
+  const engines = values.engines.split(",").map((name) => kindNamed(engineKinds, name));
+  const reason = installRivals();
+  if (reason !== undefined) console.log(reason);
+  const measured = [];
+  for (const rowsMax of steps.filter((step) => step <= Number(values.max))) {
+    const plan = { engines, rounds: Number(values.rounds), queryCount: Number(values.queries), rowsMax };
+    const result = { ...(await measure({ set: "words", ...plan })), set: String(rowsMax) };
+    if (values.keep === "yes") keepResult("text-growth", result);
+    measured.push(result);
+  }
+  console.log(pageOf(measured));
+  if (values.keep === "yes") writeReport(Number(values.max));
+}
+
+const why = missing();
+if (why === undefined) await run();
+else console.log(why);
