@@ -5,7 +5,9 @@
 //   npm run bench:text -- --rows 10000                          a trial on the first passages, which is only printed
 //   node tools/launch.mjs run bench/text/report.ts              the page again, from what is kept
 //
-//   --sets NAME,...  --engines NAME,...  --rounds 5  --queries 500  --rows COUNT
+//   --sets NAME,...  --engines NAME,...  --keep  --rounds 5  --queries 500  --rows COUNT
+//
+// With --keep a run goes on the page though engines are left out.
 //
 // Each engine has a process of its own (shared/worker.ts) and all are asked the same queries in turns (shared/measure.ts),
 // one thread asking. CPU time is that of all threads of a process, with the analysis of the text. What runs beside the
@@ -29,10 +31,12 @@ const { values } = parseArgs({
     rounds: { type: "string", default: "5" },
     queries: { type: "string", default: "500" },
     rows: { type: "string" },
+    keep: { type: "boolean", default: false },
   },
 });
 
 async function run(): Promise<void> {
+  const isWhole = values.keep || values.engines === allEngines;
   const engines = values.engines.split(",").map((name) => kindNamed(engineKinds, name));
   const reason = installRivals();
   if (reason !== undefined) console.log(reason);
@@ -42,7 +46,7 @@ async function run(): Promise<void> {
     const plan = { set, engines, rounds: Number(rounds), queryCount: Number(queries), rowsMax };
     const result = await measure(plan);
     console.log(sectionOf(result));
-    if (rowsMax !== undefined || values.engines !== allEngines) continue;
+    if (rowsMax !== undefined || !isWhole) continue;
     keepResult("text", result);
     writeReport();
   }
