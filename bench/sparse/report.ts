@@ -18,7 +18,14 @@ import {
   titleCell,
   writeDocument,
 } from "../shared/report.ts";
-import { at, type EngineResult, keptResults, type Point, type SetResult } from "../shared/results.ts";
+import {
+  type At,
+  at,
+  type EngineResult,
+  keptResults,
+  type Point,
+  type SetResult,
+} from "../shared/results.ts";
 import { setNames } from "./data.ts";
 import { k } from "./engine.ts";
 
@@ -29,6 +36,15 @@ const wanted = { exact: 5, atRecall: 15 };
 /** What it did when it was to skip nothing; a graph always skips. */
 const exactOf = ({ points }: EngineResult): Point | undefined => points.find(({ effort }) => effort === 0);
 
+/** What the recall costs: between the efforts around it, or exactly where that costs less. */
+function costAtRecall(engine: EngineResult): At | undefined {
+  const found = at(recall, engine.points, cpu);
+  const exact = exactOf(engine);
+  return found !== undefined && exact !== undefined && exact.cpuMs < found.value
+    ? { value: exact.cpuMs, isBound: true }
+    : found;
+}
+
 /** The one that was asked with the least CPU time. */
 const best = (engines: readonly EngineResult[]): EngineResult | undefined =>
   fastest(1, engines)?.engine ?? engines[0];
@@ -38,11 +54,11 @@ const plainOf = ({ engines }: SetResult): EngineResult | undefined =>
 
 function row(engine: EngineResult, ours: EngineResult | undefined): string {
   const exact = exactOf(engine);
-  const found = at(recall, engine.points, cpu);
+  const found = costAtRecall(engine);
   const ratio = (cost: number, own: number | undefined): string =>
     own === undefined ? "" : ` (${(cost / own).toFixed(2)})`;
   const ownExact = ours && exactOf(ours)?.cpuMs;
-  const ownFound = ours && at(recall, ours.points, cpu)?.value;
+  const ownFound = ours && costAtRecall(ours)?.value;
   const seen = engine.points.map((point) => point.recall);
   return line([
     titleCell(engine),
@@ -106,7 +122,7 @@ function goalsOf(result: SetResult): Goal[] {
   if (ours === undefined || own === undefined || theirs === undefined)
     return Object.values(texts).map((text) => ({ wanted: text, figure: "-", isMet: undefined }));
   const times = theirs.cpuMs / own.cpuMs;
-  const found = at(recall, ours.points, cpu);
+  const found = costAtRecall(ours);
   const timesAtRecall = found === undefined ? undefined : theirs.cpuMs / found.value;
   return [
     {
@@ -135,7 +151,7 @@ export function writeReport(): void {
   });
   const page = `# Sparse search: benchmarks
 
-Written by \`npm run bench:sparse\` ([bench/sparse](../bench/sparse/main.ts)); do not edit. The ${k} rows with the greatest dot product. Each engine runs in a process of its own, and all are asked the same queries in turns, one at a time. CPU time is that of all threads of the process, its median over rounds; a cost at a recall is linear between the efforts around it, and "at most" says that the least effort has more recall already. In brackets: how many times the CPU time of Quiver's best. Bytes a row are those that the engine tells, and the growth of its process. Other work may share the machine: ratios are worth more than milliseconds.
+Written by \`npm run bench:sparse\` ([bench/sparse](../bench/sparse/main.ts)); do not edit. The ${k} rows with the greatest dot product. Each engine runs in a process of its own, and all are asked the same queries in turns, one at a time. CPU time is that of all threads of the process, its median over rounds; a cost at a recall is linear between the efforts around it, and "at most" says that an effort with more recall costs no more. In brackets: how many times the CPU time of Quiver's best. Bytes a row are those that the engine tells, and the growth of its process. Other work may share the machine: ratios are worth more than milliseconds.
 
 Right is what a dot product in 64-bit numbers over every posting finds; a row that scores as much as the tenth is as good as the tenth. The generated set has the shape of what learned encoders make ([how](../bench/sparse/splade.ts)): a vocabulary of 30,522 pieces, used as unequally as words are, 120 of them in a row and 40 in a query, most of them of one topic. SciFact is a real, small set: the weights of BM25 as vectors.
 
