@@ -133,7 +133,7 @@ export function pageOf(results: readonly SetResult[]): string {
   const postings = results.map(({ postingsPerQuery }) => postingsPerQuery ?? Number.NaN);
   const made =
     last.rowCount > realCount()
-      ? `Up to ${whole(realCount())} passages are those of the dictionaries; those beyond are made of their sentences, each a sentence of a passage drawn at random, as many as another passage has, so that words and lengths are spread as in the real ones.`
+      ? `Up to ${whole(realCount())} passages are those of the dictionaries; those beyond are made of their sentences, each drawn at random from all, as many as a real passage has, so that words are as frequent, and passages on average as long, as the real ones.`
       : "All passages are those of the dictionaries.";
   return `# Text search: growth
 

@@ -106,10 +106,12 @@ export function resampled(real: readonly string[], count: number): string[] {
   if (chosen.length === count) return chosen;
   const next = randomNumbers(seed + 1);
   const draw = <T>(items: readonly T[]): T => items[Math.floor(next() * items.length)];
-  const sentences = real.map(sentencesOf);
+  const shapes = real.map(sentencesOf);
+  // Each sentence is as likely as any other, so that words and lengths are on average those of the real passages.
+  const sentences = shapes.flat();
   while (chosen.length < count) {
-    const shape = draw(sentences);
-    chosen.push(shape.map(() => draw(draw(sentences))).join(" "));
+    const shape = draw(shapes);
+    chosen.push(shape.map(() => draw(sentences)).join(" "));
   }
   return chosen;
 }
