@@ -48,10 +48,15 @@ export function bytesCell({ bytesEach, grownEach }: EngineResult): string {
   return parts.join(", ") || "not told";
 }
 
-/** Under a table: what was measured, when and where, and who is not in it. */
-export function footer({ rowCount, queryCount, rounds, day, processor, facts, leftOut }: SetResult): string {
+/** Under a table: what was measured, when and where, and who of these `kinds` is not in it. */
+export function footer(result: SetResult, kinds: readonly { readonly title: string }[] = []): string {
+  const { rowCount, queryCount, rounds, day, processor, facts, leftOut, engines } = result;
   const told = [`${whole(rowCount)} rows`, facts ?? [], `${queryCount} queries`, `${rounds} rounds`].flat();
-  const reasons = leftOut.map((reason) => `- Left out: ${reason}\n`).join("");
+  const known = [...engines.map(({ title }) => title), ...leftOut.map((reason) => reason.split(": ")[0])];
+  const unasked = kinds.filter(({ title }) => !known.includes(title));
+  const reasons = [...leftOut, ...unasked.map(({ title }) => `${title}: not asked in this run.`)]
+    .map((reason) => `- Left out: ${reason}\n`)
+    .join("");
   return `${told.join(", ")}, ${day}, ${processor}.\n${reasons === "" ? "" : `\n${reasons}`}`;
 }
 

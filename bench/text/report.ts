@@ -21,6 +21,7 @@ import {
 import { type EngineResult, keptResults, type SetResult } from "../shared/results.ts";
 import { setNames } from "./data.ts";
 import { b, k, k1 } from "./engine.ts";
+import { engineKinds } from "./engines.ts";
 
 /** The most that a query may cost, of what it costs the best rival. */
 const mostOfRival = 0.5;
@@ -56,7 +57,7 @@ export function sectionOf(result: SetResult): string {
 ${head(titles)}
 ${result.engines.map((engine) => row(engine, ours)).join("\n")}
 
-${footer(result)}`;
+${footer(result, engineKinds)}`;
 }
 
 const leastBuild = (engines: readonly EngineResult[]): EngineResult | undefined =>
