@@ -83,9 +83,15 @@ export function goalTable(goals: readonly Goal[]): string {
   return `${head(["goal", "measured", "reached"])}\n${lines.join("\n")}`;
 }
 
-/** CPU time against recall: further down and to the right is better. */
-export function recallPicture({ title, engines }: SetResult, k: number): string {
-  const from = 0.8;
+/**
+ * CPU time against recall, `from` one on: further down and to the right is better. With `hasExact` the right end is named 1,
+ * for there are engines that miss nothing.
+ */
+export function recallPicture(
+  { title, engines }: SetResult,
+  k: number,
+  { from = 0.8, hasExact = false } = {},
+): string {
   const to = 0.9995;
   // The axis gives each halving of the error the same room, as the costs do.
   const stretch = (recall: number): number => -Math.log2(1 - Math.min(recall, to));
@@ -98,10 +104,9 @@ export function recallPicture({ title, engines }: SetResult, k: number): string 
       title: `recall@${k}`,
       from: stretch(from),
       to: stretch(to),
-      ticks: [0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999].map((recall) => ({
-        value: stretch(recall),
-        label: String(recall),
-      })),
+      ticks: [0.5, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999, ...(hasExact ? [1] : [])]
+        .filter((recall) => recall >= from)
+        .map((recall) => ({ value: stretch(recall), label: String(recall) })),
     },
     {
       title: "CPU ms a query",

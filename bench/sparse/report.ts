@@ -146,7 +146,7 @@ export function writeReport(): void {
   const results = keptResults("sparse", setNames);
   const sections = results.map((result) => {
     const image = `images/sparse-${result.set}.svg`;
-    writeDocument(image, recallPicture(result, k));
+    writeDocument(image, recallPicture(result, k, { from: 0.5, hasExact: true }));
     return `${sectionOf(result)}\n![CPU time against recall](${image})\n`;
   });
   const page = `# Sparse search: benchmarks
