@@ -334,6 +334,23 @@ describe("collections, indexes, records", () => {
     expect((await ask(["collections", "load", "life"])).code).toBe(0);
     expect((await ask(["index", "delete", "life", "sparse"])).code).toBe(0);
 
+    expect((await ask(["index", "delete", "life", "text"])).code).toBe(0);
+    const withPositions = await ask(["index", "create", "life", "text", "--positions", "--json"]);
+    expect(JSON.parse(withPositions.out).positions).toBe(true);
+    for (const [text, isFound] of [
+      ['"bees dance"', true],
+      ['"dance bees"', false],
+      ["+danc* -wasps", true],
+      ["bees -dance", false],
+    ] as const)
+      for (const more of [[], ["--vector", "[1,0]"]]) {
+        const query = ["search", "life", "--text", text, "--syntax", "operators", "--explain", ...more];
+        expect((await ask(query)).out.includes("text #1")).toBe(isFound);
+      }
+    const open = await ask(["search", "life", "--text", '"bees', "--syntax", "operators"]);
+    expect([open.code, open.err]).toEqual([1, expect.stringContaining("position 0")]);
+    expect((await ask(["search", "life", "--text", "bees", "--syntax", "lucene"])).code).toBe(2);
+
     const ownWords = async (list: string) => {
       expect((await ask(["index", "delete", "life", "text"])).code).toBe(0);
       const created = await ask(["index", "create", "life", "text", "--stop-words", list, "--json"]);

@@ -146,7 +146,7 @@ export const TextIndex = Type.Object({
     Type.Boolean({
       default: false,
       description:
-        "Keeps where in its text a record has a word, which phrases need. Takes about as much memory again.",
+        "Keeps where in its text a record has a word, which phrases need. Takes about a third more memory.",
     }),
   ),
 });
