@@ -29,7 +29,7 @@ export const limits = {
   /** Clauses with an operator that a text query may have. */
   queryOperatorsMax: 1_024,
   /** Prefixes and fuzzy words among them: each goes through the dictionary. */
-  queryExpandingMax: 32,
+  queryExpandingMax: 16,
   /** Terms that a prefix or a fuzzy word stands for: the most frequent ones. */
   queryExpansionsMax: 1_024,
 

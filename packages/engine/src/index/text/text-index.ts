@@ -197,10 +197,7 @@ export class TextIndex implements Index {
 
   /** All terms of records that are held, or were until lately, that pass a test; in no particular order. */
   expand(test: TermTest): string[] {
-    const passes = testOf(test);
-    const found: string[] = [];
-    for (const [term] of this.#dictionary.entries()) if (passes(term)) found.push(term);
-    return found;
+    return this.#dictionary.termsThat(testOf(test));
   }
 
   /** The records held that have a term, whatever version sees them. */
@@ -208,10 +205,14 @@ export class TextIndex implements Index {
     const list = this.#dictionary.get(term);
     if (list === undefined) return new Uint32Array(0);
     const { count, slots } = this.#postings.read(list);
-    return slots
-      .subarray(0, count)
-      .map((slot) => this.#records.ordinals[slot])
-      .filter((ordinal) => ordinal !== absent);
+    const { ordinals } = this.#records;
+    const holders = new Uint32Array(count);
+    let held = 0;
+    for (let i = 0; i < count; i++) {
+      const ordinal = ordinals[slots[i]];
+      if (ordinal !== absent) holders[held++] = ordinal;
+    }
+    return holders.subarray(0, held);
   }
 
   /**
