@@ -364,6 +364,30 @@ describe("collections, indexes, records", () => {
     expect(JSON.parse(again.err)).toMatchObject({ error: { code: "transaction_not_open" } });
   });
 
+  it("search with operators", async () => {
+    const hive = await client.createCollection({
+      name: "hive",
+      dense_vector: { enabled: true, dimension: 2 },
+      tf_idf_options: { enabled: true },
+    });
+    await hive.createDenseIndex({ distance_metric_type: "cosine" });
+    const created = await ask(["index", "create", "hive", "text", "--positions", "--json"]);
+    expect(JSON.parse(created.out).positions).toBe(true);
+    await hive.upsert([
+      { id: "a", text: "bees dance", dense_values: [1, 0] },
+      { id: "b", text: "dance, bees", dense_values: [0, 1] },
+    ]);
+    const search = (text: string, syntax: string, ...more: string[]) =>
+      ask(["search", "hive", "--text", text, "--syntax", syntax, ...more]);
+    expect((await search('"bees dance"', "operators")).out).toMatch(/^1\t\d\.\d{4}\ta\n$/);
+    expect((await search('"bees dance"', "plain")).out.split("\n")).toHaveLength(3);
+    const hybrid = await search('"bees dance"', "operators", "--vector", "[0,1]", "--explain");
+    expect(hybrid.out).toMatch(/\ta\tdense #2 .*; text #1 .*\n.*\tb\tdense #1 [\d.]+\n$/);
+    const open = await search('bees "dance', "operators");
+    expect([open.code, open.err]).toEqual([1, expect.stringContaining("position 5")]);
+    expect((await search("bees", "lucene")).code).toBe(2);
+  });
+
   it("say plainly what is wrong with the server or the key", async () => {
     const wrongKey = await start(["collections", "--url", server.url, "--api-key", "wrong"]).ended;
     expect([wrongKey.code, wrongKey.err]).toEqual([1, expect.stringMatching(/^quiver: .*key/)]);

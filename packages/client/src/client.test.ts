@@ -176,6 +176,24 @@ describe("searches", () => {
     expect(why[1].explanation).toMatchObject({ dense: { rank: 1 }, "tf-idf": null });
   });
 
+  it("understand operators where they are asked to", async () => {
+    const collection = await makeCollection({ records: animals });
+    await collection.deleteIndex("tf-idf");
+    await collection.createTextIndex({ positions: true });
+    expect((await collection.indexes())["tf-idf"]).toMatchObject({ positions: true });
+    const { search } = collection;
+    const syntax = "operators";
+    expect(ids(await search.text({ query: '"whales sing"', syntax }))).toEqual(["whale"]);
+    expect(ids(await search.text({ query: '"sing whales"', syntax }))).toEqual([]);
+    expect(ids(await search.text({ query: '"sing whales"' }))).toEqual(["whale"]);
+    const [some, none] = await search.batchText({ queries: ["whal*", "whal* -sing"], syntax });
+    expect([ids(some), ids(none)]).toEqual([["whale"], []]);
+    const legs = { query_terms: [{ index: 7, value: 1 }], query_text: "wahle~" };
+    expect(ids(await search.hybrid({ ...legs, syntax }))).toContain("whale");
+    expect(ids((await search.batchHybrid({ queries: [legs], syntax }))[0])).toContain("whale");
+    expect(await codeOf(search.text({ query: '"whales', syntax }))).toEqual(["invalid_request", 400]);
+  });
+
   it("in batches answer in the order of the queries", async () => {
     const { search } = await makeCollection({ records: animals });
     const first = (batch: { results: { id: string }[] }[]) => batch.map(({ results }) => results[0].id);

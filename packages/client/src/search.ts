@@ -94,7 +94,8 @@ export class CollectionSearch {
   }
 
   /**
-   * Full-text search with BM25.
+   * Full-text search with BM25. With `syntax: "operators"` the query may have `"phrases"`, `+required` and `-excluded`
+   * clauses, `prefix*` and `fuzzy~1`; phrases need an index with `positions: true`.
    *
    * @example
    * ```ts no-run

@@ -26,6 +26,12 @@ export const limits = {
   /** Matched terms and dimensions that the explanations of one request may list. */
   explainedMatchesMax: 100_000,
   queryTextBytesMax: 1024 * 1024,
+  /** Clauses with an operator that a text query may have. */
+  queryOperatorsMax: 1_024,
+  /** Prefixes and fuzzy words among them: each goes through the dictionary. */
+  queryExpandingMax: 16,
+  /** Terms that a prefix or a fuzzy word stands for: the most frequent ones. */
+  queryExpansionsMax: 1_024,
 
   efMax: 1_000_000,
   /** Queries of one recall measurement. */

@@ -151,7 +151,7 @@ const bodies: readonly { route: RouteName; body: unknown; collection?: string }[
   {
     route: "createTextIndex",
     collection: "bare",
-    body: { ...textIndexBody, language: "german", stop_words: ["und"] },
+    body: { ...textIndexBody, language: "german", stop_words: ["und"], positions: true },
   },
   { route: "analyzeText", body: { text: "the fox" } },
   { route: "searchDense", body: { query_vector: [1, 2, 3, 4], ...options, ...dense } },
@@ -161,11 +161,18 @@ const bodies: readonly { route: RouteName; body: unknown; collection?: string }[
     route: "searchBatchSparse",
     body: { query_terms_list: [terms], early_terminate_threshold: 0.1, ...options },
   },
-  { route: "searchText", body: { query: "fox", query_text: "fox", ...options } },
-  { route: "searchBatchText", body: { queries: ["fox"], ...options } },
+  { route: "searchText", body: { query: "fox", query_text: "fox", syntax: "operators", ...options } },
+  { route: "searchBatchText", body: { queries: ["fox"], syntax: "operators", ...options } },
   {
     route: "searchHybrid",
-    body: { ...legs, sparse_early_terminate_threshold: 0.1, fusion_constant_k: 60, ...options, ...dense },
+    body: {
+      ...legs,
+      sparse_early_terminate_threshold: 0.1,
+      fusion_constant_k: 60,
+      syntax: "plain",
+      ...options,
+      ...dense,
+    },
   },
   {
     route: "searchBatchHybrid",
@@ -173,6 +180,7 @@ const bodies: readonly { route: RouteName; body: unknown; collection?: string }[
       queries: [legs],
       sparse_early_terminate_threshold: 0.1,
       fusion_constant_k: 60,
+      syntax: "plain",
       ...options,
       ...dense,
     },

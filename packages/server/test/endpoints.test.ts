@@ -394,6 +394,54 @@ describe("search", () => {
     expect(without).toBe(plain);
   });
 
+  test("[Q18] operators: 200 in each kind of text search; 400 with the path and the position", async () => {
+    const c = { collection_id: "operators" };
+    await server.makeCollection(c.collection_id, { indexes: false });
+    expect((await server.call("createDenseIndex", c, denseIndexBody)).status).toBe(201);
+    expect((await server.call("createTextIndex", c, { ...textIndexBody, positions: true })).status).toBe(201);
+    expect((await server.call("getIndexes", c)).json["tf-idf"].positions).toBe(true);
+    const texts = { a: "the quick fox", b: "a fox, quick", c: "foxes" };
+    const vectors = Object.entries(texts).map(([id, text]) => ({ ...record(id), text }));
+    await server.call("streamingUpsert", c, { vectors });
+    const idsOf = (answer: { results: { id: string }[] }) => answer.results.map(({ id }) => id).sort();
+    const syntax = "operators";
+    for (const [query, expected] of [
+      ['"quick fox"', ["a"]],
+      ['fox -"quick fox"', ["b", "c"]],
+      ["+quik~ fo*", ["a", "b"]],
+    ] as const) {
+      const one = await server.call("searchText", c, { query, syntax });
+      expect([one.status, idsOf(one.json)]).toEqual([200, expected]);
+      expect((await server.call("searchBatchText", c, { queries: [query], syntax })).json).toEqual([
+        one.json,
+      ]);
+      const legs = { ...dense, query_text: query };
+      const hybrid = (await server.call("searchHybrid", c, { ...legs, syntax })).json;
+      expect(idsOf({ results: hybrid.results.slice(0, expected.length) })).toEqual(expected);
+      const batch = await server.call("searchBatchHybrid", c, { queries: [legs], syntax });
+      expect(batch.json).toEqual([hybrid]);
+    }
+    // Without syntax the same text is a bag of words.
+    const plain = await server.call("searchText", c, { query: 'fox -"quick fox"' });
+    expect(idsOf(plain.json)).toEqual(["a", "b", "c"]);
+    const query = 'fox "quick';
+    const refusals = [
+      ["searchText", { query }, "query"],
+      ["searchBatchText", { queries: ["fox", query] }, "queries[1]"],
+      ["searchHybrid", { ...dense, query_text: query }, "query_text"],
+      ["searchBatchHybrid", { queries: [{ ...dense, query_text: query }] }, "queries[0].query_text"],
+    ] as const;
+    for (const [name, body, path] of refusals) {
+      const refusal = expectError(await server.call(name, c, { ...body, syntax }), 400, "invalid_request");
+      expect(refusal.details).toEqual({ path, position: 4 });
+      const unknown = expectError(await server.call(name, c, { ...body, syntax: "lucene" }), 400);
+      expect(unknown.details.path).toBe("syntax");
+    }
+    const bare = await collection(1);
+    const phrase = await server.call("searchText", bare, { query: '"quick fox"', syntax });
+    expect(expectError(phrase, 400, "invalid_request").message).toContain('"positions": true');
+  });
+
   test("[E3] one bad query fails the batch with its position", async () => {
     const c = await collection(1);
     const at = async (name: keyof typeof bodies, body: unknown) =>

@@ -30,6 +30,7 @@ type CreateOptions = ConnectionOptions & {
   b: number;
   language?: string;
   stopWords?: string[];
+  positions?: boolean;
   wait?: boolean;
 };
 
@@ -85,6 +86,7 @@ export function indexCommand(): Command {
         'text: words left out instead of the language\'s: a,b,c or @FILE with one a line; "" for none',
         parsed(readWords),
       )
+      .option("--positions", "text: keep where words stand, for phrases")
       .option("--wait", "return when the index has been built"),
   ).action(create);
   withConnection(
@@ -138,6 +140,7 @@ async function create(name: string, kindName: string, options: CreateOptions): P
       b: options.b,
       language: options.language as TextLanguage | undefined,
       stop_words: options.stopWords,
+      positions: options.positions,
     });
   }
   if (options.wait) await collection.waitForIndex();

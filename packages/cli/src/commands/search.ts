@@ -1,7 +1,13 @@
 // quiver search
 
 import { readFileSync } from "node:fs";
-import type { Explanation, QueryTerms, SearchResult } from "@quiver/protocol/shapes/search";
+import {
+  type Explanation,
+  type QueryTerms,
+  type SearchResult,
+  type TextSyntax,
+  textSyntaxes,
+} from "@quiver/protocol/shapes/search";
 import { type Command, Option } from "commander";
 import { type ConnectionOptions, connect, parsed, QuiverCommand, withConnection } from "../command.ts";
 import { UsageError } from "../exit-codes.ts";
@@ -12,6 +18,7 @@ type SearchOptions = ConnectionOptions & {
   vector?: string;
   sparse?: string;
   text?: string;
+  syntax?: TextSyntax;
   topK: number;
   exact?: boolean;
   efSearch?: number;
@@ -27,6 +34,12 @@ export function searchCommand(): Command {
     .description("search a collection; two or three kinds of query together make a hybrid search")
     .argument("<collection>")
     .option("--text <words>", "full-text query")
+    .addOption(
+      new Option(
+        "--syntax <name>",
+        'text: plain words, or operators: "a phrase", +required, -excluded, prefix*, fuzzy~1',
+      ).choices(textSyntaxes),
+    )
     .option("--vector <json>", "dense query: an array of numbers, or @FILE that holds one")
     .option(
       "--sparse <json>",
@@ -56,6 +69,7 @@ export function searchCommand(): Command {
       "after",
       `
   quiver search docs --text "how do bees navigate" --raw-text
+  quiver search docs --text '+bees "waggle dance" -wasps navig*' --syntax operators
   quiver search docs --vector '[0.1, 0.9]' --top-k 5
   quiver search docs --text bees --vector @query.json`,
     );
@@ -68,7 +82,7 @@ async function search(name: string, options: SearchOptions): Promise<void> {
   const dense = { ef_search: options.efSearch, recall_target: options.recallTarget, exact: options.exact };
   const vector = options.vector === undefined ? undefined : readVector(options.vector);
   const terms = options.sparse === undefined ? undefined : readTerms(options.sparse);
-  const { text } = options;
+  const { text, syntax } = options;
   const kinds = [vector, terms, text].filter((query) => query !== undefined).length;
   if (kinds === 0) throw new UsageError("Nothing to search for; give --text, --vector or --sparse.");
   const answer = await (() => {
@@ -77,6 +91,7 @@ async function search(name: string, options: SearchOptions): Promise<void> {
         query_vector: vector,
         query_terms: terms,
         query_text: text,
+        syntax,
         fusion_constant_k: options.fusionConstant,
         sparse_early_terminate_threshold: options.threshold,
         ...common,
@@ -86,7 +101,7 @@ async function search(name: string, options: SearchOptions): Promise<void> {
     if (vector) return search.dense({ query_vector: vector, ...common, ...dense });
     if (terms)
       return search.sparse({ query_terms: terms, early_terminate_threshold: options.threshold, ...common });
-    return search.text({ query: text, ...common });
+    return search.text({ query: text, syntax, ...common });
   })();
   if (options.json) return printJson(answer);
   printResults(answer.results, options);

@@ -135,18 +135,21 @@ export function defineSparseIndex(collection: CollectionDefinition, given: Spars
 export function defineTextIndex(collection: CollectionDefinition, given: TextIndex): TextIndex {
   requireEnabled(collection.text, "tf-idf", "text search");
   checkName(given.name);
-  const { k1, b, language, stop_words } = given;
+  const { k1, b, language, stop_words, positions } = given;
   if (typeof k1 !== "number" || !(k1 >= 0 && k1 <= 1000))
     throw invalid("k1", `is ${k1}; expected a number from 0 to 1000.`);
   if (typeof b !== "number" || !(b >= 0 && b <= 1))
     throw invalid("b", `is ${b}; expected a number from 0 to 1.`);
   oneOf(language ?? "english", textLanguages, "language");
+  if (typeof (positions ?? false) !== "boolean")
+    throw invalid("positions", `is a ${typeof positions}; expected true or false.`);
   return {
     name: given.name,
     sample_threshold: integer(given.sample_threshold, 0, "sample_threshold", limits.sampleThresholdMax),
     k1,
     b,
     language: language ?? "english",
+    positions: positions ?? false,
     ...(stop_words != null && { stop_words: checkStopWords(stop_words) }),
   };
 }

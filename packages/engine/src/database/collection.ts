@@ -461,6 +461,8 @@ export class OpenCollection implements Collection {
       });
       const view = await this.#viewAt(version, kinds);
       try {
+        // The index of the view is asked, for another may have come into its place.
+        if (view.indexes["tf-idf"]?.keepsPositions === false) plan.refusePhrases(planned);
         const ef = kinds.includes("dense")
           ? await this.#effortOf(planned.effort, legDepth(planned), view, recallTarget)
           : undefined;

@@ -87,8 +87,20 @@ const makers = {
   dense: denseFeed,
   sparse: (_collection: CollectionDefinition, _definition: SparseIndex) =>
     new Feed("sparse", () => new SparsePostings()),
-  "tf-idf": (_collection: CollectionDefinition, { language, stop_words: stopWords, k1, b }: TextIndex) =>
-    new Feed("tf-idf", () => new TextPostings({ language: language ?? "english", stopWords, k1, b })),
+  "tf-idf": (_collection: CollectionDefinition, definition: TextIndex) => {
+    const { language, stop_words: stopWords, k1, b, positions } = definition;
+    return new Feed(
+      "tf-idf",
+      () =>
+        new TextPostings({
+          language: language ?? "english",
+          stopWords,
+          k1,
+          b,
+          positions: positions ?? false,
+        }),
+    );
+  },
 } as const;
 
 /** The feed of an index of a collection. */

@@ -299,6 +299,148 @@ it("[Q14] a text is shown as its index takes it: each word in its place, with it
   expect((await refused(() => german.analyzeText({ text: "die" }))).code).toBe("index_not_found");
 });
 
+const hive = [
+  { id: "a", text: "The waggle dance of the bees" },
+  { id: "b", text: "Dance, waggle!" },
+  { id: "c", text: "Bees, hornets and wasps" },
+  { id: "d", text: "Beech trees" },
+];
+
+it("[Q17] operators act only with syntax: operators; else, and where there are none, a text is its words", async () => {
+  const collection = await make();
+  await collection.upsert(hive);
+  const signs = '+bees -"waggle dance" horn* wapsp~2 \\"';
+  const words = "bees waggle dance horn wapsp 2";
+  const plain = await collection.searchText({ query: words });
+  expect(plain.results).not.toEqual([]);
+  for (const syntax of [undefined, null, "plain"] as const)
+    expect(await collection.searchText({ query: signs, syntax })).toEqual(plain);
+  expect(await collection.searchText({ query: words, syntax: "operators" })).toEqual(plain);
+  expect(await collection.searchBatchText({ queries: [words], syntax: "operators" })).toEqual([plain]);
+  const unknown = await refused(() =>
+    collection.searchText({ query: words, syntax: "lucene" as unknown as "plain" }),
+  );
+  expect([unknown.code, unknown.details.path]).toEqual(["invalid_request", "syntax"]);
+});
+
+it("[Q18] with operators a search finds what its clauses ask for, in every kind of request", async () => {
+  const collection = await make({ text: { positions: true } });
+  await collection.upsert(hive.map((record) => ({ ...record, dense_values: [1, 0] })));
+  const syntax = "operators";
+  const asked: [string, string[]][] = [
+    ['"waggle dance"', ["a"]],
+    ["+bees", ["a", "c"]],
+    ["bees -wasps", ["a"]],
+    ["bee*", ["a", "c", "d"]],
+    ["waspt~", ["c"]],
+    ['+dance -"waggle dance"', ["b"]],
+    ["-bees", []],
+  ];
+  for (const [query, expected] of asked) {
+    const { results } = await collection.searchText({ query, syntax });
+    expect([query, results.map(({ id }) => id).sort()]).toEqual([query, expected]);
+    const legs = { query_vector: [1, 0], query_text: query };
+    const hybrid = await collection.searchHybrid({ ...legs, syntax, explain: true });
+    // The text leg alone is narrowed.
+    expect(ids(hybrid)).toHaveLength(hive.length);
+    const byText = hybrid.results.filter(({ explanation }) => explanation?.["tf-idf"]);
+    expect(byText.map(({ id }) => id).sort()).toEqual(expected);
+    expect(await collection.searchBatchHybrid({ queries: [legs], syntax, explain: true })).toEqual([hybrid]);
+  }
+  const queries = asked.map(([query]) => query);
+  const batch = await collection.searchBatchText({ queries, syntax });
+  expect(batch.map((answer) => ids(answer).sort())).toEqual(asked.map(([, expected]) => expected));
+  // What was deleted, or replaced, satisfies nothing; and an index that is built anew answers alike.
+  await collection.delete("a");
+  await collection.upsert([{ id: "b", text: "the waggle dance" }]);
+  const changed = await collection.searchBatchText({ queries, syntax });
+  expect(changed.map((answer) => ids(answer).sort()).slice(0, 4)).toEqual([["b"], ["c"], [], ["c", "d"]]);
+  await collection.unload();
+  expect(await collection.searchBatchText({ queries, syntax })).toEqual(changed);
+});
+
+it("[Q18] a phrase needs an index with positions, and is refused without", async () => {
+  const collection = await make({ text: { positions: null } });
+  await collection.upsert(hive);
+  expect(collection.indexes()["tf-idf"]?.positions).toBe(false);
+  const syntax = "operators";
+  const query = 'bees +"waggle dance"';
+  const error = await refused(() => collection.searchText({ query, syntax }));
+  expect([error.code, error.details]).toEqual(["invalid_request", { path: "query", position: 5 }]);
+  expect(error.message).toContain('"positions": true');
+  const batch = await refused(() => collection.searchBatchText({ queries: ["bees", query], syntax }));
+  expect(batch.details).toEqual({ path: "queries[1]", position: 5 });
+  const hybrid = { query_vector: [1, 0], query_text: query };
+  expect((await refused(() => collection.searchHybrid({ ...hybrid, syntax }))).details.path).toBe(
+    "query_text",
+  );
+  expect(
+    (await refused(() => collection.searchBatchHybrid({ queries: [hybrid], syntax }))).details.path,
+  ).toBe("queries[0].query_text");
+  // All else works without: a phrase of one word is that word.
+  expect(ids(await collection.searchText({ query: '+"waggle" -trees bee*', syntax })).sort()).toEqual([
+    "a",
+    "b",
+  ]);
+  await collection.deleteIndex("tf-idf");
+  const definition = { name: "t", sample_threshold: 1, k1: 1, b: 0 };
+  const wrong = { ...definition, positions: "yes" as unknown as boolean };
+  expect((await refused(() => collection.createTextIndex(wrong))).details.path).toBe("positions");
+  await collection.createTextIndex({ ...definition, positions: true });
+  expect(collection.indexes()["tf-idf"]?.positions).toBe(true);
+  expect(ids(await collection.searchText({ query, syntax }))).toEqual(["a"]);
+});
+
+it("[Q18] what is no operator and looks like one is refused with its position, and so are too many", async () => {
+  const collection = await make();
+  await collection.upsert(hive);
+  const syntax = "operators";
+  const expanding = "a* ".repeat(limits.queryExpandingMax);
+  const all = "+a ".repeat(limits.queryOperatorsMax);
+  for (const [query, position] of [
+    ['bees "waggle dance', 5],
+    ["bees~3", 4],
+    [`${expanding}b~`, expanding.length],
+    [`${all}-b`, all.length],
+  ] as const) {
+    const error = await refused(() => collection.searchText({ query, syntax }));
+    expect([error.code, error.details]).toEqual(["invalid_request", { path: "query", position }]);
+    const batch = await refused(() => collection.searchBatchText({ queries: ["a", query], syntax }));
+    expect(batch.details).toEqual({ path: "queries[1]", position });
+  }
+  expect((await collection.searchText({ query: expanding, syntax })).results).toEqual([]);
+  expect((await collection.searchText({ query: all, syntax })).results).toEqual([]);
+});
+
+it("[Q19] what is required or excluded changes no score; each term that a word stands for counts by itself, and is explained", async () => {
+  const collection = await make({ text: { positions: true } });
+  await collection.upsert(hive);
+  const search = (query: string) => collection.searchText({ query, syntax: "operators", explain: true });
+  const scores = async (query: string) => new Map(pairs(await search(query)) as [string, number][]);
+  const plain = await scores("bees dance");
+  expect(await scores("+bees dance")).toEqual(new Map([...plain].filter(([id]) => id !== "b")));
+  expect(await scores("bees dance -wasps")).toEqual(new Map([...plain].filter(([id]) => id !== "c")));
+  expect(await scores("bees dance -trees")).toEqual(plain);
+  // A phrase is scored by its words, where it stands.
+  const phrase = await scores('"waggle dance" wasps');
+  expect(phrase.get("a")).toBe((await scores("waggle dance")).get("a"));
+  expect([...phrase.keys()].sort()).toEqual(["a", "c"]);
+  // bee and beech, each with its own idf; wasps~1 is the word itself, half as much counts what is one edit away.
+  for (const query of ["bee*", "bees~2 beech", '+bee* "waggle dance" waggle -hornets', "trees~1 treat~2"]) {
+    const { results } = await search(query);
+    expect(results).not.toEqual([]);
+    for (const { score, explanation } of results)
+      expect(sumOf(explanation?.["tf-idf"]?.matches.map(({ contribution }) => contribution))).toBe(score);
+  }
+  const { results } = await search("beech~2");
+  const matches = results.map(({ id, explanation }) => [id, explanation?.["tf-idf"]?.matches]);
+  expect(Object.fromEntries(matches)).toMatchObject({
+    a: [{ term: "bee", query_tf: 1 / 3, tf: 1, df: 2 }],
+    c: [{ term: "bee", query_tf: 1 / 3, tf: 1, df: 2 }],
+    d: [{ term: "beech", query_tf: 1, tf: 1, df: 1 }],
+  });
+});
+
 /** What the matches of a leg add up to. */
 const sumOf = (values: readonly number[] | undefined) =>
   (values ?? []).reduce((sum, value) => sum + value, 0);

@@ -13,6 +13,7 @@ import { QuiverError } from "@quiver/protocol/errors";
 import { limits } from "@quiver/protocol/limits";
 import type { Explanation } from "@quiver/protocol/shapes/search";
 import { invariant } from "../base/invariant.ts";
+import { resolveTextQuery } from "../index/text/text-query.ts";
 import type { View } from "../runtime/view.ts";
 import { contributionOf, type Ranking } from "./fusion.ts";
 import type { Fusion, Leg } from "./plan.ts";
@@ -112,9 +113,10 @@ export class Explainer {
     for (const [at, explained] of legs.entries()) explanations[at]["tf-idf"] = explained;
     const inLeg = legs.flatMap((explained, at) => (explained ? { at, matches: explained.matches } : []));
     const ordinals = inLeg.map(({ at }) => results[at].ordinal);
-    text.explain(ordinals, leg.text, statistics, visible, (i, { term, queryFrequency, ...match }) => {
+    const { terms } = resolveTextQuery(text, leg, visible);
+    text.explain(ordinals, terms, statistics, visible, (i, { term, weight, ...match }) => {
       this.#countMatch();
-      inLeg[i].matches.push({ term, query_tf: queryFrequency, ...match });
+      inLeg[i].matches.push({ term, query_tf: weight, ...match });
     });
   }
 

@@ -7,13 +7,24 @@ import { QuiverError } from "@quiver/protocol/errors";
 import { limits } from "@quiver/protocol/limits";
 import type { IndexKind } from "@quiver/protocol/shapes/index-definition";
 import type * as search from "@quiver/protocol/shapes/search";
+import { textSyntaxes } from "@quiver/protocol/shapes/search";
 import type { CollectionDefinition } from "../collection/definition.ts";
 import { firstNotFloat, readPairs, sortSparse } from "../collection/schema.ts";
+import { type Clause, parseOperators } from "../text/operators.ts";
 
 export type Leg =
   | { kind: "dense"; vector: Float32Array }
   | { kind: "sparse"; indices: Uint32Array; values: Float32Array; threshold: number }
-  | { kind: "tf-idf"; text: string };
+  | TextLeg;
+
+export type TextLeg = {
+  kind: "tf-idf";
+  text: string;
+  /** What the text says with operators; null where it is plain. */
+  clauses: readonly Clause[] | null;
+  /** The text's place in the request. */
+  path: string;
+};
 
 /** How thoroughly a dense leg is searched; the first that is given counts. */
 export type Effort = {
@@ -131,10 +142,40 @@ function sparseLeg(
   }
 }
 
-function textLeg(definition: CollectionDefinition, text: string, path: string): Leg {
+function textLeg(
+  definition: CollectionDefinition,
+  text: string,
+  syntax: search.TextSyntax,
+  path: string,
+): Leg {
   requireEnabled(definition.text, "text search", path);
   checkText(text, path);
-  return { kind: "tf-idf", text };
+  return { kind: "tf-idf", text, clauses: syntax === "operators" ? parseOperators(text, path) : null, path };
+}
+
+function syntaxOf({ syntax }: { syntax?: search.TextSyntax | null }): search.TextSyntax {
+  const wanted = syntax ?? "plain";
+  if (textSyntaxes.includes(wanted)) return wanted;
+  throw invalid("syntax", `is ${JSON.stringify(syntax)}; expected one of ${textSyntaxes.join(", ")}.`);
+}
+
+/**
+ * Refuses phrases, which only an index that keeps positions can answer.
+ * @throws invalid_request at the plan's first phrase
+ */
+export function refusePhrases({ queries }: Plan): void {
+  for (const leg of queries.flat()) {
+    if (leg.kind !== "tf-idf") continue;
+    const phrase = leg.clauses?.find(({ kind }) => kind === "phrase");
+    if (phrase === undefined) continue;
+    const { path } = leg;
+    const { position } = phrase;
+    throw new QuiverError(
+      "invalid_request",
+      `${path}, at position ${position}: a phrase needs the positions of words, which the text index does not keep. Create it anew with "positions": true, or search without the quotes.`,
+      { path, position },
+    );
+  }
 }
 
 /** Checks a text that is searched for or analysed. @throws invalid_request */
@@ -200,13 +241,14 @@ export function planText(definition: CollectionDefinition, request: search.TextS
   const text = request.query ?? request.query_text;
   if (text === null || text === undefined)
     throw invalid("query", "is missing; expected the text to search for, a string.");
-  const leg = textLeg(definition, text, "query");
+  const leg = textLeg(definition, text, syntaxOf(request), "query");
   return { queries: [[leg]], ...common(request), effort: untuned, fusion: null };
 }
 
 export function planBatchText(definition: CollectionDefinition, request: search.BatchTextSearch): Plan {
+  const syntax = syntaxOf(request);
   const queries = listOf(request.queries, "queries").map((text, i) => [
-    textLeg(definition, text, `queries[${i}]`),
+    textLeg(definition, text, syntax, `queries[${i}]`),
   ]);
   return { queries, ...common(request), effort: untuned, fusion: null };
 }
@@ -217,14 +259,14 @@ type HybridLegs = Pick<search.HybridSearch, "query_vector" | "query_terms" | "qu
 function hybridLegs(
   definition: CollectionDefinition,
   query: HybridLegs,
-  threshold: number,
+  { threshold, syntax }: { threshold: number; syntax: search.TextSyntax },
   field: (name: string) => string,
 ): Leg[] {
   const legs: Leg[] = [];
   const { query_vector, query_terms, query_text } = query;
   if (query_vector != null) legs.push(denseLeg(definition, query_vector, field("query_vector")));
   if (query_terms != null) legs.push(sparseLeg(definition, query_terms, threshold, field("query_terms")));
-  if (query_text != null) legs.push(textLeg(definition, query_text, field("query_text")));
+  if (query_text != null) legs.push(textLeg(definition, query_text, syntax, field("query_text")));
   if (legs.length < 2)
     throw invalid(
       field("query_vector"),
@@ -251,18 +293,26 @@ function fusionOf({ fusion_constant_k, fusion_weights }: FusionOptions): Fusion 
   };
 }
 
+function hybridOptions(request: Pick<search.HybridSearch, "sparse_early_terminate_threshold" | "syntax">): {
+  threshold: number;
+  syntax: search.TextSyntax;
+} {
+  const path = "sparse_early_terminate_threshold";
+  return { threshold: thresholdOf(request[path], path), syntax: syntaxOf(request) };
+}
+
 export function planHybrid(definition: CollectionDefinition, request: search.HybridSearch): Plan {
   const effort = effortOf(request);
-  const threshold = thresholdOf(request.sparse_early_terminate_threshold, "sparse_early_terminate_threshold");
-  const legs = hybridLegs(definition, request, threshold, (name) => name);
+  const options = hybridOptions(request);
+  const legs = hybridLegs(definition, request, options, (name) => name);
   return { queries: [legs], ...common(request), effort, fusion: fusionOf(request) };
 }
 
 export function planBatchHybrid(definition: CollectionDefinition, request: search.BatchHybridSearch): Plan {
   const effort = effortOf(request);
-  const threshold = thresholdOf(request.sparse_early_terminate_threshold, "sparse_early_terminate_threshold");
+  const options = hybridOptions(request);
   const queries = listOf(request.queries, "queries").map((query, i) =>
-    hybridLegs(definition, query ?? {}, threshold, (name) => `queries[${i}].${name}`),
+    hybridLegs(definition, query ?? {}, options, (name) => `queries[${i}].${name}`),
   );
   return { queries, ...common(request), effort, fusion: fusionOf(request) };
 }

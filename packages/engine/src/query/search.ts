@@ -10,6 +10,7 @@ import { invariant } from "../base/invariant.ts";
 import { ordinalKey } from "../collection/tables.ts";
 import type { Candidates } from "../index/contract.ts";
 import type { VectorReader } from "../index/hnsw/hnsw-index.ts";
+import { resolveTextQuery } from "../index/text/text-query.ts";
 import type { View } from "../runtime/view.ts";
 import { Explainer } from "./explain.ts";
 import { fuse, type Ranking } from "./fusion.ts";
@@ -71,9 +72,12 @@ function candidatesOf(view: View, leg: Leg, k: number, plan: Plan, efSearch?: nu
     case "sparse":
       invariant(sparse !== undefined, "the view has no sparse index");
       return sparse.search({ indices: leg.indices, values: leg.values }, k, leg.threshold, view.visible);
-    case "tf-idf":
+    case "tf-idf": {
       invariant(text !== undefined, "the view has no text index");
-      return text.search(leg.text, k, view.textStatistics, view.visible);
+      const { visible } = view;
+      const { terms, accepts } = resolveTextQuery(text, leg, visible);
+      return text.searchTerms(terms, k, view.textStatistics, visible, accepts);
+    }
   }
 }
 

@@ -32,6 +32,8 @@ export type Analyzer = {
    * @param words as `segment` makes them; their places count from 0, those of dropped words too
    */
   analyze(words: readonly string[]): AnalyzedWord[];
+  /** A word as its term is spelt, but whole: freed of its article and folded, neither stemmed nor dropped. */
+  folded(word: string): string;
 };
 
 /**
@@ -90,6 +92,7 @@ function withoutStopWords(all: Analyzer, isStopWord: StopWordTest): Analyzer {
             ? { ...analyzed, term: null, dropped: "stop_word" }
             : analyzed,
         ),
+    folded: all.folded,
   };
 }
 
@@ -120,6 +123,7 @@ type Rules = {
   term(word: string): string;
   /** Why a word that has no term is dropped. */
   reason(word: string): DropReason;
+  folded(word: string): string;
 };
 
 function rulesOf(language: Language, isStopWord: StopWordTest): Rules {
@@ -136,6 +140,7 @@ function rulesOf(language: Language, isStopWord: StopWordTest): Rules {
       if (isTooLong(word)) return "too_long";
       return isStopWord(word) ? "stop_word" : "no_letters";
     },
+    folded: (word) => fold(spelt(withoutApostrophe(word, language), language)),
   };
 }
 
@@ -163,7 +168,7 @@ const cacheWords = 32_768;
  * Remembers the terms of the words used last: between one and two times `cacheWords` of them. A full young half
  * becomes the old one, whose unused words are then forgotten; words that are used meanwhile move back.
  */
-function cachedAnalyzer({ term: termOf, reason }: Rules): Analyzer {
+function cachedAnalyzer({ term: termOf, reason, folded }: Rules): Analyzer {
   let young = new Map<string, string>();
   let old = new Map<string, string>();
   const remembered = (word: string): string => {
@@ -191,6 +196,7 @@ function cachedAnalyzer({ term: termOf, reason }: Rules): Analyzer {
         const term = young.get(word) ?? remembered(word);
         return { position, word, term: term || null, dropped: term === "" ? reason(word) : null };
       }),
+    folded,
   };
 }
 

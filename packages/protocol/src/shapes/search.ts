@@ -2,7 +2,7 @@
 
 import Type, { type Static, type TSchema } from "typebox";
 import { limits } from "../limits.ts";
-import { Maybe } from "./common.ts";
+import { Maybe, OneOf } from "./common.ts";
 import { IndexValue, IndexValuePair } from "./vector.ts";
 
 const TopK = Maybe(
@@ -69,6 +69,18 @@ const Explain = Maybe(
   }),
 );
 
+/** How the text of a query is read. */
+export const textSyntaxes = ["plain", "operators"] as const;
+export type TextSyntax = (typeof textSyntaxes)[number];
+
+const Syntax = Maybe(
+  OneOf(textSyntaxes, {
+    default: "plain",
+    description:
+      'plain: a query text is its words, whatever signs it has. operators: "a phrase", +required, -excluded, prefix* and fuzzy~1 are understood in it.',
+  }),
+);
+
 const common = { top_k: TopK, return_raw_text: ReturnRawText, explain: Explain };
 const dense = { ef_search: EfSearch, recall_target: RecallTarget, exact: Exact };
 
@@ -94,9 +106,14 @@ export const BatchSparseSearch = Type.Object({
 export const TextSearch = Type.Object({
   query: Maybe(Type.String({ description: "Text to search for. Required." })),
   query_text: Maybe(Type.String({ description: "Other name of `query`." })),
+  syntax: Syntax,
   ...common,
 });
-export const BatchTextSearch = Type.Object({ queries: Type.Array(Type.String(), Queries), ...common });
+export const BatchTextSearch = Type.Object({
+  queries: Type.Array(Type.String(), Queries),
+  syntax: Syntax,
+  ...common,
+});
 
 const hybridLegs = {
   query_vector: Maybe(QueryVector),
@@ -107,6 +124,7 @@ const hybridOptions = {
   sparse_early_terminate_threshold: Threshold,
   fusion_constant_k: FusionConstant,
   fusion_weights: FusionWeights,
+  syntax: Syntax,
   ...common,
   ...dense,
 };
@@ -139,7 +157,11 @@ const SparseMatch = Type.Object({
 
 const TextMatch = Type.Object({
   term: Type.String({ description: "As POST .../indexes/tf-idf/analyze shows it." }),
-  query_tf: Type.Integer({ minimum: 1, description: "How often the query has the term." }),
+  query_tf: Type.Number({
+    exclusiveMinimum: 0,
+    description:
+      "How often the query has the term. With operators, a term d edits from a fuzzy word counts 1 / (1 + d).",
+  }),
   tf: Type.Integer({ minimum: 1, description: "How often the record has it." }),
   df: Type.Integer({ minimum: 1, description: "How many records of the searched version have it." }),
   idf: Type.Number({ description: "ln(1 + (documents - df + 0.5) / (df + 0.5))." }),
@@ -171,7 +193,7 @@ export const Explanation = Type.Object(
         average_length: Type.Number({ description: "Terms of a text on average, in the searched version." }),
         matches: Type.Array(TextMatch, {
           description:
-            "In the order in which the query has them first; the contributions add up to the leg's score, in this order.",
+            "In the order in which the query has them first, what a prefix or fuzzy word stands for each by itself; the contributions add up to the leg's score, in this order.",
         }),
       }),
     ),

@@ -50,6 +50,13 @@ export class Dictionary {
     for (const map of this.#maps) yield* map;
   }
 
+  /** The terms that pass a test, in no particular order. */
+  termsThat(passes: (term: string) => boolean): string[] {
+    const found: string[] = [];
+    for (const map of this.#maps) for (const term of map.keys()) if (passes(term)) found.push(term);
+    return found;
+  }
+
   close(): void {
     this.#maps.length = 1;
     this.#maps[0] = new Map();

@@ -64,7 +64,7 @@ function expectExplained(
   const sums = ordinals.map(() => 0);
   const asked = twin.terms(query);
   const explained = ordinals.map((): string[] => []);
-  index.explain(ordinals, query, statistics, visible, (at, match) => {
+  index.explain(ordinals, index.termsOf(query), statistics, visible, (at, match) => {
     sums[at] += match.contribution;
     explained[at].push(match.term);
     const terms = twin.records.get(ordinals[at]) as string[];
@@ -72,7 +72,7 @@ function expectExplained(
     const having = [...twin.records].filter(
       ([ordinal, others]) => others.includes(match.term) && (visible === null || visible(ordinal)),
     );
-    expect([match.queryFrequency, match.tf, match.df]).toEqual([
+    expect([match.weight, match.tf, match.df]).toEqual([
       occurrences(asked),
       occurrences(terms),
       having.length,

@@ -1,0 +1,64 @@
+// Which ordinals are in all of these sets, in any, or in this one?
+//
+// A set is an ascending Uint32Array without repetitions, for postings come in that order.
+
+/** Ascending ordinals, each once. */
+export type OrdinalSet = Uint32Array;
+
+export const noOrdinals: OrdinalSet = new Uint32Array(0);
+
+/** Whether an ordinal, or any other number, is in an ascending list. */
+export function contains(set: OrdinalSet, wanted: number): boolean {
+  let from = 0;
+  let to = set.length;
+  while (from < to) {
+    const middle = (from + to) >>> 1;
+    if (set[middle] < wanted) from = middle + 1;
+    else to = middle;
+  }
+  return from < set.length && set[from] === wanted;
+}
+
+/** What is in any of the sets. */
+export function unionOf(sets: readonly OrdinalSet[]): OrdinalSet {
+  if (sets.length === 0) return noOrdinals;
+  if (sets.length === 1) return sets[0];
+  const all = new Uint32Array(sets.reduce((sum, set) => sum + set.length, 0));
+  let length = 0;
+  for (const set of sets) {
+    all.set(set, length);
+    length += set.length;
+  }
+  all.sort();
+  let kept = 0;
+  for (let i = 0; i < length; i++) if (i === 0 || all[i] !== all[i - 1]) all[kept++] = all[i];
+  return all.subarray(0, kept);
+}
+
+/** What is in all of the sets, of which there is at least one. */
+export function intersectionOf(sets: readonly OrdinalSet[]): OrdinalSet {
+  const [shortest, ...others] = [...sets].sort((a, b) => a.length - b.length);
+  return others.reduce((common, set) => sifted(common, set, true), shortest);
+}
+
+/** What is in `set` and not in `excluded`. */
+export function differenceOf(set: OrdinalSet, excluded: OrdinalSet): OrdinalSet {
+  return sifted(set, excluded, false);
+}
+
+/** So many times longer, a set is searched for each ordinal; shorter, it is walked once. */
+const searchFactor = 16;
+
+/** What of `set` is in `other`, or is not. */
+function sifted(set: OrdinalSet, other: OrdinalSet, isWanted: boolean): OrdinalSet {
+  const kept = new Uint32Array(set.length);
+  let count = 0;
+  const isSearched = other.length > searchFactor * set.length;
+  for (let i = 0, at = 0; i < set.length; i++) {
+    const ordinal = set[i];
+    if (!isSearched) while (at < other.length && other[at] < ordinal) at++;
+    const isIn = isSearched ? contains(other, ordinal) : at < other.length && other[at] === ordinal;
+    if (isIn === isWanted) kept[count++] = ordinal;
+  }
+  return kept.subarray(0, count);
+}

@@ -1,0 +1,358 @@
+import { limits } from "@quiver/protocol/limits";
+import type { TextLanguage } from "@quiver/protocol/shapes/index-definition";
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { createAnalyzer } from "../../text/analyzer.ts";
+import { EditDistance } from "../../text/edit-distance.ts";
+import { fold } from "../../text/fold.ts";
+import { parseOperators } from "../../text/operators.ts";
+import { segment } from "../../text/segment.ts";
+import type { Visible } from "../contract.ts";
+import { asMap, bestOf, expectSame } from "../test/twin.ts";
+import { TextIndex, type TextOptions, type TextStatistics } from "./text-index.ts";
+import { resolveTextQuery } from "./text-query.ts";
+
+const resolve = (index: TextIndex, text: string, visible: Visible) =>
+  resolveTextQuery(index, { text, clauses: parseOperators(text, "query") }, visible);
+
+/** Ordinal -> score, of the k best. */
+function search(
+  index: TextIndex,
+  query: string,
+  k = 10,
+  visible: Visible = null,
+  statistics = index.statistics(),
+) {
+  const { terms, accepts } = resolve(index, query, visible);
+  return asMap(index.searchTerms(terms, k, statistics, visible, accepts));
+}
+
+/** A clause as it is drawn; `text` is how it is written. */
+type Drawn = {
+  sign: "" | "+" | "-";
+  kind: "words" | "phrase" | "prefix" | "fuzzy";
+  words: string[];
+  distance: number;
+};
+
+function written({ sign, kind, words, distance }: Drawn): string {
+  if (kind === "phrase") return `${sign}"${words.join(" ")}"`;
+  const suffix = { words: "", prefix: "*", fuzzy: `~${distance}` }[kind];
+  return `${sign}${words.join("-")}${suffix}`;
+}
+
+type Scored = { term: string; weight: number; phrase: (string | null)[] | null };
+
+/** Queries by their definition: record after record, and clause after clause. */
+class Twin {
+  /** The term of each word of a record, null of those dropped. */
+  readonly records = new Map<number, (string | null)[]>();
+  readonly retired = new Set<number>();
+  readonly #options: TextOptions;
+
+  constructor(options: TextOptions) {
+    this.#options = options;
+  }
+
+  termOf(word: string): string | null {
+    return createAnalyzer(this.#options.language).terms([word])[0] ?? null;
+  }
+
+  statistics(): TextStatistics {
+    const current = [...this.records].filter(([ordinal]) => !this.retired.has(ordinal));
+    const lengths = current.map(([, terms]) => terms.filter((term) => term !== null).length);
+    return { documents: current.length, totalLength: lengths.reduce((sum, length) => sum + length, 0) };
+  }
+
+  /** What a prefix or fuzzy word makes of a term: its weight, or 0. */
+  #weightOf({ kind, distance }: Drawn, word: string, term: string): number {
+    const forms = [fold(word), this.termOf(word) ?? fold(word)];
+    if (kind === "prefix") return term.startsWith(forms[0]) || term === this.termOf(word) ? 1 : 0;
+    const edits = Math.min(...forms.map((form) => new EditDistance(form).to(term, distance)));
+    return edits > distance ? 0 : 1 / (1 + edits);
+  }
+
+  #needs(clause: Drawn, vocabulary: readonly string[]): Scored[][] {
+    const { kind, words } = clause;
+    const phrase = kind === "phrase" && words.length > 1 ? words.map((word) => this.termOf(word)) : null;
+    return words.flatMap((word, i): Scored[][] => {
+      if (i === words.length - 1 && (kind === "prefix" || kind === "fuzzy")) {
+        const scored = vocabulary.map((term) => ({
+          term,
+          weight: this.#weightOf(clause, word, term),
+          phrase,
+        }));
+        return [scored.filter(({ weight }) => weight > 0)];
+      }
+      const term = this.termOf(word);
+      return term === null ? [] : [[{ term, weight: 1, phrase }]];
+    });
+  }
+
+  #hasPhrase(terms: readonly (string | null)[], phrase: readonly (string | null)[]): boolean {
+    const starts = Array.from({ length: terms.length + phrase.length }, (_, i) => i - phrase.length);
+    return starts.some((start) => phrase.every((term, i) => term === null || terms[start + i] === term));
+  }
+
+  search(
+    clauses: readonly Drawn[],
+    k: number,
+    statistics: TextStatistics,
+    visible: Visible,
+  ): Map<number, number> {
+    const seen = [...this.records].filter(([ordinal]) => visible === null || visible(ordinal));
+    const all = seen.flatMap(([, terms]) => terms.filter((term) => term !== null));
+    const vocabulary = [...new Set(all)].sort((a, b) => (a < b ? -1 : 1));
+    const meanings = clauses
+      .map((clause) => ({ clause, needs: this.#needs(clause, vocabulary) }))
+      .filter(({ needs }) => needs.length > 0);
+    const satisfies = (terms: readonly (string | null)[], needs: readonly (readonly Scored[])[]) =>
+      needs.every((scored) => scored.some(({ term }) => terms.includes(term))) &&
+      needs.flat().every(({ phrase }) => phrase === null || this.#hasPhrase(terms, phrase));
+    const found = seen.filter(([, terms]) =>
+      meanings.every(
+        ({ clause: { sign }, needs }) => sign === "" || satisfies(terms, needs) === (sign === "+"),
+      ),
+    );
+    const scores = new Map<number, number>();
+    for (const { term, weight, phrase } of this.#scored(meanings)) {
+      const df = seen.filter(([, terms]) => terms.includes(term)).length;
+      for (const [ordinal, terms] of found) {
+        if (!terms.includes(term) || (phrase !== null && !this.#hasPhrase(terms, phrase))) continue;
+        scores.set(ordinal, (scores.get(ordinal) ?? 0) + this.#score(term, weight, df, terms, statistics));
+      }
+    }
+    return bestOf(scores, k);
+  }
+
+  /** The terms that count, each where it comes first; those of phrases that are not required apart. */
+  #scored(meanings: readonly { clause: Drawn; needs: Scored[][] }[]): Scored[] {
+    const list: Scored[] = [];
+    for (const { clause, needs } of meanings) {
+      if (clause.sign === "-") continue;
+      const rest = (a: Scored, b: Scored) => b.weight - a.weight || (a.term < b.term ? -1 : 1);
+      for (const { term, weight, phrase: given } of needs.flatMap((scored) => scored.sort(rest))) {
+        const phrase = clause.sign === "+" ? null : given;
+        const known = list.find((other) => other.term === term && other.phrase === null);
+        if (phrase === null && known) known.weight += weight;
+        else list.push({ term, weight, phrase });
+      }
+    }
+    return list;
+  }
+
+  #score(
+    term: string,
+    weight: number,
+    df: number,
+    terms: readonly (string | null)[],
+    { documents, totalLength }: TextStatistics,
+  ): number {
+    const { k1, b } = this.#options;
+    const idf = Math.log(1 + (Math.max(documents, df) - df + 0.5) / (df + 0.5));
+    const perTerm = totalLength > 0 ? (k1 * b) / (totalLength / documents) : 0;
+    const tf = terms.filter((other) => other === term).length;
+    const length = terms.filter((other) => other !== null).length;
+    return (weight * idf * tf) / (tf + k1 * (1 - b) + perTerm * length);
+  }
+}
+
+/** Few words, near to each other, with stop words and stems among them. */
+const anyWord = fc.constantFrom(
+  "bee",
+  "bees",
+  "be",
+  "beech",
+  "bean",
+  "run",
+  "running",
+  "the",
+  "of",
+  "Café",
+  "東京",
+);
+const anyText = fc.array(anyWord, { maxLength: 8 }).map((words) => words.join(" "));
+const anyClause: fc.Arbitrary<Drawn> = fc.record({
+  sign: fc.constantFrom("", "", "+", "-"),
+  kind: fc.constantFrom("words", "phrase", "phrase", "prefix", "fuzzy"),
+  words: fc.array(anyWord, { minLength: 1, maxLength: 3 }).map((words) => segment(words.join(" "))),
+  distance: fc.constantFrom(1, 2),
+});
+
+type Act =
+  | { kind: "add"; gap: number; text: string }
+  | { kind: "retire" | "remove"; pick: number }
+  | { kind: "search"; clauses: Drawn[]; k: number; modulus: number };
+
+const anyAct: fc.Arbitrary<Act> = fc.oneof(
+  { weight: 6, arbitrary: fc.record({ kind: fc.constant("add" as const), gap: fc.nat(3), text: anyText }) },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant("retire" as const), pick: fc.nat(1_000) }) },
+  { weight: 3, arbitrary: fc.record({ kind: fc.constant("remove" as const), pick: fc.nat(1_000) }) },
+  {
+    weight: 3,
+    arbitrary: fc.record({
+      kind: fc.constant("search" as const),
+      clauses: fc.array(anyClause, { minLength: 1, maxLength: 4 }),
+      k: fc.integer({ min: 1, max: 12 }),
+      modulus: fc.integer({ min: 1, max: 4 }),
+    }),
+  },
+);
+
+const anyOptions: fc.Arbitrary<TextOptions> = fc.record({
+  language: fc.constantFrom<TextLanguage>("english", "none"),
+  k1: fc.constantFrom(0, 0.9, 1.2),
+  b: fc.constantFrom(0, 0.4, 0.75, 1),
+  positions: fc.constant(true),
+});
+
+test("every search with operators equals brute force, bit for bit, through all changes; and is explained", () => {
+  fc.assert(
+    fc.property(anyOptions, fc.array(anyAct, { maxLength: 120, size: "max" }), (options, acts) => {
+      const index = new TextIndex(options);
+      const twin = new Twin(options);
+      let next = 0;
+      let statistics = twin.statistics();
+      for (const act of acts) {
+        if (act.kind === "add") {
+          next += act.gap;
+          const words = segment(act.text);
+          index.add(next, words);
+          twin.records.set(
+            next++,
+            words.map((word) => twin.termOf(word)),
+          );
+        } else if (act.kind === "search") {
+          const visible = act.modulus === 1 ? null : (ordinal: number) => ordinal % act.modulus !== 0;
+          const query = act.clauses.map(written).join(" ");
+          for (const searched of [statistics, twin.statistics()]) {
+            const found = search(index, query, act.k, visible, searched);
+            expectSame(found, twin.search(act.clauses, act.k, searched, visible));
+            const sums = new Map([...found.keys()].map((ordinal) => [ordinal, 0]));
+            const ordinals = [...found.keys()];
+            index.explain(ordinals, resolve(index, query, visible).terms, searched, visible, (at, match) => {
+              sums.set(ordinals[at], (sums.get(ordinals[at]) as number) + match.contribution);
+            });
+            expect(sums).toEqual(found);
+          }
+          statistics = twin.statistics();
+        } else {
+          const ordinal = act.pick % Math.max(1, next);
+          index[act.kind](ordinal);
+          if (twin.records.has(ordinal)) twin.retired.add(ordinal);
+          if (act.kind === "remove") twin.records.delete(ordinal);
+        }
+      }
+      index.check();
+    }),
+    { numRuns: 400 },
+  );
+});
+
+test("a query without operators scores as the plain query, bit for bit", () => {
+  fc.assert(
+    fc.property(fc.array(anyText, { maxLength: 20 }), anyText, (texts, query) => {
+      const index = new TextIndex({ language: "english", k1: 1.2, b: 0.75 });
+      for (const [ordinal, text] of texts.entries()) index.add(ordinal, segment(text));
+      expect(search(index, query)).toEqual(asMap(index.search(query, 10, index.statistics(), null)));
+    }),
+  );
+});
+
+/** An index of texts, by their places; English unless told otherwise. */
+function indexOf(texts: readonly string[], options: Partial<TextOptions> = {}): TextIndex {
+  const index = new TextIndex({ language: "english", k1: 1.2, b: 0.75, positions: true, ...options });
+  for (const [ordinal, text] of texts.entries()) index.add(ordinal, segment(text));
+  return index;
+}
+
+const found = (index: TextIndex, query: string) => [...search(index, query).keys()].sort((a, b) => a - b);
+
+test.each([
+  ["waggle dance", [0, 1, 2, 3]],
+  ['"waggle dance"', [0]],
+  ['"dance waggle"', [1]],
+  // A stop word keeps its place in a phrase, whichever it is.
+  ['"dance of bees"', [2]],
+  ['"dance the bees"', [2]],
+  ['"dance bees"', []],
+  ['"the waggle dance"', [0]],
+  ['"waggle dance" bee', [0, 2, 3]],
+  ['+"waggle dance" bee', [0]],
+  ['-"waggle dance" dance', [1, 2, 3]],
+  ["+dance +bees", [2, 3]],
+  ["+dance-bees", [2, 3]],
+  ["dance -dance-bees", [0, 1]],
+  ["+dance -bees", [0, 1]],
+  ["+nowhere dance", []],
+  ["-nowhere dance", [0, 1, 2, 3]],
+  // What is dropped asks nothing.
+  ["+the dance", [0, 1, 2, 3]],
+  ["-the dance", [0, 1, 2, 3]],
+  // Nothing is asked for.
+  ["-dance", []],
+  ["the -dance", []],
+  ["", []],
+])("%j finds the records %j", (query, ordinals) => {
+  const texts = ["the waggle dance", "dance, waggle!", "Dances of bees", "bees and the dance", "hornets"];
+  expect(found(indexOf(texts), query)).toEqual(ordinals);
+});
+
+test.each([
+  ["english", "navig*", ["navigation", "navigated"]],
+  // Their term is navig: a prefix that is longer than the stem finds the word itself alone.
+  ["english", "naviga*", []],
+  ["english", "navigation*", ["navigation", "navigated"]],
+  ["none", "naviga*", ["navigation", "navigated"]],
+  ["english", "running*", ["runs"]],
+  ["english", "CAF*", ["Café"]],
+  ["english", "the*", ["theory"]],
+  ["french", "l'hom*", ["l'homme"]],
+  ["english", "glaceirs~", ["glaciers"]],
+  ["english", "galcer~2", ["glaciers"]],
+  ["english", "galcer~1", []],
+  ["none", "theroy~", ["theory"]],
+  ["english", "l'*", []],
+] as const)("%s: %s finds %j", (language, query, expected) => {
+  const texts = ["navigation", "navigated", "runs", "Café", "theory", "l'homme", "glaciers"];
+  expect(found(indexOf(texts, { language }), query).map((ordinal) => texts[ordinal])).toEqual(expected);
+});
+
+test("a fuzzy term counts 1 / (1 + edits), a prefix's terms like words, and each is its own in an explanation", () => {
+  const index = indexOf(["bee", "been", "beech"], { language: "none" });
+  const weights = (query: string) =>
+    Object.fromEntries(resolve(index, query, null).terms.map(({ term, weight }) => [term, weight]));
+  expect(weights("bee~2")).toEqual({ bee: 1, been: 1 / 2, beech: 1 / 3 });
+  expect(weights("bee*")).toEqual({ bee: 1, been: 1, beech: 1 });
+  expect(weights("bee bee~1 bee")).toEqual({ bee: 3, been: 1 / 2 });
+});
+
+test("a prefix stands for the terms that most visible records have; an excluded one for all", () => {
+  const count = limits.queryExpansionsMax + 10;
+  const rare = Array.from({ length: count }, (_, i) => `w${i}`);
+  // With w there are eleven too many. Ten terms are in two records each; of the others, the last by spelling go.
+  const index = indexOf([...rare, ...rare.slice(-10), "w x"], { language: "none" });
+  const found = search(index, "w*", 10 * count);
+  expect(found.size).toBe(count);
+  for (let i = count - 10; i < count; i++) expect(found.has(i)).toBe(true);
+  // Seen by a version that does not have the second records, they are no more than others.
+  const older = search(index, "w*", 10 * count, (ordinal) => ordinal < count);
+  expect(older.size).toBe(limits.queryExpansionsMax);
+  expect([...search(index, "x -w1* -w2*", 10).keys()]).toEqual([count + 10]);
+  expect(search(index, "x -w*").size).toBe(0);
+});
+
+test("positions are freed with their records, and counted", () => {
+  const texts = Array.from({ length: 500 }, (_, i) => `a b c${i} a b`);
+  const plain = indexOf(texts, { positions: false });
+  const index = indexOf(texts);
+  expect(index.memoryBytes).toBeGreaterThan(plain.memoryBytes + 500 * 8);
+  expect([...index.positionsOf("b", 7)]).toEqual([1, 4]);
+  expect([...index.positionsOf("c8", 7)]).toEqual([]);
+  expect([...index.holdersOf("c7")]).toEqual([7]);
+  index.check();
+  for (let ordinal = 0; ordinal < 500; ordinal++) index.remove(ordinal);
+  index.check();
+  expect([...index.holdersOf("b")]).toEqual([]);
+  expect(() => plain.positionsOf("b", 7)).toThrow(/positions/);
+});

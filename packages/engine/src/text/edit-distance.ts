@@ -1,0 +1,75 @@
+// How many slips of the finger lie between two words?
+//
+// A slip puts a letter in, leaves one out, takes one for another, or swaps two neighbours: the optimal string alignment
+// distance (Damerau 1964, and Wagner and Fischer 1974 for the table), in code points. Unlike the full Damerau-Levenshtein
+// distance it changes no letter twice: "ca" and "abc" are 3 apart.
+//
+// One word is compared with many, and only small distances matter. So of the table only the cells are filled that lie
+// within the wanted distance of its diagonal, and a row that has no cell within it ends the comparison.
+
+const beyondBmp = /[\ud800-\udfff]/;
+
+/** The distances of one word to others. */
+export class EditDistance {
+  readonly #word: Uint32Array;
+  #other = new Uint32Array(32);
+  // The row of the table that is filled, and the two before it: cell j is the distance of the word's first j letters.
+  #row: Uint32Array;
+  #above: Uint32Array;
+  #aboveThat: Uint32Array;
+
+  constructor(word: string) {
+    this.#word = Uint32Array.from(word, (letter) => letter.codePointAt(0) as number);
+    const cells = this.#word.length + 1;
+    this.#row = new Uint32Array(cells);
+    this.#above = new Uint32Array(cells);
+    this.#aboveThat = new Uint32Array(cells);
+  }
+
+  /** The distance to another word where it is at most `max`; else max + 1. */
+  to(other: string, max: number): number {
+    const beyond = max + 1;
+    // A letter takes one or two code units.
+    if (other.length < this.#word.length - max || other.length > 2 * (this.#word.length + max)) return beyond;
+    const length = this.#read(other);
+    if (Math.abs(length - this.#word.length) > max) return beyond;
+    for (let j = 0; j <= this.#word.length; j++) this.#row[j] = j;
+    for (let i = 1; i <= length; i++) if (this.#fillRow(i, max) > max) return beyond;
+    return Math.min(this.#row[this.#word.length], beyond);
+  }
+
+  /** Fills the row of the other word's first `i` letters, within `max` of the diagonal; returns its least cell. */
+  #fillRow(i: number, max: number): number {
+    const [row, above, aboveThat] = [this.#aboveThat, this.#row, this.#above];
+    [this.#row, this.#above, this.#aboveThat] = [row, above, aboveThat];
+    const word = this.#word;
+    const other = this.#other;
+    const from = Math.max(1, i - max);
+    const to = Math.min(word.length, i + max);
+    // Cells beside the filled ones are read as too far.
+    row[from - 1] = from === 1 ? i : max + 1;
+    let least = row[from - 1];
+    for (let j = from; j <= to; j++) {
+      const isSame = other[i - 1] === word[j - 1];
+      const fromAbove = j === i + max ? max : above[j];
+      let cell = Math.min(above[j - 1] + (isSame ? 0 : 1), fromAbove + 1, row[j - 1] + 1);
+      const isSwapped = i > 1 && j > 1 && other[i - 1] === word[j - 2] && other[i - 2] === word[j - 1];
+      if (isSwapped) cell = Math.min(cell, aboveThat[j - 2] + 1);
+      row[j] = cell;
+      least = Math.min(least, cell);
+    }
+    return least;
+  }
+
+  /** Writes the code points of a word into #other, and returns how many there are. */
+  #read(other: string): number {
+    if (this.#other.length < other.length) this.#other = new Uint32Array(2 * other.length);
+    if (!beyondBmp.test(other)) {
+      for (let i = 0; i < other.length; i++) this.#other[i] = other.charCodeAt(i);
+      return other.length;
+    }
+    let length = 0;
+    for (const letter of other) this.#other[length++] = letter.codePointAt(0) as number;
+    return length;
+  }
+}
