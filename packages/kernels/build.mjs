@@ -1,6 +1,6 @@
 // How are the kernels compiled?
 //
-//   node packages/kernels/build.mjs     writes dist/release.wasm, dist/debug.wasm and the same of the HNSW graph, twice
+//   node packages/kernels/build.mjs     writes dist/release.wasm, dist/debug.wasm and the same of the HNSW graph, twice, and of postings
 //
 // Plain JavaScript for Node.js 20 or newer, called by tools/launch.mjs whenever the sources or the compiler have
 // changed. The compiler runs in this process. The module imports a shared memory of up to 65,536 pages (4 GiB) and
@@ -37,6 +37,7 @@ const common = [
 
 const rows = "assembly/index.ts";
 const graph = "assembly/hnsw/index.ts";
+const postings = "assembly/postings/index.ts";
 const relaxed = [graph, "--enable", "relaxed-simd"];
 const release = ["-O3", "--noAssert"];
 const builds = {
@@ -47,6 +48,8 @@ const builds = {
   // For machines without relaxed SIMD: the same answers from more instructions.
   "hnsw-plain-release": [graph, ...release],
   "hnsw-plain-debug": [graph, "--debug"],
+  "postings-release": [postings, ...release],
+  "postings-debug": [postings, "--debug"],
 };
 
 /** Compiles one build and returns its bytes; throws with the compiler's words. */

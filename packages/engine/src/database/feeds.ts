@@ -85,8 +85,8 @@ export const checkpointPath = (directory: string): string => join(directory, "ch
 
 const makers = {
   dense: denseFeed,
-  sparse: (_collection: CollectionDefinition, _definition: SparseIndex) =>
-    new Feed("sparse", () => new SparsePostings()),
+  sparse: (_collection: CollectionDefinition, { quantization }: SparseIndex) =>
+    new Feed("sparse", () => new SparsePostings({ levels: quantization })),
   "tf-idf": (_collection: CollectionDefinition, definition: TextIndex) => {
     const { language, stop_words: stopWords, k1, b, positions } = definition;
     return new Feed(

@@ -26,7 +26,9 @@ export type Candidates = Scored;
 
 /**
  * Whether the searched version sees an ordinal; null: it sees all. Pure for the length of a search, and must not
- * call the index. Called at most once per ordinal and search, and only for records that could matter.
+ * call the index. Called only for records that could matter.
+ *
+ * What is held and not seen was retired, or is younger than all that is seen: an index may rely on it, and ask about no others.
  */
 export type Visible = ((ordinal: number) => boolean) | null;
 
@@ -42,6 +44,11 @@ export interface Index {
   remove(ordinal: number): void;
   /** Every record with a smaller ordinal is in its final place; absent: all of them. */
   readonly linkedEnd?: number;
+  /**
+   * Goes on with what can wait, such as merging, for about so many postings; absent where there is never any. Changes no answer.
+   * @returns whether there is more to do
+   */
+  tidy?(postings: number): boolean;
   /** Bytes that the index really holds. */
   readonly memoryBytes: number;
   /** Proves the invariants; throws with what is wrong. Takes time in proportion to the whole index. */

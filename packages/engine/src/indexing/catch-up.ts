@@ -36,6 +36,9 @@ export type CatchUpEvents = {
   onFailed(error: unknown): void;
 };
 
+/** How much of what can wait is done between two looks at the clock, in postings. */
+const postingsPerLook = 20_000;
+
 /** Versions that are remembered until they are complete. */
 const incompleteMax = 1_000;
 
@@ -45,6 +48,13 @@ type Waiter = {
   resolve(view: View): void;
   reject(error: unknown): void;
 };
+
+/** Lets an index go on with what can wait, until the time is over. @returns whether there is more */
+function hasMoreToDo(index: Index, end: number): boolean {
+  if (index.tidy === undefined) return false;
+  while (index.tidy(postingsPerLook)) if (performance.now() >= end) return true;
+  return false;
+}
 
 export class CatchUp {
   readonly #store: Store;
@@ -227,7 +237,7 @@ export class CatchUp {
       const building = feeds.find((feed) => !feed.isBuilt);
       if (!building) {
         if (feeds.length === this.#feeds.size) this.#rise(head.version, head.nextOrdinal);
-        return true;
+        return !feeds.some((feed) => hasMoreToDo(feed.index, end));
       }
       if (performance.now() < end) advance(building);
       return false;

@@ -1,9 +1,9 @@
 // Where in its text does a record have a term?
 //
 // A position is the place of a word among the words of the text, from 0; words that have no term count, so that a phrase
-// knows how far apart its words stand. Each record has one run of bytes, by slot (see record-table.ts):
+// knows how far apart its words stand. Each record has one row of bytes:
 //
-//   | list - the list before | bytes of its positions | position - the one before | ... |   for each term, lists ascending
+//   | term - the term before | bytes of its positions | position - the one before | ... |   for each term, by ascending number
 //
 // All are varints: seven bits a byte, the lowest first, 0x80 where more follow. A term takes about three bytes and a
 // position one.
@@ -12,89 +12,95 @@ import { invariant } from "../../base/invariant.ts";
 
 /** What the engine spends on a typed array of its own besides its bytes. */
 const arrayBytes = 160;
+/** Of a Map of small numbers, as measured in V8. */
+const mapEntryBytes = 28;
 
 export class Positions {
-  readonly #runs: (Uint8Array | undefined)[] = [];
+  /** By ordinal. */
+  readonly #rows = new Map<number, Uint8Array>();
   #bytes = 0;
   #scratch = new Uint8Array(256);
   #length = 0;
 
-  /** Keeps the positions of a record that has none yet: of each list its ascending positions, at least one. */
-  set(slot: number, positions: ReadonlyMap<number, readonly number[]>): void {
+  /** Keeps the positions of a record that has none yet: of each term its ascending positions, at least one. */
+  set(ordinal: number, positions: ReadonlyMap<number, readonly number[]>): void {
     this.#length = 0;
     let before = 0;
-    for (const [list, places] of [...positions].sort(([a], [b]) => a - b)) {
-      this.#write(list - before);
-      before = list;
+    for (const [term, places] of [...positions].sort(([a], [b]) => a - b)) {
+      this.#write(term - before);
+      before = term;
       this.#write(gapsOf(places).reduce((sum, gap) => sum + widthOf(gap), 0));
       for (const gap of gapsOf(places)) this.#write(gap);
     }
-    invariant(this.#runs[slot] === undefined, `slot ${slot} has positions already`);
-    // Slots ascend by one, so the array never has holes.
-    this.#runs[slot] = this.#scratch.slice(0, this.#length);
+    invariant(!this.#rows.has(ordinal), `ordinal ${ordinal} has positions already`);
+    this.#rows.set(ordinal, this.#scratch.slice(0, this.#length));
     this.#bytes += this.#length + arrayBytes;
   }
 
   /** Forgets a record's positions. */
-  delete(slot: number): void {
-    const run = this.#runs[slot];
-    if (run === undefined) return;
-    this.#bytes -= run.length + arrayBytes;
-    this.#runs[slot] = undefined;
+  delete(ordinal: number): void {
+    const row = this.#rows.get(ordinal);
+    if (row === undefined) return;
+    this.#bytes -= row.length + arrayBytes;
+    this.#rows.delete(ordinal);
   }
 
-  has(slot: number): boolean {
-    return this.#runs[slot] !== undefined;
+  has(ordinal: number): boolean {
+    return this.#rows.has(ordinal);
   }
 
-  /** The ascending positions of a list's term in a record; empty where the record does not have it. */
-  of(slot: number, wanted: number): Uint32Array {
-    const run = this.#runs[slot];
-    if (run === undefined) return new Uint32Array(0);
-    const cursor = new Cursor(run);
-    for (let list = 0; cursor.at < run.length; ) {
-      list += cursor.read();
+  /** The ascending positions of a term in a record; empty where the record does not have it. */
+  of(ordinal: number, wanted: number): Uint32Array {
+    const row = this.#rows.get(ordinal);
+    if (row === undefined) return new Uint32Array(0);
+    const cursor = new Cursor(row);
+    for (let term = 0; cursor.at < row.length; ) {
+      term += cursor.read();
       const bytes = cursor.read();
-      if (list === wanted) return cursor.positions(cursor.at + bytes);
-      if (list > wanted) break;
+      if (term === wanted) return cursor.positions(cursor.at + bytes);
+      if (term > wanted) break;
       cursor.at += bytes;
     }
     return new Uint32Array(0);
   }
 
   get memoryBytes(): number {
-    return this.#bytes + 8 * this.#runs.length + this.#scratch.length;
+    return this.#bytes + mapEntryBytes * this.#rows.size + this.#scratch.length;
   }
 
   close(): void {
-    this.#runs.length = 0;
+    this.#rows.clear();
     this.#bytes = 0;
   }
 
-  /** Proves that a record's lists and positions ascend; returns how many positions it has. */
-  checkRun(slot: number): number {
-    const run = this.#runs[slot];
-    invariant(run !== undefined, `slot ${slot} has no positions`);
-    const cursor = new Cursor(run);
+  /** Proves that a record's terms and positions ascend; returns how many positions it has. */
+  checkRow(ordinal: number): number {
+    const row = this.#rows.get(ordinal);
+    invariant(row !== undefined, `ordinal ${ordinal} has no positions`);
+    const cursor = new Cursor(row);
     let count = 0;
-    for (let list = -1; cursor.at < run.length; ) {
-      const next = Math.max(list, 0) + cursor.read();
-      invariant(next > list, `slot ${slot} has positions of list ${next} after ${list}`);
-      list = next;
+    for (let term = -1; cursor.at < row.length; ) {
+      const next = Math.max(term, 0) + cursor.read();
+      invariant(next > term, `ordinal ${ordinal} has positions of term ${next} after ${term}`);
+      term = next;
       const bytes = cursor.read();
       const places = cursor.positions(cursor.at + bytes);
-      invariant(places.length > 0, `slot ${slot} has no positions in list ${list}`);
+      invariant(places.length > 0, `ordinal ${ordinal} has no positions in term ${term}`);
       for (let i = 1; i < places.length; i++)
-        invariant(places[i] > places[i - 1], `slot ${slot} has position ${places[i]} after ${places[i - 1]}`);
+        invariant(
+          places[i] > places[i - 1],
+          `ordinal ${ordinal} has position ${places[i]} after ${places[i - 1]}`,
+        );
       count += places.length;
     }
     return count;
   }
 
-  /** Proves that the counted bytes are those that are there. */
-  check(): void {
+  /** Proves that so many records have positions, and that the counted bytes are those that are there. */
+  check(records: number): void {
+    invariant(this.#rows.size === records, `${this.#rows.size} of ${records} records have positions`);
     let bytes = 0;
-    for (const run of this.#runs) if (run !== undefined) bytes += run.length + arrayBytes;
+    for (const row of this.#rows.values()) bytes += row.length + arrayBytes;
     invariant(bytes === this.#bytes, `positions take ${bytes} bytes, counted were ${this.#bytes}`);
   }
 
@@ -113,16 +119,16 @@ export class Positions {
 /** Reads varints one after another. */
 class Cursor {
   at = 0;
-  readonly #run: Uint8Array;
+  readonly #row: Uint8Array;
 
-  constructor(run: Uint8Array) {
-    this.#run = run;
+  constructor(row: Uint8Array) {
+    this.#row = row;
   }
 
   read(): number {
     let value = 0;
     for (let shift = 0; ; shift += 7) {
-      const byte = this.#run[this.at++];
+      const byte = this.#row[this.at++];
       value |= (byte & 0x7f) << shift;
       if (byte < 0x80) return value >>> 0;
     }

@@ -18,16 +18,22 @@ import { invariant } from "../../base/invariant.ts";
 import { type Analyzer, createAnalyzer } from "../../text/analyzer.ts";
 import { EditDistance } from "../../text/edit-distance.ts";
 import { segment } from "../../text/segment.ts";
-import { Accumulator } from "../accumulator.ts";
-import { type Candidates, type Index, nothing, type Visible } from "../contract.ts";
-import { absent } from "../ordinal-map.ts";
-import { Postings } from "../postings.ts";
-import { RecordTable } from "../record-table.ts";
+import type { Candidates, Index, Visible } from "../contract.ts";
+import type { ArenaOptions } from "../postings/arena.ts";
+import {
+  type Formula,
+  type Located,
+  type WeightedTerm as LocatedTerm,
+  PostingIndex,
+} from "../postings/posting-index.ts";
+import type { Accepts } from "../postings/record-scores.ts";
 import { Dictionary } from "./dictionary.ts";
 import type { OrdinalSet } from "./ordinal-sets.ts";
 import { Positions } from "./positions.ts";
 
-export type TextOptions = {
+export type { Accepts };
+
+export type TextOptions = ArenaOptions & {
   language: TextLanguage;
   /** Instead of the language's own stop words; null or absent: those. */
   stopWords?: readonly string[] | null;
@@ -37,10 +43,9 @@ export type TextOptions = {
   b: number;
   /** Whether it is kept where in a text a term is, for phrases; absent: no. */
   positions?: boolean;
+  /** Less for tests, see posting-index.ts. */
+  readonly tailRecordsMax?: number;
 };
-
-/** Whether a record may be found; null: every one may. Pure, and must not call the index. */
-export type Accepts = ((ordinal: number) => boolean) | null;
 
 /** A term to search for. */
 export type WeightedTerm = {
@@ -72,36 +77,47 @@ export type TextMatch = {
   readonly contribution: number;
 };
 
-// States of a record during a search.
-const seen = 1;
-const hidden = 2;
+/** Codes of amounts are bytes. */
+const levels = 255;
 
 export class TextIndex implements Index {
   /** What texts and queries go through. */
   readonly analyzer: Analyzer;
   readonly #k1: number;
   readonly #b: number;
-  readonly #postings = new Postings(Uint32Array);
+  readonly #postings: PostingIndex;
+  /** Numbers of terms. */
   readonly #dictionary = new Dictionary();
-  readonly #records = new RecordTable(this.#postings, (list) => this.#drop(list));
-  /** By slot: the record's number of terms, and 1 when it was retired. */
-  readonly #lengths = new Growable(Uint32Array);
-  readonly #retired = new Growable(Uint8Array);
+  /** By number of a term: in how many runs, or the tail, it has postings. */
+  readonly #uses = new Growable(Uint32Array);
+  readonly #freeTerms: number[] = [];
   #documents = 0;
   #totalLength = 0;
-  readonly #accumulator = new Accumulator();
-  /** By slot; null where the index keeps none. */
+  /** null where the index keeps none. */
   readonly #positions: Positions | null;
 
-  constructor({ language, stopWords = null, k1, b, positions = false }: TextOptions) {
+  constructor({ language, stopWords = null, k1, b, positions = false, ...options }: TextOptions) {
+    this.#positions = positions ? new Positions() : null;
     this.analyzer = createAnalyzer(language, stopWords);
     this.#k1 = k1;
     this.#b = b;
-    this.#positions = positions ? new Positions() : null;
+    this.#postings = new PostingIndex({
+      ...options,
+      isText: true,
+      levels,
+      amountOf: (averageLength) => {
+        const { fixed, perTerm } = this.#formula(averageLength);
+        return (tf, length) => tf / (tf + fixed + perTerm * length);
+      },
+      onTermUsed: (term) => this.#uses.values[term]++,
+      onTermUnused: (term) => {
+        if (--this.#uses.values[term] === 0) this.#forget(term);
+      },
+    });
   }
 
   get count(): number {
-    return this.#records.count;
+    return this.#postings.count;
   }
 
   /** Whether `positionsOf` can be asked. */
@@ -110,7 +126,7 @@ export class TextIndex implements Index {
   }
 
   has(ordinal: number): boolean {
-    return this.#records.slotOf(ordinal) !== absent;
+    return this.#postings.has(ordinal);
   }
 
   /** Adds a record: the words of its text, as `segment` makes them. One without terms counts as a document. */
@@ -118,34 +134,27 @@ export class TextIndex implements Index {
     const terms = this.analyzer.terms(words);
     const frequencies = new Map<string, number>();
     for (const term of terms) frequencies.set(term, (frequencies.get(term) ?? 0) + 1);
-    const slot = this.#records.add(ordinal, frequencies.size);
-    for (const [term, frequency] of frequencies) this.#postings.append(this.#listOf(term), slot, frequency);
-    this.#positions?.set(slot, this.#placesOf(words));
-    if (slot === this.#lengths.length) {
-      this.#lengths.push(terms.length);
-      this.#retired.push(0);
-    } else {
-      this.#lengths.values[slot] = terms.length;
-      this.#retired.values[slot] = 0;
-    }
     this.#documents++;
     this.#totalLength += terms.length;
+    const numbers = Array.from(frequencies.keys(), (term) => this.#numberOf(term));
+    const averageLength = this.#totalLength / this.#documents;
+    this.#positions?.set(ordinal, this.#placesOf(words));
+    this.#postings.add(ordinal, terms.length, numbers, [...frequencies.values()], averageLength);
   }
 
   /** The record no longer counts in `statistics`; versions that see it find it as before. */
   retire(ordinal: number): void {
-    const slot = this.#records.slotOf(ordinal);
-    if (slot === absent || this.#retired.values[slot] === 1) return;
-    this.#retired.values[slot] = 1;
+    if (!this.has(ordinal) || this.#postings.isRetired(ordinal)) return;
+    this.#postings.retire(ordinal);
     this.#documents--;
-    this.#totalLength -= this.#lengths.values[slot];
+    this.#totalLength -= this.#postings.lengthOf(ordinal);
   }
 
   remove(ordinal: number): void {
     if (!this.has(ordinal)) return;
     this.retire(ordinal);
-    this.#positions?.delete(this.#records.slotOf(ordinal));
-    this.#records.remove(ordinal);
+    this.#positions?.delete(ordinal);
+    this.#postings.remove(ordinal);
   }
 
   /** N and the sum of lengths of the records that are current now. */
@@ -180,19 +189,20 @@ export class TextIndex implements Index {
     visible: Visible,
     accepts: Accepts = null,
   ): Candidates {
-    if (k <= 0) return nothing;
-    this.#accumulator.begin(this.#records.slotsEnd);
-    try {
-      for (const { term, weight, within = null } of terms) {
-        const list = this.#dictionary.get(term);
-        if (list === undefined) continue;
-        if (within === null) this.#accumulate(list, weight, statistics, visible);
-        else this.#accumulateWithin(list, weight, within, statistics, visible);
-      }
-      return this.#accumulator.best(this.#records, k, seen, accepts);
-    } finally {
-      this.#accumulator.end();
+    const hidden = this.#postings.hide(visible);
+    const formula = this.#formula(averageOf(statistics));
+    const located: LocatedTerm[] = [];
+    let isPlain = accepts === null;
+    for (const { term, weight, within } of terms) {
+      const places = this.#locate(term);
+      if (places === undefined) continue;
+      const df = this.#postings.documentFrequency(places, hidden);
+      located.push({ located: places, weight: weight * idf(statistics.documents, df), within });
+      if (within != null) isPlain = false;
     }
+    return isPlain
+      ? this.#postings.search(located, k, formula, hidden)
+      : this.#postings.searchAccepted(located, k, formula, hidden, accepts);
   }
 
   /** All terms of records that are held, or were until lately, that pass a test; in no particular order. */
@@ -202,17 +212,8 @@ export class TextIndex implements Index {
 
   /** The records held that have a term, whatever version sees them. */
   holdersOf(term: string): OrdinalSet {
-    const list = this.#dictionary.get(term);
-    if (list === undefined) return new Uint32Array(0);
-    const { count, slots } = this.#postings.read(list);
-    const { ordinals } = this.#records;
-    const holders = new Uint32Array(count);
-    let held = 0;
-    for (let i = 0; i < count; i++) {
-      const ordinal = ordinals[slots[i]];
-      if (ordinal !== absent) holders[held++] = ordinal;
-    }
-    return holders.subarray(0, held);
+    const located = this.#locate(term);
+    return located === undefined ? new Uint32Array(0) : this.#postings.holdersOf(located);
   }
 
   /**
@@ -221,189 +222,74 @@ export class TextIndex implements Index {
    */
   positionsOf(term: string, ordinal: number): Uint32Array {
     invariant(this.#positions !== null, "the index keeps no positions");
-    const list = this.#dictionary.get(term);
-    return list === undefined ? new Uint32Array(0) : this.#positions.of(this.#records.slotOf(ordinal), list);
+    const number = this.#dictionary.get(term);
+    return number === undefined ? new Uint32Array(0) : this.#positions.of(ordinal, number);
+  }
+
+  /** Goes on with what is to be done in the background, for about so many postings; says whether there is more. */
+  tidy(postings: number): boolean {
+    return this.#postings.work(postings);
   }
 
   get memoryBytes(): number {
-    const parts = [this.#postings, this.#dictionary, this.#records, this.#accumulator];
-    const columns = this.#lengths.memoryBytes + this.#retired.memoryBytes;
-    return parts.reduce((sum, part) => sum + part.memoryBytes, columns + (this.#positions?.memoryBytes ?? 0));
+    const positions = this.#positions?.memoryBytes ?? 0;
+    return this.#postings.memoryBytes + this.#dictionary.memoryBytes + this.#uses.memoryBytes + positions;
   }
 
   close(): void {
     this.#postings.close();
-    this.#records.close();
     this.#dictionary.close();
     this.#positions?.close();
-    this.#lengths.truncate(0);
-    this.#retired.truncate(0);
+    this.#uses.truncate(0);
+    this.#freeTerms.length = 0;
     this.#documents = 0;
     this.#totalLength = 0;
   }
 
   check(): void {
     this.#postings.check();
-    this.#records.check();
     this.#dictionary.check();
-    const found = new Float64Array(this.#records.slotsEnd);
-    let postings = 0;
-    for (const [term, list] of this.#dictionary.entries()) {
-      this.#records.checkList(list);
-      const { count, slots, values } = this.#postings.read(list);
-      invariant(count > 0, `the term "${term}" has an empty list`);
-      postings += count;
-      for (let i = 0; i < count; i++) {
-        invariant(values[i] > 0, `slot ${slots[i]} has the term "${term}" ${values[i]} times`);
-        found[slots[i]] += values[i];
-        this.#checkPositions(list, slots[i], values[i]);
-      }
+    const uses = this.#postings.usesOfTerms();
+    for (const [term, number] of this.#dictionary.entries()) {
+      const used = this.#uses.values[number];
+      invariant(used > 0 && used === uses.get(number), `"${term}" has ${used} uses, not ${uses.get(number)}`);
+      uses.delete(number);
     }
-    const { total } = this.#postings;
-    invariant(postings === total, `the terms have ${postings} postings of ${total}`);
-    this.#checkLengths(found);
-    this.#positions?.check();
-  }
-
-  /** Proves that a record has as many positions of a term as its posting says. */
-  #checkPositions(list: number, slot: number, tf: number): void {
-    if (this.#positions === null || this.#records.ordinals[slot] === absent) return;
-    const count = this.#positions.of(slot, list).length;
-    invariant(count === tf, `slot ${slot} has ${count} positions in list ${list}, and ${tf} occurrences`);
-  }
-
-  /** Compares the records' lengths, and the statistics, with the lengths that the postings add up to. */
-  #checkLengths(found: Float64Array): void {
+    invariant(uses.size === 0, `${uses.size} terms with postings are not in the dictionary`);
     let documents = 0;
     let totalLength = 0;
-    for (let slot = 0; slot < this.#records.slotsEnd; slot++) {
-      const ordinal = this.#records.ordinals[slot];
-      const hasPositions = this.#positions?.has(slot) ?? false;
-      invariant(!hasPositions || ordinal !== absent, `slot ${slot} has positions and no record`);
-      if (ordinal === absent) continue;
-      const length = this.#lengths.values[slot];
-      const positions = this.#positions?.checkRun(slot) ?? length;
+    let records = 0;
+    for (const [ordinal, length] of this.#postings.records()) {
+      records++;
+      const positions = this.#positions?.checkRow(ordinal) ?? length;
       invariant(positions === length, `ordinal ${ordinal} has ${positions} positions and ${length} terms`);
-      invariant(found[slot] === length, `ordinal ${ordinal} has ${found[slot]} terms instead of ${length}`);
-      if (this.#retired.values[slot] === 1) continue;
+      if (this.#postings.isRetired(ordinal)) continue;
       documents++;
       totalLength += length;
     }
+    this.#positions?.check(records);
     invariant(
       documents === this.#documents && totalLength === this.#totalLength,
       `${documents} documents have ${totalLength} terms, counted were ${this.#documents} and ${this.#totalLength}`,
     );
   }
 
-  /** List -> positions of its term among the words of a text. All terms have lists. */
+  /** Number of a term -> its positions among the words of a text. */
   #placesOf(words: readonly string[]): Map<number, number[]> {
     const places = new Map<number, number[]>();
     for (const { term, position } of this.analyzer.analyze(words)) {
       if (term === null) continue;
-      const list = this.#listOf(term);
-      const known = places.get(list);
-      if (known === undefined) places.set(list, [position]);
+      const number = this.#numberOf(term);
+      const known = places.get(number);
+      if (known === undefined) places.set(number, [position]);
       else known.push(position);
     }
     return places;
   }
 
-  /** Adds one term's contribution to the scores of the visible records. */
-  #accumulate(list: number, termWeight: number, statistics: TextStatistics, visible: Visible): void {
-    const { scores } = this.#accumulator;
-    const lengths = this.#lengths.values;
-    const { count, slots, values: frequencies } = this.#postings.read(list);
-    const df = this.#countVisible(slots, count, visible);
-    const weight = termWeight * idf(statistics.documents, df);
-    const fixed = this.#k1 * (1 - this.#b);
-    const perTerm = this.#perTerm(statistics);
-    for (let i = 0; i < count; i++) {
-      const slot = slots[i];
-      const tf = frequencies[i];
-      // What hidden records score is never read.
-      scores[slot] += (weight * tf) / (tf + fixed + perTerm * lengths[slot]);
-    }
-  }
-
-  /** Adds a term's contribution to the scores of those visible records that it counts for; touches no others. */
-  #accumulateWithin(
-    list: number,
-    termWeight: number,
-    within: (ordinal: number) => boolean,
-    statistics: TextStatistics,
-    visible: Visible,
-  ): void {
-    const accumulator = this.#accumulator;
-    const { count, slots, values: frequencies } = this.#postings.read(list);
-    const weight = termWeight * idf(statistics.documents, this.#countSeen(slots, count, visible));
-    const fixed = this.#k1 * (1 - this.#b);
-    const perTerm = this.#perTerm(statistics);
-    for (let i = 0; i < count; i++) {
-      const slot = slots[i];
-      const ordinal = this.#records.ordinals[slot];
-      if (ordinal === absent || !within(ordinal)) continue;
-      if (accumulator.states[slot] === 0)
-        accumulator.touch(slot, visible === null || visible(ordinal) ? seen : hidden);
-      const tf = frequencies[i];
-      accumulator.scores[slot] += (weight * tf) / (tf + fixed + perTerm * this.#lengths.values[slot]);
-    }
-  }
-
-  /** What each term of a record's text adds to the denominators of its scores. */
-  #perTerm({ documents, totalLength }: TextStatistics): number {
-    const averageLength = documents > 0 ? totalLength / documents : 0;
-    // Without an average there are no lengths to compare; a version that sees a posting has one.
-    return averageLength > 0 ? (this.#k1 * this.#b) / averageLength : 0;
-  }
-
-  /** How many records of `count` postings are visible. */
-  #countSeen(slots: Uint32Array, count: number, visible: Visible): number {
-    let df = 0;
-    for (let i = 0; i < count; i++) {
-      const ordinal = this.#records.ordinals[slots[i]];
-      if (ordinal !== absent && (visible === null || visible(ordinal))) df++;
-    }
-    return df;
-  }
-
-  /** Touches the records of `count` postings that are touched for the first time; returns how many are visible. */
-  #countVisible(slots: Uint32Array, count: number, visible: Visible): number {
-    const accumulator = this.#accumulator;
-    const { states } = accumulator;
-    const { ordinals } = this.#records;
-    let df = 0;
-    for (let i = 0; i < count; i++) {
-      const slot = slots[i];
-      if (states[slot] === 0) {
-        const ordinal = ordinals[slot];
-        const isSeen = ordinal !== absent && (visible === null || visible(ordinal));
-        accumulator.touch(slot, isSeen ? seen : hidden);
-      }
-      if (states[slot] === seen) df++;
-    }
-    return df;
-  }
-
-  #listOf(term: string): number {
-    let list = this.#dictionary.get(term);
-    if (list === undefined) {
-      list = this.#postings.create();
-      this.#dictionary.add(term, list);
-    }
-    return list;
-  }
-
-  /** Forgets a term that no record has any more. */
-  #drop(list: number): void {
-    this.#dictionary.remove(list);
-    this.#postings.destroy(list);
-  }
-
   /** Terms of a record that is held. */
   lengthOf(ordinal: number): number {
-    const slot = this.#records.slotOf(ordinal);
-    invariant(slot !== absent, `ordinal ${ordinal} is not held`);
-    return this.#lengths.values[slot];
+    return this.#postings.lengthOf(ordinal);
   }
 
   /**
@@ -422,25 +308,52 @@ export class TextIndex implements Index {
     onMatch: (at: number, match: TextMatch) => void,
   ): void {
     const { documents } = statistics;
-    const places = new Map(ordinals.map((ordinal, at) => [this.#records.slotOf(ordinal), at]));
-    const fixed = this.#k1 * (1 - this.#b);
-    const perTerm = this.#perTerm(statistics);
+    const hidden = this.#postings.hide(visible);
+    const places = new Map(ordinals.map((ordinal, at) => [ordinal, at]));
+    const { fixed, perTerm } = this.#formula(averageOf(statistics));
     for (const { term, weight: termWeight, within = null } of terms) {
-      const list = this.#dictionary.get(term);
-      if (list === undefined) continue;
-      const { count, slots, values } = this.#postings.read(list);
-      const df = this.#countSeen(slots, count, visible);
+      const located = this.#locate(term);
+      if (located === undefined) continue;
+      const df = this.#postings.documentFrequency(located, hidden);
       const weight = termWeight * idf(documents, df);
-      for (let i = 0; i < count; i++) {
-        const at = places.get(slots[i]);
-        if (at === undefined || (within !== null && !within(ordinals[at]))) continue;
-        const tf = values[i];
-        // The same steps as in #accumulate, so that the same bits come out.
-        const contribution = (weight * tf) / (tf + fixed + perTerm * this.#lengths.values[slots[i]]);
+      this.#postings.valuesOf(located, places, (at, tf) => {
+        if (within !== null && !within(ordinals[at])) return;
+        // The same steps as in the search, so that the same bits come out.
+        const contribution = (weight * tf) / (tf + fixed + perTerm * this.lengthOf(ordinals[at]));
         onMatch(at, { term, weight: termWeight, tf, df, idf: idf(documents, df), contribution });
-      }
+      });
     }
   }
+
+  #locate(term: string): Located | undefined {
+    const number = this.#dictionary.get(term);
+    return number === undefined ? undefined : this.#postings.locate(number);
+  }
+
+  #formula(averageLength: number): Formula {
+    // Without an average there are no lengths to compare; a version that sees a posting has one.
+    const perTerm = averageLength > 0 ? (this.#k1 * this.#b) / averageLength : 0;
+    return { fixed: this.#k1 * (1 - this.#b), perTerm, averageLength };
+  }
+
+  #numberOf(term: string): number {
+    const known = this.#dictionary.get(term);
+    if (known !== undefined) return known;
+    const number = this.#freeTerms.pop() ?? this.#uses.length;
+    if (number === this.#uses.length) this.#uses.push(0);
+    this.#dictionary.add(term, number);
+    return number;
+  }
+
+  /** Forgets a term that no record has any more. */
+  #forget(term: number): void {
+    this.#dictionary.remove(term);
+    this.#freeTerms.push(term);
+  }
+}
+
+function averageOf({ documents, totalLength }: TextStatistics): number {
+  return documents > 0 ? totalLength / documents : 0;
 }
 
 /** How much a term says that `df` of `documents` records have: at least 0. */

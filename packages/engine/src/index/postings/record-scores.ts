@@ -1,18 +1,23 @@
-// Which scores does a search add up, and which are the best of them?
+// Which records of a tail, or of a run, have the greatest scores, when all of them are scored?
 //
 // One search at a time adds scores by slot. The arrays stay for the next search, all states zero; what a search
 // touched, it lists, so that clearing costs what the search cost.
 
-import { Growable } from "../base/growable.ts";
-import { Greatest, keepBest } from "../base/top-k.ts";
-import { type Candidates, nothing, type Visible } from "./contract.ts";
-import { absent } from "./ordinal-map.ts";
-import type { RecordTable } from "./record-table.ts";
+import { Growable } from "../../base/growable.ts";
+import { Greatest, keepBest } from "../../base/top-k.ts";
+import { type Candidates, nothing } from "../contract.ts";
+import { absent } from "../ordinal-map.ts";
 
-export class Accumulator {
+/** Whether a record may be found; null: every one may. Pure, and must not call the index. */
+export type Accepts = ((ordinal: number) => boolean) | null;
+
+/** States of a record during a search: it is found, or is not to be. 0: neither is known yet. */
+export const found = 1;
+export const hidden = 2;
+
+export class RecordScores {
   /** By slot: the score so far. Meaningless while the state is 0. */
   scores = new Float64Array(0);
-  /** By slot: 0, or what the search makes of the record. */
   states = new Uint8Array(0);
   /** The slots whose state is not 0: the first `count`. */
   touched = new Uint32Array(0);
@@ -20,8 +25,8 @@ export class Accumulator {
 
   /** Makes room for slots below `slotsEnd`. */
   begin(slotsEnd: number): void {
-    if (this.states.length >= slotsEnd && this.states.length <= 4 * slotsEnd + 64) return;
-    const capacity = Math.ceil(slotsEnd * 1.25);
+    if (this.states.length >= slotsEnd) return;
+    const capacity = Math.max(64, 2 * slotsEnd);
     this.scores = new Float64Array(capacity);
     this.states = new Uint8Array(capacity);
     this.touched = new Uint32Array(capacity);
@@ -35,28 +40,27 @@ export class Accumulator {
   }
 
   /**
-   * The k best of the touched records that are still there, in `state` and visible, with all ties at the boundary.
-   * `visible` is asked about a record only when its score is among the k best of those before it.
+   * The k best of the found records that are still there, with all ties at the boundary.
+   * @param ordinals by slot
+   * @param accepts asked about those that could be among the best; null: all may be
    */
-  best(records: RecordTable, k: number, state: number, visible: Visible): Candidates {
-    if (k <= 0 || this.count === 0) return nothing;
-    const ordinals = new Growable(Uint32Array);
+  best(ordinals: Uint32Array, k: number, accepts: Accepts = null): Candidates {
+    if (this.count === 0) return nothing;
+    const foundOrdinals = new Growable(Uint32Array);
     const scores = new Growable(Float64Array);
     const greatest = new Greatest(Math.min(k, this.count));
-    const ordinalsBySlot = records.ordinals;
     let floor = greatest.floor;
     for (let i = 0; i < this.count; i++) {
       const slot = this.touched[i];
       const score = this.scores[slot];
-      if (score < floor || this.states[slot] !== state) continue;
-      const ordinal = ordinalsBySlot[slot];
-      if (ordinal === absent || (visible !== null && !visible(ordinal))) continue;
+      if (this.states[slot] !== found || score < floor || ordinals[slot] === absent) continue;
+      if (accepts !== null && !accepts(ordinals[slot])) continue;
       greatest.offer(score);
       floor = greatest.floor;
-      ordinals.push(ordinal);
+      foundOrdinals.push(ordinals[slot]);
       scores.push(score);
     }
-    return keepBest(ordinals.values, scores.values, scores.length, k);
+    return keepBest(foundOrdinals.values, scores.values, scores.length, k);
   }
 
   /** Clears the states for the next search; to be called even where a search fails. */

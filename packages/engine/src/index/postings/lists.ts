@@ -1,6 +1,6 @@
-// Where do the postings of an inverted index lie?
+// Where do the postings of the youngest records lie?
 //
-// A posting is a record's slot (see record-table.ts) and a number: a weight (f32) of a sparse vector, or how often a
+// A posting is a record's slot (see tail.ts) and a number: a weight (f32) of a sparse vector, or how often a
 // term occurs (u32). The postings of one dimension or term are a *list*, in the order in which they were appended. There
 // are many lists and most are short, so a list is no object: all share one pool of typed arrays, in which a list is a
 // chain of *slices*:
@@ -8,15 +8,15 @@
 //   slots | next slice | slot | slot | ... |        values | number of slice | value | value | ... |
 //
 // Slice i of a list takes 4 * 2^min(floor(i / 2), 10) places, header included, so that at most a third of a long list
-// is unused. A slice that is no longer needed goes to the free list of its size. A position is chunk * 65,536 + place in
+// is unused. What a chunk has no room for goes to the free list of its size. A position is chunk * 65,536 + place in
 // the chunk; no slice crosses chunks. The scheme is that of in-memory inversion with linked blocks (Zobel and Moffat,
 // Inverted Files for Text Search Engines, ACM Computing Surveys 38(2), 2006, section 5) with sizes after Lucene's.
 //
 // Invariants (see check): all slices of a list but the last are full, and the last is not empty; every place belongs to
 // one slice of one list, or to one free slice, or lies behind `#top`.
 
-import { Growable } from "../base/growable.ts";
-import { invariant } from "../base/invariant.ts";
+import { Growable } from "../../base/growable.ts";
+import { invariant } from "../../base/invariant.ts";
 
 type Values = Float32Array | Uint32Array;
 type MakeValues<V extends Values> = new (length: number) => V;
@@ -54,7 +54,6 @@ export class Postings<V extends Values> {
   readonly #lasts = new Growable(Uint32Array);
   readonly #tails = new Growable(Uint32Array);
   readonly #counts = new Growable(Uint32Array);
-  readonly #freeLists = new Growable(Uint32Array);
   readonly #read: PostingsRead<V>;
   #total = 0;
 
@@ -68,7 +67,7 @@ export class Postings<V extends Values> {
     return this.#total;
   }
 
-  /** Numbers of lists are below this; some may be free. */
+  /** Numbers of lists are below this. */
   get listsEnd(): number {
     return this.#heads.length;
   }
@@ -79,22 +78,11 @@ export class Postings<V extends Values> {
 
   /** Makes an empty list and returns its number. */
   create(): number {
-    if (this.#freeLists.length > 0) {
-      const list = this.#freeLists.values[this.#freeLists.length - 1];
-      this.#freeLists.truncate(this.#freeLists.length - 1);
-      return list;
-    }
     this.#heads.push(none);
     this.#lasts.push(none);
     this.#tails.push(none);
     this.#counts.push(0);
     return this.#heads.length - 1;
-  }
-
-  /** Gives an empty list's number back. */
-  destroy(list: number): void {
-    invariant(this.lengthOf(list) === 0, `list ${list} is destroyed with ${this.lengthOf(list)} postings`);
-    this.#freeLists.push(list);
   }
 
   /** Appends a posting. */
@@ -128,21 +116,8 @@ export class Postings<V extends Values> {
     return read;
   }
 
-  /** Drops the postings of a list that are not alive, closes the gaps, and returns how many were dropped. */
-  sweep(list: number, isAlive: (slot: number) => boolean): number {
-    const { count, slots, values } = this.read(list);
-    let kept = 0;
-    for (let i = 0; i < count; i++) {
-      if (!isAlive(slots[i])) continue;
-      slots[kept] = slots[i];
-      values[kept++] = values[i];
-    }
-    if (kept < count) this.#rewrite(list, kept);
-    return count - kept;
-  }
-
   get memoryBytes(): number {
-    const columns = [this.#heads, this.#lasts, this.#tails, this.#counts, this.#freeLists];
+    const columns = [this.#heads, this.#lasts, this.#tails, this.#counts];
     let bytes = columns.reduce((sum, column) => sum + column.memoryBytes, 0);
     for (const chunk of this.#slots) bytes += 2 * chunk.byteLength;
     return bytes + 2 * this.#read.slots.byteLength;
@@ -151,8 +126,7 @@ export class Postings<V extends Values> {
   close(): void {
     this.#slots.length = 0;
     this.#values.length = 0;
-    for (const column of [this.#heads, this.#lasts, this.#tails, this.#counts, this.#freeLists])
-      column.truncate(0);
+    for (const column of [this.#heads, this.#lasts, this.#tails, this.#counts]) column.truncate(0);
     this.#free.fill(none);
     this.#top = 0;
     this.#total = 0;
@@ -197,31 +171,6 @@ export class Postings<V extends Values> {
       left -= Math.min(left, capacity);
     }
     invariant(left === 0, `list ${list} lacks ${left} of its ${count} postings`);
-  }
-
-  /** Writes the first `kept` postings of the last read back to a list, and frees the slices that it leaves. */
-  #rewrite(list: number, kept: number): void {
-    const { slots, values } = this.#read;
-    let done = 0;
-    let slice = this.#heads.values[list];
-    this.#total -= this.#counts.values[list] - kept;
-    this.#counts.values[list] = kept;
-    if (kept === 0) this.#setEnds(list, none, none, none);
-    for (let next = none; slice !== none; slice = next) {
-      next = this.#nextOf(slice);
-      if (done === kept) {
-        this.#release(slice);
-        continue;
-      }
-      const from = (slice & chunkMask) + 1;
-      const length = Math.min(this.#lengthOf(slice) - 1, kept - done);
-      this.#slots[slice >>> chunkBits].set(slots.subarray(done, done + length), from);
-      this.#values[slice >>> chunkBits].set(values.subarray(done, done + length), from);
-      done += length;
-      if (done < kept) continue;
-      this.#slots[slice >>> chunkBits][slice & chunkMask] = none;
-      this.#setEnds(list, this.#heads.values[list], slice, slice + 1 + length);
-    }
   }
 
   #setEnds(list: number, head: number, last: number, tail: number): void {
@@ -286,10 +235,6 @@ export class Postings<V extends Values> {
       this.#slots[number] = slots;
       this.#values[number] = values;
     }
-  }
-
-  #release(slice: number): void {
-    this.#setFree(slice, sizeClassOf(this.#numberOf(slice)));
   }
 
   #setFree(slice: number, sizeClass: number): void {

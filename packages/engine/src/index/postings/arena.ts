@@ -1,0 +1,227 @@
+// Where do runs lie, and where does a search have its working space?
+//
+// In one shared WebAssembly memory, so that the kernel reaches all of it. Blocks are handed out first fit; there are few of them
+// (a run is one) and they are large. A memory ends at 4 GiB: an index goes on in a further arena.
+//
+// Memory only grows. Views of a shared memory stay good when it does, but do not reach the new part: take `bytes` and the
+// others anew after an allocation.
+
+import { pageBytes, pagesMax } from "@quiver/kernels/loader";
+import {
+  area,
+  areaBytes,
+  foundBytes,
+  instantiatePostings,
+  type PostingsKernels,
+  runRecordsMax,
+  termBytes,
+  windowRecords,
+} from "@quiver/kernels/postings";
+import { invariant } from "../../base/invariant.ts";
+
+export type ArenaOptions = {
+  /** At most 4 GiB; less for tests. */
+  readonly memoryBytesMax?: number;
+  /** With assertions in the kernel. */
+  readonly debug?: boolean;
+};
+
+/** A stretch of memory. */
+type Block = { at: number; bytes: number };
+
+const align = (bytes: number, to = 64): number => Math.ceil(bytes / to) * to;
+
+/** Where the area of searches lies; a place of 0 is none. */
+const areaAt = 64;
+
+export class Arena {
+  readonly kernels: PostingsKernels;
+  bytes: Uint8Array;
+  halves: Uint16Array;
+  words: Uint32Array;
+  floats: Float32Array;
+  doubles: Float64Array;
+  readonly #memory: WebAssembly.Memory;
+  readonly #pagesMax: number;
+  /** What is free below the top, by place; no two touch. */
+  readonly #gaps: Block[] = [];
+  readonly #taken = new Map<number, number>();
+  /** Room for a bit of each record of a run, in which a search says what is hidden from it. */
+  readonly hiddenAt: number;
+  #top = align(areaAt + areaBytes);
+  #termsMax = 0;
+  #heapMax = 0;
+
+  constructor({ memoryBytesMax = pagesMax * pageBytes, debug = false }: ArenaOptions = {}) {
+    this.#pagesMax = Math.min(pagesMax, Math.floor(memoryBytesMax / pageBytes));
+    this.#memory = new WebAssembly.Memory({ initial: 1, maximum: this.#pagesMax, shared: true });
+    this.kernels = instantiatePostings(this.#memory, { debug });
+    this.bytes = new Uint8Array(0);
+    this.halves = new Uint16Array(0);
+    this.words = new Uint32Array(0);
+    this.floats = new Float32Array(0);
+    this.doubles = new Float64Array(0);
+    this.#look();
+    const fixed = [
+      ["sums", 4 * windowRecords],
+      ["marks", windowRecords / 8],
+      ["found", 2 * windowRecords * foundBytes],
+    ] as const;
+    for (const [field, bytes] of fixed) this.#setField(field, this.#mustAllocate(bytes));
+    this.hiddenAt = this.#mustAllocate(runRecordsMax / 8);
+  }
+
+  /** The area of searches. */
+  get area(): number {
+    return areaAt;
+  }
+
+  get memoryBytes(): number {
+    return this.bytes.byteLength;
+  }
+
+  /** Bytes in blocks that are handed out. */
+  get takenBytes(): number {
+    let bytes = 0;
+    for (const taken of this.#taken.values()) bytes += taken;
+    return bytes;
+  }
+
+  /**
+   * A place for a run of so many bytes, aligned to 64, with whatever was there; undefined when the memory is full, of which a
+   * 16th is left for searches.
+   */
+  allocate(bytes: number): number | undefined {
+    return this.#take(bytes, Math.floor((this.#pagesMax * pageBytes * 15) / 16));
+  }
+
+  #take(bytes: number, topMax = this.#pagesMax * pageBytes): number | undefined {
+    const wanted = align(Math.max(1, bytes));
+    const number = this.#gaps.findIndex((gap) => gap.bytes >= wanted);
+    let at = this.#top;
+    if (number >= 0) {
+      const gap = this.#gaps[number];
+      at = gap.at;
+      gap.at += wanted;
+      gap.bytes -= wanted;
+      if (gap.bytes === 0) this.#gaps.splice(number, 1);
+    } else {
+      if (at + wanted > topMax || !this.#reach(at + wanted)) return undefined;
+      this.#top += wanted;
+    }
+    this.#taken.set(at, wanted);
+    return at;
+  }
+
+  /** Gives back what of a block lies behind its first `bytes`. */
+  shrink(at: number, bytes: number): void {
+    const taken = this.#taken.get(at);
+    const kept = align(Math.max(1, bytes));
+    invariant(taken !== undefined && kept <= taken, `no block of ${bytes} bytes or more at ${at}`);
+    this.#taken.set(at, kept);
+    this.#release({ at: at + kept, bytes: taken - kept });
+  }
+
+  free(at: number): void {
+    const bytes = this.#taken.get(at);
+    invariant(bytes !== undefined, `no block at ${at} is there to be freed`);
+    this.#taken.delete(at);
+    this.#release({ at, bytes });
+  }
+
+  /** Makes room for a search of so many terms and the k best. @returns whether there is any */
+  reserve(terms: number, k: number): boolean {
+    if (terms > this.#termsMax) {
+      const length = Math.max(16, 2 * terms);
+      if (!this.#replace("terms", termBytes * length) || !this.#replace("order", 4 * length)) return false;
+      this.#termsMax = length;
+    }
+    if (k > this.#heapMax) {
+      const length = Math.max(64, k);
+      if (!this.#replace("heap", 8 * length)) return false;
+      this.#heapMax = length;
+    }
+    return true;
+  }
+
+  /** The value of a field of the area. */
+  field(name: keyof typeof area): number {
+    return this.words[(areaAt + area[name]) >>> 2];
+  }
+
+  check(): void {
+    const blocks = [...this.#gaps, ...[...this.#taken].map(([at, bytes]) => ({ at, bytes }))];
+    blocks.sort((a, b) => a.at - b.at);
+    let end = align(areaAt + areaBytes);
+    for (const { at, bytes } of blocks) {
+      invariant(at === end, `the block at ${at} does not begin where the one before ends, ${end}`);
+      end += bytes;
+    }
+    invariant(end === this.#top && end <= this.bytes.length, `blocks end at ${end}, the top is ${this.#top}`);
+  }
+
+  #replace(name: "terms" | "order" | "heap", bytes: number): boolean {
+    const at = this.#take(bytes);
+    if (at === undefined) return false;
+    const before = this.field(name);
+    if (before !== 0) this.free(before);
+    this.#setField(name, at);
+    return true;
+  }
+
+  #setField(name: keyof typeof area, value: number): void {
+    this.words[(areaAt + area[name]) >>> 2] = value;
+  }
+
+  #mustAllocate(bytes: number): number {
+    const at = this.#take(bytes);
+    invariant(at !== undefined, `an arena of ${this.#pagesMax} pages has no room for a search`);
+    return at;
+  }
+
+  #release(block: Block): void {
+    if (block.bytes === 0) return;
+    let number = this.#gaps.findIndex((gap) => gap.at > block.at);
+    if (number < 0) number = this.#gaps.length;
+    this.#gaps.splice(number, 0, block);
+    this.#join(number);
+    this.#join(number - 1);
+    const last = this.#gaps.at(-1);
+    if (last === undefined || last.at + last.bytes < this.#top) return;
+    this.#top = last.at;
+    this.#gaps.pop();
+  }
+
+  /** Joins a gap with the next where they touch. */
+  #join(number: number): void {
+    const [gap, next] = this.#gaps.slice(Math.max(0, number), number + 2);
+    if (number < 0 || next === undefined || gap.at + gap.bytes < next.at) return;
+    gap.bytes += next.bytes;
+    this.#gaps.splice(number + 1, 1);
+  }
+
+  /** Lets the memory grow up to an end. */
+  #reach(end: number): boolean {
+    const missing = Math.ceil((end - this.bytes.length) / pageBytes);
+    if (missing <= 0) return true;
+    if (this.bytes.length / pageBytes + missing > this.#pagesMax) return false;
+    try {
+      this.#memory.grow(missing);
+    } catch (error) {
+      // The system has no more memory to give: as full as any.
+      if (error instanceof RangeError) return false;
+      throw error;
+    }
+    this.#look();
+    return true;
+  }
+
+  #look(): void {
+    const { buffer } = this.#memory;
+    this.bytes = new Uint8Array(buffer);
+    this.halves = new Uint16Array(buffer);
+    this.words = new Uint32Array(buffer);
+    this.floats = new Float32Array(buffer);
+    this.doubles = new Float64Array(buffer);
+  }
+}

@@ -1,0 +1,244 @@
+// Long lists, several runs, merges and removals: what the small sequences of the indexes' own tests do not reach.
+
+import { describe, expect, test } from "vitest";
+import type { Visible } from "../contract.ts";
+import { SparseIndex, type SparseVector } from "../sparse/sparse-index.ts";
+import { asMap, bestOf, expectSame } from "../test/twin.ts";
+import { Arena } from "./arena.ts";
+import { PostingIndex, type WeightedTerm } from "./posting-index.ts";
+
+/** Numbers in [0, 1), the same in every run. */
+function randomFrom(seed: number): () => number {
+  let state = seed;
+  return () => {
+    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
+    return state / 2 ** 32;
+  };
+}
+
+const k1 = 1.2;
+const b = 0.75;
+const amountOf = (averageLength: number) => (tf: number, length: number) =>
+  tf / (tf + k1 * (1 - b) + (averageLength > 0 ? (k1 * b) / averageLength : 0) * length);
+
+type Text = { length: number; frequencies: Map<number, number> };
+
+/** Texts of a few common and many rare terms, as those of a language are. */
+function someText(random: () => number): Text {
+  const frequencies = new Map<number, number>();
+  const length = 1 + Math.floor(random() ** 2 * 40);
+  for (let i = 0; i < length; i++) {
+    const term = Math.floor(random() ** 4 * 3_000);
+    frequencies.set(term, (frequencies.get(term) ?? 0) + 1);
+  }
+  // Now and then a frequency that needs more than a byte.
+  if (random() < 0.0005) frequencies.set(5, 300);
+  return { length: [...frequencies.values()].reduce((sum, tf) => sum + tf, 0), frequencies };
+}
+
+class Texts {
+  readonly held = new Map<number, Text>();
+  readonly index: PostingIndex;
+  #length = 0;
+
+  constructor(options: { memoryBytesMax?: number; runPostingsMax?: number; debug?: boolean } = {}) {
+    this.index = new PostingIndex({
+      ...options,
+      isText: true,
+      levels: 255,
+      amountOf,
+      tailRecordsMax: 2_000,
+      tailPostingsMax: 30_000,
+    });
+  }
+
+  get averageLength(): number {
+    return this.#length / this.held.size;
+  }
+
+  add(ordinal: number, text: Text): void {
+    this.held.set(ordinal, text);
+    this.#length += text.length;
+    const { frequencies, length } = text;
+    this.index.add(ordinal, length, [...frequencies.keys()], [...frequencies.values()], this.averageLength);
+  }
+
+  remove(ordinal: number): void {
+    this.#length -= this.held.get(ordinal)?.length ?? 0;
+    this.held.delete(ordinal);
+    this.index.remove(ordinal);
+  }
+
+  /** Searches the index and the held texts, and compares. */
+  search(query: readonly number[], k: number, visible: Visible = null): void {
+    const hidden = this.index.hide(visible);
+    const formula = {
+      fixed: k1 * (1 - b),
+      perTerm: (k1 * b) / this.averageLength,
+      averageLength: this.averageLength,
+    };
+    const scores = new Map<number, number>();
+    const terms: WeightedTerm[] = query.map((term, i) => {
+      const located = this.index.locate(term);
+      const seen = [...this.held].filter(
+        ([ordinal, { frequencies }]) => frequencies.has(term) && (visible === null || visible(ordinal)),
+      );
+      expect(this.index.documentFrequency(located, hidden)).toBe(seen.length);
+      const weight = (i + 1) * Math.log(1 + this.held.size / (1 + seen.length));
+      for (const [ordinal, { frequencies, length }] of seen) {
+        const tf = frequencies.get(term) as number;
+        const part = (weight * tf) / (tf + formula.fixed + formula.perTerm * length);
+        scores.set(ordinal, (scores.get(ordinal) ?? 0) + part);
+      }
+      return { located, weight };
+    });
+    expectSame(asMap(this.index.search(terms, k, formula, hidden)), bestOf(scores, k));
+    const odd = (ordinal: number) => ordinal % 2 === 1;
+    const accepted = new Map([...scores].filter(([ordinal]) => odd(ordinal)));
+    expectSame(asMap(this.index.searchAccepted(terms, k, formula, hidden, odd)), bestOf(accepted, k));
+  }
+}
+
+const queries = [[0], [2_900], [0, 1, 2], [7, 300, 1_500], [1, 20, 60, 150, 400, 2_000], [0, 5, 2_999, 10]];
+
+function searchAll(texts: Texts, visible: Visible = null): void {
+  for (const query of queries) for (const k of [1, 10, 300]) texts.search(query, k, visible);
+}
+
+describe("texts", () => {
+  test("long lists in several runs, their merges, removals and hidden records equal brute force", () => {
+    const random = randomFrom(1);
+    const texts = new Texts({ debug: true });
+    for (let ordinal = 0; ordinal < 40_000; ordinal++) texts.add(3 * ordinal, someText(random));
+    searchAll(texts);
+    while (texts.index.work(100_000));
+    // Merged where small ones lay beside each other: in no case all of the twenty and more that were sealed.
+    expect(texts.index.runCount).toBeLessThan(12);
+    texts.index.check();
+    searchAll(texts);
+    for (let i = 0; i < 14_000; i++) {
+      const ordinal = 3 * Math.floor(random() * 40_000);
+      if (texts.held.has(ordinal)) texts.remove(ordinal);
+      if (i % 7_000 === 6_999) searchAll(texts);
+    }
+    texts.index.check();
+    const retired = new Set([...texts.held.keys()].filter((ordinal) => ordinal % 11 === 0));
+    for (const ordinal of retired) texts.index.retire(ordinal);
+    searchAll(texts, (ordinal) => !retired.has(ordinal));
+    searchAll(texts, (ordinal) => ordinal < 100_000 && !retired.has(ordinal));
+    searchAll(texts, (ordinal) => ordinal < 6);
+    for (const ordinal of [...texts.held.keys()]) texts.remove(ordinal);
+    searchAll(texts);
+    while (texts.index.work(100_000));
+    texts.index.check();
+    expect([texts.index.count, texts.index.runCount]).toEqual([0, 0]);
+  });
+
+  test("bounds stay above the scores however much the average length moves", () => {
+    const random = randomFrom(2);
+    for (const lengths of [
+      [5, 60],
+      [60, 2],
+    ]) {
+      const texts = new Texts();
+      for (let ordinal = 0; ordinal < 12_000; ordinal++) {
+        const frequencies = new Map<number, number>();
+        const length = 1 + Math.floor(random() * lengths[Math.floor(ordinal / 6_000)]);
+        for (let i = 0; i < length; i++)
+          frequencies.set(Math.floor(random() ** 3 * 500), 1 + Math.floor(random() * 3));
+        texts.add(ordinal, {
+          frequencies,
+          length: [...frequencies.values()].reduce((sum, tf) => sum + tf, 0),
+        });
+      }
+      for (const query of [[0], [1, 2, 3], [4, 90, 200, 400]]) texts.search(query, 10);
+    }
+  });
+
+  test("an index goes on in a further memory when one is full, and through all of them", () => {
+    const random = randomFrom(3);
+    const texts = new Texts({ memoryBytesMax: 24 * 65_536, runPostingsMax: 100_000 });
+    for (let ordinal = 0; ordinal < 30_000; ordinal++) texts.add(ordinal, someText(random));
+    expect(texts.index.arenaCount).toBeGreaterThan(2);
+    searchAll(texts);
+    for (let ordinal = 0; ordinal < 30_000; ordinal += 2) texts.remove(ordinal);
+    while (texts.index.work(100_000));
+    searchAll(texts);
+    texts.index.check();
+    const { arenaCount } = texts.index;
+    for (let ordinal = 30_000; ordinal < 60_000; ordinal++) {
+      texts.add(ordinal, someText(random));
+      if (texts.held.has(ordinal - 30_000)) texts.remove(ordinal - 30_000);
+    }
+    // What is freed is used again.
+    expect(texts.index.arenaCount).toBeLessThanOrEqual(arenaCount + 1);
+    searchAll(texts);
+    texts.index.check();
+  });
+});
+
+test("sparse vectors: long lists with and without negative weights equal brute force", () => {
+  for (const least of [0, -0.5]) {
+    const random = randomFrom(4);
+    const vectorOf = (count: number): SparseVector => {
+      const entries = new Map<number, number>();
+      while (entries.size < count) entries.set(Math.floor(random() ** 3 * 2_000), least + random());
+      return { indices: Uint32Array.from(entries.keys()), values: Float32Array.from(entries.values()) };
+    };
+    const index = new SparseIndex({ tailRecordsMax: 3_000, levels: 64, debug: true });
+    const held = new Map<number, SparseVector>();
+    for (let ordinal = 0; ordinal < 25_000; ordinal++) {
+      const vector = vectorOf(15);
+      held.set(ordinal, vector);
+      index.add(ordinal, vector.indices, vector.values);
+    }
+    for (let ordinal = 0; ordinal < 25_000; ordinal += 7) {
+      held.delete(ordinal);
+      index.remove(ordinal);
+    }
+    index.check();
+    const byDimension = new Map<number, [ordinal: number, value: number][]>();
+    for (const [ordinal, { indices, values }] of held)
+      for (const [i, dimension] of indices.entries()) {
+        const list = byDimension.get(dimension);
+        if (list) list.push([ordinal, values[i]]);
+        else byDimension.set(dimension, [[ordinal, values[i]]]);
+      }
+    for (const count of [1, 4, 40]) {
+      const query = vectorOf(count);
+      const order = [...query.indices.keys()].sort((x, y) => query.indices[x] - query.indices[y]);
+      const scores = new Map<number, number>();
+      for (const i of order)
+        for (const [ordinal, value] of byDimension.get(query.indices[i]) ?? [])
+          scores.set(ordinal, (scores.get(ordinal) ?? 0) + query.values[i] * value);
+      for (const k of [1, 10, 200]) expectSame(asMap(index.search(query, k, 0, null)), bestOf(scores, k));
+    }
+  }
+});
+
+test("blocks of an arena never overlap, and what is freed is handed out again", () => {
+  const random = randomFrom(5);
+  const arena = new Arena({ memoryBytesMax: 64 * 65_536 });
+  const blocks = new Map<number, number>();
+  for (let i = 0; i < 5_000; i++) {
+    const some = [...blocks.keys()][Math.floor(random() * blocks.size)];
+    if (random() < 0.55 || some === undefined) {
+      const bytes = Math.ceil(random() ** 3 * 300_000);
+      const at = arena.allocate(bytes);
+      if (at !== undefined) blocks.set(at, bytes);
+    } else if (random() < 0.3) {
+      blocks.set(some, Math.ceil((blocks.get(some) as number) / 2));
+      arena.shrink(some, blocks.get(some) as number);
+    } else {
+      blocks.delete(some);
+      arena.free(some);
+    }
+    if (i % 50 === 0) arena.check();
+  }
+  expect(() => arena.free(1)).toThrow("no block at 1");
+  for (const at of blocks.keys()) arena.free(at);
+  arena.check();
+  expect(arena.memoryBytes).toBeLessThanOrEqual(64 * 65_536);
+  expect(arena.allocate(50 * 65_536)).toBeDefined();
+  expect(arena.allocate(50 * 65_536)).toBeUndefined();
+});

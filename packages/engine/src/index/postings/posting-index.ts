@@ -1,0 +1,947 @@
+// Which records have the greatest sums of what their postings add?
+//
+// The engine under sparse vectors and texts. A record's score is the sum over the query's terms of weight * amount, where the
+// amount is the posting's weight, or for a text tf / (tf + fixed + perTerm * length).
+//
+//     add          long enough              several small ones, or much of one removed
+//   -------> tail ------------> small run ---------------------------------------------> run
+//               \_______________________________/                                          |
+//                     remove: gone, and its postings with the next merge  <----------------'
+//
+// The *tail* (tail.ts) is plain and scored in full; a *run* (run.ts) never changes and is searched in WebAssembly with pruning.
+// All scores are f64, added in the order of the query's terms, in both: a record's score does not depend on where it lies.
+//
+// Merging goes on in pieces, some with each change in proportion to it, and the rest when the collection is idle (`work`).
+//
+// Ranges of ordinals of runs and tail do not overlap and ascend. See `check`.
+
+import {
+  area as areaFields,
+  foundBytes,
+  kinds,
+  runRecordsMax,
+  termBytes,
+  term as termFields,
+  windowsMax,
+} from "@quiver/kernels/postings";
+import { Growable } from "../../base/growable.ts";
+import { invariant } from "../../base/invariant.ts";
+import { keepBest } from "../../base/top-k.ts";
+import { assertAscending, type Candidates, nothing, type Visible } from "../contract.ts";
+import { absent } from "../ordinal-map.ts";
+import { Arena, type ArenaOptions } from "./arena.ts";
+import { Merge } from "./merge.ts";
+import { type Accepts, found, hidden as hiddenState, RecordScores } from "./record-scores.ts";
+import { columnsOf, listHeaderBytes, longList, type Run, rankCodesAt } from "./run.ts";
+import { type AmountOf, RunWriter } from "./run-writer.ts";
+import { Tail } from "./tail.ts";
+
+export type PostingOptions = ArenaOptions & {
+  /** Postings have frequencies, and records a length. */
+  readonly isText: boolean;
+  /** The greatest code, 15 to 255: how finely bounds are told apart. */
+  readonly levels: number;
+  /** What a posting adds at weight 1, by the average length of texts. */
+  readonly amountOf: (averageLength: number) => AmountOf;
+  /** Told when the index begins to have postings of a term in one more place, and in one less. */
+  readonly onTermUsed?: (term: number) => void;
+  readonly onTermUnused?: (term: number) => void;
+  /** Records and postings of the longest tail; less for tests. */
+  readonly tailRecordsMax?: number;
+  readonly tailPostingsMax?: number;
+  /** Postings of the longest run that a merge makes; less for tests. */
+  readonly runPostingsMax?: number;
+};
+
+/** How texts are scored: an amount is tf / (tf + fixed + perTerm * length). For sparse vectors all 0. */
+export type Formula = { readonly fixed: number; readonly perTerm: number; readonly averageLength: number };
+
+/** Where a term's postings are: the list of each run, and of the tail; -1 for none. */
+export type Located = { readonly runs: Int32Array; readonly tail: number };
+
+export type WeightedTerm = {
+  readonly located: Located;
+  readonly weight: number;
+  /** Which records the term counts for; absent or null: all that have it. Only `searchAccepted` asks. */
+  readonly within?: Accepts;
+};
+
+/** What a search may not see besides removed records: by run, numbers of records; of the tail, slots. */
+export type Hidden = { readonly runs: readonly number[][]; readonly tail: readonly number[] };
+
+const tailRecords = 8_192;
+const tailPostings = 262_144;
+
+/** Of the longest run that a merge makes: some hundred MB, of vectors with very many dimensions. */
+const runPostings = 2 ** 24;
+
+/** A run of so many records, or half of the most postings, is left alone; smaller neighbours are merged. */
+const largeRun = runRecordsMax / 2;
+const smallRunsMax = 8;
+/** ... or as soon as they make a run that is nearly as long as can be. */
+const mergedMin = (7 * runRecordsMax) / 8;
+
+/** Postings merged for each that is added or removed, so that merging keeps up: each is merged about twice. */
+const mergeFactor = 6;
+
+/** f32 sums of n terms, of which the greatest possible is 1, are wrong by less than n + 4 times this. */
+const sumError = 2 ** -23;
+
+/** What bounds from f32 columns are multiplied with to be sure. */
+const boundMargin = 1 + 2 ** -20;
+
+export class PostingIndex {
+  readonly #options: PostingOptions;
+  readonly #tailRecordsMax: number;
+  readonly #tailPostingsMax: number;
+  readonly #arenas: Arena[] = [];
+  /** By ascending ordinals. */
+  #runs: Run[] = [];
+  readonly #tail: Tail<Float32Array | Uint32Array>;
+  readonly #scores = new RecordScores();
+  readonly #bounds = new RunBounds();
+  /** Records that are held and were retired. */
+  readonly #retired = new Set<number>();
+  #merge: Merge | undefined;
+  #last = -1;
+  #averageLength = 0;
+  #tailHasWide = false;
+
+  constructor(options: PostingOptions) {
+    this.#options = options;
+    this.#tailRecordsMax = options.tailRecordsMax ?? tailRecords;
+    this.#tailPostingsMax = options.tailPostingsMax ?? tailPostings;
+    this.#tail = options.isText ? new Tail<Float32Array | Uint32Array>(Uint32Array) : new Tail(Float32Array);
+  }
+
+  get count(): number {
+    return this.#runs.reduce((sum, run) => sum + run.count, this.#tail.count);
+  }
+
+  /** Memories that runs lie in. */
+  get arenaCount(): number {
+    return this.#arenas.length;
+  }
+
+  /** Runs, for tests. */
+  get runCount(): number {
+    return this.#runs.length;
+  }
+
+  has(ordinal: number): boolean {
+    const run = this.#runOf(ordinal);
+    return run !== undefined ? run.recordOf(ordinal) >= 0 : this.#tail.slotOf(ordinal) >= 0;
+  }
+
+  /** Whether a record that is held was retired. */
+  isRetired(ordinal: number): boolean {
+    return this.#retired.has(ordinal);
+  }
+
+  /**
+   * Adds a record.
+   * @param length of a text, in terms
+   * @param terms unique, with finite values side by side
+   * @param averageLength of the texts there are now
+   */
+  add(
+    ordinal: number,
+    length: number,
+    terms: ArrayLike<number>,
+    values: ArrayLike<number>,
+    averageLength: number,
+  ): void {
+    assertAscending(ordinal, this.#last);
+    this.#last = ordinal;
+    const tail = this.#tail;
+    const slot = tail.add(ordinal, length);
+    for (let i = 0; i < terms.length; i++) {
+      if (tail.append(terms[i], slot, values[i])) this.#options.onTermUsed?.(terms[i]);
+      if (values[i] > 255) this.#tailHasWide = true;
+    }
+    this.#averageLength = averageLength;
+    if (tail.slotsEnd >= this.#tailRecordsMax || tail.postings.total >= this.#tailPostingsMax) this.#seal();
+    this.work(mergeFactor * (terms.length + 1));
+  }
+
+  retire(ordinal: number): void {
+    if (this.has(ordinal)) this.#retired.add(ordinal);
+  }
+
+  /** Removes a record that is there. */
+  remove(ordinal: number): void {
+    this.#retired.delete(ordinal);
+    const run = this.#runOf(ordinal);
+    if (run === undefined) {
+      this.#tail.remove(ordinal);
+      if (this.#tail.count === 0) this.#clearTail();
+      return;
+    }
+    run.remove(run.recordOf(ordinal));
+    if (this.#merge?.sources.includes(run)) this.#merge.remove(ordinal);
+    else if (run.count === 0) this.#replace([run], undefined);
+    else if (this.#merge === undefined) this.#beginMerge();
+    this.work(mergeFactor * Math.ceil(run.postings / run.recordCount));
+  }
+
+  /** Goes on with merging, for about so many postings. @returns whether there is more to do */
+  work(postings: number): boolean {
+    if (this.#merge === undefined) return false;
+    if (!this.#merge.step(postings)) return true;
+    const { sources } = this.#merge;
+    const merged = this.#merge.finish();
+    this.#merge = undefined;
+    this.#replace(sources, merged);
+    this.#beginMerge();
+    return this.#merge !== undefined;
+  }
+
+  /** Where a term's postings are. Valid until the next change. */
+  locate(term: number): Located {
+    const runs = new Int32Array(this.#runs.length);
+    for (let i = 0; i < runs.length; i++) runs[i] = this.#runs[i].listOf(term);
+    return { runs, tail: this.#tail.lists.get(term) ?? -1 };
+  }
+
+  /**
+   * What a version does not see; null: it sees all. Only retired records and the youngest can be hidden (contract.ts), so only
+   * of those it is asked.
+   */
+  hide(visible: Visible): Hidden | null {
+    if (visible === null) return null;
+    const hidden = { runs: this.#runs.map((): number[] => []), tail: [] as number[] };
+    let isAnyHidden = false;
+    const hide = (ordinal: number) => {
+      isAnyHidden = true;
+      const number = this.#runNumberOf(ordinal);
+      if (number < 0) hidden.tail.push(this.#tail.slotOf(ordinal));
+      else hidden.runs[number].push(this.#runs[number].recordOf(ordinal));
+    };
+    for (const ordinal of this.#retired) if (!visible(ordinal)) hide(ordinal);
+    for (const ordinal of this.#fromYoungest()) {
+      if (this.#retired.has(ordinal)) continue;
+      if (visible(ordinal)) break;
+      hide(ordinal);
+    }
+    return isAnyHidden ? hidden : null;
+  }
+
+  /** Records that have a term, of those that are not hidden. */
+  documentFrequency({ runs, tail }: Located, hidden: Hidden | null): number {
+    let df = 0;
+    for (let i = 0; i < runs.length; i++) {
+      const list = runs[i];
+      if (list < 0) continue;
+      const run = this.#runs[i];
+      df += run.counts[list] - run.removedIn(list);
+      if (hidden) for (const record of hidden.runs[i]) if (run.postingOf(list, record) >= 0) df--;
+    }
+    return tail < 0 ? df : df + this.#countInTail(tail, hidden);
+  }
+
+  /** What the greatest posting of some terms adds, or a little less. Of sparse vectors. */
+  greatestAmount(terms: readonly WeightedTerm[]): number {
+    let greatest = Number.NEGATIVE_INFINITY;
+    for (const { located, weight } of terms) {
+      for (let i = 0; i < located.runs.length; i++) {
+        const list = located.runs[i];
+        if (list < 0) continue;
+        const run = this.#runs[i];
+        greatest = Math.max(greatest, greatestIn(run, list, weight));
+      }
+      if (located.tail < 0) continue;
+      const { count, slots, values } = this.#tail.postings.read(located.tail);
+      const ordinals = this.#tail.ordinals.values;
+      for (let i = 0; i < count; i++)
+        if (ordinals[slots[i]] !== absent) greatest = Math.max(greatest, weight * values[i]);
+    }
+    return greatest;
+  }
+
+  /**
+   * The k best records of those that have one of the terms, with all ties at the boundary.
+   * @param limit only records that one posting gives so much, or nearly so; minus infinity: all
+   */
+  search(
+    terms: readonly WeightedTerm[],
+    k: number,
+    formula: Formula,
+    hidden: Hidden | null,
+    limit = Number.NEGATIVE_INFINITY,
+  ): Candidates {
+    if (k <= 0 || terms.length === 0) return nothing;
+    const inTail = this.#searchTail(terms, k, formula, hidden, limit);
+    if (this.#runs.length === 0) return inTail;
+    const hasNegative = terms.some(({ weight }) => weight < 0);
+    const best = new Best(k, inTail);
+    const search: RunSearch = { terms, k, formula, limit, hidden, best, hasNegative, floor: 0 };
+    search.floor = Math.max(best.floor, this.#knownFloor(search));
+    for (let i = 0; i < this.#runs.length; i++) this.#searchRun(this.#runs[i], i, search);
+    return best.candidates();
+  }
+
+  /**
+   * `search` of a text index where not all records may be found, or not all terms count for all: everything is scored, for what
+   * may be found is known already, and is mostly little.
+   */
+  searchAccepted(
+    terms: readonly WeightedTerm[],
+    k: number,
+    formula: Formula,
+    hidden: Hidden | null,
+    accepts: Accepts,
+  ): Candidates {
+    if (k <= 0) return nothing;
+    const best = new Best(k, this.#acceptedInTail(terms, k, formula, hidden, accepts));
+    for (let i = 0; i < this.#runs.length; i++)
+      best.add(this.#acceptedInRun(i, terms, k, formula, hidden, accepts));
+    return best.candidates();
+  }
+
+  /** The ordinals held that have a term, ascending. */
+  holdersOf({ runs, tail }: Located): Uint32Array {
+    const holders = new Growable(Uint32Array);
+    for (let i = 0; i < runs.length; i++) {
+      const run = this.#runs[i];
+      if (runs[i] < 0) continue;
+      for (let posting = 0; posting < run.counts[runs[i]]; posting++) {
+        const record = run.recordAt(runs[i], posting);
+        if (!run.isRemoved(record)) holders.push(run.ordinals[record]);
+      }
+    }
+    if (tail >= 0) {
+      const { count, slots } = this.#tail.postings.read(tail);
+      const ordinals = this.#tail.ordinals.values;
+      for (let i = 0; i < count; i++) if (ordinals[slots[i]] !== absent) holders.push(ordinals[slots[i]]);
+    }
+    return holders.values.slice(0, holders.length);
+  }
+
+  /**
+   * What some records have of a term.
+   * @param places by ordinal
+   * @param onMatch told the value and the record's place
+   */
+  valuesOf(
+    { runs, tail }: Located,
+    places: ReadonlyMap<number, number>,
+    onMatch: (place: number, value: number) => void,
+  ): void {
+    for (const [ordinal, place] of places) {
+      const number = this.#runNumberOf(ordinal);
+      if (number < 0 || runs[number] < 0) continue;
+      const run = this.#runs[number];
+      const posting = run.postingOf(runs[number], run.recordOf(ordinal));
+      if (posting >= 0) onMatch(place, run.valueOf(runs[number], posting));
+    }
+    if (tail < 0) return;
+    const { count, slots, values } = this.#tail.postings.read(tail);
+    for (let i = 0; i < count; i++) {
+      const place = places.get(this.#tail.ordinals.values[slots[i]]);
+      if (place !== undefined) onMatch(place, values[i]);
+    }
+  }
+
+  /** The length of a text that is held. */
+  lengthOf(ordinal: number): number {
+    const run = this.#runOf(ordinal);
+    const place = run ? run.recordOf(ordinal) : this.#tail.slotOf(ordinal);
+    invariant(place >= 0, `ordinal ${ordinal} is not held`);
+    return run ? run.lengths[place] : this.#tail.lengths.values[place];
+  }
+
+  /** All records that are held, and their lengths, by ascending ordinal. */
+  *records(): Generator<[ordinal: number, length: number]> {
+    for (const run of this.#runs)
+      for (let record = 0; record < run.recordCount; record++)
+        if (!run.isRemoved(record)) yield [run.ordinals[record], run.lengths[record] ?? 0];
+    const { ordinals, lengths } = this.#tail;
+    for (let slot = 0; slot < this.#tail.slotsEnd; slot++)
+      if (ordinals.values[slot] !== absent) yield [ordinals.values[slot], lengths.values[slot]];
+  }
+
+  /** How often `onTermUsed` was called for each term, less `onTermUnused`. */
+  usesOfTerms(): Map<number, number> {
+    const uses = new Map<number, number>();
+    const use = (term: number) => uses.set(term, (uses.get(term) ?? 0) + 1);
+    for (const run of this.#runs) run.terms.forEach(use);
+    for (const term of this.#tail.lists.keys()) use(term);
+    return uses;
+  }
+
+  get memoryBytes(): number {
+    let bytes = this.#tail.memoryBytes + this.#scores.memoryBytes + setEntryBytes * this.#retired.size;
+    for (const arena of this.#arenas) bytes += arena.memoryBytes;
+    for (const run of this.#runs) bytes += run.extraBytes;
+    return bytes;
+  }
+
+  close(): void {
+    this.#runs = [];
+    this.#merge = undefined;
+    this.#arenas.length = 0;
+    this.#retired.clear();
+    this.#tail.clear();
+  }
+
+  check(): void {
+    for (const arena of this.#arenas) arena.check();
+    this.#tail.check();
+    let last = -1;
+    for (const run of this.#runs) {
+      const isMerged = this.#merge?.sources.includes(run) === true;
+      invariant(run.count > 0 || isMerged, `the run from ordinal ${run.firstOrdinal} on has no record left`);
+      invariant(run.firstOrdinal > last, `a run begins with ordinal ${run.firstOrdinal} after ${last}`);
+      last = run.lastOrdinal;
+      run.check(this.#options.amountOf(run.averageLength));
+    }
+    const { ordinals, slotsEnd } = this.#tail;
+    const first = ordinals.values.subarray(0, slotsEnd).find((ordinal) => ordinal !== absent);
+    invariant(first === undefined || first > last, `the tail begins with ordinal ${first} after ${last}`);
+    for (const ordinal of this.#retired)
+      invariant(this.has(ordinal), `ordinal ${ordinal} is retired and gone`);
+  }
+
+  /** The number of the run whose range has an ordinal, or -1. */
+  #runNumberOf(ordinal: number): number {
+    let low = 0;
+    let high = this.#runs.length;
+    while (low < high) {
+      const middle = (low + high) >>> 1;
+      if (this.#runs[middle].lastOrdinal < ordinal) low = middle + 1;
+      else high = middle;
+    }
+    return low < this.#runs.length ? low : -1;
+  }
+
+  #runOf(ordinal: number): Run | undefined {
+    return this.#runs[this.#runNumberOf(ordinal)];
+  }
+
+  /** Ordinals that are held, descending. */
+  *#fromYoungest(): Generator<number> {
+    const { ordinals, slotsEnd } = this.#tail;
+    for (let slot = slotsEnd - 1; slot >= 0; slot--)
+      if (ordinals.values[slot] !== absent) yield ordinals.values[slot];
+    for (let i = this.#runs.length - 1; i >= 0; i--) {
+      const run = this.#runs[i];
+      for (let record = run.recordCount - 1; record >= 0; record--)
+        if (!run.isRemoved(record)) yield run.ordinals[record];
+    }
+  }
+
+  // The tail.
+
+  #countInTail(list: number, hidden: Hidden | null): number {
+    const { count, slots } = this.#tail.postings.read(list);
+    const ordinals = this.#tail.ordinals.values;
+    const out = hidden && hidden.tail.length > 0 ? new Set(hidden.tail) : undefined;
+    let df = 0;
+    for (let i = 0; i < count; i++) if (ordinals[slots[i]] !== absent && !out?.has(slots[i])) df++;
+    return df;
+  }
+
+  #searchTail(
+    terms: readonly WeightedTerm[],
+    k: number,
+    formula: Formula,
+    hidden: Hidden | null,
+    limit: number,
+  ): Candidates {
+    const tail = this.#tail;
+    const scores = this.#scores;
+    if (tail.count === 0) return nothing;
+    scores.begin(tail.slotsEnd);
+    try {
+      if (hidden) for (const slot of hidden.tail) scores.touch(slot, hiddenState);
+      const isLimited = limit > Number.NEGATIVE_INFINITY;
+      if (isLimited) for (const term of terms) this.#considerInTail(term, limit);
+      for (const { located, weight } of terms) {
+        if (located.tail < 0) continue;
+        if (this.#options.isText) this.#addText(located.tail, weight, formula);
+        else this.#addSparse(located.tail, weight, !isLimited);
+      }
+      return scores.best(tail.ordinals.values, k);
+    } finally {
+      scores.end();
+    }
+  }
+
+  #considerInTail({ located, weight }: WeightedTerm, limit: number): void {
+    if (located.tail < 0) return;
+    const { states } = this.#scores;
+    const { count, slots, values } = this.#tail.postings.read(located.tail);
+    for (let i = 0; i < count; i++)
+      if (weight * values[i] >= limit && states[slots[i]] === 0) this.#scores.touch(slots[i], found);
+  }
+
+  #addText(list: number, weight: number, formula: Formula): void {
+    const lengths = this.#tail.lengths.values;
+    const { count, slots, values } = this.#tail.postings.read(list);
+    for (let i = 0; i < count; i++) this.#addAmount(slots[i], weight, values[i], lengths[slots[i]], formula);
+  }
+
+  #addSparse(list: number, weight: number, isAnyFound: boolean): void {
+    const { states, scores } = this.#scores;
+    const { count, slots, values } = this.#tail.postings.read(list);
+    for (let i = 0; i < count; i++) {
+      const slot = slots[i];
+      if (states[slot] === 0) {
+        if (!isAnyFound) continue;
+        this.#scores.touch(slot, found);
+      }
+      scores[slot] += weight * values[i];
+    }
+  }
+
+  #acceptedInTail(
+    terms: readonly WeightedTerm[],
+    k: number,
+    formula: Formula,
+    hidden: Hidden | null,
+    accepts: Accepts,
+  ): Candidates {
+    const tail = this.#tail;
+    const ordinals = tail.ordinals.values;
+    this.#scores.begin(tail.slotsEnd);
+    try {
+      if (hidden) for (const slot of hidden.tail) this.#scores.touch(slot, hiddenState);
+      for (const { located, weight, within = null } of terms) {
+        if (located.tail < 0) continue;
+        const { count, slots, values } = tail.postings.read(located.tail);
+        for (let i = 0; i < count; i++) {
+          if (within !== null && !within(ordinals[slots[i]])) continue;
+          this.#addAmount(slots[i], weight, values[i], tail.lengths.values[slots[i]], formula);
+        }
+      }
+      return this.#scores.best(ordinals, k, accepts);
+    } finally {
+      this.#scores.end();
+    }
+  }
+
+  #acceptedInRun(
+    number: number,
+    terms: readonly WeightedTerm[],
+    k: number,
+    formula: Formula,
+    hidden: Hidden | null,
+    accepts: Accepts,
+  ): Candidates {
+    const run = this.#runs[number];
+    const scores = this.#scores;
+    scores.begin(run.recordCount);
+    try {
+      if (hidden) for (const record of hidden.runs[number]) scores.touch(record, hiddenState);
+      for (const { located, weight, within = null } of terms) {
+        const list = located.runs[number];
+        if (list < 0) continue;
+        for (let i = 0; i < run.counts[list]; i++) {
+          const record = run.recordAt(list, i);
+          if (run.isRemoved(record) || (within !== null && !within(run.ordinals[record]))) continue;
+          this.#addAmount(record, weight, run.valueOf(list, i), run.lengths[record], formula);
+        }
+      }
+      return scores.best(run.ordinals, k, accepts);
+    } finally {
+      scores.end();
+    }
+  }
+
+  #addAmount(slot: number, weight: number, tf: number, length: number, { fixed, perTerm }: Formula): void {
+    if (this.#scores.states[slot] === 0) this.#scores.touch(slot, found);
+    // What hidden records score is never read. The kernel takes the same steps.
+    this.#scores.scores[slot] += (weight * tf) / (tf + fixed + perTerm * length);
+  }
+
+  /** Makes a run of the tail. */
+  #seal(): void {
+    const tail = this.#tail;
+    const numbers = new Uint32Array(tail.slotsEnd);
+    const ordinals = new Uint32Array(tail.count);
+    const lengths = new Uint32Array(this.#options.isText ? tail.count : 0);
+    let next = 0;
+    for (let slot = 0; slot < tail.slotsEnd; slot++) {
+      if (tail.ordinals.values[slot] === absent) continue;
+      ordinals[next] = tail.ordinals.values[slot];
+      if (this.#options.isText) lengths[next] = tail.lengths.values[slot];
+      numbers[slot] = next++;
+    }
+    const terms = Uint32Array.from(tail.lists.keys()).sort();
+    const { isText, levels, amountOf } = this.#options;
+    const writer = this.#inArena((arena) =>
+      RunWriter.begin(arena, {
+        kind: !isText ? kinds.sparse : this.#tailHasWide ? kinds.wideText : kinds.text,
+        levels,
+        averageLength: this.#averageLength,
+        amountOf: amountOf(this.#averageLength),
+        ordinals,
+        lengths,
+        listsMax: terms.length,
+        postingsMax: tail.postings.total,
+      }),
+    );
+    invariant(writer !== undefined, "there is no memory for a run of postings");
+    const records = new Uint16Array(tail.slotsEnd);
+    const values = isText ? new Uint32Array(tail.slotsEnd) : new Float32Array(tail.slotsEnd);
+    for (const term of terms) {
+      const read = tail.postings.read(tail.lists.get(term) as number);
+      let count = 0;
+      for (let i = 0; i < read.count; i++) {
+        const slot = read.slots[i];
+        if (tail.ordinals.values[slot] === absent) continue;
+        records[count] = numbers[slot];
+        values[count++] = read.values[i];
+      }
+      writer.addList(term, count, records, values);
+    }
+    this.#replace([], writer.finish());
+    this.#clearTail();
+    this.#beginMerge();
+  }
+
+  #clearTail(): void {
+    const { onTermUnused } = this.#options;
+    if (onTermUnused) for (const term of this.#tail.lists.keys()) onTermUnused(term);
+    this.#tail.clear();
+    this.#tailHasWide = false;
+  }
+
+  // Runs.
+
+  /** What `make` makes in the first arena that has room for it; undefined where there is no memory. */
+  #inArena<T>(make: (arena: Arena) => T | undefined): T | undefined {
+    for (const arena of this.#arenas) {
+      const made = make(arena);
+      if (made !== undefined) return made;
+    }
+    const arena = new Arena(this.#options);
+    const made = make(arena);
+    if (made !== undefined) this.#arenas.push(arena);
+    return made;
+  }
+
+  /** Puts a run in the place of its sources, or behind all others. */
+  #replace(sources: readonly Run[], run: Run | undefined): void {
+    const { onTermUsed, onTermUnused } = this.#options;
+    const at = sources.length === 0 ? this.#runs.length : this.#runs.indexOf(sources[0]);
+    const isAny = run !== undefined && run.count > 0;
+    if (isAny && onTermUsed) for (const term of run.terms) onTermUsed(term);
+    this.#runs.splice(at, sources.length, ...(isAny ? [run] : []));
+    if (run !== undefined && !isAny) run.free();
+    for (const source of sources) {
+      if (onTermUnused) for (const term of source.terms) onTermUnused(term);
+      source.free();
+    }
+  }
+
+  #beginMerge(): void {
+    if (this.#merge !== undefined) return;
+    const sources = toMerge(this.#runs, this.#options.runPostingsMax ?? runPostings);
+    if (sources === undefined) return;
+    // Without memory for it, searches go on in the runs as they are.
+    this.#merge = this.#inArena((arena) =>
+      Merge.begin(arena, sources, this.#averageLength, this.#options.amountOf(this.#averageLength)),
+    );
+  }
+
+  /** A score that k records are known to reach, from the ranks of long lists: one posting gives them as much. */
+  #knownFloor({ terms, k, formula, limit, hidden, hasNegative }: RunSearch): number {
+    if (hasNegative) return Number.NEGATIVE_INFINITY;
+    let floor = Number.NEGATIVE_INFINITY;
+    for (const [i, run] of this.#runs.entries()) {
+      if (run.hasNegative) continue;
+      const hiddenHere = hidden?.runs[i].length ?? 0;
+      for (const { located, weight } of terms) {
+        const list = located.runs[i];
+        if (list < 0) continue;
+        const amount = amountAtRank(run, list, k + run.removedIn(list) + hiddenHere);
+        if (amount === undefined) continue;
+        const least = (weight * amount * shrinkage(run, formula)) / boundMargin;
+        if (least >= limit && least > floor) floor = least;
+      }
+    }
+    return floor;
+  }
+
+  #searchRun(run: Run, number: number, search: RunSearch): void {
+    const { formula, hidden, best } = search;
+    const bounds = this.#bounds;
+    if (!bounds.set(run, number, search.terms, growthOf(run, formula), search.floor)) return;
+    const { arena } = run;
+    invariant(arena.reserve(bounds.count, search.k), "there is no memory for a search");
+    const { words, floats, doubles } = arena;
+    const at = arena.area >>> 2;
+    const doublesAt = arena.area >>> 3;
+    const scale = bounds.total > 0 ? 1 / bounds.total : 1;
+    bounds.write(run, search.terms, scale);
+    words[at + areaFields.termCount / 4] = bounds.count;
+    words[at + areaFields.hidden / 4] = hidden?.runs[number].length
+      ? writeHidden(run, hidden.runs[number])
+      : run.removedBits.byteOffset;
+    words[at + areaFields.lengths / 4] = run.lengths.byteOffset;
+    words[at + areaFields.kind / 4] = run.kind;
+    words[at + areaFields.k / 4] = search.k;
+    words[at + areaFields.window / 4] = 0;
+    words[at + areaFields.sinks / 4] = run.hasNegative || search.hasNegative ? 1 : 0;
+    words[at + areaFields.foundCount / 4] = 0;
+    words[at + areaFields.recordCount / 4] = run.recordCount;
+    // Lower by what the kernel's amounts can be too small.
+    floats[at + areaFields.limit / 4] = search.limit * scale - 4 * sumError;
+    doubles[doublesAt + areaFields.floor / 8] = search.floor;
+    doubles[doublesAt + areaFields.slack / 8] = (bounds.count + 4) * sumError;
+    doubles[doublesAt + areaFields.fixed / 8] = formula.fixed;
+    doubles[doublesAt + areaFields.perTerm / 8] = formula.perTerm;
+    doubles[doublesAt + areaFields.scale / 8] = scale;
+    best.enter(arena);
+    for (let isDone = false; !isDone; ) {
+      isDone = arena.kernels.searchRun(arena.area) !== 0;
+      best.take(run);
+    }
+    search.floor = doubles[doublesAt + areaFields.floor / 8];
+  }
+}
+
+/** So few terms are faster sorted without a call for each comparison. */
+const sortedByInsertion = 48;
+
+/** What the terms of a search add in one run: columns that are used again for the next, for a search goes through many. */
+class RunBounds {
+  count = 0;
+  /** The greatest absolute sum that there can be. */
+  total = 0;
+  #numbers = new Uint32Array(16);
+  #lists = new Uint32Array(16);
+  #bases = new Float64Array(16);
+  #slopes = new Float64Array(16);
+  #mosts = new Float64Array(16);
+  /** Terms by ascending `most`. */
+  #sorted: number[] = [];
+
+  /** @returns whether a record of the run can reach the floor */
+  set(run: Run, number: number, terms: readonly WeightedTerm[], growth: number, floor: number): boolean {
+    if (this.#numbers.length < terms.length) this.#resize(2 * terms.length);
+    this.count = 0;
+    this.total = 0;
+    let greatest = 0;
+    for (let i = 0; i < terms.length; i++) {
+      const list = terms[i].located.runs[number];
+      if (list < 0) continue;
+      const { base, slope, most } = boundsOf(run, list, terms[i].weight, growth);
+      const at = this.count++;
+      this.#numbers[at] = i;
+      this.#lists[at] = list;
+      this.#bases[at] = base;
+      this.#slopes[at] = slope;
+      this.#mosts[at] = most;
+      this.total += Math.max(Math.abs(base), Math.abs(base + slope * run.levels));
+      greatest += Math.max(0, most);
+    }
+    return this.count > 0 && !(greatest * boundMargin < floor);
+  }
+
+  /** Writes the terms into the area of the run's arena. */
+  write(run: Run, terms: readonly WeightedTerm[], scale: number): void {
+    const { arena } = run;
+    const { words, floats, doubles } = arena;
+    const mosts = this.#mosts;
+    const sorted = this.#sorted;
+    this.#sort();
+    const order = arena.field("order") >>> 2;
+    let at = arena.field("terms");
+    for (let i = 0; i < this.count; i++, at += termBytes) {
+      const term = sorted[i];
+      const list = this.#lists[term];
+      const listAt = run.placeOf(list);
+      const count = run.counts[list];
+      const columns = columnsOf(run.kind, count);
+      const word = at >>> 2;
+      words[word + termFields.records / 4] = listAt + listHeaderBytes;
+      words[word + termFields.codes / 4] = listAt + columns.codes;
+      words[word + termFields.exact / 4] = listAt + columns.exact;
+      words[word + termFields.count / 4] = count;
+      words[word + termFields.windows / 4] = count >= longList ? listAt + columns.windows : 0;
+      floats[word + termFields.base / 4] = this.#bases[term] * scale;
+      floats[word + termFields.slope / 4] = this.#slopes[term] * scale;
+      floats[word + termFields.bound / 4] = mosts[term] * scale;
+      doubles[(at + termFields.weight) >>> 3] = terms[this.#numbers[term]].weight;
+      words[word + termFields.cursor / 4] = 0;
+      words[word + termFields.end / 4] = 0;
+      words[order + term] = i;
+    }
+  }
+
+  #sort(): void {
+    const mosts = this.#mosts;
+    const sorted = this.#sorted;
+    sorted.length = this.count;
+    for (let i = 0; i < this.count; i++) sorted[i] = i;
+    if (this.count > sortedByInsertion) {
+      sorted.sort((a, b) => mosts[a] - mosts[b]);
+      return;
+    }
+    for (let i = 1; i < this.count; i++) {
+      let at = i;
+      for (; at > 0 && mosts[sorted[at - 1]] > mosts[i]; at--) sorted[at] = sorted[at - 1];
+      sorted[at] = i;
+    }
+  }
+
+  #resize(length: number): void {
+    this.#numbers = new Uint32Array(length);
+    this.#lists = new Uint32Array(length);
+    this.#bases = new Float64Array(length);
+    this.#slopes = new Float64Array(length);
+    this.#mosts = new Float64Array(length);
+  }
+}
+
+/** Of a Set of numbers, as measured in V8. */
+const setEntryBytes = 20;
+
+/** A search of the runs, as it goes on. */
+type RunSearch = {
+  readonly terms: readonly WeightedTerm[];
+  readonly k: number;
+  readonly formula: Formula;
+  readonly limit: number;
+  readonly hidden: Hidden | null;
+  readonly best: Best;
+  readonly hasNegative: boolean;
+  floor: number;
+};
+
+/** What a list's postings add at most: base + slope * code each, `most` any of them. */
+type Bound = { base: number; slope: number; most: number };
+
+function boundsOf(run: Run, list: number, weight: number, growth: number): Bound {
+  const at = run.placeOf(list) >>> 2;
+  const { floats } = run.arena;
+  const base = floats[at];
+  const slope = floats[at + 1];
+  if (weight >= 0) {
+    const factor = weight * growth;
+    return { base: factor * base, slope: factor * slope, most: factor * floats[at + 2] };
+  }
+  // With a negative weight the least amount counts most, and a posting has at least what the next smaller code says.
+  return { base: weight * (base - slope), slope: weight * slope, most: weight * base };
+}
+
+/** What the greatest posting of a list adds; where records were removed, at most that, and as near as is known without a search. */
+function greatestIn(run: Run, list: number, weight: number): number {
+  const removed = run.removedIn(list);
+  if (removed === 0) return boundsOf(run, list, weight, 1).most;
+  const ranked = weight >= 0 ? amountAtRank(run, list, removed + 1) : undefined;
+  if (ranked !== undefined) return weight * ranked;
+  let greatest = Number.NEGATIVE_INFINITY;
+  for (let i = 0; i < run.counts[list]; i++)
+    if (!run.isRemoved(run.recordAt(list, i))) greatest = Math.max(greatest, weight * run.valueOf(list, i));
+  return greatest;
+}
+
+/** An amount that so many postings of a list have or exceed, when its codes were made; undefined where that is not known. */
+function amountAtRank(run: Run, list: number, rank: number): number | undefined {
+  const count = run.counts[list];
+  const power = Math.ceil(Math.log2(rank));
+  if (count < longList || 2 ** power > count || power >= windowsMax) return undefined;
+  const place = run.placeOf(list);
+  const code = run.arena.bytes[place + columnsOf(run.kind, count).windows + rankCodesAt + power];
+  // A code is rounded up: what it stands for is more than the next smaller one.
+  return run.arena.floats[place >>> 2] + run.arena.floats[(place >>> 2) + 1] * Math.max(0, code - 1);
+}
+
+/** How much more a posting can add than when the codes were made: with longer texts on average, a text is shorter beside them. */
+function growthOf(run: Run, { averageLength }: Formula): number {
+  if (run.averageLength === 0) return 1;
+  // Without an average the length does not count at all.
+  if (averageLength === 0) return Number.MAX_SAFE_INTEGER;
+  return Math.max(1, averageLength / run.averageLength);
+}
+
+/** ... and how much less. */
+function shrinkage(run: Run, { averageLength }: Formula): number {
+  return averageLength > 0 && averageLength < run.averageLength ? averageLength / run.averageLength : 1;
+}
+
+/** Writes the bits of what is hidden from a search where the arena has room for them, and returns where. */
+function writeHidden(run: Run, records: readonly number[]): number {
+  const { bytes, hiddenAt } = run.arena;
+  bytes.set(run.removedBits, hiddenAt);
+  for (const record of records) bytes[hiddenAt + (record >>> 3)] |= 1 << (record & 7);
+  return hiddenAt;
+}
+
+/** A run's neighbours of which the next merge makes one. */
+function toMerge(runs: readonly Run[], postingsMax: number): Run[] | undefined {
+  const isSmall = (run: Run) => run.count < largeRun && run.postings < postingsMax / 2;
+  for (let begin = 0; begin < runs.length; begin++) {
+    let end = begin;
+    let records = 0;
+    let postings = 0;
+    for (; end < runs.length && isSmall(runs[end]); end++) {
+      if (records + runs[end].count > runRecordsMax || postings + runs[end].postings > postingsMax) break;
+      records += runs[end].count;
+      postings += runs[end].postings;
+    }
+    const isNearlyFull = records >= mergedMin || postings >= (7 * postingsMax) / 8;
+    if (end - begin >= smallRunsMax || (end - begin >= 2 && isNearlyFull)) return runs.slice(begin, end);
+    if (4 * runs[begin].removedCount > runs[begin].recordCount) return [runs[begin]];
+  }
+  return undefined;
+}
+
+/** What was found so far, and the heap of the k best scores where it was last. */
+class Best {
+  readonly #k: number;
+  readonly #ordinals = new Growable(Uint32Array, 64);
+  readonly #scores = new Growable(Float64Array, 64);
+  #arena: Arena | undefined;
+  #heap: Float64Array;
+
+  constructor(k: number, first: Candidates) {
+    this.#k = k;
+    this.add(first);
+    // Ascending numbers are a heap.
+    this.#heap = Float64Array.from(first.scores).sort().slice(-k);
+  }
+
+  /** Takes further candidates, of which the heap is not told. */
+  add({ count, ordinals, scores }: Candidates): void {
+    for (let i = 0; i < count; i++) {
+      this.#ordinals.push(ordinals[i]);
+      this.#scores.push(scores[i]);
+    }
+  }
+
+  /** The k-th best score; minus infinity while there are fewer. */
+  get floor(): number {
+    return this.#heap.length < this.#k ? Number.NEGATIVE_INFINITY : this.#heap[0];
+  }
+
+  /** Sees to it that the heap is in an arena, which has room for it. */
+  enter(arena: Arena): void {
+    if (this.#arena === arena) return;
+    if (this.#arena !== undefined) {
+      const from = this.#arena.field("heap") >>> 3;
+      this.#heap = this.#arena.doubles.slice(from, from + this.#arena.field("heapCount"));
+    }
+    this.#arena = arena;
+    arena.doubles.set(this.#heap, arena.field("heap") >>> 3);
+    arena.words[(arena.area + areaFields.heapCount) >>> 2] = this.#heap.length;
+  }
+
+  /** Takes what a search of a run has found. */
+  take(run: Run): void {
+    const { arena } = run;
+    const count = arena.field("foundCount");
+    for (let i = 0, at = arena.field("found"); i < count; i++, at += foundBytes) {
+      this.#ordinals.push(run.ordinals[arena.words[(at + 8) >>> 2]]);
+      this.#scores.push(arena.doubles[at >>> 3]);
+    }
+    arena.words[(arena.area + areaFields.foundCount) >>> 2] = 0;
+  }
+
+  candidates(): Candidates {
+    return keepBest(this.#ordinals.values, this.#scores.values, this.#scores.length, this.#k);
+  }
+}

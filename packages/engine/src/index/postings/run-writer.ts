@@ -1,0 +1,239 @@
+// How is a run written?
+//
+// Into a block that has room for the most that it can become: first its records, then list after list by ascending term, and
+// last the directory is closed up and what is left of the block is given back. A list's codes are made from its own
+// greatest amount, so that one outlier among the terms coarsens no other.
+
+import {
+  kinds,
+  runRecordsMax,
+  stretchesMax,
+  stretchRecords,
+  windowRecords,
+  windowsMax,
+} from "@quiver/kernels/postings";
+import { invariant } from "../../base/invariant.ts";
+import type { Arena } from "./arena.ts";
+import {
+  columnsOf,
+  exactBytesOf,
+  listHeaderBytes,
+  longList,
+  Run,
+  rankCodesAt,
+  runHeader,
+  runHeaderBytes,
+  stretchCodesAt,
+  windowCodesAt,
+  windowsBytes,
+} from "./run.ts";
+
+/** What a posting adds to a score at weight 1. */
+export type AmountOf = (value: number, length: number) => number;
+
+export type RunPlan = {
+  readonly kind: number;
+  readonly levels: number;
+  /** Of the texts, by which `amountOf` goes. */
+  readonly averageLength: number;
+  readonly amountOf: AmountOf;
+  /** Ascending. */
+  readonly ordinals: Uint32Array;
+  /** Side by side with the ordinals; empty for sparse vectors. */
+  readonly lengths: Uint32Array;
+  /** At most so many lists, and postings in all of them. */
+  readonly listsMax: number;
+  readonly postingsMax: number;
+};
+
+/** Margin by which a slope is too great rather than too small, for it is an f32. */
+const slopeMargin = 1 + 2 ** -22;
+
+const align = (bytes: number): number => (bytes + 63) & ~63;
+
+export class RunWriter {
+  readonly #arena: Arena;
+  readonly #plan: RunPlan;
+  readonly #at: number;
+  readonly #ordinalsAt: number;
+  readonly #lengthsAt: number;
+  readonly #removedAt = runHeaderBytes;
+  readonly #listsAt: number;
+  readonly #terms: Uint32Array;
+  readonly #places: Uint32Array;
+  readonly #counts: Uint32Array;
+  #lists = 0;
+  #postings = 0;
+  #hasNegative = false;
+  /** Where the next list goes, from the block's beginning. */
+  #top: number;
+  #amounts = new Float64Array(1_024);
+
+  /** @returns undefined where the arena is too full */
+  static begin(arena: Arena, plan: RunPlan): RunWriter | undefined {
+    const at = arena.allocate(bytesMax(plan));
+    return at === undefined ? undefined : new RunWriter(arena, plan, at);
+  }
+
+  private constructor(arena: Arena, plan: RunPlan, at: number) {
+    const { ordinals, lengths } = plan;
+    invariant(ordinals.length > 0 && ordinals.length <= runRecordsMax, `a run of ${ordinals.length} records`);
+    this.#arena = arena;
+    this.#plan = plan;
+    this.#at = at;
+    this.#ordinalsAt = align(this.#removedAt + bitBytes(plan));
+    this.#lengthsAt = align(this.#ordinalsAt + 4 * ordinals.length);
+    this.#listsAt = align(this.#lengthsAt + 4 * lengths.length);
+    this.#top = this.#listsAt;
+    // The directory is as long as there are lists: it is kept here until that is known.
+    this.#terms = new Uint32Array(plan.listsMax);
+    this.#places = new Uint32Array(plan.listsMax);
+    this.#counts = new Uint32Array(plan.listsMax);
+    arena.bytes.fill(0, at, at + this.#ordinalsAt);
+    arena.words.set(ordinals, (at + this.#ordinalsAt) >>> 2);
+    arena.words.set(lengths, (at + this.#lengthsAt) >>> 2);
+  }
+
+  /**
+   * Writes a list; the term is greater than that of the list before. One without postings is none.
+   * @param count of `records`, ascending numbers, and `values`, side by side
+   */
+  addList(term: number, count: number, records: Uint16Array, values: Float32Array | Uint32Array): void {
+    if (count === 0) return;
+    const { kind } = this.#plan;
+    const place = this.#top;
+    const columns = columnsOf(kind, count);
+    const at = this.#at + place;
+    const { bytes, halves, words, floats } = this.#arena;
+    halves.set(records.subarray(0, count), (at + listHeaderBytes) >>> 1);
+    const exact = at + columns.exact;
+    if (kind === kinds.text) bytes.set(values.subarray(0, count), exact);
+    else if (kind === kinds.sparse) floats.set(values.subarray(0, count), exact >>> 2);
+    else words.set(values.subarray(0, count), exact >>> 2);
+    this.#encode(at, count, records, values);
+    if (count >= longList) this.#addWindows(at + columns.windows, at + columns.codes, count, records);
+    this.#terms[this.#lists] = term;
+    this.#places[this.#lists] = place;
+    this.#counts[this.#lists++] = count;
+    this.#postings += count;
+    this.#top = place + columns.end;
+  }
+
+  /** Closes the block. */
+  finish(): Run {
+    const { kind, levels, averageLength, ordinals } = this.#plan;
+    const { words, doubles } = this.#arena;
+    const termsAt = align(this.#top);
+    const placesAt = termsAt + 4 * this.#lists;
+    const countsAt = placesAt + 4 * this.#lists;
+    const end = countsAt + 4 * this.#lists;
+    words.set(this.#terms.subarray(0, this.#lists), (this.#at + termsAt) >>> 2);
+    words.set(this.#places.subarray(0, this.#lists), (this.#at + placesAt) >>> 2);
+    words.set(this.#counts.subarray(0, this.#lists), (this.#at + countsAt) >>> 2);
+    const header = {
+      bytes: end,
+      kind,
+      levels,
+      records: ordinals.length,
+      lists: this.#lists,
+      postings: this.#postings,
+      hasNegative: this.#hasNegative ? 1 : 0,
+      removedAt: this.#removedAt,
+      ordinalsAt: this.#ordinalsAt,
+      lengthsAt: this.#lengthsAt,
+      termsAt,
+      placesAt,
+      countsAt,
+    };
+    for (const [name, value] of Object.entries(header))
+      words[(this.#at + runHeader[name as keyof typeof header]) >>> 2] = value;
+    doubles[(this.#at + runHeader.averageLength) >> 3] = averageLength;
+    this.#arena.shrink(this.#at, end);
+    return new Run(this.#arena, this.#at);
+  }
+
+  /** Gives the block back unfinished. */
+  abandon(): void {
+    this.#arena.free(this.#at);
+  }
+
+  /** Writes base, slope and codes. */
+  #encode(at: number, count: number, records: Uint16Array, values: Float32Array | Uint32Array): void {
+    const { kind, levels, lengths, amountOf } = this.#plan;
+    if (this.#amounts.length < count) this.#amounts = new Float64Array(2 * count);
+    const amounts = this.#amounts;
+    let least = Number.POSITIVE_INFINITY;
+    let most = Number.NEGATIVE_INFINITY;
+    for (let i = 0; i < count; i++) {
+      const amount = amountOf(values[i], lengths[records[i]]);
+      amounts[i] = amount;
+      if (amount < least) least = amount;
+      if (amount > most) most = amount;
+    }
+    if (least < 0) this.#hasNegative = true;
+    // What a text's term adds comes close to nothing in long texts, and with another average length closer.
+    const base = kind === kinds.sparse ? least : 0;
+    const slope = slopeFor(most - base, levels);
+    const { bytes, floats } = this.#arena;
+    floats[at >>> 2] = base;
+    floats[(at >>> 2) + 1] = slope;
+    // A weight is an f32, and stays as it is.
+    floats[(at >>> 2) + 2] = kind === kinds.sparse ? most : most * slopeMargin;
+    const codes = at + columnsOf(kind, count).codes;
+    const perAmount = slope > 0 ? 1 / slope : 0;
+    for (let i = 0; i < count; i++) {
+      let code = Math.min(levels, Math.ceil((amounts[i] - base) * perAmount));
+      // A quotient can be rounded to the wrong side of a whole number.
+      if (code > 0 && base + slope * (code - 1) >= amounts[i]) code--;
+      if (base + slope * code < amounts[i]) code++;
+      bytes[codes + i] = code;
+    }
+  }
+
+  #addWindows(at: number, codesAt: number, count: number, records: Uint16Array): void {
+    const { bytes, words } = this.#arena;
+    const codes = bytes.subarray(codesAt, codesAt + count);
+    const havingCode = new Uint32Array(256);
+    const stretches = bytes.subarray(at + stretchCodesAt, at + stretchCodesAt + stretchesMax).fill(0);
+    let i = 0;
+    for (let window = 0; window < windowsMax; window++) {
+      words[(at >>> 2) + window] = i;
+      let greatest = 0;
+      for (const end = (window + 1) * windowRecords; i < count && records[i] < end; i++) {
+        const code = codes[i];
+        havingCode[code]++;
+        if (code > greatest) greatest = code;
+        const stretch = Math.floor(records[i] / stretchRecords);
+        if (code > stretches[stretch]) stretches[stretch] = code;
+      }
+      bytes[at + windowCodesAt + window] = greatest;
+    }
+    words[(at >>> 2) + windowsMax] = count;
+    let code = 255;
+    let above = havingCode[255];
+    for (let rank = 0; rank < windowsMax; rank++) {
+      while (code > 0 && above < 2 ** rank) above += havingCode[--code];
+      bytes[at + rankCodesAt + rank] = above >= 2 ** rank ? code : 0;
+    }
+  }
+}
+
+/** An f32 that `levels` times is at least `range`, and hardly more. */
+function slopeFor(range: number, levels: number): number {
+  const slope = Math.fround((range / levels) * slopeMargin);
+  // Only among the smallest numbers that there are.
+  return slope * levels >= range ? slope : Math.fround(slope + 2 ** -149);
+}
+
+function bitBytes({ ordinals }: RunPlan): number {
+  return Math.ceil(ordinals.length / windowRecords) * (windowRecords / 8);
+}
+
+/** Bytes that a run of a plan takes at most. */
+function bytesMax(plan: RunPlan): number {
+  const { kind, ordinals, lengths, listsMax, postingsMax } = plan;
+  const records = bitBytes(plan) + 4 * (ordinals.length + lengths.length) + 4 * 64;
+  // Up to six bytes of padding, and twelve in the directory.
+  const lists = listsMax * (listHeaderBytes + 6 + 12) + (3 + exactBytesOf(kind)) * postingsMax;
+  return runHeaderBytes + records + lists + Math.floor(postingsMax / longList) * windowsBytes;
+}

@@ -1,0 +1,370 @@
+// What does a run of postings hold, and which of its records are still there?
+//
+// A run is one block of an arena that never changes once written, but for the bits of removed records:
+//
+//   header | removed, a bit each | ordinals u32 | lengths u32 (texts) | terms u32 | places u32 | counts u32 | lists
+//
+// Records are numbered by ascending ordinal. The directory (terms, places, counts) is by ascending term; a list (drawn in
+// kernels/assembly/postings/layout.ts) lies at its place, counted in bytes from the block's beginning.
+//
+// How many records of a list were removed is found out when a search asks, and remembered with how many removals were taken
+// into account then: most terms are never asked for.
+
+import {
+  kinds,
+  runRecordsMax,
+  stretchesMax,
+  stretchRecords,
+  windowRecords,
+  windowsMax,
+} from "@quiver/kernels/postings";
+import { Growable } from "../../base/growable.ts";
+import { invariant } from "../../base/invariant.ts";
+import type { Arena } from "./arena.ts";
+
+/** Byte offsets of the header's fields: u32, but for the last, f64. */
+export const runHeader = {
+  bytes: 0,
+  kind: 4,
+  levels: 8,
+  records: 12,
+  lists: 16,
+  postings: 20,
+  hasNegative: 24,
+  removedAt: 28,
+  ordinalsAt: 32,
+  lengthsAt: 36,
+  termsAt: 40,
+  placesAt: 44,
+  countsAt: 48,
+  averageLength: 56,
+} as const;
+
+export const runHeaderBytes = 64;
+
+/** A list of this many postings or more has windows. */
+export const longList = 512;
+
+/** Byte offsets in a list's windows: of their greatest codes, of the codes by rank and of the stretches'; before are the begins. */
+export const windowCodesAt = 4 * (windowsMax + 1);
+export const rankCodesAt = windowCodesAt + windowsMax;
+export const stretchCodesAt = rankCodesAt + windowsMax;
+export const windowsBytes = stretchCodesAt + stretchesMax;
+
+/** Of a list: base, slope, and the greatest amount of all its postings or a little more, f32 each. */
+export const listHeaderBytes = 12;
+
+export const exactBytesOf = (kind: number): number => (kind === kinds.text ? 1 : 4);
+
+/** Where the columns of a list lie, from its place in the block. */
+export function columnsOf(
+  kind: number,
+  count: number,
+): { exact: number; codes: number; windows: number; end: number } {
+  const exact = listHeaderBytes + ((2 * count + 3) & ~3);
+  const codes = exact + exactBytesOf(kind) * count;
+  const windows = (codes + count + 3) & ~3;
+  return { exact, codes, windows, end: windows + (count >= longList ? windowsBytes : 0) };
+}
+
+const fenceStep = 32;
+
+/** Removals are probed for one by one where that is less work than to go through a list. */
+const probeCost = 16;
+
+export class Run {
+  readonly arena: Arena;
+  readonly at: number;
+  readonly kind: number;
+  /** Codes are at most this. */
+  readonly levels: number;
+  readonly recordCount: number;
+  readonly listCount: number;
+  /** Postings, those of removed records included. */
+  readonly postings: number;
+  readonly hasNegative: boolean;
+  /** Of the texts when the codes were made; bounds hold for it. */
+  readonly averageLength: number;
+  /** By number of the record. */
+  readonly ordinals: Uint32Array;
+  /** By number of the record; empty where there are none. */
+  readonly lengths: Uint32Array;
+  /** Of each list, ascending. */
+  readonly terms: Uint32Array;
+  readonly counts: Uint32Array;
+  readonly #places: Uint32Array;
+  /** Every `fenceStep`th of the terms. */
+  readonly #fence: Uint32Array;
+  /** A bit each: of removed records, and of those that there are not. */
+  readonly removedBits: Uint8Array;
+  /** In the order of removal. */
+  readonly #removed = new Growable(Uint32Array, 0);
+  /** Of each list: how many of its records were removed, of so many removals. Empty before the first. */
+  #removedIn = new Uint32Array(0);
+  #removalsSeen = new Uint32Array(0);
+
+  constructor(arena: Arena, at: number) {
+    const field = (name: keyof typeof runHeader): number => arena.words[(at + runHeader[name]) >>> 2];
+    const column = (name: keyof typeof runHeader, count: number): Uint32Array =>
+      new Uint32Array(arena.words.buffer, at + field(name), count);
+    this.arena = arena;
+    this.at = at;
+    this.kind = field("kind");
+    this.levels = field("levels");
+    this.recordCount = field("records");
+    this.listCount = field("lists");
+    this.postings = field("postings");
+    this.hasNegative = field("hasNegative") === 1;
+    this.averageLength = arena.doubles[(at + runHeader.averageLength) >> 3];
+    this.ordinals = column("ordinalsAt", this.recordCount);
+    this.lengths = column("lengthsAt", this.kind === kinds.sparse ? 0 : this.recordCount);
+    this.terms = column("termsAt", this.listCount);
+    this.#places = column("placesAt", this.listCount);
+    this.counts = column("countsAt", this.listCount);
+    this.#fence = this.terms.filter((_term, list) => list % fenceStep === 0);
+    const bits = Math.ceil(this.recordCount / windowRecords) * windowRecords;
+    this.removedBits = new Uint8Array(arena.bytes.buffer, at + field("removedAt"), bits / 8);
+  }
+
+  /** Bytes of the block. */
+  get bytes(): number {
+    return this.arena.words[(this.at + runHeader.bytes) >>> 2];
+  }
+
+  /** Bytes beside the block. */
+  get extraBytes(): number {
+    return (
+      this.#fence.byteLength +
+      this.#removed.memoryBytes +
+      this.#removedIn.byteLength +
+      this.#removalsSeen.byteLength
+    );
+  }
+
+  get removedCount(): number {
+    return this.#removed.length;
+  }
+
+  /** Records that were not removed. */
+  get count(): number {
+    return this.recordCount - this.#removed.length;
+  }
+
+  get firstOrdinal(): number {
+    return this.ordinals[0];
+  }
+
+  get lastOrdinal(): number {
+    return this.ordinals[this.recordCount - 1];
+  }
+
+  /** The number of a record that was not removed, or -1. */
+  recordOf(ordinal: number): number {
+    const record = indexOf(this.ordinals, ordinal);
+    return record >= 0 && !this.isRemoved(record) ? record : -1;
+  }
+
+  isRemoved(record: number): boolean {
+    return ((this.removedBits[record >> 3] >> (record & 7)) & 1) === 1;
+  }
+
+  /** @param record not removed yet */
+  remove(record: number): void {
+    this.removedBits[record >> 3] |= 1 << (record & 7);
+    this.#removed.push(record);
+    if (this.#removedIn.length > 0) return;
+    this.#removedIn = new Uint32Array(this.listCount);
+    this.#removalsSeen = new Uint32Array(this.listCount);
+  }
+
+  /** The list of a term, or -1. */
+  listOf(term: number): number {
+    // First among every 32nd term, which stay in the cache: a search through all of them waits for memory ten times.
+    let low = 0;
+    let high = this.#fence.length;
+    while (low < high) {
+      const middle = (low + high) >>> 1;
+      if (this.#fence[middle] <= term) low = middle + 1;
+      else high = middle;
+    }
+    if (low === 0) return -1;
+    const end = Math.min(low * fenceStep, this.listCount);
+    for (let list = (low - 1) * fenceStep; list < end; list++) if (this.terms[list] === term) return list;
+    return -1;
+  }
+
+  /** Where a list lies in the arena. */
+  placeOf(list: number): number {
+    return this.at + this.#places[list];
+  }
+
+  /** Postings of a list whose records were removed. */
+  removedIn(list: number): number {
+    const removals = this.#removed.length;
+    if (removals === 0) return 0;
+    const since = removals - this.#removalsSeen[list];
+    if (since === 0) return this.#removedIn[list];
+    if (probeCost * since < this.counts[list]) {
+      let found = 0;
+      for (let i = removals - since; i < removals; i++)
+        if (this.postingOf(list, this.#removed.values[i]) >= 0) found++;
+      this.#removedIn[list] += found;
+    } else {
+      this.#removedIn[list] = this.#countRemoved(list);
+    }
+    this.#removalsSeen[list] = removals;
+    return this.#removedIn[list];
+  }
+
+  /** The place of a record's posting in a list, or -1. */
+  postingOf(list: number, record: number): number {
+    const { halves } = this.arena;
+    const first = this.recordsAt(list);
+    let low = first;
+    let high = first + this.counts[list];
+    while (low < high) {
+      const middle = (low + high) >>> 1;
+      if (halves[middle] < record) low = middle + 1;
+      else high = middle;
+    }
+    return low < first + this.counts[list] && halves[low] === record ? low - first : -1;
+  }
+
+  /** The arena's view that exact columns are read in. */
+  get exactColumn(): Uint8Array | Float32Array | Uint32Array {
+    if (this.kind === kinds.text) return this.arena.bytes;
+    return this.kind === kinds.sparse ? this.arena.floats : this.arena.words;
+  }
+
+  /** Where a list's exact column begins in that view. */
+  exactAt(list: number): number {
+    const at = this.placeOf(list) + columnsOf(this.kind, this.counts[list]).exact;
+    return this.kind === kinds.text ? at : at >>> 2;
+  }
+
+  /** Where a list's records begin in the arena's `halves`. */
+  recordsAt(list: number): number {
+    return (this.placeOf(list) + listHeaderBytes) >>> 1;
+  }
+
+  /** A weight or a frequency. */
+  valueOf(list: number, posting: number): number {
+    return this.exactColumn[this.exactAt(list) + posting];
+  }
+
+  /** The record of a posting. */
+  recordAt(list: number, posting: number): number {
+    return this.arena.halves[this.recordsAt(list) + posting];
+  }
+
+  /** Gives the block back; the run must not be used any more. */
+  free(): void {
+    this.arena.free(this.at);
+  }
+
+  /** Proves the invariants of the block. @param amountOf what a posting adds, at weight 1, when the codes were made */
+  check(amountOf: (value: number, length: number) => number): void {
+    invariant(
+      this.recordCount > 0 && this.recordCount <= runRecordsMax,
+      `a run of ${this.recordCount} records`,
+    );
+    assertAscends(this.ordinals, "ordinals");
+    assertAscends(this.terms, "terms");
+    let removed = 0;
+    for (let record = 0; record < this.recordCount; record++) if (this.isRemoved(record)) removed++;
+    invariant(
+      removed === this.removedCount,
+      `${removed} records are marked removed, not ${this.removedCount}`,
+    );
+    const lengths = new Float64Array(this.recordCount);
+    let postings = 0;
+    for (let list = 0; list < this.listCount; list++) {
+      postings += this.counts[list];
+      this.#checkList(list, lengths, amountOf);
+    }
+    invariant(postings === this.postings, `lists have ${postings} postings of ${this.postings}`);
+    if (this.kind === kinds.sparse) return;
+    for (const [record, length] of this.lengths.entries())
+      invariant(
+        lengths[record] === length,
+        `record ${record} has ${lengths[record]} terms instead of ${length}`,
+      );
+  }
+
+  #checkList(list: number, lengths: Float64Array, amountOf: (value: number, length: number) => number): void {
+    const count = this.counts[list];
+    const place = this.placeOf(list);
+    const [base, slope, most] = this.arena.floats.subarray(place >>> 2, (place >>> 2) + 3);
+    const { codes, windows } = columnsOf(this.kind, count);
+    invariant(count > 0, `term ${this.terms[list]} has an empty list`);
+    const ends = new Uint32Array(windowsMax);
+    const greatest = new Uint8Array(windowsMax);
+    const inStretch = new Uint8Array(stretchesMax);
+    let last = -1;
+    for (let i = 0; i < count; i++) {
+      const record = this.recordAt(list, i);
+      invariant(
+        record > last && record < this.recordCount,
+        `record ${record} follows ${last} in list ${list}`,
+      );
+      last = record;
+      const value = this.valueOf(list, i);
+      lengths[record] += value;
+      const amount = amountOf(value, this.lengths[record]);
+      const code = this.arena.bytes[place + codes + i];
+      invariant(code <= this.levels, `list ${list} has a code ${code} of ${this.levels}`);
+      invariant(base + slope * code >= amount, `list ${list} bounds ${amount} by ${base + slope * code}`);
+      invariant(amount <= most, `list ${list} has an amount of ${amount}, more than ${most}`);
+      invariant(base + slope * Math.max(0, code - 1) <= amount, `list ${list} bounds ${amount} loosely`);
+      const window = Math.floor(record / windowRecords);
+      ends[window] = i + 1;
+      greatest[window] = Math.max(greatest[window], code);
+      const stretch = Math.floor(record / stretchRecords);
+      inStretch[stretch] = Math.max(inStretch[stretch], code);
+    }
+    if (count < longList) return;
+    let begin = 0;
+    for (let window = 0; window < windowsMax; window++) {
+      const at = place + windows;
+      invariant(
+        this.arena.words[(at >>> 2) + window] === begin,
+        `list ${list}: window ${window} begins wrong`,
+      );
+      invariant(
+        this.arena.bytes[at + windowCodesAt + window] === greatest[window],
+        `list ${list}: a window's code`,
+      );
+      begin = Math.max(begin, ends[window]);
+    }
+    const stretches = this.arena.bytes.subarray(place + windows + stretchCodesAt).subarray(0, stretchesMax);
+    invariant(Buffer.compare(stretches, inStretch) === 0, `list ${list}: the codes of its stretches`);
+    invariant(this.arena.words[((place + windows) >>> 2) + windowsMax] === count, `list ${list}: its end`);
+  }
+
+  #countRemoved(list: number): number {
+    const { halves } = this.arena;
+    const { removedBits } = this;
+    const first = this.recordsAt(list);
+    const end = first + this.counts[list];
+    let removed = 0;
+    for (let at = first; at < end; at++) removed += (removedBits[halves[at] >> 3] >> (halves[at] & 7)) & 1;
+    return removed;
+  }
+}
+
+function assertAscends(values: Uint32Array, what: string): void {
+  for (let i = 1; i < values.length; i++)
+    invariant(values[i] > values[i - 1], `${what} of a run: ${values[i]} follows ${values[i - 1]}`);
+}
+
+/** The place of a value among ascending ones, or -1. */
+function indexOf(values: Uint32Array, value: number): number {
+  let low = 0;
+  let high = values.length;
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if (values[middle] < value) low = middle + 1;
+    else high = middle;
+  }
+  return low < values.length && values[low] === value ? low : -1;
+}

@@ -1,0 +1,97 @@
+// Where does what a search of postings needs lie?
+//
+// A *run* is up to 65,536 records and their postings, which never change: record numbers are 16 bits. A *list* is the
+// postings of one term (or dimension) in a run, by ascending record, in columns side by side:
+//
+//   base f32 | slope f32 | most f32 | records u16 | exact: tf u8 or u32, or weight f32 | codes u8 | windows of a long list
+//
+// A *code* is how much the posting counts: base + slope * code is at least what the posting adds to a score, times the
+// weight of the query; most is what the greatest of the list adds. The exact column makes the score itself.
+//
+// A run is searched in *windows* of 4,096 records. A long list says where each window begins and the greatest code in it; the
+// greatest code in each *stretch* of 512 records, 0 where it has no posting there; and the code of its 1st, 2nd, 4th, 8th ...
+// greatest posting, from which a search knows a floor before it begins:
+//
+//   windows:   begins u32 x 17 | greatest code u8 x 16 | ranks u8 x 16 | greatest code of a stretch u8 x 128
+//
+// The whole run is one block, which can be written to disk as it is (drawn in engine/index/postings/run.ts).
+//
+// A search has an area, laid out by the program (engine/index/postings/arena.ts): the fields below, and behind their pointers
+//
+//   terms      records of TERM_BYTES, by ascending bound, the greatest amount that the term adds in this run
+//   order      u32, places of the terms in the order in which exact scores are added
+//   hidden     u64, a bit for each record that is not to be found, up to the end of the last window
+//   heap       f64, the k best scores so far: the least on top
+//   sums       f32 x 4,096, zero between calls: what the window's records have so far
+//   marks      u64 x 64, zero between calls: which they are
+//   found      16 bytes each: score f64, record u32, and 4 unused
+
+export const WINDOW_BITS: u32 = 12;
+export const WINDOW: u32 = 1 << WINDOW_BITS;
+
+export const STRETCH_BITS: usize = 9;
+
+/** Byte offsets in the windows of a list. */
+export const W_CODES: usize = 68;
+export const W_STRETCHES: usize = 100;
+
+export const TERM_BYTES: usize = 56;
+export const T_RECORDS: usize = 0;
+export const T_CODES: usize = 4;
+export const T_EXACT: usize = 8;
+export const T_COUNT: usize = 12;
+export const T_WINDOWS: usize = 16;
+export const T_BASE: usize = 20;
+export const T_SLOPE: usize = 24;
+/** f32: the greatest of base + slope * code in the run. */
+export const T_BOUND: usize = 28;
+/** What exact amounts are multiplied with. */
+export const T_WEIGHT: usize = 32;
+/** Where the list goes on; 0 at first. */
+export const T_CURSOR: usize = 40;
+/** Where the window's postings end. */
+export const T_END: usize = 44;
+/** f32: the greatest of base + slope * code in the window, at least 0. */
+export const T_MOST: usize = 48;
+/** ... in the stretch. */
+export const T_STRETCH_MOST: usize = 52;
+
+export const A_TERMS: usize = 0;
+export const A_TERM_COUNT: usize = 4;
+export const A_ORDER: usize = 8;
+export const A_HIDDEN: usize = 12;
+/** u32 of each record: its length in terms. Only of texts. */
+export const A_LENGTHS: usize = 16;
+export const A_KIND: usize = 20;
+export const A_K: usize = 24;
+export const A_HEAP: usize = 28;
+export const A_HEAP_COUNT: usize = 32;
+export const A_SUMS: usize = 36;
+export const A_MARKS: usize = 40;
+export const A_FOUND: usize = 44;
+export const A_FOUND_COUNT: usize = 48;
+/** The window to go on with; 0 at first. */
+export const A_WINDOW: usize = 52;
+export const A_RECORD_COUNT: usize = 56;
+/** f32, scaled: only records that a single posting gives as much are found; minus infinity: all. */
+export const A_LIMIT: usize = 60;
+/** Whether an amount can be negative. */
+export const A_SINKS: usize = 104;
+/** Of no meaning: what was read only to have it near. */
+export const A_SEEN: usize = 108;
+/** f64: scores below cannot be among the k best. */
+export const A_FLOOR: usize = 64;
+/** f64: by how much less than it ought to be a sum can be. */
+export const A_SLACK: usize = 72;
+/** f64, of texts: k1 (1 - b), and k1 b / average length. */
+export const A_FIXED: usize = 80;
+export const A_PER_TERM: usize = 88;
+/** f64: what a score is multiplied with to be compared with a sum; the terms' base, slope and bound are scaled too. */
+export const A_SCALE: usize = 96;
+
+/** Sparse vectors: an amount is the weight, f32. */
+export const SPARSE: u32 = 0;
+/** Texts: an amount is tf / (tf + fixed + perTerm * length), tf in one byte. */
+export const TEXT: u32 = 1;
+/** Texts of a run where a tf does not fit a byte: all are u32. */
+export const TEXT_WIDE: u32 = 2;

@@ -1,0 +1,390 @@
+// Which records of a run have the greatest scores?
+//
+// MaxScore (Turtle and Flood, Information Processing and Management 31(6), 1995) window by window, as Lucene's bulk scorer and
+// PISA's do, in two passes. Of the terms by ascending bound in the window, those that together stay below the floor are left
+// aside: a record that has only them cannot be among the best. The others' amounts are added up by record without a question
+// asked. Then each record that has any is looked at: while what it has and the rest could give reaches the floor, its
+// postings in the lists that were left aside are searched, the most promising first. What still reaches the floor is scored exactly, in
+// f64 and in the order of the query, and raises the floor.
+//
+// Sums are f32 of amounts rounded up, scaled so that the greatest possible sum is 1, and the floor is lowered by the error that
+// such a sum can have: no record that belongs to the answer is lost.
+
+import {
+  A_FIXED,
+  A_FLOOR,
+  A_FOUND,
+  A_FOUND_COUNT,
+  A_HEAP,
+  A_HEAP_COUNT,
+  A_HIDDEN,
+  A_K,
+  A_KIND,
+  A_LENGTHS,
+  A_LIMIT,
+  A_MARKS,
+  A_ORDER,
+  A_PER_TERM,
+  A_RECORD_COUNT,
+  A_SCALE,
+  A_SINKS,
+  A_SLACK,
+  A_SUMS,
+  A_TERM_COUNT,
+  A_TERMS,
+  A_WINDOW,
+  SPARSE,
+  STRETCH_BITS,
+  T_BASE,
+  T_BOUND,
+  T_CODES,
+  T_COUNT,
+  T_CURSOR,
+  T_END,
+  T_EXACT,
+  T_MOST,
+  T_RECORDS,
+  T_SLOPE,
+  T_STRETCH_MOST,
+  T_WEIGHT,
+  T_WINDOWS,
+  TERM_BYTES,
+  TEXT,
+  W_CODES,
+  W_STRETCHES,
+  WINDOW,
+  WINDOW_BITS,
+} from "./layout";
+
+/**
+ * Searches the area's run from the area's window on, until all is done or more than `WINDOW` records were found; returns
+ * whether all is done. The caller takes what was found out, and sets its count to 0, before it goes on.
+ */
+export function searchRun(area: usize): bool {
+  const windows = (load<u32>(area, A_RECORD_COUNT) + WINDOW - 1) >> WINDOW_BITS;
+  let window = load<u32>(area, A_WINDOW);
+  while (window < windows && load<u32>(area, A_FOUND_COUNT) <= WINDOW) searchWindow(area, window++);
+  store<u32>(area, window, A_WINDOW);
+  return window === windows;
+}
+
+/** The floor for sums: scaled as they are, and lower by the error that such a sum can have. */
+function floorOf(area: usize): f32 {
+  return <f32>(load<f64>(area, A_FLOOR) * load<f64>(area, A_SCALE) - load<f64>(area, A_SLACK));
+}
+
+function searchWindow(area: usize, window: u32): void {
+  const terms = <usize>load<u32>(area, A_TERMS);
+  const termsEnd = terms + <usize>load<u32>(area, A_TERM_COUNT) * TERM_BYTES;
+  const floor = floorOf(area);
+  let most: f32 = 0;
+  for (let term = terms; term < termsEnd; term += TERM_BYTES) most += enterWindow(term, window);
+  if (most < floor) return;
+  const limit = load<f32>(area, A_LIMIT);
+  let essential = terms;
+  let aside: f32 = 0;
+  for (; essential < termsEnd; essential += TERM_BYTES) {
+    const here = load<f32>(essential, T_MOST);
+    const more = aside + here;
+    if (!(more < floor) && here >= limit) break;
+    aside = more;
+  }
+  const sums = <usize>load<u32>(area, A_SUMS);
+  const marks = <usize>load<u32>(area, A_MARKS);
+  if (limit !== -Infinity) {
+    for (let term = essential; term < termsEnd; term += TERM_BYTES) addListFrom(term, limit, sums, marks);
+  } else if (load<u32>(area, A_SINKS) !== 0) {
+    for (let term = essential; term < termsEnd; term += TERM_BYTES) addList(term, sums, marks);
+  } else {
+    for (let term = essential; term < termsEnd; term += TERM_BYTES)
+      addListUpTo(term, floor - aside, sums, marks);
+  }
+  harvest(area, window << WINDOW_BITS, terms, essential, aside);
+  // By list: a window has 4,096 sums, and most searches touch some hundreds.
+  for (let term = essential; term < termsEnd; term += TERM_BYTES) clearSums(term, sums);
+}
+
+/** Finds the postings of a window in a list; returns the most that one of them adds. */
+function enterWindow(term: usize, window: u32): f32 {
+  const windows = <usize>load<u32>(term, T_WINDOWS);
+  let most: f32 = 0;
+  if (windows !== 0) {
+    const from = load<u32>(windows + ((<usize>window) << 2));
+    const end = load<u32>(windows + ((<usize>window) << 2), 4);
+    store<u32>(term, from, T_CURSOR);
+    store<u32>(term, end, T_END);
+    if (from < end) {
+      // With a negative slope the least code adds most; a list's bound is for that one.
+      const slope = load<f32>(term, T_SLOPE);
+      const code = <f32>load<u8>(windows + <usize>window, W_CODES);
+      most = slope < 0 ? load<f32>(term, T_BOUND) : load<f32>(term, T_BASE) + slope * code;
+    }
+  } else {
+    const records = <usize>load<u32>(term, T_RECORDS);
+    const count = load<u32>(term, T_COUNT);
+    let end = load<u32>(term, T_END);
+    store<u32>(term, end, T_CURSOR);
+    const limit = (window + 1) << WINDOW_BITS;
+    const from = end;
+    while (end < count && <u32>load<u16>(records + ((<usize>end) << 1)) < limit) end++;
+    store<u32>(term, end, T_END);
+    if (from < end) most = load<f32>(term, T_BOUND);
+  }
+  most = max<f32>(most, 0);
+  store<f32>(term, most, T_MOST);
+  return most;
+}
+
+/** Adds the amounts of a list's postings in the window to the sums of their records, and marks these. */
+function addList(term: usize, sums: usize, marks: usize): void {
+  const from = load<u32>(term, T_CURSOR);
+  const end = load<u32>(term, T_END);
+  const base = load<f32>(term, T_BASE);
+  const slope = load<f32>(term, T_SLOPE);
+  const records = <usize>load<u32>(term, T_RECORDS);
+  let code = <usize>load<u32>(term, T_CODES) + from;
+  const recordsEnd = records + ((<usize>end) << 1);
+  for (let at = records + ((<usize>from) << 1); at < recordsEnd; at += 2) {
+    const place = <usize>load<u16>(at) & (WINDOW - 1);
+    const sum = sums + (place << 2);
+    store<f32>(sum, load<f32>(sum) + (base + slope * <f32>load<u8>(code++)));
+    const mark = marks + ((place >> 6) << 3);
+    store<u64>(mark, load<u64>(mark) | ((<u64>1) << (<u64>place & 63)));
+  }
+}
+
+/**
+ * The same, where no amount is negative: sums only rise, so a record is marked when its sum reaches what it needs. That few do
+ * is why this takes half as long: nothing waits for the bits just written, and the harvest finds hardly more than it scores.
+ */
+function addListUpTo(term: usize, needed: f32, sums: usize, marks: usize): void {
+  const from = load<u32>(term, T_CURSOR);
+  const end = load<u32>(term, T_END);
+  const base = load<f32>(term, T_BASE);
+  const slope = load<f32>(term, T_SLOPE);
+  const records = <usize>load<u32>(term, T_RECORDS);
+  let code = <usize>load<u32>(term, T_CODES) + from;
+  const recordsEnd = records + ((<usize>end) << 1);
+  for (let at = records + ((<usize>from) << 1); at < recordsEnd; at += 2) {
+    const place = <usize>load<u16>(at) & (WINDOW - 1);
+    const sum = load<f32>(sums + (place << 2)) + (base + slope * <f32>load<u8>(code++));
+    store<f32>(sums + (place << 2), sum);
+    if (sum < needed) continue;
+    const mark = marks + ((place >> 6) << 3);
+    store<u64>(mark, load<u64>(mark) | ((<u64>1) << (<u64>place & 63)));
+  }
+}
+
+/** The same, but marks only those that the list gives `limit` or more. */
+function addListFrom(term: usize, limit: f32, sums: usize, marks: usize): void {
+  const from = load<u32>(term, T_CURSOR);
+  const end = load<u32>(term, T_END);
+  const base = load<f32>(term, T_BASE);
+  const slope = load<f32>(term, T_SLOPE);
+  const records = <usize>load<u32>(term, T_RECORDS);
+  let code = <usize>load<u32>(term, T_CODES) + from;
+  const recordsEnd = records + ((<usize>end) << 1);
+  for (let at = records + ((<usize>from) << 1); at < recordsEnd; at += 2) {
+    const place = <usize>load<u16>(at) & (WINDOW - 1);
+    const sum = sums + (place << 2);
+    const amount = base + slope * <f32>load<u8>(code++);
+    store<f32>(sum, load<f32>(sum) + amount);
+    if (amount < limit) continue;
+    const mark = marks + ((place >> 6) << 3);
+    store<u64>(mark, load<u64>(mark) | ((<u64>1) << (<u64>place & 63)));
+  }
+}
+
+/** Sets the sums of a list's records in the window to zero. */
+function clearSums(term: usize, sums: usize): void {
+  const records = <usize>load<u32>(term, T_RECORDS);
+  const end = records + ((<usize>load<u32>(term, T_END)) << 1);
+  for (let at = records + ((<usize>load<u32>(term, T_CURSOR)) << 1); at < end; at += 2)
+    store<f32>(sums + ((<usize>load<u16>(at) & (WINDOW - 1)) << 2), 0);
+}
+
+/** Looks at the marked records, takes the marks away, and scores those exactly that can be among the best. */
+function harvest(area: usize, firstRecord: u32, terms: usize, essential: usize, aside: f32): void {
+  const sums = <usize>load<u32>(area, A_SUMS);
+  const marks = <usize>load<u32>(area, A_MARKS);
+  const hidden = <usize>load<u32>(area, A_HIDDEN) + <usize>(firstRecord >> 3);
+  let floor = floorOf(area);
+  let stretch: usize = usize.MAX_VALUE;
+  let asideHere = aside;
+  for (let word: usize = 0; word < WINDOW >> 3; word += 8) {
+    let marked = load<u64>(marks + word);
+    if (marked === 0) continue;
+    store<u64>(marks + word, 0);
+    const hiddenHere = load<u64>(hidden + word);
+    if ((word << 3) >> STRETCH_BITS !== stretch) {
+      stretch = (word << 3) >> STRETCH_BITS;
+      asideHere = enterStretch(terms, essential, (<usize>firstRecord >> STRETCH_BITS) + stretch);
+    }
+    for (; marked !== 0; marked &= marked - 1) {
+      const bit = ctz(marked);
+      const place = (word << 3) + <usize>bit;
+      let sum = load<f32>(sums + (place << 2));
+      if (sum + asideHere < floor || ((hiddenHere >> bit) & 1) !== 0) continue;
+      const record = firstRecord + <u32>place;
+      let rest = asideHere;
+      for (let term = essential; term > terms && !(sum + rest < floor); ) {
+        term -= TERM_BYTES;
+        const most = load<f32>(term, T_STRETCH_MOST);
+        if (most === 0) continue;
+        rest -= most;
+        const posting = postingOf(term, load<u32>(term, T_CURSOR), load<u32>(term, T_END), record);
+        if (posting < 0) continue;
+        sum +=
+          load<f32>(term, T_BASE) +
+          load<f32>(term, T_SLOPE) * <f32>load<u8>(<usize>load<u32>(term, T_CODES) + <usize>posting);
+      }
+      if (sum + max<f32>(rest, 0) < floor) continue;
+      if (take(area, record)) floor = floorOf(area);
+    }
+  }
+}
+
+/** Finds the most that each list that was left aside adds in a stretch of the run; returns the sum. */
+function enterStretch(terms: usize, essential: usize, stretch: usize): f32 {
+  let aside: f32 = 0;
+  for (let term = terms; term < essential; term += TERM_BYTES) {
+    let most = load<f32>(term, T_MOST);
+    const windows = <usize>load<u32>(term, T_WINDOWS);
+    const slope = load<f32>(term, T_SLOPE);
+    if (most !== 0 && windows !== 0 && slope >= 0)
+      most = max<f32>(load<f32>(term, T_BASE) + slope * <f32>load<u8>(windows + stretch, W_STRETCHES), 0);
+    store<f32>(term, most, T_STRETCH_MOST);
+    aside += most;
+  }
+  return aside;
+}
+
+/**
+ * The place of a record's posting among those from `from` to `end` of a list, all in the record's window, or -1. Looks at the 32
+ * postings around where it would be were they spread evenly, all at once: mostly it is there, or nowhere. A search step by step
+ * takes more than twice as long, for the processor cannot guess where it goes.
+ */
+function postingOf(term: usize, from: u32, end: u32, record: u32): i32 {
+  const records = <usize>load<u32>(term, T_RECORDS);
+  const count = end - from;
+  if (count < AT_ONCE) return search(records, from, end, record);
+  const even = from + (((record & (WINDOW - 1)) * count) >> WINDOW_BITS);
+  const first = min<u32>(max<i32>(<i32>from, <i32>even - <i32>AT_ONCE / 2), end - AT_ONCE);
+  const at = records + ((<usize>first) << 1);
+  if (first > from && <u32>load<u16>(at) > record) return search(records, from, first, record);
+  const behind = first + AT_ONCE;
+  if (behind < end && <u32>load<u16>(at, 2 * (AT_ONCE - 1)) < record)
+    return search(records, behind, end, record);
+  const wanted = i16x8.splat(<i16>record);
+  const low = i8x16.bitmask(
+    i8x16.narrow_i16x8_s(i16x8.eq(v128.load(at), wanted), i16x8.eq(v128.load(at, 16), wanted)),
+  );
+  const high = i8x16.bitmask(
+    i8x16.narrow_i16x8_s(i16x8.eq(v128.load(at, 32), wanted), i16x8.eq(v128.load(at, 48), wanted)),
+  );
+  const equal = low | (high << 16);
+  return equal === 0 ? -1 : <i32>first + ctz(equal);
+}
+
+/** Postings that are looked at at once. */
+const AT_ONCE: u32 = 32;
+
+/** The same, step by step. */
+function search(records: usize, from: u32, end: u32, record: u32): i32 {
+  let low = from;
+  for (let left = end - from; left > 0; ) {
+    const half = (left + 1) >> 1;
+    const before = recordAt(records, low + half - 1) < record;
+    low += before ? half : 0;
+    left = before ? left - half : half - 1;
+  }
+  return low < end && recordAt(records, low) === record ? <i32>low : -1;
+}
+
+function recordAt(records: usize, posting: u32): u32 {
+  return <u32>load<u16>(records + ((<usize>posting) << 1));
+}
+
+/** The exact score: amounts in the order of the query, each times its weight. */
+function exactScore(area: usize, record: u32): f64 {
+  const terms = <usize>load<u32>(area, A_TERMS);
+  const order = <usize>load<u32>(area, A_ORDER);
+  const orderEnd = order + ((<usize>load<u32>(area, A_TERM_COUNT)) << 2);
+  const kind = load<u32>(area, A_KIND);
+  let norm: f64 = 0;
+  if (kind !== SPARSE) {
+    const length = load<u32>(<usize>load<u32>(area, A_LENGTHS) + ((<usize>record) << 2));
+    norm = load<f64>(area, A_PER_TERM) * <f64>length;
+  }
+  const fixed = load<f64>(area, A_FIXED);
+  let score: f64 = 0;
+  for (let at = order; at < orderEnd; at += 4) {
+    const term = terms + <usize>load<u32>(at) * TERM_BYTES;
+    const posting = postingOf(term, load<u32>(term, T_CURSOR), load<u32>(term, T_END), record);
+    if (posting < 0) continue;
+    const weight = load<f64>(term, T_WEIGHT);
+    const exact = <usize>load<u32>(term, T_EXACT);
+    if (kind === SPARSE) {
+      score += weight * <f64>load<f32>(exact + ((<usize>posting) << 2));
+    } else {
+      const tf =
+        kind === TEXT
+          ? <f64>load<u8>(exact + <usize>posting)
+          : <f64>load<u32>(exact + ((<usize>posting) << 2));
+      score += (weight * tf) / (tf + fixed + norm);
+    }
+  }
+  return score;
+}
+
+/** Scores a record; where it can be among the best it is found. Returns whether the floor has risen. */
+function take(area: usize, record: u32): bool {
+  const score = exactScore(area, record);
+  if (score < load<f64>(area, A_FLOOR)) return false;
+  const count = load<u32>(area, A_FOUND_COUNT);
+  const found = <usize>load<u32>(area, A_FOUND) + ((<usize>count) << 4);
+  store<f64>(found, score);
+  store<u32>(found, record, 8);
+  store<u32>(area, count + 1, A_FOUND_COUNT);
+  return offer(area, score);
+}
+
+/** Puts a score on the heap of the k best; returns whether the floor has risen. */
+function offer(area: usize, score: f64): bool {
+  const heap = <usize>load<u32>(area, A_HEAP);
+  const count = load<u32>(area, A_HEAP_COUNT);
+  const k = load<u32>(area, A_K);
+  let at: u32;
+  if (count < k) {
+    store<u32>(area, count + 1, A_HEAP_COUNT);
+    for (at = count; at > 0; ) {
+      const parent = (at - 1) >> 1;
+      const above = load<f64>(heap + ((<usize>parent) << 3));
+      if (above <= score) break;
+      store<f64>(heap + ((<usize>at) << 3), above);
+      at = parent;
+    }
+    store<f64>(heap + ((<usize>at) << 3), score);
+    if (count + 1 < k) return false;
+  } else {
+    if (score <= load<f64>(heap)) return false;
+    for (at = 0; ; ) {
+      let child: u32 = 2 * at + 1;
+      if (child >= k) break;
+      if (
+        child + 1 < k &&
+        load<f64>(heap + ((<usize>child) << 3), 8) < load<f64>(heap + ((<usize>child) << 3))
+      )
+        child++;
+      const below = load<f64>(heap + ((<usize>child) << 3));
+      if (below >= score) break;
+      store<f64>(heap + ((<usize>at) << 3), below);
+      at = child;
+    }
+    store<f64>(heap + ((<usize>at) << 3), score);
+  }
+  const least = load<f64>(heap);
+  if (least <= load<f64>(area, A_FLOOR)) return false;
+  store<f64>(area, least, A_FLOOR);
+  return true;
+}

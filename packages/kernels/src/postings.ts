@@ -1,0 +1,105 @@
+/// <reference path="./webassembly.d.ts" />
+
+// How does a program get at the kernel that searches postings?
+//
+// Where things lie in a run, a term and a search's area is drawn in assembly/postings/layout.ts; the numbers here are the same.
+
+import { readFileSync } from "node:fs";
+
+/** Records that a run has at most: their numbers have 16 bits. */
+export const runRecordsMax = 65_536;
+
+/** Records that are searched at a time. */
+export const windowRecords = 4_096;
+
+/** Windows of the longest run. */
+export const windowsMax = runRecordsMax / windowRecords;
+
+/** Records of which a long list says what the greatest code is. */
+export const stretchRecords = 512;
+
+/** Stretches of the longest run. */
+export const stretchesMax = runRecordsMax / stretchRecords;
+
+/** Bytes of a term of a search. */
+export const termBytes = 56;
+
+/** Byte offsets of a term's fields: places are absolute, base, slope and bound are f32, the weight is f64. */
+export const term = {
+  records: 0,
+  codes: 4,
+  exact: 8,
+  count: 12,
+  windows: 16,
+  base: 20,
+  slope: 24,
+  bound: 28,
+  weight: 32,
+  cursor: 40,
+  end: 44,
+  most: 48,
+  stretchMost: 52,
+} as const;
+
+/** Byte offsets of the fields of a search's area: u32, but for the limit, f32, and floor to scale, f64. */
+export const area = {
+  terms: 0,
+  termCount: 4,
+  order: 8,
+  hidden: 12,
+  lengths: 16,
+  kind: 20,
+  k: 24,
+  heap: 28,
+  heapCount: 32,
+  sums: 36,
+  marks: 40,
+  found: 44,
+  foundCount: 48,
+  window: 52,
+  recordCount: 56,
+  limit: 60,
+  floor: 64,
+  slack: 72,
+  fixed: 80,
+  perTerm: 88,
+  scale: 96,
+  sinks: 104,
+} as const;
+
+/** Bytes of an area's fields. */
+export const areaBytes = 128;
+
+/** Bytes of a record that was found: its score, f64, its number, u32, and 4 unused. */
+export const foundBytes = 16;
+
+/** What an exact amount is: a weight f32; or a tf, in one byte or four. */
+export const kinds = { sparse: 0, text: 1, wideText: 2 } as const;
+
+export type PostingsKernels = {
+  /**
+   * Searches the area's run from the area's window on, until all is done or more than `windowRecords` records were found;
+   * returns 1 when all is done. The caller takes out what was found, and sets its count to 0, before it goes on.
+   */
+  readonly searchRun: (area: number) => number;
+};
+
+const modules = new Map<string, WebAssembly.Module>();
+
+/** The kernel, bound to a shared memory that the caller lays out and grows. Throws where it has not been built. */
+export function instantiatePostings(
+  memory: WebAssembly.Memory,
+  { debug = false }: { debug?: boolean } = {},
+): PostingsKernels {
+  const build = `postings-${debug ? "debug" : "release"}`;
+  let module = modules.get(build);
+  if (module === undefined) {
+    try {
+      module = new WebAssembly.Module(readFileSync(new URL(`../dist/${build}.wasm`, import.meta.url)));
+    } catch (cause) {
+      throw new Error("The kernels have not been built. Run `npm run kernels` and start again.", { cause });
+    }
+    modules.set(build, module);
+  }
+  return new WebAssembly.Instance(module, { env: { memory } }).exports as PostingsKernels;
+}
