@@ -124,13 +124,13 @@ function goals(results: readonly SetResult[]): string {
     const ours = engines.find(({ name }) => name === "quiver-u8");
     const theirs = engines.find(({ name }) => name === "hnswlib");
     if (ours === undefined || theirs === undefined) return [];
-    return `${(ours.buildCpuS / theirs.buildCpuS).toFixed(2)} (${title.split(",")[0]}, ${title.split(", ").at(-1)})`;
+    return `${(ours.buildCpuS / theirs.buildCpuS).toFixed(2)} (${title})`;
   });
   return `What was wanted, and what is:
 
 - At least 3 times the best rival on every set at both recalls: the table above.
 - At least 4.2 times hnswlib-node on 100-dimensional words at both recalls: ${gloveLow} and ${gloveHigh}. At least 8 times on 768 dimensions at ${recalls[1]}: ${wideHigh}.
-- At most half of hnswlib-node's CPU time to build: ${builds.join(", ")}.
+- At most half of hnswlib-node's CPU time to build: ${builds.join("; ")}.
 
 Where a figure falls short, [the decisions on speed](decisions/hnsw-speed.md) have the profile and what was tried.`;
 }
