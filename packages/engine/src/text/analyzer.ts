@@ -201,6 +201,6 @@ function cachedAnalyzer({ term: termOf, reason, folded }: Rules): Analyzer {
 }
 
 /** A copy with memory of its own. A word is a slice that would keep its whole text in memory as long as it lives. */
-function ownCopy(word: string): string {
+export function ownCopy(word: string): string {
   return Buffer.from(word, "utf16le").toString("utf16le");
 }

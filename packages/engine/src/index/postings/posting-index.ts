@@ -365,7 +365,7 @@ export class PostingIndex {
     const uses = new Map<number, number>();
     const use = (term: number) => uses.set(term, (uses.get(term) ?? 0) + 1);
     for (const run of this.#runs) run.terms.forEach(use);
-    for (const term of this.#tail.lists.keys()) use(term);
+    this.#tail.lists.terms.forEach(use);
     return uses;
   }
 
@@ -567,7 +567,7 @@ export class PostingIndex {
       if (this.#options.isText) lengths[next] = tail.lengths.values[slot];
       numbers[slot] = next++;
     }
-    const terms = Uint32Array.from(tail.lists.keys()).sort();
+    const terms = Uint32Array.from(tail.lists.terms).sort();
     const { isText, levels, amountOf } = this.#options;
     const writer = this.#inArena((arena) =>
       RunWriter.begin(arena, {
@@ -602,7 +602,7 @@ export class PostingIndex {
 
   #clearTail(): void {
     const { onTermUnused } = this.#options;
-    if (onTermUnused) for (const term of this.#tail.lists.keys()) onTermUnused(term);
+    if (onTermUnused) for (const term of this.#tail.lists.terms) onTermUnused(term);
     this.#tail.clear();
     this.#tailHasWide = false;
   }

@@ -8,13 +8,14 @@ import { Growable } from "../../base/growable.ts";
 import { invariant } from "../../base/invariant.ts";
 import { absent } from "../ordinal-map.ts";
 import { Postings } from "./lists.ts";
+import { mapEntryBytes, TermLists } from "./term-lists.ts";
 
 type Values = Float32Array | Uint32Array;
 
 export class Tail<V extends Values> {
   readonly postings: Postings<V>;
   /** Term -> list. */
-  readonly lists = new Map<number, number>();
+  readonly lists = new TermLists();
   /** By slot: the ordinal, or `absent` where it was removed. */
   readonly ordinals = new Growable(Uint32Array);
   /** By slot: the length of a text. */
@@ -79,14 +80,14 @@ export class Tail<V extends Values> {
 
   get memoryBytes(): number {
     const columns = this.ordinals.memoryBytes + this.lengths.memoryBytes;
-    return this.postings.memoryBytes + columns + mapEntryBytes * (this.lists.size + this.#slots.size);
+    return this.postings.memoryBytes + columns + this.lists.memoryBytes + mapEntryBytes * this.#slots.size;
   }
 
   check(): void {
     this.postings.check();
     let postings = 0;
-    for (const [term, list] of this.lists) {
-      const { count, slots } = this.postings.read(list);
+    for (const term of this.lists.terms) {
+      const { count, slots } = this.postings.read(this.lists.get(term) as number);
       invariant(count > 0, `term ${term} has an empty list in the tail`);
       postings += count;
       for (let i = 0; i < count; i++)
@@ -104,6 +105,3 @@ export class Tail<V extends Values> {
       invariant(used[i] > used[i - 1], `ordinal ${used[i]} follows ${used[i - 1]} in the tail`);
   }
 }
-
-/** Of a Map of small numbers, as measured in V8. */
-const mapEntryBytes = 28;

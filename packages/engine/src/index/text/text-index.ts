@@ -15,7 +15,7 @@
 import type { TextLanguage } from "@quiver/protocol/shapes/index-definition";
 import { Growable } from "../../base/growable.ts";
 import { invariant } from "../../base/invariant.ts";
-import { type Analyzer, createAnalyzer } from "../../text/analyzer.ts";
+import { type Analyzer, createAnalyzer, ownCopy } from "../../text/analyzer.ts";
 import { EditDistance } from "../../text/edit-distance.ts";
 import { segment } from "../../text/segment.ts";
 import type { Candidates, Index, Visible } from "../contract.ts";
@@ -77,6 +77,15 @@ export type TextMatch = {
   readonly contribution: number;
 };
 
+/** In place of the number of a word's term: it has none. */
+const dropped = -1;
+
+/** Words whose terms are remembered. */
+const wordsMax = 65_536;
+
+/** Of one of them: a Map's entry and a short string, as measured in V8. */
+const wordBytes = 80;
+
 /** Codes of amounts are bytes. */
 const levels = 255;
 
@@ -91,6 +100,10 @@ export class TextIndex implements Index {
   /** By number of a term: in how many runs, or the tail, it has postings. */
   readonly #uses = new Growable(Uint32Array);
   readonly #freeTerms: number[] = [];
+  /** By number of a term: 0 but while a record is added, then how often the record has it. */
+  readonly #frequencies = new Growable(Uint32Array);
+  /** Words added before -> the number of their term, or `dropped`: most words of a text need no other look. */
+  readonly #words = new Map<string, number>();
   #documents = 0;
   #totalLength = 0;
   /** null where the index keeps none. */
@@ -131,15 +144,20 @@ export class TextIndex implements Index {
 
   /** Adds a record: the words of its text, as `segment` makes them. One without terms counts as a document. */
   add(ordinal: number, words: readonly string[]): void {
-    const terms = this.analyzer.terms(words);
-    const frequencies = new Map<string, number>();
-    for (const term of terms) frequencies.set(term, (frequencies.get(term) ?? 0) + 1);
+    const numbers: number[] = [];
+    let length = 0;
+    for (const word of words) {
+      const number = this.#words.get(word) ?? this.#numberOfWord(word);
+      if (number === dropped) continue;
+      length++;
+      if (this.#frequencies.values[number]++ === 0) numbers.push(number);
+    }
+    const frequencies = numbers.map((number) => this.#frequencies.values[number]);
+    for (const number of numbers) this.#frequencies.values[number] = 0;
     this.#documents++;
-    this.#totalLength += terms.length;
-    const numbers = Array.from(frequencies.keys(), (term) => this.#numberOf(term));
-    const averageLength = this.#totalLength / this.#documents;
+    this.#totalLength += length;
     this.#positions?.set(ordinal, this.#placesOf(words));
-    this.#postings.add(ordinal, terms.length, numbers, [...frequencies.values()], averageLength);
+    this.#postings.add(ordinal, length, numbers, frequencies, this.#totalLength / this.#documents);
   }
 
   /** The record no longer counts in `statistics`; versions that see it find it as before. */
@@ -233,7 +251,8 @@ export class TextIndex implements Index {
 
   get memoryBytes(): number {
     const positions = this.#positions?.memoryBytes ?? 0;
-    return this.#postings.memoryBytes + this.#dictionary.memoryBytes + this.#uses.memoryBytes + positions;
+    const words = wordBytes * this.#words.size + this.#uses.memoryBytes + this.#frequencies.memoryBytes;
+    return this.#postings.memoryBytes + this.#dictionary.memoryBytes + positions + words;
   }
 
   close(): void {
@@ -241,6 +260,8 @@ export class TextIndex implements Index {
     this.#dictionary.close();
     this.#positions?.close();
     this.#uses.truncate(0);
+    this.#frequencies.truncate(0);
+    this.#words.clear();
     this.#freeTerms.length = 0;
     this.#documents = 0;
     this.#totalLength = 0;
@@ -340,13 +361,27 @@ export class TextIndex implements Index {
     const known = this.#dictionary.get(term);
     if (known !== undefined) return known;
     const number = this.#freeTerms.pop() ?? this.#uses.length;
-    if (number === this.#uses.length) this.#uses.push(0);
+    if (number === this.#uses.length) {
+      this.#uses.push(0);
+      this.#frequencies.push(0);
+    }
     this.#dictionary.add(term, number);
+    return number;
+  }
+
+  #numberOfWord(word: string): number {
+    const [term] = this.analyzer.terms([word]);
+    const number = term === undefined ? dropped : this.#numberOf(term);
+    if (this.#words.size >= wordsMax) this.#words.clear();
+    // Words are slices of texts, which they must not keep.
+    this.#words.set(ownCopy(word), number);
     return number;
   }
 
   /** Forgets a term that no record has any more. */
   #forget(term: number): void {
+    // Its words are not known here.
+    this.#words.clear();
     this.#dictionary.remove(term);
     this.#freeTerms.push(term);
   }
