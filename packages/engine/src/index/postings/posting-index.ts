@@ -277,7 +277,7 @@ export class PostingIndex {
     const search: RunSearch = { terms, k, formula, limit, hidden, best, hasNegative, floor: 0 };
     search.floor = Math.max(best.floor, this.#knownFloor(search));
     for (let i = 0; i < this.#runs.length; i++) this.#searchRun(this.#runs[i], i, search);
-    return best.candidates();
+    return best.bestOfHeap();
   }
 
   /**
@@ -295,7 +295,7 @@ export class PostingIndex {
     const best = new Best(k, this.#acceptedInTail(terms, k, formula, hidden, accepts));
     for (let i = 0; i < this.#runs.length; i++)
       best.add(this.#acceptedInRun(i, terms, k, formula, hidden, accepts));
-    return best.candidates();
+    return best.bestOfAdded();
   }
 
   /** The ordinals held that have a term, ascending. */
@@ -696,9 +696,9 @@ export class PostingIndex {
     best.enter(arena);
     for (let isDone = false; !isDone; ) {
       isDone = arena.kernels.searchRun(arena.area) !== 0;
-      best.take(run);
+      search.floor = doubles[doublesAt + areaFields.floor / 8];
+      best.take(run, search.floor);
     }
-    search.floor = doubles[doublesAt + areaFields.floor / 8];
   }
 }
 
@@ -893,16 +893,17 @@ function toMerge(runs: readonly Run[], postingsMax: number): Run[] | undefined {
 /** What was found so far, and the heap of the k best scores where it was last. */
 class Best {
   readonly #k: number;
-  readonly #ordinals = new Growable(Uint32Array, 64);
-  readonly #scores = new Growable(Float64Array, 64);
+  // Plain arrays: a typed array of more than 64 bytes is made outside of the heap, and few are found.
+  readonly #ordinals: number[] = [];
+  readonly #scores: number[] = [];
   #arena: Arena | undefined;
-  #heap: Float64Array;
+  #heap: number[];
 
   constructor(k: number, first: Candidates) {
     this.#k = k;
     this.add(first);
     // Ascending numbers are a heap.
-    this.#heap = Float64Array.from(first.scores).sort().slice(-k);
+    this.#heap = [...first.scores].sort((a, b) => a - b).slice(-k);
   }
 
   /** Takes further candidates, of which the heap is not told. */
@@ -921,27 +922,50 @@ class Best {
   /** Sees to it that the heap is in an arena, which has room for it. */
   enter(arena: Arena): void {
     if (this.#arena === arena) return;
-    if (this.#arena !== undefined) {
-      const from = this.#arena.field("heap") >>> 3;
-      this.#heap = this.#arena.doubles.slice(from, from + this.#arena.field("heapCount"));
-    }
+    this.#fetchHeap();
     this.#arena = arena;
     arena.doubles.set(this.#heap, arena.field("heap") >>> 3);
     arena.words[(arena.area + areaFields.heapCount) >>> 2] = this.#heap.length;
   }
 
-  /** Takes what a search of a run has found. */
-  take(run: Run): void {
-    const { arena } = run;
-    const count = arena.field("foundCount");
-    for (let i = 0, at = arena.field("found"); i < count; i++, at += foundBytes) {
-      this.#ordinals.push(run.ordinals[arena.words[(at + 8) >>> 2]]);
-      this.#scores.push(arena.doubles[at >>> 3]);
+  /** Takes what a search of a run has found and can still be among the best. */
+  take(run: Run, floor: number): void {
+    const { doubles, words, area } = run.arena;
+    const count = run.arena.field("foundCount");
+    for (let i = 0, at = run.arena.field("found"); i < count; i++, at += foundBytes) {
+      const score = doubles[at >>> 3];
+      if (score < floor) continue;
+      this.#ordinals.push(run.ordinals[words[(at + 8) >>> 2]]);
+      this.#scores.push(score);
     }
-    arena.words[(arena.area + areaFields.foundCount) >>> 2] = 0;
+    words[(area + areaFields.foundCount) >>> 2] = 0;
   }
 
-  candidates(): Candidates {
-    return keepBest(this.#ordinals.values, this.#scores.values, this.#scores.length, this.#k);
+  /** The k best of all that was found and is on the heap, and what ties with the last. */
+  bestOfHeap(): Candidates {
+    this.#fetchHeap();
+    const { floor } = this;
+    const best = { ordinals: [] as number[], scores: [] as number[] };
+    for (let i = 0; i < this.#scores.length; i++) {
+      if (this.#scores[i] < floor) continue;
+      best.ordinals.push(this.#ordinals[i]);
+      best.scores.push(this.#scores[i]);
+    }
+    return { count: best.ordinals.length, ...best };
+  }
+
+  /** ... of all that was added. */
+  bestOfAdded(): Candidates {
+    const scores = Float64Array.from(this.#scores);
+    return keepBest(Uint32Array.from(this.#ordinals), scores, scores.length, this.#k);
+  }
+
+  #fetchHeap(): void {
+    if (this.#arena === undefined) return;
+    const { doubles } = this.#arena;
+    const from = this.#arena.field("heap") >>> 3;
+    const count = this.#arena.field("heapCount");
+    this.#heap = [];
+    for (let i = 0; i < count; i++) this.#heap.push(doubles[from + i]);
   }
 }
