@@ -73,6 +73,13 @@ function floorOf(area: usize): f32 {
   return <f32>(load<f64>(area, A_FLOOR) * load<f64>(area, A_SCALE) - load<f64>(area, A_SLACK));
 }
 
+/**
+ * How much of the floor the lists that are left aside may give together. All of it would leave most aside, and then nearly any
+ * record can still reach the floor and has to be looked up. Adding up a posting takes a few cycles and a look-up a hundred: with
+ * half, sparse vectors take 0.55 and texts 0.7 to 0.8 of the time (0.4 and 0.85 are slower).
+ */
+const ASIDE: f32 = 0.55;
+
 function searchWindow(area: usize, window: u32): void {
   const terms = <usize>load<u32>(area, A_TERMS);
   const termsEnd = terms + <usize>load<u32>(area, A_TERM_COUNT) * TERM_BYTES;
@@ -86,7 +93,7 @@ function searchWindow(area: usize, window: u32): void {
   for (; essential < termsEnd; essential += TERM_BYTES) {
     const here = load<f32>(essential, T_MOST);
     const more = aside + here;
-    if (!(more < floor) && here >= limit) break;
+    if (!(more < floor * ASIDE) && here >= limit) break;
     aside = more;
   }
   const sums = <usize>load<u32>(area, A_SUMS);
