@@ -33,10 +33,24 @@ test("data of many dimensions pass with fewer bits than data of few", () => {
 test("a sample that is too small is not measured; one of equal vectors, or of zeros, breaks nothing", () => {
   expect(auto(4, noise(5, 4, 4))).toMatchObject({
     dataType: "u8",
-    reason: "the sample has 5 records, too few to measure by",
+    reason: "the sample has 5 different records, too few to measure by",
   });
   expect(auto(4, new Float32Array(4 * 300)).dataType).toBeDefined();
   expect(auto(4, new Float32Array(4 * 300).fill(7)).dataType).toBeDefined();
+});
+
+test("records that come many times make no type of code look better", () => {
+  const rows = noise(300, 8, 8);
+  const often = new Float32Array(20 * rows.length);
+  for (let i = 0; i < 20; i++) often.set(rows, i * rows.length);
+  expect(auto(8, often).dataType).toBe(auto(8, rows).dataType);
+  const mostlyOne = new Float32Array(4 * rows.length).fill(0.5);
+  mostlyOne.set(rows);
+  expect(auto(8, mostlyOne).dataType).toBe(auto(8, rows).dataType);
+  expect(auto(8, new Float32Array(8 * 300).fill(7))).toMatchObject({
+    dataType: "u8",
+    reason: "the sample has 1 different records, too few to measure by",
+  });
 });
 
 test("equal samples decide equally", () => {
