@@ -44,6 +44,14 @@ export const readFvecs = (path: string): Float32Array[] =>
 export const readIvecs = (path: string): Int32Array[] =>
   readTexmex(path, (buffer, at, length) => new Int32Array(buffer, at, length));
 
+/** Vectors of bytes, such as pixels, in a gzip file; the first `headerBytes` are left out. */
+export function readBytes(path: string, headerBytes: number, dimension: number): Float32Array[] {
+  const bytes = gunzipSync(readFileSync(join(data, path))).subarray(headerBytes);
+  return Array.from({ length: bytes.length / dimension }, (_, i) =>
+    Float32Array.from(bytes.subarray(i * dimension, (i + 1) * dimension)),
+  );
+}
+
 /** One JSON a line, compressed. */
 export function readJsonLines<T>(path: string): T[] {
   const lines = gunzipSync(readFileSync(join(data, path)))
