@@ -4,7 +4,7 @@
 //
 // Where things lie in the graph's memory is drawn in assembly/hnsw/layout.ts; the numbers here are the same.
 
-import { readFileSync } from "node:fs";
+import { instantiateBuild } from "./loader.ts";
 
 /** Byte offsets of the header's fields, each four bytes. */
 export const header = {
@@ -85,20 +85,9 @@ const probe = Uint8Array.of(
 /** Whether this machine's WebAssembly has relaxed SIMD. */
 export const hasRelaxedSimd = WebAssembly.validate(probe);
 
-const modules = new Map<string, WebAssembly.Module>();
-
 /** The kernels, bound to a shared memory that the caller lays out and grows. Throws where they have not been built. */
 export function instantiateHnsw(memory: WebAssembly.Memory, options: HnswBuild = {}): HnswKernels {
   const { debug = false, plain = !hasRelaxedSimd } = options;
   const build = `hnsw-${plain ? "plain-" : ""}${debug ? "debug" : "release"}`;
-  let module = modules.get(build);
-  if (module === undefined) {
-    try {
-      module = new WebAssembly.Module(readFileSync(new URL(`../dist/${build}.wasm`, import.meta.url)));
-    } catch (cause) {
-      throw new Error("The kernels have not been built. Run `npm run kernels` and start again.", { cause });
-    }
-    modules.set(build, module);
-  }
-  return new WebAssembly.Instance(module, { env: { memory } }).exports as HnswKernels;
+  return instantiateBuild(build, memory) as HnswKernels;
 }

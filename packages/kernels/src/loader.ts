@@ -51,8 +51,6 @@ export type Kernels = {
 
 export type KernelName = "dotRows" | "l2Rows";
 
-const modules = new Map<"release" | "debug", WebAssembly.Module>();
-
 /**
  * The kernels, bound to `memory`, which stays the caller's: it lays the memory out and grows it.
  *
@@ -60,22 +58,27 @@ const modules = new Map<"release" | "debug", WebAssembly.Module>();
  * not been built.
  */
 export function instantiate(memory: WebAssembly.Memory, options: { debug?: boolean } = {}): Kernels {
-  const module = moduleOf(options.debug === true ? "debug" : "release");
-  return new WebAssembly.Instance(module, { env: { memory } }).exports as Kernels;
+  return instantiateBuild(options.debug === true ? "debug" : "release", memory) as Kernels;
 }
 
-function moduleOf(build: "release" | "debug"): WebAssembly.Module {
-  const known = modules.get(build);
-  if (known !== undefined) return known;
-  let bytes: Uint8Array;
+const modules = new Map<string, WebAssembly.Module>();
+
+/** What a build of build.mjs exports, bound to `memory`. Throws where it has not been built. */
+export function instantiateBuild(build: string, memory: WebAssembly.Memory): WebAssembly.Instance["exports"] {
+  let module = modules.get(build);
+  if (module === undefined) {
+    module = new WebAssembly.Module(bytesOf(build));
+    modules.set(build, module);
+  }
+  return new WebAssembly.Instance(module, { env: { memory } }).exports;
+}
+
+function bytesOf(build: string): Uint8Array<ArrayBuffer> {
   try {
-    bytes = readFileSync(new URL(`../dist/${build}.wasm`, import.meta.url));
+    return readFileSync(new URL(`../dist/${build}.wasm`, import.meta.url));
   } catch (cause) {
     throw new Error("The kernels have not been built. Run `npm run kernels` and start again.", { cause });
   }
-  const module = new WebAssembly.Module(bytes);
-  modules.set(build, module);
-  return module;
 }
 
 /** The dimension that a row takes in memory: rounded up to whole SIMD registers. */

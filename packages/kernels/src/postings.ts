@@ -4,7 +4,7 @@
 //
 // Where things lie in a run, a term and a search's area is drawn in assembly/postings/layout.ts; the numbers here are the same.
 
-import { readFileSync } from "node:fs";
+import { instantiateBuild } from "./loader.ts";
 
 /** Records that a run has at most: their numbers have 16 bits. */
 export const runRecordsMax = 65_536;
@@ -84,22 +84,11 @@ export type PostingsKernels = {
   readonly searchRun: (area: number) => number;
 };
 
-const modules = new Map<string, WebAssembly.Module>();
-
 /** The kernel, bound to a shared memory that the caller lays out and grows. Throws where it has not been built. */
 export function instantiatePostings(
   memory: WebAssembly.Memory,
   { debug = false }: { debug?: boolean } = {},
 ): PostingsKernels {
   const build = `postings-${debug ? "debug" : "release"}`;
-  let module = modules.get(build);
-  if (module === undefined) {
-    try {
-      module = new WebAssembly.Module(readFileSync(new URL(`../dist/${build}.wasm`, import.meta.url)));
-    } catch (cause) {
-      throw new Error("The kernels have not been built. Run `npm run kernels` and start again.", { cause });
-    }
-    modules.set(build, module);
-  }
-  return new WebAssembly.Instance(module, { env: { memory } }).exports as PostingsKernels;
+  return instantiateBuild(build, memory) as PostingsKernels;
 }

@@ -98,10 +98,8 @@ function searchWindow(area: usize, window: u32): void {
   }
   const sums = <usize>load<u32>(area, A_SUMS);
   const marks = <usize>load<u32>(area, A_MARKS);
-  if (limit !== -Infinity) {
-    for (let term = essential; term < termsEnd; term += TERM_BYTES) addListFrom(term, limit, sums, marks);
-  } else if (load<u32>(area, A_SINKS) !== 0) {
-    for (let term = essential; term < termsEnd; term += TERM_BYTES) addList(term, sums, marks);
+  if (limit !== -Infinity || load<u32>(area, A_SINKS) !== 0) {
+    for (let term = essential; term < termsEnd; term += TERM_BYTES) addList(term, limit, sums, marks);
   } else {
     for (let term = essential; term < termsEnd; term += TERM_BYTES)
       addListUpTo(term, floor - aside, sums, marks);
@@ -142,8 +140,8 @@ function enterWindow(term: usize, window: u32): f32 {
   return most;
 }
 
-/** Adds the amounts of a list's postings in the window to the sums of their records, and marks these. */
-function addList(term: usize, sums: usize, marks: usize): void {
+/** Adds the amounts of a list's postings in the window to the sums of their records, and marks those of `limit` or more. */
+function addList(term: usize, limit: f32, sums: usize, marks: usize): void {
   const from = load<u32>(term, T_CURSOR);
   const end = load<u32>(term, T_END);
   const base = load<f32>(term, T_BASE);
@@ -154,7 +152,9 @@ function addList(term: usize, sums: usize, marks: usize): void {
   for (let at = records + ((<usize>from) << 1); at < recordsEnd; at += 2) {
     const place = <usize>load<u16>(at) & (WINDOW - 1);
     const sum = sums + (place << 2);
-    store<f32>(sum, load<f32>(sum) + (base + slope * <f32>load<u8>(code++)));
+    const amount = base + slope * <f32>load<u8>(code++);
+    store<f32>(sum, load<f32>(sum) + amount);
+    if (amount < limit) continue;
     const mark = marks + ((place >> 6) << 3);
     store<u64>(mark, load<u64>(mark) | ((<u64>1) << (<u64>place & 63)));
   }
@@ -177,26 +177,6 @@ function addListUpTo(term: usize, needed: f32, sums: usize, marks: usize): void 
     const sum = load<f32>(sums + (place << 2)) + (base + slope * <f32>load<u8>(code++));
     store<f32>(sums + (place << 2), sum);
     if (sum < needed) continue;
-    const mark = marks + ((place >> 6) << 3);
-    store<u64>(mark, load<u64>(mark) | ((<u64>1) << (<u64>place & 63)));
-  }
-}
-
-/** The same, but marks only those that the list gives `limit` or more. */
-function addListFrom(term: usize, limit: f32, sums: usize, marks: usize): void {
-  const from = load<u32>(term, T_CURSOR);
-  const end = load<u32>(term, T_END);
-  const base = load<f32>(term, T_BASE);
-  const slope = load<f32>(term, T_SLOPE);
-  const records = <usize>load<u32>(term, T_RECORDS);
-  let code = <usize>load<u32>(term, T_CODES) + from;
-  const recordsEnd = records + ((<usize>end) << 1);
-  for (let at = records + ((<usize>from) << 1); at < recordsEnd; at += 2) {
-    const place = <usize>load<u16>(at) & (WINDOW - 1);
-    const sum = sums + (place << 2);
-    const amount = base + slope * <f32>load<u8>(code++);
-    store<f32>(sum, load<f32>(sum) + amount);
-    if (amount < limit) continue;
     const mark = marks + ((place >> 6) << 3);
     store<u64>(mark, load<u64>(mark) | ((<u64>1) << (<u64>place & 63)));
   }

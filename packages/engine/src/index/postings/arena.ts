@@ -80,13 +80,6 @@ export class Arena {
     return this.bytes.byteLength;
   }
 
-  /** Bytes in blocks that are handed out. */
-  get takenBytes(): number {
-    let bytes = 0;
-    for (const taken of this.#taken.values()) bytes += taken;
-    return bytes;
-  }
-
   /**
    * A place for a run of so many bytes, aligned to 64, with whatever was there; undefined when the memory is full, of which a
    * 16th is left for searches.

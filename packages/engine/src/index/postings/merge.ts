@@ -95,10 +95,6 @@ export class Merge {
     return run;
   }
 
-  abandon(): void {
-    this.#writer.abandon();
-  }
-
   #nextTerm(): number | undefined {
     let least: number | undefined;
     for (const [i, run] of this.sources.entries()) {

@@ -451,16 +451,14 @@ export class PostingIndex {
     const tail = this.#tail;
     const scores = this.#scores;
     if (tail.count === 0) return nothing;
+    if (this.#options.isText) return this.#acceptedInTail(terms, k, formula, hidden, null);
     scores.begin(tail.slotsEnd);
     try {
       if (hidden) for (const slot of hidden.tail) scores.touch(slot, hiddenState);
       const isLimited = limit > Number.NEGATIVE_INFINITY;
       if (isLimited) for (const term of terms) this.#considerInTail(term, limit);
-      for (const { located, weight } of terms) {
-        if (located.tail < 0) continue;
-        if (this.#options.isText) this.#addText(located.tail, weight, formula);
-        else this.#addSparse(located.tail, weight, !isLimited);
-      }
+      for (const { located, weight } of terms)
+        if (located.tail >= 0) this.#addSparse(located.tail, weight, !isLimited);
       return scores.best(tail.ordinals.values, k);
     } finally {
       scores.end();
@@ -473,12 +471,6 @@ export class PostingIndex {
     const { count, slots, values } = this.#tail.postings.read(located.tail);
     for (let i = 0; i < count; i++)
       if (weight * values[i] >= limit && states[slots[i]] === 0) this.#scores.touch(slots[i], found);
-  }
-
-  #addText(list: number, weight: number, formula: Formula): void {
-    const lengths = this.#tail.lengths.values;
-    const { count, slots, values } = this.#tail.postings.read(list);
-    for (let i = 0; i < count; i++) this.#addAmount(slots[i], weight, values[i], lengths[slots[i]], formula);
   }
 
   #addSparse(list: number, weight: number, isAnyFound: boolean): void {

@@ -152,11 +152,6 @@ export class RunWriter {
     return new Run(this.#arena, this.#at);
   }
 
-  /** Gives the block back unfinished. */
-  abandon(): void {
-    this.#arena.free(this.#at);
-  }
-
   /** Writes base, slope and codes. */
   #encode(at: number, count: number, records: Uint16Array, values: Float32Array | Uint32Array): void {
     const { kind, levels, lengths, amountOf } = this.#plan;

@@ -95,7 +95,7 @@ export class Run {
   readonly #places: Uint32Array;
   /** Every `fenceStep`th of the terms. */
   readonly #fence: Uint32Array;
-  /** A bit each: of removed records, and of those that there are not. */
+  /** A bit for each record: whether it was removed. */
   readonly removedBits: Uint8Array;
   /** In the order of removal. */
   readonly #removed = new Growable(Uint32Array, 0);
@@ -124,11 +124,6 @@ export class Run {
     this.#fence = this.terms.filter((_term, list) => list % fenceStep === 0);
     const bits = Math.ceil(this.recordCount / windowRecords) * windowRecords;
     this.removedBits = new Uint8Array(arena.bytes.buffer, at + field("removedAt"), bits / 8);
-  }
-
-  /** Bytes of the block. */
-  get bytes(): number {
-    return this.arena.words[(this.at + runHeader.bytes) >>> 2];
   }
 
   /** Bytes beside the block. */
