@@ -4,19 +4,15 @@
 // record that is its own query is left out of both answers, and the search of the graph goes by as if it were not there: its
 // links lead straight to the truth, and with them recall was told to be 0.17 too high. Queries that are like the collection's
 // vectors find as much; others can find less.
-//
-// Between two searches the event loop gets a turn when they have held it for long.
 
-import { setImmediate as nextTurn } from "node:timers/promises";
-import { limits } from "@quiver/protocol/limits";
 import { readU32Key } from "../base/bytes.ts";
-import { invariant } from "../base/invariant.ts";
 import { ordinalKey } from "../collection/tables.ts";
 import type { Candidates } from "../index/contract.ts";
-import { efMax, type HnswIndex } from "../index/hnsw/hnsw-index.ts";
+import { efMax } from "../index/hnsw/hnsw-index.ts";
 import type { View } from "../runtime/view.ts";
 import { readFloats } from "../vector/floats.ts";
-import { vectorsOf } from "./search.ts";
+import { Breath } from "./breath.ts";
+import { denseOf, exactQueriesMax, searchExactly, vectorsOf } from "./search.ts";
 
 export type RecallMeasurement = {
   /** Mean over the queries of the share of the exact answers that were found, 0 to 1. */
@@ -31,17 +27,6 @@ export type RecallMeasurement = {
   readonly searchMs: number;
   readonly exactMs: number;
 };
-
-/** Gives the event loop a turn when it has been held for longer than a slice. */
-class Breath {
-  #end = performance.now() + limits.searchSliceMs;
-
-  async take(): Promise<void> {
-    if (performance.now() < this.#end) return;
-    await nextTurn();
-    this.#end = performance.now() + limits.searchSliceMs;
-  }
-}
 
 type Sample = { readonly ordinal: number; readonly vector: Float32Array };
 
@@ -81,6 +66,33 @@ function shareOf(exact: Candidates, found: Candidates, ordinal: number, k: numbe
   return Math.min(1, met / truth.ordinals.size);
 }
 
+function exactAnswers(
+  view: View,
+  samples: readonly Sample[],
+  k: number,
+  breath: Breath,
+): Promise<Candidates[]> {
+  return searchExactly(
+    view,
+    samples.map(({ vector }) => vector),
+    k,
+    breath,
+  );
+}
+
+/** What a search for a sample finds that goes by as if the sample were not there. */
+async function searchBut(
+  view: View,
+  { ordinal, vector }: Sample,
+  k: number,
+  ef: number | undefined,
+  breath: Breath,
+): Promise<Candidates> {
+  await breath.take();
+  const options = { ef, vectorOf: vectorsOf(view), without: ordinal };
+  return (await breath.run(denseOf(view).begin(vector, k, () => view.visible, options)))[0];
+}
+
 /** Measures the index of a pinned view. @param ef beam; default: the index's own */
 export async function measureRecall(
   view: View,
@@ -91,19 +103,20 @@ export async function measureRecall(
   const index = denseOf(view);
   const breath = new Breath();
   const samples = sampleOf(view, count);
-  const vectorOf = vectorsOf(view);
   let [sum, worst, searchMs, exactMs] = [0, 1, 0, 0];
-  for (const { ordinal, vector } of samples) {
-    await breath.take();
-    const begin = performance.now();
-    const found = index.search(vector, topK + 1, { ef, visible: view.visible, vectorOf, without: ordinal });
-    const between = performance.now();
-    const exact = index.searchExactly(vector, topK + 1, view.visible, vectorOf);
-    exactMs += performance.now() - between;
-    searchMs += between - begin;
-    const share = shareOf(exact, found, ordinal, topK);
-    sum += share;
-    worst = Math.min(worst, share);
+  for (let from = 0; from < samples.length; from += exactQueriesMax) {
+    const group = samples.slice(from, from + exactQueriesMax);
+    const begin = breath.heldMs;
+    const truths = await exactAnswers(view, group, topK + 1, breath);
+    exactMs += breath.heldMs - begin;
+    for (const [i, sample] of group.entries()) {
+      const before = breath.heldMs;
+      const found = await searchBut(view, sample, topK + 1, ef, breath);
+      searchMs += breath.heldMs - before;
+      const share = shareOf(truths[i], found, sample.ordinal, topK);
+      sum += share;
+      worst = Math.min(worst, share);
+    }
   }
   const queries = samples.length;
   const beam = index.encoding === undefined ? null : index.beamOf(topK, ef);
@@ -116,12 +129,6 @@ export async function measureRecall(
     searchMs: searchMs / queries,
     exactMs: exactMs / queries,
   };
-}
-
-function denseOf(view: View): HnswIndex {
-  const index = view.indexes.dense;
-  invariant(index !== undefined, "the view has no dense index");
-  return index;
 }
 
 /** Beams that are measured, and the numbers of results that they are measured for. */
@@ -180,14 +187,9 @@ export class EffortTable {
       const index = denseOf(view);
       const { work } = index;
       const breath = new Breath();
-      const vectorOf = vectorsOf(view);
       const deepest = depths[depths.length - 1];
       const sample = sampleOf(view, effortSample);
-      const truths: Candidates[] = [];
-      for (const { vector } of sample) {
-        await breath.take();
-        truths.push(index.searchExactly(vector, deepest + 1, view.visible, vectorOf));
-      }
+      const truths = await exactAnswers(view, sample, deepest + 1, breath);
       const points: Point[][] = depths.map(() => []);
       for (const beam of beams) {
         for (const [row, depth] of depths.entries()) {
@@ -195,11 +197,13 @@ export class EffortTable {
           const ef = index.beamOf(depth + 1, beam);
           if (points[row].at(-1)?.ef === ef) continue;
           let sum = 0;
-          for (const [i, { ordinal, vector }] of sample.entries()) {
-            await breath.take();
-            const options = { ef, visible: view.visible, vectorOf, without: ordinal };
-            sum += shareOf(truths[i], index.search(vector, depth + 1, options), ordinal, depth);
-          }
+          for (const [i, drawn] of sample.entries())
+            sum += shareOf(
+              truths[i],
+              await searchBut(view, drawn, depth + 1, ef, breath),
+              drawn.ordinal,
+              depth,
+            );
           points[row].push({ ef, recall: sample.length === 0 ? 1 : sum / sample.length });
         }
         if (points.every((row) => row[row.length - 1].recall === 1)) break;

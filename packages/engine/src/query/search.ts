@@ -1,17 +1,18 @@
 // How does a plan become results?
 //
-// All queries of a request, all legs of a query and all fetches run on one pinned view. Between two queries of
-// a batch the event loop gets a turn when the request has held it for long.
+// All queries of a request, all legs of a query and all fetches run on one pinned view. The event loop gets a turn when the
+// request has held it for long: between two queries of a batch, and between steps where many vectors are read.
 
-import { setImmediate as nextTurn } from "node:timers/promises";
 import { limits } from "@quiver/protocol/limits";
 import type { SearchResponse, SearchResult } from "@quiver/protocol/shapes/search";
 import { invariant } from "../base/invariant.ts";
 import { ordinalKey } from "../collection/tables.ts";
 import type { Candidates } from "../index/contract.ts";
-import type { VectorReader } from "../index/hnsw/hnsw-index.ts";
+import type { VectorReader } from "../index/hnsw/exact-search.ts";
+import type { HnswIndex } from "../index/hnsw/hnsw-index.ts";
 import { resolveTextQuery } from "../index/text/text-query.ts";
 import type { View } from "../runtime/view.ts";
+import { Breath } from "./breath.ts";
 import { Explainer } from "./explain.ts";
 import { fuse, type Ranking } from "./fusion.ts";
 import type { Leg, Plan } from "./plan.ts";
@@ -25,19 +26,89 @@ import { type Hit, rankCandidates, rankHits, recordOf } from "./rank.ts";
 export async function runPlan(view: View, plan: Plan, efSearch?: number): Promise<SearchResponse[]> {
   const responses: SearchResponse[] = [];
   const explainer = plan.explain ? new Explainer(view, plan.fusion) : null;
-  let sliceEnd = performance.now() + limits.searchSliceMs;
-  for (const legs of plan.queries) {
-    if (performance.now() > sliceEnd) {
-      await nextTurn();
-      sliceEnd = performance.now() + limits.searchSliceMs;
-    }
-    const { hits, rankings } = runQuery(view, legs, plan, efSearch);
+  const breath = new Breath();
+  const dense = new DenseLegs(view, plan, breath, efSearch);
+  for (const [i, legs] of plan.queries.entries()) {
+    await breath.take();
+    const { hits, rankings } = runQuery(view, legs, plan, await dense.answer(i));
     const explanations = explainer?.explain(legs, rankings, hits);
     const results = hits.map((hit) => fetch(view, hit, plan.returnRawText));
     if (explanations) for (const [i, result] of results.entries()) result.explanation = explanations[i];
     responses.push({ results });
   }
   return responses;
+}
+
+/** Queries that are answered by one pass over all vectors, at most. */
+export const exactQueriesMax = 64;
+
+/** Finds the candidates of the dense legs of a plan's queries, in steps. */
+class DenseLegs {
+  readonly #view: View;
+  readonly #plan: Plan;
+  readonly #breath: Breath;
+  readonly #efSearch: number | undefined;
+  /** Exact answers that are known, by query. */
+  readonly #exact = new Map<number, Candidates>();
+
+  constructor(view: View, plan: Plan, breath: Breath, efSearch: number | undefined) {
+    this.#view = view;
+    this.#plan = plan;
+    this.#breath = breath;
+    this.#efSearch = efSearch;
+  }
+
+  /** What the dense leg of a query finds; null without one. Queries are asked about in their order. */
+  async answer(query: number): Promise<Candidates | null> {
+    const leg = this.#denseLeg(query);
+    if (leg === null) return null;
+    if (this.#plan.effort.exact) return this.#exactly(query);
+    const k = legDepth(this.#plan);
+    const options = { ef: this.#efSearch, vectorOf: vectorsOf(this.#view) };
+    const search = denseOf(this.#view).begin(leg.vector, k, () => this.#view.visible, options);
+    return (await this.#breath.run(search))[0];
+  }
+
+  #denseLeg(query: number): Extract<Leg, { kind: "dense" }> | null {
+    return this.#plan.queries[query].find((leg) => leg.kind === "dense") ?? null;
+  }
+
+  /** Queries are answered some at a time, so that a vector that has to be read is read once for them. */
+  async #exactly(query: number): Promise<Candidates> {
+    if (!this.#exact.has(query)) {
+      const queries: number[] = [];
+      const vectors: Float32Array[] = [];
+      for (let i = query; i < this.#plan.queries.length && vectors.length < exactQueriesMax; i++) {
+        const leg = this.#denseLeg(i);
+        if (leg === null) continue;
+        queries.push(i);
+        vectors.push(leg.vector);
+      }
+      const answers = await searchExactly(this.#view, vectors, legDepth(this.#plan), this.#breath);
+      for (const [i, answer] of answers.entries()) this.#exact.set(queries[i], answer);
+    }
+    const answer = this.#exact.get(query);
+    invariant(answer !== undefined, `the exact answer to query ${query} is missing`);
+    this.#exact.delete(query);
+    return answer;
+  }
+}
+
+/** The k nearest records to each of up to `exactQueriesMax` queries by reading all of a view's vectors, in steps. */
+export function searchExactly(
+  view: View,
+  queries: readonly Float32Array[],
+  k: number,
+  breath: Breath,
+): Promise<Candidates[]> {
+  return breath.run(denseOf(view).beginExactly(queries, k, () => view.visible, vectorsOf(view)));
+}
+
+/** The dense index of a view that must have one. */
+export function denseOf(view: View): HnswIndex {
+  const index = view.indexes.dense;
+  invariant(index !== undefined, "the view has no dense index");
+  return index;
 }
 
 /** Results that each leg of a plan's queries fetches. */
@@ -48,10 +119,11 @@ export function legDepth({ topK, fusion }: Plan): number {
 /** What a query found, best first, and what each of its legs did. */
 type Found = { hits: Hit[]; rankings: Ranking[] };
 
-function runQuery(view: View, legs: readonly Leg[], plan: Plan, efSearch?: number): Found {
+/** @param dense what the dense leg found; null where there is none */
+function runQuery(view: View, legs: readonly Leg[], plan: Plan, dense: Candidates | null): Found {
   const { topK, fusion } = plan;
   const runLeg = (leg: Leg, k: number): Hit[] =>
-    rankCandidates(view.snapshot, candidatesOf(view, leg, k, plan, efSearch), k);
+    rankCandidates(view.snapshot, candidatesOf(view, leg, k, dense), k);
   if (fusion === null) {
     const hits = runLeg(legs[0], topK);
     return { hits, rankings: [{ hits, weight: 1 }] };
@@ -61,14 +133,12 @@ function runQuery(view: View, legs: readonly Leg[], plan: Plan, efSearch?: numbe
   return { hits: rankHits(view.snapshot, fuse(rankings, fusion.constant), topK), rankings };
 }
 
-function candidatesOf(view: View, leg: Leg, k: number, plan: Plan, efSearch?: number): Candidates {
-  const { dense, sparse, "tf-idf": text } = view.indexes;
+function candidatesOf(view: View, leg: Leg, k: number, found: Candidates | null): Candidates {
+  const { sparse, "tf-idf": text } = view.indexes;
   switch (leg.kind) {
     case "dense":
-      invariant(dense !== undefined, "the view has no dense index");
-      return plan.effort.exact
-        ? dense.searchExactly(leg.vector, k, view.visible, vectorsOf(view))
-        : dense.search(leg.vector, k, { ef: efSearch, visible: view.visible, vectorOf: vectorsOf(view) });
+      invariant(found !== null, "a dense leg was not searched");
+      return found;
     case "sparse":
       invariant(sparse !== undefined, "the view has no sparse index");
       return sparse.search({ indices: leg.indices, values: leg.values }, k, leg.threshold, view.visible);

@@ -276,3 +276,24 @@ describe.skipIf(isAbsent("glove100-100k"))("glove100-100k", () => {
     expect(agreeing).toBeGreaterThan(9_990);
   });
 });
+
+test("a record that leaves during a scan and comes back is found once, and takes no other's place", () => {
+  const index = new FlatIndex({ dimension: 1, metric: "euclidean", isUnordered: true });
+  const rows = Array.from({ length: 3_000 }, (_, i) => 1_000 + i);
+  rows[5] = 0;
+  rows[2_500] = 5;
+  const bytes = (value: number) => bytesOfFloats(Float32Array.of(value));
+  for (const [ordinal, value] of rows.entries()) index.add(ordinal, bytes(value));
+  const scan = index.scan(Float32Array.of(0), 2, () => null);
+  expect(scan.run(() => true)).toBe(false);
+  index.remove(5);
+  index.add(5, bytes(0));
+  expect(scan.run(() => false)).toBe(true);
+  expect(asMap(scan.finish())).toEqual(
+    new Map([
+      [5, 1],
+      [2_500, 1 / 6],
+    ]),
+  );
+  scan.end();
+});

@@ -32,7 +32,7 @@ import { Growable } from "../../base/growable.ts";
 import { invariant } from "../../base/invariant.ts";
 import { keepBest } from "../../base/top-k.ts";
 import { squaredNorm } from "../../vector/exact.ts";
-import { bytesOfFloats, readFloats } from "../../vector/floats.ts";
+import { bytesOfFloats } from "../../vector/floats.ts";
 import type { ExactDistance, Metric } from "../../vector/metric.ts";
 import { metrics } from "../../vector/metrics.ts";
 import { assertAscending, type Candidates, type Index, nothing, type Visible } from "../contract.ts";
@@ -48,13 +48,19 @@ import {
   type HnswDataType,
   rescoreDepth,
 } from "./encoding.ts";
+import {
+  bestOf,
+  ExactSearch,
+  type Places,
+  readVector,
+  type SteppedSearch,
+  type VectorReader,
+  vectorIn,
+} from "./exact-search.ts";
 import type { Graph, GraphShape } from "./graph.ts";
 import { type GraphBuilders, type GraphJob, InPlaceBuilders } from "./jobs.ts";
 import { hash, levelOf } from "./level.ts";
 import { Partition, type PartitionState } from "./partition.ts";
-
-/** The full-precision vector of a record: f32 values, or their bytes. Borrowed until the next call. */
-export type VectorReader = (ordinal: number) => Float32Array | Uint8Array;
 
 export type HnswOptions = {
   /** 1 to 65,535. */
@@ -312,8 +318,40 @@ export class HnswIndex implements Index {
   search(query: Float32Array, k: number, options: HnswSearch): Candidates {
     this.#assertQuery(query);
     if (k <= 0 || this.count === 0) return nothing;
+    const { visible = null, vectorOf } = options;
+    const found = this.#searchGraphs(query, k, options);
+    if (found === null) return this.searchExactly(query, k, visible, vectorOf);
+    return this.#tail.count === 0 ? found : bestOf([found, this.#tail.search(query, k, visible)], k);
+  }
+
+  /**
+   * Begins a search like `search`, whose scan of the tail is done in steps, between which the index may change.
+   * @param visible asked for the test at the start of each step
+   */
+  begin(
+    query: Float32Array,
+    k: number,
+    visible: () => Visible,
+    options: Omit<HnswSearch, "visible">,
+  ): SteppedSearch {
+    this.#assertQuery(query);
+    const found = k <= 0 ? nothing : this.#searchGraphs(query, k, { ...options, visible: visible() });
+    if (found === null) return this.beginExactly([query], k, visible, options.vectorOf);
+    if (k <= 0 || this.#tail.count === 0) return { run: () => true, finish: () => [found], end: () => {} };
+    const scan = this.#tail.scan(query, Math.min(k, this.count), visible, (ordinal) =>
+      vectorIn(this.#places, ordinal, options.vectorOf),
+    );
+    return {
+      run: (isTimeOver) => scan.run(isTimeOver),
+      finish: () => [bestOf([found, scan.finish()], k)],
+      end: () => scan.end(),
+    };
+  }
+
+  /** The k best of all graphs; null where too few of what they find can be seen, and only reading all records helps. */
+  #searchGraphs(query: Float32Array, k: number, options: HnswSearch): Candidates | null {
     const { visible = null } = options;
-    if (this.#nodes.size === 0) return this.#tail.search(query, k, visible);
+    if (this.#nodes.size === 0) return nothing;
     const wanted = this.#depthOf(k, options.rescore);
     const banned = options.without === undefined ? absent : this.#nodes.get(options.without);
     for (
@@ -332,26 +370,50 @@ export class HnswIndex implements Index {
         if (found === beam) isExhausted = false;
       }
       // Where too few of the beam can be seen, a longer one finds more, unless it has met all there is on its way.
-      if (ordinals.length >= Math.min(k, this.#nodes.size)) {
-        const best = this.#score(query, ordinals.values, ordinals.length, k, options.vectorOf);
-        return this.#merged(query, k, visible, best);
-      }
+      if (ordinals.length >= Math.min(k, this.#nodes.size))
+        return this.#score(query, ordinals.values, ordinals.length, k, options.vectorOf);
       if (isExhausted) break;
     }
-    return this.searchExactly(query, k, visible, options.vectorOf);
+    return null;
   }
 
   /** The k nearest records, by reading all. */
   searchExactly(query: Float32Array, k: number, visible: Visible, vectorOf?: VectorReader): Candidates {
-    this.#assertQuery(query);
-    if (k <= 0 || this.count === 0) return nothing;
-    const cached = this.#cache.search(query, k, visible);
-    if (this.#cache.count === this.#nodes.size) return this.#merged(query, k, visible, cached);
-    const others = new Growable(Uint32Array);
-    for (const [ordinal] of this.#nodes.entries())
-      if (!this.#cache.has(ordinal) && (visible === null || visible(ordinal))) others.push(ordinal);
-    const read = this.#score(query, others.values, others.length, k, vectorOf);
-    return this.#merged(query, k, visible, join(cached, read));
+    const search = this.beginExactly([query], k, () => visible, vectorOf);
+    try {
+      search.run(() => false);
+      return search.finish()[0];
+    } finally {
+      search.end();
+    }
+  }
+
+  /**
+   * Begins a search for the k nearest records of each query, by reading all, in steps between which the index may change.
+   * @param visible asked for the test at the start of each step
+   */
+  beginExactly(
+    queries: readonly Float32Array[],
+    k: number,
+    visible: () => Visible,
+    vectorOf?: VectorReader,
+  ): SteppedSearch {
+    for (const query of queries) this.#assertQuery(query);
+    // What is added later nobody sees, so no more can be found than there are.
+    const found = Math.min(k, this.count);
+    if (found > 0) return new ExactSearch(this.#places, queries, found, visible, vectorOf);
+    return { run: () => true, finish: () => queries.map(() => nothing), end: () => {} };
+  }
+
+  get #places(): Places {
+    return {
+      metric: this.metric,
+      nodes: this.#nodes,
+      tail: this.#tail,
+      cache: this.#cache,
+      cacheMax: this.#options.cacheMax,
+      ordinalEnd: this.#last + 1,
+    };
   }
 
   get memoryBytes(): number {
@@ -552,9 +614,7 @@ export class HnswIndex implements Index {
 
   /** Reads a vector that is not in the cache, and lets it take the place of another there. */
   #read(ordinal: number, vectorOf?: VectorReader): Float32Array {
-    invariant(vectorOf !== undefined, `the vector of ordinal ${ordinal} is not in the cache`);
-    const read = vectorOf(ordinal);
-    const vector = read instanceof Float32Array ? read : readFloats(read);
+    const vector = readVector(ordinal, vectorOf);
     const { cacheMax } = this.#options;
     if (cacheMax > 0) {
       // Which one has to go is left to chance, by a number that the ordinals make: no books are kept of what is used.
@@ -567,12 +627,6 @@ export class HnswIndex implements Index {
 
   #vector(ordinal: number, vectorOf?: VectorReader): Float32Array {
     return this.#cache.vectorOf(ordinal) ?? this.#read(ordinal, vectorOf);
-  }
-
-  #merged(query: Float32Array, k: number, visible: Visible, found: Candidates): Candidates {
-    if (this.#tail.count === 0) return found;
-    const { count, ordinals, scores } = join(found, this.#tail.search(query, k, visible));
-    return keepBest(Uint32Array.from(ordinals), Float64Array.from(scores), count, k);
   }
 
   // ---- Building
@@ -797,11 +851,3 @@ export class HnswIndex implements Index {
 
 /** Vectors that codes are calibrated by, at most. */
 const sampleMax = 10_000;
-
-function join(a: Candidates, b: Candidates): Candidates {
-  return {
-    count: a.count + b.count,
-    ordinals: [...a.ordinals, ...b.ordinals],
-    scores: [...a.scores, ...b.scores],
-  };
-}

@@ -1,0 +1,200 @@
+// How are all rows of a flat index compared with a query, exactly and in steps?
+//
+// A scan is exact although its pass over the rows computes in f32. Let D be the exact (f64) distance of a row. The
+// kernel's f32 value bounds it, lower <= D <= upper (the bound is proven in vector/ and kernels/rounding). Let U be the
+// k-th least `upper` among visible rows so far: k rows with D <= U exist, so a row whose lower bound, and thus D, gives a
+// worse score than U cannot be among the k best, nor tie with the k-th. All others are candidates; at the end those
+// that the final U leaves are computed exactly. Where f32 overflows, the kernel's value is infinite or NaN (a finite value
+// proves that no partial sum overflowed): such rows are candidates always.
+//
+// On glove100-100k (200 queries, k = 10 and 100) never more than k + 2 rows were computed in f64. At worst, when all rows tie,
+// all are, in time linear in them. What else was considered: docs/decisions/flat-exactness.md.
+//
+// Between two steps the index may change:
+//
+//        scanned            position         not yet scanned
+//   | x . . . . . . . . . . . . | . . . . . . . . . . . . y |
+//     x is removed, and y comes into its place: y is *missed*, for the scan does not go back
+//     z is removed before the scan came to it:  z is missed
+//     x comes back, at the end:                 it is passed over, for its bounds have been counted
+//
+// What was missed, and candidates that are no longer held, are read from where they are now (`elsewhere`).
+
+import { Growable } from "../../base/growable.ts";
+import { Greatest, keepBest } from "../../base/top-k.ts";
+import type { KernelBound, Metric } from "../../vector/metric.ts";
+import type { Candidates, Visible } from "../contract.ts";
+import { blockRows, type Segment, type SegmentLayout } from "./segment.ts";
+
+/** What a scan asks of the index beside its rows. */
+type Scanned = {
+  readonly metric: Metric;
+  distancesOf(query: Float32Array, ordinals: Uint32Array, count: number, distances: Float64Array): void;
+};
+
+/** What is looked for; see FlatIndex.scan. */
+export type ScanRequest = {
+  readonly query: Float32Array;
+  readonly k: number;
+  visible(): Visible;
+  elsewhere(ordinal: number): Float32Array | undefined;
+};
+
+/** Candidates are sieved by the threshold reached meanwhile each time their number has doubled, and from here on. */
+const sieveMin = 4_096;
+
+export class FlatScan {
+  readonly #index: Scanned;
+  readonly #segments: readonly Segment[];
+  readonly #capacity: number;
+  readonly #request: ScanRequest;
+  readonly #bound: KernelBound;
+  readonly #onEnd: () => void;
+  /** The first slot that was not looked at. */
+  #position = 0;
+  #visible: Visible = null;
+  /** The k least upper bounds, negated. */
+  readonly #uppers: Greatest;
+  /** Rows with a lower bound above this cannot matter. */
+  #ceiling = Number.POSITIVE_INFINITY;
+  /** Candidates, and the lower bounds of their distances. */
+  readonly #ordinals = new Growable(Uint32Array);
+  readonly #lowers = new Growable(Float64Array);
+  #sieveAt = sieveMin;
+  readonly #missed = new Set<number>();
+  /** Records that were looked at and then removed. */
+  readonly #passed = new Set<number>();
+
+  constructor(
+    index: Scanned,
+    segments: readonly Segment[],
+    layout: SegmentLayout,
+    request: ScanRequest,
+    onEnd: () => void,
+  ) {
+    this.#index = index;
+    this.#segments = segments;
+    this.#capacity = layout.capacity;
+    this.#request = request;
+    this.#bound = index.metric.kernelBound(request.query, layout.dimensionPadded);
+    this.#uppers = new Greatest(request.k);
+    this.#onEnd = onEnd;
+  }
+
+  /** Goes on, by a block of rows at least, until all rows are passed or the time is over; returns whether all are. */
+  run(isTimeOver: () => boolean): boolean {
+    this.#visible = this.#request.visible();
+    let prepared: Segment | undefined;
+    for (;;) {
+      const segment = this.#segments[Math.floor(this.#position / this.#capacity)];
+      const row = this.#position % this.#capacity;
+      if (segment === undefined || row >= segment.length) return true;
+      if (segment !== prepared) segment.setQuery(this.#request.query);
+      prepared = segment;
+      // Rows are added between steps, so a step may begin within a block.
+      const inBlock = row % blockRows;
+      const count = Math.min(blockRows - inBlock, segment.length - row);
+      const block = (row - inBlock) / blockRows;
+      const values = segment.kernelValues(this.#index.metric.kernel, row, count);
+      this.#block(values, segment.factors[block], segment.ordinals[block], inBlock);
+      this.#position += count;
+      if (isTimeOver()) return false;
+    }
+  }
+
+  /** The k best, and what ties with the k-th; in f64. */
+  finish(): Candidates {
+    const { query, k, elsewhere } = this.#request;
+    const { metric } = this.#index;
+    this.#sieve();
+    const ordinals = this.#withMissed(this.#ordinals.values.subarray(0, this.#ordinals.length));
+    const scores = new Float64Array(ordinals.length);
+    this.#index.distancesOf(query, ordinals, ordinals.length, scores);
+    let count = 0;
+    for (let i = 0; i < ordinals.length; i++) {
+      let distance = scores[i];
+      if (Number.isNaN(distance)) {
+        const vector = elsewhere(ordinals[i]);
+        if (vector === undefined) continue;
+        distance = metric.exactDistance(query)(vector, 0);
+      }
+      ordinals[count] = ordinals[i];
+      scores[count++] = metric.score(distance);
+    }
+    return keepBest(ordinals, scores, count, k);
+  }
+
+  /** Candidates, and of what was missed that which is seen: nobody has asked yet. */
+  #withMissed(ordinals: Uint32Array): Uint32Array {
+    if (this.#missed.size === 0) return ordinals;
+    const visible = this.#request.visible();
+    const found = new Set(ordinals);
+    for (const ordinal of this.#missed) if (visible === null || visible(ordinal)) found.add(ordinal);
+    return Uint32Array.from(found);
+  }
+
+  /** Nothing more is asked; the index need not tell of its changes. */
+  end(): void {
+    this.#onEnd();
+  }
+
+  /** A record is removed from a slot, and the one of the last slot comes into its place. */
+  onRemove(ordinal: number, slot: number, moved: number, last: number): void {
+    if (slot >= this.#position) this.#missed.add(ordinal);
+    else {
+      this.#passed.add(ordinal);
+      if (last >= this.#position) this.#missed.add(moved);
+    }
+  }
+
+  /** Takes the values of rows that lie in a block from place `from` on. */
+  #block(values: Float32Array, factors: Float64Array, ordinals: Uint32Array, from: number): void {
+    const { scale, scaleByFactor, relative, slack, slackByFactor } = this.#bound;
+    const nearer = 1 - relative;
+    let ceiling = this.#ceiling;
+    for (let i = 0; i < values.length; i++) {
+      const factor = factors[from + i];
+      const centre = values[i] * (scale + scaleByFactor * factor);
+      const lower = centre * nearer - (slack + slackByFactor * factor);
+      // Plus infinity means an overflow that can have had either sign, and NaN compares as false: both go on.
+      if (lower > ceiling && lower < Number.POSITIVE_INFINITY) continue;
+      if (this.#visible !== null && !this.#visible(ordinals[from + i])) continue;
+      const upper = centre * (1 + relative) + (slack + slackByFactor * factor);
+      this.#take(ordinals[from + i], lower, upper);
+      ceiling = this.#ceiling;
+    }
+  }
+
+  #take(ordinal: number, lower: number, upper: number): void {
+    // A record that came back counted already: twice it would make the threshold that of fewer than k records.
+    if (this.#passed.size > 0 && this.#passed.has(ordinal)) return;
+    const overflowed = !Number.isFinite(lower);
+    this.#ordinals.push(ordinal);
+    this.#lowers.push(overflowed ? Number.NEGATIVE_INFINITY : lower);
+    if (!overflowed && -upper > this.#uppers.floor) {
+      this.#uppers.offer(-upper);
+      const least = -this.#uppers.floor;
+      if (least < Number.POSITIVE_INFINITY) {
+        const { metric } = this.#index;
+        this.#ceiling = metric.distanceCeiling(metric.score(least));
+      }
+    }
+    if (this.#ordinals.length >= this.#sieveAt) {
+      this.#sieve();
+      this.#sieveAt = Math.max(sieveMin, 2 * this.#ordinals.length);
+    }
+  }
+
+  #sieve(): void {
+    const ordinals = this.#ordinals.values;
+    const lowers = this.#lowers.values;
+    let kept = 0;
+    for (let i = 0; i < this.#ordinals.length; i++) {
+      if (lowers[i] > this.#ceiling) continue;
+      ordinals[kept] = ordinals[i];
+      lowers[kept++] = lowers[i];
+    }
+    this.#ordinals.length = kept;
+    this.#lowers.length = kept;
+  }
+}

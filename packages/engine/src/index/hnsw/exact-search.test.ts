@@ -1,0 +1,167 @@
+// Is nothing missed by a search that is done in steps, while records come, go and move?
+
+import { randomNumbers } from "@quiver/kernels/random";
+import { type MetricName, metricNames } from "@quiver/protocol/shapes/index-definition";
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { bytesOfFloats } from "../../vector/floats.ts";
+import { exactScore } from "../../vector/metric.ts";
+import type { Visible } from "../contract.ts";
+import { asMap } from "../test/twin.ts";
+import type { SteppedSearch } from "./exact-search.ts";
+import { efMax, HnswIndex } from "./hnsw-index.ts";
+import { type GraphJob, InPlaceBuilders, type Target } from "./jobs.ts";
+
+/** Builders that do their jobs when they are told to. */
+class LateBuilders extends InPlaceBuilders {
+  readonly #jobs: (() => void)[] = [];
+
+  override run(target: Target, job: GraphJob, done: (error: unknown, result: number) => void): void {
+    this.#jobs.push(() => super.run(target, job, done));
+  }
+
+  work(): void {
+    this.#jobs.shift()?.();
+  }
+}
+
+const dimension = 6;
+const k = 7;
+
+/** An index with a version of it that a search sees, and what happens meanwhile. */
+class Scene {
+  readonly builders = new LateBuilders();
+  readonly index: HnswIndex;
+  readonly #next: () => number;
+  /** Every record that was ever added. */
+  readonly #rows: Float32Array[] = [];
+  readonly #died = new Set<number>();
+  #end = 0;
+  #changes = 0;
+
+  constructor(metric: MetricName, cacheMax: number, seed: number, count: number, jobs: number) {
+    this.#next = randomNumbers(seed);
+    this.index = new HnswIndex({
+      dimension,
+      metric,
+      dataType: "f32",
+      sampleCount: 100,
+      memoryBytesMax: 2 ** 24,
+      cacheMax,
+      builders: this.builders,
+    });
+    for (let i = 0; i < count; i++) this.add();
+    for (let i = 0; i < jobs; i++) this.builders.work();
+    this.#end = count;
+    for (let i = 0; i < count / 10; i++) this.#die();
+  }
+
+  vector(): Float32Array {
+    return Float32Array.from({ length: dimension }, () => Math.round(8 * this.#next()) - 4);
+  }
+
+  add(): void {
+    const row = this.vector();
+    this.index.add(this.#rows.length, bytesOfFloats(row));
+    this.#rows.push(row);
+  }
+
+  #die(): void {
+    const ordinal = Math.floor(this.#next() * this.#end);
+    this.index.retire(ordinal);
+    this.#died.add(ordinal);
+  }
+
+  /** Valid until the next change. */
+  readonly visible = (): Visible => {
+    const changes = this.#changes;
+    return (ordinal) => {
+      if (changes !== this.#changes) throw new Error("a test of an earlier step is asked");
+      return ordinal < this.#end && !this.#died.has(ordinal);
+    };
+  };
+
+  readonly vectorOf = (ordinal: number): Float32Array => {
+    if (ordinal >= this.#rows.length) throw new Error(`ordinal ${ordinal} is read`);
+    return this.#rows[ordinal];
+  };
+
+  /** Something happens that changes no answer. */
+  change(): void {
+    const draw = this.#changes++ === 0 ? 0 : this.#next();
+    if (draw < 0.3) this.builders.work();
+    else if (draw < 0.5) this.add();
+    else if (draw < 0.8)
+      this.index.search(this.vector(), k, { ef: 16, visible: this.visible(), vectorOf: this.vectorOf });
+    else
+      for (const ordinal of this.#died) {
+        this.index.remove(ordinal);
+        break;
+      }
+  }
+
+  /** Does a search in the smallest steps, with changes between them. */
+  answer(search: SteppedSearch): Map<number, number>[] {
+    while (!search.run(() => true)) for (let i = 0; i < 3; i++) this.change();
+    for (let i = 0; i < 20; i++) this.change();
+    const answers = search.finish().map(asMap);
+    search.end();
+    return answers;
+  }
+
+  /** The k best of all that is seen, and what ties with the k-th. */
+  truth(query: Float32Array): Map<number, number> {
+    const scored = this.#rows
+      .map((row, ordinal) => [ordinal, exactScore(this.index.metric, query, row)] as const)
+      .filter(([ordinal]) => ordinal < this.#end && !this.#died.has(ordinal))
+      .sort((a, b) => b[1] - a[1]);
+    const floor = scored[Math.min(k, scored.length) - 1][1];
+    return new Map(scored.filter(([, score]) => score >= floor));
+  }
+}
+
+const scenes = {
+  cacheMax: fc.constantFrom(0, 30, 400, Number.POSITIVE_INFINITY),
+  seed: fc.nat(),
+  jobs: fc.nat(60),
+};
+
+describe.each(metricNames)("%s", (metric) => {
+  test("[Q20] an exact search in steps finds what was there, whatever is linked, cached, added and removed meanwhile", () => {
+    fc.assert(
+      fc.property(fc.record(scenes), ({ cacheMax, seed, jobs }) => {
+        const scene = new Scene(metric, cacheMax, seed, 3_000, jobs);
+        const queries = [scene.vector(), scene.vector(), scene.vector()];
+        const search = scene.index.beginExactly(queries, k, scene.visible, scene.vectorOf);
+        expect(scene.answer(search)).toEqual(queries.map((query) => scene.truth(query)));
+        scene.index.close();
+      }),
+      { numRuns: 8, seed: 1 },
+    );
+  });
+
+  test("[Q20] a search whose tail is scanned in steps finds what was in the tail", () => {
+    fc.assert(
+      fc.property(fc.record(scenes), ({ cacheMax, seed, jobs }) => {
+        const scene = new Scene(metric, cacheMax, seed, 3_000, jobs);
+        const query = scene.vector();
+        // So long a beam goes through every node, and everything it meets is scored exactly.
+        const options = { ef: efMax, rescore: efMax, vectorOf: scene.vectorOf };
+        const search = scene.index.begin(query, k, scene.visible, options);
+        expect(scene.answer(search)).toEqual([scene.truth(query)]);
+        scene.index.close();
+      }),
+      { numRuns: 8, seed: 1 },
+    );
+  });
+});
+
+test("a search that ended early is told of nothing more", () => {
+  const scene = new Scene("euclidean", 30, 1, 3_000, 20);
+  const search = scene.index.beginExactly([scene.vector()], k, scene.visible, scene.vectorOf);
+  expect(search.run(() => true)).toBe(false);
+  search.end();
+  for (let i = 0; i < 100; i++) scene.change();
+  while (!scene.index.isIdle) scene.builders.work();
+  scene.index.check(scene.vectorOf);
+});

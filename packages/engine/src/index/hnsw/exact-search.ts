@@ -1,0 +1,198 @@
+// How are all records of a dense index read, in steps between which the index changes?
+//
+// A record is in the tail, or in a graph; of those in graphs some are in the cache. In between it goes from the tail to a graph,
+// into the cache and out of it. None is missed, because the scans of tail and cache begin when the search begins, and tell what
+// left them before they came to it (flat/scan.ts); they are run to their ends only after the pass that asks of each ordinal
+// whether it is neither in the tail nor in the cache:
+//
+//   begin: scans of tail and cache        ordinals 0 ... last                      scans
+//   |-------------------------------------|------------------------------------->|------------------>| finish
+//                                            not cached: into the cache while there is room,
+//                                            else compared at once with every query
+//
+// A record that is met twice counts once. What the cache has no room for is compared without going through it: a pass over all
+// records would else drive everything out that searches want.
+
+import { Growable } from "../../base/growable.ts";
+import { keepBest } from "../../base/top-k.ts";
+import { bytesOfFloats, readFloats } from "../../vector/floats.ts";
+import type { ExactDistance, Metric } from "../../vector/metric.ts";
+import type { Candidates, Visible } from "../contract.ts";
+import type { FlatIndex } from "../flat/flat-index.ts";
+import type { FlatScan } from "../flat/scan.ts";
+import { absent, type OrdinalMap } from "../ordinal-map.ts";
+
+/** A search that is done in steps, between which the index may change. It has to be ended, by `end`. */
+export interface SteppedSearch {
+  /** Goes on until all is done or the time is over, for a while at least; returns whether all is done. */
+  run(isTimeOver: () => boolean): boolean;
+  /** The answer to each query, when all is done. */
+  finish(): Candidates[];
+  /** Lets go of the index, done or not. */
+  end(): void;
+}
+
+/** The full-precision vector of a record: f32 values, or their bytes. Borrowed until the next call. */
+export type VectorReader = (ordinal: number) => Float32Array | Uint8Array;
+
+/** Where the records of an index are. */
+export type Places = {
+  readonly metric: Metric;
+  readonly nodes: OrdinalMap;
+  readonly tail: FlatIndex;
+  readonly cache: FlatIndex;
+  readonly cacheMax: number;
+  /** All ordinals of the index are smaller. */
+  readonly ordinalEnd: number;
+};
+
+/** Ordinals passed between two looks at the clock, and how many of them a vector that is read counts for. */
+const ordinalsPerLook = 4_096;
+const ordinalsPerRead = 128;
+
+/** What one query is compared with beside the scans. */
+class Outside {
+  readonly #k: number;
+  readonly #ordinals = new Growable(Uint32Array);
+  readonly #scores = new Growable(Float64Array);
+  readonly distanceTo: ExactDistance;
+  #keepAt: number;
+
+  constructor(distanceTo: ExactDistance, k: number) {
+    this.distanceTo = distanceTo;
+    this.#k = k;
+    this.#keepAt = Math.max(4_096, 2 * k);
+  }
+
+  take(ordinal: number, score: number): void {
+    this.#ordinals.push(ordinal);
+    this.#scores.push(score);
+    if (this.#ordinals.length < this.#keepAt) return;
+    const best = this.best();
+    this.#ordinals.length = 0;
+    this.#scores.length = 0;
+    for (let i = 0; i < best.count; i++) {
+      this.#ordinals.push(best.ordinals[i]);
+      this.#scores.push(best.scores[i]);
+    }
+    this.#keepAt = Math.max(this.#keepAt, 2 * best.count);
+  }
+
+  best(): Candidates {
+    return keepBest(this.#ordinals.values, this.#scores.values, this.#ordinals.length, this.#k);
+  }
+}
+
+export class ExactSearch implements SteppedSearch {
+  readonly #places: Places;
+  readonly #k: number;
+  readonly #visible: () => Visible;
+  readonly #vectorOf: VectorReader | undefined;
+  readonly #outside: readonly Outside[];
+  /** Of each query: the scan of the cache, and of the tail. */
+  readonly #scans: readonly (readonly [cache: FlatScan, tail: FlatScan])[];
+  #ordinal = 0;
+  #scan = 0;
+
+  /**
+   * @param queries vectors of `dimension` finite values, borrowed
+   * @param k 1 at least
+   * @param visible asked for the test at the start of each step
+   * @param vectorOf reads vectors that are not in the cache; needed where not all are
+   */
+  constructor(
+    places: Places,
+    queries: readonly Float32Array[],
+    k: number,
+    visible: () => Visible,
+    vectorOf?: VectorReader,
+  ) {
+    this.#places = places;
+    this.#k = k;
+    this.#visible = visible;
+    this.#vectorOf = vectorOf;
+    const { metric, cache, tail } = places;
+    const elsewhere = (ordinal: number) => vectorIn(places, ordinal, vectorOf);
+    this.#outside = queries.map((query) => new Outside(metric.exactDistance(query), k));
+    this.#scans = queries.map((query) => [
+      cache.scan(query, k, visible, elsewhere),
+      tail.scan(query, k, visible, elsewhere),
+    ]);
+  }
+
+  run(isTimeOver: () => boolean): boolean {
+    if (!this.#readOthers(isTimeOver)) return false;
+    const scans = this.#scans.flat();
+    for (; this.#scan < scans.length; this.#scan++) {
+      if (!scans[this.#scan].run(isTimeOver)) return false;
+    }
+    return true;
+  }
+
+  finish(): Candidates[] {
+    return this.#scans.map(([cache, tail], i) =>
+      bestOf([this.#outside[i].best(), cache.finish(), tail.finish()], this.#k),
+    );
+  }
+
+  end(): void {
+    for (const scan of this.#scans.flat()) scan.end();
+  }
+
+  /** Passes over the ordinals of graphs and takes what is not in the cache; returns whether all are passed. */
+  #readOthers(isTimeOver: () => boolean): boolean {
+    const { nodes, cache, ordinalEnd } = this.#places;
+    // With all in the cache, or none in graphs, there is nothing to look for.
+    if (this.#ordinal === 0 && cache.count === nodes.size) this.#ordinal = ordinalEnd;
+    const visible = this.#visible();
+    let passed = 0;
+    while (this.#ordinal < ordinalEnd) {
+      const ordinal = this.#ordinal++;
+      if (nodes.get(ordinal) !== absent && !cache.has(ordinal) && (visible === null || visible(ordinal))) {
+        this.#take(ordinal);
+        passed += ordinalsPerRead;
+      }
+      if (++passed < ordinalsPerLook) continue;
+      if (isTimeOver()) return false;
+      passed = 0;
+    }
+    return true;
+  }
+
+  #take(ordinal: number): void {
+    const { cache, cacheMax, metric } = this.#places;
+    const vector = readVector(ordinal, this.#vectorOf);
+    if (cache.count < cacheMax) {
+      cache.add(ordinal, bytesOfFloats(vector));
+      return;
+    }
+    for (const outside of this.#outside) outside.take(ordinal, metric.score(outside.distanceTo(vector, 0)));
+  }
+}
+
+/** The k best of several answers, each record once, and what ties with the k-th. */
+export function bestOf(answers: readonly Candidates[], k: number): Candidates {
+  const scores = new Map<number, number>();
+  for (const answer of answers)
+    for (let i = 0; i < answer.count; i++) scores.set(answer.ordinals[i], answer.scores[i]);
+  return keepBest(Uint32Array.from(scores.keys()), Float64Array.from(scores.values()), scores.size, k);
+}
+
+/** A record's vector, wherever it is; undefined where the index has it no more. */
+export function vectorIn(
+  { nodes, cache, tail }: Places,
+  ordinal: number,
+  vectorOf?: VectorReader,
+): Float32Array | undefined {
+  const held = cache.vectorOf(ordinal) ?? tail.vectorOf(ordinal);
+  // What has left the index altogether is seen by nobody.
+  if (held !== undefined || nodes.get(ordinal) === absent) return held;
+  return readVector(ordinal, vectorOf);
+}
+
+/** @throws where there is no reader: an index whose cache does not hold all needs one */
+export function readVector(ordinal: number, vectorOf?: VectorReader): Float32Array {
+  if (vectorOf === undefined) throw new Error(`the vector of ordinal ${ordinal} is not in the cache`);
+  const read = vectorOf(ordinal);
+  return read instanceof Float32Array ? read : readFloats(read);
+}
