@@ -665,6 +665,7 @@ function denseStatus(index: HnswIndex): Partial<IndexStatus> {
     records_in_tail: index.tailCount,
     graphs: index.partitionCount,
     graph_bytes: index.graphBytes,
+    ...(index.effort && { recall_table_records: index.effort.count }),
     ...(failure !== undefined && { failure: failure instanceof Error ? failure.message : String(failure) }),
   };
 }

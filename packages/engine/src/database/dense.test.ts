@@ -272,7 +272,13 @@ it("[N5] recall is measured against exact search, and a target picks the beam", 
   expect(narrow.worst_recall).toBeLessThanOrEqual(narrow.recall);
   const query_vector = vectors(0, 1, 5)[0].dense_values;
   const exact = await collection.searchDense({ query_vector, exact: true });
+  expect(statusOf(collection)).not.toHaveProperty("recall_table_records");
   expect(await collection.searchDense({ query_vector, recall_target: 1 })).toEqual(exact);
+  expect(statusOf(collection)).toMatchObject({ recall_table_records: 6_000 });
+  // What was measured is kept with the graph.
+  await collection.unload();
+  await collection.load();
+  expect(statusOf(collection)).toMatchObject({ recall_table_records: 6_000 });
   expect((await collection.searchDense({ query_vector, recall_target: 0.5 })).results.length).toBe(10);
   const codeOf = async (act: () => Promise<unknown>) => {
     try {

@@ -28,7 +28,7 @@ export type FeedSurroundings = {
 };
 
 /** Increased when the bytes of a graph, or what a code means, change: kept indexes of before are not used. */
-const graphFormat = 3;
+const graphFormat = 4;
 
 /** Records by which codes are calibrated where the definition does not say. */
 const sampleDefault = 1_000;

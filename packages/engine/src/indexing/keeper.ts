@@ -95,9 +95,9 @@ export class HnswKeeper implements Keeper<HnswIndex> {
   ): Promise<void> | undefined {
     if (this.#saving !== undefined) return this.#saving;
     if (this.#isForgotten || index.failure !== undefined || index.encoding === undefined) return undefined;
-    const { changes } = index;
-    if (changes < changesMin) return undefined;
-    const isWorthIt = isLast || changes >= changesShare * index.count;
+    const { changes, hasNewEffort } = index;
+    if (changes < changesMin && !hasNewEffort) return undefined;
+    const isWorthIt = isLast || hasNewEffort || changes >= changesShare * index.count;
     if (!isWorthIt || (!isLast && !index.isIdle && changes < changesBusy)) return undefined;
     this.#saving = this.#save(index, version, reader)
       .catch((error: unknown) => this.#onProblem(error))

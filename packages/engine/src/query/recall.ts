@@ -140,16 +140,8 @@ const effortChange = 0.5;
 /** Of the records, so many may be in the tail when beams are measured: the tail is scanned, and any beam finds what is there. */
 const tailShareMax = 0.02;
 
-/** What a beam, as searches take it, finds. */
-type Point = { readonly ef: number; readonly recall: number };
-
-/** Which beam reaches which recall, as measured on a collection. */
+/** Which beam reaches which recall, as measured on a collection. What is known stands in the index, and is kept with it. */
 export class EffortTable {
-  /** By depth: ascending beams. */
-  #points: Point[][] | undefined;
-  /** Records, and what had been done to the index, when that was measured. */
-  #count = 0;
-  #work = 0;
   #measuring: Promise<void> | undefined;
 
   /**
@@ -161,14 +153,14 @@ export class EffortTable {
   async efFor(recall: number, k: number, view: View, pin: () => View): Promise<number | undefined> {
     const index = denseOf(view);
     if (index.encoding !== undefined && index.tailCount <= tailShareMax * index.count) {
-      if (this.#points === undefined) await this.#measureOnce(pin);
-      else if (index.work - this.#work > effortChange * this.#count)
+      if (index.effort === undefined) await this.#measureOnce(pin);
+      else if (index.work - index.effort.work > effortChange * index.effort.count)
         // A view is pinned at once; what goes wrong is tried again by the next search.
         void this.#measureOnce(pin).catch(() => undefined);
     }
-    if (this.#points === undefined) return undefined;
+    if (index.effort === undefined) return undefined;
     const depth = depths.findIndex((measured) => measured >= k);
-    const row = this.#points[depth < 0 ? depths.length - 1 : depth];
+    const row = index.effort.rows[depth < 0 ? depths.length - 1 : depth];
     const point = row.find((measured) => measured.recall >= recall);
     if (point === undefined) return efMax + 1;
     // More results than were ever measured need a beam that is longer by as much.
@@ -190,7 +182,7 @@ export class EffortTable {
       const deepest = depths[depths.length - 1];
       const sample = sampleOf(view, effortSample);
       const truths = await exactAnswers(view, sample, deepest + 1, breath);
-      const points: Point[][] = depths.map(() => []);
+      const points: { ef: number; recall: number }[][] = depths.map(() => []);
       for (const beam of beams) {
         for (const [row, depth] of depths.entries()) {
           // A search may take a longer beam than it is told: what counts is the one that was measured.
@@ -208,9 +200,7 @@ export class EffortTable {
         }
         if (points.every((row) => row[row.length - 1].recall === 1)) break;
       }
-      this.#points = points;
-      this.#count = index.count;
-      this.#work = work;
+      index.effort = { rows: points, count: index.count, work };
     } finally {
       view.unpin();
     }

@@ -173,6 +173,12 @@ export const IndexStatus = Type.Object({
   graph_bytes: Type.Optional(
     Type.Integer({ description: "Dense: bytes of codes and links; the rest of memory_bytes is vectors." }),
   ),
+  recall_table_records: Type.Optional(
+    Type.Integer({
+      description:
+        "Dense: records that were there when the beams for recall_target were measured; absent before.",
+    }),
+  ),
   failure: Type.Optional(
     Type.String({ description: "Dense: why building has stopped. Searches go on by exact scans." }),
   ),

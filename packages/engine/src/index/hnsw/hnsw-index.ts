@@ -118,6 +118,18 @@ export type HnswState = {
   /** Records that were retired and not yet removed. */
   readonly retired: Uint32Array;
   readonly partitions: readonly PartitionState[];
+  /** Records that had been linked or removed. */
+  readonly work: number;
+  readonly effort: MeasuredEffort | undefined;
+};
+
+/** Which beam was seen to find which share of the exact answer (query/recall.ts measures it). */
+export type MeasuredEffort = {
+  /** By depth of the answer: beams, ascending, and the recall of each, 0 to 1. */
+  readonly rows: readonly (readonly { readonly ef: number; readonly recall: number }[])[];
+  /** Records, and what had been linked or removed, when that was measured. */
+  readonly count: number;
+  readonly work: number;
 };
 
 /** Beams are not longer than this: a search that needs more reads all records. */
@@ -157,6 +169,8 @@ export class HnswIndex implements Index {
   #isSaving = false;
   /** Records linked or removed since the index was made. */
   #work = 0;
+  #effort: MeasuredEffort | undefined;
+  #isEffortKept = true;
   /** Records that were removed while a builder links them. */
   readonly #cancelled = new Set<number>();
   readonly #handedOut = new Set<number>();
@@ -239,6 +253,21 @@ export class HnswIndex implements Index {
   /** Records that were linked or removed since the index was made. */
   get work(): number {
     return this.#work;
+  }
+
+  /** What was measured of beams; a checkpoint keeps it. */
+  get effort(): MeasuredEffort | undefined {
+    return this.#effort;
+  }
+
+  set effort(measured: MeasuredEffort) {
+    this.#effort = measured;
+    this.#isEffortKept = false;
+  }
+
+  /** Whether beams were measured since the index was last kept. */
+  get hasNewEffort(): boolean {
+    return !this.#isEffortKept;
   }
 
   /** The beam that a search of k records by a beam of `ef` takes: at least what is scored exactly. */
@@ -459,13 +488,18 @@ export class HnswIndex implements Index {
         linkedEnd: Math.min(this.linkedEnd, this.#last + 1),
         retired: Uint32Array.from(this.#retired).filter((ordinal) => this.#nodes.get(ordinal) !== absent),
         partitions: partitions.map((partition) => partition.state()),
+        work: this.#work,
+        effort: this.#effort,
       };
       const graphs = partitions.map(({ graph }) => graph);
       keep(state, graphs, (isKept) => {
         this.#running--;
         this.#isExclusive = false;
         this.#isSaving = false;
-        if (isKept) this.#changes -= changes;
+        if (isKept) {
+          this.#changes -= changes;
+          this.#isEffortKept = this.#effort === state.effort;
+        }
         for (const { partition, node } of this.#killedLater.splice(0)) partition.kill(node);
         this.#pump();
       });
@@ -495,6 +529,8 @@ export class HnswIndex implements Index {
         index.#nodes.set(ordinal, number * 2 ** 24 + node);
       }
     }
+    index.#work = state.work;
+    index.#effort = state.effort;
     index.#last = state.linkedEnd - 1;
     for (const ordinal of state.retired) index.remove(ordinal);
     return index;
