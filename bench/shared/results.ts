@@ -85,7 +85,11 @@ export function recallOf(found: Int32Array, truth: readonly Int32Array[], count:
 export type At = { readonly value: number; readonly isBound: boolean };
 
 /** Interpolated between the efforts around the recall; undefined where it is not reached. */
-export function at(recall: number, points: readonly Point[], cost: (point: Point) => number): At | undefined {
+export function at<P extends { readonly recall: number }>(
+  recall: number,
+  points: readonly P[],
+  cost: (point: P) => number,
+): At | undefined {
   const above = points.findIndex((point) => point.recall >= recall);
   if (above < 0) return undefined;
   const high = points[above];

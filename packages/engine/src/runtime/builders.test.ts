@@ -1,6 +1,9 @@
 // Do threads that build and threads that search get on with each other?
 
 import { once } from "node:events";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { Worker } from "node:worker_threads";
 import { randomNumbers } from "@quiver/kernels/random";
 import { afterEach, describe, expect, test } from "vitest";
@@ -127,6 +130,82 @@ describe("two builders", () => {
     for (const ordinal of ordinals) expect(index.has(ordinal)).toBe(true);
     expect(ordinals.length).toBe(index.count);
   });
+});
+
+test("[N2] several graphs, two builders, records that come and go, and what is kept in between: all is found", async () => {
+  const living = 3_000;
+  const total = 12_000;
+  const vectors = vectorsOf(total, dimension);
+  const rowOf = (i: number) => vectors.subarray(i * dimension, (i + 1) * dimension);
+  const directory = mkdtempSync(join(tmpdir(), "quiver-builders-"));
+  const path = join(directory, "dense");
+  builders = new Builders(2);
+  const threads = builders;
+  // A graph has room for some 1,600 records, so there are always two or more.
+  const small = options(threads, { memoryBytesMax: 4 * 65_536 });
+  let index = new HnswIndex(small);
+  let graphsMost = 0;
+  /** Keeps the index as it is, while builders and removals go on. */
+  const keep = () =>
+    new Promise<void>((resolve, reject) => {
+      index.save(
+        (state, graphs, done) => {
+          threads.save(path, { configuration: "", version: 1, hash: "" }, state, graphs).then(
+            () => {
+              done(true);
+              resolve();
+            },
+            (error: unknown) => {
+              done(false);
+              reject(error);
+            },
+          );
+        },
+        () => reject(new Error("nothing can be kept")),
+      );
+    });
+  const restored = async () => {
+    const { state } = await threads.open(path);
+    const kept = await HnswIndex.restored(small, state, (graphs) => threads.load(path, graphs));
+    return { kept, from: state.linkedEnd };
+  };
+  try {
+    let oldest = 0;
+    for (let i = 0; i < total; i++) {
+      index.add(i, bytesOfFloats(rowOf(i)));
+      while (i - oldest >= living) index.remove(oldest++);
+      if (i % 100 === 99) {
+        await new Promise((resolve) => setTimeout(resolve, 1));
+        while (index.tailCount > 500) await new Promise((resolve) => setTimeout(resolve, 1));
+        graphsMost = Math.max(graphsMost, index.partitionCount);
+      }
+      if (i % 3_000 !== 2_999) continue;
+      const keeping = keep();
+      // What is removed while it is written is in the file, and has to be removed from what is read.
+      const removedFrom = oldest;
+      for (; oldest < removedFrom + 40; oldest++) index.remove(oldest);
+      await keeping;
+      const { kept, from } = await restored();
+      index.close();
+      index = kept;
+      for (let ordinal = 0; ordinal < oldest; ordinal++) index.remove(ordinal);
+      for (let ordinal = from; ordinal <= i; ordinal++) index.add(ordinal, bytesOfFloats(rowOf(ordinal)));
+    }
+    await idle(index);
+    index.settle();
+    await idle(index);
+    const vectorOf = (ordinal: number) => rowOf(ordinal);
+    index.check(vectorOf);
+    expect(graphsMost).toBeGreaterThan(1);
+    expect(index.count).toBe(total - oldest);
+    let own = 0;
+    for (let i = oldest; i < total; i++)
+      if (index.search(rowOf(i), 1, { ef: 64, vectorOf }).ordinals[0] === i) own++;
+    expect(own / (total - oldest)).toBeGreaterThan(0.95);
+  } finally {
+    index.close();
+    rmSync(directory, { recursive: true });
+  }
 });
 
 test("a builder that fails is told of, and every record is still found", async () => {
