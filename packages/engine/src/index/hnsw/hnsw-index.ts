@@ -187,6 +187,8 @@ export class HnswIndex implements Index {
   /** Records linked or killed since the last save. */
   #changes = 0;
   #settles = new Set<Partition>();
+  /** Graphs that are to be swept before they have to be. */
+  #sweeps = new Set<Partition>();
   #failure: unknown;
   #isClosed = false;
 
@@ -454,6 +456,14 @@ export class HnswIndex implements Index {
       8 * (this.#queue.length + this.#retired.size) +
       500
     );
+  }
+
+  /** Where nothing else is to be done, sweeps graphs that have some removed nodes: they take places in every beam. */
+  tidy(): boolean {
+    if (!this.isIdle) return false;
+    for (const partition of this.#partitions) if (partition?.isWorthSweeping) this.#sweeps.add(partition);
+    this.#pump();
+    return false;
   }
 
   /** Links nodes again to which no way leads, as soon as no builder is at work. */
@@ -731,7 +741,11 @@ export class HnswIndex implements Index {
       partition.reclaim();
       if (partition.count === 0 && this.#running === 0) return () => this.#giveUp(number, partition);
       if (partition.isSweptOut) return () => this.#settlePartition(partition, () => partition.endSweep());
-      if (partition.wantsSweep) return () => partition.beginSweep();
+      if (partition.wantsSweep || (this.#sweeps.has(partition) && partition.isWorthSweeping))
+        return () => {
+          this.#sweeps.delete(partition);
+          partition.beginSweep();
+        };
       if (this.#settles.has(partition) || partition.changes > 0.5 * partition.count + 1_000)
         return () => this.#settlePartition(partition);
     }
@@ -852,6 +866,7 @@ export class HnswIndex implements Index {
   #giveUp(number: number, partition: Partition): void {
     this.#partitions[number] = undefined;
     this.#settles.delete(partition);
+    this.#sweeps.delete(partition);
     this.#builders.forget(partition.target.id);
   }
 
@@ -873,6 +888,8 @@ export class HnswIndex implements Index {
       if (error !== null) this.#fail(error);
       else then();
       this.#pump();
+      // In place nobody has time to spare.
+      if (!(this.#builders instanceof InPlaceBuilders)) this.tidy();
       this.#options.onProgress?.();
     });
   }

@@ -77,9 +77,14 @@ export class Partition {
     return this.#sweepAt >= 0;
   }
 
-  /** Whether a sweep is worth its time; it may begin when no builder is at work. */
+  /** Whether a sweep is needed; it may begin when no builder is at work. */
   get wantsSweep(): boolean {
     return this.#sweepAt < 0 && 6 * this.#dead.length > this.count;
+  }
+
+  /** Whether a sweep is worth the time of builders that have nothing else to do: some tenth of what building takes. */
+  get isWorthSweeping(): boolean {
+    return this.#sweepAt < 0 && 20 * this.#dead.length > this.count;
   }
 
   beginSweep(): void {
