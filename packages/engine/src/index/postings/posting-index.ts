@@ -11,7 +11,8 @@
 // The *tail* (tail.ts) is plain and scored in full; a *run* (run.ts) never changes and is searched in WebAssembly with pruning.
 // All scores are f64, added in the order of the query's terms, in both: a record's score does not depend on where it lies.
 //
-// Merging goes on in pieces, some with each change in proportion to it, and the rest when the collection is idle (`work`).
+// Merging goes on in pieces, some with each change in proportion to it, and the rest when the collection is idle (`tidy`), which
+// then makes one of any small neighbours: what a search does for each run and term it would else do for some ten runs more.
 //
 // Ranges of ordinals of runs and tail do not overlap and ascend. See `check`.
 
@@ -77,7 +78,7 @@ const runPostings = 2 ** 24;
 
 /** A run of so many records, or half of the most postings, is left alone; smaller neighbours are merged. */
 const largeRun = runRecordsMax / 2;
-const smallRunsMax = 8;
+const smallRunsMin = 8;
 /** ... or as soon as they make a run that is nearly as long as can be. */
 const mergedMin = (7 * runRecordsMax) / 8;
 
@@ -193,6 +194,14 @@ export class PostingIndex {
     this.#merge = undefined;
     this.#replace(sources, merged);
     this.#beginMerge();
+    return this.#merge !== undefined;
+  }
+
+  /** The same for an index that is idle: merges what else is worth it too. */
+  tidy(postings: number): boolean {
+    this.#beginMerge(true);
+    this.work(postings);
+    this.#beginMerge(true);
     return this.#merge !== undefined;
   }
 
@@ -627,9 +636,9 @@ export class PostingIndex {
     }
   }
 
-  #beginMerge(): void {
+  #beginMerge(isIdle = false): void {
     if (this.#merge !== undefined) return;
-    const sources = toMerge(this.#runs, this.#options.runPostingsMax ?? runPostings);
+    const sources = toMerge(this.#runs, this.#options.runPostingsMax ?? runPostings, isIdle);
     if (sources === undefined) return;
     // Without memory for it, searches go on in the runs as they are.
     this.#merge = this.#inArena((arena) =>
@@ -863,20 +872,26 @@ function writeHidden(run: Run, records: readonly number[]): number {
   return hiddenAt;
 }
 
-/** A run's neighbours of which the next merge makes one. */
-function toMerge(runs: readonly Run[], postingsMax: number): Run[] | undefined {
-  const isSmall = (run: Run) => run.count < largeRun && run.postings < postingsMax / 2;
+/**
+ * A run's neighbours of which the next merge makes one.
+ * @param isIdle whether there is time: then any that are not full, where the longest of them grows by a quarter at least, so that
+ * a posting that goes from run to run is merged some ten times at most
+ */
+function toMerge(runs: readonly Run[], postingsMax: number, isIdle: boolean): Run[] | undefined {
+  const [recordsEnd, postingsEnd] = isIdle ? [mergedMin, (7 * postingsMax) / 8] : [largeRun, postingsMax / 2];
+  const isSmall = (run: Run) => run.count < recordsEnd && run.postings < postingsEnd;
   for (let begin = 0; begin < runs.length; begin++) {
     let end = begin;
-    let records = 0;
-    let postings = 0;
+    let [records, postings, longest] = [0, 0, 0];
     for (; end < runs.length && isSmall(runs[end]); end++) {
       if (records + runs[end].count > runRecordsMax || postings + runs[end].postings > postingsMax) break;
       records += runs[end].count;
       postings += runs[end].postings;
+      longest = Math.max(longest, runs[end].postings);
     }
     const isNearlyFull = records >= mergedMin || postings >= (7 * postingsMax) / 8;
-    if (end - begin >= smallRunsMax || (end - begin >= 2 && isNearlyFull)) return runs.slice(begin, end);
+    const isEnough = isIdle ? 4 * (postings - longest) >= longest : end - begin >= smallRunsMin;
+    if (end - begin >= 2 && (isNearlyFull || isEnough)) return runs.slice(begin, end);
     if (4 * runs[begin].removedCount > runs[begin].recordCount) return [runs[begin]];
   }
   return undefined;

@@ -246,7 +246,7 @@ export class TextIndex implements Index {
 
   /** Goes on with what is to be done in the background, for about so many postings; says whether there is more. */
   tidy(postings: number): boolean {
-    return this.#postings.work(postings);
+    return this.#postings.tidy(postings);
   }
 
   get memoryBytes(): number {
