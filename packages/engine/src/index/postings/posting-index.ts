@@ -58,7 +58,11 @@ export type PostingOptions = ArenaOptions & {
 export type Formula = { readonly fixed: number; readonly perTerm: number; readonly averageLength: number };
 
 /** Where a term's postings are: the list of each run, and of the tail; -1 for none. */
-export type Located = { readonly runs: Int32Array; readonly tail: number };
+export type Located = {
+  readonly runs: readonly number[];
+  readonly tail: number;
+  readonly isAnywhere: boolean;
+};
 
 export type WeightedTerm = {
   readonly located: Located;
@@ -207,9 +211,16 @@ export class PostingIndex {
 
   /** Where a term's postings are. Valid until the next change. */
   locate(term: number): Located {
-    const runs = new Int32Array(this.#runs.length);
-    for (let i = 0; i < runs.length; i++) runs[i] = this.#runs[i].listOf(term);
-    return { runs, tail: this.#tail.lists.get(term) ?? -1 };
+    // A plain array: a typed one is made outside of the heap as soon as there are many runs.
+    const runs: number[] = [];
+    const tail = this.#tail.lists.get(term) ?? -1;
+    let isAnywhere = tail >= 0;
+    for (let i = 0; i < this.#runs.length; i++) {
+      const list = this.#runs[i].listOf(term);
+      runs.push(list);
+      if (list >= 0) isAnywhere = true;
+    }
+    return { runs, tail, isAnywhere };
   }
 
   /**

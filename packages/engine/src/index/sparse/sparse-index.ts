@@ -127,14 +127,14 @@ export class SparseIndex implements Index {
 
   /** The query's dimensions that have postings, ascending. */
   #termsOf({ indices, values }: SparseVector): QueryTerm[] {
-    const order = Uint32Array.from(indices.keys()).sort((a, b) => indices[a] - indices[b]);
     const terms: QueryTerm[] = [];
-    for (const i of order) {
+    let isAscending = true;
+    for (let i = 0; i < indices.length; i++) {
+      if (i > 0 && indices[i] < indices[i - 1]) isAscending = false;
       const located = this.#postings.locate(indices[i]);
-      if (located.tail >= 0 || located.runs.some((list) => list >= 0))
-        terms.push({ dimension: indices[i], located, weight: values[i] });
+      if (located.isAnywhere) terms.push({ dimension: indices[i], located, weight: values[i] });
     }
-    return terms;
+    return isAscending ? terms : terms.sort((a, b) => a.dimension - b.dimension);
   }
 }
 
