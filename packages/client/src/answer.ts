@@ -44,7 +44,7 @@ const refusals = new Set<ErrorCode>([
 const codeOfStatus: Readonly<Record<number, ErrorCode>> = {
   400: "invalid_request",
   401: "unauthorized",
-  403: "unauthorized",
+  403: "forbidden",
   404: "route_not_found",
   405: "method_not_allowed",
   408: "request_timeout",

@@ -26,6 +26,11 @@ export type ServerConfig = {
   adminKey?: string;
   /** Serves every request without a key. Accepted only together with a loopback `host`. Default false. */
   noAuth?: boolean;
+  /**
+   * Wrong keys that one address may send in a minute; then it gets 429 until the minute is over. Default 60. Clients that
+   * come through one proxy share its address.
+   */
+  authFailuresMax?: number;
   /** Origins whose pages may call the server (`https://app.example.org`), or `["*"]` for all. Default: none. */
   corsOrigins?: readonly string[];
 
@@ -73,6 +78,7 @@ export const configDefaults = {
   host: "127.0.0.1",
   port: 8443,
   noAuth: false,
+  authFailuresMax: limits.authFailuresMaxDefault,
   corsOrigins: [],
   bodyLimitBytes: limits.bodyBytesDefault,
   bodiesInMemoryBytesMax: 1024 * 1024 * 1024,
@@ -108,6 +114,7 @@ const timerMsMax = 2 ** 31 - 1;
 /** Bounds of the numbers, both included. */
 const bounds: Partial<Record<keyof ServerConfig, readonly [number, number]>> = {
   port: [0, 65_535],
+  authFailuresMax: [1, 1_000_000_000],
   bodyLimitBytes: [1024, 512 * 1024 * 1024],
   bodiesInMemoryBytesMax: [1024, Number.MAX_SAFE_INTEGER],
   requestTimeoutMs: [1, timerMsMax],

@@ -16,7 +16,10 @@ import { limits } from "@quiver/protocol/limits";
 import type { FastifyInstance } from "fastify";
 import { type Logger, pino, stdTimeFunctions } from "pino";
 import { createApplication } from "./application.ts";
+import { AuditLog } from "./audit/audit-log.ts";
 import { openAdminKey } from "./auth/admin-key.ts";
+import { ApiKeys } from "./auth/api-keys.ts";
+import { FailedAttempts } from "./auth/failed-attempts.ts";
 import { type Gate, keyedGate, openGate } from "./auth/gate.ts";
 import { Sessions } from "./auth/sessions.ts";
 import { type CompleteServerConfig, ConfigError, completeConfig, type ServerConfig } from "./config.ts";
@@ -44,7 +47,9 @@ export async function startServer(given: ServerConfig): Promise<RunningServer> {
     clock: config.clock,
   });
   let app: FastifyInstance | undefined;
+  let audit: AuditLog | undefined;
   try {
+    audit = await AuditLog.open(config.dataDir, config.clock);
     const connections = new Connections();
     const stopping = { now: false };
     const { gate, adminKeyFile } = await openAuthentication(config, database, logger);
@@ -52,6 +57,7 @@ export async function startServer(given: ServerConfig): Promise<RunningServer> {
       config,
       database,
       gate,
+      audit,
       logger,
       connections,
       isStopping: () => stopping.now,
@@ -59,10 +65,11 @@ export async function startServer(given: ServerConfig): Promise<RunningServer> {
     });
     const { port, url } = await listen(app, config);
     logger.info({ url, data_dir: config.dataDir, authentication: !config.noAuth }, "serving");
-    const stop = stopper(app, gate, database, connections, stopping, config, logger);
+    const stop = stopper(app, gate, audit, database, connections, stopping, config, logger);
     return { url, port, database, adminKeyFile, close: stop };
   } catch (error) {
     await app?.close();
+    await audit?.close();
     await database.close();
     throw error;
   }
@@ -90,7 +97,11 @@ async function openAuthentication(
   const sessions = new Sessions(credentials, adminKey.keyId, config.clock, (err) =>
     logger.error({ err }, "a session could not be written down"),
   );
-  return { gate: keyedGate(adminKey, sessions), adminKeyFile: adminKey.file };
+  const keys = new ApiKeys(credentials, config.clock, (err) =>
+    logger.error({ err }, "the last use of an API key could not be written down"),
+  );
+  const attempts = new FailedAttempts(config.authFailuresMax, config.clock);
+  return { gate: keyedGate(adminKey, sessions, keys, attempts), adminKeyFile: adminKey.file };
 }
 
 async function listen(
@@ -131,6 +142,7 @@ function listenError(error: unknown, host: string, port: number): unknown {
 function stopper(
   app: FastifyInstance,
   gate: Gate,
+  audit: AuditLog,
   database: Database,
   connections: Connections,
   stopping: { now: boolean },
@@ -160,6 +172,7 @@ function stopper(
       clearInterval(sweeper);
       try {
         await gate.close();
+        await audit.close();
       } finally {
         await database.close();
       }
