@@ -119,11 +119,25 @@ export function failureOfFetch(thrown: unknown, request: string): Failure {
   const error = quiverError(
     "connection_failed",
     0,
-    `${request} got no answer (${words}). Check that the server is running and that the url is right.`,
+    `${request} got no answer (${words}). ${adviceFor(reason)}`,
     { reason: reason ?? innermostMessage(thrown) },
     thrown,
   );
   return { error, fate: reason !== undefined && neverConnected.has(reason) ? "refused" : "unanswered" };
+}
+
+/** What to do about a connection that was not made; OpenSSL's and Node.js' codes for certificates tell themselves apart. */
+function adviceFor(reason: string | undefined): string {
+  if (reason !== undefined && /CERT|ERR_TLS/.test(reason)) {
+    return (
+      "The server's certificate is not trusted. Where an authority of your own has signed it, or it has signed itself, " +
+      "name the authority's PEM file in the variable NODE_EXTRA_CA_CERTS; otherwise check the host name and its date."
+    );
+  }
+  if (reason !== undefined && /^(ERR_SSL|EPROTO)/.test(reason)) {
+    return "The server does not speak HTTPS at this address; check whether the url should begin with http://.";
+  }
+  return "Check that the server is running and that the url is right: https:// where it has a certificate.";
 }
 
 /** The failure of a successful answer whose body is not what it should be. */

@@ -90,7 +90,7 @@ export async function createApplication(parts: ApplicationParts): Promise<Fastif
     },
     forceCloseConnections: "idle",
     return503OnClosing: false,
-    serverFactory: (listener) => createHttpServer(config, connections, listener as never),
+    serverFactory: (listener) => createHttpServer(config, connections, listener as never, parts.logger),
     clientErrorHandler: (error, socket) => {
       const requestId = randomUUID();
       refuseUnreadable(error, socket as never, connections, requestId, (status) =>

@@ -34,6 +34,14 @@ export type ServerConfig = {
   /** Origins whose pages may call the server (`https://app.example.org`), or `["*"]` for all. Default: none. */
   corsOrigins?: readonly string[];
 
+  /**
+   * PEM file of the certificate, with those that lead to its authority behind it; the server then speaks HTTPS alone. It
+   * is read again when it changes. Needs `tlsKey`. Default: none, HTTP.
+   */
+  tlsCert?: string;
+  /** PEM file of the certificate's private key, without a passphrase. */
+  tlsKey?: string;
+
   /** Largest request body in bytes; a larger one is answered with 413. Default 64 MiB. */
   bodyLimitBytes?: number;
   /** Bytes of request bodies that may be in memory at a time; beyond it requests get 503. Default 1 GiB. */
@@ -69,10 +77,17 @@ export type ServerConfig = {
 };
 
 /** A configuration with every default filled in; what the server's parts are given. */
-export type CompleteServerConfig = Required<
-  Omit<ServerConfig, "adminKey" | "logger" | "memoryBudgetBytes" | "transactionIdleMs" | "versionsKept">
-> &
-  Pick<ServerConfig, "adminKey" | "logger" | "memoryBudgetBytes" | "transactionIdleMs" | "versionsKept">;
+export type CompleteServerConfig = Required<Omit<ServerConfig, WithoutDefault>> &
+  Pick<ServerConfig, WithoutDefault>;
+
+type WithoutDefault =
+  | "adminKey"
+  | "tlsCert"
+  | "tlsKey"
+  | "logger"
+  | "memoryBudgetBytes"
+  | "transactionIdleMs"
+  | "versionsKept";
 
 export const configDefaults = {
   host: "127.0.0.1",
@@ -149,6 +164,14 @@ export function completeConfig(config: ServerConfig): CompleteServerConfig {
     throw new ConfigError("logLevel", `logLevel is ${config.logLevel}; give one of ${logLevels.join(", ")}.`);
   }
   checkKey(config.adminKey);
+  for (const [given, missing] of [
+    ["tlsCert", "tlsKey"],
+    ["tlsKey", "tlsCert"],
+  ] as const) {
+    if (config[given] !== undefined && config[missing] === undefined) {
+      throw new ConfigError(given, `${given} is given without ${missing}; HTTPS needs both files.`);
+    }
+  }
   for (const origin of config.corsOrigins ?? []) checkOrigin(origin);
   const given = Object.fromEntries(
     Object.entries(config).filter(([, value]) => value !== undefined),
@@ -165,6 +188,8 @@ export function completeConfig(config: ServerConfig): CompleteServerConfig {
     ...complete,
     // Absolute from here on: the process may change its directory, and errors are searched for this text.
     dataDir: resolve(complete.dataDir),
+    ...(complete.tlsCert === undefined ? {} : { tlsCert: resolve(complete.tlsCert) }),
+    ...(complete.tlsKey === undefined ? {} : { tlsKey: resolve(complete.tlsKey) }),
     headersTimeoutMs: Math.min(complete.headersTimeoutMs, complete.requestTimeoutMs),
   };
 }

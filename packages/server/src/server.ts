@@ -22,7 +22,14 @@ import { ApiKeys } from "./auth/api-keys.ts";
 import { FailedAttempts } from "./auth/failed-attempts.ts";
 import { type Gate, keyedGate, openGate } from "./auth/gate.ts";
 import { Sessions } from "./auth/sessions.ts";
-import { type CompleteServerConfig, ConfigError, completeConfig, type ServerConfig } from "./config.ts";
+import { readCertificate } from "./certificate.ts";
+import {
+  type CompleteServerConfig,
+  ConfigError,
+  completeConfig,
+  isLoopback,
+  type ServerConfig,
+} from "./config.ts";
 import { Connections } from "./connections.ts";
 import type { RunningServer } from "./running-server.ts";
 
@@ -37,6 +44,10 @@ const { version } = JSON.parse(readFileSync(new URL("../package.json", import.me
  */
 export async function startServer(given: ServerConfig): Promise<RunningServer> {
   const config = completeConfig(given);
+  // Before anything is opened: a certificate that cannot be used is a fault of the configuration.
+  if (config.tlsCert !== undefined && config.tlsKey !== undefined) {
+    readCertificate({ cert: config.tlsCert, key: config.tlsKey });
+  }
   const logger = config.logger ?? pino({ level: config.logLevel, timestamp: stdTimeFunctions.isoTime });
   const database = await openDatabase({
     dataDir: config.dataDir,
@@ -64,6 +75,12 @@ export async function startServer(given: ServerConfig): Promise<RunningServer> {
       version,
     });
     const { port, url } = await listen(app, config);
+    if (config.tlsCert === undefined && !isLoopback(config.host)) {
+      logger.warn(
+        { url },
+        "keys and data travel unencrypted; give a certificate, or let a proxy do the encryption",
+      );
+    }
     logger.info({ url, data_dir: config.dataDir, authentication: !config.noAuth }, "serving");
     const stop = stopper(app, gate, audit, database, connections, stopping, config, logger);
     return { url, port, database, adminKeyFile, close: stop };
@@ -118,7 +135,8 @@ async function listen(
   }
   const { address, port, family } = app.server.address() as AddressInfo;
   const reachable = address === "0.0.0.0" ? "127.0.0.1" : address === "::" ? "::1" : address;
-  return { port, url: `http://${family === "IPv6" ? `[${reachable}]` : reachable}:${port}` };
+  const scheme = config.tlsCert === undefined ? "http" : "https";
+  return { port, url: `${scheme}://${family === "IPv6" ? `[${reachable}]` : reachable}:${port}` };
 }
 
 function listenError(error: unknown, host: string, port: number): unknown {

@@ -1,10 +1,10 @@
 // How often may an address guess?
 //
-// An address that has failed `max` times within a window is refused until the window ends, without its next guess being
-// looked at. What is limited is guessing, so it holds for what can be guessed: the admin key, which may be a short word
-// that somebody chose. API keys and the tokens of sessions are 256 random bits; they are looked up before this limit is
-// asked, and a right one passes from an address that is limited. So a neighbour behind the same proxy, or a broken
-// client on the same machine, keeps nobody from working; at worst the admin key has to wait for the end of the window.
+// An address that has failed `max` times within a window is refused until the window ends, and what it sends is not
+// compared with anything that could be guessed: an admin key that somebody chose may be a short word. What this server
+// has made (API keys, the tokens of sessions, a generated admin key) is 256 random bits; it is looked at first, and
+// passes from an address that is limited. So a neighbour behind the same proxy, or a broken client on the same machine,
+// keeps nobody from working; at worst a chosen admin key has to wait for the end of the window.
 //
 // Every address counts, those of this machine too. An IPv6 address counts by its first 64 bits, for whoever has one of
 // them usually has them all. Memory is bounded: beyond `addressesMax` the window that began first is forgotten.
@@ -41,7 +41,7 @@ export class FailedAttempts {
     throw new QuiverError(
       "rate_limited",
       `Too many failed attempts to authenticate came from this address. Wait for ${seconds} seconds; ` +
-        "API keys and sessions that are valid work meanwhile.",
+        "API keys and sessions work meanwhile.",
       { retry_after_seconds: seconds },
     );
   }

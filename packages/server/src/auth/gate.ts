@@ -63,9 +63,7 @@ export function keyedGate(
       if (access !== undefined) return access;
       const sessionId = sessions.use(secret);
       if (sessionId !== undefined) return new Access(`session:${sessionId}`, "admin");
-      attempts.refuseGuesser(address);
-      if (adminKey.isKey(secret)) return new Access("admin-key", "admin");
-      attempts.failed(address);
+      if (isAdminKey(secret, address)) return new Access("admin-key", "admin");
       throw new QuiverError(
         "unauthorized",
         "The key is not valid, or it was revoked, or its session has ended. Send the admin key or an API key, or " +
@@ -73,11 +71,9 @@ export function keyedGate(
       );
     },
     async logIn(username, password, address) {
-      attempts.refuseGuesser(address);
       // The key is compared even for a wrong name, so that the time does not tell names apart.
-      const isKey = adminKey.isKey(password);
+      const isKey = isAdminKey(password, address);
       if (username === "admin" && isKey) return sessions.create();
-      attempts.failed(address);
       throw new QuiverError(
         "invalid_credentials",
         'The user name or the password is wrong. Send "admin" and the admin key.',
@@ -87,6 +83,15 @@ export function keyedGate(
       await Promise.all([sessions.close(), keys.close()]);
     },
   };
+
+  /** @throws rate_limited before a key that could be guessed is even compared */
+  function isAdminKey(candidate: string, address: string): boolean {
+    if (adminKey.isRandom && adminKey.isKey(candidate)) return true;
+    attempts.refuseGuesser(address);
+    if (!adminKey.isRandom && adminKey.isKey(candidate)) return true;
+    attempts.failed(address);
+    return false;
+  }
 }
 
 /**
