@@ -19,9 +19,16 @@ export const AuditEntry = Type.Object({
   who: Type.String({
     description: "`admin-key`, `session:<id>`, `key:<key_id>`; `no-auth` on a server without authentication.",
   }),
-  what: Type.Record(Type.String(), Type.String(), {
-    description: "The names in the request: `collection_id`, `index_type`, `key_id`, `name`, ...",
-  }),
+  // As `additionalProperties`, which OpenAPI's own tools write; a TypeBox record would be `patternProperties`.
+  what: Type.Unsafe<Record<string, string>>(
+    Type.Object(
+      {},
+      {
+        additionalProperties: Type.String(),
+        description: "The names in the request: `collection_id`, `index_type`, `key_id`, `name`, ...",
+      },
+    ),
+  ),
   error: Type.Optional(Type.String({ description: "Error code, where it failed." })),
   request_id: Type.String({ description: "As in the log, and in the answer's x-request-id." }),
   address: Type.String({ description: "Where the request came from." }),
