@@ -123,12 +123,19 @@ export function failureOfFetch(thrown: unknown, request: string): Failure {
     { reason: reason ?? innermostMessage(thrown) },
     thrown,
   );
+  // A certificate that is not trusted will not be so the next time.
+  if (isAboutCertificate(reason)) return { error, fate: "answered" };
   return { error, fate: reason !== undefined && neverConnected.has(reason) ? "refused" : "unanswered" };
 }
 
-/** What to do about a connection that was not made; OpenSSL's and Node.js' codes for certificates tell themselves apart. */
+/** OpenSSL's codes (`DEPTH_ZERO_SELF_SIGNED_CERT`, `CERT_HAS_EXPIRED`) and Node.js' own (`ERR_TLS_CERT_ALTNAME_INVALID`). */
+function isAboutCertificate(reason: string | undefined): boolean {
+  return reason !== undefined && /CERT|LEAF_SIGNATURE|ERR_TLS/.test(reason);
+}
+
+/** What to do about a connection that was not made. */
 function adviceFor(reason: string | undefined): string {
-  if (reason !== undefined && /CERT|ERR_TLS/.test(reason)) {
+  if (isAboutCertificate(reason)) {
     return (
       "The server's certificate is not trusted. Where an authority of your own has signed it, or it has signed itself, " +
       "name the authority's PEM file in the variable NODE_EXTRA_CA_CERTS; otherwise check the host name and its date."
