@@ -1,8 +1,7 @@
 // Does any text keep the server busy for longer than a harmless text of its length does?
 //
 // A pattern that goes back over its text at every character, or any other work that grows with the square of a length,
-// shows as a multiple of the time of words. What is compared is the fastest of several runs each, in turns, so that what
-// else the machine does falls on both. Times below `noiseMs` are taken as that: they tell nothing. A text that seems slow is
+// shows as a multiple of the time of words. What is compared is the fastest of several runs each. Times below `noiseMs` are taken as that: they tell nothing. A text that seems slow is
 // sent up to `runsInDoubt` times more: on a machine that is busy otherwise one of them goes through undisturbed, while one
 // that is slow by itself never does.
 
@@ -130,10 +129,13 @@ export async function probePathological(
   let slowest = { ratio: 0, what: "" };
   let pairs = 0;
   for (const field of fields) {
+    // Percent-encoding makes three bytes of one; request line and headers may have 16 KiB together.
+    const chars = field.isHead ? 4_500 : length;
+    const plainMs = await fastest(probed, field, harmless(chars), runs + 1, 0);
     for (const [pattern, make] of Object.entries(field.isHead ? headPatterns : bodyPatterns)) {
-      // Percent-encoding makes three bytes of one; request line and headers may have 16 KiB together.
-      const chars = field.isHead ? 4_500 : length;
-      const ratio = await compare(probed, field, make(chars), harmless(chars), runs);
+      const enough = Math.max(plainMs, noiseMs) * (ratioMax / 2);
+      const ms = await fastest(probed, field, make(chars), runs, enough);
+      const ratio = Math.max(ms, noiseMs) / Math.max(plainMs, noiseMs);
       const what = `${field.name}: ${pattern}`;
       if (ratio > slowest.ratio) slowest = { ratio, what };
       if (ratio > ratioMax) {
@@ -147,24 +149,20 @@ export async function probePathological(
   return { ...slowest, pairs };
 }
 
-async function compare(
+/** The fastest of some runs, and of `runsInDoubt` more while it takes longer than `enoughMs`; 0: no more. */
+async function fastest(
   probed: ProbedServer,
   field: Field,
-  hostile: string,
-  plain: string,
+  text: string,
   runs: number,
+  enoughMs: number,
 ): Promise<number> {
-  let hostileMs = Number.POSITIVE_INFINITY;
-  let plainMs = Number.POSITIVE_INFINITY;
-  for (let run = 0; run < runs; run++) {
-    plainMs = Math.min(plainMs, await msOf(probed, field, plain));
-    hostileMs = Math.min(hostileMs, await msOf(probed, field, hostile));
+  let ms = Number.POSITIVE_INFINITY;
+  for (let run = 0; run < runs; run++) ms = Math.min(ms, await msOf(probed, field, text));
+  for (let run = 0; run < runsInDoubt && enoughMs > 0 && ms > enoughMs; run++) {
+    ms = Math.min(ms, await msOf(probed, field, text));
   }
-  const ratio = () => Math.max(hostileMs, noiseMs) / Math.max(plainMs, noiseMs);
-  for (let run = 0; run < runsInDoubt && ratio() > ratioMax / 2; run++) {
-    hostileMs = Math.min(hostileMs, await msOf(probed, field, hostile));
-  }
-  return ratio();
+  return ms;
 }
 
 async function msOf(probed: ProbedServer, field: Field, text: string): Promise<number> {
