@@ -21,6 +21,7 @@ const parameterTexts: Record<string, string> = {
   vector_id: "Id of the vector, percent-encoded.",
   index_type: "dense, sparse or tf_idf.",
   version_hash: "Hash of a version, 64 hex characters.",
+  snapshot_id: "Id of a snapshot, as creating or listing answered it.",
 };
 
 const statusTexts: Record<number, string> = {
@@ -46,11 +47,17 @@ function operation(name: RouteName, route: Route): Record<string, unknown> {
     summary: route.summary,
     ...(isPublic ? { security: [] } : {}),
     ...(route.body ? { body: plain(route.body) } : {}),
+    ...(route.upload ? uploadBody : {}),
     ...(route.query ? { querystring: querySchema(route.query) } : {}),
     ...paramsSchema(route.path),
     response,
   };
 }
+
+const uploadBody = {
+  consumes: ["application/octet-stream"],
+  body: { type: "string", format: "binary", description: "The bytes of the file." },
+};
 
 function success(route: Route): unknown {
   const description = statusTexts[route.status];
@@ -132,6 +139,7 @@ const tagTexts = [
   ["Vectors", "Reading and deleting by id or by document."],
   ["Streaming", "Changes without a transaction, visible at once."],
   ["Versions", "What each durable write made of the collection."],
+  ["Snapshots", "Backups: files that hold one version of a collection, or what changed between two."],
   ["Authentication", "Logging in once instead of sending the admin key."],
 ];
 

@@ -7,6 +7,7 @@ import type { Database } from "@quiver/engine/database/contract";
 import { type Route, type RouteName, routes } from "@quiver/protocol/routes";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import type { Gate } from "../auth/gate.ts";
+import { FileAnswer } from "../file-answer.ts";
 import { Lines } from "../lines-answer.ts";
 import { documentation } from "../operations/openapi.ts";
 import { queryOf, type RawQuery } from "../request/query.ts";
@@ -15,6 +16,7 @@ import type { Call, Handlers } from "./handlers.ts";
 import { indexHandlers } from "./indexes.ts";
 import { searchHandlers } from "./search.ts";
 import { sessionHandlers } from "./sessions.ts";
+import { snapshotHandlers } from "./snapshots.ts";
 import { streamingHandlers } from "./streaming.ts";
 import { transactionHandlers } from "./transactions.ts";
 import { vectorHandlers } from "./vectors.ts";
@@ -36,6 +38,7 @@ const families = [
   vectorHandlers,
   streamingHandlers,
   versionHandlers,
+  snapshotHandlers,
   sessionHandlers,
 ] as const;
 
@@ -47,6 +50,7 @@ const handlers: Handlers<RouteName> = {
   ...vectorHandlers,
   ...streamingHandlers,
   ...versionHandlers,
+  ...snapshotHandlers,
   ...sessionHandlers,
 };
 
@@ -100,6 +104,7 @@ function register(app: FastifyInstance, name: RouteName, route: Route, database:
     const answered = await handler(call);
     reply.code(route.status);
     if (route.answer === undefined) return reply.send();
+    if (answered instanceof FileAnswer) return answered.send(reply, request.headers.range);
     if (answered instanceof Lines)
       return reply
         .headers(answered.headers)
