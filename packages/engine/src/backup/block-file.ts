@@ -102,7 +102,7 @@ export class BlockReader {
   readonly #content: Hash = createHash("sha256");
   readonly #whole: Hash = createHash("sha256");
   #at = 0;
-  #buffer = Buffer.allocUnsafeSlow(1024 * 1024);
+  #buffer = Buffer.allocUnsafeSlow(16 * 1024);
 
   /** @throws invalid_snapshot when the file does not begin as a backup */
   constructor(file: number) {
