@@ -85,7 +85,12 @@ function backUp(store: Store, since: { version: number; hash: string | null } | 
   const snapshot = store.snapshot();
   const file = openSync(path, "wx");
   try {
-    const written = writeBackup(snapshot, file, { collection: definition, since, createdMs: 5 }, () => undefined);
+    const written = writeBackup(
+      snapshot,
+      file,
+      { collection: definition, since, createdMs: 5 },
+      () => undefined,
+    );
     expect(statSync(path).size).toBe(written.bytes);
   } finally {
     closeSync(file);
@@ -216,9 +221,9 @@ describe("files that are not as they were written", () => {
     expect(error.message).toContain(`at byte ${position}`);
     // What a restore would do with it, were it not verified before, ends in the same way.
     const target = new MemoryStore(collectionTables);
-    expect(errorOf(() => withFile(broken, (file) => applyBackup(target, file, 10, () => undefined))).code).toBe(
-      "invalid_snapshot",
-    );
+    expect(
+      errorOf(() => withFile(broken, (file) => applyBackup(target, file, 10, () => undefined))).code,
+    ).toBe("invalid_snapshot");
     return fault;
   };
 
@@ -257,7 +262,15 @@ describe("files that are not as they were written", () => {
       faultOf(Buffer.concat([prefix, ...blocks.filter((_, j) => j !== i)]));
       faultOf(Buffer.concat([prefix, ...blocks.slice(0, i), blocks[i], ...blocks.slice(i)]));
       if (i > 0)
-        faultOf(Buffer.concat([prefix, ...blocks.slice(0, i - 1), blocks[i], blocks[i - 1], ...blocks.slice(i + 1)]));
+        faultOf(
+          Buffer.concat([
+            prefix,
+            ...blocks.slice(0, i - 1),
+            blocks[i],
+            blocks[i - 1],
+            ...blocks.slice(i + 1),
+          ]),
+        );
     }
   });
 

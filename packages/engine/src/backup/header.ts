@@ -5,9 +5,8 @@ import { QuiverError } from "@quiver/protocol/errors";
 import { limits } from "@quiver/protocol/limits";
 import { toHex, utf8 } from "../base/bytes.ts";
 import type { IndexDefinitions } from "../collection/apply.ts";
-import { type CollectionDefinition, defineCollection } from "../collection/definition.ts";
+import type { CollectionDefinition } from "../collection/definition.ts";
 import type { Head } from "../collection/head.ts";
-import { defineDenseIndex, defineSparseIndex, defineTextIndex } from "../collection/index-definition.ts";
 import { invalidSnapshot, parseJson } from "./block-file.ts";
 
 /** The first block of a backup file, as JSON. */
@@ -56,12 +55,14 @@ const isHash = (value: unknown): boolean => typeof value === "string" && /^[0-9a
 const isCount = (value: unknown, max: number): boolean =>
   Number.isSafeInteger(value) && (value as number) >= 0 && (value as number) <= max;
 
-/** Reads and checks a header: what it says must be possible, whoever wrote it. @throws invalid_snapshot */
+/** Reads a header and checks its numbers; its definitions are checked by definitions.ts. @throws invalid_snapshot */
 export function readHeader(bytes: Uint8Array, position: number): BackupHeader {
   const header = parseJson<BackupHeader>(bytes, position);
   const { since, version, live } = header;
   const max = Number.MAX_SAFE_INTEGER;
   const isPossible =
+    typeof header.collection?.name === "string" &&
+    typeof header.indexes === "object" &&
     isHash(header.hash) &&
     isCount(version, max) &&
     isCount(header.next_ordinal, limits.ordinalMax) &&
@@ -72,34 +73,7 @@ export function readHeader(bytes: Uint8Array, position: number): BackupHeader {
     isCount(header.created_ms, max) &&
     (since === null ? header.first_ordinal === 0 : isHash(since?.hash) && isCount(since?.version, version));
   if (!isPossible) throw invalidSnapshot("damaged", position, "has a header that cannot be");
-  try {
-    checkDefinitions(header);
-  } catch (error) {
-    const why = error instanceof QuiverError ? error.message : "it is not of the right shape.";
-    throw invalidSnapshot(
-      "damaged",
-      position,
-      `has a definition that this version of Quiver refuses: ${why}`,
-    );
-  }
   return header;
-}
-
-function checkDefinitions({ collection, indexes }: BackupHeader): void {
-  const { dense, sparse, "tf-idf": textIndex } = indexes;
-  const { dimension, description, maxVectors, replicationFactor, storeRawText } = collection;
-  defineCollection({
-    name: collection.name,
-    description,
-    dense_vector: { enabled: collection.dense, dimension },
-    sparse_vector: { enabled: collection.sparse },
-    tf_idf_options: { enabled: collection.text },
-    config: { max_vectors: maxVectors, replication_factor: replicationFactor },
-    store_raw_text: storeRawText,
-  });
-  if (dense) defineDenseIndex(collection, dense);
-  if (sparse) defineSparseIndex(collection, sparse);
-  if (textIndex) defineTextIndex(collection, textIndex);
 }
 
 /**

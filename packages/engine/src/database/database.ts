@@ -17,6 +17,7 @@ import type {
   CreateCollection,
 } from "@quiver/protocol/shapes/collection";
 import type { RestoreCollection, RestoredCollection } from "@quiver/protocol/shapes/snapshot";
+import { checkDefinitions } from "../backup/definitions.ts";
 import {
   type CatalogEntry,
   type CatalogRequest,
@@ -325,6 +326,7 @@ class OpenDatabase implements Database {
         { kind: "restore", paths, directory, versionsKept },
         signal,
       );
+      checkDefinitions(header);
       const definition = { ...header.collection, name };
       collection = await this.#openCollection({ ...this.#newEntry(definition), internalId });
       syncDirectory(collectionsDirectory(this.#options.dataDir));

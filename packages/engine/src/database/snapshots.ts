@@ -20,6 +20,7 @@ import type {
   SnapshotList,
 } from "@quiver/protocol/shapes/snapshot";
 import { invalidSnapshot } from "../backup/block-file.ts";
+import { checkDefinitions } from "../backup/definitions.ts";
 import { BackupJobs, type BackupReport } from "../runtime/backup-jobs.ts";
 import { fileError, SnapshotDirectory } from "../runtime/snapshot-directory.ts";
 import type { OpenCollection } from "./collection.ts";
@@ -191,6 +192,7 @@ export class KeptSnapshots implements Snapshots {
         const report = await this.jobs.run({ kind: "verify", path }, signal);
         if (report.sha256 !== sha256)
           throw invalidSnapshot("damaged", 0, "is not on the disk what was received");
+        checkDefinitions(report.header);
         this.#requireRoom(report.header.collection.name);
         return await this.#keep(id, report);
       } catch (error) {
