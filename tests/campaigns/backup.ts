@@ -198,7 +198,9 @@ class Campaign {
       oracle.versions.push({ hash, write: oracle.pending });
     oracle.pending = null;
     if (version !== oracle.current || hash !== oracle.versions[version].hash)
-      throw new Error(`after a kill the collection is at version ${version}, acknowledged was ${oracle.current}`);
+      throw new Error(
+        `after a kill the collection is at version ${version}, acknowledged was ${oracle.current}`,
+      );
   }
 
   /** Snapshots that a life has left: each is listed and whole, or gone. */
@@ -284,7 +286,8 @@ class Campaign {
       else await collection.delete(write.deletes[0]);
     }
     const current = await collection.currentVersion();
-    if (current.version_number !== version) throw new Error(`write ${version} made version ${current.version_number}`);
+    if (current.version_number !== version)
+      throw new Error(`write ${version} made version ${current.version_number}`);
     oracle.versions.push({ hash: current.hash, write });
     oracle.pending = null;
   }
@@ -301,7 +304,9 @@ class Campaign {
       after === null ? {} : { sinceVersion: after.snapshot.version_number, sinceHash: after.snapshot.hash },
     );
     if (snapshot.version_number < acknowledged)
-      throw new Error(`a snapshot is of version ${snapshot.version_number}, and ${acknowledged} was acknowledged`);
+      throw new Error(
+        `a snapshot is of version ${snapshot.version_number}, and ${acknowledged} was acknowledged`,
+      );
     const path = await this.#download(collection, snapshot);
     if (this.#below(4) > 0) await collection.deleteSnapshot(snapshot.id);
     this.#seen.cutOff--;
@@ -352,11 +357,14 @@ class Campaign {
     for (const { id } of received) judge.snapshots.delete("c", id);
     const { version_number: version, hash, vector_count, since_version } = backup.snapshot;
     const known = this.#oracle.versions[version];
-    if (known === undefined) throw new Error(`a backup is of version ${version}, which was never acknowledged`);
+    if (known === undefined)
+      throw new Error(`a backup is of version ${version}, which was never acknowledged`);
     const restored = judge.collection("c");
     const { version_number, hash: itsHash } = restored.currentVersion();
     if (version_number !== version || itsHash !== hash || hash !== known.hash)
-      throw new Error(`a backup of version ${version} (${known.hash}) was restored as ${version_number} (${itsHash})`);
+      throw new Error(
+        `a backup of version ${version} (${known.hash}) was restored as ${version_number} (${itsHash})`,
+      );
     const state = this.#oracle.stateAt(version);
     const exported = restored.exportVectors();
     let records = 0;
@@ -385,7 +393,9 @@ function chainOf(backup: Backup): Backup[] {
 
 const sameJson = (a: unknown, b: unknown): boolean => {
   const sorted = (value: object) => JSON.stringify(Object.entries(value).sort());
-  return typeof a === "object" && typeof b === "object" && a !== null && b !== null && sorted(a) === sorted(b);
+  return (
+    typeof a === "object" && typeof b === "object" && a !== null && b !== null && sorted(a) === sorted(b)
+  );
 };
 
 function fileStream(path: string): ReadableStream<Uint8Array> {
@@ -406,7 +416,18 @@ type ServerProcess = { url: string; kill(): Promise<void> };
 async function startServer(dataDir: string): Promise<ServerProcess> {
   const child: ChildProcess = spawn(
     process.execPath,
-    [main, "serve", "--port", "0", "--data-dir", dataDir, "--log-level", "error", "--versions-kept", "100000"],
+    [
+      main,
+      "serve",
+      "--port",
+      "0",
+      "--data-dir",
+      dataDir,
+      "--log-level",
+      "error",
+      "--versions-kept",
+      "100000",
+    ],
     { env: { ...process.env, QUIVER_ADMIN_KEY: apiKey }, stdio: ["ignore", "pipe", "inherit"] },
   );
   const ended = new Promise<void>((done) => child.once("close", () => done()));

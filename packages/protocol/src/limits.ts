@@ -73,8 +73,8 @@ export const limits = {
   /** A block of a backup is written when it has so many bytes; a single record can make it larger. */
   snapshotBlockBytes: 1024 * 1024,
   snapshotBlockBytesMax: 64 * 1024 * 1024,
-  /** Bytes of one store write of a restore. */
-  restoreWriteBytes: 8 * 1024 * 1024,
+  /** Bytes that one store write of a restore changes, about: it holds them in memory. */
+  restoreWriteBytes: 32 * 1024 * 1024,
 
   sessionIdleMs: 24 * 3_600_000,
   sessionsMax: 10_000,

@@ -159,6 +159,9 @@ export function verifyBackup(file: number, onRead: OnRead): VerifiedBackup {
   return { header, records, bytes: reader.size, sha256: reader.sha256() };
 }
 
+/** Each id falls on a page of its own, which the store holds in memory until the write is done. */
+const pageBytes = 4096;
+
 /** Store writes that gather to a limited size. */
 class Batches {
   readonly #store: Store;
@@ -235,7 +238,7 @@ function closeOrdinals(batches: Batches, ordinals: Uint8Array, end: number, read
   for (const ordinal of closed) {
     // Younger ones came and went between the two versions.
     if (ordinal >= end) continue;
-    batches.add(64, (writer) => {
+    batches.add(2 * pageBytes, (writer) => {
       const key = ordinalKey(ordinal);
       const stored = writer.get("records", key);
       if (stored === undefined)
@@ -252,7 +255,7 @@ function closeOrdinals(batches: Batches, ordinals: Uint8Array, end: number, read
 
 function openRecord(batches: Batches, { ordinal, record, dense }: RecordRow): void {
   const [ownRecord, ownDense] = [record.slice(), dense.slice()];
-  batches.add(record.length + dense.length, (writer) => {
+  batches.add(record.length + dense.length + pageBytes, (writer) => {
     const key = ordinalKey(ordinal);
     const reader = new RecordReader(ownRecord);
     writer.put("ids", reader.idBytes, key);
