@@ -197,7 +197,7 @@ it("[B6] snapshots are listed by collection and deleted by id; a deleted collect
   expectError(
     await server.call("deleteSnapshot", { ...short, snapshot_id: made.id }),
     404,
-    "snapshot_not_found",
+    "collection_not_found",
   );
   expectError(await server.call("listSnapshots", short), 404, "collection_not_found");
   for (const name of Object.keys(routes).filter((each) => /Snapshot|restore/.test(each)))

@@ -134,7 +134,7 @@ export interface Snapshots {
   /** Those of a collection, also of one that is deleted. @throws collection_not_found where there is neither */
   list(name: string): SnapshotList;
   listAll(): SnapshotList;
-  /** @throws snapshot_not_found */
+  /** @throws snapshot_not_found, collection_not_found as `list` does */
   get(name: string, id: string): Snapshot;
   /** @throws snapshot_not_found */
   read(name: string, id: string): SnapshotFile;

@@ -155,6 +155,7 @@ export class KeptSnapshots implements Snapshots {
   get(name: string, id: string): Snapshot {
     const snapshot = this.#snapshots.get(id);
     if (snapshot?.collection_name === name) return snapshot;
+    this.list(name);
     throw notFound(id);
   }
 
