@@ -3,12 +3,14 @@
 import { QuiverError } from "@quiver/client";
 import { CommanderError } from "commander";
 import { QuiverCommand } from "./command.ts";
+import { backupCommand } from "./commands/backup.ts";
 import { collectionsCommand } from "./commands/collections.ts";
 import { exportCommand } from "./commands/export.ts";
 import { importCommand } from "./commands/import.ts";
 import { indexCommand } from "./commands/index-command.ts";
 import { auditCommand, keysCommand } from "./commands/keys.ts";
 import { getCommand, transactionsCommand, versionsCommand } from "./commands/records.ts";
+import { restoreCommand } from "./commands/restore.ts";
 import { searchCommand } from "./commands/search.ts";
 import { serveCommand } from "./commands/serve.ts";
 import { CommandError, exitCodes, exitCodesHelp, UsageError } from "./exit-codes.ts";
@@ -36,6 +38,8 @@ ${exitCodesHelp}`,
     .addCommand(indexCommand())
     .addCommand(importCommand(finish))
     .addCommand(exportCommand())
+    .addCommand(backupCommand())
+    .addCommand(restoreCommand())
     .addCommand(searchCommand())
     .addCommand(getCommand())
     .addCommand(versionsCommand())

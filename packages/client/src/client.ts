@@ -13,6 +13,7 @@ import type {
 } from "@quiver/protocol/shapes/collection";
 import type { CreateKey, KeyCreated, KeyInformation } from "@quiver/protocol/shapes/key";
 import type { CreateSession, Session } from "@quiver/protocol/shapes/session";
+import type { Snapshot, SnapshotList } from "@quiver/protocol/shapes/snapshot";
 import { Collection } from "./collection.ts";
 import { type AnswerOf, healthEndpoints, type ParamsOf } from "./endpoints.ts";
 import { type CallOptions, type ClientOptions, Transport } from "./transport.ts";
@@ -24,6 +25,7 @@ export { Collection } from "./collection.ts";
 export { RecordExport } from "./export.ts";
 export { type DenseValues, RawRecord, type RecordInput } from "./record.ts";
 export { CollectionSearch } from "./search.ts";
+export { SnapshotDownload } from "./snapshot-download.ts";
 export { Transaction } from "./transaction.ts";
 export type { CallOptions, ClientOptions, RetryEvent } from "./transport.ts";
 export type { BatchOptions, Records, UpsertResult } from "./upsert.ts";
@@ -202,6 +204,21 @@ export class QuiverClient {
   /** A handle on a collection. Asks nothing of the server. */
   collection(name: string): Collection {
     return new Collection(this.#transport, name);
+  }
+
+  /** The snapshots of all collections, oldest first, those of deleted collections included. */
+  listSnapshots(call: CallOptions = {}): Promise<SnapshotList> {
+    return this.#transport.request("listAllSnapshots", { call });
+  }
+
+  /**
+   * Sends the file of a snapshot to the server, which verifies it and lists it with the collection that it is of.
+   * `client.collection(name).restore(...)` then makes a collection of it.
+   * @param file gives the file's bytes, anew for every attempt: a Blob such as `openAsBlob` of node:fs makes, or a stream
+   * @throws QuiverError invalid_snapshot with the position of the fault
+   */
+  uploadSnapshot(file: () => Blob | ReadableStream<Uint8Array>, call: CallOptions = {}): Promise<Snapshot> {
+    return this.#transport.request("uploadSnapshot", { upload: file, call });
   }
 
   /**

@@ -11,14 +11,21 @@ import type {
   TextAnalysis,
   TextIndex,
 } from "@quiver/protocol/shapes/index-definition";
+import type {
+  RestoreCollection,
+  RestoredCollection,
+  Snapshot,
+  SnapshotList,
+} from "@quiver/protocol/shapes/snapshot";
 import type { TransactionList } from "@quiver/protocol/shapes/transaction";
 import type { VectorRecord } from "@quiver/protocol/shapes/vector";
 import type { Version, VersionList } from "@quiver/protocol/shapes/version";
 import { endpoints } from "./endpoints.ts";
 import { RecordExport } from "./export.ts";
 import { CollectionSearch } from "./search.ts";
+import { SnapshotDownload } from "./snapshot-download.ts";
 import { Transaction } from "./transaction.ts";
-import type { CallOptions, Transport } from "./transport.ts";
+import { type CallOptions, defaults, type Transport } from "./transport.ts";
 import { type BatchOptions, type Records, type UpsertResult, upsertInBatches } from "./upsert.ts";
 import { type WaitOptions, waitFor } from "./wait.ts";
 
@@ -299,5 +306,70 @@ export class Collection {
   /** The version with this hash. @throws QuiverError invalid_version_hash */
   version(hash: string, call: CallOptions = {}): Promise<Version> {
     return this.#transport.request("getVersion", { params: { ...this.#params, version_hash: hash }, call });
+  }
+
+  // --- Snapshots ---
+
+  /**
+   * Makes a snapshot of the current version on the server, while writes and searches go on. It is done when this resolves;
+   * give a large collection more time (`timeoutMs`).
+   * @param options `sinceVersion`: only what has changed since then; `sinceHash`: that version's hash, to be sure
+   * @throws QuiverError version_not_kept when the change log no longer reaches back
+   *
+   * @example
+   * ```ts no-run
+   * import type { Collection } from "@quiver/client";
+   * declare const collection: Collection;
+   * const full = await collection.createSnapshot();
+   * // later
+   * const { version_number: sinceVersion, hash: sinceHash } = full;
+   * const changes = await collection.createSnapshot({ sinceVersion, sinceHash });
+   * await collection.restore({ snapshots: [full.id, changes.id], overwrite: true });
+   * ```
+   */
+  createSnapshot(
+    options: { sinceVersion?: number; sinceHash?: string } = {},
+    call: CallOptions = {},
+  ): Promise<Snapshot> {
+    const body = { since_version: options.sinceVersion, since_hash: options.sinceHash };
+    return this.#transport.request("createSnapshot", { params: this.#params, body, call });
+  }
+
+  /** The collection's snapshots, oldest first, and those that are being made. */
+  snapshots(call: CallOptions = {}): Promise<SnapshotList> {
+    return this.#transport.request("listSnapshots", { params: this.#params, call });
+  }
+
+  /** @throws QuiverError snapshot_not_found */
+  getSnapshot(snapshotId: string, call: CallOptions = {}): Promise<Snapshot> {
+    const params = { ...this.#params, snapshot_id: snapshotId };
+    return this.#transport.request("getSnapshot", { params, call });
+  }
+
+  /** The file of a snapshot. A download that breaks off goes on where it was, `retries` times in a row at most. */
+  downloadSnapshot(snapshotId: string, call: CallOptions = {}): SnapshotDownload {
+    const params = { ...this.#params, snapshot_id: snapshotId };
+    const open = (start: number) => {
+      const headers: Record<string, string> = start === 0 ? {} : { range: `bytes=${start}-` };
+      return this.#transport.open(endpoints.downloadSnapshot, { params, headers, call });
+    };
+    const retries = call.retries ?? this.#transport.options.retries ?? defaults.retries;
+    return new SnapshotDownload(open, `GET snapshot ${snapshotId}`, call.signal, retries);
+  }
+
+  /** @throws QuiverError snapshot_not_found */
+  async deleteSnapshot(snapshotId: string, call: CallOptions = {}): Promise<void> {
+    const params = { ...this.#params, snapshot_id: snapshotId };
+    await this.#transport.request("deleteSnapshot", { params, call });
+  }
+
+  /**
+   * Makes this collection, new or in place of the one that is there, of snapshots: a full one, then incremental ones. All are
+   * verified before anything changes, and the change is one step.
+   * @param request `snapshots` by id; `overwrite: true` to replace a collection of this name
+   * @throws QuiverError collection_already_exists, snapshot_chain_broken, invalid_snapshot
+   */
+  restore(request: RestoreCollection, call: CallOptions = {}): Promise<RestoredCollection> {
+    return this.#transport.request("restoreCollection", { params: this.#params, body: request, call });
   }
 }

@@ -134,6 +134,25 @@ export const endpoints = {
   currentVersion: { method: "GET", path: `${collection}/versions/current`, repeat: "always" },
   getVersion: { method: "GET", path: `${collection}/versions/{version_hash}`, repeat: "always" },
 
+  // A second snapshot would be one too many, a second restore is refused or does the same again.
+  createSnapshot: { method: "POST", path: `${collection}/snapshots`, repeat: "refused" },
+  listSnapshots: { method: "GET", path: `${collection}/snapshots`, repeat: "always" },
+  listAllSnapshots: { method: "GET", path: "/vectordb/snapshots", repeat: "always" },
+  uploadSnapshot: { method: "POST", path: "/vectordb/snapshots", repeat: "refused" },
+  getSnapshot: { method: "GET", path: `${collection}/snapshots/{snapshot_id}`, repeat: "always" },
+  downloadSnapshot: {
+    method: "GET",
+    path: `${collection}/snapshots/{snapshot_id}/download`,
+    repeat: "always",
+  },
+  deleteSnapshot: {
+    method: "DELETE",
+    path: `${collection}/snapshots/{snapshot_id}`,
+    repeat: "always",
+    done: "snapshot_not_found",
+  },
+  restoreCollection: { method: "POST", path: `${collection}/restore`, repeat: "refused" },
+
   createSession: { method: "POST", path: "/auth/create-session", repeat: "always" },
   // After a lost answer nobody has the key; it stands in the list, unused, and can be revoked.
   createKey: { method: "POST", path: "/auth/keys", repeat: "refused" },

@@ -67,7 +67,8 @@ export class RecordExport implements AsyncIterable<string> {
   }
 }
 
-async function* readChunks(
+/** The bytes of an answer as they come. @throws QuiverError connection_failed where it is cut off */
+export async function* readChunks(
   response: Response,
   request: string,
   signal: AbortSignal | undefined,

@@ -108,6 +108,10 @@ export type RequestParts = {
   query?: Readonly<Record<string, string | undefined>>;
   /** A value to send as JSON, or the bytes of a JSON text. */
   body?: unknown;
+  /** Gives the bytes of a file to send, anew for every attempt. */
+  upload?: () => ReadableStream<Uint8Array> | Blob;
+  /** Headers of this request alone. */
+  headers?: Readonly<Record<string, string>>;
   call?: CallOptions;
   /** True when an earlier call may already have carried the request out. */
   inDoubt?: boolean;
@@ -163,12 +167,16 @@ export class Transport {
   ): Promise<T> {
     const url = this.#address(endpoint.path, parts);
     const request = `${endpoint.method} ${url.pathname}${url.search}`;
-    const init = this.#init(endpoint, parts.body);
     const patience = new Patience(this.#options, parts.call, this.runtime);
     let inDoubt = parts.inDoubt ?? false;
     try {
       for (;;) {
-        const outcome = await this.#attempt(url, request, { ...init, signal: patience.signal }, decode);
+        const outcome = await this.#attempt(
+          url,
+          request,
+          this.#init(endpoint, parts, patience.signal),
+          decode,
+        );
         if (!("failure" in outcome)) return outcome.value;
         patience.check(request);
         const { error, fate } = outcome.failure;
@@ -216,12 +224,19 @@ export class Transport {
     return url;
   }
 
-  #init(endpoint: Endpoint, body: unknown): RequestInit {
-    if (body === undefined) return { method: endpoint.method, headers: this.#headers };
+  #init({ method }: Endpoint, { body, upload, headers }: RequestParts, signal: AbortSignal): RequestInit {
+    const own = { ...this.#headers, ...headers };
+    if (upload !== undefined) {
+      const init = { method, signal, headers: { ...own, "content-type": "application/octet-stream" } };
+      // A body that is a stream must be sent in one direction at a time; the types do not know the word.
+      return { ...init, body: upload(), duplex: "half" } as RequestInit;
+    }
+    if (body === undefined) return { method, signal, headers: own };
     const bytes = body instanceof Uint8Array ? body : new TextEncoder().encode(JSON.stringify(body));
     return {
-      method: endpoint.method,
-      headers: { ...this.#headers, "content-type": "application/json" },
+      method,
+      signal,
+      headers: { ...own, "content-type": "application/json" },
       body: bytes as Uint8Array<ArrayBuffer>,
     };
   }

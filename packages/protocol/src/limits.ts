@@ -64,6 +64,18 @@ export const limits = {
   /** Milliseconds that a batch search may hold the event loop at a time. */
   searchSliceMs: 20,
 
+  /** Snapshots that are kept of one collection, uploaded ones included. */
+  snapshotsPerCollectionMax: 100,
+  /** Snapshots that are being made, received or restored at a time. */
+  snapshotJobsMax: 4,
+  /** Snapshots that one restore may put together. */
+  snapshotChainMax: 100,
+  /** A block of a backup is written when it has so many bytes; a single record can make it larger. */
+  snapshotBlockBytes: 1024 * 1024,
+  snapshotBlockBytesMax: 64 * 1024 * 1024,
+  /** Bytes that one store write of a restore changes, about: it holds them in memory. */
+  restoreWriteBytes: 32 * 1024 * 1024,
+
   sessionIdleMs: 24 * 3_600_000,
   sessionsMax: 10_000,
   /** API keys, expired ones included. */

@@ -15,6 +15,7 @@ import type { Role } from "./shapes/key.ts";
 import * as key from "./shapes/key.ts";
 import * as search from "./shapes/search.ts";
 import * as session from "./shapes/session.ts";
+import * as snapshot from "./shapes/snapshot.ts";
 import * as transaction from "./shapes/transaction.ts";
 import * as vector from "./shapes/vector.ts";
 import * as version from "./shapes/version.ts";
@@ -42,7 +43,9 @@ export type Route = {
   /** Absent: no body. */
   readonly answer?: TSchema;
   /** Absent: application/json. */
-  readonly mediaType?: "application/x-ndjson";
+  readonly mediaType?: "application/x-ndjson" | "application/octet-stream";
+  /** The body is a file, application/octet-stream, taken in as it comes and without a limit but the disk's. */
+  readonly upload?: true;
   /** Codes whose status on this route differs from the table of errors. */
   readonly statusOf?: Partial<Record<ErrorCode, number>>;
   /** Error statuses that the contract lists for the route, for the reference. */
@@ -509,6 +512,93 @@ export const routes = {
     status: 200,
     answer: version.Version,
     errors: [400, 404, 500],
+  },
+  createSnapshot: {
+    method: "POST",
+    path: `${c}/snapshots`,
+    role: "write",
+    audited: true,
+    tag: "Snapshots",
+    summary: "Make a snapshot of the current version, full or incremental, while writes and searches go on",
+    body: snapshot.CreateSnapshot,
+    status: 201,
+    answer: snapshot.Snapshot,
+    errors: [400, 404, 500, 507],
+  },
+  listSnapshots: {
+    method: "GET",
+    path: `${c}/snapshots`,
+    role: "read",
+    tag: "Snapshots",
+    summary: "List the snapshots of a collection, also of a deleted one",
+    status: 200,
+    answer: snapshot.SnapshotList,
+    errors: [404, 500],
+  },
+  listAllSnapshots: {
+    method: "GET",
+    path: "/vectordb/snapshots",
+    role: "admin",
+    tag: "Snapshots",
+    summary: "List all snapshots",
+    status: 200,
+    answer: snapshot.SnapshotList,
+    errors: [500],
+  },
+  uploadSnapshot: {
+    method: "POST",
+    path: "/vectordb/snapshots",
+    role: "admin",
+    audited: true,
+    tag: "Snapshots",
+    summary: "Upload the file of a snapshot; it is verified, and listed with the collection that it is of",
+    upload: true,
+    status: 201,
+    answer: snapshot.Snapshot,
+    errors: [400, 415, 500, 507],
+  },
+  getSnapshot: {
+    method: "GET",
+    path: `${c}/snapshots/{snapshot_id}`,
+    role: "read",
+    tag: "Snapshots",
+    summary: "Get snapshot",
+    status: 200,
+    answer: snapshot.Snapshot,
+    errors: [404, 500],
+  },
+  downloadSnapshot: {
+    method: "GET",
+    path: `${c}/snapshots/{snapshot_id}/download`,
+    role: "read",
+    tag: "Snapshots",
+    summary: "Download the file of a snapshot; takes Range, and header x-quiver-sha256 has its SHA-256",
+    status: 200,
+    answer: Type.String({ description: "The file; its format is described in docs/backup.md." }),
+    mediaType: "application/octet-stream",
+    errors: [404, 416, 500],
+  },
+  deleteSnapshot: {
+    method: "DELETE",
+    path: `${c}/snapshots/{snapshot_id}`,
+    role: "admin",
+    audited: true,
+    tag: "Snapshots",
+    summary: "Delete snapshot",
+    status: 204,
+    errors: [404, 500],
+  },
+  restoreCollection: {
+    method: "POST",
+    path: `${c}/restore`,
+    role: "admin",
+    audited: true,
+    tag: "Snapshots",
+    summary: "Restore snapshots as the collection of this name, new or replaced in one step",
+    body: snapshot.RestoreCollection,
+    status: 201,
+    answer: snapshot.RestoredCollection,
+    errors: [400, 404, 409, 500, 507],
   },
   createSession: {
     method: "POST",

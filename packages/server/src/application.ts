@@ -29,7 +29,7 @@ import { Metrics } from "./operations/metrics.ts";
 import { registerOpenapi, serveOpenapi } from "./operations/openapi.ts";
 import { BodyBudget, BodyShare, readBody } from "./request/body.ts";
 import { parseBody } from "./request/json.ts";
-import { mediaTypeFault } from "./request/media-type.ts";
+import { mediaTypeFault, uploadFault } from "./request/media-type.ts";
 import { parseQuery } from "./request/query.ts";
 import { fieldError, type ShapeFault, shapeError, validatorOptions } from "./request/validation.ts";
 import { type EndpointConfig, registerRoutes } from "./routes/register.ts";
@@ -130,7 +130,14 @@ export async function createApplication(parts: ApplicationParts): Promise<Fastif
     await app.register(cors, {
       origin: config.corsOrigins.includes("*") ? "*" : [...config.corsOrigins],
       methods: ["GET", "HEAD", "POST", "DELETE"],
-      exposedHeaders: ["x-request-id", "x-quiver-version", "x-quiver-count"],
+      exposedHeaders: [
+        "x-request-id",
+        "x-quiver-version",
+        "x-quiver-count",
+        "x-quiver-sha256",
+        "x-quiver-hash",
+        "content-range",
+      ],
       maxAge: 600,
       strictPreflight: false,
     });
@@ -151,6 +158,7 @@ export async function createApplication(parts: ApplicationParts): Promise<Fastif
     const share = new BodyShare(budget);
     request.bodyShare = share;
     const { declaredMediaType } = request;
+    if (request.routeOptions.config.route?.upload) return acceptUpload(request, stream);
     const bytes = await readBody(stream, share, config.bodyLimitBytes, () =>
       mediaTypeFault(declaredMediaType, request.headers["content-encoding"]),
     );
@@ -207,6 +215,14 @@ export async function createApplication(parts: ApplicationParts): Promise<Fastif
     if (code === "method_not_allowed") reply.header("allow", (details.allowed as string[]).join(", "));
     reply.code(answer.status).type("application/json; charset=utf-8").send(JSON.stringify(answer.body));
   }
+}
+
+/** The body of an upload is not read here: its handler takes it as it comes. */
+function acceptUpload(request: FastifyRequest, stream: IncomingMessage): IncomingMessage {
+  const fault = uploadFault(request.declaredMediaType, request.headers["content-encoding"]);
+  if (fault === undefined) return stream;
+  stream.on("error", () => undefined).resume();
+  throw fault;
 }
 
 /** The log line, the numbers and the memory of each request. */

@@ -55,6 +55,8 @@ describe("openapi", () => {
     if (route.body) {
       expect(operation.requestBody.required).toBe(true);
       expect(operation.requestBody.content["application/json"].schema).toEqual(plain(route.body));
+    } else if (route.upload) {
+      expect(operation.requestBody.content["application/octet-stream"].schema.format).toBe("binary");
     } else expect(operation.requestBody).toBeUndefined();
     const success = operation.responses[route.status];
     if (route.answer)

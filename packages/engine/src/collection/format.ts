@@ -30,7 +30,8 @@ function settleFormat(store: Store, what: Format["what"]): boolean {
   return false;
 }
 
-function formatBytes(what: Format["what"]): Uint8Array {
+/** What a store of this version says that it is. */
+export function formatBytes(what: Format["what"]): Uint8Array {
   return utf8(JSON.stringify({ format: formatNumber, what } satisfies Format));
 }
 

@@ -182,6 +182,12 @@ export class RecordReader {
     return this.#flags & has.metadata ? at + 4 + this.#bytes.readUInt32LE(at) : at;
   }
 
+  /** Where the fields end, as their lengths say: the length of the record. @throws RangeError where it is cut short */
+  get end(): number {
+    const at = this.#sparseAt;
+    return this.#flags & has.sparse ? at + 4 + 8 * this.#bytes.readUInt32LE(at) : at;
+  }
+
   get documentId(): string | null {
     const at = this.#documentAt;
     if (!(this.#flags & has.document)) return null;

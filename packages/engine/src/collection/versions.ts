@@ -33,10 +33,11 @@ export const rootHash: Uint8Array = createHash("sha256").update("quiver: version
 /** Closed ordinals of one part of the log: 256 KiB at most. */
 export const closedPerPart = 65_536;
 
-const entryBytes = 56;
+/** Bytes of a stored version entry. */
+export const versionEntryBytes = 56;
 
 export function writeVersion(writer: Writer, entry: VersionEntry): void {
-  const bytes = new Uint8Array(entryBytes);
+  const bytes = new Uint8Array(versionEntryBytes);
   bytes.set(entry.hash, 0);
   writeU53(bytes, 32, entry.createdMs);
   writeU53(bytes, 40, entry.live);
@@ -86,11 +87,13 @@ export function oldestVersion(reader: Reader): number {
 /** Versions removed in one write at most, so that a lowered limit does not make one write long. */
 const trimMax = 64;
 
-/** Forgets versions so that at most `kept` remain. The current one always stays. */
-export function trimVersions(writer: Writer, current: number, kept: number): void {
+/** Forgets versions so that at most `kept` remain, `most` of them in this write. The current one always stays. */
+export function trimVersions(writer: Writer, current: number, kept: number, most = trimMax): void {
   const end = current - Math.max(1, kept) + 1;
   if (end <= 0) return;
-  const old = [...writer.keys("versions", { end: versionKey(end), limit: trimMax })];
+  const old = [
+    ...writer.keys("versions", { end: versionKey(end), ...(Number.isFinite(most) && { limit: most }) }),
+  ];
   for (const key of old) {
     const parts = [...writer.keys("closed", { start: key, end: afterPrefix(key) })];
     for (const part of parts) writer.delete("closed", part);

@@ -91,6 +91,8 @@ export class OpenCollection implements Collection {
   /** Everything that reads the store is inside; closing waits for it. */
   readonly #gate = new Gate();
   readonly #exports = new Set<RunningExport>();
+  /** Work of other threads on the store. */
+  readonly #workAside = new Set<AbortController>();
   /** What searches ask; what callers are given is read anew. */
   readonly #indexDefinitions = new IndexDefinitionsReader();
   #catchUp: CatchUp | null = null;
@@ -285,6 +287,7 @@ export class OpenCollection implements Collection {
   async close(reason: QuiverError, isKept = true): Promise<void> {
     this.#gate.close(reason);
     for (const exported of [...this.#exports]) exported.stop(reason);
+    for (const work of this.#workAside) work.abort(reason);
     if (isKept) await this.#catchUp?.keepLast();
     const catchUp = this.#catchUp;
     this.#catchUp = null;
@@ -330,6 +333,19 @@ export class OpenCollection implements Collection {
     const exported = new RunningExport(this.#store.snapshot(), () => this.#exports.delete(exported));
     this.#exports.add(exported);
     return exported;
+  }
+
+  /** Lets another thread read the store. Closing the collection aborts the signal, and waits. */
+  workAside<T>(work: (directory: string, signal: AbortSignal) => Promise<T>): Promise<T> {
+    return this.#gate.pass(async () => {
+      const controller = new AbortController();
+      this.#workAside.add(controller);
+      try {
+        return await work(this.#around.directory, controller.signal);
+      } finally {
+        this.#workAside.delete(controller);
+      }
+    });
   }
 
   // ---- Indexes

@@ -4,6 +4,7 @@
 // input completely before it changes anything and throws `QuiverError` (see protocol/errors). A promise of a
 // change resolves when the change is durable and visible to every later call.
 
+import type { Readable } from "node:stream";
 import type {
   CollectionCreated,
   CollectionDetail,
@@ -21,6 +22,13 @@ import type {
   TextIndex,
 } from "@quiver/protocol/shapes/index-definition";
 import type * as search from "@quiver/protocol/shapes/search";
+import type {
+  CreateSnapshot,
+  RestoreCollection,
+  RestoredCollection,
+  Snapshot,
+  SnapshotList,
+} from "@quiver/protocol/shapes/snapshot";
 import type {
   FlatTransactionStatus,
   TransactionCreated,
@@ -85,6 +93,15 @@ export interface Database {
   collection(name: string): Collection;
   /** Deletes the collection and gives its disk space back. @throws collection_not_found */
   deleteCollection(name: string): Promise<void>;
+  /** Backups of collections, as files in the data directory. */
+  readonly snapshots: Snapshots;
+  /**
+   * Makes a collection of snapshots: a full one and incremental ones after it. It has the version, hash, records, indexes and
+   * change log that the last of them was taken of, and no transactions. All files are verified before anything is changed,
+   * and the collection appears, or takes the place of the one that is there, in one step.
+   * @throws snapshot_not_found, snapshot_chain_broken, invalid_snapshot, collection_already_exists (without `overwrite`)
+   */
+  restoreCollection(name: string, request: RestoreCollection): Promise<RestoredCollection>;
   statistics(): DatabaseStatistics;
   /** Sessions and the generated admin key live in the catalog. */
   readonly credentials: Credentials;
@@ -98,6 +115,33 @@ export interface Credentials {
   put(key: string, value: unknown): Promise<void>;
   delete(key: string): Promise<void>;
   entries(prefix: string): [key: string, value: unknown][];
+}
+
+/** A snapshot's file, to be read. */
+export type SnapshotFile = {
+  readonly snapshot: Snapshot;
+  /** Its bytes from `start` up to `end`, exclusive. */
+  stream(start: number, end: number): Readable;
+};
+
+export interface Snapshots {
+  /**
+   * Writes the version of a collection that is current now to a file, while writes and searches go on.
+   * @param request `since_version`: only what has changed since then
+   * @throws collection_not_found, version_not_kept, overloaded, storage_full
+   */
+  create(name: string, request?: CreateSnapshot): Promise<Snapshot>;
+  /** Those of a collection, also of one that is deleted. @throws collection_not_found where there is neither */
+  list(name: string): SnapshotList;
+  listAll(): SnapshotList;
+  /** @throws snapshot_not_found, collection_not_found as `list` does */
+  get(name: string, id: string): Snapshot;
+  /** @throws snapshot_not_found */
+  read(name: string, id: string): SnapshotFile;
+  /** @throws snapshot_not_found */
+  delete(name: string, id: string): void;
+  /** Takes a backup file in; it is listed when all of it is verified. @throws invalid_snapshot, storage_full */
+  receive(source: AsyncIterable<Uint8Array>): Promise<Snapshot>;
 }
 
 export type CollectionStatistics = {

@@ -4,6 +4,8 @@
 //         and deletions left -> open every collection -> the loaded ones catch up in the background
 // create  store made and synced -> catalog entry written: from then on it exists
 // delete  catalog entry removed: from then on it is gone -> corridors stopped, stores closed, directory removed
+// restore a store made of snapshots beside the others -> catalog entry written: from then on the name stands for it; what it
+//         stood for before is removed as a deleted one is
 // close   refuse, wait for those inside, stop the writer after its last write, give the lock back
 
 import { randomBytes } from "node:crypto";
@@ -14,6 +16,8 @@ import type {
   CollectionSummary,
   CreateCollection,
 } from "@quiver/protocol/shapes/collection";
+import type { RestoreCollection, RestoredCollection } from "@quiver/protocol/shapes/snapshot";
+import { checkDefinitions } from "../backup/definitions.ts";
 import {
   type CatalogEntry,
   type CatalogRequest,
@@ -21,7 +25,12 @@ import {
   readCredential,
   readCredentials,
 } from "../collection/catalog.ts";
-import { type CollectionDefinition, defineCollection, summaryOf } from "../collection/definition.ts";
+import {
+  type CollectionDefinition,
+  checkCollectionName,
+  defineCollection,
+  summaryOf,
+} from "../collection/definition.ts";
 import { defaultDenseIndex, defaultSparseIndex } from "../collection/index-definition.ts";
 import { catalogTables } from "../collection/tables.ts";
 import { Builders } from "../runtime/builders.ts";
@@ -46,6 +55,7 @@ import type {
   DatabaseOptions,
   DatabaseStatistics,
 } from "./contract.ts";
+import { KeptSnapshots } from "./snapshots.ts";
 
 const silent: DatabaseLog = { info: () => {}, warn: () => {}, error: () => {} };
 
@@ -86,6 +96,9 @@ class OpenDatabase implements Database {
   readonly #collections = new Map<string, OpenCollection>();
   /** Names whose creation or deletion is under way. */
   readonly #changing = new Set<string>();
+  /** Restores that are under way, by name. */
+  readonly #restoring = new Map<string, { controller: AbortController; done: Promise<unknown> }>();
+  readonly snapshots: KeptSnapshots;
   #housekeeper: NodeJS.Timeout | undefined;
   #closing: Promise<void> | null = null;
   #balancing = false;
@@ -100,6 +113,7 @@ class OpenDatabase implements Database {
     this.#builders = new Builders(options.builderThreads);
     this.#release = release;
     this.#catalog = new LmdbStore(catalogDirectory(options.dataDir), catalogTables);
+    this.snapshots = new KeptSnapshots(options.dataDir, (name) => this.#find(name), this.#log, this.#clock);
   }
 
   async open(): Promise<void> {
@@ -165,18 +179,9 @@ class OpenDatabase implements Database {
     this.#assertOpen();
     const definition = defineCollection(request);
     const { name } = definition;
-    if (this.#collections.has(name) || this.#changing.has(name))
-      throw new QuiverError(
-        "collection_already_exists",
-        `A collection named '${name}' already exists. Choose another name or delete it first.`,
-        { name },
-      );
-    if (this.#collections.size + this.#changing.size >= limits.collectionsMax)
-      throw new QuiverError(
-        "invalid_request",
-        `name '${name}' would be one collection more than the limit of ${limits.collectionsMax}. Delete one first.`,
-        { path: "name", limit: limits.collectionsMax },
-      );
+    if (this.#collections.has(name) || this.#changing.has(name) || this.#restoring.has(name))
+      throw alreadyExists(name, "Choose another name or delete it first.");
+    this.#requireRoom(name);
     this.#changing.add(name);
     try {
       const collection = await this.#makeCollection(definition);
@@ -191,13 +196,17 @@ class OpenDatabase implements Database {
     return { id: name, ...summaryOf(definition) };
   }
 
+  #requireRoom(name: string): void {
+    if (this.#collections.size + this.#changing.size + this.#restoring.size < limits.collectionsMax) return;
+    throw new QuiverError(
+      "invalid_request",
+      `name '${name}' would be one collection more than the limit of ${limits.collectionsMax}. Delete one first.`,
+      { path: "name", limit: limits.collectionsMax },
+    );
+  }
+
   async #makeCollection(definition: CollectionDefinition): Promise<OpenCollection> {
-    const entry: CatalogEntry = {
-      internalId: `c${randomBytes(12).toString("hex")}`,
-      createdMs: this.#clock(),
-      loaded: true,
-      definition,
-    };
+    const entry = this.#newEntry(definition);
     const collection = await this.#openCollection(entry);
     try {
       syncDirectory(collectionDirectory(this.#options.dataDir, entry.internalId));
@@ -210,10 +219,19 @@ class OpenDatabase implements Database {
     }
   }
 
-  async #removeCollection(collection: OpenCollection): Promise<void> {
+  #newEntry(definition: CollectionDefinition): CatalogEntry {
+    return {
+      internalId: `c${randomBytes(12).toString("hex")}`,
+      createdMs: this.#clock(),
+      loaded: true,
+      definition,
+    };
+  }
+
+  async #removeCollection(collection: OpenCollection, what = "deleted"): Promise<void> {
     const { internalId, definition } = collection.entry;
     await collection.close(
-      new QuiverError("collection_not_found", `The collection '${definition.name}' was deleted meanwhile.`),
+      new QuiverError("collection_not_found", `The collection '${definition.name}' was ${what} meanwhile.`),
       false,
     );
     await this.#writer.closeStore(internalId);
@@ -252,6 +270,11 @@ class OpenDatabase implements Database {
 
   async deleteCollection(name: string): Promise<void> {
     this.#assertOpen();
+    this.#find(name);
+    await this.#endRestore(
+      name,
+      new QuiverError("collection_not_found", `The collection '${name}' was deleted meanwhile.`),
+    );
     const collection = this.#find(name);
     this.#collections.delete(name);
     this.#changing.add(name);
@@ -268,6 +291,75 @@ class OpenDatabase implements Database {
     } finally {
       this.#changing.delete(name);
     }
+  }
+
+  // ---- Restoring
+
+  async restoreCollection(name: string, request: RestoreCollection): Promise<RestoredCollection> {
+    this.#assertOpen();
+    checkCollectionName(name);
+    const paths = this.snapshots.pathsOf(request.snapshots);
+    if (this.#changing.has(name) || this.#restoring.has(name))
+      throw alreadyExists(name, "It is being created, deleted or restored just now.");
+    if (this.#collections.has(name) && request.overwrite !== true)
+      throw alreadyExists(name, "Restore under another name, or with overwrite: true to replace it.");
+    if (!this.#collections.has(name)) this.#requireRoom(name);
+    const leave = this.snapshots.jobs.enter();
+    const controller = new AbortController();
+    const restored = this.#restore(name, paths, controller.signal);
+    this.#restoring.set(name, { controller, done: restored.catch(() => undefined) });
+    try {
+      return await restored;
+    } finally {
+      this.#restoring.delete(name);
+      leave();
+    }
+  }
+
+  async #restore(name: string, paths: readonly string[], signal: AbortSignal): Promise<RestoredCollection> {
+    const internalId = `c${randomBytes(12).toString("hex")}`;
+    const directory = collectionDirectory(this.#options.dataDir, internalId);
+    const versionsKept = this.#options.versionsKept ?? limits.versionsKeptDefault;
+    let collection: OpenCollection | undefined;
+    try {
+      const { header } = await this.snapshots.jobs.run(
+        { kind: "restore", paths, directory, versionsKept },
+        signal,
+      );
+      checkDefinitions(header);
+      const definition = { ...header.collection, name };
+      collection = await this.#openCollection({ ...this.#newEntry(definition), internalId });
+      syncDirectory(collectionsDirectory(this.#options.dataDir));
+      signal.throwIfAborted();
+      await this.#writer.changeCatalog({ kind: "putCollection", entry: collection.entry });
+      const replaced = this.#collections.get(name);
+      this.#collections.set(name, collection);
+      if (replaced) await this.#removeReplaced(replaced);
+      const { version, hash, live } = header;
+      return { name, version_number: version, hash, vector_count: live };
+    } catch (error) {
+      if (collection) await this.#removeCollection(collection);
+      else removeCollectionDirectory(this.#options.dataDir, internalId);
+      throw error;
+    }
+  }
+
+  async #removeReplaced(replaced: OpenCollection): Promise<void> {
+    try {
+      await this.#removeCollection(replaced, "replaced by a restore");
+      collectGarbage();
+    } catch (err) {
+      // The restore is done; what is left of the replaced collection goes at the next start.
+      const collection = replaced.entry.internalId;
+      this.#log.warn({ collection, err }, "a collection that a restore has replaced could not be removed");
+    }
+  }
+
+  /** Ends a restore of this name, if there is one, and waits for its end. */
+  async #endRestore(name: string, reason: QuiverError): Promise<void> {
+    const restore = this.#restoring.get(name);
+    restore?.controller.abort(reason);
+    await restore?.done;
   }
 
   // ---- Credentials
@@ -342,10 +434,22 @@ class OpenDatabase implements Database {
   async #close(): Promise<void> {
     clearInterval(this.#housekeeper);
     const reason = new QuiverError("shutting_down", "The database is closing.");
+    await Promise.all([...this.#restoring.keys()].map((name) => this.#endRestore(name, reason)));
+    await this.snapshots.close(reason);
     await Promise.all([...this.#collections.values()].map((collection) => collection.close(reason)));
     await this.#builders.close();
     await this.#writer.stop();
     await this.#catalog.close();
     this.#release();
   }
+}
+
+function alreadyExists(name: string, advice: string): QuiverError {
+  return new QuiverError(
+    "collection_already_exists",
+    `A collection named '${name}' already exists. ${advice}`,
+    {
+      name,
+    },
+  );
 }

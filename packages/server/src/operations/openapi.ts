@@ -23,6 +23,7 @@ const parameterTexts: Record<string, string> = {
   index_type: "dense, sparse or tf_idf.",
   version_hash: "Hash of a version, 64 hex characters.",
   key_id: "Id of an API key, as creating and listing keys answer it.",
+  snapshot_id: "Id of a snapshot, as creating or listing answered it.",
 };
 
 const statusTexts: Record<number, string> = {
@@ -49,6 +50,7 @@ function operation(name: RouteName, route: Route): Record<string, unknown> {
     ...(isPublic ? {} : { description: needText(route) }),
     ...(isPublic ? { security: [] } : {}),
     ...(route.body ? { body: plain(route.body) } : {}),
+    ...(route.upload ? uploadBody : {}),
     ...(route.query ? { querystring: querySchema(route.query) } : {}),
     ...paramsSchema(route.path),
     response,
@@ -65,6 +67,11 @@ function needText(route: Route): string {
   }[needOf(route).collections];
   return `Needs a key with the role \`${route.role}\`${reach}.`;
 }
+
+const uploadBody = {
+  consumes: ["application/octet-stream"],
+  body: { type: "string", format: "binary", description: "The bytes of the file." },
+};
 
 function success(route: Route): unknown {
   const description = statusTexts[route.status];
@@ -147,6 +154,7 @@ const tagTexts = [
   ["Streaming", "Changes without a transaction, visible at once."],
   ["Versions", "What each durable write made of the collection."],
   ["Authentication", "API keys with roles, the audit log of changes, and sessions."],
+  ["Snapshots", "Backups: files that hold one version of a collection, or what changed between two."],
 ];
 
 const introduction = `Stores vectors in named collections and searches them: dense, sparse, full text (BM25), and fused.

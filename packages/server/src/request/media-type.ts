@@ -24,4 +24,21 @@ export function mediaTypeFault(
   return undefined;
 }
 
+/** Undefined for `application/octet-stream` without a content encoding. */
+export function uploadFault(
+  contentType: string | undefined,
+  contentEncoding: string | undefined,
+): QuiverError | undefined {
+  const mediaType = contentType?.split(";")[0].trim().toLowerCase();
+  if (mediaType !== "application/octet-stream") {
+    return unsupported(
+      "The file is not declared as application/octet-stream. Send its bytes, declared as such.",
+    );
+  }
+  if (contentEncoding !== undefined && contentEncoding.toLowerCase() !== "identity") {
+    return unsupported("The file is declared as compressed on its way. Send it without a Content-Encoding.");
+  }
+  return undefined;
+}
+
 const unsupported = (message: string) => new QuiverError("unsupported_media_type", message);

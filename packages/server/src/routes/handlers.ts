@@ -1,11 +1,13 @@
 // What does a route file give, and what is its handler given?
 
+import type { IncomingMessage } from "node:http";
 import type { Database } from "@quiver/engine/database/contract";
 import type { RouteName, routes } from "@quiver/protocol/routes";
 import type { Static, TSchema } from "typebox";
 import type { AuditLog } from "../audit/audit-log.ts";
 import type { Access } from "../auth/access.ts";
 import type { Gate } from "../auth/gate.ts";
+import type { FileAnswer } from "../file-answer.ts";
 import type { JsonText } from "../json-answer.ts";
 import type { Lines } from "../lines-answer.ts";
 import type { Query } from "../request/query.ts";
@@ -17,11 +19,17 @@ type PathParameter<Path extends string> = Path extends `${string}{${infer Name}}
   : never;
 
 type BodyOf<Name extends RouteName> =
-  RouteOf<Name> extends { readonly body: infer Shape extends TSchema } ? Static<Shape> : undefined;
+  RouteOf<Name> extends { readonly upload: true }
+    ? IncomingMessage | undefined
+    : RouteOf<Name> extends { readonly body: infer Shape extends TSchema }
+      ? Static<Shape>
+      : undefined;
 
 type AnswerOf<Name extends RouteName> =
-  RouteOf<Name> extends { readonly mediaType: string }
-    ? Lines
+  RouteOf<Name> extends { readonly mediaType: infer Media }
+    ? Media extends "application/octet-stream"
+      ? FileAnswer
+      : Lines
     : RouteOf<Name> extends { readonly answer: TSchema }
       ? JsonText | Promise<JsonText>
       : void | Promise<void>;
@@ -39,7 +47,7 @@ export type Call<Name extends RouteName> = {
   /** Percent-decoded. */
   readonly params: { readonly [Parameter in PathParameter<RouteOf<Name>["path"]>]: string };
   readonly query: Query;
-  /** Checked against the route's shape. */
+  /** Checked against the route's shape; of an upload the request itself, unread. */
   readonly body: BodyOf<Name>;
   /** The text that `body` was parsed from; empty without one. */
   readonly bodyText: string;

@@ -10,6 +10,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import type { AuditedChange, AuditLog } from "../audit/audit-log.ts";
 import { type Access, type Need, needOf, nobody } from "../auth/access.ts";
 import type { Gate } from "../auth/gate.ts";
+import { FileAnswer } from "../file-answer.ts";
 import { Lines } from "../lines-answer.ts";
 import { documentation } from "../operations/openapi.ts";
 import { queryOf, type RawQuery } from "../request/query.ts";
@@ -19,6 +20,7 @@ import { indexHandlers } from "./indexes.ts";
 import { keyHandlers } from "./keys.ts";
 import { searchHandlers } from "./search.ts";
 import { sessionHandlers } from "./sessions.ts";
+import { snapshotHandlers } from "./snapshots.ts";
 import { streamingHandlers } from "./streaming.ts";
 import { transactionHandlers } from "./transactions.ts";
 import { vectorHandlers } from "./vectors.ts";
@@ -49,6 +51,7 @@ const families = [
   vectorHandlers,
   streamingHandlers,
   versionHandlers,
+  snapshotHandlers,
   sessionHandlers,
   keyHandlers,
 ] as const;
@@ -61,6 +64,7 @@ const handlers: Handlers<RouteName> = {
   ...vectorHandlers,
   ...streamingHandlers,
   ...versionHandlers,
+  ...snapshotHandlers,
   ...sessionHandlers,
   ...keyHandlers,
 };
@@ -124,6 +128,7 @@ function register(app: FastifyInstance, name: RouteName, route: Route, parts: En
       : await handler(call);
     reply.code(route.status);
     if (route.answer === undefined) return reply.send();
+    if (answered instanceof FileAnswer) return answered.send(reply, request.headers.range);
     if (answered instanceof Lines)
       return reply
         .headers(answered.headers)

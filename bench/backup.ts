@@ -1,0 +1,83 @@
+// How fast are a backup and a restore, and do they take the same memory whatever the collection's size?
+//
+//   node bench/backup.ts [--records 100000,400000] [--dimension 128]
+//
+// Vectors of random floats and short texts, the least that compression can win and what it likes. Memory is what the process
+// holds of its own (RssAnon): pages of the store's map are the system's.
+
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { parseArgs } from "node:util";
+import { openDatabase } from "@quiver/engine/database/database";
+import { randomNumbers } from "@quiver/kernels/random";
+
+const { values } = parseArgs({
+  options: {
+    records: { type: "string", default: "100000,400000" },
+    dimension: { type: "string", default: "128" },
+  },
+});
+const dimension = Number(values.dimension);
+const mebibyte = 1024 * 1024;
+
+const anonymousBytes = (): number =>
+  1024 * Number(/RssAnon:\s+(\d+)/.exec(readFileSync("/proc/self/status", "utf8"))?.[1]);
+
+/** Runs and measures: seconds, most bytes held beyond those held before, longest time that the event loop was held. */
+async function measured<T>(
+  act: () => Promise<T>,
+): Promise<[T, { seconds: number; bytes: number; heldMs: number }]> {
+  globalThis.gc?.();
+  const before = anonymousBytes();
+  let [bytes, heldMs, lookedAt] = [0, 0, performance.now()];
+  const look = setInterval(() => {
+    bytes = Math.max(bytes, anonymousBytes() - before);
+    heldMs = Math.max(heldMs, performance.now() - lookedAt - 10);
+    lookedAt = performance.now();
+  }, 10);
+  const startedAt = performance.now();
+  const result = await act();
+  clearInterval(look);
+  return [result, { seconds: (performance.now() - startedAt) / 1000, bytes, heldMs }];
+}
+
+for (const count of values.records.split(",").map(Number)) {
+  const dataDir = mkdtempSync(join(tmpdir(), "quiver-bench-backup-"));
+  const database = await openDatabase({ dataDir });
+  try {
+    await database.createCollection({
+      name: "c",
+      dense_vector: { enabled: true, dimension },
+      sparse_vector: { enabled: false },
+      tf_idf_options: { enabled: true },
+      config: {},
+      store_raw_text: true,
+    });
+    const collection = database.collection("c");
+    const next = randomNumbers(count);
+    for (let from = 0; from < count; from += 5_000)
+      await collection.upsert(
+        Array.from({ length: Math.min(5_000, count - from) }, (_, i) => ({
+          id: `record-${from + i}`,
+          dense_values: Float32Array.from({ length: dimension }, () => next() - 0.5) as unknown as number[],
+          text: `A short text about the record ${from + i}, as texts are: rivers carve valleys.`,
+          metadata: { number: from + i, kind: "benchmark" },
+        })),
+      );
+    const [snapshot, made] = await measured(() => database.snapshots.create("c"));
+    const request = { snapshots: [snapshot.id] };
+    const [, restored] = await measured(() => database.restoreCollection("copy", request));
+    const rawBytes = count * (4 * dimension + 150);
+    const shown = ({ seconds, bytes, heldMs }: typeof made) =>
+      `${seconds.toFixed(1)} s (${(rawBytes / mebibyte / seconds).toFixed(0)} MiB/s), ${(bytes / mebibyte).toFixed(0)} MiB of memory, event loop held ${heldMs.toFixed(0)} ms at most`;
+    console.log(
+      `${count} records of ${dimension} dimensions, file of ${(snapshot.size_bytes / mebibyte).toFixed(0)} MiB`,
+    );
+    console.log(`  backup   ${shown(made)}`);
+    console.log(`  restore  ${shown(restored)}`);
+  } finally {
+    await database.close();
+    rmSync(dataDir, { recursive: true, force: true });
+  }
+}

@@ -1,0 +1,110 @@
+// Which backup files lie here, and which of them make the newest version of a collection?
+//
+// A file says itself what it is of: its first block is read, and its name means nothing.
+
+import { createHash } from "node:crypto";
+import { closeSync, fstatSync, openSync, readdirSync, readSync, statSync } from "node:fs";
+import { join } from "node:path";
+import { crc32 } from "node:zlib";
+import {
+  type BackupHeading,
+  backupMagic,
+  backupPrefixBytes,
+  blockHeadBytes,
+  blockKinds,
+} from "@quiver/protocol/backup-format";
+import { CommandError } from "../exit-codes.ts";
+
+export type BackupFile = { readonly path: string; readonly bytes: number; readonly heading: BackupHeading };
+
+export const backupSuffix = ".qbackup";
+
+const headerBytesMax = 16 * 1024 * 1024;
+
+/** What a file is of. The server verifies the rest of it. @throws CommandError when it does not begin as a backup */
+export function readBackupFile(path: string): BackupFile {
+  const wrong = (why: string) => new CommandError(`${path} ${why}.`);
+  let file: number;
+  try {
+    file = openSync(path, "r");
+  } catch (error) {
+    throw new CommandError(`${path}: ${(error as Error).message}`);
+  }
+  try {
+    const { size } = fstatSync(file);
+    const begin = Buffer.alloc(backupPrefixBytes + blockHeadBytes);
+    if (
+      readSync(file, begin, 0, begin.length, 0) < begin.length ||
+      !begin.toString("latin1").startsWith(backupMagic)
+    )
+      throw wrong("is no backup of Quiver");
+    const head = begin.subarray(backupPrefixBytes);
+    const length = head.readUInt32LE(4);
+    if (head[0] !== blockKinds.header || length > headerBytesMax) throw wrong("is damaged: it has no header");
+    const bytes = Buffer.alloc(length);
+    const read = readSync(file, bytes, 0, length, begin.length);
+    if (read < length || crc32(bytes, crc32(head.subarray(0, 16))) !== head.readUInt32LE(16))
+      throw wrong("is damaged: its header fails its checksum");
+    return { path, bytes: size, heading: JSON.parse(bytes.toString()) as BackupHeading };
+  } finally {
+    closeSync(file);
+  }
+}
+
+/** The backup files among paths; of a directory those that lie in it. */
+export function findBackupFiles(paths: readonly string[]): BackupFile[] {
+  return paths.flatMap((path) => {
+    if (!statSync(path, { throwIfNoEntry: false })?.isDirectory()) return [readBackupFile(path)];
+    return readdirSync(path)
+      .filter((name) => name.endsWith(backupSuffix))
+      .map((name) => readBackupFile(join(path, name)));
+  });
+}
+
+/** Files by the collection that they are of. */
+export function byCollection(files: readonly BackupFile[]): Map<string, BackupFile[]> {
+  return Map.groupBy(files, ({ heading }) => heading.collection.name);
+}
+
+/** Newest last; of two of one version, the one that was made last. */
+const byAge = (a: BackupFile, b: BackupFile) =>
+  a.heading.created_ms - b.heading.created_ms || a.heading.version - b.heading.version;
+
+/** The file that was made last. */
+export function newest(files: readonly BackupFile[]): BackupFile | undefined {
+  return [...files].sort(byAge).at(-1);
+}
+
+/**
+ * The chain of files that ends in the newest one: a full backup and the incremental ones after it.
+ * @throws CommandError when the file that one goes on from is not there
+ */
+export function newestChain(files: readonly BackupFile[]): BackupFile[] {
+  const sorted = [...files].sort(byAge);
+  const chain: BackupFile[] = [];
+  for (let at = sorted.at(-1); at !== undefined; ) {
+    chain.unshift(at);
+    const { since } = at.heading;
+    if (since === null) return chain;
+    const before = sorted.findLast(
+      ({ heading }) =>
+        heading.version === since.version &&
+        heading.hash === since.hash &&
+        !chain.some((file) => file.heading === heading),
+    );
+    if (before === undefined)
+      throw new CommandError(
+        `${at.path} goes on from version ${since.version}, of which there is no backup here; give its file as well.`,
+      );
+    at = before;
+  }
+  return chain;
+}
+
+/** A file name for a backup: readable, and safe on every file system. */
+export function backupFileName(collection: string, version: number, since: number | null): string {
+  const readable = collection.replace(/[^A-Za-z0-9_-]/g, "_").slice(0, 80);
+  const own =
+    readable === collection ? "" : `-${createHash("sha256").update(collection).digest("hex").slice(0, 8)}`;
+  return `${readable}${own}-v${version}${since === null ? "" : `-since-v${since}`}${backupSuffix}`;
+}

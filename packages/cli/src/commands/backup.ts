@@ -1,0 +1,207 @@
+// quiver backup
+//
+//   make a snapshot on the server -> download it beside its place -> compare its SHA-256 -> into its place -> delete the snapshot
+
+import { createHash } from "node:crypto";
+import { mkdirSync, statSync } from "node:fs";
+import { open, rename, rm } from "node:fs/promises";
+import { join } from "node:path";
+import { type Collection, isQuiverError, type QuiverClient } from "@quiver/client";
+import type { Snapshot } from "@quiver/protocol/shapes/snapshot";
+import type { Command } from "commander";
+import {
+  backupFileName,
+  byCollection,
+  findBackupFiles,
+  newest,
+  readBackupFile,
+} from "../backup/backup-files.ts";
+import { discardSnapshot } from "../backup/discard.ts";
+import { showStage } from "../backup/stages.ts";
+import { type ConnectionOptions, connect, QuiverCommand, withConnection } from "../command.ts";
+import { CommandError, UsageError } from "../exit-codes.ts";
+import { printJson, printLine } from "../output.ts";
+import { formatBytes, formatCount, formatDuration } from "../values.ts";
+
+type BackupOptions = ConnectionOptions & {
+  all?: boolean;
+  output: string;
+  since?: string;
+  incremental?: boolean;
+  keep?: boolean;
+  quiet?: boolean;
+};
+
+/** A backup takes as long as it takes. */
+const timeoutMs = 24 * 3_600_000;
+const pollMs = 300;
+
+export function backupCommand(): Command {
+  const command = new QuiverCommand("backup")
+    .description("write one version of a collection, or of all, to files that restore takes back")
+    .argument("[collection]")
+    .option("--all", "all collections, each as of a version of its own")
+    .option("--output <path>", "a file, or a directory in which files get names of their own", ".")
+    .option("--since <file>", "only what has changed since this backup")
+    .option(
+      "--incremental",
+      "only what has changed since the newest backup in the directory; a full backup where there is none, or the change log is too short",
+    )
+    .option("--keep", "keep the snapshot on the server as well")
+    .option("--quiet", "show no progress")
+    .addHelpText(
+      "after",
+      `
+Writes and searches go on meanwhile. A file appears when it is complete and its checksum has been compared.
+
+  quiver backup docs --output docs.qbackup
+  quiver backup --all --incremental --output /backups
+  quiver restore /backups --all`,
+    );
+  return withConnection(command).action(run);
+}
+
+type Since = { version: number; hash: string };
+type Report = {
+  collection: string;
+  file: string;
+  version: number;
+  since: number | null;
+  records: number;
+  bytes: number;
+  seconds: number;
+};
+
+async function run(name: string | undefined, options: BackupOptions): Promise<void> {
+  if ((name === undefined) !== (options.all === true))
+    throw new UsageError("Name a collection, or say --all.");
+  if (options.since !== undefined && (options.all || options.incremental))
+    throw new UsageError(
+      "--since names one backup of one collection; with --all or for a directory say --incremental.",
+    );
+  const isDirectory = options.all || options.output.endsWith("/") || isDirectoryAt(options.output);
+  if (options.incremental && !isDirectory)
+    throw new UsageError("--incremental needs a directory as --output, with the earlier backups in it.");
+  if (isDirectory) mkdirSync(options.output, { recursive: true });
+  const client = connect(options, { timeoutMs });
+  const names = name === undefined ? (await client.listCollections()).map((each) => each.name) : [name];
+  const earlier = options.incremental ? byCollection(findBackupFiles([options.output])) : new Map();
+  const reports: Report[] = [];
+  for (const each of names) {
+    const last =
+      options.since === undefined ? newest(earlier.get(each) ?? []) : readBackupFile(options.since);
+    const pathOf = (snapshot: Snapshot) =>
+      isDirectory
+        ? join(options.output, backupFileName(each, snapshot.version_number, snapshot.since_version))
+        : options.output;
+    const report = await backUp(client, each, last?.heading ?? null, pathOf, options);
+    reports.push(report);
+    if (!options.json) printLine(sentence(report));
+  }
+  if (options.json) printJson(options.all ? reports : reports[0]);
+}
+
+const isDirectoryAt = (path: string): boolean =>
+  statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
+
+const sentence = ({ collection, file, version, since, records, bytes, seconds }: Report): string =>
+  `Backed up ${JSON.stringify(collection)}, version ${version}${since === null ? "" : ` since ${since}`}: ` +
+  `${formatCount(records)} records, ${formatBytes(bytes)} in ${formatDuration(seconds * 1000)}, ${file}`;
+
+async function backUp(
+  client: QuiverClient,
+  name: string,
+  since: Since | null,
+  pathOf: (snapshot: Snapshot) => string,
+  options: BackupOptions,
+): Promise<Report> {
+  const startedAt = Date.now();
+  const collection = client.collection(name);
+  const snapshot = await makeSnapshot(collection, since, options);
+  const file = pathOf(snapshot);
+  try {
+    await download(collection, snapshot, file, options);
+  } finally {
+    if (!options.keep) await discardSnapshot(collection, snapshot.id);
+  }
+  return {
+    collection: name,
+    file,
+    version: snapshot.version_number,
+    since: snapshot.since_version,
+    records: snapshot.records_stored,
+    bytes: snapshot.size_bytes,
+    seconds: (Date.now() - startedAt) / 1000,
+  };
+}
+
+async function makeSnapshot(
+  collection: Collection,
+  since: Since | null,
+  options: BackupOptions,
+): Promise<Snapshot> {
+  const stage = showStage(`${collection.name}: snapshot`, null, {
+    quiet: options.quiet ?? false,
+    stream: process.stderr,
+  });
+  const create = (from: Since | null) =>
+    collection.createSnapshot(from === null ? {} : { sinceVersion: from.version, sinceHash: from.hash });
+  const poll = setInterval(() => {
+    // Progress is for show: where it cannot be had, the backup says why.
+    collection.snapshots({ retries: 0 }).then(
+      ({ running }) => stage.update(running.at(-1)?.percentage_complete ?? 0),
+      () => undefined,
+    );
+  }, pollMs);
+  try {
+    return await create(since);
+  } catch (error) {
+    if (!options.incremental || since === null || !isQuiverError(error, "version_not_kept")) throw error;
+    process.stderr.write(
+      `quiver: ${error.message} A full backup of ${JSON.stringify(collection.name)} is made.\n`,
+    );
+    return await create(null);
+  } finally {
+    clearInterval(poll);
+    stage.end();
+  }
+}
+
+async function download(
+  collection: Collection,
+  { id, sha256, size_bytes }: Snapshot,
+  path: string,
+  options: BackupOptions,
+): Promise<void> {
+  const stage = showStage(`${collection.name}: download`, size_bytes, {
+    quiet: options.quiet ?? false,
+    stream: process.stderr,
+  });
+  const partial = `${path}.partial`;
+  const file = await open(partial, "w", 0o600);
+  try {
+    const hash = createHash("sha256");
+    let bytes = 0;
+    try {
+      for await (const chunk of collection.downloadSnapshot(id)) {
+        hash.update(chunk);
+        await file.appendFile(chunk);
+        bytes += chunk.length;
+        stage.update(bytes);
+      }
+      await file.sync();
+    } finally {
+      await file.close();
+      stage.end();
+    }
+    const found = hash.digest("hex");
+    if (found !== sha256)
+      throw new CommandError(
+        `What arrived has the SHA-256 ${found}, and the server said ${sha256}. Try again.`,
+      );
+    await rename(partial, path);
+  } catch (error) {
+    await rm(partial, { force: true });
+    throw error;
+  }
+}

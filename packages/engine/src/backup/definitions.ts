@@ -1,0 +1,37 @@
+// Would this version of Quiver have created the collection and the indexes of a backup?
+//
+// Whoever wrote the file: what cannot be created cannot be restored. This is asked on the request thread, which knows all
+// about definitions anyway; for the thread of a backup, loading that would take longer than most backups.
+
+import { QuiverError } from "@quiver/protocol/errors";
+import { defineCollection } from "../collection/definition.ts";
+import { defineDenseIndex, defineSparseIndex, defineTextIndex } from "../collection/index-definition.ts";
+import { invalidSnapshot } from "./block-file.ts";
+import type { BackupHeader } from "./header.ts";
+
+/** @throws invalid_snapshot naming what is refused */
+export function checkDefinitions(header: BackupHeader): void {
+  try {
+    define(header);
+  } catch (error) {
+    const why = error instanceof QuiverError ? error.message : "it is not of the right shape.";
+    throw invalidSnapshot("damaged", 0, `has a definition that this version of Quiver refuses: ${why}`);
+  }
+}
+
+function define({ collection, indexes }: BackupHeader): void {
+  const { dense, sparse, "tf-idf": textIndex } = indexes;
+  const { dimension, description, maxVectors, replicationFactor, storeRawText } = collection;
+  defineCollection({
+    name: collection.name,
+    description,
+    dense_vector: { enabled: collection.dense, dimension },
+    sparse_vector: { enabled: collection.sparse },
+    tf_idf_options: { enabled: collection.text },
+    config: { max_vectors: maxVectors, replication_factor: replicationFactor },
+    store_raw_text: storeRawText,
+  });
+  if (dense) defineDenseIndex(collection, dense);
+  if (sparse) defineSparseIndex(collection, sparse);
+  if (textIndex) defineTextIndex(collection, textIndex);
+}

@@ -1,0 +1,141 @@
+// Who reads and writes backup files?
+//
+// A thread for one job, so that a backup of hours neither holds up requests nor another backup. It opens the store by itself;
+// its read transaction lives as long as the file is written, and no longer. The job ends early when the flag it shares with
+// the request thread is set.
+
+import { closeSync, fsyncSync, openSync, rmSync } from "node:fs";
+import { parentPort, workerData } from "node:worker_threads";
+import { QuiverError } from "@quiver/protocol/errors";
+import { type BackupHeader, checkChain } from "../backup/header.ts";
+import { applyBackup, checkRestored, verifyBackup } from "../backup/read.ts";
+import { type BackupRequest, writeBackup } from "../backup/write.ts";
+import { invariant } from "../base/invariant.ts";
+import { collectionTables } from "../collection/tables.ts";
+import { LmdbStore } from "../storage/lmdb.ts";
+import { syncDirectory } from "./data-directory.ts";
+import { fileError } from "./snapshot-directory.ts";
+import { toWire, type WireError } from "./writer-messages.ts";
+
+export type BackupJob =
+  /** Writes the version of a store that is current now to a new file, which is durable in the end, or not there. */
+  | { kind: "write"; directory: string; path: string; request: BackupRequest }
+  /** Reads a file to its end. */
+  | { kind: "verify"; path: string }
+  /** Verifies a chain of files, and only then makes a store of them in a directory that nobody uses. */
+  | { kind: "restore"; paths: readonly string[]; directory: string; versionsKept: number };
+
+export type BackupStart = { job: BackupJob; cancelled: Int32Array<SharedArrayBuffer> };
+
+export type BackupReport = { header: BackupHeader; records: number; bytes: number; sha256: string };
+
+export type BackupMessage =
+  | { progress: number }
+  | { ok: true; report: BackupReport }
+  | { ok: false; error: WireError };
+
+const progressMs = 100;
+
+const port = parentPort;
+invariant(port !== null, "a backup is not made by a worker thread");
+const { job, cancelled } = workerData as BackupStart;
+const say = (message: BackupMessage) => port.postMessage(message);
+
+let saidAt = 0;
+
+/** Tells how far the job is, and ends it where it is not wanted any more. @param share 0 to 1 */
+function step(share: () => number): void {
+  if (Atomics.load(cancelled, 0) !== 0) throw new QuiverError("shutting_down", "The backup was cancelled.");
+  const now = performance.now();
+  if (now - saidAt < progressMs) return;
+  saidAt = now;
+  say({ progress: Math.min(1, share()) });
+}
+
+function withFile<T>(path: string, flags: string, act: (file: number) => T): T {
+  const file = openSync(path, flags, 0o600);
+  try {
+    return act(file);
+  } finally {
+    closeSync(file);
+  }
+}
+
+async function withStore<T>(directory: string, act: (store: LmdbStore) => T): Promise<T> {
+  const store = new LmdbStore(directory, collectionTables);
+  try {
+    return act(store);
+  } finally {
+    await store.close();
+  }
+}
+
+async function write({
+  directory,
+  path,
+  request,
+}: Extract<BackupJob, { kind: "write" }>): Promise<BackupReport> {
+  try {
+    return await withStore(directory, (store) => {
+      const snapshot = store.snapshot();
+      try {
+        return withFile(path, "wx", (file) => {
+          const written = writeBackup(snapshot, file, request, (done, total) => step(() => done / total));
+          fsyncSync(file);
+          return written;
+        });
+      } finally {
+        snapshot.release();
+      }
+    });
+  } catch (error) {
+    rmSync(path, { force: true });
+    throw error;
+  }
+}
+
+function verify(path: string, from: number, share: number): BackupReport {
+  return withFile(path, "r", (file) =>
+    verifyBackup(file, (read, size) => step(() => from + (share * read) / size)),
+  );
+}
+
+async function restore({
+  paths,
+  directory,
+  versionsKept,
+}: Extract<BackupJob, { kind: "restore" }>): Promise<BackupReport> {
+  // A third of the work is to verify, the rest to write; about.
+  const share = 1 / paths.length;
+  const reports = paths.map((path, i) => verify(path, (share * i) / 3, share / 3));
+  checkChain(reports.map(({ header }) => header));
+  const report = reports[reports.length - 1];
+  return withStore(directory, (store) => {
+    for (const [i, path] of paths.entries())
+      withFile(path, "r", (file) =>
+        applyBackup(store, file, versionsKept, (read, size) =>
+          step(() => 1 / 3 + (2 / 3) * share * (i + read / size)),
+        ),
+      );
+    checkRestored(store, report.header, () => step(() => 1));
+    syncDirectory(directory);
+    return report;
+  });
+}
+
+async function run(): Promise<BackupReport> {
+  switch (job.kind) {
+    case "write":
+      return write(job);
+    case "verify":
+      return verify(job.path, 0, 1);
+    case "restore":
+      return restore(job);
+  }
+}
+
+try {
+  say({ ok: true, report: await run() });
+} catch (error) {
+  say({ ok: false, error: toWire(fileError(error)) });
+}

@@ -1,0 +1,78 @@
+// What is a snapshot of a collection, and what does a restore ask for?
+
+import Type, { type Static } from "typebox";
+import { limits } from "../limits.ts";
+import { Maybe } from "./common.ts";
+
+const NullableInteger = (description: string) =>
+  Type.Unsafe<number | null>({ type: ["integer", "null"], description });
+
+export const CreateSnapshot = Type.Object(
+  {
+    since_version: Maybe(
+      Type.Integer({
+        minimum: 0,
+        description:
+          "Makes an incremental snapshot: only what has changed since this version, which the collection must still list.",
+      }),
+    ),
+    since_hash: Maybe(
+      Type.String({
+        description: "The hash of since_version; a collection with another history is then refused.",
+      }),
+    ),
+  },
+  { description: "An empty object makes a full snapshot of the current version." },
+);
+
+export const Snapshot = Type.Object({
+  id: Type.String(),
+  collection_name: Type.String({ description: "The collection that it was taken of." }),
+  version_number: Type.Integer({ description: "The one version that it is of." }),
+  hash: Type.String({ description: "The version's hash." }),
+  vector_count: Type.Integer({ description: "Live vectors of the version." }),
+  since_version: NullableInteger(
+    "The version that an incremental snapshot goes on from; null in a full one.",
+  ),
+  since_hash: Type.Unsafe<string | null>({ type: ["string", "null"] }),
+  records_stored: Type.Integer({ description: "Vectors in the file." }),
+  size_bytes: Type.Integer(),
+  sha256: Type.String({ description: "SHA-256 of the file, 64 hex characters." }),
+  timestamp: Type.Integer({ description: "Unix seconds of its creation." }),
+});
+
+export const RunningSnapshot = Type.Object({
+  id: Type.String({ description: "The id that the snapshot will have." }),
+  collection_name: Type.String(),
+  percentage_complete: Type.Number({ minimum: 0, maximum: 100 }),
+});
+
+export const SnapshotList = Type.Object({
+  snapshots: Type.Array(Snapshot, { description: "Oldest first." }),
+  running: Type.Array(RunningSnapshot, { description: "Those that are being made." }),
+});
+
+export const RestoreCollection = Type.Object({
+  snapshots: Type.Array(Type.String(), {
+    minItems: 1,
+    maxItems: limits.snapshotChainMax,
+    description: "Ids: a full snapshot, then incremental ones, each going on from the one before it.",
+  }),
+  overwrite: Maybe(
+    Type.Boolean({ description: "Replaces a collection of this name, in one step. Default: it is refused." }),
+  ),
+});
+
+export const RestoredCollection = Type.Object({
+  name: Type.String(),
+  version_number: Type.Integer(),
+  hash: Type.String(),
+  vector_count: Type.Integer(),
+});
+
+export type CreateSnapshot = Static<typeof CreateSnapshot>;
+export type Snapshot = Static<typeof Snapshot>;
+export type RunningSnapshot = Static<typeof RunningSnapshot>;
+export type SnapshotList = Static<typeof SnapshotList>;
+export type RestoreCollection = Static<typeof RestoreCollection>;
+export type RestoredCollection = Static<typeof RestoredCollection>;
