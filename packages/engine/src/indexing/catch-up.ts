@@ -237,9 +237,12 @@ export class CatchUp {
       const building = feeds.find((feed) => !feed.isBuilt);
       if (!building) {
         if (feeds.length === this.#feeds.size) this.#rise(head.version, head.nextOrdinal);
-        return !feeds.some((feed) => hasMoreToDo(feed.index, end));
+        const isMore = feeds.some((feed) => hasMoreToDo(feed.index, end));
+        this.#keep();
+        return !isMore;
       }
       if (performance.now() < end) advance(building);
+      this.#keep();
       return false;
     } catch (error) {
       for (const waiter of this.#waiters.splice(0)) waiter.reject(error);
@@ -280,7 +283,6 @@ export class CatchUp {
     if (this.#incomplete.length >= incompleteMax) this.#incomplete.pop();
     this.#incomplete.push({ version, ordinalEnd });
     this.#complete();
-    this.#keep();
   }
 
   #complete(): void {

@@ -1,8 +1,6 @@
 // What is said between the builders' pool and its threads?
 
 import type { CalibrationRequest } from "../index/hnsw/calibrate.ts";
-import type { SharedGraph } from "../index/hnsw/graph.ts";
-import type { HnswState } from "../index/hnsw/hnsw-index.ts";
 import type { GraphJob, PostedTarget } from "../index/hnsw/jobs.ts";
 
 export type BuilderStart = {
@@ -23,17 +21,18 @@ export type CheckpointMeta = {
 export type BuilderTask =
   | { readonly kind: "job"; readonly id: number; readonly target?: PostedTarget; readonly job: GraphJob }
   | { readonly kind: "calibrate"; readonly request: CalibrationRequest }
+  /** Writes a checkpoint: a state of plain values and typed arrays, and images, which lie in shared memory. */
   | {
       readonly kind: "save";
       readonly path: string;
       readonly meta: CheckpointMeta;
-      readonly state: HnswState;
-      readonly graphs: readonly SharedGraph[];
+      readonly state: unknown;
+      readonly images: readonly Uint8Array[];
     }
   /** Reads what a checkpoint says of itself, and its state. */
   | { readonly kind: "open"; readonly path: string }
-  /** Reads the images of the graphs into their memories. */
-  | { readonly kind: "load"; readonly path: string; readonly graphs: readonly SharedGraph[] };
+  /** Reads the images into shared memory. */
+  | { readonly kind: "load"; readonly path: string; readonly images: readonly Uint8Array[] };
 
 export type BuilderMessage =
   | { readonly number: number; readonly task: BuilderTask }

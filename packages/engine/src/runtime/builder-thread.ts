@@ -1,4 +1,4 @@
-// Who does the long work on graphs?
+// Who does the long work on indexes?
 //
 // This thread: one job after the other, each on a graph in shared memory, in the area that is this builder's.
 
@@ -7,7 +7,7 @@ import { parentPort, workerData } from "node:worker_threads";
 import { invariant } from "../base/invariant.ts";
 import { calibrate } from "../index/hnsw/calibrate.ts";
 import { Encoding } from "../index/hnsw/encoding.ts";
-import { Graph, type SharedGraph } from "../index/hnsw/graph.ts";
+import { Graph } from "../index/hnsw/graph.ts";
 import { type PostedTarget, perform } from "../index/hnsw/jobs.ts";
 import { Linker } from "../index/hnsw/linker.ts";
 import type { BuilderMessage, BuilderReply, BuilderStart, BuilderTask } from "./builder-messages.ts";
@@ -37,16 +37,12 @@ function doTask(task: BuilderTask): unknown {
     case "calibrate":
       return calibrate(task.request);
     case "save":
-      return writeCheckpoint(task.path, task.meta, [serialize(task.state), ...task.graphs.map(imageOf)]);
+      return writeCheckpoint(task.path, task.meta, [serialize(task.state), ...task.images]);
     case "open":
       return open(task.path);
     case "load":
-      return load(task.path, task.graphs);
+      return load(task.path, task.images);
   }
-}
-
-function imageOf(shared: SharedGraph): Uint8Array {
-  return Graph.attach(shared, shared.shape.areas - width + ownNumber).image;
 }
 
 function open(path: string): unknown {
@@ -60,13 +56,11 @@ function open(path: string): unknown {
   }
 }
 
-function load(path: string, graphs: readonly SharedGraph[]): void {
+function load(path: string, images: readonly Uint8Array[]): void {
   const reader = new CheckpointReader(path);
   try {
-    invariant(reader.partCount === graphs.length + 1, `the checkpoint has ${reader.partCount - 1} graphs`);
-    graphs.forEach((shared, i) => {
-      reader.read(i + 1, imageOf(shared));
-    });
+    invariant(reader.partCount === images.length + 1, `the checkpoint has ${reader.partCount - 1} images`);
+    for (const [i, image] of images.entries()) reader.read(i + 1, image);
   } finally {
     reader.close();
   }

@@ -8,8 +8,6 @@ import { availableParallelism } from "node:os";
 import { Worker } from "node:worker_threads";
 import type { CalibrationRequest } from "../index/hnsw/calibrate.ts";
 import type { EncodingState } from "../index/hnsw/encoding.ts";
-import type { Graph } from "../index/hnsw/graph.ts";
-import type { HnswState } from "../index/hnsw/hnsw-index.ts";
 import type { GraphBuilders, GraphJob, Target } from "../index/hnsw/jobs.ts";
 import type {
   BuilderMessage,
@@ -138,20 +136,19 @@ export class Builders implements GraphBuilders {
     for (const thread of this.#threads) thread?.forget(id);
   }
 
-  /** Writes a checkpoint; nobody may change the graphs until it resolves. */
-  save(path: string, meta: CheckpointMeta, state: HnswState, graphs: readonly Graph[]): Promise<void> {
-    const task = { kind: "save", path, meta, state, graphs: graphs.map(({ shared }) => shared) } as const;
-    return this.#ask(task) as Promise<void>;
+  /** Writes a checkpoint; nobody may change the images, which lie in shared memory, until it resolves. */
+  save(path: string, meta: CheckpointMeta, state: unknown, images: readonly Uint8Array[]): Promise<void> {
+    return this.#ask({ kind: "save", path, meta, state, images }) as Promise<void>;
   }
 
   /** Reads what a checkpoint says of itself. @throws when there is none, or it is damaged */
-  open(path: string): Promise<{ meta: CheckpointMeta; state: HnswState }> {
-    return this.#ask({ kind: "open", path }) as Promise<{ meta: CheckpointMeta; state: HnswState }>;
+  open(path: string): Promise<{ meta: CheckpointMeta; state: unknown }> {
+    return this.#ask({ kind: "open", path }) as Promise<{ meta: CheckpointMeta; state: unknown }>;
   }
 
-  /** Reads the images of graphs. @throws when they are damaged */
-  load(path: string, graphs: readonly Graph[]): Promise<void> {
-    return this.#ask({ kind: "load", path, graphs: graphs.map(({ shared }) => shared) }) as Promise<void>;
+  /** Reads the images into shared memory. @throws when they are damaged */
+  load(path: string, images: readonly Uint8Array[]): Promise<void> {
+    return this.#ask({ kind: "load", path, images }) as Promise<void>;
   }
 
   #ask(task: BuilderTask): Promise<unknown> {
