@@ -22,12 +22,18 @@ export type WriteKept = (state: unknown, images: readonly Uint8Array[]) => Promi
 
 /** How an index of a kind is kept. */
 export interface KeptForm<Held extends Index, State> {
-  /** Records that are new or closed since the index was last kept; undefined while it cannot be kept at all. */
-  changes(index: Held): number | undefined;
+  /**
+   * Records that are new or closed since the index was last kept; undefined while it cannot be kept at all.
+   * @param isLast with those that only a last `save` keeps
+   */
+  changes(index: Held, isLast: boolean): number | undefined;
   /** Whether the index is as it will be without new changes. */
   isIdle(index: Held): boolean;
-  /** Has what is to be kept written, now or a little later, unless the index ends before; resolves when that is over. */
-  save(index: Held, write: WriteKept): Promise<void>;
+  /**
+   * Has what is to be kept written, now or a little later, unless the index ends before; resolves when that is over.
+   * @param isLast the index is out of use afterwards
+   */
+  save(index: Held, write: WriteKept, isLast: boolean): Promise<void>;
   /** Every record with a smaller ordinal is in the kept index, or was closed. */
   endOf(state: State): number;
   /** The index as it was kept. @param load fills the images with what was kept */
@@ -99,12 +105,12 @@ export class Keeper<Held extends Index, State = unknown> {
   ): Promise<void> | undefined {
     if (this.#saving !== undefined) return this.#saving;
     if (this.#isForgotten) return undefined;
-    const changes = this.#form.changes(index);
+    const changes = this.#form.changes(index, isLast);
     if (changes === undefined || changes < changesMin) return undefined;
     const isWorthIt = isLast || changes >= changesShare * index.count;
     if (!isWorthIt || (!isLast && !this.#form.isIdle(index) && changes < changesBusy)) return undefined;
     this.#saving = this.#form
-      .save(index, (state, images) => this.#write(version(), reader, state, images))
+      .save(index, (state, images) => this.#write(version(), reader, state, images), isLast)
       .catch((error: unknown) => this.#onProblem(error))
       .finally(() => {
         this.#saving = undefined;

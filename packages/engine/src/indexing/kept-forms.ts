@@ -1,7 +1,7 @@
 // How does an index of each kind hand out what is kept of it?
 //
 // A dense index does so when no builder is at work, and stands still until it is written. An inverted one does so at once, and
-// goes on meanwhile.
+// goes on meanwhile; its tail is replayed after a crash, and is made a run before an index is put away.
 
 import type { Index } from "../index/contract.ts";
 import { HnswIndex, type HnswOptions, type HnswState } from "../index/hnsw/hnsw-index.ts";
@@ -42,6 +42,10 @@ export function denseForm(options: HnswOptions): KeptForm<HnswIndex, HnswState> 
 interface Inverted<State> extends Index {
   readonly changes: number;
   readonly isIdle: boolean;
+  /** Records that `save` leaves out. */
+  readonly tailCount: number;
+  /** Sees to it that none is left out. */
+  seal(): void;
   save(): Kept<State>;
 }
 
@@ -49,9 +53,10 @@ export function invertedForm<Held extends Inverted<State>, State extends { reado
   restored: (state: State, load: (images: readonly Uint8Array[]) => Promise<void>) => Promise<Held>,
 ): KeptForm<Held, State> {
   return {
-    changes: (index) => index.changes,
+    changes: (index, isLast) => index.changes + (isLast ? index.tailCount : 0),
     isIdle: (index) => index.isIdle,
-    async save(index, write) {
+    async save(index, write, isLast) {
+      if (isLast) index.seal();
       const { state, images, done } = index.save();
       let isKept = false;
       try {

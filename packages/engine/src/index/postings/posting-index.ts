@@ -148,9 +148,9 @@ export class PostingIndex {
     return this.#runs.length;
   }
 
-  /** Whether every record is in a run. */
-  get isTailEmpty(): boolean {
-    return this.#tail.slotsEnd === 0;
+  /** Records that are in no run. */
+  get tailCount(): number {
+    return this.#tail.count;
   }
 
   /** Whether nothing is being merged. */

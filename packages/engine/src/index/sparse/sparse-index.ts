@@ -108,6 +108,16 @@ export class SparseIndex implements Index {
     return this.#postings.isIdle;
   }
 
+  /** Records that `save` leaves out, for they are in no run yet. */
+  get tailCount(): number {
+    return this.#postings.tailCount;
+  }
+
+  /** Makes a run of the tail, so that a checkpoint has all records. */
+  seal(): void {
+    this.#postings.seal();
+  }
+
   /** What a checkpoint keeps; see PostingIndex.save. */
   save(): Kept<SparseState> {
     const { state: postings, ...kept } = this.#postings.save();

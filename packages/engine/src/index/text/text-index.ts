@@ -172,7 +172,7 @@ export class TextIndex implements Index {
     this.#positions?.set(ordinal, this.#placesOf(words));
     this.#postings.add(ordinal, length, numbers, frequencies, this.#totalLength / this.#documents);
     if (this.#positions?.isFull) this.#postings.seal();
-    if (this.#postings.isTailEmpty) this.#positions?.seal();
+    if (this.#postings.tailCount === 0) this.#positions?.seal();
   }
 
   /** The record no longer counts in `statistics`; versions that see it find it as before. */
@@ -278,6 +278,17 @@ export class TextIndex implements Index {
   /** Whether nothing is being merged. */
   get isIdle(): boolean {
     return this.#postings.isIdle;
+  }
+
+  /** Records that `save` leaves out, for they are in no run yet. */
+  get tailCount(): number {
+    return this.#postings.tailCount;
+  }
+
+  /** Makes a run of the tail, so that a checkpoint has all records. */
+  seal(): void {
+    this.#postings.seal();
+    this.#positions?.seal();
   }
 
   /** What a checkpoint keeps; see PostingIndex.save. */
