@@ -29,6 +29,8 @@ export type FeedSurroundings = {
   readonly memoryBudgetBytes: number | undefined;
   /** An index has come further in the background. */
   onProgress(): void;
+  /** A feed can go on. */
+  wake(): void;
   /** Something went wrong that does no harm but to speed. */
   onProblem(what: string, problem: unknown): void;
 };
@@ -38,7 +40,7 @@ const graphFormat = 4;
 
 /** ... when the bytes of a run or a dictionary do, or what a text's terms are; the runtime's tables of characters say that too. */
 const postingFormat = 1;
-const analysis = { format: 1, icu: process.versions.icu, unicode: process.versions.unicode };
+const analysisFormat = { number: 1, icu: process.versions.icu, unicode: process.versions.unicode };
 
 /** Records by which codes are calibrated where the definition does not say. */
 const sampleDefault = 1_000;
@@ -107,8 +109,13 @@ function textFeed(_collection: CollectionDefinition, definition: TextIndex, arou
   const form = invertedForm<TextPostings, TextState>((state, load) =>
     TextPostings.restored(options, state, load),
   );
-  const keeper = keeperOf("tf-idf", { postingFormat, analysis, ...options }, form, around);
-  return new Feed<TextPostings>("tf-idf", () => new TextPostings(options), keeper) as unknown as Feed;
+  const keeper = keeperOf("tf-idf", { postingFormat, analysisFormat, ...options }, form, around);
+  const { language: known, stopWords: listed = null, positions: hasPositions = false } = options;
+  const analysis = { language: known, stopWords: listed, hasPositions };
+  return new Feed<TextPostings>("tf-idf", () => new TextPostings(options), keeper, {
+    analyse: (rows) => around.builders.analyse(rows, analysis),
+    onArrival: () => around.wake(),
+  }) as unknown as Feed;
 }
 
 /** Where an index of a collection is kept. */

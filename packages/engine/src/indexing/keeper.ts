@@ -103,6 +103,9 @@ export class Keeper<Held extends Index, State = unknown> {
     reader: () => Snapshot,
     isLast: boolean,
   ): Promise<void> | undefined {
+    // What is being written may lack what came since; who is the last waits, and looks again.
+    if (this.#saving !== undefined && isLast)
+      return this.#saving.then(() => this.keep(index, version, reader, isLast));
     if (this.#saving !== undefined) return this.#saving;
     if (this.#isForgotten) return undefined;
     const changes = this.#form.changes(index, isLast);

@@ -1,5 +1,6 @@
 // What is said between the builders' pool and its threads?
 
+import type { TextLanguage } from "@quiver/protocol/shapes/index-definition";
 import type { CalibrationRequest } from "../index/hnsw/calibrate.ts";
 import type { GraphJob, PostedTarget } from "../index/hnsw/jobs.ts";
 
@@ -7,6 +8,22 @@ export type BuilderStart = {
   /** Of this builder, and how many there are: they take the last areas of a graph. */
   readonly number: number;
   readonly width: number;
+};
+
+/** Records as they are stored, to be analysed. */
+export type TextRows = {
+  /** Ascending. */
+  readonly ordinals: Uint32Array;
+  /** Where each record's bytes end. */
+  readonly ends: Uint32Array;
+  readonly bytes: Uint8Array;
+};
+
+/** How texts become terms. */
+export type Analysis = {
+  readonly language: TextLanguage;
+  readonly stopWords: readonly string[] | null;
+  readonly hasPositions: boolean;
 };
 
 /** What a checkpoint file says of itself. */
@@ -21,6 +38,7 @@ export type CheckpointMeta = {
 export type BuilderTask =
   | { readonly kind: "job"; readonly id: number; readonly target?: PostedTarget; readonly job: GraphJob }
   | { readonly kind: "calibrate"; readonly request: CalibrationRequest }
+  | { readonly kind: "analyse"; readonly rows: TextRows; readonly analysis: Analysis }
   /** Writes a checkpoint: a state of plain values and typed arrays, and images, which lie in shared memory. */
   | {
       readonly kind: "save";

@@ -10,8 +10,18 @@ import { Encoding } from "../index/hnsw/encoding.ts";
 import { Graph } from "../index/hnsw/graph.ts";
 import { type PostedTarget, perform } from "../index/hnsw/jobs.ts";
 import { Linker } from "../index/hnsw/linker.ts";
-import type { BuilderMessage, BuilderReply, BuilderStart, BuilderTask } from "./builder-messages.ts";
+import { type AnalysedTexts, analyseTexts, buffersOf } from "../index/text/analysed.ts";
+import { createAnalyzer } from "../text/analyzer.ts";
+import type {
+  Analysis,
+  BuilderMessage,
+  BuilderReply,
+  BuilderStart,
+  BuilderTask,
+  TextRows,
+} from "./builder-messages.ts";
 import { CheckpointReader, writeCheckpoint } from "./checkpoint-file.ts";
+import { wordsOf } from "./stored-words.ts";
 
 const port = parentPort;
 invariant(port !== null, "a builder is not a worker thread");
@@ -36,12 +46,26 @@ function doTask(task: BuilderTask): unknown {
       return perform(linkerOf(task.id, task.target), task.job);
     case "calibrate":
       return calibrate(task.request);
+    case "analyse":
+      return analyse(task.rows, task.analysis);
     case "save":
       return writeCheckpoint(task.path, task.meta, [serialize(task.state), ...task.images]);
     case "open":
       return open(task.path);
     case "load":
       return load(task.path, task.images);
+  }
+}
+
+/** Records without a text are left out. */
+function analyse(rows: TextRows, { language, stopWords, hasPositions }: Analysis): AnalysedTexts {
+  return analyseTexts(createAnalyzer(language, stopWords), textsOf(rows), hasPositions);
+}
+
+function* textsOf({ ordinals, ends, bytes }: TextRows): Generator<[ordinal: number, words: string[]]> {
+  for (let row = 0, begin = 0; row < ordinals.length; begin = ends[row++]) {
+    const words = wordsOf(bytes.subarray(begin, ends[row]));
+    if (words !== null) yield [ordinals[row], words];
   }
 }
 
@@ -80,5 +104,6 @@ port.on("message", (message: BuilderMessage) => {
     const { message: text, stack, code } = error as NodeJS.ErrnoException;
     reply = { number, ok: false, error: { text, stack, code } };
   }
-  port.postMessage(reply);
+  const isTexts = reply.ok && task.kind === "analyse";
+  port.postMessage(reply, isTexts ? buffersOf((reply as { value: AnalysedTexts }).value) : []);
 });

@@ -1,20 +1,23 @@
-// How does the request thread have graphs built?
+// How does the request thread have indexes built?
 //
-// A pool of threads that do the jobs of all indexes (index/hnsw/jobs.ts) and the reading and writing of checkpoints. A thread
-// is told of a graph with the first job for it. Threads start when there is something to do, and do not keep the
-// process alive.
+// A pool of threads that do the jobs on graphs (index/hnsw/jobs.ts), the analysis of texts, and the reading and writing of
+// checkpoints. A thread is told of a graph with the first job for it. Threads start when there is something to do, and do not
+// keep the process alive.
 
 import { availableParallelism } from "node:os";
 import { Worker } from "node:worker_threads";
 import type { CalibrationRequest } from "../index/hnsw/calibrate.ts";
 import type { EncodingState } from "../index/hnsw/encoding.ts";
 import type { GraphBuilders, GraphJob, Target } from "../index/hnsw/jobs.ts";
+import type { AnalysedTexts } from "../index/text/analysed.ts";
 import type {
+  Analysis,
   BuilderMessage,
   BuilderReply,
   BuilderStart,
   BuilderTask,
   CheckpointMeta,
+  TextRows,
 } from "./builder-messages.ts";
 
 /** Builders by default: all cores but one, which is left to requests. */
@@ -49,8 +52,7 @@ class Thread {
     const number = this.#nextNumber++;
     this.#pending.set(number, done);
     const message: BuilderMessage = { number, task };
-    const transfer = task.kind === "job" && task.job.kind === "insert" ? [task.job.vectors.buffer] : [];
-    this.#worker.postMessage(message, transfer as ArrayBuffer[]);
+    this.#worker.postMessage(message, handedOver(task) as ArrayBuffer[]);
   }
 
   forget(id: number): void {
@@ -86,6 +88,12 @@ class Thread {
     this.#pending.clear();
     for (const done of pending) done(error, null);
   }
+}
+
+/** What a thread takes over with a task. */
+function handedOver(task: BuilderTask): ArrayBufferLike[] {
+  if (task.kind === "analyse") return [task.rows.bytes.buffer];
+  return task.kind === "job" && task.job.kind === "insert" ? [task.job.vectors.buffer] : [];
 }
 
 export class Builders implements GraphBuilders {
@@ -134,6 +142,11 @@ export class Builders implements GraphBuilders {
 
   forget(id: number): void {
     for (const thread of this.#threads) thread?.forget(id);
+  }
+
+  /** Analyses the texts of stored records, whose memory it takes over. */
+  analyse(rows: TextRows, analysis: Analysis): Promise<AnalysedTexts> {
+    return this.#ask({ kind: "analyse", rows, analysis }) as Promise<AnalysedTexts>;
   }
 
   /** Writes a checkpoint; nobody may change the images, which lie in shared memory, until it resolves. */

@@ -54,20 +54,35 @@ export class Positions {
   #length = 0;
   #count = 0;
 
-  /** Keeps the positions of a record, of a greater ordinal than all before: of each term its ascending positions, at least one. */
-  set(ordinal: number, positions: ReadonlyMap<number, readonly number[]>): void {
+  /**
+   * Keeps the positions of a record, of a greater ordinal than all before.
+   * @param terms unique
+   * @param frequencies of each term, at least 1
+   * @param places of each term its ascending positions, one term's behind another's
+   */
+  set(
+    ordinal: number,
+    terms: readonly number[],
+    frequencies: ArrayLike<number>,
+    places: ArrayLike<number>,
+  ): void {
     invariant(ordinal > this.#last, `positions of ordinal ${ordinal} follow those of ${this.#last}`);
     this.#ordinals.push(ordinal);
     this.#begins.push(this.#length);
     this.#forgotten.push(0);
     this.#count++;
+    const begins = new Uint32Array(terms.length);
+    for (let i = 1; i < terms.length; i++) begins[i] = begins[i - 1] + frequencies[i - 1];
+    const order = Array.from(terms, (_term, i) => i).sort((a, b) => terms[a] - terms[b]);
     let before = 0;
-    for (const [term, places] of [...positions].sort(([a], [b]) => a - b)) {
-      this.#write(term - before);
-      before = term;
-      const gaps = gapsOf(places);
-      this.#write(gaps.reduce((sum, gap) => sum + widthOf(gap), 0));
-      for (const gap of gaps) this.#write(gap);
+    for (const i of order) {
+      this.#write(terms[i] - before);
+      before = terms[i];
+      const end = begins[i] + frequencies[i];
+      let bytes = 0;
+      for (let at = begins[i], last = 0; at < end; last = places[at++]) bytes += widthOf(places[at] - last);
+      this.#write(bytes);
+      for (let at = begins[i], last = 0; at < end; last = places[at++]) this.#write(places[at] - last);
     }
   }
 
@@ -357,10 +372,6 @@ class Cursor {
     }
     return positions.subarray(0, count);
   }
-}
-
-function gapsOf(positions: readonly number[]): number[] {
-  return positions.map((position, i) => position - (i === 0 ? 0 : positions[i - 1]));
 }
 
 /** Bytes of a varint. */

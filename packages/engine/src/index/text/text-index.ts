@@ -30,6 +30,7 @@ import {
   type PostingState,
 } from "../postings/posting-index.ts";
 import type { Accepts } from "../postings/record-scores.ts";
+import type { AnalysedReader } from "./analysed.ts";
 import { Dictionary, type DictionaryState } from "./dictionary.ts";
 import type { OrdinalSet } from "./ordinal-sets.ts";
 import { Positions, type PositionsState } from "./positions.ts";
@@ -116,6 +117,8 @@ export class TextIndex implements Index {
   readonly #frequencies = new Growable(Uint32Array);
   /** Words added before -> the number of their term, or `dropped`: most words of a text need no other look. */
   readonly #words = new Map<string, number>();
+  /** Terms that were forgotten, whose numbers can be those of others now. */
+  #forgets = 0;
   #documents = 0;
   #totalLength = 0;
   /** null where the index keeps none. */
@@ -167,9 +170,30 @@ export class TextIndex implements Index {
     }
     const frequencies = numbers.map((number) => this.#frequencies.values[number]);
     for (const number of numbers) this.#frequencies.values[number] = 0;
+    if (this.#positions !== null) {
+      const places = this.#placesOf(words);
+      this.#positions.set(
+        ordinal,
+        numbers,
+        frequencies,
+        numbers.flatMap((number) => places.get(number) as number[]),
+      );
+    }
+    this.#add(ordinal, length, numbers, frequencies);
+  }
+
+  /** Adds the record that comes next among texts that were analysed elsewhere, as `analyzer` does it, and moves on. */
+  addAnalysed(texts: AnalysedReader): void {
+    const { ordinal, length, frequencies } = texts;
+    const numbers = texts.numbers(this.#forgets, (term) => this.#numberOf(term));
+    this.#positions?.set(ordinal, numbers, frequencies, texts.places);
+    this.#add(ordinal, length, numbers, frequencies);
+    texts.next();
+  }
+
+  #add(ordinal: number, length: number, numbers: readonly number[], frequencies: ArrayLike<number>): void {
     this.#documents++;
     this.#totalLength += length;
-    this.#positions?.set(ordinal, this.#placesOf(words));
     this.#postings.add(ordinal, length, numbers, frequencies, this.#totalLength / this.#documents);
     if (this.#positions?.isFull) this.#postings.seal();
     if (this.#postings.tailCount === 0) this.#positions?.seal();
@@ -467,6 +491,7 @@ export class TextIndex implements Index {
   #forget(term: number): void {
     // Its words are not known here.
     this.#words.clear();
+    this.#forgets++;
     this.#dictionary.remove(term);
     this.#freeTerms.push(term);
   }
