@@ -27,6 +27,8 @@ export interface KeptForm<Held extends Index, State> {
    * @param isLast with those that only a last `save` keeps
    */
   changes(index: Held, isLast: boolean): number | undefined;
+  /** Whether the index has learnt something else that is worth being kept. */
+  hasNews(index: Held): boolean;
   /** Whether the index is as it will be without new changes. */
   isIdle(index: Held): boolean;
   /**
@@ -109,8 +111,10 @@ export class Keeper<Held extends Index, State = unknown> {
     if (this.#saving !== undefined) return this.#saving;
     if (this.#isForgotten) return undefined;
     const changes = this.#form.changes(index, isLast);
-    if (changes === undefined || changes < changesMin) return undefined;
-    const isWorthIt = isLast || changes >= changesShare * index.count;
+    if (changes === undefined) return undefined;
+    const hasNews = this.#form.hasNews(index);
+    if (changes < changesMin && !hasNews) return undefined;
+    const isWorthIt = isLast || hasNews || changes >= changesShare * index.count;
     if (!isWorthIt || (!isLast && !this.#form.isIdle(index) && changes < changesBusy)) return undefined;
     this.#saving = this.#form
       .save(index, (state, images) => this.#write(version(), reader, state, images), isLast)

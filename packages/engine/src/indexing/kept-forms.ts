@@ -13,6 +13,7 @@ export function denseForm(options: HnswOptions): KeptForm<HnswIndex, HnswState> 
   return {
     changes: (index) =>
       index.failure !== undefined || index.encoding === undefined ? undefined : index.changes,
+    hasNews: (index) => index.hasNewEffort,
     isIdle: (index) => index.isIdle,
     save: (index, write) =>
       new Promise((resolve, reject) => {
@@ -54,6 +55,7 @@ export function invertedForm<Held extends Inverted<State>, State extends { reado
 ): KeptForm<Held, State> {
   return {
     changes: (index, isLast) => index.changes + (isLast ? index.tailCount : 0),
+    hasNews: () => false,
     isIdle: (index) => index.isIdle,
     async save(index, write, isLast) {
       if (isLast) index.seal();

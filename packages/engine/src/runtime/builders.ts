@@ -155,8 +155,8 @@ export class Builders implements GraphBuilders {
   }
 
   /** Reads what a checkpoint says of itself. @throws when there is none, or it is damaged */
-  open(path: string): Promise<{ meta: CheckpointMeta; state: unknown }> {
-    return this.#ask({ kind: "open", path }) as Promise<{ meta: CheckpointMeta; state: unknown }>;
+  open<State>(path: string): Promise<{ meta: CheckpointMeta; state: State }> {
+    return this.#ask({ kind: "open", path }) as Promise<{ meta: CheckpointMeta; state: State }>;
   }
 
   /** Reads the images into shared memory. @throws when they are damaged */
