@@ -61,6 +61,8 @@ export const limits = {
   writerQueueBytesMax: 1024 * 1024 * 1024,
   /** Milliseconds that background indexing may hold the event loop at a time. */
   indexingSliceMs: 8,
+  /** Batches of texts that are analysed ahead of an index, or wait to be added. */
+  analysedBatchesMax: 16,
   /** Milliseconds that a batch search may hold the event loop at a time. */
   searchSliceMs: 20,
 

@@ -267,6 +267,7 @@ export class OpenCollection implements Collection {
       builders,
       memoryBudgetBytes,
       onProgress: () => catchUp.progressed(),
+      wake: () => catchUp.wake(),
       onProblem: (what, problem) => log.warn({ collection: this.entry.internalId, err: problem }, what),
     };
   }

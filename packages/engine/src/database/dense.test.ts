@@ -113,7 +113,7 @@ async function expectRight(collection: Collection, expected: ReadonlySet<string>
 const ids = (from: number, count: number) => Array.from({ length: count }, (_, i) => `v${from + i}`);
 const fileOf = () => {
   const [internal] = readdirSync(join(directory, "collections"));
-  return checkpointPath(join(directory, "collections", internal));
+  return checkpointPath(join(directory, "collections", internal), "dense");
 };
 
 it("[N4] while the graph is built, searches see everything, and progress is told", async () => {

@@ -7,11 +7,17 @@ import { join } from "node:path";
 import type { DenseIndex, IndexKind, SparseIndex, TextIndex } from "@quiver/protocol/shapes/index-definition";
 import type { IndexDefinitions } from "../collection/apply.ts";
 import type { CollectionDefinition } from "../collection/definition.ts";
+import type { Index } from "../index/contract.ts";
 import { efMax, HnswIndex, type HnswOptions } from "../index/hnsw/hnsw-index.ts";
-import { SparseIndex as SparsePostings } from "../index/sparse/sparse-index.ts";
-import { TextIndex as TextPostings } from "../index/text/text-index.ts";
+import {
+  type SparseOptions,
+  SparseIndex as SparsePostings,
+  type SparseState,
+} from "../index/sparse/sparse-index.ts";
+import { type TextOptions, TextIndex as TextPostings, type TextState } from "../index/text/text-index.ts";
 import { Feed } from "../indexing/feed.ts";
-import { HnswKeeper } from "../indexing/keeper.ts";
+import { Keeper, type KeptForm } from "../indexing/keeper.ts";
+import { denseForm, invertedForm } from "../indexing/kept-forms.ts";
 import type { Builders } from "../runtime/builders.ts";
 
 /** What a feed needs from the house. */
@@ -23,12 +29,18 @@ export type FeedSurroundings = {
   readonly memoryBudgetBytes: number | undefined;
   /** An index has come further in the background. */
   onProgress(): void;
+  /** A feed can go on. */
+  wake(): void;
   /** Something went wrong that does no harm but to speed. */
   onProblem(what: string, problem: unknown): void;
 };
 
 /** Increased when the bytes of a graph, or what a code means, change: kept indexes of before are not used. */
 const graphFormat = 4;
+
+/** ... when the bytes of a run or a dictionary do, or what a text's terms are; the runtime's tables of characters say that too. */
+const postingFormat = 1;
+const analysisFormat = { number: 1, icu: process.versions.icu, unicode: process.versions.unicode };
 
 /** Records by which codes are calibrated where the definition does not say. */
 const sampleDefault = 1_000;
@@ -68,40 +80,65 @@ function denseFeed(collection: CollectionDefinition, definition: DenseIndex, aro
   const options = hnswOptions(collection, definition, around);
   const { builders: _builders, onProgress: _onProgress, onError: _onError, ...deciding } = options;
   const { cacheMax: _cacheMax, efSearch: _efSearch, ...configuration } = deciding;
-  const keeper = new HnswKeeper(
-    checkpointPath(around.directory),
-    createHash("sha256")
-      .update(JSON.stringify({ graphFormat, ...configuration }))
-      .digest("hex"),
-    options,
-    around.builders,
-    (problem) => around.onProblem("a dense index could not be kept on disk, or read from it", problem),
-  );
+  const keeper = keeperOf("dense", { graphFormat, ...configuration }, denseForm(options), around);
   return new Feed<HnswIndex>("dense", () => new HnswIndex(options), keeper) as unknown as Feed;
 }
 
-/** Where the dense index of a collection is kept. */
-export const checkpointPath = (directory: string): string => join(directory, "checkpoints", "dense");
+function sparseFeed(
+  _collection: CollectionDefinition,
+  { quantization }: SparseIndex,
+  around: FeedSurroundings,
+): Feed {
+  const options: SparseOptions = { levels: quantization };
+  const form = invertedForm<SparsePostings, SparseState>((state, load) =>
+    SparsePostings.restored(options, state, load),
+  );
+  const keeper = keeperOf("sparse", { postingFormat, ...options }, form, around);
+  return new Feed<SparsePostings>("sparse", () => new SparsePostings(options), keeper) as unknown as Feed;
+}
 
-const makers = {
-  dense: denseFeed,
-  sparse: (_collection: CollectionDefinition, { quantization }: SparseIndex) =>
-    new Feed("sparse", () => new SparsePostings({ levels: quantization })),
-  "tf-idf": (_collection: CollectionDefinition, definition: TextIndex) => {
-    const { language, stop_words: stopWords, k1, b, positions } = definition;
-    return new Feed(
-      "tf-idf",
-      () =>
-        new TextPostings({
-          language: language ?? "english",
-          stopWords,
-          k1,
-          b,
-          positions: positions ?? false,
-        }),
-    );
-  },
-} as const;
+function textFeed(_collection: CollectionDefinition, definition: TextIndex, around: FeedSurroundings): Feed {
+  const { language, stop_words: stopWords, k1, b, positions } = definition;
+  const options: TextOptions = {
+    language: language ?? "english",
+    stopWords: stopWords ?? null,
+    k1,
+    b,
+    positions: positions ?? false,
+  };
+  const form = invertedForm<TextPostings, TextState>((state, load) =>
+    TextPostings.restored(options, state, load),
+  );
+  const keeper = keeperOf("tf-idf", { postingFormat, analysisFormat, ...options }, form, around);
+  const { language: known, stopWords: listed = null, positions: hasPositions = false } = options;
+  const analysis = { language: known, stopWords: listed, hasPositions };
+  return new Feed<TextPostings>("tf-idf", () => new TextPostings(options), keeper, {
+    analyse: (rows) => around.builders.analyse(rows, analysis),
+    onArrival: () => around.wake(),
+  }) as unknown as Feed;
+}
+
+/** Where an index of a collection is kept. */
+export const checkpointPath = (directory: string, kind: IndexKind): string =>
+  join(directory, "checkpoints", kind);
+
+/** @param deciding everything that decides what the index is made of, besides the records */
+function keeperOf<Held extends Index, State>(
+  kind: IndexKind,
+  deciding: object,
+  form: KeptForm<Held, State>,
+  { directory, builders, onProblem }: FeedSurroundings,
+): Keeper<Held, State> {
+  return new Keeper(
+    checkpointPath(directory, kind),
+    createHash("sha256").update(JSON.stringify(deciding)).digest("hex"),
+    form,
+    builders,
+    (problem) => onProblem(`a ${kind} index could not be kept on disk, or read from it`, problem),
+  );
+}
+
+const makers = { dense: denseFeed, sparse: sparseFeed, "tf-idf": textFeed } as const;
 
 /** The feed of an index of a collection. */
 export function makeFeed(

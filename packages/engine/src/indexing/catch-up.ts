@@ -209,7 +209,7 @@ export class CatchUp {
     for (const index of closable) index.close();
   }
 
-  /** Works for one slice. @returns whether there is nothing left to do, or no sense in going on by itself */
+  /** Works for one slice. @returns whether there is nothing left to do, or nothing before someone wakes it */
   #step(): boolean {
     const snapshot = this.#store.snapshot();
     let isKept = false;
@@ -228,19 +228,23 @@ export class CatchUp {
       };
       const feeds = [...this.#feeds.values()].filter((feed) => !feed.isRestoring);
       for (const feed of feeds)
-        if (feed.isBuilt && feed.watermark < head.version && !advance(feed)) return false;
+        if (feed.isBuilt && feed.watermark < head.version && !advance(feed)) return feed.isWaiting;
       const built = feeds.filter((feed) => feed.watermark === head.version);
       if (!this.#isPublished(head.version, built)) {
         isKept = true;
         this.#publish(head.version, head.nextOrdinal, snapshot, built);
       }
-      const building = feeds.find((feed) => !feed.isBuilt);
-      if (!building) {
+      const building = feeds.filter((feed) => !feed.isBuilt);
+      if (building.length === 0) {
         if (feeds.length === this.#feeds.size) this.#rise(head.version, head.nextOrdinal);
-        return !feeds.some((feed) => hasMoreToDo(feed.index, end));
+        const isMore = feeds.some((feed) => hasMoreToDo(feed.index, end));
+        this.#keep();
+        return !isMore;
       }
-      if (performance.now() < end) advance(building);
-      return false;
+      const next = building.find((feed) => !feed.isWaiting);
+      if (next && performance.now() < end) advance(next);
+      this.#keep();
+      return building.every((feed) => feed.isWaiting);
     } catch (error) {
       for (const waiter of this.#waiters.splice(0)) waiter.reject(error);
       this.#events.onFailed(error);
@@ -280,7 +284,6 @@ export class CatchUp {
     if (this.#incomplete.length >= incompleteMax) this.#incomplete.pop();
     this.#incomplete.push({ version, ordinalEnd });
     this.#complete();
-    this.#keep();
   }
 
   #complete(): void {

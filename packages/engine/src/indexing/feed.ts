@@ -13,6 +13,8 @@
 // Where the log no longer reaches back to `closedVersion`, the closures are found by *reconciling*: what the index holds
 // below the cursor and the snapshot does not have was closed since, by the snapshot's version at the latest.
 //
+// Where very many texts are to be added, other threads analyse them (read-ahead.ts).
+//
 // An index may be kept on disk (keeper.ts): such a feed begins with `restore`, and is told when to `keep` itself.
 
 import type { IndexKind } from "@quiver/protocol/shapes/index-definition";
@@ -26,9 +28,10 @@ import type { Index } from "../index/contract.ts";
 import type { HnswIndex } from "../index/hnsw/hnsw-index.ts";
 import type { SparseIndex } from "../index/sparse/sparse-index.ts";
 import type { TextIndex } from "../index/text/text-index.ts";
+import { wordsOf } from "../runtime/stored-words.ts";
 import type { Reader, Snapshot } from "../storage/store.ts";
-import { segment, segmentProcessed } from "../text/segment.ts";
 import type { Keeper } from "./keeper.ts";
+import { type AnalyseRows, ReadAhead } from "./read-ahead.ts";
 
 /** What a kind of index takes from the store. */
 type Source<Held> = {
@@ -53,8 +56,8 @@ const sparseSource: Source<SparseIndex> = {
 const textSource: Source<TextIndex> = {
   table: "records",
   add(index, ordinal, stored) {
-    const text = new RecordReader(stored).text;
-    if (text) index.add(ordinal, text.kind === "raw" ? segment(text.value) : segmentProcessed(text.value));
+    const words = wordsOf(stored);
+    if (words !== null) index.add(ordinal, words);
   },
 };
 
@@ -63,11 +66,24 @@ const sources = { dense: denseSource, sparse: sparseSource, "tf-idf": textSource
 /** Rows read between two looks at the clock. */
 const rowsPerLook = 16;
 
+/** So many ordinals behind, a feed reads ahead; fewer are added sooner than told of. */
+const readAheadMin = 2_000;
+
 /** Keys passed between two looks at the clock. */
 const keysPerLook = 256;
 
+/** Threads that analyse texts. */
+export type Analysts = {
+  readonly analyse: AnalyseRows;
+  /** Told when the feed can go on. */
+  readonly onArrival: () => void;
+};
+
 export class Feed<Held extends Index = Index> {
   readonly kind: IndexKind;
+  readonly #analysts: Analysts | undefined;
+  /** While there is very much to be added. */
+  #ahead: ReadAhead | undefined;
   readonly #source: Source<Held>;
   readonly #keeper: Keeper<Held> | undefined;
   #index: Held;
@@ -84,9 +100,11 @@ export class Feed<Held extends Index = Index> {
   /**
    * @param make makes an empty index of the definition
    * @param keeper keeps the index on disk
+   * @param analysts of a text index
    */
-  constructor(kind: IndexKind, make: () => Held, keeper?: Keeper<Held>) {
+  constructor(kind: IndexKind, make: () => Held, keeper?: Keeper<Held>, analysts?: Analysts) {
     this.#keeper = keeper;
+    this.#analysts = analysts;
     this.kind = kind;
     this.#source = sources[kind] as unknown as Source<Held>;
     this.#index = make();
@@ -118,6 +136,11 @@ export class Feed<Held extends Index = Index> {
   get wasFinal(): boolean {
     this.#wasFinal ||= this.#watermark >= 0 && this.finalEnd >= this.#watermarkEnd;
     return this.#wasFinal;
+  }
+
+  /** Whether the feed can go on only when other threads are done, of which `onArrival` tells. */
+  get isWaiting(): boolean {
+    return this.#ahead?.isWaiting === true;
   }
 
   /** Whether the index is being read from disk; it is not to be stepped meanwhile. */
@@ -180,6 +203,8 @@ export class Feed<Held extends Index = Index> {
   #applyClosures(reader: Reader, head: Head, onClosed: (ordinal: number, version: number) => void): void {
     if (oldestVersion(reader) > this.#closedVersion + 1) {
       this.#reconciling = { at: 0, end: this.#cursor };
+      // Of what was read ahead it is not known what was closed.
+      this.#ahead = undefined;
       this.#closedVersion = head.version;
       return;
     }
@@ -187,7 +212,10 @@ export class Feed<Held extends Index = Index> {
       invariant(readVersion(reader, version) !== undefined, `version ${version} is missing from the log`);
       for (const part of readClosed(reader, version))
         for (const ordinal of part) {
-          if (ordinal >= this.#cursor) continue;
+          if (ordinal >= this.#cursor) {
+            this.#ahead?.close(ordinal);
+            continue;
+          }
           this.#index.retire(ordinal);
           onClosed(ordinal, version);
         }
@@ -229,6 +257,9 @@ export class Feed<Held extends Index = Index> {
 
   #addRows(reader: Reader, head: Head, isTimeOver: () => boolean): boolean {
     if (this.#cursor === head.nextOrdinal) return true;
+    if (this.#analysts !== undefined && head.nextOrdinal - this.#cursor >= readAheadMin)
+      this.#ahead ??= new ReadAhead(this.#analysts.analyse, this.#cursor, this.#analysts.onArrival);
+    if (this.#ahead !== undefined) return this.#addAhead(this.#ahead, reader, head, isTimeOver);
     let rows = 0;
     for (const [key, stored] of reader.entries(this.#source.table, { start: ordinalKey(this.#cursor) })) {
       const ordinal = readU32Key(key);
@@ -239,6 +270,21 @@ export class Feed<Held extends Index = Index> {
     }
     this.#cursor = head.nextOrdinal;
     return true;
+  }
+
+  #addAhead(ahead: ReadAhead, reader: Reader, head: Head, isTimeOver: () => boolean): boolean {
+    const index = this.#index as unknown as TextIndex;
+    try {
+      const isThere = ahead.step(reader, head.nextOrdinal, index, isTimeOver, (cursor) => {
+        this.#cursor = cursor;
+      });
+      if (isThere) this.#ahead = undefined;
+      return isThere;
+    } catch (error) {
+      // The next step begins anew.
+      this.#ahead = undefined;
+      throw error;
+    }
   }
 
   remove(ordinal: number): void {

@@ -4,29 +4,42 @@
 // goes on from there. It is of use only when the file is whole, is of this index's configuration, and when the collection's
 // log has that very version (or has forgotten it: then it must at least be one that the collection has passed).
 // Everything else means that there is none: the index is built from the records (invariant 5).
+//
+// How an index is handed out and taken back is for its kind to say (kept-forms.ts).
 
 import { existsSync } from "node:fs";
 import { toHex } from "../base/bytes.ts";
 import { readHead } from "../collection/head.ts";
 import { readVersion } from "../collection/versions.ts";
 import type { Index } from "../index/contract.ts";
-import { HnswIndex, type HnswOptions } from "../index/hnsw/hnsw-index.ts";
+import type { CheckpointMeta } from "../runtime/builder-messages.ts";
 import type { Builders } from "../runtime/builders.ts";
 import { removeCheckpoint } from "../runtime/checkpoint-file.ts";
 import type { Snapshot } from "../storage/store.ts";
 
-export interface Keeper<Held extends Index> {
-  /** Whether there is anything to restore. */
-  readonly isThere: boolean;
-  restore(reader: () => Snapshot): Promise<{ index: Held; version: number; cursor: number } | null>;
-  /** @param version up to which closures are in the index, asked when it is written */
-  keep(
-    index: Held,
-    version: () => number,
-    reader: () => Snapshot,
-    isLast: boolean,
-  ): Promise<void> | undefined;
-  forget(): Promise<void>;
+/** Writes what an index hands out. Resolves with whether it was kept; the images may change again then. */
+export type WriteKept = (state: unknown, images: readonly Uint8Array[]) => Promise<boolean>;
+
+/** How an index of a kind is kept. */
+export interface KeptForm<Held extends Index, State> {
+  /**
+   * Records that are new or closed since the index was last kept; undefined while it cannot be kept at all.
+   * @param isLast with those that only a last `save` keeps
+   */
+  changes(index: Held, isLast: boolean): number | undefined;
+  /** Whether the index has learnt something else that is worth being kept. */
+  hasNews(index: Held): boolean;
+  /** Whether the index is as it will be without new changes. */
+  isIdle(index: Held): boolean;
+  /**
+   * Has what is to be kept written, now or a little later, unless the index ends before; resolves when that is over.
+   * @param isLast the index is out of use afterwards
+   */
+  save(index: Held, write: WriteKept, isLast: boolean): Promise<void>;
+  /** Every record with a smaller ordinal is in the kept index, or was closed. */
+  endOf(state: State): number;
+  /** The index as it was kept. @param load fills the images with what was kept */
+  restored(state: State, load: (images: readonly Uint8Array[]) => Promise<void>): Promise<Held>;
 }
 
 /** Changes that are worth a checkpoint of an idle index: these, and this share of its records. */
@@ -35,71 +48,76 @@ const changesShare = 0.2;
 /** Changes after which a busy index is kept too. */
 const changesBusy = 100_000;
 
-export class HnswKeeper implements Keeper<HnswIndex> {
+export class Keeper<Held extends Index, State = unknown> {
   readonly #path: string;
   readonly #configuration: string;
-  readonly #options: HnswOptions;
+  readonly #form: KeptForm<Held, State>;
   readonly #builders: Builders;
   readonly #onProblem: (problem: unknown) => void;
   #saving: Promise<void> | undefined;
   #isForgotten = false;
 
+  /** @param configuration everything that decides what the index is made of, or its hash */
   constructor(
     path: string,
     configuration: string,
-    options: HnswOptions,
+    form: KeptForm<Held, State>,
     builders: Builders,
     onProblem: (problem: unknown) => void,
   ) {
     this.#path = path;
     this.#configuration = configuration;
-    this.#options = options;
+    this.#form = form;
     this.#builders = builders;
     this.#onProblem = onProblem;
   }
 
+  /** Whether there is anything to restore. */
   get isThere(): boolean {
     return existsSync(this.#path);
   }
 
-  async restore(
-    reader: () => Snapshot,
-  ): Promise<{ index: HnswIndex; version: number; cursor: number } | null> {
+  /** The kept index, the version up to which it has closures, and where its records end; null: it is of no use. */
+  async restore(reader: () => Snapshot): Promise<{ index: Held; version: number; cursor: number } | null> {
     try {
-      const { meta, state } = await this.#builders.open(this.#path);
+      const { meta, state } = (await this.#builders.open(this.#path)) as {
+        meta: CheckpointMeta;
+        state: State;
+      };
       if (meta.configuration !== this.#configuration) return null;
-      const snapshot = reader();
-      try {
-        const head = readHead(snapshot);
-        if (meta.version > head.version || state.linkedEnd > head.nextOrdinal) return null;
-        const entry = readVersion(snapshot, meta.version);
-        if (entry !== undefined && toHex(entry.hash) !== meta.hash) return null;
-      } finally {
-        snapshot.release();
-      }
-      const index = await HnswIndex.restored(this.#options, state, (graphs) =>
-        this.#builders.load(this.#path, graphs),
-      );
-      return { index, version: meta.version, cursor: state.linkedEnd };
+      const cursor = this.#form.endOf(state);
+      if (!isOf(reader(), meta, cursor)) return null;
+      const index = await this.#form.restored(state, (images) => this.#builders.load(this.#path, images));
+      return { index, version: meta.version, cursor };
     } catch (error) {
       this.#onProblem(error);
       return null;
     }
   }
 
+  /**
+   * Keeps the index where that is worth it; resolves when it is over.
+   * @param version up to which closures are in the index, asked when it is written
+   */
   keep(
-    index: HnswIndex,
+    index: Held,
     version: () => number,
     reader: () => Snapshot,
     isLast: boolean,
   ): Promise<void> | undefined {
+    // What is being written may lack what came since; who is the last waits, and looks again.
+    if (this.#saving !== undefined && isLast)
+      return this.#saving.then(() => this.keep(index, version, reader, isLast));
     if (this.#saving !== undefined) return this.#saving;
-    if (this.#isForgotten || index.failure !== undefined || index.encoding === undefined) return undefined;
-    const { changes, hasNewEffort } = index;
-    if (changes < changesMin && !hasNewEffort) return undefined;
-    const isWorthIt = isLast || hasNewEffort || changes >= changesShare * index.count;
-    if (!isWorthIt || (!isLast && !index.isIdle && changes < changesBusy)) return undefined;
-    this.#saving = this.#save(index, version, reader)
+    if (this.#isForgotten) return undefined;
+    const changes = this.#form.changes(index, isLast);
+    if (changes === undefined) return undefined;
+    const hasNews = this.#form.hasNews(index);
+    if (changes < changesMin && !hasNews) return undefined;
+    const isWorthIt = isLast || hasNews || changes >= changesShare * index.count;
+    if (!isWorthIt || (!isLast && !this.#form.isIdle(index) && changes < changesBusy)) return undefined;
+    this.#saving = this.#form
+      .save(index, (state, images) => this.#write(version(), reader, state, images), isLast)
       .catch((error: unknown) => this.#onProblem(error))
       .finally(() => {
         this.#saving = undefined;
@@ -107,37 +125,40 @@ export class HnswKeeper implements Keeper<HnswIndex> {
     return this.#saving;
   }
 
-  #save(index: HnswIndex, version: () => number, reader: () => Snapshot): Promise<void> {
-    return new Promise((resolve, reject) => {
-      index.save((state, graphs, done) => {
-        const ended = (isKept: boolean, act: () => void) => {
-          done(isKept);
-          act();
-        };
-        try {
-          const at = version();
-          const hash = hashOf(reader(), at);
-          if (this.#isForgotten || hash === undefined) {
-            ended(false, resolve);
-            return;
-          }
-          this.#builders
-            .save(this.#path, { configuration: this.#configuration, version: at, hash }, state, graphs)
-            .then(
-              () => ended(true, resolve),
-              (error: unknown) => ended(false, () => reject(error)),
-            );
-        } catch (error) {
-          ended(false, () => reject(error));
-        }
-      }, resolve);
-    });
+  async #write(
+    version: number,
+    reader: () => Snapshot,
+    state: unknown,
+    images: readonly Uint8Array[],
+  ): Promise<boolean> {
+    const hash = hashOf(reader(), version);
+    if (this.#isForgotten || hash === undefined) return false;
+    await this.#builders.save(
+      this.#path,
+      { configuration: this.#configuration, version, hash },
+      state,
+      images,
+    );
+    return true;
   }
 
+  /** Removes what was kept; nothing is kept any more. */
   async forget(): Promise<void> {
     this.#isForgotten = true;
     await this.#saving;
     removeCheckpoint(this.#path);
+  }
+}
+
+/** Whether a checkpoint is of the collection that a snapshot is of, and not of its future. */
+function isOf(snapshot: Snapshot, meta: CheckpointMeta, cursor: number): boolean {
+  try {
+    const head = readHead(snapshot);
+    if (meta.version > head.version || cursor > head.nextOrdinal) return false;
+    const entry = readVersion(snapshot, meta.version);
+    return entry === undefined || toHex(entry.hash) === meta.hash;
+  } finally {
+    snapshot.release();
   }
 }
 

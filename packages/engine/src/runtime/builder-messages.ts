@@ -1,14 +1,29 @@
 // What is said between the builders' pool and its threads?
 
+import type { TextLanguage } from "@quiver/protocol/shapes/index-definition";
 import type { CalibrationRequest } from "../index/hnsw/calibrate.ts";
-import type { SharedGraph } from "../index/hnsw/graph.ts";
-import type { HnswState } from "../index/hnsw/hnsw-index.ts";
 import type { GraphJob, PostedTarget } from "../index/hnsw/jobs.ts";
 
 export type BuilderStart = {
   /** Of this builder, and how many there are: they take the last areas of a graph. */
   readonly number: number;
   readonly width: number;
+};
+
+/** Records as they are stored, to be analysed. */
+export type TextRows = {
+  /** Ascending. */
+  readonly ordinals: Uint32Array;
+  /** Where each record's bytes end. */
+  readonly ends: Uint32Array;
+  readonly bytes: Uint8Array;
+};
+
+/** How texts become terms. */
+export type Analysis = {
+  readonly language: TextLanguage;
+  readonly stopWords: readonly string[] | null;
+  readonly hasPositions: boolean;
 };
 
 /** What a checkpoint file says of itself. */
@@ -23,17 +38,19 @@ export type CheckpointMeta = {
 export type BuilderTask =
   | { readonly kind: "job"; readonly id: number; readonly target?: PostedTarget; readonly job: GraphJob }
   | { readonly kind: "calibrate"; readonly request: CalibrationRequest }
+  | { readonly kind: "analyse"; readonly rows: TextRows; readonly analysis: Analysis }
+  /** Writes a checkpoint: a state of plain values and typed arrays, and images, which lie in shared memory. */
   | {
       readonly kind: "save";
       readonly path: string;
       readonly meta: CheckpointMeta;
-      readonly state: HnswState;
-      readonly graphs: readonly SharedGraph[];
+      readonly state: unknown;
+      readonly images: readonly Uint8Array[];
     }
   /** Reads what a checkpoint says of itself, and its state. */
   | { readonly kind: "open"; readonly path: string }
-  /** Reads the images of the graphs into their memories. */
-  | { readonly kind: "load"; readonly path: string; readonly graphs: readonly SharedGraph[] };
+  /** Reads the images into shared memory. */
+  | { readonly kind: "load"; readonly path: string; readonly images: readonly Uint8Array[] };
 
 export type BuilderMessage =
   | { readonly number: number; readonly task: BuilderTask }

@@ -1,4 +1,4 @@
-// Who does the long work on graphs?
+// Who does the long work on indexes?
 //
 // This thread: one job after the other, each on a graph in shared memory, in the area that is this builder's.
 
@@ -7,11 +7,21 @@ import { parentPort, workerData } from "node:worker_threads";
 import { invariant } from "../base/invariant.ts";
 import { calibrate } from "../index/hnsw/calibrate.ts";
 import { Encoding } from "../index/hnsw/encoding.ts";
-import { Graph, type SharedGraph } from "../index/hnsw/graph.ts";
+import { Graph } from "../index/hnsw/graph.ts";
 import { type PostedTarget, perform } from "../index/hnsw/jobs.ts";
 import { Linker } from "../index/hnsw/linker.ts";
-import type { BuilderMessage, BuilderReply, BuilderStart, BuilderTask } from "./builder-messages.ts";
+import { type AnalysedTexts, analyseTexts, buffersOf } from "../index/text/analysed.ts";
+import { createAnalyzer } from "../text/analyzer.ts";
+import type {
+  Analysis,
+  BuilderMessage,
+  BuilderReply,
+  BuilderStart,
+  BuilderTask,
+  TextRows,
+} from "./builder-messages.ts";
 import { CheckpointReader, writeCheckpoint } from "./checkpoint-file.ts";
+import { wordsOf } from "./stored-words.ts";
 
 const port = parentPort;
 invariant(port !== null, "a builder is not a worker thread");
@@ -36,17 +46,27 @@ function doTask(task: BuilderTask): unknown {
       return perform(linkerOf(task.id, task.target), task.job);
     case "calibrate":
       return calibrate(task.request);
+    case "analyse":
+      return analyse(task.rows, task.analysis);
     case "save":
-      return writeCheckpoint(task.path, task.meta, [serialize(task.state), ...task.graphs.map(imageOf)]);
+      return writeCheckpoint(task.path, task.meta, [serialize(task.state), ...task.images]);
     case "open":
       return open(task.path);
     case "load":
-      return load(task.path, task.graphs);
+      return load(task.path, task.images);
   }
 }
 
-function imageOf(shared: SharedGraph): Uint8Array {
-  return Graph.attach(shared, shared.shape.areas - width + ownNumber).image;
+/** Records without a text are left out. */
+function analyse(rows: TextRows, { language, stopWords, hasPositions }: Analysis): AnalysedTexts {
+  return analyseTexts(createAnalyzer(language, stopWords), textsOf(rows), hasPositions);
+}
+
+function* textsOf({ ordinals, ends, bytes }: TextRows): Generator<[ordinal: number, words: string[]]> {
+  for (let row = 0, begin = 0; row < ordinals.length; begin = ends[row++]) {
+    const words = wordsOf(bytes.subarray(begin, ends[row]));
+    if (words !== null) yield [ordinals[row], words];
+  }
 }
 
 function open(path: string): unknown {
@@ -60,13 +80,11 @@ function open(path: string): unknown {
   }
 }
 
-function load(path: string, graphs: readonly SharedGraph[]): void {
+function load(path: string, images: readonly Uint8Array[]): void {
   const reader = new CheckpointReader(path);
   try {
-    invariant(reader.partCount === graphs.length + 1, `the checkpoint has ${reader.partCount - 1} graphs`);
-    graphs.forEach((shared, i) => {
-      reader.read(i + 1, imageOf(shared));
-    });
+    invariant(reader.partCount === images.length + 1, `the checkpoint has ${reader.partCount - 1} images`);
+    for (const [i, image] of images.entries()) reader.read(i + 1, image);
   } finally {
     reader.close();
   }
@@ -86,5 +104,6 @@ port.on("message", (message: BuilderMessage) => {
     const { message: text, stack, code } = error as NodeJS.ErrnoException;
     reply = { number, ok: false, error: { text, stack, code } };
   }
-  port.postMessage(reply);
+  const isTexts = reply.ok && task.kind === "analyse";
+  port.postMessage(reply, isTexts ? buffersOf((reply as { value: AnalysedTexts }).value) : []);
 });

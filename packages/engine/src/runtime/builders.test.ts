@@ -7,7 +7,8 @@ import { join } from "node:path";
 import { Worker } from "node:worker_threads";
 import { randomNumbers } from "@quiver/kernels/random";
 import { afterEach, describe, expect, test } from "vitest";
-import { HnswIndex, type HnswOptions } from "../index/hnsw/hnsw-index.ts";
+import type { Graph } from "../index/hnsw/graph.ts";
+import { HnswIndex, type HnswOptions, type HnswState } from "../index/hnsw/hnsw-index.ts";
 import { bytesOfFloats } from "../vector/floats.ts";
 import { Builders } from "./builders.ts";
 import type { SearchingReport, SearchingStart } from "./testing/searching-thread.ts";
@@ -150,7 +151,8 @@ test("[N2] several graphs, two builders, records that come and go, and what is k
     new Promise<void>((resolve, reject) => {
       index.save(
         (state, graphs, done) => {
-          threads.save(path, { configuration: "", version: 1, hash: "" }, state, graphs).then(
+          const images = graphs.map(({ image }) => image);
+          threads.save(path, { configuration: "", version: 1, hash: "" }, state, images).then(
             () => {
               done(true);
               resolve();
@@ -165,8 +167,13 @@ test("[N2] several graphs, two builders, records that come and go, and what is k
       );
     });
   const restored = async () => {
-    const { state } = await threads.open(path);
-    const kept = await HnswIndex.restored(small, state, (graphs) => threads.load(path, graphs));
+    const { state } = await threads.open<HnswState>(path);
+    const load = (graphs: readonly Graph[]) =>
+      threads.load(
+        path,
+        graphs.map(({ image }) => image),
+      );
+    const kept = await HnswIndex.restored(small, state, load);
     return { kept, from: state.linkedEnd };
   };
   try {

@@ -1,22 +1,23 @@
-// How does the request thread have graphs built?
+// How does the request thread have indexes built?
 //
-// A pool of threads that do the jobs of all indexes (index/hnsw/jobs.ts) and the reading and writing of checkpoints. A thread
-// is told of a graph with the first job for it. Threads start when there is something to do, and do not keep the
-// process alive.
+// A pool of threads that do the jobs on graphs (index/hnsw/jobs.ts), the analysis of texts, and the reading and writing of
+// checkpoints. A thread is told of a graph with the first job for it. Threads start when there is something to do, and do not
+// keep the process alive.
 
 import { availableParallelism } from "node:os";
 import { Worker } from "node:worker_threads";
 import type { CalibrationRequest } from "../index/hnsw/calibrate.ts";
 import type { EncodingState } from "../index/hnsw/encoding.ts";
-import type { Graph } from "../index/hnsw/graph.ts";
-import type { HnswState } from "../index/hnsw/hnsw-index.ts";
 import type { GraphBuilders, GraphJob, Target } from "../index/hnsw/jobs.ts";
+import type { AnalysedTexts } from "../index/text/analysed.ts";
 import type {
+  Analysis,
   BuilderMessage,
   BuilderReply,
   BuilderStart,
   BuilderTask,
   CheckpointMeta,
+  TextRows,
 } from "./builder-messages.ts";
 
 /** Builders by default: all cores but one, which is left to requests. */
@@ -51,8 +52,7 @@ class Thread {
     const number = this.#nextNumber++;
     this.#pending.set(number, done);
     const message: BuilderMessage = { number, task };
-    const transfer = task.kind === "job" && task.job.kind === "insert" ? [task.job.vectors.buffer] : [];
-    this.#worker.postMessage(message, transfer as ArrayBuffer[]);
+    this.#worker.postMessage(message, handedOver(task) as ArrayBuffer[]);
   }
 
   forget(id: number): void {
@@ -88,6 +88,12 @@ class Thread {
     this.#pending.clear();
     for (const done of pending) done(error, null);
   }
+}
+
+/** What a thread takes over with a task. */
+function handedOver(task: BuilderTask): ArrayBufferLike[] {
+  if (task.kind === "analyse") return [task.rows.bytes.buffer];
+  return task.kind === "job" && task.job.kind === "insert" ? [task.job.vectors.buffer] : [];
 }
 
 export class Builders implements GraphBuilders {
@@ -138,20 +144,24 @@ export class Builders implements GraphBuilders {
     for (const thread of this.#threads) thread?.forget(id);
   }
 
-  /** Writes a checkpoint; nobody may change the graphs until it resolves. */
-  save(path: string, meta: CheckpointMeta, state: HnswState, graphs: readonly Graph[]): Promise<void> {
-    const task = { kind: "save", path, meta, state, graphs: graphs.map(({ shared }) => shared) } as const;
-    return this.#ask(task) as Promise<void>;
+  /** Analyses the texts of stored records, whose memory it takes over. */
+  analyse(rows: TextRows, analysis: Analysis): Promise<AnalysedTexts> {
+    return this.#ask({ kind: "analyse", rows, analysis }) as Promise<AnalysedTexts>;
+  }
+
+  /** Writes a checkpoint; nobody may change the images, which lie in shared memory, until it resolves. */
+  save(path: string, meta: CheckpointMeta, state: unknown, images: readonly Uint8Array[]): Promise<void> {
+    return this.#ask({ kind: "save", path, meta, state, images }) as Promise<void>;
   }
 
   /** Reads what a checkpoint says of itself. @throws when there is none, or it is damaged */
-  open(path: string): Promise<{ meta: CheckpointMeta; state: HnswState }> {
-    return this.#ask({ kind: "open", path }) as Promise<{ meta: CheckpointMeta; state: HnswState }>;
+  open<State>(path: string): Promise<{ meta: CheckpointMeta; state: State }> {
+    return this.#ask({ kind: "open", path }) as Promise<{ meta: CheckpointMeta; state: State }>;
   }
 
-  /** Reads the images of graphs. @throws when they are damaged */
-  load(path: string, graphs: readonly Graph[]): Promise<void> {
-    return this.#ask({ kind: "load", path, graphs: graphs.map(({ shared }) => shared) }) as Promise<void>;
+  /** Reads the images into shared memory. @throws when they are damaged */
+  load(path: string, images: readonly Uint8Array[]): Promise<void> {
+    return this.#ask({ kind: "load", path, images }) as Promise<void>;
   }
 
   #ask(task: BuilderTask): Promise<unknown> {

@@ -7,8 +7,6 @@
 // One word is compared with many, and only small distances matter. So of the table only the cells are filled that lie
 // within the wanted distance of its diagonal, and a row that has no cell within it ends the comparison.
 
-const beyondBmp = /[\ud800-\udfff]/;
-
 /** The distances of one word to others. */
 export class EditDistance {
   readonly #word: Uint32Array;
@@ -28,10 +26,17 @@ export class EditDistance {
 
   /** The distance to another word where it is at most `max`; else max + 1. */
   to(other: string, max: number): number {
+    const units = new Uint16Array(other.length);
+    for (let i = 0; i < other.length; i++) units[i] = other.charCodeAt(i);
+    return this.toUnits(units, 0, units.length, max);
+  }
+
+  /** `to` a word whose UTF-16 code units are from `begin` to `end`, exclusive. */
+  toUnits(units: Uint16Array, begin: number, end: number, max: number): number {
     const beyond = max + 1;
     // A letter takes one or two code units.
-    if (other.length < this.#word.length - max || other.length > 2 * (this.#word.length + max)) return beyond;
-    const length = this.#read(other);
+    if (end - begin < this.#word.length - max || end - begin > 2 * (this.#word.length + max)) return beyond;
+    const length = this.#read(units, begin, end);
     if (Math.abs(length - this.#word.length) > max) return beyond;
     for (let j = 0; j <= this.#word.length; j++) this.#row[j] = j;
     for (let i = 1; i <= length; i++) if (this.#fillRow(i, max) > max) return beyond;
@@ -62,14 +67,14 @@ export class EditDistance {
   }
 
   /** Writes the code points of a word into #other, and returns how many there are. */
-  #read(other: string): number {
-    if (this.#other.length < other.length) this.#other = new Uint32Array(2 * other.length);
-    if (!beyondBmp.test(other)) {
-      for (let i = 0; i < other.length; i++) this.#other[i] = other.charCodeAt(i);
-      return other.length;
-    }
+  #read(units: Uint16Array, begin: number, end: number): number {
+    if (this.#other.length < end - begin) this.#other = new Uint32Array(2 * (end - begin));
     let length = 0;
-    for (const letter of other) this.#other[length++] = letter.codePointAt(0) as number;
+    for (let i = begin; i < end; i++) {
+      const unit = units[i];
+      const isHigh = (unit & 0xfc00) === 0xd800 && i + 1 < end && (units[i + 1] & 0xfc00) === 0xdc00;
+      this.#other[length++] = isHigh ? 0x10000 + ((unit & 0x3ff) << 10) + (units[++i] & 0x3ff) : unit;
+    }
     return length;
   }
 }

@@ -31,9 +31,10 @@ import { keepBest } from "../../base/top-k.ts";
 import { assertAscending, type Candidates, nothing, type Visible } from "../contract.ts";
 import { absent } from "../ordinal-map.ts";
 import { Arena, type ArenaOptions } from "./arena.ts";
+import type { Kept } from "./kept.ts";
 import { Merge } from "./merge.ts";
 import { type Accepts, found, hidden as hiddenState, RecordScores } from "./record-scores.ts";
-import { columnsOf, listHeaderBytes, longList, type Run, rankCodesAt } from "./run.ts";
+import { columnsOf, listHeaderBytes, longList, Run, type RunState, rankCodesAt } from "./run.ts";
 import { type AmountOf, RunWriter } from "./run-writer.ts";
 import { Tail } from "./tail.ts";
 
@@ -56,6 +57,15 @@ export type PostingOptions = ArenaOptions & {
 
 /** How texts are scored: an amount is tf / (tf + fixed + perTerm * length). For sparse vectors all 0. */
 export type Formula = { readonly fixed: number; readonly perTerm: number; readonly averageLength: number };
+
+/** What a checkpoint keeps, besides the images of the runs. */
+export type PostingState = {
+  /** Every record with a smaller ordinal is in a run, or removed. */
+  readonly end: number;
+  readonly runs: readonly RunState[];
+  /** Records of runs that were retired and not yet removed. */
+  readonly retired: Uint32Array;
+};
 
 /** Where a term's postings are: the list of each run, and of the tail; -1 for none. */
 export type Located = {
@@ -108,6 +118,11 @@ export class PostingIndex {
   /** Records that are held and were retired. */
   readonly #retired = new Set<number>();
   #merge: Merge | undefined;
+  /** Runs that are being written to disk, and those of them that are of no more use afterwards. */
+  #saving: readonly Run[] = [];
+  readonly #freedLater: Run[] = [];
+  /** Records of runs that are new or closed since the index was last kept. */
+  #changes = 0;
   #last = -1;
   #averageLength = 0;
   #tailHasWide = false;
@@ -131,6 +146,21 @@ export class PostingIndex {
   /** Runs, for tests. */
   get runCount(): number {
     return this.#runs.length;
+  }
+
+  /** Records that are in no run. */
+  get tailCount(): number {
+    return this.#tail.count;
+  }
+
+  /** Whether nothing is being merged. */
+  get isIdle(): boolean {
+    return this.#merge === undefined;
+  }
+
+  /** Records of runs that are new or closed since the index was last kept. */
+  get changes(): number {
+    return this.#changes;
   }
 
   has(ordinal: number): boolean {
@@ -165,23 +195,26 @@ export class PostingIndex {
       if (values[i] > 255) this.#tailHasWide = true;
     }
     this.#averageLength = averageLength;
-    if (tail.slotsEnd >= this.#tailRecordsMax || tail.postings.total >= this.#tailPostingsMax) this.#seal();
+    if (tail.slotsEnd >= this.#tailRecordsMax || tail.postings.total >= this.#tailPostingsMax) this.seal();
     this.work(mergeFactor * (terms.length + 1));
   }
 
   retire(ordinal: number): void {
-    if (this.has(ordinal)) this.#retired.add(ordinal);
+    if (!this.has(ordinal)) return;
+    this.#retired.add(ordinal);
+    if (this.#runOf(ordinal) !== undefined) this.#changes++;
   }
 
   /** Removes a record that is there. */
   remove(ordinal: number): void {
-    this.#retired.delete(ordinal);
+    const wasRetired = this.#retired.delete(ordinal);
     const run = this.#runOf(ordinal);
     if (run === undefined) {
       this.#tail.remove(ordinal);
       if (this.#tail.count === 0) this.#clearTail();
       return;
     }
+    if (!wasRetired) this.#changes++;
     run.remove(run.recordOf(ordinal));
     if (this.#merge?.sources.includes(run)) this.#merge.remove(ordinal);
     else if (run.count === 0) this.#replace([run], undefined);
@@ -370,6 +403,18 @@ export class PostingIndex {
     return run ? run.lengths[place] : this.#tail.lengths.values[place];
   }
 
+  /** The lengths of all texts that are held. */
+  totalLength(): number {
+    let total = 0;
+    for (const run of this.#runs)
+      for (let record = 0; record < run.lengths.length; record++)
+        if (!run.isRemoved(record)) total += run.lengths[record];
+    const { ordinals, lengths, slotsEnd } = this.#tail;
+    for (let slot = 0; slot < slotsEnd; slot++)
+      if (ordinals.values[slot] !== absent) total += lengths.values[slot];
+    return total;
+  }
+
   /** All records that are held, and their lengths, by ascending ordinal. */
   *records(): Generator<[ordinal: number, length: number]> {
     for (const run of this.#runs)
@@ -396,8 +441,60 @@ export class PostingIndex {
     return bytes;
   }
 
+  /**
+   * What a checkpoint keeps: all runs. The images are those of the runs themselves, which stay as they are until `done`, whatever
+   * is added, removed or merged meanwhile; one at a time is handed out. The records of the tail are to be added again.
+   */
+  save(): Kept<PostingState> {
+    invariant(this.#saving.length === 0, "an index is kept while it is being kept");
+    const runs = [...this.#runs];
+    const { ordinals, slotsEnd } = this.#tail;
+    const changes = this.#changes;
+    this.#saving = runs;
+    return {
+      state: {
+        end: ordinals.values.subarray(0, slotsEnd).find((ordinal) => ordinal !== absent) ?? this.#last + 1,
+        runs: runs.map((run) => run.state()),
+        retired: Uint32Array.from(this.#retired).filter((ordinal) => this.#runOf(ordinal) !== undefined),
+      },
+      images: runs.map((run) => run.image),
+      done: (isKept) => {
+        this.#saving = [];
+        if (isKept) this.#changes -= changes;
+        for (const run of this.#freedLater.splice(0)) run.free();
+      },
+    };
+  }
+
+  /**
+   * An index as it was kept. Retired records are there, and to be removed.
+   * @param load fills the images with what was kept, in the order of `save`
+   */
+  static async restored(
+    options: PostingOptions,
+    state: PostingState,
+    load: (images: Uint8Array[]) => Promise<void>,
+  ): Promise<PostingIndex> {
+    const index = new PostingIndex(options);
+    const rooms = state.runs.map((run) => {
+      const room = index.#inArena((arena) => Run.makeRoom(arena, run));
+      invariant(room !== undefined, "there is no memory for a run that was kept");
+      return room;
+    });
+    await load(rooms.map(({ image }) => image));
+    for (const { arena, at } of rooms) index.#replace([], Run.restored(arena, at));
+    index.#last = state.end - 1;
+    return index;
+  }
+
+  /** The average length of texts, where it is known better than by the last that was added. */
+  set averageLength(length: number) {
+    this.#averageLength = length;
+  }
+
   close(): void {
     this.#runs = [];
+    this.#freedLater.length = 0;
     this.#merge = undefined;
     this.#arenas.length = 0;
     this.#retired.clear();
@@ -567,8 +664,9 @@ export class PostingIndex {
   }
 
   /** Makes a run of the tail. */
-  #seal(): void {
+  seal(): void {
     const tail = this.#tail;
+    if (tail.count === 0) return;
     const numbers = new Uint32Array(tail.slotsEnd);
     const ordinals = new Uint32Array(tail.count);
     const lengths = new Uint32Array(this.#options.isText ? tail.count : 0);
@@ -607,6 +705,7 @@ export class PostingIndex {
       }
       writer.addList(term, count, records, values);
     }
+    this.#changes += ordinals.length;
     this.#replace([], writer.finish());
     this.#clearTail();
     this.#beginMerge();
@@ -643,7 +742,8 @@ export class PostingIndex {
     if (run !== undefined && !isAny) run.free();
     for (const source of sources) {
       if (onTermUnused) for (const term of source.terms) onTermUnused(term);
-      source.free();
+      if (this.#saving.includes(source)) this.#freedLater.push(source);
+      else source.free();
     }
   }
 

@@ -67,6 +67,15 @@ export function columnsOf(
   return { exact, codes, windows, end: windows + (count >= longList ? windowsBytes : 0) };
 }
 
+/** What a checkpoint keeps of a run besides its image. */
+export type RunState = {
+  /** Of the whole block. */
+  readonly bytes: number;
+  readonly header: Uint8Array;
+  /** A bit for each record: whether it was removed. */
+  readonly removed: Uint8Array;
+};
+
 const fenceStep = 32;
 
 /** Removals are probed for one by one where that is less work than to go through a list. */
@@ -126,6 +135,44 @@ export class Run {
     this.removedBits = new Uint8Array(arena.bytes.buffer, at + field("removedAt"), bits / 8);
   }
 
+  /** The run's state now. */
+  state(): RunState {
+    const { arena, at } = this;
+    return {
+      bytes: arena.words[(at + runHeader.bytes) >>> 2],
+      header: arena.bytes.slice(at, at + runHeaderBytes),
+      removed: this.removedBits.slice(),
+    };
+  }
+
+  /** What of the block never changes: all but the header and the bits. */
+  get image(): Uint8Array {
+    const { arena, at } = this;
+    return arena.bytes.subarray(this.ordinals.byteOffset, at + arena.words[(at + runHeader.bytes) >>> 2]);
+  }
+
+  /** Room for a run that was kept, in which its image is to be written; undefined where there is none. */
+  static makeRoom(
+    arena: Arena,
+    { bytes, header, removed }: RunState,
+  ): { arena: Arena; at: number; image: Uint8Array } | undefined {
+    const at = arena.allocate(bytes);
+    if (at === undefined) return undefined;
+    arena.bytes.set(header, at);
+    const begin = arena.words[(at + runHeader.ordinalsAt) >>> 2];
+    arena.bytes.fill(0, at + header.length, at + begin);
+    arena.bytes.set(removed, at + arena.words[(at + runHeader.removedAt) >>> 2]);
+    return { arena, at, image: arena.bytes.subarray(at + begin, at + bytes) };
+  }
+
+  /** A run as it was kept. */
+  static restored(arena: Arena, at: number): Run {
+    const run = new Run(arena, at);
+    for (let record = 0; record < run.recordCount; record++)
+      if (run.isRemoved(record)) run.#noteRemoved(record);
+    return run;
+  }
+
   /** Bytes beside the block. */
   get extraBytes(): number {
     return (
@@ -166,6 +213,10 @@ export class Run {
   /** @param record not removed yet */
   remove(record: number): void {
     this.removedBits[record >> 3] |= 1 << (record & 7);
+    this.#noteRemoved(record);
+  }
+
+  #noteRemoved(record: number): void {
     this.#removed.push(record);
     if (this.#removedIn.length > 0) return;
     this.#removedIn = new Uint32Array(this.listCount);

@@ -9,7 +9,13 @@
 import { invariant } from "../../base/invariant.ts";
 import type { Candidates, Index, Visible } from "../contract.ts";
 import type { ArenaOptions } from "../postings/arena.ts";
-import { type Located, PostingIndex } from "../postings/posting-index.ts";
+import type { Kept } from "../postings/kept.ts";
+import {
+  type Located,
+  PostingIndex,
+  type PostingOptions,
+  type PostingState,
+} from "../postings/posting-index.ts";
 
 /** Unique u32 dimensions, in any order, and their finite weights, side by side. Borrowed. */
 export type SparseVector = {
@@ -32,21 +38,19 @@ export type SparseOptions = ArenaOptions & {
   readonly tailRecordsMax?: number;
 };
 
+/** What of an index a checkpoint keeps, besides the images of its runs. */
+export type SparseState = { readonly postings: PostingState };
+
 /** A query's dimension that some record has. */
 type QueryTerm = { readonly dimension: number; readonly located: Located; readonly weight: number };
 
 const formula = { fixed: 0, perTerm: 0, averageLength: 0 };
 
 export class SparseIndex implements Index {
-  readonly #postings: PostingIndex;
+  #postings: PostingIndex;
 
-  constructor({ levels = 256, ...options }: SparseOptions = {}) {
-    this.#postings = new PostingIndex({
-      ...options,
-      isText: false,
-      levels: levels - 1,
-      amountOf: () => (weight) => weight,
-    });
+  constructor(options: SparseOptions = {}) {
+    this.#postings = new PostingIndex(postingOptions(options));
   }
 
   get count(): number {
@@ -94,6 +98,44 @@ export class SparseIndex implements Index {
     return this.#postings.tidy(postings);
   }
 
+  /** Records of runs that are new or closed since the index was last kept. */
+  get changes(): number {
+    return this.#postings.changes;
+  }
+
+  /** Whether nothing is being merged. */
+  get isIdle(): boolean {
+    return this.#postings.isIdle;
+  }
+
+  /** Records that `save` leaves out, for they are in no run yet. */
+  get tailCount(): number {
+    return this.#postings.tailCount;
+  }
+
+  /** Makes a run of the tail, so that a checkpoint has all records. */
+  seal(): void {
+    this.#postings.seal();
+  }
+
+  /** What a checkpoint keeps; see PostingIndex.save. */
+  save(): Kept<SparseState> {
+    const { state: postings, ...kept } = this.#postings.save();
+    return { state: { postings }, ...kept };
+  }
+
+  /** An index as it was kept. @param load fills the images with what was kept, in the order of `save` */
+  static async restored(
+    options: SparseOptions,
+    { postings }: SparseState,
+    load: (images: Uint8Array[]) => Promise<void>,
+  ): Promise<SparseIndex> {
+    const index = new SparseIndex(options);
+    index.#postings = await PostingIndex.restored(postingOptions(options), postings, load);
+    for (const ordinal of postings.retired) index.remove(ordinal);
+    return index;
+  }
+
   get memoryBytes(): number {
     return this.#postings.memoryBytes;
   }
@@ -136,6 +178,10 @@ export class SparseIndex implements Index {
     }
     return isAscending ? terms : terms.sort((a, b) => a.dimension - b.dimension);
   }
+}
+
+function postingOptions({ levels = 256, ...options }: SparseOptions): PostingOptions {
+  return { ...options, isText: false, levels: levels - 1, amountOf: () => (weight) => weight };
 }
 
 function assertSparse(indices: Uint32Array, values: Float32Array): void {

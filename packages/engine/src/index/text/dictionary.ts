@@ -1,86 +1,271 @@
-// Which list of postings belongs to a term?
+// Which number does a term have?
 //
-// JavaScript Maps, for they hash strings faster than anything written in JavaScript. One Map holds at most 2^24
-// entries, so a full one is followed by another; a look-up asks them in turn, and nearly always there is one.
+// Flat columns, so that a dictionary is kept on disk and taken over again as it is, without a look at a single term:
+//
+//   slots u32      | number + 1, or 0 for a free slot |      by hash of the term: open addressing, linear probing
+//   hashes u32     | begins u32 | lengths u16 |              by number; length 0: the number is free
+//   units u16      | the terms' UTF-16 code units, one term behind the other |
+//
+// A JavaScript Map of strings takes about the same time for a look-up and twice the memory, and has to be built key by key.
+//
+// Invariants (see check): each number in use is in exactly one slot, and no free slot lies between that and the place of its hash;
+// at most half of the slots are used.
 
 import { invariant } from "../../base/invariant.ts";
 
-const mapEntriesMax = 2 ** 23;
-/** Bytes of a Map's entry and of a string's header, as measured in V8. */
-const entryBytes = 56;
+const slotsMin = 1_024;
+
+/** What of a dictionary a checkpoint keeps, besides its columns. */
+export type DictionaryState = {
+  readonly size: number;
+  readonly numbersEnd: number;
+  readonly unitsEnd: number;
+  readonly unitsUsed: number;
+  readonly slots: number;
+};
 
 export class Dictionary {
-  readonly #maps: Map<string, number>[] = [new Map()];
-  /** List -> term, to forget it by; "" of a free list. */
-  #terms: string[] = [];
-  #characters = 0;
+  #slots: Uint32Array = new Uint32Array(slotsMin);
+  #hashes: Uint32Array = new Uint32Array(slotsMin);
+  #begins: Uint32Array = new Uint32Array(slotsMin);
+  #lengths: Uint16Array = new Uint16Array(slotsMin);
+  #units: Uint16Array = new Uint16Array(8 * slotsMin);
+  #size = 0;
+  /** Numbers in use are below this. */
+  #numbersEnd = 0;
+  /** Where the next term's units go, and how many of those before are in use. */
+  #unitsEnd = 0;
+  #unitsUsed = 0;
 
   get size(): number {
-    return this.#maps.reduce((sum, map) => sum + map.size, 0);
+    return this.#size;
   }
 
-  /** The list of a term, or undefined. */
+  /** The number of a term, or undefined. */
   get(term: string): number | undefined {
-    for (const map of this.#maps) {
-      const list = map.get(term);
-      if (list !== undefined) return list;
+    const hash = hashOf(term);
+    const mask = this.#slots.length - 1;
+    for (let at = hash & mask; ; at = (at + 1) & mask) {
+      const slot = this.#slots[at];
+      if (slot === 0) return undefined;
+      if (this.#hashes[slot - 1] === hash && this.#isTerm(slot - 1, term)) return slot - 1;
     }
-    return undefined;
   }
 
-  /** Adds a term that is not there. The string is kept: it must not be a slice of a long one. */
-  add(term: string, list: number): void {
-    const roomy = this.#maps.find((map) => map.size < mapEntriesMax);
-    const map = roomy ?? new Map<string, number>();
-    if (roomy === undefined) this.#maps.push(map);
-    map.set(term, list);
-    this.#terms[list] = term;
-    this.#characters += term.length;
+  /** Adds a term that is not there, under a number that has none. */
+  add(term: string, number: number): void {
+    invariant(term.length > 0 && term.length <= 0xffff, `a term of ${term.length} characters`);
+    this.#reserve(number, term.length);
+    const begin = this.#unitsEnd;
+    for (let i = 0; i < term.length; i++) this.#units[begin + i] = term.charCodeAt(i);
+    this.#unitsEnd += term.length;
+    this.#unitsUsed += term.length;
+    this.#hashes[number] = hashOf(term);
+    this.#begins[number] = begin;
+    this.#lengths[number] = term.length;
+    this.#size++;
+    if (2 * this.#size > this.#slots.length) this.#rehash(2 * this.#slots.length);
+    else this.#enter(number);
   }
 
-  /** Forgets the term of a list. */
-  remove(list: number): void {
-    const term = this.#terms[list];
-    for (const map of this.#maps) map.delete(term);
-    this.#terms[list] = "";
-    this.#characters -= term.length;
+  /** Forgets the term of a number. */
+  remove(number: number): void {
+    const mask = this.#slots.length - 1;
+    let free = this.#hashes[number] & mask;
+    while (this.#slots[free] !== number + 1) free = (free + 1) & mask;
+    // What stands behind moves up where its hash allows it, so that no gap cuts it off (Knuth, volume 3, algorithm 6.4R).
+    for (let at = (free + 1) & mask; this.#slots[at] !== 0; at = (at + 1) & mask) {
+      const home = this.#hashes[this.#slots[at] - 1] & mask;
+      if (((at - home) & mask) < ((at - free) & mask)) continue;
+      this.#slots[free] = this.#slots[at];
+      free = at;
+    }
+    this.#slots[free] = 0;
+    this.#unitsUsed -= this.#lengths[number];
+    this.#lengths[number] = 0;
+    this.#size--;
   }
 
-  *entries(): Generator<[term: string, list: number]> {
-    for (const map of this.#maps) yield* map;
+  /** Whether a number has a term. */
+  isUsed(number: number): boolean {
+    return number < this.#numbersEnd && this.#lengths[number] > 0;
   }
 
-  /** The terms that pass a test, in no particular order. */
-  termsThat(passes: (term: string) => boolean): string[] {
+  /** The term of a number in use. */
+  termOf(number: number): string {
+    const begin = this.#begins[number];
+    return String.fromCharCode(...this.#units.subarray(begin, begin + this.#lengths[number]));
+  }
+
+  *entries(): Generator<[term: string, number: number]> {
+    for (let number = 0; number < this.#numbersEnd; number++)
+      if (this.#lengths[number] > 0) yield [this.termOf(number), number];
+  }
+
+  /**
+   * The terms that pass a test, in no particular order.
+   * @param passes asked about code units: those of a term are from `begin` to `end`, exclusive
+   */
+  termsThat(passes: (units: Uint16Array, begin: number, end: number) => boolean): string[] {
     const found: string[] = [];
-    for (const map of this.#maps) for (const term of map.keys()) if (passes(term)) found.push(term);
+    for (let number = 0; number < this.#numbersEnd; number++) {
+      const begin = this.#begins[number];
+      const length = this.#lengths[number];
+      if (length > 0 && passes(this.#units, begin, begin + length)) found.push(this.termOf(number));
+    }
     return found;
   }
 
+  /** Numbers below the greatest in use that are free. */
+  freeNumbers(): number[] {
+    const free: number[] = [];
+    for (let number = 0; number < this.#numbersEnd; number++)
+      if (this.#lengths[number] === 0) free.push(number);
+    return free;
+  }
+
+  /** Numbers in use are below this. */
+  get numbersEnd(): number {
+    return this.#numbersEnd;
+  }
+
+  /** What a checkpoint keeps. The columns are copies, in shared memory. */
+  save(): { state: DictionaryState; columns: Uint8Array[] } {
+    const state = {
+      size: this.#size,
+      numbersEnd: this.#numbersEnd,
+      unitsEnd: this.#unitsEnd,
+      unitsUsed: this.#unitsUsed,
+      slots: this.#slots.length,
+    };
+    const columns = columnsOf(state);
+    const from = [this.#slots, this.#hashes, this.#begins, this.#lengths, this.#units];
+    columns.forEach((column, i) => {
+      const { buffer, byteOffset } = from[i];
+      column.set(new Uint8Array(buffer, byteOffset, column.length));
+    });
+    return { state, columns };
+  }
+
+  /** Room for the columns of a dictionary that was kept. */
+  static columnsFor(state: DictionaryState): Uint8Array[] {
+    return columnsOf(state);
+  }
+
+  /** A dictionary as it was kept. @param columns from `columnsFor`, filled with what was kept; they are taken over */
+  static restored(state: DictionaryState, columns: readonly Uint8Array[]): Dictionary {
+    const dictionary = new Dictionary();
+    const [slots, hashes, begins, lengths, units] = columns;
+    dictionary.#slots = new Uint32Array(slots.buffer);
+    dictionary.#hashes = new Uint32Array(hashes.buffer);
+    dictionary.#begins = new Uint32Array(begins.buffer);
+    dictionary.#lengths = new Uint16Array(lengths.buffer);
+    dictionary.#units = new Uint16Array(units.buffer);
+    dictionary.#size = state.size;
+    dictionary.#numbersEnd = state.numbersEnd;
+    dictionary.#unitsEnd = state.unitsEnd;
+    dictionary.#unitsUsed = state.unitsUsed;
+    return dictionary;
+  }
+
   close(): void {
-    this.#maps.length = 1;
-    this.#maps[0] = new Map();
-    this.#terms = [];
-    this.#characters = 0;
+    this.#slots = new Uint32Array(slotsMin);
+    this.#hashes = new Uint32Array(slotsMin);
+    this.#begins = new Uint32Array(slotsMin);
+    this.#lengths = new Uint16Array(slotsMin);
+    this.#units = new Uint16Array(8 * slotsMin);
+    this.#size = 0;
+    this.#numbersEnd = 0;
+    this.#unitsEnd = 0;
+    this.#unitsUsed = 0;
   }
 
   get memoryBytes(): number {
-    return entryBytes * this.size + 8 * this.#terms.length + 2 * this.#characters;
+    const columns = [this.#slots, this.#hashes, this.#begins, this.#lengths, this.#units];
+    return columns.reduce((sum, column) => sum + column.byteLength, 0);
   }
 
   check(): void {
     let terms = 0;
-    let characters = 0;
-    for (const [term, list] of this.entries()) {
-      invariant(this.#terms[list] === term, `list ${list} of "${term}" claims "${this.#terms[list]}"`);
+    let units = 0;
+    for (const [term, number] of this.entries()) {
       terms++;
-      characters += term.length;
+      units += term.length;
+      invariant(this.get(term) === number, `"${term}" has number ${number}, and ${this.get(term)} is found`);
+      const end = this.#begins[number] + term.length;
+      invariant(end <= this.#unitsEnd, `"${term}" ends at ${end} of ${this.#unitsEnd}`);
     }
-    const used = this.#terms.filter((term) => term !== "").length;
-    invariant(used === terms, `${terms} terms for ${used} lists`);
-    invariant(
-      characters === this.#characters,
-      `terms have ${characters} characters, not ${this.#characters}`,
-    );
+    const used = this.#slots.reduce((sum, slot) => sum + (slot === 0 ? 0 : 1), 0);
+    invariant(terms === this.#size && used === terms, `${terms} terms in ${used} slots, not ${this.#size}`);
+    invariant(2 * used <= this.#slots.length, `${used} of ${this.#slots.length} slots are used`);
+    invariant(units === this.#unitsUsed, `terms have ${units} characters, not ${this.#unitsUsed}`);
   }
+
+  #isTerm(number: number, term: string): boolean {
+    if (this.#lengths[number] !== term.length) return false;
+    const begin = this.#begins[number];
+    for (let i = 0; i < term.length; i++) if (this.#units[begin + i] !== term.charCodeAt(i)) return false;
+    return true;
+  }
+
+  #enter(number: number): void {
+    const mask = this.#slots.length - 1;
+    let at = this.#hashes[number] & mask;
+    while (this.#slots[at] !== 0) at = (at + 1) & mask;
+    this.#slots[at] = number + 1;
+  }
+
+  #rehash(length: number): void {
+    this.#slots = new Uint32Array(length);
+    for (let number = 0; number < this.#numbersEnd; number++)
+      if (this.#lengths[number] > 0) this.#enter(number);
+  }
+
+  /** Makes room for a number and so many units. */
+  #reserve(number: number, units: number): void {
+    if (number >= this.#begins.length) {
+      const length = Math.max(2 * this.#begins.length, number + 1);
+      this.#hashes = grown(this.#hashes, new Uint32Array(length));
+      this.#begins = grown(this.#begins, new Uint32Array(length));
+      this.#lengths = grown(this.#lengths, new Uint16Array(length));
+    }
+    this.#numbersEnd = Math.max(this.#numbersEnd, number + 1);
+    if (this.#unitsEnd + units <= this.#units.length) return;
+    // Where half of the units belong to terms that are gone, the others are closed up instead.
+    const needed = this.#unitsUsed + units;
+    this.#closeUp(new Uint16Array(2 * needed <= this.#units.length ? this.#units.length : 2 * needed));
+  }
+
+  #closeUp(units: Uint16Array): void {
+    let end = 0;
+    for (let number = 0; number < this.#numbersEnd; number++) {
+      const begin = this.#begins[number];
+      const length = this.#lengths[number];
+      this.#begins[number] = end;
+      for (let i = 0; i < length; i++) units[end + i] = this.#units[begin + i];
+      end += length;
+    }
+    this.#units = units;
+    this.#unitsEnd = end;
+  }
+}
+
+/** Columns of the bytes that are in use: slots, hashes, begins, lengths, units. */
+function columnsOf({ slots, numbersEnd, unitsEnd }: DictionaryState): Uint8Array[] {
+  const bytes = [4 * slots, 4 * numbersEnd, 4 * numbersEnd, 2 * numbersEnd, 2 * unitsEnd];
+  return bytes.map((length) => new Uint8Array(new SharedArrayBuffer(length)));
+}
+
+function grown<T extends Uint16Array | Uint32Array>(from: T, to: T): T {
+  to.set(from);
+  return to;
+}
+
+/** FNV-1a over code units, and the last steps of MurmurHash3, for the lowest bits alone choose the slot. */
+function hashOf(term: string): number {
+  let hash = 0x811c9dc5;
+  for (let i = 0; i < term.length; i++) hash = Math.imul(hash ^ term.charCodeAt(i), 0x01000193);
+  hash = Math.imul(hash ^ (hash >>> 16), 0x85ebca6b);
+  hash = Math.imul(hash ^ (hash >>> 13), 0xc2b2ae35);
+  return (hash ^ (hash >>> 16)) >>> 0;
 }

@@ -20,16 +20,20 @@ import { EditDistance } from "../../text/edit-distance.ts";
 import { segment } from "../../text/segment.ts";
 import type { Candidates, Index, Visible } from "../contract.ts";
 import type { ArenaOptions } from "../postings/arena.ts";
+import type { Kept } from "../postings/kept.ts";
 import {
   type Formula,
   type Located,
   type WeightedTerm as LocatedTerm,
   PostingIndex,
+  type PostingOptions,
+  type PostingState,
 } from "../postings/posting-index.ts";
 import type { Accepts } from "../postings/record-scores.ts";
-import { Dictionary } from "./dictionary.ts";
+import type { AnalysedReader } from "./analysed.ts";
+import { Dictionary, type DictionaryState } from "./dictionary.ts";
 import type { OrdinalSet } from "./ordinal-sets.ts";
-import { Positions } from "./positions.ts";
+import { Positions, type PositionsState } from "./positions.ts";
 
 export type { Accepts };
 
@@ -77,6 +81,14 @@ export type TextMatch = {
   readonly contribution: number;
 };
 
+/** What of an index a checkpoint keeps, besides the images of its runs, its dictionary and its positions. */
+export type TextState = {
+  readonly postings: PostingState;
+  readonly dictionary: DictionaryState;
+  /** null where the index keeps none. */
+  readonly positions: PositionsState | null;
+};
+
 /** In place of the number of a word's term: it has none. */
 const dropped = -1;
 
@@ -94,27 +106,30 @@ export class TextIndex implements Index {
   readonly analyzer: Analyzer;
   readonly #k1: number;
   readonly #b: number;
-  readonly #postings: PostingIndex;
+  #postings: PostingIndex;
+  readonly #postingOptions: PostingOptions;
   /** Numbers of terms. */
-  readonly #dictionary = new Dictionary();
+  #dictionary = new Dictionary();
   /** By number of a term: in how many runs, or the tail, it has postings. */
   readonly #uses = new Growable(Uint32Array);
-  readonly #freeTerms: number[] = [];
+  #freeTerms: number[] = [];
   /** By number of a term: 0 but while a record is added, then how often the record has it. */
   readonly #frequencies = new Growable(Uint32Array);
   /** Words added before -> the number of their term, or `dropped`: most words of a text need no other look. */
   readonly #words = new Map<string, number>();
+  /** Terms that were forgotten, whose numbers can be those of others now. */
+  #forgets = 0;
   #documents = 0;
   #totalLength = 0;
   /** null where the index keeps none. */
-  readonly #positions: Positions | null;
+  #positions: Positions | null;
 
   constructor({ language, stopWords = null, k1, b, positions = false, ...options }: TextOptions) {
     this.#positions = positions ? new Positions() : null;
     this.analyzer = createAnalyzer(language, stopWords);
     this.#k1 = k1;
     this.#b = b;
-    this.#postings = new PostingIndex({
+    this.#postingOptions = {
       ...options,
       isText: true,
       levels,
@@ -126,7 +141,8 @@ export class TextIndex implements Index {
       onTermUnused: (term) => {
         if (--this.#uses.values[term] === 0) this.#forget(term);
       },
-    });
+    };
+    this.#postings = new PostingIndex(this.#postingOptions);
   }
 
   get count(): number {
@@ -154,10 +170,33 @@ export class TextIndex implements Index {
     }
     const frequencies = numbers.map((number) => this.#frequencies.values[number]);
     for (const number of numbers) this.#frequencies.values[number] = 0;
+    if (this.#positions !== null) {
+      const places = this.#placesOf(words);
+      this.#positions.set(
+        ordinal,
+        numbers,
+        frequencies,
+        numbers.flatMap((number) => places.get(number) as number[]),
+      );
+    }
+    this.#add(ordinal, length, numbers, frequencies);
+  }
+
+  /** Adds the record that comes next among texts that were analysed elsewhere, as `analyzer` does it, and moves on. */
+  addAnalysed(texts: AnalysedReader): void {
+    const { ordinal, length, frequencies } = texts;
+    const numbers = texts.numbers(this.#forgets, (term) => this.#numberOf(term));
+    this.#positions?.set(ordinal, numbers, frequencies, texts.places);
+    this.#add(ordinal, length, numbers, frequencies);
+    texts.next();
+  }
+
+  #add(ordinal: number, length: number, numbers: readonly number[], frequencies: ArrayLike<number>): void {
     this.#documents++;
     this.#totalLength += length;
-    this.#positions?.set(ordinal, this.#placesOf(words));
     this.#postings.add(ordinal, length, numbers, frequencies, this.#totalLength / this.#documents);
+    if (this.#positions?.isFull) this.#postings.seal();
+    if (this.#postings.tailCount === 0) this.#positions?.seal();
   }
 
   /** The record no longer counts in `statistics`; versions that see it find it as before. */
@@ -253,6 +292,76 @@ export class TextIndex implements Index {
     const positions = this.#positions?.memoryBytes ?? 0;
     const words = wordBytes * this.#words.size + this.#uses.memoryBytes + this.#frequencies.memoryBytes;
     return this.#postings.memoryBytes + this.#dictionary.memoryBytes + positions + words;
+  }
+
+  /** Records of runs that are new or closed since the index was last kept. */
+  get changes(): number {
+    return this.#postings.changes;
+  }
+
+  /** Whether nothing is being merged. */
+  get isIdle(): boolean {
+    return this.#postings.isIdle;
+  }
+
+  /** Records that `save` leaves out, for they are in no run yet. */
+  get tailCount(): number {
+    return this.#postings.tailCount;
+  }
+
+  /** Makes a run of the tail, so that a checkpoint has all records. */
+  seal(): void {
+    this.#postings.seal();
+    this.#positions?.seal();
+  }
+
+  /** What a checkpoint keeps; see PostingIndex.save. */
+  save(): Kept<TextState> {
+    const postings = this.#postings.save();
+    const dictionary = this.#dictionary.save();
+    const positions = this.#positions?.save(postings.state.end);
+    return {
+      state: {
+        postings: postings.state,
+        dictionary: dictionary.state,
+        positions: positions?.state ?? null,
+      },
+      images: [...dictionary.columns, ...(positions?.images ?? []), ...postings.images],
+      done: postings.done,
+    };
+  }
+
+  /** An index as it was kept. @param load fills the images with what was kept, in the order of `save` */
+  static async restored(
+    options: TextOptions,
+    state: TextState,
+    load: (images: Uint8Array[]) => Promise<void>,
+  ): Promise<TextIndex> {
+    const index = new TextIndex(options);
+    invariant(
+      (state.positions === null) === (index.#positions === null),
+      "an index was kept with other positions",
+    );
+    const columns = Dictionary.columnsFor(state.dictionary);
+    const rows = state.positions === null ? [] : Positions.imagesFor(state.positions);
+    for (let i = 0; i < state.dictionary.numbersEnd; i++) {
+      index.#uses.push(0);
+      index.#frequencies.push(0);
+    }
+    index.#postings = await PostingIndex.restored(index.#postingOptions, state.postings, (images) =>
+      load([...columns, ...rows, ...images]),
+    );
+    index.#dictionary = Dictionary.restored(state.dictionary, columns);
+    if (state.positions !== null) index.#positions = Positions.restored(state.positions, rows);
+    // Terms that only records of the tail had.
+    for (const [number, uses] of index.#uses.values.subarray(0, index.#uses.length).entries())
+      if (uses === 0 && index.#dictionary.isUsed(number)) index.#dictionary.remove(number);
+    index.#freeTerms = index.#dictionary.freeNumbers();
+    index.#documents = index.#postings.count;
+    index.#totalLength = index.#postings.totalLength();
+    index.#postings.averageLength = index.#totalLength / Math.max(1, index.#documents);
+    for (const ordinal of state.postings.retired) index.remove(ordinal);
+    return index;
   }
 
   close(): void {
@@ -382,6 +491,7 @@ export class TextIndex implements Index {
   #forget(term: number): void {
     // Its words are not known here.
     this.#words.clear();
+    this.#forgets++;
     this.#dictionary.remove(term);
     this.#freeTerms.push(term);
   }
@@ -396,9 +506,16 @@ function idf(documents: number, df: number): number {
   return Math.log(1 + (Math.max(documents, df) - df + 0.5) / (df + 0.5));
 }
 
-function testOf(test: TermTest): (term: string) => boolean {
-  if ("prefix" in test) return (term) => term.startsWith(test.prefix);
+function testOf(test: TermTest): (units: Uint16Array, begin: number, end: number) => boolean {
+  if ("prefix" in test) {
+    const { prefix } = test;
+    return (units, begin, end) => {
+      if (end - begin < prefix.length) return false;
+      for (let i = 0; i < prefix.length; i++) if (units[begin + i] !== prefix.charCodeAt(i)) return false;
+      return true;
+    };
+  }
   const { fuzzy, distance } = test;
   const distances = new EditDistance(fuzzy);
-  return (term) => distances.to(term, distance) <= distance;
+  return (units, begin, end) => distances.toUnits(units, begin, end, distance) <= distance;
 }

@@ -1,0 +1,225 @@
+// What an index hands out to be kept stands still while the index goes on, and makes an index that answers like one that was
+// built anew from the records of that moment.
+
+import { randomNumbers } from "@quiver/kernels/random";
+import { expect, test } from "vitest";
+import { SparseIndex, type SparseState } from "../sparse/sparse-index.ts";
+import { asMap, expectSame } from "../test/twin.ts";
+import { TextIndex, type TextOptions, type TextState } from "../text/text-index.ts";
+import type { Kept } from "./kept.ts";
+
+const tailRecordsMax = 40;
+const textOptions: TextOptions = {
+  language: "none",
+  k1: 1.2,
+  b: 0.75,
+  positions: true,
+  tailRecordsMax,
+  debug: true,
+};
+const sparseOptions = { tailRecordsMax, debug: true };
+
+/** Of common words, rare ones, and words that only this record has. */
+function textOf(ordinal: number, next: () => number): string[] {
+  const words = Array.from({ length: Math.floor(next() * 12) }, () => `w${Math.floor(next() ** 3 * 300)}`);
+  return next() < 0.2 ? [...words, `only${ordinal}`] : words;
+}
+
+type Sparse = { indices: Uint32Array; values: Float32Array };
+function sparseOf(next: () => number): Sparse {
+  const indices = [
+    ...new Set(Array.from({ length: Math.floor(next() * 12) }, () => Math.floor(next() ** 3 * 300))),
+  ];
+  return { indices: Uint32Array.from(indices), values: Float32Array.from(indices, () => next() - 0.3) };
+}
+
+/** The records of an index and what became of them. */
+class Held<Content> {
+  readonly records = new Map<number, Content>();
+  readonly retired: number[] = [];
+  next = 0;
+}
+
+type Changing<Content> = {
+  add(ordinal: number, content: Content): void;
+  retire(ordinal: number): void;
+  remove(ordinal: number): void;
+  tidy(postings: number): boolean;
+};
+
+/** Adds, closes and removes records, as a corridor does, and merges now and then. */
+function change<Content>(
+  index: Changing<Content>,
+  held: Held<Content>,
+  make: (ordinal: number) => Content,
+  steps: number,
+  random: () => number,
+): void {
+  for (let step = 0; step < steps; step++) {
+    const what = random();
+    const living = [...held.records.keys()];
+    if (what < 0.6) {
+      // Now and then an ordinal has no record of this kind.
+      const ordinal = held.next + (random() < 0.1 ? 1 : 0);
+      held.next = ordinal + 1;
+      const content = make(ordinal);
+      index.add(ordinal, content);
+      held.records.set(ordinal, content);
+    } else if (what < 0.8 && living.length > 0) {
+      const closed = living[Math.floor(random() * living.length)];
+      index.retire(closed);
+      held.records.delete(closed);
+      held.retired.push(closed);
+    } else if (what < 0.95) {
+      for (const ordinal of held.retired.splice(0, 3)) index.remove(ordinal);
+    } else index.tidy(100);
+  }
+}
+
+/** The images as another thread reads them, some time after they were handed out. */
+function afterwards<State>(
+  kept: Kept<State>,
+  meanwhile: () => void,
+): { state: State; load: (images: Uint8Array[]) => Promise<void> } {
+  const state = structuredClone(kept.state);
+  meanwhile();
+  const written = kept.images.map((image) => image.slice());
+  kept.done(true);
+  return {
+    state,
+    load: async (images) => {
+      expect(images.map(({ length }) => length)).toEqual(written.map(({ length }) => length));
+      for (const [i, image] of images.entries()) image.set(written[i]);
+    },
+  };
+}
+
+test.each([1, 2, 3])(
+  "[I4] [I5] a text index that was kept while it changed is that of its moment: sequence %i",
+  async (seed) => {
+    const random = randomNumbers(seed);
+    const index = new TextIndex(textOptions);
+    const held = new Held<string[]>();
+    const make = (ordinal: number) => textOf(ordinal, random);
+    for (let round = 0; round < 4; round++) {
+      change(index, held, make, 400, random);
+      const records = new Map(held.records);
+      const { state, load } = afterwards<TextState>(index.save(), () =>
+        change(index, held, make, 600, random),
+      );
+      index.check();
+      const restored = await TextIndex.restored(textOptions, state, load);
+      restored.check();
+      expect(restored.count).toBe(
+        [...records.keys()].filter((ordinal) => ordinal < state.postings.end).length,
+      );
+      expect(state.postings.runs.length).toBeGreaterThan(0);
+      const fresh = new TextIndex(textOptions);
+      for (const [ordinal, words] of records) {
+        fresh.add(ordinal, words);
+        if (ordinal >= state.postings.end) restored.add(ordinal, words);
+      }
+      expectAlike(restored, fresh, records, random);
+      // They go on alike, with terms that are new, and merges.
+      const later = new Held<string[]>();
+      later.next = held.next;
+      change(restored, later, make, 300, random);
+      for (const [ordinal, words] of later.records) fresh.add(ordinal, words);
+      for (const ordinal of later.retired) restored.remove(ordinal);
+      while (restored.tidy(1_000));
+      restored.check();
+      expectAlike(restored, fresh, new Map([...records, ...later.records]), random);
+    }
+  },
+);
+
+function expectAlike(
+  index: TextIndex,
+  fresh: TextIndex,
+  records: ReadonlyMap<number, readonly string[]>,
+  random: () => number,
+): void {
+  const statistics = index.statistics();
+  expect(statistics).toEqual(fresh.statistics());
+  for (let i = 0; i < 20; i++) {
+    const query = textOf(i, random).join(" ");
+    expectSame(
+      asMap(index.search(query, 10, statistics, null)),
+      asMap(fresh.search(query, 10, statistics, null)),
+    );
+  }
+  for (const [ordinal, words] of [...records].slice(-60)) {
+    expect(index.has(ordinal)).toBe(true);
+    for (const word of new Set(words)) {
+      expect([...index.positionsOf(word, ordinal)]).toEqual(
+        words.flatMap((other, at) => (other === word ? [at] : [])),
+      );
+      expect(index.holdersOf(word)).toEqual(fresh.holdersOf(word));
+    }
+  }
+  expect(
+    index
+      .expand({ prefix: "only" })
+      .filter((term) => index.holdersOf(term).length > 0)
+      .sort(),
+  ).toEqual(fresh.expand({ prefix: "only" }).sort());
+}
+
+test.each([1, 2, 3])(
+  "[I4] [I5] a sparse index that was kept while it changed is that of its moment: sequence %i",
+  async (seed) => {
+    const random = randomNumbers(100 + seed);
+    const index = new SparseIndex(sparseOptions);
+    const changing: Changing<Sparse> = {
+      add: (ordinal, { indices, values }) => index.add(ordinal, indices, values),
+      retire: (ordinal) => index.retire(ordinal),
+      remove: (ordinal) => index.remove(ordinal),
+      tidy: (postings) => index.tidy(postings),
+    };
+    const held = new Held<Sparse>();
+    const make = () => sparseOf(random);
+    for (let round = 0; round < 4; round++) {
+      change(changing, held, make, 400, random);
+      const records = new Map(held.records);
+      const { state, load } = afterwards<SparseState>(index.save(), () =>
+        change(changing, held, make, 600, random),
+      );
+      index.check();
+      const restored = await SparseIndex.restored(sparseOptions, state, load);
+      restored.check();
+      const fresh = new SparseIndex(sparseOptions);
+      for (const [ordinal, { indices, values }] of records) {
+        fresh.add(ordinal, indices, values);
+        if (ordinal >= state.postings.end) restored.add(ordinal, indices, values);
+      }
+      expect(restored.count).toBe(fresh.count);
+      for (let i = 0; i < 20; i++) {
+        const query = sparseOf(random);
+        expectSame(asMap(restored.search(query, 10, 0, null)), asMap(fresh.search(query, 10, 0, null)));
+      }
+    }
+  },
+);
+
+test("changes are counted until they are kept", () => {
+  const index = new SparseIndex(sparseOptions);
+  const next = randomNumbers(9);
+  const add = (from: number, count: number) => {
+    for (let i = 0; i < count; i++)
+      index.add(from + i, Uint32Array.of(1, 2), Float32Array.of(next(), next()));
+  };
+  add(0, 39);
+  expect(index.changes).toBe(0);
+  add(39, 41);
+  expect(index.changes).toBe(80);
+  const failed = index.save();
+  failed.done(false);
+  expect(index.changes).toBe(80);
+  const kept = index.save();
+  add(80, 40);
+  index.retire(3);
+  kept.done(true);
+  expect(index.changes).toBe(41);
+  index.remove(3);
+  expect(index.changes).toBe(41);
+});

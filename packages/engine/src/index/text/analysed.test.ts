@@ -1,0 +1,59 @@
+import { randomNumbers } from "@quiver/kernels/random";
+import { expect, test } from "vitest";
+import { createAnalyzer } from "../../text/analyzer.ts";
+import { AnalysedReader, analyseTexts } from "./analysed.ts";
+import { TextIndex } from "./text-index.ts";
+
+test.each([true, false])(
+  "[I4] texts that were analysed elsewhere make the same index, while terms come and go: positions %s",
+  (positions) => {
+    const random = randomNumbers(positions ? 1 : 2);
+    const options = { language: "english", k1: 1.2, b: 0.75, positions, tailRecordsMax: 30 } as const;
+    const analyzer = createAnalyzer("english");
+    const one = new TextIndex(options);
+    const other = new TextIndex(options);
+    const texts: [number, string[]][] = [];
+    for (let ordinal = 0; ordinal < 1_500; ordinal += 1 + Math.floor(random() * 1.3)) {
+      const words = Array.from(
+        { length: Math.floor(random() * 10) },
+        () => `words${Math.floor(random() ** 2 * 400)}`,
+      );
+      texts.push([ordinal, random() < 0.3 ? [...words, "the", `only${ordinal}`, ...words] : words]);
+    }
+    for (let from = 0; from < texts.length; from += 50) {
+      const batch = texts.slice(from, from + 50);
+      const reader = new AnalysedReader(structuredClone(analyseTexts(analyzer, batch, positions)));
+      for (const [ordinal, words] of batch) {
+        expect(reader.ordinal).toBe(ordinal);
+        one.add(ordinal, words);
+        other.addAnalysed(reader);
+        // Terms that nobody has any more give their numbers to others, in the middle of a batch.
+        if (random() < 0.1) {
+          const end = ordinal - Math.floor(random() * 40);
+          for (let removed = end - 40; removed < end; removed++) {
+            one.remove(removed);
+            other.remove(removed);
+          }
+        }
+      }
+      expect(reader.isAtEnd).toBe(true);
+    }
+    one.check();
+    other.check();
+    expect(other.statistics()).toEqual(one.statistics());
+    expect(other.count).toBe(one.count);
+    for (const [ordinal, words] of texts) {
+      expect(other.has(ordinal)).toBe(one.has(ordinal));
+      if (!one.has(ordinal)) continue;
+      for (const term of analyzer.terms(words)) {
+        expect(other.holdersOf(term)).toEqual(one.holdersOf(term));
+        if (positions) expect(other.positionsOf(term, ordinal)).toEqual(one.positionsOf(term, ordinal));
+      }
+    }
+    for (let i = 0; i < 100; i++) {
+      const query = texts[Math.floor(random() * texts.length)][1].join(" ");
+      const found = one.search(query, 5, one.statistics(), null);
+      expect(other.search(query, 5, other.statistics(), null)).toEqual(found);
+    }
+  },
+);

@@ -1,0 +1,67 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { Dictionary } from "./dictionary.ts";
+
+/** Words of few letters, so that they come again, and of letters that take two code units. */
+const words = fc.string({ unit: fc.constantFrom("a", "b", "é", "\u{20000}"), minLength: 1, maxLength: 4 });
+
+test("a dictionary has the terms that were added and not removed, also after it was kept and restored", () => {
+  const steps = fc.array(fc.record({ word: words, isKept: fc.integer({ min: 0, max: 40 }) }), {
+    maxLength: 400,
+  });
+  fc.assert(
+    fc.property(steps, (sequence) => {
+      let dictionary = new Dictionary();
+      const twin = new Map<string, number>();
+      const free: number[] = [];
+      for (const { word, isKept } of sequence) {
+        const number = twin.get(word);
+        expect(dictionary.get(word)).toBe(number);
+        if (number === undefined) {
+          const taken = free.pop() ?? twin.size;
+          dictionary.add(word, taken);
+          twin.set(word, taken);
+        } else {
+          dictionary.remove(number);
+          twin.delete(word);
+          free.push(number);
+        }
+        if (isKept === 0) dictionary = restored(dictionary);
+      }
+      dictionary.check();
+      expect(new Map(dictionary.entries())).toEqual(twin);
+      expect(dictionary.freeNumbers().every((number) => free.includes(number))).toBe(true);
+      const startsWithA = dictionary.termsThat((units, begin) => units[begin] === 0x61);
+      expect(startsWithA.sort()).toEqual([...twin.keys()].filter((word) => word[0] === "a").sort());
+    }),
+    { numRuns: 200 },
+  );
+});
+
+test("many terms come and go, and the units of those that are gone are used again", () => {
+  const dictionary = new Dictionary();
+  const wordOf = (i: number) => `term ${i.toString(36)}`;
+  for (let i = 0; i < 20_000; i++) dictionary.add(wordOf(i), i);
+  dictionary.check();
+  const { memoryBytes } = dictionary;
+  for (let round = 1; round < 6; round++)
+    for (let i = 0; i < 20_000; i++) {
+      dictionary.remove(i);
+      dictionary.add(wordOf(20_000 * round + i), i);
+    }
+  dictionary.check();
+  expect(dictionary.size).toBe(20_000);
+  expect(dictionary.memoryBytes).toBeLessThan(3 * memoryBytes);
+  expect(restored(dictionary).get(wordOf(100_007))).toBe(7);
+  expect(dictionary.get(wordOf(7))).toBe(undefined);
+});
+
+/** What is read from disk: a copy of the state, and of the columns. */
+function restored(dictionary: Dictionary): Dictionary {
+  const { state, columns } = dictionary.save();
+  const read = Dictionary.columnsFor(state);
+  for (const [i, column] of read.entries()) column.set(columns[i]);
+  const made = Dictionary.restored(structuredClone(state), read);
+  made.check();
+  return made;
+}

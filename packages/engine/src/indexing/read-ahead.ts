@@ -1,0 +1,145 @@
+// How are texts analysed in other threads, when there are many to be added?
+//
+//   store --rows, in order--> batches, each with a builder thread --analysed--> added to the index, in order
+//
+// The request thread reads rows and adds what comes back; segmenting, stemming and counting is done elsewhere. Batches are few and
+// small, so that what lies between is bounded and a builder is not held up for long.
+//
+// A row is read from one snapshot and added later. What was closed in between is told by `close`, and left out: no view
+// that would see it is published any more (feed.ts).
+
+import { limits } from "@quiver/protocol/limits";
+import { readU32Key } from "../base/bytes.ts";
+import { invariant } from "../base/invariant.ts";
+import { ordinalKey } from "../collection/tables.ts";
+import { AnalysedReader, type AnalysedTexts } from "../index/text/analysed.ts";
+import type { TextIndex } from "../index/text/text-index.ts";
+import type { TextRows } from "../runtime/builder-messages.ts";
+import type { Reader } from "../storage/store.ts";
+
+/** Analyses rows, whose memory it takes over. */
+export type AnalyseRows = (rows: TextRows) => Promise<AnalysedTexts>;
+
+/** Of a batch: rows, and bytes after which it is closed. Some ten milliseconds of work. */
+const batchRowsMax = 256;
+const batchBytes = 2 ** 19;
+
+/** Records added between two looks at the clock. */
+const addedPerLook = 16;
+
+type Batch = {
+  /** All ordinals of the batch are smaller. */
+  readonly end: number;
+  texts: AnalysedReader | undefined;
+  error: unknown;
+};
+
+export class ReadAhead {
+  readonly #analyse: AnalyseRows;
+  readonly #onArrival: () => void;
+  /** In the order of ordinals. */
+  readonly #batches: Batch[] = [];
+  readonly #closed = new Set<number>();
+  /** All smaller ordinals were handed out. */
+  #end: number;
+
+  /** @param first the ordinal to begin with. @param onArrival told when there is more to add, or an error to be thrown */
+  constructor(analyse: AnalyseRows, first: number, onArrival: () => void) {
+    this.#analyse = analyse;
+    this.#onArrival = onArrival;
+    this.#end = first;
+  }
+
+  /** Whether nothing can be done before `onArrival`, unless there are new rows. */
+  get isWaiting(): boolean {
+    const [first] = this.#batches;
+    return first !== undefined && first.texts === undefined && first.error === undefined;
+  }
+
+  /** A record was closed; if it was read before, it is not to be added. */
+  close(ordinal: number): void {
+    if (ordinal < this.#end) this.#closed.add(ordinal);
+  }
+
+  /**
+   * Hands out rows and adds what has come back, until the time is over or all up to `end` is added.
+   * @param onAdded told up to where, exclusive, all is in the index
+   * @returns whether all is added
+   */
+  step(
+    reader: Reader,
+    end: number,
+    index: TextIndex,
+    isTimeOver: () => boolean,
+    onAdded: (cursor: number) => void,
+  ): boolean {
+    for (;;) {
+      while (this.#batches.length < limits.analysedBatchesMax && this.#end < end) this.#handOut(reader, end);
+      const [first] = this.#batches;
+      if (first === undefined) return true;
+      if (first.error !== undefined) throw first.error;
+      if (first.texts === undefined || !this.#add(index, first.texts, isTimeOver, onAdded)) return false;
+      onAdded(first.end);
+      this.#batches.shift();
+      if (isTimeOver()) return this.#batches.length === 0 && this.#end >= end;
+    }
+  }
+
+  /** @returns whether the whole batch is added */
+  #add(
+    index: TextIndex,
+    texts: AnalysedReader,
+    isTimeOver: () => boolean,
+    onAdded: (cursor: number) => void,
+  ): boolean {
+    for (let added = 1; !texts.isAtEnd; added++) {
+      const { ordinal } = texts;
+      if (this.#closed.delete(ordinal)) texts.next();
+      else index.addAnalysed(texts);
+      onAdded(ordinal + 1);
+      if (added % addedPerLook === 0 && isTimeOver()) return texts.isAtEnd;
+    }
+    return true;
+  }
+
+  #handOut(reader: Reader, end: number): void {
+    const rows: Uint8Array[] = [];
+    const ordinals: number[] = [];
+    let length = 0;
+    let batchEnd = end;
+    for (const [key, stored] of reader.entries("records", { start: ordinalKey(this.#end) })) {
+      const ordinal = readU32Key(key);
+      invariant(ordinal >= this.#end && ordinal < end, `ordinal ${ordinal} is out of order`);
+      rows.push(stored);
+      ordinals.push(ordinal);
+      length += stored.length;
+      if (rows.length < batchRowsMax && length < batchBytes) continue;
+      batchEnd = ordinal + 1;
+      break;
+    }
+    this.#end = batchEnd;
+    const batch: Batch = { end: batchEnd, texts: undefined, error: undefined };
+    this.#batches.push(batch);
+    const done = (): void => this.#onArrival();
+    this.#analyse(joined(ordinals, rows, length))
+      .then((texts) => {
+        batch.texts = new AnalysedReader(texts);
+      })
+      .catch((error: unknown) => {
+        batch.error = error ?? new Error("texts could not be analysed");
+      })
+      .finally(done);
+  }
+}
+
+function joined(ordinals: readonly number[], rows: readonly Uint8Array[], length: number): TextRows {
+  const bytes = new Uint8Array(length);
+  const ends = new Uint32Array(rows.length);
+  let end = 0;
+  for (const [i, row] of rows.entries()) {
+    bytes.set(row, end);
+    end += row.length;
+    ends[i] = end;
+  }
+  return { ordinals: Uint32Array.from(ordinals), ends, bytes };
+}
