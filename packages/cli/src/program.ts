@@ -7,6 +7,7 @@ import { collectionsCommand } from "./commands/collections.ts";
 import { exportCommand } from "./commands/export.ts";
 import { importCommand } from "./commands/import.ts";
 import { indexCommand } from "./commands/index-command.ts";
+import { auditCommand, keysCommand } from "./commands/keys.ts";
 import { getCommand, transactionsCommand, versionsCommand } from "./commands/records.ts";
 import { searchCommand } from "./commands/search.ts";
 import { serveCommand } from "./commands/serve.ts";
@@ -26,7 +27,8 @@ function program(): QuiverCommand {
       "after",
       `
 quiver COMMAND --help tells all about a command. Client commands find their server by --url or QUIVER_URL, and its
-key by --api-key, --api-key-file, QUIVER_API_KEY or QUIVER_API_KEY_FILE.
+key by --api-key, --api-key-file, QUIVER_API_KEY or QUIVER_API_KEY_FILE. A server whose certificate no known authority
+has signed is trusted when NODE_EXTRA_CA_CERTS names the PEM file of its authority.
 ${exitCodesHelp}`,
     )
     .addCommand(serveCommand(finish))
@@ -37,7 +39,9 @@ ${exitCodesHelp}`,
     .addCommand(searchCommand())
     .addCommand(getCommand())
     .addCommand(versionsCommand())
-    .addCommand(transactionsCommand());
+    .addCommand(transactionsCommand())
+    .addCommand(keysCommand())
+    .addCommand(auditCommand());
   throwInsteadOfExit(quiver);
   return quiver;
 }

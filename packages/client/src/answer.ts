@@ -44,7 +44,7 @@ const refusals = new Set<ErrorCode>([
 const codeOfStatus: Readonly<Record<number, ErrorCode>> = {
   400: "invalid_request",
   401: "unauthorized",
-  403: "unauthorized",
+  403: "forbidden",
   404: "route_not_found",
   405: "method_not_allowed",
   408: "request_timeout",
@@ -119,11 +119,32 @@ export function failureOfFetch(thrown: unknown, request: string): Failure {
   const error = quiverError(
     "connection_failed",
     0,
-    `${request} got no answer (${words}). Check that the server is running and that the url is right.`,
+    `${request} got no answer (${words}). ${adviceFor(reason)}`,
     { reason: reason ?? innermostMessage(thrown) },
     thrown,
   );
+  // A certificate that is not trusted will not be so the next time.
+  if (isAboutCertificate(reason)) return { error, fate: "answered" };
   return { error, fate: reason !== undefined && neverConnected.has(reason) ? "refused" : "unanswered" };
+}
+
+/** OpenSSL's codes (`DEPTH_ZERO_SELF_SIGNED_CERT`, `CERT_HAS_EXPIRED`) and Node.js' own (`ERR_TLS_CERT_ALTNAME_INVALID`). */
+function isAboutCertificate(reason: string | undefined): boolean {
+  return reason !== undefined && /CERT|LEAF_SIGNATURE|ERR_TLS/.test(reason);
+}
+
+/** What to do about a connection that was not made. */
+function adviceFor(reason: string | undefined): string {
+  if (isAboutCertificate(reason)) {
+    return (
+      "The server's certificate is not trusted. Where an authority of your own has signed it, or it has signed itself, " +
+      "name the authority's PEM file in the variable NODE_EXTRA_CA_CERTS; otherwise check the host name and its date."
+    );
+  }
+  if (reason !== undefined && /^(ERR_SSL|EPROTO)/.test(reason)) {
+    return "The server does not speak HTTPS at this address; check whether the url should begin with http://.";
+  }
+  return "Check that the server is running and that the url is right: https:// where it has a certificate.";
 }
 
 /** The failure of a successful answer whose body is not what it should be. */

@@ -379,6 +379,32 @@ describe("the server", () => {
   });
 });
 
+describe("API keys", () => {
+  it("are made with what limits them, listed, recorded and revoked", async () => {
+    const { name } = await makeCollection({ records: animals });
+    const { key, ...information } = await client.createKey({
+      name: "reader",
+      role: "read",
+      collections: [name],
+    });
+    const reader = createClient({ url: server.url, apiKey: key });
+    expect(await reader.listCollections()).toMatchObject([{ name }]);
+    const forbidden = reader.collection(name).delete("bee");
+    expect(await codeOf(forbidden)).toEqual(["forbidden", 403]);
+    expect(await codeOf(reader.collection("another").has("x"))).toEqual(["forbidden", 403]);
+    expect(await client.listKeys()).toEqual([{ ...information, last_used_at: expect.any(Number) }]);
+    await client.revokeKey(information.key_id);
+    expect(await client.listKeys()).toEqual([]);
+    expect(await codeOf(reader.listCollections())).toEqual(["unauthorized", 401]);
+    expect(await codeOf(client.revokeKey(information.key_id))).toEqual(["key_not_found", 404]);
+    const { entries } = await client.audit({ limit: 2 });
+    expect(entries.map(({ operation, phase }) => [operation, phase])).toEqual([
+      ["revokeKey", "failed"],
+      ["revokeKey", "begun"],
+    ]);
+  });
+});
+
 it("every endpoint has a method, and the tests above have called it", async () => {
   const collection = await makeCollection({ records: animals });
   // These two are other paths of `Collection.delete`; they are there for other clients.

@@ -5,11 +5,13 @@
 
 import { QuiverError } from "@quiver/protocol/errors";
 import type { RouteName } from "@quiver/protocol/routes";
+import type { AuditList } from "@quiver/protocol/shapes/audit";
 import type {
   CollectionDetail,
   CollectionSummary,
   CreateCollection,
 } from "@quiver/protocol/shapes/collection";
+import type { CreateKey, KeyCreated, KeyInformation } from "@quiver/protocol/shapes/key";
 import type { CreateSession, Session } from "@quiver/protocol/shapes/session";
 import { Collection } from "./collection.ts";
 import { type AnswerOf, healthEndpoints, type ParamsOf } from "./endpoints.ts";
@@ -111,6 +113,39 @@ export class QuiverClient {
    */
   createSession(credentials: CreateSession, call: CallOptions = {}): Promise<Session> {
     return this.#transport.request("createSession", { body: credentials, call });
+  }
+
+  /**
+   * Makes an API key with a role, which can be limited to collections and to a time. The key itself is in this answer
+   * and nowhere else. Needs an admin key that is not limited to collections.
+   *
+   * @example
+   * ```ts no-run
+   * import type { QuiverClient } from "@quiver/client";
+   * declare const client: QuiverClient;
+   * const { key, key_id } = await client.createKey({ name: "web shop", role: "read", collections: ["products", "logs-*"] });
+   * ```
+   */
+  createKey(definition: CreateKey, call: CallOptions = {}): Promise<KeyCreated> {
+    return this.#transport.request("createKey", { body: definition, call });
+  }
+
+  /** All API keys, oldest first, without the keys themselves. */
+  async listKeys(call: CallOptions = {}): Promise<KeyInformation[]> {
+    return (await this.#transport.request("listKeys", { call })).keys;
+  }
+
+  /** Revokes an API key, from now on. @throws QuiverError key_not_found */
+  revokeKey(keyId: string, call: CallOptions = {}): Promise<void> {
+    return this.#transport.request("revokeKey", { params: { key_id: keyId }, call });
+  }
+
+  /**
+   * Who changed which key, collection or index: the newest entries first.
+   * @param options `limit`: most entries wanted, 1 to 1,000; default 100
+   */
+  audit({ limit, ...call }: { limit?: number } & CallOptions = {}): Promise<AuditList> {
+    return this.#transport.request("readAudit", { query: { limit: limit?.toString() }, call });
   }
 
   /**

@@ -135,6 +135,11 @@ export const endpoints = {
   getVersion: { method: "GET", path: `${collection}/versions/{version_hash}`, repeat: "always" },
 
   createSession: { method: "POST", path: "/auth/create-session", repeat: "always" },
+  // After a lost answer nobody has the key; it stands in the list, unused, and can be revoked.
+  createKey: { method: "POST", path: "/auth/keys", repeat: "refused" },
+  listKeys: { method: "GET", path: "/auth/keys", repeat: "always" },
+  revokeKey: { method: "DELETE", path: "/auth/keys/{key_id}", repeat: "always", done: "key_not_found" },
+  readAudit: { method: "GET", path: "/auth/audit", repeat: "always" },
 } as const satisfies { readonly [R in RouteName]: EndpointOf<R> };
 
 /** Endpoints outside the route table: anyone may ask them, without a key. */

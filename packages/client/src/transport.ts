@@ -35,7 +35,7 @@ export const defaults = {
 export type ClientOptions = {
   /** Address of the server, with the path prefix of a proxy where there is one. Default `http://127.0.0.1:8443`. */
   url?: string | URL;
-  /** Admin key or session token, sent as bearer key. */
+  /** API key, admin key or session token, sent as bearer key. */
   apiKey?: string;
   /** A function like the global `fetch`, for proxies and the like. */
   fetch?: typeof globalThis.fetch;

@@ -66,4 +66,21 @@ export const limits = {
 
   sessionIdleMs: 24 * 3_600_000,
   sessionsMax: 10_000,
+  /** API keys, expired ones included. */
+  apiKeysMax: 10_000,
+  apiKeyNameBytesMax: 255,
+  /** Names and prefixes that one API key may be limited to. */
+  apiKeyCollectionsMax: 100,
+  /** Failed attempts to authenticate that one address may make in a window, before more are refused unheard. */
+  authFailuresMaxDefault: 60,
+  authFailureWindowMs: 60_000,
+  /** Addresses whose failed attempts are remembered; beyond it the one that began longest ago is forgotten. */
+  authAddressesMax: 10_000,
+  /** The audit log begins a new file beyond this; so many older ones are kept beside it. */
+  auditFileBytesMax: 16 * 1024 * 1024,
+  auditOldFilesMax: 4,
+  auditPageMax: 1_000,
+  auditPageDefault: 100,
+  /** Milliseconds between two looks at the files of the TLS certificate and its key. */
+  tlsLookMs: 2_000,
 } as const;

@@ -7,9 +7,12 @@
 import type { TSchema } from "typebox";
 import Type from "typebox";
 import type { ErrorCode } from "./errors.ts";
+import * as audit from "./shapes/audit.ts";
 import * as collection from "./shapes/collection.ts";
 import { Empty } from "./shapes/common.ts";
 import * as index from "./shapes/index-definition.ts";
+import type { Role } from "./shapes/key.ts";
+import * as key from "./shapes/key.ts";
 import * as search from "./shapes/search.ts";
 import * as session from "./shapes/session.ts";
 import * as transaction from "./shapes/transaction.ts";
@@ -20,6 +23,16 @@ export type Route = {
   readonly method: "GET" | "HEAD" | "POST" | "DELETE";
   /** Path with `{name}` for parameters. */
   readonly path: string;
+  /** The least role that may call it; `anyone` needs no key at all. */
+  readonly role: Role | "anyone";
+  /**
+   * Where the route names collections, when it is not `{collection_id}` in the path: in the body's `name`, or in the
+   * answer, from which its handler leaves out what the key may not see. A route that says nothing and has no such path
+   * is closed to keys that are limited to collections.
+   */
+  readonly collections?: "body.name" | "answer";
+  /** True for a change that the audit log records: of keys, collections and indexes. */
+  readonly audited?: true;
   readonly tag: string;
   readonly summary: string;
   readonly body?: TSchema;
@@ -50,6 +63,9 @@ export const routes = {
   createCollection: {
     method: "POST",
     path: "/vectordb/collections",
+    role: "write",
+    collections: "body.name",
+    audited: true,
     tag: "Collections",
     summary: "Create collection",
     body: collection.CreateCollection,
@@ -60,6 +76,8 @@ export const routes = {
   listCollections: {
     method: "GET",
     path: "/vectordb/collections",
+    role: "read",
+    collections: "answer",
     tag: "Collections",
     summary: "List collections",
     status: 200,
@@ -69,6 +87,8 @@ export const routes = {
   loadedCollections: {
     method: "GET",
     path: "/vectordb/collections/loaded",
+    role: "read",
+    collections: "answer",
     tag: "Collections",
     summary: "Get loaded collections",
     status: 200,
@@ -78,6 +98,7 @@ export const routes = {
   getCollection: {
     method: "GET",
     path: c,
+    role: "read",
     tag: "Collections",
     summary: "Get collection",
     status: 200,
@@ -87,6 +108,8 @@ export const routes = {
   deleteCollection: {
     method: "DELETE",
     path: c,
+    role: "admin",
+    audited: true,
     tag: "Collections",
     summary: "Delete collection",
     status: 204,
@@ -96,6 +119,7 @@ export const routes = {
   loadCollection: {
     method: "POST",
     path: `${c}/load`,
+    role: "write",
     tag: "Collections",
     summary: "Load collection into memory",
     status: 200,
@@ -106,6 +130,7 @@ export const routes = {
   unloadCollection: {
     method: "POST",
     path: `${c}/unload`,
+    role: "write",
     tag: "Collections",
     summary: "Unload collection from memory",
     status: 200,
@@ -116,6 +141,8 @@ export const routes = {
   createDenseIndex: {
     method: "POST",
     path: `${c}/indexes/dense`,
+    role: "write",
+    audited: true,
     tag: "Indexes",
     summary: "Create dense index",
     body: index.DenseIndex,
@@ -126,6 +153,8 @@ export const routes = {
   createSparseIndex: {
     method: "POST",
     path: `${c}/indexes/sparse`,
+    role: "write",
+    audited: true,
     tag: "Indexes",
     summary: "Create sparse index",
     body: index.SparseIndex,
@@ -136,6 +165,8 @@ export const routes = {
   createTextIndex: {
     method: "POST",
     path: `${c}/indexes/tf-idf`,
+    role: "write",
+    audited: true,
     tag: "Indexes",
     summary: "Create TF-IDF/BM25 index",
     body: index.TextIndex,
@@ -146,6 +177,7 @@ export const routes = {
   analyzeText: {
     method: "POST",
     path: `${c}/indexes/tf-idf/analyze`,
+    role: "read",
     tag: "Indexes",
     summary: "Show the terms that the TF-IDF/BM25 index makes of a text",
     body: index.AnalyzeText,
@@ -156,6 +188,7 @@ export const routes = {
   getIndexes: {
     method: "GET",
     path: `${c}/indexes`,
+    role: "read",
     tag: "Indexes",
     summary: "Get indexes",
     status: 200,
@@ -165,6 +198,7 @@ export const routes = {
   measureRecall: {
     method: "GET",
     path: `${c}/indexes/dense/recall`,
+    role: "read",
     tag: "Indexes",
     summary: "Measure the recall of the dense index against exact search",
     query: {
@@ -179,6 +213,8 @@ export const routes = {
   deleteIndex: {
     method: "DELETE",
     path: `${c}/indexes/{index_type}`,
+    role: "write",
+    audited: true,
     tag: "Indexes",
     summary: "Delete index",
     status: 204,
@@ -187,6 +223,7 @@ export const routes = {
   searchDense: {
     method: "POST",
     path: `${c}/search/dense`,
+    role: "read",
     tag: "Search",
     summary: "Dense search",
     body: search.DenseSearch,
@@ -197,6 +234,7 @@ export const routes = {
   searchBatchDense: {
     method: "POST",
     path: `${c}/search/batch-dense`,
+    role: "read",
     tag: "Search",
     summary: "Batch dense search",
     body: search.BatchDenseSearch,
@@ -207,6 +245,7 @@ export const routes = {
   searchSparse: {
     method: "POST",
     path: `${c}/search/sparse`,
+    role: "read",
     tag: "Search",
     summary: "Sparse search",
     body: search.SparseSearch,
@@ -217,6 +256,7 @@ export const routes = {
   searchBatchSparse: {
     method: "POST",
     path: `${c}/search/batch-sparse`,
+    role: "read",
     tag: "Search",
     summary: "Batch sparse search",
     body: search.BatchSparseSearch,
@@ -227,6 +267,7 @@ export const routes = {
   searchText: {
     method: "POST",
     path: `${c}/search/tf-idf`,
+    role: "read",
     tag: "Search",
     summary: "TF-IDF/BM25 search",
     body: search.TextSearch,
@@ -237,6 +278,7 @@ export const routes = {
   searchBatchText: {
     method: "POST",
     path: `${c}/search/batch-tf-idf`,
+    role: "read",
     tag: "Search",
     summary: "Batch TF-IDF/BM25 search",
     body: search.BatchTextSearch,
@@ -247,6 +289,7 @@ export const routes = {
   searchHybrid: {
     method: "POST",
     path: `${c}/search/hybrid`,
+    role: "read",
     tag: "Search",
     summary: "Hybrid search",
     body: search.HybridSearch,
@@ -257,6 +300,7 @@ export const routes = {
   searchBatchHybrid: {
     method: "POST",
     path: `${c}/search/batch-hybrid`,
+    role: "read",
     tag: "Search",
     summary: "Batch hybrid search",
     body: search.BatchHybridSearch,
@@ -267,6 +311,7 @@ export const routes = {
   createTransaction: {
     method: "POST",
     path: `${c}/transactions`,
+    role: "write",
     tag: "Transactions",
     summary: "Create transaction",
     status: 200,
@@ -277,6 +322,7 @@ export const routes = {
   listTransactions: {
     method: "GET",
     path: `${c}/transactions`,
+    role: "read",
     tag: "Transactions",
     summary: "List open and recent transactions",
     status: 200,
@@ -287,6 +333,7 @@ export const routes = {
   getTransactionStatus: {
     method: "GET",
     path: `${t}/status`,
+    role: "read",
     tag: "Transactions",
     summary: "Get transaction status",
     query: { format: "`flat` gives the flat form of older clients." },
@@ -298,6 +345,7 @@ export const routes = {
   commitTransaction: {
     method: "POST",
     path: `${t}/commit`,
+    role: "write",
     tag: "Transactions",
     summary: "Commit transaction",
     status: 204,
@@ -307,6 +355,7 @@ export const routes = {
   abortTransaction: {
     method: "POST",
     path: `${t}/abort`,
+    role: "write",
     tag: "Transactions",
     summary: "Abort transaction",
     status: 204,
@@ -316,6 +365,7 @@ export const routes = {
   addVector: {
     method: "POST",
     path: `${t}/vectors`,
+    role: "write",
     tag: "Transactions",
     summary: "Add vector",
     body: vector.VectorInput,
@@ -327,6 +377,7 @@ export const routes = {
   upsertVectors: {
     method: "POST",
     path: `${t}/upsert`,
+    role: "write",
     tag: "Transactions",
     summary: "Upsert vectors",
     body: vector.UpsertVectors,
@@ -338,6 +389,7 @@ export const routes = {
   deleteVectorInTransaction: {
     method: "DELETE",
     path: `${t}/vectors/{vector_id}`,
+    role: "write",
     tag: "Transactions",
     summary: "Delete vector in transaction",
     status: 204,
@@ -347,6 +399,7 @@ export const routes = {
   vectorsByDocument: {
     method: "GET",
     path: `${c}/vectors`,
+    role: "read",
     tag: "Vectors",
     summary: "Query vectors by document id",
     query: { "!document_id": "Document whose vectors are wanted." },
@@ -358,6 +411,7 @@ export const routes = {
   getVector: {
     method: "GET",
     path: `${c}/vectors/{vector_id}`,
+    role: "read",
     tag: "Vectors",
     summary: "Get vector by id",
     status: 200,
@@ -368,6 +422,7 @@ export const routes = {
   vectorExists: {
     method: "HEAD",
     path: `${c}/vectors/{vector_id}`,
+    role: "read",
     tag: "Vectors",
     summary: "Check vector existence",
     status: 200,
@@ -376,6 +431,7 @@ export const routes = {
   deleteVector: {
     method: "DELETE",
     path: `${c}/vectors/{vector_id}`,
+    role: "write",
     tag: "Vectors",
     summary: "Delete vector (the same as a streaming delete)",
     status: 200,
@@ -385,6 +441,7 @@ export const routes = {
   exportVectors: {
     method: "GET",
     path: `${c}/export`,
+    role: "read",
     tag: "Vectors",
     summary:
       "Export every vector of the current version, one record a line; header x-quiver-version names it",
@@ -396,6 +453,7 @@ export const routes = {
   streamingUpsert: {
     method: "POST",
     path: `${c}/streaming/upsert`,
+    role: "write",
     tag: "Streaming",
     summary: "Streaming upsert",
     body: vector.UpsertVectors,
@@ -406,6 +464,7 @@ export const routes = {
   streamingDelete: {
     method: "DELETE",
     path: `${c}/streaming/delete/{vector_id}`,
+    role: "write",
     tag: "Streaming",
     summary: "Streaming delete",
     status: 204,
@@ -414,6 +473,7 @@ export const routes = {
   streamingDeleteAlias: {
     method: "DELETE",
     path: `${c}/streaming/vectors/{vector_id}`,
+    role: "write",
     tag: "Streaming",
     summary: "Streaming delete (other path)",
     status: 204,
@@ -422,6 +482,7 @@ export const routes = {
   listVersions: {
     method: "GET",
     path: `${c}/versions`,
+    role: "read",
     tag: "Versions",
     summary: "List versions",
     query: { limit: "Most versions wanted, 1 to 1,000.", before: "Only versions with a smaller number." },
@@ -432,6 +493,7 @@ export const routes = {
   currentVersion: {
     method: "GET",
     path: `${c}/versions/current`,
+    role: "read",
     tag: "Versions",
     summary: "Get current version",
     status: 200,
@@ -441,6 +503,7 @@ export const routes = {
   getVersion: {
     method: "GET",
     path: `${c}/versions/{version_hash}`,
+    role: "read",
     tag: "Versions",
     summary: "Get version by hash",
     status: 200,
@@ -450,11 +513,55 @@ export const routes = {
   createSession: {
     method: "POST",
     path: "/auth/create-session",
+    role: "anyone",
     tag: "Authentication",
     summary: "Create session",
     body: session.CreateSession,
     status: 200,
     answer: session.Session,
+    errors: [400, 500],
+  },
+  createKey: {
+    method: "POST",
+    path: "/auth/keys",
+    role: "admin",
+    audited: true,
+    tag: "Authentication",
+    summary: "Create API key",
+    body: key.CreateKey,
+    status: 201,
+    answer: key.KeyCreated,
+    errors: [400, 500],
+  },
+  listKeys: {
+    method: "GET",
+    path: "/auth/keys",
+    role: "admin",
+    tag: "Authentication",
+    summary: "List API keys",
+    status: 200,
+    answer: key.KeyList,
+    errors: [500],
+  },
+  revokeKey: {
+    method: "DELETE",
+    path: "/auth/keys/{key_id}",
+    role: "admin",
+    audited: true,
+    tag: "Authentication",
+    summary: "Revoke API key",
+    status: 204,
+    errors: [404, 500],
+  },
+  readAudit: {
+    method: "GET",
+    path: "/auth/audit",
+    role: "admin",
+    tag: "Authentication",
+    summary: "Read the audit log, newest entries first",
+    query: { limit: "Most entries wanted, 1 to 1,000. Default 100." },
+    status: 200,
+    answer: audit.AuditList,
     errors: [400, 500],
   },
 } as const satisfies Record<string, Route>;

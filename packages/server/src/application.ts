@@ -1,6 +1,6 @@
 // What happens to every request, whichever endpoint it asks?
 //
-//   headers are there   request id, accounting  ->  stopping?  ->  CORS  ->  key  ->  known path and method?
+//   headers are there   request id, accounting  ->  stopping?  ->  CORS  ->  key  ->  known path and method?  ->  role
 //   body arrives        counted, limited, UTF-8, JSON                     (request/)
 //   body is there       missing?  ->  shape                               (protocol/shapes, request/validation)
 //   endpoint            engine                                            (routes/)
@@ -17,6 +17,8 @@ import type { Database } from "@quiver/engine/database/contract";
 import { QuiverError } from "@quiver/protocol/errors";
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
 import type { Logger } from "pino";
+import type { AuditLog } from "./audit/audit-log.ts";
+import { type Access, type Need, needOf, strictestNeed } from "./auth/access.ts";
 import type { Gate } from "./auth/gate.ts";
 import type { CompleteServerConfig } from "./config.ts";
 import type { Connections } from "./connections.ts";
@@ -41,6 +43,8 @@ declare module "fastify" {
     /** What the client declared the body to be; Fastify sees every body as JSON and lets our reader decide. */
     declaredMediaType: string | undefined;
     bodyShare: BodyShare | undefined;
+    /** Who calls; absent where no key is needed. */
+    access: Access | undefined;
   }
   interface FastifyContextConfig extends EndpointConfig {}
 }
@@ -49,6 +53,7 @@ export type ApplicationParts = {
   readonly config: CompleteServerConfig;
   readonly database: Database;
   readonly gate: Gate;
+  readonly audit: AuditLog;
   readonly logger: Logger;
   readonly connections: Connections;
   /** True from the moment on in which the server is told to stop. */
@@ -85,7 +90,7 @@ export async function createApplication(parts: ApplicationParts): Promise<Fastif
     },
     forceCloseConnections: "idle",
     return503OnClosing: false,
-    serverFactory: (listener) => createHttpServer(config, connections, listener as never),
+    serverFactory: (listener) => createHttpServer(config, connections, listener as never, parts.logger),
     clientErrorHandler: (error, socket) => {
       const requestId = randomUUID();
       refuseUnreadable(error, socket as never, connections, requestId, (status) =>
@@ -96,7 +101,7 @@ export async function createApplication(parts: ApplicationParts): Promise<Fastif
       const { request: asRequest, reply: asReply } = plain(request, reply);
       account.begin(asRequest, asReply);
       try {
-        gate.check(request.headers);
+        gate.enter(asRequest.headers, asRequest.ip);
         sendError(error, asRequest, asReply);
       } catch (refusal) {
         sendError(refusal, asRequest, asReply);
@@ -107,6 +112,7 @@ export async function createApplication(parts: ApplicationParts): Promise<Fastif
   app.decorateRequest("bodyText", "");
   app.decorateRequest("declaredMediaType", undefined);
   app.decorateRequest("bodyShare", undefined);
+  app.decorateRequest("access", undefined);
   // Answers are JSON text already, or a small object; their schemas are for the reference only.
   app.setSerializerCompiler(() => (value) => JSON.stringify(value));
   app.addHook("onRoute", ({ method, url }) => {
@@ -130,9 +136,12 @@ export async function createApplication(parts: ApplicationParts): Promise<Fastif
     });
   }
   app.addHook("onRequest", (request, _reply, done) => {
-    if (!isPublic(request)) gate.check(request.headers);
+    const need = needFor(request);
+    const access = need.role === "anyone" ? undefined : gate.enter(request.headers, request.ip);
+    request.access = access;
     if (request.is404) throw paths.errorFor(request.method, request.raw.url ?? "/");
     const { params } = request as { params: Record<string, string> };
+    access?.require(need, params.collection_id);
     for (const name in params) if (params[name] === "") throw paths.errorFor(request.method, "");
     declareJson(request);
     done();
@@ -173,7 +182,7 @@ export async function createApplication(parts: ApplicationParts): Promise<Fastif
   });
 
   await registerOpenapi(app, parts.version);
-  registerRoutes(app, database, gate);
+  registerRoutes(app, { database, gate, audit: parts.audit, onAuditError: account.fault });
   registerHealth(app, database);
   metrics.register(app);
   serveOpenapi(app);
@@ -194,6 +203,7 @@ export async function createApplication(parts: ApplicationParts): Promise<Fastif
     if (reply.hasHeader("connection")) reply.removeHeader("connection");
     if (answer.status === 401) reply.header("www-authenticate", "Bearer");
     if (answer.status === 503) reply.header("retry-after", "1");
+    if (code === "rate_limited") reply.header("retry-after", String(details.retry_after_seconds));
     if (code === "method_not_allowed") reply.header("allow", (details.allowed as string[]).join(", "));
     reply.code(answer.status).type("application/json; charset=utf-8").send(JSON.stringify(answer.body));
   }
@@ -247,9 +257,10 @@ function requestIdOf(request: { headers: IncomingMessage["headers"] }): string {
   return typeof given === "string" && /^[\w.:-]{1,128}$/.test(given) ? given : randomUUID();
 }
 
-function isPublic(request: FastifyRequest): boolean {
+function needFor(request: FastifyRequest): Need {
   const { url, config } = request.routeOptions;
-  return config.isPublic === true || url === docsPath || url?.startsWith(`${docsPath}/`) === true;
+  if (url === docsPath || url?.startsWith(`${docsPath}/`)) return { role: "anyone", collections: "nowhere" };
+  return config.route ? needOf(config.route) : (config.need ?? strictestNeed);
 }
 
 /**

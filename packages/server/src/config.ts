@@ -26,8 +26,21 @@ export type ServerConfig = {
   adminKey?: string;
   /** Serves every request without a key. Accepted only together with a loopback `host`. Default false. */
   noAuth?: boolean;
+  /**
+   * Wrong keys that one address may send in a minute; then it gets 429 until the minute is over. Default 60. Clients that
+   * come through one proxy share its address.
+   */
+  authFailuresMax?: number;
   /** Origins whose pages may call the server (`https://app.example.org`), or `["*"]` for all. Default: none. */
   corsOrigins?: readonly string[];
+
+  /**
+   * PEM file of the certificate, with those that lead to its authority behind it; the server then speaks HTTPS alone. It
+   * is read again when it changes. Needs `tlsKey`. Default: none, HTTP.
+   */
+  tlsCert?: string;
+  /** PEM file of the certificate's private key, without a passphrase. */
+  tlsKey?: string;
 
   /** Largest request body in bytes; a larger one is answered with 413. Default 64 MiB. */
   bodyLimitBytes?: number;
@@ -64,15 +77,23 @@ export type ServerConfig = {
 };
 
 /** A configuration with every default filled in; what the server's parts are given. */
-export type CompleteServerConfig = Required<
-  Omit<ServerConfig, "adminKey" | "logger" | "memoryBudgetBytes" | "transactionIdleMs" | "versionsKept">
-> &
-  Pick<ServerConfig, "adminKey" | "logger" | "memoryBudgetBytes" | "transactionIdleMs" | "versionsKept">;
+export type CompleteServerConfig = Required<Omit<ServerConfig, WithoutDefault>> &
+  Pick<ServerConfig, WithoutDefault>;
+
+type WithoutDefault =
+  | "adminKey"
+  | "tlsCert"
+  | "tlsKey"
+  | "logger"
+  | "memoryBudgetBytes"
+  | "transactionIdleMs"
+  | "versionsKept";
 
 export const configDefaults = {
   host: "127.0.0.1",
   port: 8443,
   noAuth: false,
+  authFailuresMax: limits.authFailuresMaxDefault,
   corsOrigins: [],
   bodyLimitBytes: limits.bodyBytesDefault,
   bodiesInMemoryBytesMax: 1024 * 1024 * 1024,
@@ -108,6 +129,7 @@ const timerMsMax = 2 ** 31 - 1;
 /** Bounds of the numbers, both included. */
 const bounds: Partial<Record<keyof ServerConfig, readonly [number, number]>> = {
   port: [0, 65_535],
+  authFailuresMax: [1, 1_000_000_000],
   bodyLimitBytes: [1024, 512 * 1024 * 1024],
   bodiesInMemoryBytesMax: [1024, Number.MAX_SAFE_INTEGER],
   requestTimeoutMs: [1, timerMsMax],
@@ -142,6 +164,14 @@ export function completeConfig(config: ServerConfig): CompleteServerConfig {
     throw new ConfigError("logLevel", `logLevel is ${config.logLevel}; give one of ${logLevels.join(", ")}.`);
   }
   checkKey(config.adminKey);
+  for (const [given, missing] of [
+    ["tlsCert", "tlsKey"],
+    ["tlsKey", "tlsCert"],
+  ] as const) {
+    if (config[given] !== undefined && config[missing] === undefined) {
+      throw new ConfigError(given, `${given} is given without ${missing}; HTTPS needs both files.`);
+    }
+  }
   for (const origin of config.corsOrigins ?? []) checkOrigin(origin);
   const given = Object.fromEntries(
     Object.entries(config).filter(([, value]) => value !== undefined),
@@ -158,6 +188,8 @@ export function completeConfig(config: ServerConfig): CompleteServerConfig {
     ...complete,
     // Absolute from here on: the process may change its directory, and errors are searched for this text.
     dataDir: resolve(complete.dataDir),
+    ...(complete.tlsCert === undefined ? {} : { tlsCert: resolve(complete.tlsCert) }),
+    ...(complete.tlsKey === undefined ? {} : { tlsKey: resolve(complete.tlsKey) }),
     headersTimeoutMs: Math.min(complete.headersTimeoutMs, complete.requestTimeoutMs),
   };
 }

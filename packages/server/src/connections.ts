@@ -5,21 +5,41 @@
 
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
+import type { TLSSocket } from "node:tls";
 
 type Exchange = { readonly request: IncomingMessage; readonly response: ServerResponse };
 
 export class Connections {
   readonly #exchanges = new Map<Socket, Set<Exchange>>();
+  /** Connections that have not agreed on their encryption yet, by the other end's address and port. */
+  readonly #handshakes = new Map<string, Socket>();
 
   watch(server: Server): void {
+    server.on("connection", (socket: Socket) => this.#watch(socket));
+  }
+
+  /** With TLS a connection is two sockets, one after the other: requests come on the second. */
+  watchSecure(server: Server): void {
     server.on("connection", (socket: Socket) => {
-      this.#exchanges.set(socket, new Set());
-      socket.once("close", () => this.#exchanges.delete(socket));
+      const end = otherEnd(socket);
+      this.#handshakes.set(end, socket);
+      socket.once("close", () => {
+        if (this.#handshakes.get(end) === socket) this.#handshakes.delete(end);
+      });
+    });
+    server.on("secureConnection", (socket: TLSSocket) => {
+      this.#handshakes.delete(otherEnd(socket));
+      this.#watch(socket);
     });
   }
 
+  #watch(socket: Socket): void {
+    this.#exchanges.set(socket, new Set());
+    socket.once("close", () => this.#exchanges.delete(socket));
+  }
+
   get count(): number {
-    return this.#exchanges.size;
+    return this.#exchanges.size + this.#handshakes.size;
   }
 
   /** A request has begun: its headers are there. */
@@ -38,6 +58,7 @@ export class Connections {
 
   /** Ends connections on which nothing was ever sent: browsers open such ones in advance. */
   endSilent(): void {
+    for (const socket of this.#handshakes.values()) socket.destroy();
     for (const socket of this.#exchanges.keys()) if (socket.bytesRead === 0) socket.destroy();
   }
 
@@ -46,6 +67,7 @@ export class Connections {
    * answer that is already on its way, such as a long export, is cut off: its reader may never come to the end.
    */
   endAllButWorking(): void {
+    for (const socket of this.#handshakes.values()) socket.destroy();
     for (const [socket, exchanges] of this.#exchanges) {
       const working = [...exchanges].some(
         ({ request, response }) => request.complete && !response.headersSent,
@@ -54,3 +76,5 @@ export class Connections {
     }
   }
 }
+
+const otherEnd = (socket: Socket) => `${socket.remoteAddress} ${socket.remotePort}`;

@@ -3,7 +3,7 @@
 import type { Database } from "@quiver/engine/database/contract";
 
 export type RunningServer = {
-  /** Address for clients, without a slash at the end: `http://127.0.0.1:8443`. */
+  /** Address for clients, without a slash at the end: `http://127.0.0.1:8443`, or `https` with a certificate. */
   readonly url: string;
   /** The port that the server listens on. */
   readonly port: number;

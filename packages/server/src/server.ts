@@ -16,10 +16,20 @@ import { limits } from "@quiver/protocol/limits";
 import type { FastifyInstance } from "fastify";
 import { type Logger, pino, stdTimeFunctions } from "pino";
 import { createApplication } from "./application.ts";
+import { AuditLog } from "./audit/audit-log.ts";
 import { openAdminKey } from "./auth/admin-key.ts";
+import { ApiKeys } from "./auth/api-keys.ts";
+import { FailedAttempts } from "./auth/failed-attempts.ts";
 import { type Gate, keyedGate, openGate } from "./auth/gate.ts";
 import { Sessions } from "./auth/sessions.ts";
-import { type CompleteServerConfig, ConfigError, completeConfig, type ServerConfig } from "./config.ts";
+import { readCertificate } from "./certificate.ts";
+import {
+  type CompleteServerConfig,
+  ConfigError,
+  completeConfig,
+  isLoopback,
+  type ServerConfig,
+} from "./config.ts";
 import { Connections } from "./connections.ts";
 import type { RunningServer } from "./running-server.ts";
 
@@ -34,6 +44,10 @@ const { version } = JSON.parse(readFileSync(new URL("../package.json", import.me
  */
 export async function startServer(given: ServerConfig): Promise<RunningServer> {
   const config = completeConfig(given);
+  // Before anything is opened: a certificate that cannot be used is a fault of the configuration.
+  if (config.tlsCert !== undefined && config.tlsKey !== undefined) {
+    readCertificate({ cert: config.tlsCert, key: config.tlsKey });
+  }
   const logger = config.logger ?? pino({ level: config.logLevel, timestamp: stdTimeFunctions.isoTime });
   const database = await openDatabase({
     dataDir: config.dataDir,
@@ -44,7 +58,9 @@ export async function startServer(given: ServerConfig): Promise<RunningServer> {
     clock: config.clock,
   });
   let app: FastifyInstance | undefined;
+  let audit: AuditLog | undefined;
   try {
+    audit = await AuditLog.open(config.dataDir, config.clock);
     const connections = new Connections();
     const stopping = { now: false };
     const { gate, adminKeyFile } = await openAuthentication(config, database, logger);
@@ -52,17 +68,25 @@ export async function startServer(given: ServerConfig): Promise<RunningServer> {
       config,
       database,
       gate,
+      audit,
       logger,
       connections,
       isStopping: () => stopping.now,
       version,
     });
     const { port, url } = await listen(app, config);
+    if (config.tlsCert === undefined && !isLoopback(config.host)) {
+      logger.warn(
+        { url },
+        "keys and data travel unencrypted; give a certificate, or let a proxy do the encryption",
+      );
+    }
     logger.info({ url, data_dir: config.dataDir, authentication: !config.noAuth }, "serving");
-    const stop = stopper(app, gate, database, connections, stopping, config, logger);
+    const stop = stopper(app, gate, audit, database, connections, stopping, config, logger);
     return { url, port, database, adminKeyFile, close: stop };
   } catch (error) {
     await app?.close();
+    await audit?.close();
     await database.close();
     throw error;
   }
@@ -90,7 +114,11 @@ async function openAuthentication(
   const sessions = new Sessions(credentials, adminKey.keyId, config.clock, (err) =>
     logger.error({ err }, "a session could not be written down"),
   );
-  return { gate: keyedGate(adminKey, sessions), adminKeyFile: adminKey.file };
+  const keys = new ApiKeys(credentials, config.clock, (err) =>
+    logger.error({ err }, "the last use of an API key could not be written down"),
+  );
+  const attempts = new FailedAttempts(config.authFailuresMax, config.clock);
+  return { gate: keyedGate(adminKey, sessions, keys, attempts), adminKeyFile: adminKey.file };
 }
 
 async function listen(
@@ -107,7 +135,8 @@ async function listen(
   }
   const { address, port, family } = app.server.address() as AddressInfo;
   const reachable = address === "0.0.0.0" ? "127.0.0.1" : address === "::" ? "::1" : address;
-  return { port, url: `http://${family === "IPv6" ? `[${reachable}]` : reachable}:${port}` };
+  const scheme = config.tlsCert === undefined ? "http" : "https";
+  return { port, url: `${scheme}://${family === "IPv6" ? `[${reachable}]` : reachable}:${port}` };
 }
 
 function listenError(error: unknown, host: string, port: number): unknown {
@@ -131,6 +160,7 @@ function listenError(error: unknown, host: string, port: number): unknown {
 function stopper(
   app: FastifyInstance,
   gate: Gate,
+  audit: AuditLog,
   database: Database,
   connections: Connections,
   stopping: { now: boolean },
@@ -160,6 +190,7 @@ function stopper(
       clearInterval(sweeper);
       try {
         await gate.close();
+        await audit.close();
       } finally {
         await database.close();
       }

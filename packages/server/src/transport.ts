@@ -1,7 +1,10 @@
 // How is the HTTP server below Fastify set up, and what does it answer to what is not HTTP?
 
 import { createServer, type RequestListener, type Server, STATUS_CODES } from "node:http";
+import { createServer as createSecureServer } from "node:https";
 import type { Socket } from "node:net";
+import type { Logger } from "pino";
+import { type CertificateFiles, followCertificate, readCertificate } from "./certificate.ts";
 import type { CompleteServerConfig } from "./config.ts";
 import type { Connections } from "./connections.ts";
 import { errorAnswer } from "./error-answer.ts";
@@ -16,26 +19,42 @@ export function createHttpServer(
   config: CompleteServerConfig,
   connections: Connections,
   listener: RequestListener,
+  logger: Logger,
 ): Server {
   const shortestMs = Math.min(config.requestTimeoutMs, config.headersTimeoutMs);
-  const server = createServer(
-    {
-      requestTimeout: config.requestTimeoutMs,
-      headersTimeout: config.headersTimeoutMs,
-      keepAliveTimeout: config.keepAliveTimeoutMs,
-      // Timeouts are noticed by a check at this interval, a quarter of the shortest of them late at most.
-      connectionsCheckingInterval: Math.min(30_000, Math.max(50, Math.floor(shortestMs / 4))),
-      maxHeaderSize: headersBytesMax,
-      // Otherwise Node.js itself answers 400 without a body; nothing here depends on the host that a client names.
-      requireHostHeader: false,
-    },
-    listener,
-  );
+  const options = {
+    requestTimeout: config.requestTimeoutMs,
+    headersTimeout: config.headersTimeoutMs,
+    keepAliveTimeout: config.keepAliveTimeoutMs,
+    // Timeouts are noticed by a check at this interval, a quarter of the shortest of them late at most.
+    connectionsCheckingInterval: Math.min(30_000, Math.max(50, Math.floor(shortestMs / 4))),
+    maxHeaderSize: headersBytesMax,
+    // Otherwise Node.js itself answers 400 without a body; nothing here depends on the host that a client names.
+    requireHostHeader: false,
+  };
+  const server = create();
   server.maxConnections = config.connectionsMax;
   // An expectation that nobody knows is no reason to refuse: `100-continue` is the only one there is.
   server.on("checkExpectation", listener);
-  connections.watch(server);
   return server;
+
+  function create(): Server {
+    const { tlsCert, tlsKey } = config;
+    if (tlsCert === undefined || tlsKey === undefined) {
+      const plain = createServer(options, listener);
+      connections.watch(plain);
+      return plain;
+    }
+    const files: CertificateFiles = { cert: tlsCert, key: tlsKey };
+    const certificate = readCertificate(files);
+    const secure = createSecureServer(
+      { ...options, ...certificate, handshakeTimeout: config.headersTimeoutMs },
+      listener,
+    );
+    followCertificate(secure, files, certificate, logger, config.clock);
+    connections.watchSecure(secure);
+    return secure;
+  }
 }
 
 /**

@@ -35,6 +35,7 @@ SIGTERM or Ctrl-C finishes the requests that were accepted and stops with exit c
 
   quiver serve --port 9000 --data-dir /var/lib/quiver
   QUIVER_ADMIN_KEY=... quiver serve --host 0.0.0.0 --cors-origin https://app.example.org
+  quiver serve --host 0.0.0.0 --tls-cert /etc/quiver/cert.pem --tls-key /etc/quiver/key.pem
   echo '{"port": 9000, "memoryBudget": "4GiB"}' > quiver.config.json && quiver serve`,
   );
   command.action(async (flags: Record<string, unknown>) => finish(await serve(flags, process.env)));

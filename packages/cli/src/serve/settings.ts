@@ -75,6 +75,21 @@ export const settings: readonly Setting[] = [
     help: "serve every request without a key; only on a loopback address",
     fallback: "off",
   }),
+  setting("auth-failures-max", "authFailuresMax", readInteger, {
+    value: "number",
+    help: "wrong keys that one address may send in a minute, before it has to wait",
+    fallback: String(configDefaults.authFailuresMax),
+  }),
+  setting("tls-cert", "tlsCert", text, {
+    value: "file",
+    help: "PEM file of the certificate: the server speaks HTTPS; read again when it changes",
+    fallback: "none: HTTP",
+  }),
+  setting("tls-key", "tlsKey", text, {
+    value: "file",
+    help: "PEM file of the certificate's private key, without a passphrase",
+    fallback: "none",
+  }),
   setting("cors-origin", "corsOrigins", text, {
     value: "origin",
     help: "origin whose pages may call the server, or *; may be repeated",

@@ -6,10 +6,16 @@
 //
 // One process at a time: the lock file names its process and when that process began, so that the file of a
 // process that was killed is told from that of a running one, also when its number was given again.
+//
+// Directories are 0700 and files 0600, whatever the umask: what an earlier version or a copy has left more open is
+// closed when the directory is opened. The data directory itself may be a link; nothing in it is one. A link there
+// would have this process read, overwrite or delete what lies elsewhere, so it is refused before anything is opened.
 
 import {
+  chmodSync,
   closeSync,
   fsyncSync,
+  lstatSync,
   mkdirSync,
   openSync,
   readdirSync,
@@ -17,7 +23,7 @@ import {
   rmSync,
   writeFileSync,
 } from "node:fs";
-import { dirname, join, resolve } from "node:path";
+import { dirname, join, relative, resolve } from "node:path";
 import { QuiverError } from "@quiver/protocol/errors";
 
 export const catalogDirectory = (dataDir: string): string => join(dataDir, "catalog");
@@ -63,8 +69,12 @@ export function takeDataDirectory(dataDir: string): () => void {
   if (open.has(path)) throw inUse("this process already");
   try {
     mkdirSync(path, { recursive: true, mode: 0o700 });
-    mkdirSync(catalogDirectory(path), { recursive: true, mode: 0o700 });
-    mkdirSync(collectionsDirectory(path), { recursive: true, mode: 0o700 });
+    // One that was made for us beforehand; where other things lie, too, its mode is not ours to change.
+    if (readdirSync(path).length === 0) chmodSync(path, 0o700);
+    for (const directory of [catalogDirectory(path), collectionsDirectory(path)]) {
+      mkdirSync(directory, { recursive: true, mode: 0o700 });
+      protect(path, directory);
+    }
     writeLock(path);
   } catch (error) {
     if (error instanceof QuiverError) throw error;
@@ -113,6 +123,25 @@ function inUse(by: string): QuiverError {
     "storage_failed",
     `The data directory is in use by ${by}. One process at a time may open it: stop the other one or name another directory.`,
   );
+}
+
+/**
+ * Takes the rights of others from a file, or from a directory with everything in it.
+ * @throws storage_failed for a symbolic link
+ */
+function protect(dataDir: string, path: string): void {
+  const found = lstatSync(path);
+  if (found.isSymbolicLink())
+    throw new QuiverError(
+      "storage_failed",
+      `${relative(dataDir, path)} in the data directory is a symbolic link, and would have the server use what lies elsewhere. ` +
+        "Put the real file or directory in its place; the data directory as a whole may be a link.",
+    );
+  // What another user owns, only that user can close; its owner let this process in on purpose.
+  const isOurs = found.uid === process.getuid?.();
+  if (isOurs && (found.mode & 0o077) !== 0) chmodSync(path, found.isDirectory() ? 0o700 : 0o600);
+  if (!found.isDirectory()) return;
+  for (const name of readdirSync(path)) protect(dataDir, join(path, name));
 }
 
 /** Makes names in a directory durable. */

@@ -12,7 +12,7 @@
 //   beside the typed array's; `subarray` with an explicit end is the way to take it (S4).
 // - The map grows by itself while other threads hold read transactions; seen up to 3.2 GB in tests of ours.
 
-import { statSync } from "node:fs";
+import { chmodSync, existsSync, mkdirSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { QuiverError } from "@quiver/protocol/errors";
 import { type Database, open, type RootDatabase, type Transaction } from "lmdb";
@@ -126,6 +126,9 @@ export class LmdbStore implements Store {
    */
   constructor(path: string, tables: readonly string[]) {
     this.#path = path;
+    mkdirSync(path, { recursive: true, mode: 0o700 });
+    const files = [join(path, "data.mdb"), join(path, "lock.mdb")];
+    const isNew = !files.every(existsSync);
     this.#environment = open<Buffer, Uint8Array>({
       path,
       noSubdir: false,
@@ -135,6 +138,8 @@ export class LmdbStore implements Store {
       encoding: "binary",
       keyEncoding: "binary",
     });
+    // LMDB makes files that others may read; there is no option of lmdb-js for it.
+    if (isNew) for (const file of files) chmodSync(file, 0o600);
     for (const name of tables)
       this.#tables.set(
         name,

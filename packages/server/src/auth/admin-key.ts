@@ -29,6 +29,8 @@ export type AdminKey = {
    * key ends the sessions of the old one.
    */
   readonly keyId: string;
+  /** True for a key of 256 random bits that this server has made; a configured one may be a short word. */
+  readonly isRandom: boolean;
   /** Where the key was written, when this start generated it. */
   readonly file: string | undefined;
 };
@@ -41,10 +43,10 @@ export async function openAdminKey(
 ): Promise<AdminKey> {
   const salt = await storedSalt(credentials);
   if (configured !== undefined) {
-    return adminKey(digest(configured, salt), await keyIdOf(configured, salt));
+    return adminKey(digest(configured, salt), await keyIdOf(configured, salt), false);
   }
   const stored = credentials.get(verifierKey) as Verifier | undefined;
-  if (stored !== undefined) return adminKey(Buffer.from(stored.sha256, "hex"), stored.keyId);
+  if (stored !== undefined) return adminKey(Buffer.from(stored.sha256, "hex"), stored.keyId, true);
 
   const key = `qv_${randomSecret()}`;
   const file = join(dataDir, adminKeyFileName);
@@ -52,10 +54,10 @@ export async function openAdminKey(
   const expected = digest(key, salt);
   const keyId = await keyIdOf(key, salt);
   await credentials.put(verifierKey, { sha256: expected.toString("hex"), keyId } satisfies Verifier);
-  return adminKey(expected, keyId, file);
+  return adminKey(expected, keyId, true, file);
 
-  function adminKey(expected: Buffer, keyId: string, file?: string): AdminKey {
-    return { isKey: (candidate) => sameDigest(digest(candidate, salt), expected), keyId, file };
+  function adminKey(expected: Buffer, keyId: string, isRandom: boolean, file?: string): AdminKey {
+    return { isKey: (candidate) => sameDigest(digest(candidate, salt), expected), keyId, isRandom, file };
   }
 }
 

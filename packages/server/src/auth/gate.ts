@@ -1,17 +1,21 @@
 // Which requests may pass?
 //
-// With a key: `Authorization: Bearer <secret>`, where the secret is the admin key or the token of a living session.
+// With a key: `Authorization: Bearer <secret>`, where the secret is an API key, the token of a living session or the admin
+// key. Only guesses at the last one are worth limiting, see failed-attempts.
 //
 // Without one, the loopback address keeps other machines out, but not the pages in a browser on this machine. A page
 // can call by a name of its own that it has made to mean 127.0.0.1, or send what needs no leave of CORS. So requests
 // must name the server by a loopback address, and come from no page but those of the named origins.
 //
-// The check runs before anything of the body is read.
+// The check runs before anything of the body is read. What the caller may do then, access decides.
 
 import { QuiverError } from "@quiver/protocol/errors";
 import type { Session } from "@quiver/protocol/shapes/session";
 import { isLoopback } from "../config.ts";
+import { Access } from "./access.ts";
 import type { AdminKey } from "./admin-key.ts";
+import type { ApiKeys } from "./api-keys.ts";
+import type { FailedAttempts } from "./failed-attempts.ts";
 import { randomSecret } from "./secrets.ts";
 import type { Sessions } from "./sessions.ts";
 
@@ -23,43 +27,71 @@ export type Credentials = {
 };
 
 export interface Gate {
-  /** @throws unauthorized */
-  check(headers: Credentials): void;
-  /** @throws invalid_credentials */
-  logIn(username: string, password: string): Promise<Session>;
+  /**
+   * Who calls.
+   * @param address of the other end of the connection
+   * @throws unauthorized, rate_limited
+   */
+  enter(headers: Credentials, address: string): Access;
+  /** @throws invalid_credentials, rate_limited */
+  logIn(username: string, password: string, address: string): Promise<Session>;
+  /** Absent on a server without authentication, where keys would mean nothing. */
+  readonly keys: ApiKeys | undefined;
   /** What must be written before the database closes. */
   close(): Promise<void>;
 }
 
-export function keyedGate(adminKey: AdminKey, sessions: Sessions): Gate {
+export function keyedGate(
+  adminKey: AdminKey,
+  sessions: Sessions,
+  keys: ApiKeys,
+  attempts: FailedAttempts,
+): Gate {
   return {
-    check({ authorization }) {
+    keys,
+    enter({ authorization }, address) {
       const secret = bearerSecret(authorization);
       if (secret === undefined) {
         throw new QuiverError(
           "unauthorized",
           authorization === undefined
-            ? "The request has no Authorization header. Send `Authorization: Bearer <key>` with the admin key or a session's token."
-            : "The Authorization header does not have the form `Bearer <key>`. Send the admin key or a session's token in it.",
+            ? "The request has no Authorization header. Send `Authorization: Bearer <key>` with the admin key, an API key or a session's token."
+            : "The Authorization header does not have the form `Bearer <key>`. Send the admin key, an API key or a session's token in it.",
         );
       }
-      if (adminKey.isKey(secret) || sessions.use(secret)) return;
+      const access = keys.use(secret);
+      if (access !== undefined) return access;
+      const sessionId = sessions.use(secret);
+      if (sessionId !== undefined) return new Access(`session:${sessionId}`, "admin");
+      if (isAdminKey(secret, address)) return new Access("admin-key", "admin");
       throw new QuiverError(
         "unauthorized",
-        "The key is not valid, or its session has ended. Send the admin key, or create a session with it.",
+        "The key is not valid, or it was revoked, or its session has ended. Send the admin key or an API key, or " +
+          "create a session with the admin key.",
       );
     },
-    async logIn(username, password) {
+    async logIn(username, password, address) {
       // The key is compared even for a wrong name, so that the time does not tell names apart.
-      const isKey = adminKey.isKey(password);
+      const isKey = isAdminKey(password, address);
       if (username === "admin" && isKey) return sessions.create();
       throw new QuiverError(
         "invalid_credentials",
         'The user name or the password is wrong. Send "admin" and the admin key.',
       );
     },
-    close: () => sessions.close(),
+    async close() {
+      await Promise.all([sessions.close(), keys.close()]);
+    },
   };
+
+  /** @throws rate_limited before a key that could be guessed is even compared */
+  function isAdminKey(candidate: string, address: string): boolean {
+    if (adminKey.isRandom && adminKey.isKey(candidate)) return true;
+    attempts.refuseGuesser(address);
+    if (!adminKey.isRandom && adminKey.isKey(candidate)) return true;
+    attempts.failed(address);
+    return false;
+  }
 }
 
 /**
@@ -68,7 +100,8 @@ export function keyedGate(adminKey: AdminKey, sessions: Sessions): Gate {
  */
 export function openGate(clock: () => number, sessionIdleMs: number, origins: readonly string[]): Gate {
   return {
-    check({ host, origin }) {
+    keys: undefined,
+    enter({ host, origin }) {
       if (host !== undefined && !isLoopback(host.replace(/:\d*$/, ""))) {
         throw new QuiverError(
           "unauthorized",
@@ -76,8 +109,10 @@ export function openGate(clock: () => number, sessionIdleMs: number, origins: re
             "127.0.0.1 or localhost. Call it so, or start it with an admin key.",
         );
       }
-      if (origin === undefined || origin === `http://${host}`) return;
-      if (origins.includes("*") || origins.includes(origin)) return;
+      const own = origin === `http://${host}` || origin === `https://${host}`;
+      if (origin === undefined || own || origins.includes("*") || origins.includes(origin)) {
+        return new Access("no-auth", "admin");
+      }
       throw new QuiverError(
         "unauthorized",
         "The server runs without authentication and answers no page of this origin. Name the origin for CORS, or start " +

@@ -7,6 +7,7 @@
 import type { Credentials } from "@quiver/engine/database/contract";
 import { limits } from "@quiver/protocol/limits";
 import type { Session } from "@quiver/protocol/shapes/session";
+import { BackgroundWrites } from "./background-writes.ts";
 import { digest, randomSecret } from "./secrets.ts";
 
 const prefix = "session:";
@@ -19,9 +20,8 @@ export class Sessions {
   readonly #credentials: Credentials;
   readonly #keyId: string;
   readonly #clock: () => number;
-  readonly #onWriteError: (error: unknown) => void;
   readonly #live = new Map<string, LiveSession>();
-  readonly #writes = new Set<Promise<void>>();
+  readonly #writes: BackgroundWrites;
 
   /**
    * Takes over the sessions of earlier starts and removes those that have expired or belong to another key.
@@ -36,12 +36,12 @@ export class Sessions {
     this.#credentials = credentials;
     this.#keyId = keyId;
     this.#clock = clock;
-    this.#onWriteError = onWriteError;
+    this.#writes = new BackgroundWrites(onWriteError);
     for (const [key, value] of credentials.entries(prefix)) {
       const stored = value as StoredSession;
       if (stored.keyId === keyId && !this.#isOver(stored)) {
         this.#live.set(key, { ...stored, writtenMs: stored.lastUsedMs });
-      } else this.#background(credentials.delete(key));
+      } else this.#writes.add(credentials.delete(key));
     }
   }
 
@@ -68,18 +68,21 @@ export class Sessions {
     };
   }
 
-  /** True when the token names a living session, which this use prolongs. */
-  use(token: string): boolean {
+  /**
+   * The id of the living session that the token names, and which this use prolongs. The id is the beginning of the
+   * token's digest: it tells sessions apart in the audit log, and gives nothing away.
+   */
+  use(token: string): string | undefined {
     const key = keyOf(token);
     const session = this.#live.get(key);
-    if (session === undefined) return false;
+    if (session === undefined) return undefined;
     if (this.#isOver(session)) {
       this.#end(key);
-      return false;
+      return undefined;
     }
     session.lastUsedMs = this.#clock();
     if (session.lastUsedMs - session.writtenMs >= writeEveryMs) this.#write(key, session);
-    return true;
+    return key.slice(prefix.length, prefix.length + 16);
   }
 
   /** Writes down every last use and waits for what is being written. */
@@ -87,7 +90,7 @@ export class Sessions {
     for (const [key, session] of this.#live) {
       if (session.lastUsedMs !== session.writtenMs) this.#write(key, session);
     }
-    await Promise.all(this.#writes);
+    await this.#writes.settled();
   }
 
   #isOver(session: StoredSession): boolean {
@@ -104,18 +107,13 @@ export class Sessions {
 
   #end(key: string): void {
     this.#live.delete(key);
-    this.#background(this.#credentials.delete(key));
+    this.#writes.add(this.#credentials.delete(key));
   }
 
   #write(key: string, session: LiveSession): void {
     session.writtenMs = session.lastUsedMs;
     const { createdAtMs, lastUsedMs, keyId } = session;
-    this.#background(this.#credentials.put(key, { createdAtMs, lastUsedMs, keyId } satisfies StoredSession));
-  }
-
-  #background(write: Promise<void>): void {
-    const settled = write.catch(this.#onWriteError).finally(() => this.#writes.delete(settled));
-    this.#writes.add(settled);
+    this.#writes.add(this.#credentials.put(key, { createdAtMs, lastUsedMs, keyId } satisfies StoredSession));
   }
 }
 

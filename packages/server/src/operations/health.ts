@@ -5,7 +5,10 @@ import { QuiverError } from "@quiver/protocol/errors";
 import type { FastifyInstance } from "fastify";
 
 export function registerHealth(app: FastifyInstance, database: Database): void {
-  const options = { config: { isPublic: true }, schema: { hide: true } as object };
+  const options = {
+    config: { need: { role: "anyone", collections: "nowhere" } as const },
+    schema: { hide: true } as object,
+  };
 
   app.get("/health/live", options, async () => ({ status: "live" }));
 

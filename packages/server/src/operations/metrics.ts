@@ -103,7 +103,9 @@ export class Metrics {
 
   register(app: FastifyInstance): void {
     const registry = Registry.merge([this.#registry, processRegistry()]);
-    app.get("/metrics", { schema: { hide: true } as object }, async (_request, reply) =>
+    // Labels have the names of all collections.
+    const config = { need: { role: "read", collections: "nowhere" } as const };
+    app.get("/metrics", { config, schema: { hide: true } as object }, async (_request, reply) =>
       reply.type(registry.contentType).send(await registry.metrics()),
     );
   }

@@ -8,11 +8,12 @@ import { errorKinds } from "@quiver/protocol/errors";
 import type { Route, RouteName } from "@quiver/protocol/routes";
 import { ErrorShape } from "@quiver/protocol/shapes/common";
 import type { FastifyInstance } from "fastify";
+import { needOf } from "../auth/access.ts";
 
 export const openapiPaths = ["/openapi.json", "/api-docs/openapi.json"] as const;
 
 /** Statuses that any endpoint behind the key can answer with, whatever it does. */
-const commonErrors = [401, 503];
+const commonErrors = [401, 403, 429, 503];
 const bodyErrors = [413, 415];
 
 const parameterTexts: Record<string, string> = {
@@ -21,6 +22,7 @@ const parameterTexts: Record<string, string> = {
   vector_id: "Id of the vector, percent-encoded.",
   index_type: "dense, sparse or tf_idf.",
   version_hash: "Hash of a version, 64 hex characters.",
+  key_id: "Id of an API key, as creating and listing keys answer it.",
 };
 
 const statusTexts: Record<number, string> = {
@@ -35,8 +37,8 @@ export function documentation(name: RouteName, route: Route) {
 }
 
 function operation(name: RouteName, route: Route): Record<string, unknown> {
-  const isPublic = name === "createSession";
-  const statuses = new Set([...route.errors, ...(isPublic ? [503] : commonErrors)]);
+  const isPublic = route.role === "anyone";
+  const statuses = new Set([...route.errors, ...(isPublic ? [429, 503] : commonErrors)]);
   if (route.body) for (const status of bodyErrors) statuses.add(status);
   const response: Record<number, unknown> = { [route.status]: success(route) };
   for (const status of [...statuses].sort()) response[status] = failure(status, route);
@@ -44,12 +46,24 @@ function operation(name: RouteName, route: Route): Record<string, unknown> {
     operationId: name,
     tags: [route.tag],
     summary: route.summary,
+    ...(isPublic ? {} : { description: needText(route) }),
     ...(isPublic ? { security: [] } : {}),
     ...(route.body ? { body: plain(route.body) } : {}),
     ...(route.query ? { querystring: querySchema(route.query) } : {}),
     ...paramsSchema(route.path),
     response,
   };
+}
+
+/** Which keys will do, in the words of the reference. */
+function needText(route: Route): string {
+  const reach = {
+    path: " that reaches the collection",
+    "body.name": " that reaches the collection",
+    answer: "; a key that is limited to collections is told of those alone",
+    nowhere: " that is not limited to collections",
+  }[needOf(route).collections];
+  return `Needs a key with the role \`${route.role}\`${reach}.`;
 }
 
 function success(route: Route): unknown {
@@ -114,7 +128,7 @@ export async function registerOpenapi(app: FastifyInstance, version: string): Pr
           bearer: {
             type: "http",
             scheme: "bearer",
-            description: "The admin key, or the token of a session.",
+            description: "The admin key, an API key, or the token of a session.",
           },
         },
         schemas: { Error: plain(ErrorShape) },
@@ -132,7 +146,7 @@ const tagTexts = [
   ["Vectors", "Reading and deleting by id or by document."],
   ["Streaming", "Changes without a transaction, visible at once."],
   ["Versions", "What each durable write made of the collection."],
-  ["Authentication", "Logging in once instead of sending the admin key."],
+  ["Authentication", "API keys with roles, the audit log of changes, and sessions."],
 ];
 
 const introduction = `Stores vectors in named collections and searches them: dense, sparse, full text (BM25), and fused.
@@ -149,7 +163,10 @@ export function serveOpenapi(app: FastifyInstance): void {
   for (const url of openapiPaths) {
     app.get(
       url,
-      { config: { isPublic: true }, schema: { hide: true } as object },
+      {
+        config: { need: { role: "anyone", collections: "nowhere" } as const },
+        schema: { hide: true } as object,
+      },
       async (_request, reply) => {
         text ??= JSON.stringify((app as FastifyInstance & { swagger(): unknown }).swagger());
         return reply.type("application/json; charset=utf-8").send(text);

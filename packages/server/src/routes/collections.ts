@@ -13,8 +13,10 @@ export const collectionHandlers: Handlers<
   | "unloadCollection"
 > = {
   createCollection: async ({ database, body }) => json(await database.createCollection(body)),
-  listCollections: ({ database }) => json({ collections: database.listCollections() }),
-  loadedCollections: ({ database }) => json(database.loadedCollections()),
+  listCollections: ({ database, access }) =>
+    json({ collections: database.listCollections().filter(({ name }) => access.reaches(name)) }),
+  loadedCollections: ({ database, access }) =>
+    json(database.loadedCollections().filter((name) => access.reaches(name))),
   getCollection: ({ database, params }) => json(database.collection(params.collection_id).describe()),
   deleteCollection: ({ database, params }) => database.deleteCollection(params.collection_id),
   loadCollection: async ({ database, params }) =>

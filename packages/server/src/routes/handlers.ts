@@ -3,6 +3,8 @@
 import type { Database } from "@quiver/engine/database/contract";
 import type { RouteName, routes } from "@quiver/protocol/routes";
 import type { Static, TSchema } from "typebox";
+import type { AuditLog } from "../audit/audit-log.ts";
+import type { Access } from "../auth/access.ts";
 import type { Gate } from "../auth/gate.ts";
 import type { JsonText } from "../json-answer.ts";
 import type { Lines } from "../lines-answer.ts";
@@ -27,6 +29,13 @@ type AnswerOf<Name extends RouteName> =
 export type Call<Name extends RouteName> = {
   readonly database: Database;
   readonly gate: Gate;
+  readonly audit: AuditLog;
+  /** What the caller may do. The role, and a collection named in path or body, are checked already. */
+  readonly access: Access;
+  /** Of the other end of the connection. */
+  readonly address: string;
+  /** What the audit log names beside the path's parameters; a handler adds what only it knows. */
+  readonly names: Record<string, string>;
   /** Percent-decoded. */
   readonly params: { readonly [Parameter in PathParameter<RouteOf<Name>["path"]>]: string };
   readonly query: Query;

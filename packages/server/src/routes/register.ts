@@ -4,8 +4,11 @@
 // see to it that each has a handler; `registerRoutes` asserts the rest when the server starts.
 
 import type { Database } from "@quiver/engine/database/contract";
+import { isQuiverError } from "@quiver/protocol/errors";
 import { type Route, type RouteName, routes } from "@quiver/protocol/routes";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import type { AuditedChange, AuditLog } from "../audit/audit-log.ts";
+import { type Access, type Need, needOf, nobody } from "../auth/access.ts";
 import type { Gate } from "../auth/gate.ts";
 import { Lines } from "../lines-answer.ts";
 import { documentation } from "../operations/openapi.ts";
@@ -13,6 +16,7 @@ import { queryOf, type RawQuery } from "../request/query.ts";
 import { collectionHandlers } from "./collections.ts";
 import type { Call, Handlers } from "./handlers.ts";
 import { indexHandlers } from "./indexes.ts";
+import { keyHandlers } from "./keys.ts";
 import { searchHandlers } from "./search.ts";
 import { sessionHandlers } from "./sessions.ts";
 import { streamingHandlers } from "./streaming.ts";
@@ -24,8 +28,17 @@ import { versionHandlers } from "./versions.ts";
 export type EndpointConfig = {
   /** The entry of the list of routes; absent for the endpoints of operation and documentation. */
   readonly route?: Route;
-  /** True where no key is asked for. */
-  readonly isPublic?: boolean;
+  /** What an endpoint without an entry asks of its callers; where it says nothing, all that can be asked. */
+  readonly need?: Need;
+};
+
+/** What the endpoints work with. */
+export type EndpointParts = {
+  readonly database: Database;
+  readonly gate: Gate;
+  readonly audit: AuditLog;
+  /** Told when the outcome of a change, of which the log has the beginning, could not be written. */
+  readonly onAuditError: (request: FastifyRequest, error: unknown) => void;
 };
 
 const families = [
@@ -37,6 +50,7 @@ const families = [
   streamingHandlers,
   versionHandlers,
   sessionHandlers,
+  keyHandlers,
 ] as const;
 
 const handlers: Handlers<RouteName> = {
@@ -48,6 +62,7 @@ const handlers: Handlers<RouteName> = {
   ...streamingHandlers,
   ...versionHandlers,
   ...sessionHandlers,
+  ...keyHandlers,
 };
 
 type AnyHandler = (call: Call<RouteName>) => unknown;
@@ -56,25 +71,24 @@ type AnyHandler = (call: Call<RouteName>) => unknown;
 export const pattern = (path: string) => path.replaceAll(/\{(\w+)\}/g, ":$1");
 
 /** @throws Error when an entry has no handler, or two */
-export function registerRoutes(app: FastifyInstance, database: Database, gate: Gate): void {
+export function registerRoutes(app: FastifyInstance, parts: EndpointParts): void {
   const registered: string[] = [];
   for (const [name, route] of Object.entries(routes) as [RouteName, Route][]) {
     const files = families.filter((family) => name in family).length;
     if (files !== 1) throw new Error(`route ${name} has ${files} handlers`);
-    register(app, name, route, database, gate);
+    register(app, name, route, parts);
     registered.push(`${route.method} ${pattern(route.path)}`);
   }
   if (new Set(registered).size !== Object.keys(routes).length) throw new Error("two routes have one path");
 }
 
-function register(app: FastifyInstance, name: RouteName, route: Route, database: Database, gate: Gate): void {
+function register(app: FastifyInstance, name: RouteName, route: Route, parts: EndpointParts): void {
   const handler = handlers[name] as AnyHandler;
   const hasOwnHead = Object.values(routes as Record<string, Route>).some(
     (other) => other.method === "HEAD" && other.path === route.path,
   );
   const config = {
     route,
-    isPublic: name === "createSession",
     swagger: { exposeHeadRoute: route.method === "HEAD" },
     swaggerTransform: documentation(name, route) as never,
   };
@@ -89,15 +103,25 @@ function register(app: FastifyInstance, name: RouteName, route: Route, database:
   });
 
   async function answer(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
+    const access: Access = request.access ?? nobody;
+    const params = request.params as Record<string, string>;
+    const names: Record<string, string> = { ...params };
     const call = {
-      database,
-      gate,
-      params: request.params,
+      database: parts.database,
+      gate: parts.gate,
+      audit: parts.audit,
+      access,
+      address: request.ip,
+      names,
+      params,
       query: queryOf(request.query as RawQuery, route),
       body: request.body,
       bodyText: request.bodyText,
     } as unknown as Call<RouteName>;
-    const answered = await handler(call);
+    if (needOf(route).collections === "body.name") access.requireCollection(bodyName(request) ?? "");
+    const answered = route.audited
+      ? await recorded(request, access, names, () => handler(call))
+      : await handler(call);
     reply.code(route.status);
     if (route.answer === undefined) return reply.send();
     if (answered instanceof Lines)
@@ -107,4 +131,49 @@ function register(app: FastifyInstance, name: RouteName, route: Route, database:
         .send(answered.stream());
     return reply.type("application/json; charset=utf-8").send(answered);
   }
+
+  /** Carries out a change between the two lines that the audit log has of it. */
+  async function recorded(
+    request: FastifyRequest,
+    access: Access,
+    names: Record<string, string>,
+    act: () => unknown,
+  ): Promise<unknown> {
+    const bodyNames = bodyName(request);
+    if (bodyNames !== undefined) names.name = bodyNames;
+    const change = (): AuditedChange => ({
+      operation: name,
+      who: access.who,
+      what: shortened(names),
+      request_id: request.id,
+      address: request.ip,
+    });
+    const outcome = async (phase: "done" | "failed", code?: string) => {
+      try {
+        await parts.audit.record(change(), phase, code);
+      } catch (error) {
+        parts.onAuditError(request, error);
+      }
+    };
+    await parts.audit.record(change(), "begun");
+    let answered: unknown;
+    try {
+      answered = await act();
+    } catch (error) {
+      await outcome("failed", isQuiverError(error) ? error.code : "internal");
+      throw error;
+    }
+    await outcome("done");
+    return answered;
+  }
+}
+
+/** No name that is taken is longer; one that is refused must not fill the log. */
+const shortened = (names: Readonly<Record<string, string>>) =>
+  Object.fromEntries(Object.entries(names).map(([what, text]) => [what, text.slice(0, 300)]));
+
+/** The `name` of a body that has one. */
+function bodyName(request: FastifyRequest): string | undefined {
+  const { name } = (request.body ?? {}) as { name?: unknown };
+  return typeof name === "string" ? name : undefined;
 }

@@ -4,5 +4,6 @@ import { json } from "../json-answer.ts";
 import type { Handlers } from "./handlers.ts";
 
 export const sessionHandlers: Handlers<"createSession"> = {
-  createSession: async ({ gate, body }) => json(await gate.logIn(body.username, body.password)),
+  createSession: async ({ gate, body, address }) =>
+    json(await gate.logIn(body.username, body.password, address)),
 };

@@ -1,0 +1,121 @@
+// Keys and the audit log at the command line, and all of it over HTTPS: real processes, a real server.
+
+import { type ChildProcess, spawn } from "node:child_process";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+
+const main = join(import.meta.dirname, "../main.ts");
+const certificates = join(import.meta.dirname, "../../../server/test/certificates");
+const authority = join(certificates, "first-cert.pem");
+
+let folder: string;
+let server: { child: ChildProcess; url: string };
+
+const environment = (more: Record<string, string | undefined>) => {
+  const others = Object.entries(process.env).filter(([name]) => !name.startsWith("QUIVER_"));
+  return { ...Object.fromEntries(others), ...more };
+};
+
+beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), "quiver-cli-keys-"));
+  const files = ["--tls-cert", authority, "--tls-key", join(certificates, "first-key.pem")];
+  const args = ["serve", "--port", "0", "--log-level", "warn", "--data-dir", join(folder, "data"), ...files];
+  const child = spawn(process.execPath, [main, ...args], { env: environment({}), cwd: folder });
+  const url = await new Promise<string>((found, failed) => {
+    createInterface({ input: child.stdout }).on("line", (line) => {
+      const match = /https:\/\/127\.0\.0\.1:\d+$/.exec(line);
+      if (match) found(match[0]);
+    });
+    child.once("exit", (code) => failed(new Error(`the server ended with ${code}`)));
+  });
+  server = { child, url };
+});
+afterAll(async () => {
+  const ended = new Promise((resolve) => server.child.once("exit", resolve));
+  server.child.kill("SIGTERM");
+  expect(await ended).toBe(0);
+  rmSync(folder, { recursive: true });
+});
+
+/** Runs a client command; as the admin, and trusting the certificate, unless told otherwise. */
+function ask(args: readonly string[], more: Record<string, string | undefined> = {}) {
+  const admin = readFileSync(join(folder, "data", "admin-key"), "utf8").trim();
+  const env = { QUIVER_URL: server.url, QUIVER_API_KEY: admin, NODE_EXTRA_CA_CERTS: authority, ...more };
+  const child = spawn(process.execPath, [main, ...args], { env: environment(env), cwd: folder });
+  child.stdin.end();
+  const texts = { out: "", err: "" };
+  child.stdout.setEncoding("utf8").on("data", (text: string) => {
+    texts.out += text;
+  });
+  child.stderr.setEncoding("utf8").on("data", (text: string) => {
+    texts.err += text;
+  });
+  return new Promise<{ code: number | null; out: string; err: string }>((resolve) =>
+    child.once("close", (code) => resolve({ code, ...texts })),
+  );
+}
+
+describe("quiver keys", () => {
+  it("makes a key that a script can take from standard output, and that does what it says", async () => {
+    expect((await ask(["collections", "create", "logs-1", "--dimension", "2"])).code).toBe(0);
+    expect((await ask(["collections", "create", "other", "--dimension", "2"])).code).toBe(0);
+    const made = await ask(
+      [
+        "keys",
+        "create",
+        "log reader",
+        "--role",
+        "read",
+        "--collection",
+        "a",
+        "--collection",
+        "logs-*",
+      ].concat(["--expires", "30d"]),
+    );
+    expect(made.code, made.err).toBe(0);
+    const key = made.out.trim();
+    expect(key).toMatch(/^qk_[0-9a-f]{16}_[\w-]{43}$/);
+    expect(made.err).toContain("role read, a logs-*, expires ");
+    const asReader = { QUIVER_API_KEY: key };
+    expect((await ask(["collections"], asReader)).out).toBe("logs-1\tyes\t\n");
+    const forbidden = await ask(["collections", "delete", "logs-1", "--yes"], asReader);
+    expect([forbidden.code, forbidden.err]).toEqual([1, expect.stringContaining("needs the role admin")]);
+    expect((await ask(["collections", "show", "other"], asReader)).err).toContain("does not reach");
+
+    const [listed] = JSON.parse((await ask(["keys", "--json"])).out);
+    expect(listed).toMatchObject({ name: "log reader", role: "read", collections: ["a", "logs-*"] });
+    expect(listed.expires_at - listed.created_at).toBeGreaterThan(29 * 86_400);
+    const table = (await ask(["keys", "list"])).out.trimEnd().split("\t");
+    expect(table.slice(0, 3)).toEqual([listed.key_id, "log reader", "read"]);
+    expect(table.join()).not.toContain(key);
+
+    expect((await ask(["keys", "revoke", listed.key_id])).out).toBe(`Revoked ${listed.key_id}.\n`);
+    expect((await ask(["collections"], asReader)).code).toBe(1);
+    expect((await ask(["keys", "revoke", listed.key_id])).err).toContain("no API key with this id");
+    const audit = JSON.parse((await ask(["audit", "--limit", "4", "--json"])).out);
+    expect(
+      audit.entries.map(({ operation, phase }: Record<string, string>) => `${operation} ${phase}`),
+    ).toEqual(["revokeKey failed", "revokeKey begun", "revokeKey done", "revokeKey begun"]);
+    const lines = (await ask(["audit", "--limit", "1"])).out;
+    expect(lines).toContain(
+      `admin-key\trevokeKey\tfailed: key_not_found\tkey_id=${listed.key_id}\t127.0.0.1\t`,
+    );
+  });
+
+  it("refuses a wrong use before it asks the server", async () => {
+    const { code, err } = await ask(["keys", "create", "k"]);
+    expect([code, err]).toEqual([2, expect.stringContaining("--role")]);
+    const other = await ask(["keys", "create", "k", "--role", "owner"]);
+    expect([other.code, other.err]).toEqual([2, expect.stringContaining("read, write, admin")]);
+  });
+});
+
+it("a certificate that is not trusted is told with what to do, and not asked again", async () => {
+  const { code, err } = await ask(["collections"], { NODE_EXTRA_CA_CERTS: undefined });
+  expect(code).toBe(1);
+  expect(err).toContain("DEPTH_ZERO_SELF_SIGNED_CERT");
+  expect(err).toContain("NODE_EXTRA_CA_CERTS");
+});

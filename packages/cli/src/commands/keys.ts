@@ -1,0 +1,122 @@
+// quiver keys, quiver audit
+
+import { limits } from "@quiver/protocol/limits";
+import type { AuditEntry } from "@quiver/protocol/shapes/audit";
+import { type KeyInformation, type Role, roles } from "@quiver/protocol/shapes/key";
+import { type Command, Option } from "commander";
+import { type ConnectionOptions, connect, parsed, QuiverCommand, withConnection } from "../command.ts";
+import { printJson, printLine, printTable } from "../output.ts";
+import { readDuration, readInteger } from "../values.ts";
+
+type CreateOptions = ConnectionOptions & { role: Role; collection?: string[]; expires?: number };
+
+const one = (text: string, before: string[] = []) => [...before, text];
+
+/** `quiver keys`: API keys and what they may do. */
+export function keysCommand(): Command {
+  const command = new QuiverCommand("keys").description("API keys with roles: list, create, revoke");
+  withConnection(
+    command.command("list", { isDefault: true }).description("all API keys (this is the default)"),
+  ).action(list);
+  withConnection(
+    command
+      .command("create")
+      .description("make an API key; it is shown once, and alone on standard output")
+      .argument("<name>", "what it is for, to recognise it by")
+      .addOption(
+        new Option("--role <role>", "read: search and read; write: change records, too; admin: everything")
+          .choices(roles)
+          .makeOptionMandatory(),
+      )
+      .option(
+        "--collection <name>",
+        "the key reaches only this one, or those with a prefix (logs-*); may be repeated",
+        one,
+      )
+      .option("--expires <duration>", "the key ends after so long (30d, 12h)", parsed(readDuration)),
+  ).action(create);
+  withConnection(
+    command.command("revoke").description("end an API key, from now on").argument("<key-id>"),
+  ).action(revoke);
+  return command;
+}
+
+/** `quiver audit`: who changed what. */
+export function auditCommand(): Command {
+  return withConnection(
+    new QuiverCommand("audit")
+      .description("who changed keys, collections and indexes, newest first")
+      .addOption(
+        new Option("--limit <n>", "most entries")
+          .argParser(parsed((text) => readInteger(text, 1, limits.auditPageMax)))
+          .default(limits.auditPageDefault),
+      ),
+  ).action(audit);
+}
+
+async function list(options: ConnectionOptions): Promise<void> {
+  const keys = await connect(options).listKeys();
+  if (options.json) return printJson(keys);
+  printTable(
+    keys,
+    [
+      { title: "ID", value: ({ key_id }) => key_id },
+      { title: "NAME", value: ({ name }) => name },
+      { title: "ROLE", value: ({ role }) => role },
+      { title: "CREATED", value: ({ created_at }) => time(created_at) },
+      { title: "EXPIRES", value: ({ expires_at }) => time(expires_at, "never") },
+      { title: "LAST USED", value: ({ last_used_at }) => time(last_used_at, "never") },
+      { title: "COLLECTIONS", value: collectionsOf },
+    ],
+    "There is no API key. Make one with: quiver keys create NAME --role read",
+  );
+}
+
+async function create(name: string, options: CreateOptions): Promise<void> {
+  const { role, collection: collections, expires } = options;
+  const expires_at = expires === undefined ? undefined : Math.floor((Date.now() + expires) / 1000);
+  const created = await connect(options).createKey({ name, role, collections, expires_at });
+  if (options.json) return printJson(created);
+  // The key alone on stdout, so that a script can take it; the words go to the person.
+  process.stderr.write(
+    `Made key ${created.key_id}: role ${role}, ${collectionsOf(created)}, expires ${time(created.expires_at, "never")}.\n` +
+      "Keep it now: it is not shown again.\n",
+  );
+  printLine(created.key);
+}
+
+async function revoke(keyId: string, options: ConnectionOptions): Promise<void> {
+  await connect(options).revokeKey(keyId);
+  if (options.json) return printJson({ revoked: keyId });
+  printLine(`Revoked ${keyId}.`);
+}
+
+async function audit(options: ConnectionOptions & { limit: number }): Promise<void> {
+  const { entries, damaged_lines } = await connect(options).audit({ limit: options.limit });
+  if (options.json) return printJson({ entries, damaged_lines });
+  if (damaged_lines > 0) process.stderr.write(`quiver: ${damaged_lines} lines of the log cannot be read.\n`);
+  printTable(
+    entries,
+    [
+      { title: "AT", value: ({ at }) => at },
+      { title: "WHO", value: ({ who }) => who },
+      { title: "OPERATION", value: ({ operation }) => operation },
+      { title: "PHASE", value: ({ phase, error }) => (error === undefined ? phase : `${phase}: ${error}`) },
+      { title: "WHAT", value: whatOf },
+      { title: "ADDRESS", value: ({ address }) => address },
+      { title: "REQUEST", value: ({ request_id }) => request_id },
+    ],
+    "Nothing is recorded yet.",
+  );
+}
+
+const time = (seconds: number | null, none = "") =>
+  seconds === null ? none : new Date(seconds * 1000).toISOString().replace(".000", "");
+
+const collectionsOf = ({ collections }: Pick<KeyInformation, "collections">) =>
+  collections === null ? "all collections" : collections.join(" ");
+
+const whatOf = ({ what }: AuditEntry) =>
+  Object.entries(what)
+    .map(([name, value]) => `${name}=${value}`)
+    .join(" ");

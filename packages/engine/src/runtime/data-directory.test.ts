@@ -1,0 +1,139 @@
+// Who may look into a data directory, and where may its names lead?
+
+import {
+  chmodSync,
+  lstatSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { join, relative } from "node:path";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import type { Database } from "../database/contract.ts";
+import { openDatabase } from "../database/database.ts";
+
+let folder: string;
+let dataDir: string;
+const umask = process.umask();
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), "quiver-directory-"));
+  dataDir = join(folder, "data");
+  // The most open one: whatever is closed was closed on purpose.
+  process.umask(0);
+});
+afterEach(() => {
+  process.umask(umask);
+  rmSync(folder, { recursive: true, force: true });
+});
+
+const definition = {
+  name: "c",
+  dense_vector: { enabled: true, dimension: 2, auto_create_index: true },
+  sparse_vector: { enabled: false },
+  tf_idf_options: { enabled: false },
+  config: {},
+};
+
+async function makeData(): Promise<void> {
+  const database = await openDatabase({ dataDir });
+  await database.createCollection(definition);
+  await fill(database);
+  await database.close();
+}
+
+/** Enough for the dense index to be kept when the database closes. */
+async function fill(database: Database): Promise<void> {
+  const vectors = Array.from({ length: 1_200 }, (_, i) => ({ id: `v${i}`, dense_values: [i, 1] }));
+  await database.collection("c").upsert(vectors);
+  await database.collection("c").indexed();
+}
+
+/** Every file and directory under one, itself included, that others have any right on. */
+function open(path: string): string[] {
+  const found = lstatSync(path);
+  const own = (found.mode & 0o077) === 0 ? [] : [relative(folder, path)];
+  return found.isDirectory() ? [...own, ...readdirSync(path).flatMap((name) => open(join(path, name)))] : own;
+}
+
+function everything(path: string): string[] {
+  if (!statSync(path).isDirectory()) return [path];
+  return [path, ...readdirSync(path).flatMap((name) => everything(join(path, name)))];
+}
+
+describe("rights", () => {
+  test("[R9] nobody else may look into what is made, while it is in use and afterwards", async () => {
+    // As an administrator would make it, before the first start.
+    mkdirSync(dataDir);
+    const database = await openDatabase({ dataDir });
+    await database.createCollection(definition);
+    expect(open(dataDir)).toEqual([]);
+    await fill(database);
+    expect(open(dataDir)).toEqual([]);
+    await database.close();
+    expect(everything(dataDir).length).toBeGreaterThan(6);
+    expect(open(dataDir)).toEqual([]);
+  });
+
+  test("[R9] what is more open is closed at the next start, and what lies beside it is left alone", async () => {
+    await makeData();
+    for (const path of everything(dataDir)) chmodSync(path, 0o777);
+    writeFileSync(join(dataDir, "notes.txt"), "of somebody", { mode: 0o644 });
+    await (await openDatabase({ dataDir })).close();
+    expect(open(dataDir).sort()).toEqual(["data", "data/notes.txt"]);
+  });
+});
+
+describe("links", () => {
+  const places = {
+    catalog: () => join(dataDir, "catalog"),
+    collections: () => join(dataDir, "collections"),
+    "a collection's directory": () => join(dataDir, "collections", collectionId()),
+    "a collection's file": () => join(dataDir, "collections", collectionId(), "data.mdb"),
+  };
+  const collectionId = () => readdirSync(join(dataDir, "collections"))[0];
+
+  test.each(Object.entries(places))("[R10] %s may not be one", async (_what, place) => {
+    await makeData();
+    const path = place();
+    const outside = join(folder, "outside");
+    renameSync(path, outside);
+    symlinkSync(outside, path);
+    const before = everything(outside).map((each) => [each, statSync(each).mtimeMs, statSync(each).mode]);
+    await expect(openDatabase({ dataDir })).rejects.toMatchObject({
+      code: "storage_failed",
+      message: expect.stringContaining(`${relative(dataDir, path)} in the data directory is a symbolic link`),
+    });
+    expect(everything(outside).map((each) => [each, statSync(each).mtimeMs, statSync(each).mode])).toEqual(
+      before,
+    );
+    // Refused is not locked: with the link gone, the directory opens.
+    rmSync(path);
+    renameSync(outside, path);
+    const database = await openDatabase({ dataDir });
+    expect(database.collection("c").describe().vectors_count).toBe(1_200);
+    await database.close();
+  });
+
+  test("[R10] a link where a deleted collection was left is refused, and leads to no deletion elsewhere", async () => {
+    await makeData();
+    const outside = join(folder, "outside");
+    mkdirSync(outside);
+    writeFileSync(join(outside, "precious"), "");
+    symlinkSync(outside, join(dataDir, "collections", "c0"));
+    await expect(openDatabase({ dataDir })).rejects.toMatchObject({ code: "storage_failed" });
+    expect(readdirSync(outside)).toEqual(["precious"]);
+  });
+
+  test("[R10] the data directory as a whole may be one", async () => {
+    mkdirSync(join(folder, "elsewhere"));
+    symlinkSync(join(folder, "elsewhere"), dataDir);
+    await makeData();
+    expect(readdirSync(join(folder, "elsewhere"))).toContain("catalog");
+  });
+});

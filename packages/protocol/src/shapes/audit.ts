@@ -1,0 +1,43 @@
+// Who changed which key, collection or index, and when?
+
+import Type, { type Static } from "typebox";
+import { OneOf } from "./common.ts";
+
+/** `begun` is on disk before anything is changed, `done` or `failed` before the answer goes out. */
+export const auditPhases = ["begun", "done", "failed"] as const;
+
+/** One line of the log. A change has two: one before it is carried out, and one with its outcome. */
+export const AuditEntry = Type.Object({
+  at: Type.String({ description: "ISO 8601, UTC." }),
+  operation: Type.String({
+    description: "The endpoint by its operation id: `deleteCollection`, `createKey`.",
+  }),
+  phase: OneOf(auditPhases, {
+    description:
+      "`begun` is on disk before anything is changed, `done` or `failed` before the answer goes out.",
+  }),
+  who: Type.String({
+    description: "`admin-key`, `session:<id>`, `key:<key_id>`; `no-auth` on a server without authentication.",
+  }),
+  // As `additionalProperties`, which OpenAPI's own tools write; a TypeBox record would be `patternProperties`.
+  what: Type.Unsafe<Record<string, string>>(
+    Type.Object(
+      {},
+      {
+        additionalProperties: Type.String(),
+        description: "The names in the request: `collection_id`, `index_type`, `key_id`, `name`, ...",
+      },
+    ),
+  ),
+  error: Type.Optional(Type.String({ description: "Error code, where it failed." })),
+  request_id: Type.String({ description: "As in the log, and in the answer's x-request-id." }),
+  address: Type.String({ description: "Where the request came from." }),
+});
+
+export const AuditList = Type.Object({
+  entries: Type.Array(AuditEntry),
+  damaged_lines: Type.Integer({ description: "Lines among them that cannot be read, and are left out." }),
+});
+
+export type AuditEntry = Static<typeof AuditEntry>;
+export type AuditList = Static<typeof AuditList>;

@@ -1,0 +1,86 @@
+// What does a route need, and does the caller have it?
+//
+// A caller has a role, and collections: all of them, or those that its key is limited to. A route needs a role, and it
+// says where it names collections. Whoever names one that the key does not reach is refused whether it exists or not, so
+// that a key tells nothing about other collections. What an endpoint does not say is decided against the caller.
+
+import { QuiverError } from "@quiver/protocol/errors";
+import type { Route } from "@quiver/protocol/routes";
+import { type Role, roles } from "@quiver/protocol/shapes/key";
+
+/** What an endpoint asks of its callers. */
+export type Need = {
+  readonly role: Role | "anyone";
+  /** Where it names collections; `nowhere`: only a key that reaches all of them will do. */
+  readonly collections: "path" | "body.name" | "answer" | "nowhere";
+};
+
+/** Of an endpoint that says nothing of itself. */
+export const strictestNeed: Need = { role: "admin", collections: "nowhere" };
+
+export function needOf(route: Route): Need {
+  const inPath = route.path.includes("{collection_id}") ? "path" : "nowhere";
+  return { role: route.role, collections: route.collections ?? inPath };
+}
+
+/** Who calls, and what that caller may do. */
+export class Access {
+  /** As the audit log has it: `admin-key`, `session:<id>`, `key:<key_id>`, `no-auth`. */
+  readonly who: string;
+  readonly role: Role;
+  /** Names, and prefixes with a star at the end; null for all. */
+  readonly #collections: readonly string[] | null;
+
+  constructor(who: string, role: Role, collections: readonly string[] | null = null) {
+    this.who = who;
+    this.role = role;
+    this.#collections = collections;
+  }
+
+  /** True when the caller may know of a collection of this name. */
+  reaches(collection: string): boolean {
+    if (this.#collections === null) return true;
+    return this.#collections.some((pattern) =>
+      pattern.endsWith("*") ? collection.startsWith(pattern.slice(0, -1)) : collection === pattern,
+    );
+  }
+
+  /**
+   * Checks what can be known before the body is read.
+   * @param collection the one that the path names
+   * @throws forbidden
+   */
+  require(need: Need, collection: string | undefined): void {
+    if (need.role === "anyone") return;
+    if (roles.indexOf(this.role) < roles.indexOf(need.role)) {
+      throw new QuiverError(
+        "forbidden",
+        `The request needs the role ${need.role}, and the key has the role ${this.role}. ` +
+          `Send a key with the role ${need.role}.`,
+        { needed_role: need.role, role: this.role },
+      );
+    }
+    if (need.collections === "path") this.requireCollection(collection ?? "");
+    if (need.collections === "nowhere" && this.#collections !== null) {
+      throw new QuiverError(
+        "forbidden",
+        "The request is about the server as a whole, and the key is limited to some collections. " +
+          "Send a key without that limit.",
+      );
+    }
+  }
+
+  /** @throws forbidden */
+  requireCollection(name: string): void {
+    if (this.reaches(name)) return;
+    const shown = name.slice(0, 300);
+    throw new QuiverError(
+      "forbidden",
+      `The key does not reach the collection '${shown}'. Send a key whose collections have it.`,
+      { collection: shown },
+    );
+  }
+}
+
+/** Of a request that needs no key; it reaches nothing that does. */
+export const nobody = new Access("nobody", "read", []);

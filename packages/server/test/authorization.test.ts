@@ -1,0 +1,173 @@
+// Does every endpoint of a running server ask for what it says it needs?
+//
+// The endpoints are those that Fastify itself registers, told by its own announcement of every instance: one that was
+// added beside the list of routes is found, too. Each is asked by everybody: without a key, with a wrong one, and with
+// keys of every role and every reach.
+
+import { subscribe, unsubscribe } from "node:diagnostics_channel";
+import { type Route, routes } from "@quiver/protocol/routes";
+import { type Role, roles } from "@quiver/protocol/shapes/key";
+import type { FastifyInstance, RouteOptions } from "fastify";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import {
+  adminKey,
+  collectionBody,
+  expectError,
+  record,
+  startTestServer,
+  type TestServer,
+} from "./running.ts";
+
+type Endpoint = { method: string; url: string };
+
+/** Every endpoint outside the list of routes, and the role that it needs; `anyone` needs no key. */
+const others: Record<string, Role | "anyone"> = {
+  "GET /health/live": "anyone",
+  "GET /health/ready": "anyone",
+  "GET /openapi.json": "anyone",
+  "GET /api-docs/openapi.json": "anyone",
+  "GET /docs": "anyone",
+  "GET /docs/": "anyone",
+  "GET /docs/js/scalar.js": "anyone",
+  "GET /metrics": "read",
+  // Only where origins are named for CORS: it tells methods and headers that a page may use, whatever the path.
+  "OPTIONS *": "anyone",
+};
+
+let server: TestServer;
+const endpoints: Endpoint[] = [];
+const collect = (message: unknown) => {
+  const { fastify } = message as { fastify: FastifyInstance };
+  fastify.addHook("onRoute", ({ method, url }: RouteOptions) => {
+    for (const each of [method].flat()) endpoints.push({ method: each, url });
+  });
+};
+
+/** The keys that ask: name -> role, and whether they reach collection `c`, and all collections. */
+type Asker = { key: string; role: Role; reachesC: boolean; reachesAll: boolean };
+const askers: Record<string, Asker> = {};
+
+beforeAll(async () => {
+  subscribe("fastify.initialization", collect);
+  server = await startTestServer({ corsOrigins: ["https://app.example.org"] });
+  unsubscribe("fastify.initialization", collect);
+  await server.makeCollection("c");
+  await server.call("streamingUpsert", { collection_id: "c" }, { vectors: [record("v")] });
+  const reaches = {
+    all: null,
+    "c by name": ["c"],
+    "c by prefix": ["other", "c*"],
+    "another one": ["d", "c-*"],
+  };
+  for (const role of roles) {
+    for (const [reach, collections] of Object.entries(reaches)) {
+      const made = await server.call("createKey", {}, { name: reach, role, collections });
+      expect(made.status, made.text).toBe(201);
+      const reachesC = reach !== "another one";
+      askers[`${role}, ${reach}`] = { key: made.json.key, role, reachesC, reachesAll: reach === "all" };
+    }
+  }
+});
+afterAll(() => server.end());
+
+const pattern = (path: string) => path.replaceAll(/\{(\w+)\}/g, ":$1");
+const routeOf = ({ method, url }: Endpoint): Route | undefined => {
+  const all = Object.values(routes) as Route[];
+  const ofMethod = (wanted: string) => all.find((r) => r.method === wanted && pattern(r.path) === url);
+  return ofMethod(method) ?? (method === "HEAD" ? ofMethod("GET") : undefined);
+};
+const roleOf = (endpoint: Endpoint): Role | "anyone" | undefined => {
+  const { method, url } = endpoint;
+  return routeOf(endpoint)?.role ?? others[`${method === "HEAD" ? "GET" : method} ${url}`];
+};
+
+const params: Record<string, string> = {
+  collection_id: "c",
+  vector_id: "v",
+  transaction_id: "t",
+  index_type: "nothing",
+  version_hash: "h",
+  key_id: "k",
+};
+const ask = ({ method, url }: Endpoint, key: string | null) => {
+  const path = url.replaceAll(/:(\w+)/g, (_, name: string) => params[name] ?? "x").replace("*", "/nowhere");
+  const route = routeOf({ method, url });
+  const needsBody = route?.body !== undefined && method === route.method;
+  // A body that passes the shape only where a name has to be seen.
+  const body = route?.collections === "body.name" ? collectionBody("c") : {};
+  return server.ask(path, { method, key, body: needsBody ? body : undefined });
+};
+const labelled = () =>
+  endpoints.map((endpoint) => ({ endpoint, label: `${endpoint.method} ${endpoint.url}` }));
+
+describe("the endpoints of a running server", () => {
+  test("[A10] each is in the list of routes, or in the list of this test", () => {
+    expect(endpoints.length).toBeGreaterThan(Object.keys(routes).length);
+    const unknown = labelled().filter(({ endpoint }) => roleOf(endpoint) === undefined);
+    expect(unknown.map(({ label }) => label)).toEqual([]);
+    const all = labelled().map(({ label }) => label);
+    expect(Object.keys(others).filter((label) => !all.includes(label))).toEqual([]);
+    for (const route of Object.values(routes))
+      expect(all).toContain(`${route.method} ${pattern(route.path)}`);
+  });
+
+  test("[A1] each needs a key but health, documentation and logging in", async () => {
+    const open = new Set<string>();
+    for (const { endpoint, label } of labelled()) {
+      for (const key of [null, "wrong", `qk_${"0".repeat(16)}_${"A".repeat(43)}`]) {
+        const { status } = await ask(endpoint, key);
+        if (status !== 401) open.add(label.replace("HEAD", "GET"));
+      }
+    }
+    const expected = Object.entries(others).filter(([, role]) => role === "anyone");
+    expect([...open].sort()).toEqual(
+      [...expected.map(([label]) => label), "POST /auth/create-session"].sort(),
+    );
+  });
+
+  test("[A10] each answers every role and every reach as its entry says", async () => {
+    const wrong: string[] = [];
+    let refused = 0;
+    let allowed = 0;
+    for (const { endpoint, label } of labelled()) {
+      const needed = roleOf(endpoint);
+      if (needed === "anyone" || needed === undefined) continue;
+      for (const [name, asker] of Object.entries(askers)) {
+        // What an earlier asker deleted is there again.
+        if (endpoint.method === "DELETE" && endpoint.url.endsWith("/:collection_id"))
+          await server.call("createCollection", {}, collectionBody("c"));
+        const route = routeOf(endpoint);
+        const hasRole = roles.indexOf(asker.role) >= roles.indexOf(needed);
+        const namesC = route?.path.includes("{collection_id}") || route?.collections === "body.name";
+        const hasReach = namesC ? asker.reachesC : route?.collections === "answer" || asker.reachesAll;
+        const answer = await ask(endpoint, asker.key);
+        const isRefused = answer.status === 403;
+        if (isRefused && endpoint.method !== "HEAD") expectError(answer, 403, "forbidden");
+        if (isRefused) refused++;
+        else allowed++;
+        // What may pass can fail for another reason (no such transaction), but never for want of a right, or by fault.
+        const isRight = hasRole && hasReach ? ![401, 403, 429, 500].includes(answer.status) : isRefused;
+        if (!isRight) wrong.push(`${label} asked by ${name}: ${answer.status}`);
+      }
+    }
+    expect(wrong).toEqual([]);
+    // Neither everything nor nothing was refused.
+    expect(Math.min(refused, allowed)).toBeGreaterThan(100);
+  });
+
+  test("[A10] a route below admin that names no collection is closed to limited keys by default", () => {
+    // The one such route outside the list; in the list every route for limited keys says where it names collections.
+    for (const [name, route] of Object.entries(routes) as [string, Route][]) {
+      if (route.role === "anyone" || route.role === "admin") continue;
+      const says = route.path.includes("{collection_id}") || route.collections !== undefined;
+      expect([name, says]).toEqual([name, true]);
+    }
+  });
+
+  test("[A10] unknown paths and wrong methods are told to every key alike", async () => {
+    for (const { key } of [...Object.values(askers), { key: adminKey }]) {
+      expectError(await server.ask("/nowhere", { key }), 404, "route_not_found");
+      expectError(await server.ask("/auth/keys", { key, method: "PATCH" }), 405, "method_not_allowed");
+    }
+  });
+});

@@ -1,0 +1,107 @@
+// Does the server keep what is secret, and do hostile requests get nothing and cost little?
+//
+//   node tests/campaigns/security.ts [--seed 1] [--guesses 200] [--keys 10] [--length 16384] [--runs 2] [--write]
+//
+// One server is asked, by every part in turn; each answer and each log line of all of them is searched for secrets,
+// paths and stacks (security/probed-server.ts).
+//
+//   reach          keys for random collections against a twin that decides by patterns; revoked ones are refused
+//   guesses        keys that are nearly right
+//   pollution      `__proto__` and its like in every object of every body, in paths, query strings, names, metadata
+//   pathological   texts that patterns stumble over, in every field, timed against harmless ones
+//   faults         an engine that fails at every call
+//
+// Which endpoint needs which role, packages/server/test/authorization.test.ts proves for all of them. With --write the
+// figures go into docs/reliability.md.
+
+import { parseArgs } from "node:util";
+import { routes } from "@quiver/protocol/routes";
+import { randomNumbers } from "../../packages/kernels/src/random.ts";
+import { type Figures, writeFigures } from "./figures.ts";
+import { probeFaults } from "./security/faults.ts";
+import { probePathological } from "./security/pathological.ts";
+import { probePollution } from "./security/pollution.ts";
+import { bodies, collectionBody, probeServer } from "./security/probed-server.ts";
+import { probeGuesses, probeReach } from "./security/reach.ts";
+
+export type SecurityOptions = {
+  readonly seed: number;
+  readonly guesses: number;
+  readonly keys: number;
+  /** Characters of a text in a body. */
+  readonly length: number;
+  /** Times that each hostile text is sent. */
+  readonly runs: number;
+};
+
+/** @throws Error at the first broken promise */
+export async function probeSecurity(
+  options: SecurityOptions,
+  tell: (line: string) => void,
+): Promise<Figures> {
+  const random = randomNumbers(options.seed);
+  const probed = await probeServer();
+  try {
+    for (const name of [
+      "createCollection",
+      "createDenseIndex",
+      "createSparseIndex",
+      "createTextIndex",
+    ] as const) {
+      const body = name === "createCollection" ? collectionBody("c") : bodies[name];
+      const { status, text } = await probed.call(name, { collection_id: "c" }, body);
+      if (status !== 201) throw new Error(`${name}: ${status} ${text}`);
+    }
+    const reached = await probeReach(probed, options.keys, random);
+    tell(`reach: ${reached} pairs of key and collection`);
+    const guesses = await probeGuesses(probed, options.guesses, random);
+    tell(`guesses: ${guesses} keys that are nearly right, none got in`);
+    const polluted = await probePollution(probed);
+    tell(`pollution: ${polluted} requests, no prototype changed`);
+    const slowest = await probePathological(probed, options.length, options.runs);
+    tell(
+      `pathological: ${slowest.pairs} texts, at most ${slowest.ratio.toFixed(1)} times a harmless one (${slowest.what})`,
+    );
+    const faults = await probeFaults(probed);
+    tell(`faults: ${faults} endpoints on a broken engine`);
+    return {
+      "endpoints in the list": Object.keys(routes).length,
+      "pairs of limited key and collection": reached,
+      "keys that were nearly right": guesses,
+      "requests with keys like `__proto__`": polluted,
+      "pathological texts": slowest.pairs,
+      "slowest of them, against harmless text": `${slowest.ratio.toFixed(1)} times (${slowest.what})`,
+      "endpoints asked on a broken engine": faults,
+      "answers searched for secrets, paths and stacks": probed.asked,
+      found: "none",
+    };
+  } finally {
+    await probed.end();
+  }
+}
+
+async function command(): Promise<void> {
+  const { values } = parseArgs({
+    options: {
+      seed: { type: "string", default: "1" },
+      guesses: { type: "string", default: "200" },
+      keys: { type: "string", default: "10" },
+      length: { type: "string", default: "16384" },
+      runs: { type: "string", default: "2" },
+      write: { type: "boolean", default: false },
+    },
+  });
+  const { write, ...texts } = values;
+  const numbers = Object.entries(texts).map(([name, text]) => [name, Number(text)]);
+  const options = Object.fromEntries(numbers) as SecurityOptions;
+  process.stdout.write(`seed ${options.seed}\n`);
+  try {
+    const figures = await probeSecurity(options, (line) => process.stdout.write(`${line}\n`));
+    if (write) writeFigures("security", `npm run test:security -- --seed ${options.seed}`, figures);
+  } catch (error) {
+    process.stdout.write(`FAILED with seed ${options.seed}: ${(error as Error).stack}\n`);
+    process.exitCode = 1;
+  }
+}
+
+if (import.meta.main) await command();

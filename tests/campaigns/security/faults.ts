@@ -1,0 +1,44 @@
+// Does an error that nobody foresaw tell anything of the machine, whichever endpoint it meets?
+
+import { type Route, type RouteName, routes } from "@quiver/protocol/routes";
+import { bodies, type ProbedServer } from "./probed-server.ts";
+
+const secret = "/var/lib/quiver/secret-of-the-engine/data.mdb";
+
+/** Every call of the engine fails, with words that must not come out. @returns endpoints that were asked */
+export async function probeFaults(probed: ProbedServer): Promise<number> {
+  const { database } = probed.server as { database: unknown } as { database: Record<string, unknown> };
+  const fault = () => {
+    throw Object.assign(new Error(`EIO: i/o error, open '${secret}'`), { path: secret });
+  };
+  const methods = [
+    "createCollection",
+    "listCollections",
+    "loadedCollections",
+    "collection",
+    "deleteCollection",
+  ];
+  for (const method of methods) Object.defineProperty(database, method, { value: fault, configurable: true });
+  let asked = 0;
+  try {
+    for (const [name, route] of Object.entries(routes) as [RouteName, Route][]) {
+      if (!route.path.startsWith("/vectordb")) continue;
+      const params = { collection_id: "c", index_type: "dense" };
+      const query = Object.keys(route.query ?? {}).some((each) => each.startsWith("!"))
+        ? "?document_id=d"
+        : "";
+      const path = route.path.replaceAll(/\{(\w+)\}/g, (_, p: "collection_id") => params[p] ?? "x");
+      const { status, text } = await probed.ask(`${path}${query}`, {
+        method: route.method,
+        body: bodies[name],
+      });
+      if (status !== 500) throw new Error(`${name} on a broken engine was answered with ${status}: ${text}`);
+      if (text.includes(secret) || text.includes("EIO"))
+        throw new Error(`${name} tells of the engine: ${text}`);
+      asked++;
+    }
+  } finally {
+    for (const method of methods) delete database[method];
+  }
+  return asked;
+}

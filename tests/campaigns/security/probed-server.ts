@@ -1,0 +1,133 @@
+// How does a probe talk to a real server, so that nothing that the server ever says goes unread?
+//
+// Every answer and every log line is searched for what must not be there, as it comes.
+
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { type Route, type RouteName, routes } from "@quiver/protocol/routes";
+import type { ServerConfig } from "@quiver/server/config";
+import type { RunningServer } from "@quiver/server/running-server";
+import { startServer } from "@quiver/server/server";
+import { pino } from "pino";
+
+export const adminKey = "campaign-admin-key-3f9c";
+const project = resolve(import.meta.dirname, "../../..");
+
+export type Answer = { readonly status: number; readonly text: string };
+
+export type Ask = {
+  readonly method?: string;
+  /** A value, sent as JSON, or the text of a body. */
+  readonly body?: unknown;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly key?: string | null;
+};
+
+export type ProbedServer = {
+  readonly server: RunningServer;
+  /** Requests that were sent. */
+  readonly asked: number;
+  /** Adds a text that must not appear in any answer or log line from now on. */
+  keepSecret(secret: string): void;
+  ask(path: string, ask?: Ask): Promise<Answer>;
+  call(name: RouteName, params?: Record<string, string>, body?: unknown, key?: string): Promise<Answer>;
+  end(): Promise<void>;
+};
+
+/** A stack's line, a path of this machine, a source file. */
+const traces = [/\n\s+at /, /\\n\s+at /, /node_modules/, /\bnode:internal/, /[\w-]+\.(?:ts|mjs|js):\d+/];
+
+/** @throws Error when an answer or a log line has what must not be there */
+export async function probeServer(config: Partial<ServerConfig> = {}): Promise<ProbedServer> {
+  const folder = await mkdtemp(join(tmpdir(), "quiver-security-"));
+  const dataDir = join(folder, "data");
+  const secrets = [adminKey];
+  let asked = 0;
+  let broken: Error | undefined;
+  const search = (where: string, text: string, isLog: boolean) => {
+    const secret = secrets.find((each) => text.includes(each));
+    // The log has the whole of an unforeseen error, and the data directory when it starts; answers have neither.
+    const path = isLog ? undefined : [dataDir, project].find((each) => text.includes(each));
+    const trace = isLog ? undefined : traces.find((each) => each.test(text));
+    const found = secret ?? path ?? trace;
+    if (found !== undefined) broken ??= new Error(`${where} has ${found}: ${text.slice(0, 600)}`);
+  };
+  const logger = pino({ level: "trace" }, { write: (line: string) => search("a log line", line, true) });
+  const server = await startServer({ dataDir, port: 0, adminKey, logger, authFailuresMax: 1e9, ...config });
+
+  const ask: ProbedServer["ask"] = async (path, { method, body, headers = {}, key = adminKey } = {}) => {
+    const content = body === undefined || typeof body === "string" ? body : JSON.stringify(body);
+    asked++;
+    const response = await fetch(`${server.url}${path}`, {
+      method: method ?? (content === undefined ? "GET" : "POST"),
+      headers: {
+        "content-type": "application/json",
+        ...(key === null ? {} : { authorization: `Bearer ${key}` }),
+        ...headers,
+      },
+      body: content,
+      redirect: "manual",
+    });
+    const text = await response.text();
+    if (!path.startsWith("/docs")) search(`the answer to ${method ?? ""} ${path.slice(0, 200)}`, text, false);
+    if (broken) throw broken;
+    return { status: response.status, text };
+  };
+  return {
+    server,
+    get asked() {
+      return asked;
+    },
+    keepSecret: (secret) => void secrets.push(secret),
+    ask,
+    call(name, params = {}, body, key) {
+      const { path, method }: Route = routes[name];
+      const filled = path.replaceAll(/\{(\w+)\}/g, (_, parameter: string) =>
+        encodeURIComponent(params[parameter] ?? "x"),
+      );
+      return ask(filled, { method, body, key });
+    },
+    async end() {
+      await server.close();
+      await rm(folder, { recursive: true, force: true });
+      if (broken) throw broken;
+    },
+  };
+}
+
+export const collectionBody = (name: unknown) => ({
+  name,
+  dense_vector: { enabled: true, dimension: 2 },
+  sparse_vector: { enabled: true },
+  tf_idf_options: { enabled: true },
+  config: {},
+  store_raw_text: true,
+});
+
+/** A body that each route takes, for a collection that `collectionBody` made. */
+export const bodies: Partial<Record<RouteName, unknown>> = {
+  createCollection: collectionBody("made"),
+  createDenseIndex: {
+    name: "dense",
+    distance_metric_type: "cosine",
+    quantization: { type: "scalar", properties: { data_type: "u8", range: { min: -1, max: 1 } } },
+    index: { type: "hnsw", properties: {} },
+  },
+  createSparseIndex: { name: "sparse", quantization: 64, sample_threshold: 100 },
+  createTextIndex: { name: "text", sample_threshold: 100, k1: 1.2, b: 0.75, stop_words: ["the"] },
+  analyzeText: { text: "some words" },
+  searchDense: { query_vector: [1, 0] },
+  searchBatchDense: { queries: [{ vector: [1, 0] }] },
+  searchSparse: { query_terms: [{ index: 1, value: 1 }] },
+  searchBatchSparse: { query_terms_list: [[{ index: 1, value: 1 }]] },
+  searchText: { query: "some words" },
+  searchBatchText: { queries: ["some words"] },
+  searchHybrid: { query_vector: [1, 0], query_text: "some words" },
+  searchBatchHybrid: { queries: [{ query_vector: [1, 0], query_text: "some words" }] },
+  addVector: { id: "v", dense_values: [1, 0], metadata: { a: { b: 1 } } },
+  upsertVectors: { vectors: [{ id: "v", dense_values: [1, 0], metadata: { a: { b: 1 } } }] },
+  streamingUpsert: { vectors: [{ id: "v", dense_values: [1, 0], text: "w", metadata: { a: { b: 1 } } }] },
+  createSession: { username: "admin", password: "not-it" },
+  createKey: { name: "k", role: "read", collections: ["c"] },
+};
