@@ -1,6 +1,6 @@
 // What does a route file give, and what is its handler given?
 
-import type { Database } from "@quiver/engine/database/contract";
+import type { Database, Deadline } from "@quiver/engine/database/contract";
 import type { RouteName, routes } from "@quiver/protocol/routes";
 import type { Static, TSchema } from "typebox";
 import type { AuditLog } from "../audit/audit-log.ts";
@@ -41,6 +41,8 @@ export type Call<Name extends RouteName> = {
   readonly query: Query;
   /** Checked against the route's shape. */
   readonly body: BodyOf<Name>;
+  /** For how long the client waits. */
+  readonly deadline: Deadline;
   /** The text that `body` was parsed from; empty without one. */
   readonly bodyText: string;
 };
