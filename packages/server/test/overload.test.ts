@@ -76,7 +76,7 @@ describe("a lane", () => {
   });
 
   test("[O1] work that never waits leaves the event loop its turns", async () => {
-    const lane = new Lane("read", 1_000);
+    const lane = new Lane("search", 1_000);
     let turns = 0;
     const timer = setInterval(() => turns++, 1);
     await Promise.all(
@@ -99,7 +99,7 @@ describe("a server", () => {
   const vectorOf = (seed: number) => Array.from({ length: dimension }, (_, i) => Math.sin(seed * 7 + i));
   /** Takes far longer than any test. */
   const long = JSON.stringify({
-    queries: Array.from({ length: 10_000 }, (_, i) => ({ vector: vectorOf(i % 100) })),
+    queries: Array.from({ length: 3_000 }, (_, i) => ({ vector: vectorOf(i % 100) })),
     top_k: 100,
     exact: true,
   });
@@ -212,7 +212,7 @@ describe("a server", () => {
   test("[O7] while too many answers are unread, further requests are refused", async () => {
     const small = await startTestServer({ answersInMemoryBytesMax: 20_000 });
     await small.makeCollection("c");
-    const text = "x".repeat(8_000_000);
+    const text = "x".repeat(15_000_000);
     await small.call("streamingUpsert", c, { vectors: [{ id: "large", text }] });
     const socket = await small.connect();
     socket.pause();
@@ -222,7 +222,9 @@ describe("a server", () => {
         timeout: 20_000,
       })
       .toBe(503);
-    expect(Number((await readAnswer(socket))?.status)).toBe(200);
+    const answer = readAnswer(socket);
+    socket.resume();
+    expect((await answer)?.status).toBe(200);
     await expect
       .poll(async () => (await small.call("getVector", { ...c, vector_id: "none" })).status)
       .toBe(404);

@@ -114,8 +114,8 @@ export class OpenCollection implements Collection {
   lastUsedMs: number;
   /** Bytes that each index will take when it is built. */
   readonly #expectedBytes = new Map<IndexKind, number>();
-  /** What the indexes took when they were unloaded. */
-  #bytesWhenUnloaded: number | undefined;
+  /** What the indexes took when they were unloaded, and at which version: better than an estimate, while it is the same. */
+  #whenUnloaded: { bytes: number; version: number } | undefined;
 
   /** The writer has the store open already. Indexes are not in memory until `start`. */
   constructor(entry: CatalogEntry, around: CollectionSurroundings) {
@@ -167,15 +167,13 @@ export class OpenCollection implements Collection {
 
   /** Bytes that loading the collection would take, about. */
   get bytesToLoad(): number {
-    return (
-      this.#bytesWhenUnloaded ??
-      this.#read((snapshot, head) => {
-        const definitions = readIndexDefinitions(snapshot);
-        return (Object.keys(definitions) as IndexKind[])
-          .map((kind) => indexSize(snapshot, head, this.#definition, kind, definitions))
-          .reduce((sum, bytes) => sum + bytes, 0);
-      })
-    );
+    return this.#read((snapshot, head) => {
+      if (this.#whenUnloaded?.version === head.version) return this.#whenUnloaded.bytes;
+      const definitions = readIndexDefinitions(snapshot);
+      return (Object.keys(definitions) as IndexKind[])
+        .map((kind) => indexSize(snapshot, head, this.#definition, kind, definitions))
+        .reduce((sum, bytes) => sum + bytes, 0);
+    });
   }
 
   get isBusy(): boolean {
@@ -308,7 +306,7 @@ export class OpenCollection implements Collection {
         if (!this.#catchUp) return;
         await this.#saveResidence(false);
         await this.#catchUp?.keepLast();
-        this.#bytesWhenUnloaded = this.#catchUp?.memoryBytes;
+        this.#whenUnloaded = this.#read((_, { version }) => ({ bytes: this.memoryBytes, version }));
         this.#catchUp?.stop(
           new QuiverError("shutting_down", "The collection was unloaded meanwhile; search again."),
         );
@@ -371,6 +369,7 @@ export class OpenCollection implements Collection {
       catchUp.add(makeFeed(this.#definition, kind, definitions, this.#feedSurroundings(catchUp)));
     }
     catchUp.wake();
+    this.#around.memory.changed();
   }
 
   /** Notes what an index will take. */
@@ -493,7 +492,8 @@ export class OpenCollection implements Collection {
             this.#expect(index, definitions);
             catchUp.add(makeFeed(this.#definition, index, definitions, this.#feedSurroundings(catchUp)));
           }
-          this.#bytesWhenUnloaded = undefined;
+          this.#whenUnloaded = undefined;
+          this.#around.memory.changed();
           if (index === "dense") this.#efforts = new EffortTable();
         } finally {
           admitted();
@@ -516,7 +516,7 @@ export class OpenCollection implements Collection {
         await this.#write({ kind: "deleteIndex", index });
         this.#catchUp?.drop(index);
         this.#expectedBytes.delete(index);
-        this.#bytesWhenUnloaded = undefined;
+        this.#whenUnloaded = undefined;
       }),
     );
   }

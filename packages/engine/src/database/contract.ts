@@ -131,7 +131,7 @@ export type DatabaseStatistics = {
 export type MemoryUse = {
   /** Of indexes that are loaded, of those that are being built, and of writes under way. */
   indexBytes: number;
-  /** Of the process alone, without mapped files. */
+  /** Of the process alone, without mapped files, since the database was opened. */
   processBytes: number;
   budgetBytes: number | undefined;
 };

@@ -23,6 +23,7 @@ import { QuiverError } from "@quiver/protocol/errors";
 import { limits } from "@quiver/protocol/limits";
 import type { IndexKind } from "@quiver/protocol/shapes/index-definition";
 import { Deadline } from "../base/deadline.ts";
+import { nextTurn } from "../base/turns.ts";
 import { readHead } from "../collection/head.ts";
 import { Visibility } from "../collection/visibility.ts";
 import type { Index } from "../index/contract.ts";
@@ -191,7 +192,7 @@ export class CatchUp {
   wake(): void {
     if (this.#scheduled || this.#stopped) return;
     this.#scheduled = true;
-    setImmediate(() => {
+    void nextTurn().then(() => {
       this.#scheduled = false;
       if (!this.#stopped && !this.#step()) this.wake();
     });

@@ -6,7 +6,8 @@
 //              still being built are expected to take more, and what writes that are under way are expected to add: the budget
 //   process    memory that belongs to this process alone and that the system cannot take back (Linux: RssAnon + RssShmem; elsewhere
 //              the resident set): heaps of all threads, buffers, WebAssembly memories, what is free and not given back yet. The
-//              stores' files are mapped, and not in it: the budget and `processBytesBeside` for the program itself
+//              stores' files are mapped, and not in it. Counted from the opening of the database on, for the process may be another
+//              program that embeds it: the budget and `processBytesBeside`
 //
 // Whoever is to take more asks `admit`. Where it does not fit, idle collections are unloaded first and the garbage is collected;
 // where it still does not, it is refused before anything has changed. The system would end the whole process instead.
@@ -59,6 +60,8 @@ export class MemoryBudget {
   readonly #processBytes: () => number;
   /** What has been admitted and is not in any index yet. */
   #reserved = 0;
+  /** What the process had when the database was opened. */
+  readonly #before: number;
   #process = 0;
   #indexes = 0;
   #measuredMs = Number.NEGATIVE_INFINITY;
@@ -67,6 +70,7 @@ export class MemoryBudget {
   constructor(parts: MemoryParts) {
     this.#parts = parts;
     this.#processBytes = parts.processBytes ?? processBytes;
+    this.#before = this.#processBytes();
   }
 
   get isLimited(): boolean {
@@ -79,17 +83,22 @@ export class MemoryBudget {
     return this.#indexes + this.#reserved;
   }
 
-  /** The process' own memory, as of the last twentieth of a second. */
+  /** The process' own memory, as of the last twentieth of a second, since the database was opened. */
   get processBytes(): number {
     this.#measure();
     return this.#process;
+  }
+
+  /** Indexes have come or gone: what was measured counts no more. */
+  changed(): void {
+    this.#measuredMs = Number.NEGATIVE_INFINITY;
   }
 
   #measure(): void {
     const nowMs = performance.now();
     if (nowMs - this.#measuredMs < measureEveryMs) return;
     this.#measuredMs = nowMs;
-    this.#process = this.#processBytes();
+    this.#process = Math.max(0, this.#processBytes() - this.#before);
     this.#indexes = this.#parts.indexBytes();
   }
 
@@ -117,7 +126,7 @@ export class MemoryBudget {
     return () => {
       if (isHeld) this.#reserved -= wish.indexBytes;
       isHeld = false;
-      if (wish.indexBytes >= muchBytes) this.#measuredMs = Number.NEGATIVE_INFINITY;
+      if (wish.indexBytes >= muchBytes) this.changed();
     };
   }
 
@@ -127,7 +136,7 @@ export class MemoryBudget {
     // What alone exceeds the budget makes nobody leave.
     if (indexBytes > budget || nowMs - this.#triedMs < makeRoomEveryMs) return;
     await this.#parts.makeRoom(budget - indexBytes - this.#reserved);
-    this.#measuredMs = Number.NEGATIVE_INFINITY;
+    this.changed();
     this.#triedMs = this.fits({ indexBytes }) ? Number.NEGATIVE_INFINITY : performance.now();
   }
 
@@ -143,7 +152,7 @@ export class MemoryBudget {
     return new QuiverError(
       "memory_budget_exceeded",
       `${what} needs about ${mib(indexBytes + passingBytes)}; the memory budget is ${mib(budget)}, of which indexes take ` +
-        `${mib(figures.index_bytes)}, and the process has ${mib(figures.process_bytes)} of its own. Nothing was changed. ` +
+        `${mib(figures.index_bytes)}, and the process has taken ${mib(figures.process_bytes)} since the database was opened. Nothing was changed. ` +
         "Unload or delete a collection, delete an index, or give the process a larger budget.",
       figures,
     );

@@ -75,7 +75,7 @@ export class Metrics {
     });
     this.#gauge(
       "quiver_memory_process_bytes",
-      "Bytes of the process alone, without mapped files.",
+      "Bytes of the process alone, without mapped files, since the start.",
       () => database.statistics().memory.processBytes,
     );
     this.#gauge("quiver_memory_budget_bytes", "The memory budget; 0 for none.", () => {
