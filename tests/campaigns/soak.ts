@@ -134,7 +134,8 @@ class Tally {
   broken = 0;
   fault: string | undefined;
 
-  note(what: string, answer: Answer | undefined, wanted: readonly number[]): Fate {
+  /** @param isTimed whether it is one of the requests whose latency has a bound; loading a collection, say, is none */
+  note(what: string, answer: Answer | undefined, wanted: readonly number[], isTimed = true): Fate {
     if (answer === undefined) {
       this.broken++;
       this.fault ??= `${what}: the connection broke`;
@@ -143,7 +144,7 @@ class Tally {
     const { status, ms, retryAfter, body } = answer;
     this.statuses.set(status, (this.statuses.get(status) ?? 0) + 1);
     if (wanted.includes(status)) {
-      this.acceptedMs.push(ms);
+      if (isTimed) this.acceptedMs.push(ms);
       return "acknowledged";
     }
     if (!refusals.has(status)) {
@@ -220,7 +221,7 @@ class Soak {
   ): Promise<Answer> {
     for (;;) {
       const answer = await this.#sender.send(method, path, body, 120_000);
-      const fate = this.tally.note(`${method} ${path}`, answer, wanted);
+      const fate = this.tally.note(`${method} ${path}`, answer, wanted, false);
       if (this.tally.fault !== undefined) throw new Error(this.tally.fault);
       if (fate === "acknowledged") return answer as Answer;
       await sleep(1_000 * Number(answer?.retryAfter ?? 1));

@@ -12,7 +12,7 @@
 // no more work once `turnMs` are over: otherwise a turn would take as long as all that arrived during the last one, each longer than
 // the one before, and refusals would wait as long as everything else.
 
-import type { Deadline } from "@quiver/engine/database/contract";
+import { type Deadline, nextTurn } from "@quiver/engine/database/contract";
 import { QuiverError } from "@quiver/protocol/errors";
 import { limits } from "@quiver/protocol/limits";
 import type { RouteName } from "@quiver/protocol/routes";
@@ -160,7 +160,7 @@ export class Lane {
   #scheduleTurn(): void {
     if (this.#isTurnScheduled) return;
     this.#isTurnScheduled = true;
-    setImmediate(() => {
+    void nextTurn().then(() => {
       this.#isTurnScheduled = false;
       this.#next();
     });

@@ -59,6 +59,8 @@ export type DatabaseLog = {
 };
 
 export { type CallOptions, Deadline } from "../base/deadline.ts";
+/** How a program that takes connections shares its event loop with searches and indexing. */
+export { arrived, nextTurn } from "../base/turns.ts";
 export type { VectorWrite };
 
 /** A vector that was read. */
