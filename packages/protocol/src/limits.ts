@@ -93,8 +93,8 @@ export const limits = {
   requestDeadlineMsDefault: 60_000,
   /** Requests that wait for their turn are refused at once when they would wait for longer than this. */
   queueWaitMsDefault: 2_000,
-  /** An event loop that is late by so much, twice in a row, takes no searches and writes. */
-  eventLoopLateMsMax: 1_000,
+  /** An event loop that is late by this share of that wait, twice in a row, takes no further requests. */
+  eventLoopLateShare: 0.5,
   /** An answer of which the client reads nothing for so long is given up. */
   answerStallMsDefault: 120_000,
   /** Bytes of log lines that wait to be written; further ones are counted and left out. */

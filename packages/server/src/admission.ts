@@ -239,11 +239,13 @@ export class Lateness {
 export class Admission {
   readonly lanes: Readonly<Record<LaneName, Lane>>;
   readonly #lateness = new Lateness();
+  readonly #lateMsMax: number;
   readonly #answers: { readonly bytes: number; readonly bytesMax: number };
 
   /** @param answers bytes of answers that clients have not read yet */
   constructor(waitMs: number, answers: { readonly bytes: number; readonly bytesMax: number }) {
     this.#answers = answers;
+    this.#lateMsMax = limits.eventLoopLateShare * waitMs;
     const names = Object.keys(laneLimits) as LaneName[];
     this.lanes = Object.fromEntries(
       names.map((name) => [name, new Lane(name, waitMs)]),
@@ -253,7 +255,7 @@ export class Admission {
   /** A request for an endpoint is there, its body not yet. @returns to be called when it is answered, or gone. @throws overloaded */
   arrive(name: RouteName): () => void {
     const lane = this.lanes[laneOf(name)];
-    const isLate = this.#lateness.ms > limits.eventLoopLateMsMax;
+    const isLate = this.#lateness.ms > this.#lateMsMax;
     if (isLate || this.#answers.bytes > this.#answers.bytesMax) {
       lane.refused++;
       throw new QuiverError(
