@@ -34,6 +34,7 @@ const neverConnected = new Set([
 /** Answers with which the server refuses a request before it touches any data. */
 const refusals = new Set<ErrorCode>([
   "overloaded",
+  "indexing_behind",
   "shutting_down",
   "not_ready",
   "rate_limited",

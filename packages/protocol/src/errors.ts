@@ -61,10 +61,24 @@ export const errorKinds = {
   format_too_new: kind(500, "The data directory was written by a newer version of Quiver."),
   storage_failed: kind(500, "The store could not read or write; nothing of the request was applied."),
   internal: kind(500, "The operation failed on the server; the request id is in the log."),
-  overloaded: kind(503, "A queue of the server is full.", true),
+  indexing_behind: kind(
+    429,
+    "Records are written faster than the collection's indexes take them over; nothing was changed.",
+    true,
+  ),
+  overloaded: kind(503, "A queue of the server is full, or the wait in it would be too long.", true),
   shutting_down: kind(503, "The server is stopping and takes no new requests.", true),
   not_ready: kind(503, "The server is still recovering its collections.", true),
   request_timeout: kind(408, "The request did not arrive completely in time.", true),
+  deadline_exceeded: kind(
+    504,
+    "The request was not done in the time it was given. Reads and searches were stopped; of a write nothing was applied.",
+    true,
+  ),
+  memory_budget_exceeded: kind(
+    507,
+    "The operation needs more memory than the process, or its collection, may take; nothing was changed.",
+  ),
   storage_full: kind(507, "The disk, or the collection's space of ordinals, is full; nothing was applied."),
   connection_failed: kind(
     0,

@@ -23,6 +23,10 @@ export const limits = {
   legFactor: 3,
   fusionConstantDefault: 60,
   batchQueriesMax: 10_000,
+  /** Queries of a request times their top_k. */
+  resultsPerRequestMax: 1_000_000,
+  /** Bytes of ids and texts that the results of one request may have. */
+  resultBytesMax: 256 * 1024 * 1024,
   /** Matched terms and dimensions that the explanations of one request may list. */
   explainedMatchesMax: 100_000,
   queryTextBytesMax: 1024 * 1024,
@@ -42,6 +46,9 @@ export const limits = {
   sampleThresholdMax: 10_000_000,
 
   bodyBytesDefault: 64 * 1024 * 1024,
+  /** Bytes of request bodies, and of answers, that may be in memory at a time. What is parsed from a body takes several times as much. */
+  bodiesInMemoryBytesDefault: 256 * 1024 * 1024,
+  answersInMemoryBytesDefault: 256 * 1024 * 1024,
   /** Records of one streaming request or one call on a transaction. */
   recordsPerRequestMax: 1_000_000,
   /** Every collection has files, memory maps and a few buffers open. */
@@ -58,7 +65,9 @@ export const limits = {
   groupCommitBytesMax: 32 * 1024 * 1024,
   groupCommitRequestsMax: 4_096,
   /** Bytes of requests that may wait for the writer before new ones are refused with `overloaded`. */
-  writerQueueBytesMax: 1024 * 1024 * 1024,
+  writerQueueBytesMax: 256 * 1024 * 1024,
+  /** Requests that may wait for the writer, likewise. */
+  writerQueueRequestsMax: 16_384,
   /** Milliseconds that background indexing may hold the event loop at a time. */
   indexingSliceMs: 8,
   /** Batches of texts that are analysed ahead of an index, or wait to be added. */
@@ -77,6 +86,33 @@ export const limits = {
   snapshotBlockBytesMax: 64 * 1024 * 1024,
   /** Bytes that one store write of a restore changes, about: it holds them in memory. */
   restoreWriteBytes: 32 * 1024 * 1024,
+
+  /** Records that streaming writes may be ahead of the indexes before they are slowed down to a share of the indexes' speed. */
+  indexBacklogRecordsMax: 100_000,
+  /** The same, in bytes of dense vectors: searches scan what is not linked yet. */
+  indexBacklogBytesMax: 256 * 1024 * 1024,
+  /** Of the records that indexes take, so many are let in meanwhile: the backlog gets smaller. */
+  indexBacklogShare: 0.8,
+  /** Milliseconds that a write waits for the indexes before it is refused, and writes that may wait in one collection. */
+  indexBacklogWaitMs: 10_000,
+  indexBacklogWaitingMax: 256,
+  /** Searches that may wait for one collection's indexes. */
+  viewWaitersMax: 16_384,
+
+  /** Exports that may run at a time: each holds a version of its collection, whose space is not used again meanwhile. */
+  exportsMax: 64,
+
+  /** Milliseconds that a request may take at most; of a timer, too. */
+  requestDeadlineMsMax: 2 ** 31 - 1,
+  requestDeadlineMsDefault: 60_000,
+  /** Requests that wait for their turn are refused at once when they would wait for longer than this. */
+  queueWaitMsDefault: 2_000,
+  /** An event loop that is late by this share of that wait, twice in a row, takes no further requests. */
+  eventLoopLateShare: 0.5,
+  /** An answer of which the client reads nothing for so long is given up. */
+  answerStallMsDefault: 120_000,
+  /** Bytes of log lines that wait to be written; further ones are counted and left out. */
+  logWaitingBytesMax: 16 * 1024 * 1024,
 
   sessionIdleMs: 24 * 3_600_000,
   sessionsMax: 10_000,

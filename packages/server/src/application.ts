@@ -1,8 +1,10 @@
 // What happens to every request, whichever endpoint it asks?
 //
 //   headers are there   request id, accounting  ->  stopping?  ->  CORS  ->  key  ->  known path and method?  ->  role
+//                       ->  room? (admission)
 //   body arrives        counted, limited, UTF-8, JSON                     (request/)
 //   body is there       missing?  ->  shape                               (protocol/shapes, request/validation)
+//   its turn            waits in its lane, until its deadline             (admission)
 //   endpoint            engine                                            (routes/)
 //   answer              JSON text as it is; errors through one table      (error-answer)
 //   answer is out       log line, metrics, bytes given back
@@ -17,6 +19,7 @@ import type { Database } from "@quiver/engine/database/contract";
 import { QuiverError } from "@quiver/protocol/errors";
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
 import type { Logger } from "pino";
+import { Admission } from "./admission.ts";
 import type { AuditLog } from "./audit/audit-log.ts";
 import { type Access, type Need, needOf, strictestNeed } from "./auth/access.ts";
 import type { Gate } from "./auth/gate.ts";
@@ -32,6 +35,7 @@ import { parseBody } from "./request/json.ts";
 import { mediaTypeFault, uploadFault } from "./request/media-type.ts";
 import { parseQuery } from "./request/query.ts";
 import { fieldError, type ShapeFault, shapeError, validatorOptions } from "./request/validation.ts";
+import { Waits } from "./request/waits.ts";
 import { type EndpointConfig, registerRoutes } from "./routes/register.ts";
 import { createHttpServer, headersBytesMax, refuseUnreadable } from "./transport.ts";
 import { KnownPaths } from "./unknown-route.ts";
@@ -45,6 +49,8 @@ declare module "fastify" {
     bodyShare: BodyShare | undefined;
     /** Who calls; absent where no key is needed. */
     access: Access | undefined;
+    /** For how long the client waits, and whether it is still there. */
+    waits: Waits;
   }
   interface FastifyContextConfig extends EndpointConfig {}
 }
@@ -65,13 +71,23 @@ export type ApplicationParts = {
 /** A client that was answered before it had sent everything may go on sending for so long. */
 const lingerMs = 10_000;
 
+/** Smaller answers are not counted: sockets buffer as much. */
+const countedAnswerBytes = 16 * 1024;
+
 /** Status in log and metrics of a request whose client went away before the answer. */
 const clientGone = 499;
 
 export async function createApplication(parts: ApplicationParts): Promise<FastifyInstance> {
   const { config, database, gate, connections, isStopping } = parts;
   const budget = new BodyBudget(config.bodiesInMemoryBytesMax);
-  const metrics = new Metrics(database, () => budget.bytes);
+  const answers = new BodyBudget(config.answersInMemoryBytesMax);
+  const admission = new Admission(config.queueWaitMs, answers);
+  const metrics = new Metrics(
+    database,
+    () => budget.bytes,
+    () => answers.bytes,
+    admission,
+  );
   const account = accounting(parts.logger, metrics, connections);
   const paths = new KnownPaths();
   const privateTexts = [config.dataDir];
@@ -113,6 +129,8 @@ export async function createApplication(parts: ApplicationParts): Promise<Fastif
   app.decorateRequest("declaredMediaType", undefined);
   app.decorateRequest("bodyShare", undefined);
   app.decorateRequest("access", undefined);
+  app.decorateRequest("waits", undefined as never);
+  app.addHook("onClose", async () => admission.stop());
   // Answers are JSON text already, or a small object; their schemas are for the reference only.
   app.setSerializerCompiler(() => (value) => JSON.stringify(value));
   app.addHook("onRoute", ({ method, url }) => {
@@ -137,12 +155,13 @@ export async function createApplication(parts: ApplicationParts): Promise<Fastif
         "x-quiver-sha256",
         "x-quiver-hash",
         "content-range",
+        "retry-after",
       ],
       maxAge: 600,
       strictPreflight: false,
     });
   }
-  app.addHook("onRequest", (request, _reply, done) => {
+  app.addHook("onRequest", (request, reply, done) => {
     const need = needFor(request);
     const access = need.role === "anyone" ? undefined : gate.enter(request.headers, request.ip);
     request.access = access;
@@ -151,6 +170,12 @@ export async function createApplication(parts: ApplicationParts): Promise<Fastif
     access?.require(need, params.collection_id);
     for (const name in params) if (params[name] === "") throw paths.errorFor(request.method, "");
     declareJson(request);
+    const { route, name } = request.routeOptions.config;
+    if (route !== undefined && name !== undefined) {
+      request.waits = new Waits(request.raw, reply.raw, name, config.requestDeadlineMs);
+      const left = admission.arrive(name);
+      reply.raw.once("close", left);
+    }
     done();
   });
   app.removeAllContentTypeParsers();
@@ -181,6 +206,7 @@ export async function createApplication(parts: ApplicationParts): Promise<Fastif
   app.addHook("onSend", (request, reply, payload, done) => {
     if (isStopping()) reply.header("connection", "close");
     // The status has gone out when a stream fails: its connection breaks off, and only the log can say why.
+    hold(reply, typeof payload === "string" ? payload.length : 0);
     if (payload instanceof Readable) payload.once("error", (error) => account.fault(request, error));
     done();
   });
@@ -190,7 +216,7 @@ export async function createApplication(parts: ApplicationParts): Promise<Fastif
   });
 
   await registerOpenapi(app, parts.version);
-  registerRoutes(app, { database, gate, audit: parts.audit, onAuditError: account.fault });
+  registerRoutes(app, { database, gate, admission, audit: parts.audit, onAuditError: account.fault });
   registerHealth(app, database);
   metrics.register(app);
   serveOpenapi(app);
@@ -198,9 +224,17 @@ export async function createApplication(parts: ApplicationParts): Promise<Fastif
   await app.ready();
   return app;
 
+  /** Counts an answer until it is read, and gives it up when nothing of it is read for too long. */
+  function hold(reply: FastifyReply, bytes: number): void {
+    reply.raw.setTimeout(config.answerStallMs, () => reply.raw.socket?.destroy());
+    if (bytes < countedAnswerBytes) return;
+    answers.force(bytes);
+    reply.raw.once("close", () => answers.giveBack(bytes));
+  }
+
   function sendError(error: unknown, request: FastifyRequest, reply: FastifyReply): void {
-    if (request.raw.destroyed && !request.raw.complete) {
-      // The client has gone in the middle of its request; there is nobody to answer.
+    if (request.waits?.isGone || (request.raw.destroyed && !request.raw.complete)) {
+      // The client has gone before its answer; there is nobody to tell.
       reply.hijack();
       return;
     }
@@ -210,8 +244,9 @@ export async function createApplication(parts: ApplicationParts): Promise<Fastif
     // Fastify closes the connection after a fault in a body; ours has been read, or flows into nothing.
     if (reply.hasHeader("connection")) reply.removeHeader("connection");
     if (answer.status === 401) reply.header("www-authenticate", "Bearer");
-    if (answer.status === 503) reply.header("retry-after", "1");
-    if (code === "rate_limited") reply.header("retry-after", String(details.retry_after_seconds));
+    if (answer.status === 503 || answer.status === 429) {
+      reply.header("retry-after", String(details.retry_after_seconds ?? 1));
+    }
     if (code === "method_not_allowed") reply.header("allow", (details.allowed as string[]).join(", "));
     reply.code(answer.status).type("application/json; charset=utf-8").send(JSON.stringify(answer.body));
   }

@@ -44,8 +44,16 @@ export type ServerConfig = {
 
   /** Largest request body in bytes; a larger one is answered with 413. Default 64 MiB. */
   bodyLimitBytes?: number;
-  /** Bytes of request bodies that may be in memory at a time; beyond it requests get 503. Default 1 GiB. */
+  /** Bytes of request bodies that may be in memory at a time; beyond it requests get 503. Default 256 MiB. */
   bodiesInMemoryBytesMax?: number;
+  /** Bytes of answers that clients have not read yet, beyond which further requests get 503. Default 256 MiB. */
+  answersInMemoryBytesMax?: number;
+  /** A search that does not say itself for how long it is waited for is stopped after so long. Default 1 minute. */
+  requestDeadlineMs?: number;
+  /** A request that would wait for its turn for longer than this gets 503 at once. Default 2 seconds. */
+  queueWaitMs?: number;
+  /** An answer of which the client reads nothing for so long is given up, and its connection ends. Default 2 minutes. */
+  answerStallMs?: number;
   /** A request, body included, must have arrived completely after so long. Default 5 minutes. */
   requestTimeoutMs?: number;
   /** The header lines of a request must have arrived after so long. Default 1 minute, at most `requestTimeoutMs`. */
@@ -65,7 +73,10 @@ export type ServerConfig = {
   /** Receives the log instead of standard output. */
   logger?: Logger;
 
-  /** Bytes that loaded indexes may take; idle collections are unloaded beyond it. Default: no limit. */
+  /**
+   * Bytes that loaded indexes may take; beyond it idle collections are unloaded, and what would exceed it all the same gets 507, as
+   * does what would take the process 512 MiB beyond it. Default: no limit.
+   */
   memoryBudgetBytes?: number;
   /** An open transaction without an operation for so long is aborted. Default 1 hour. */
   transactionIdleMs?: number;
@@ -96,7 +107,11 @@ export const configDefaults = {
   authFailuresMax: limits.authFailuresMaxDefault,
   corsOrigins: [],
   bodyLimitBytes: limits.bodyBytesDefault,
-  bodiesInMemoryBytesMax: 1024 * 1024 * 1024,
+  bodiesInMemoryBytesMax: limits.bodiesInMemoryBytesDefault,
+  answersInMemoryBytesMax: limits.answersInMemoryBytesDefault,
+  requestDeadlineMs: limits.requestDeadlineMsDefault,
+  queueWaitMs: limits.queueWaitMsDefault,
+  answerStallMs: limits.answerStallMsDefault,
   requestTimeoutMs: 5 * 60_000,
   headersTimeoutMs: 60_000,
   keepAliveTimeoutMs: 72_000,
@@ -132,6 +147,10 @@ const bounds: Partial<Record<keyof ServerConfig, readonly [number, number]>> = {
   authFailuresMax: [1, 1_000_000_000],
   bodyLimitBytes: [1024, 512 * 1024 * 1024],
   bodiesInMemoryBytesMax: [1024, Number.MAX_SAFE_INTEGER],
+  answersInMemoryBytesMax: [1024, Number.MAX_SAFE_INTEGER],
+  requestDeadlineMs: [1, timerMsMax],
+  queueWaitMs: [1, timerMsMax],
+  answerStallMs: [1, timerMsMax],
   requestTimeoutMs: [1, timerMsMax],
   headersTimeoutMs: [1, timerMsMax],
   keepAliveTimeoutMs: [1, timerMsMax],

@@ -6,6 +6,7 @@
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import type { TLSSocket } from "node:tls";
+import { arrived } from "@quiver/engine/database/contract";
 
 type Exchange = { readonly request: IncomingMessage; readonly response: ServerResponse };
 
@@ -15,12 +16,16 @@ export class Connections {
   readonly #handshakes = new Map<string, Socket>();
 
   watch(server: Server): void {
-    server.on("connection", (socket: Socket) => this.#watch(socket));
+    server.on("connection", (socket: Socket) => {
+      arrived();
+      this.#watch(socket);
+    });
   }
 
   /** With TLS a connection is two sockets, one after the other: requests come on the second. */
   watchSecure(server: Server): void {
     server.on("connection", (socket: Socket) => {
+      arrived();
       const end = otherEnd(socket);
       this.#handshakes.set(end, socket);
       socket.once("close", () => {

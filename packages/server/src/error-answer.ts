@@ -27,8 +27,9 @@ export function errorAnswer(
 ): ErrorAnswer {
   const known = isQuiverError(error) ? error : fromTransport(error);
   const status = known === undefined ? 500 : (route?.statusOf?.[known.code] ?? known.status);
-  // A queue that is full, or a server that stops, is no fault that anybody must look into.
-  const serverFault = status >= 500 && known?.retryable !== true;
+  // A queue or a budget that is full, or a server that stops, is no fault that anybody must look into.
+  const isFull = known?.code === "memory_budget_exceeded";
+  const serverFault = status >= 500 && known?.retryable !== true && !isFull;
   if (known === undefined || mentions(known, privateTexts)) {
     const code = known?.code ?? "internal";
     const message = `The operation failed on the server. The log has the details under request id ${requestId}.`;

@@ -14,7 +14,7 @@ import type { Database } from "@quiver/engine/database/contract";
 import { openDatabase } from "@quiver/engine/database/database";
 import { limits } from "@quiver/protocol/limits";
 import type { FastifyInstance } from "fastify";
-import { type Logger, pino, stdTimeFunctions } from "pino";
+import type { Logger } from "pino";
 import { createApplication } from "./application.ts";
 import { AuditLog } from "./audit/audit-log.ts";
 import { openAdminKey } from "./auth/admin-key.ts";
@@ -31,6 +31,7 @@ import {
   type ServerConfig,
 } from "./config.ts";
 import { Connections } from "./connections.ts";
+import { openLog } from "./operations/log.ts";
 import type { RunningServer } from "./running-server.ts";
 
 /** More connections than this may not wait for being accepted; the system has a bound of its own. */
@@ -48,7 +49,7 @@ export async function startServer(given: ServerConfig): Promise<RunningServer> {
   if (config.tlsCert !== undefined && config.tlsKey !== undefined) {
     readCertificate({ cert: config.tlsCert, key: config.tlsKey });
   }
-  const logger = config.logger ?? pino({ level: config.logLevel, timestamp: stdTimeFunctions.isoTime });
+  const logger = config.logger ?? openLog(config.logLevel);
   const database = await openDatabase({
     dataDir: config.dataDir,
     memoryBudgetBytes: config.memoryBudgetBytes,

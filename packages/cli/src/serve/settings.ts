@@ -106,6 +106,26 @@ export const settings: readonly Setting[] = [
     help: "most bytes of request bodies in memory at a time",
     fallback: size(configDefaults.bodiesInMemoryBytesMax),
   }),
+  setting("answers-in-memory", "answersInMemoryBytesMax", readBytes, {
+    value: "size",
+    help: "most bytes of answers in memory that clients have not read",
+    fallback: size(configDefaults.answersInMemoryBytesMax),
+  }),
+  setting("request-deadline", "requestDeadlineMs", readDuration, {
+    value: "duration",
+    help: "a search that sends no x-quiver-timeout-ms is stopped after so long",
+    fallback: minutes(configDefaults.requestDeadlineMs),
+  }),
+  setting("queue-wait", "queueWaitMs", readDuration, {
+    value: "duration",
+    help: "a request that would wait for longer for its turn gets 503 at once",
+    fallback: minutes(configDefaults.queueWaitMs),
+  }),
+  setting("answer-stall", "answerStallMs", readDuration, {
+    value: "duration",
+    help: "an answer of which the client reads nothing for so long is given up",
+    fallback: minutes(configDefaults.answerStallMs),
+  }),
   setting("request-timeout", "requestTimeoutMs", readDuration, {
     value: "duration",
     help: "a request must have arrived completely after so long",
@@ -138,7 +158,7 @@ export const settings: readonly Setting[] = [
   }),
   setting("memory-budget", "memoryBudgetBytes", readBytes, {
     value: "size",
-    help: "memory for loaded indexes; idle collections are unloaded beyond it",
+    help: "memory for indexes; beyond it idle collections are unloaded, then 507",
     fallback: "no limit",
   }),
   setting("transaction-idle", "transactionIdleMs", readDuration, {

@@ -15,6 +15,8 @@ export type CollectionDefinition = {
   text: boolean;
   maxVectors: number | null;
   replicationFactor: number | null;
+  /** Bytes that its indexes may take; absent: no limit of its own. */
+  memoryBudgetBytes?: number;
   storeRawText: boolean;
 };
 
@@ -84,6 +86,11 @@ export function defineCollection(request: CreateCollection): CollectionDefinitio
       "dense_vector.dimension",
       `is missing; it is required when dense vectors are enabled: an integer from 1 to ${limits.dimensionMax}.`,
     );
+  const memoryBudgetBytes = positive(
+    request.config?.memory_budget_bytes,
+    "config.memory_budget_bytes",
+    Number.MAX_SAFE_INTEGER,
+  );
   return {
     name: request.name,
     ...(typeof description === "string" && { description }),
@@ -97,6 +104,7 @@ export function defineCollection(request: CreateCollection): CollectionDefinitio
       "config.replication_factor",
       Number.MAX_SAFE_INTEGER,
     ),
+    ...(memoryBudgetBytes !== null && { memoryBudgetBytes }),
     storeRawText: request.store_raw_text ?? false,
   };
 }

@@ -42,6 +42,8 @@ export type TransactionEntry = {
   deletes: number;
   /** How many live records the commit would add, as seen when each operation was staged. */
   growth: number;
+  /** Bytes of operations that were staged, those included whose place was taken by later ones. */
+  stagedBytes?: number;
   /** The version that the commit made. */
   version?: number;
 };
@@ -168,6 +170,7 @@ export function stage(
   }
   for (const operation of readOperations(batch)) stageOne(writer, entry, operation, exists(operation.id));
   entry.updatedMs = nowMs;
+  entry.stagedBytes = (entry.stagedBytes ?? 0) + batch.length;
   writeTransaction(writer, entry);
 }
 

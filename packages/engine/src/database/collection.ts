@@ -5,6 +5,7 @@
 
 import { randomBytes } from "node:crypto";
 import { QuiverError } from "@quiver/protocol/errors";
+import { limits } from "@quiver/protocol/limits";
 import type { CollectionDetail } from "@quiver/protocol/shapes/collection";
 import type {
   AnalyzeText,
@@ -25,6 +26,7 @@ import type {
   TransactionStatus,
 } from "@quiver/protocol/shapes/transaction";
 import type { Version, VersionList } from "@quiver/protocol/shapes/version";
+import { type CallOptions, Deadline } from "../base/deadline.ts";
 import {
   type IndexDefinitions,
   IndexDefinitionsReader,
@@ -58,6 +60,7 @@ import { EffortTable, measureRecall } from "../query/recall.ts";
 import { legDepth, runPlan } from "../query/search.ts";
 import type { Builders } from "../runtime/builders.ts";
 import { collectGarbage } from "../runtime/collect-garbage.ts";
+import { type MemoryBudget, mib } from "../runtime/memory.ts";
 import type { View } from "../runtime/view.ts";
 import type { Writer } from "../runtime/writer.ts";
 import { LmdbStore } from "../storage/lmdb.ts";
@@ -68,6 +71,7 @@ import type { Collection, CollectionStatistics, DatabaseLog, Transaction, Vector
 import { RunningExport } from "./export.ts";
 import { type FeedSurroundings, makeFeed } from "./feeds.ts";
 import { Gate } from "./gate.ts";
+import { indexSize } from "./index-size.ts";
 import { flatStatusOf, type IndexingProgress, isoTime, stateOf } from "./transaction-status.ts";
 
 /** What a collection needs from the house. */
@@ -76,12 +80,15 @@ export type CollectionSurroundings = {
   writer: Writer;
   builders: Builders;
   memoryBudgetBytes: number | undefined;
+  memory: MemoryBudget;
   log: DatabaseLog;
   clock(): number;
   /** Makes the collection's residence durable. */
   saveEntry(entry: CatalogEntry): Promise<void>;
   /** A collection was loaded or has grown: others may have to leave. */
   onMemoryUse(): void;
+  /** One more export begins. @throws overloaded; to be called back when it ends */
+  beginExport(): () => void;
 };
 
 export class OpenCollection implements Collection {
@@ -107,8 +114,12 @@ export class OpenCollection implements Collection {
   /** When their indexing was seen to be complete, until the store knows it. */
   readonly #completedMs = new Map<string, number>();
   lastUsedMs: number;
+  /** Bytes that each index will take when it is built. */
+  readonly #expectedBytes = new Map<IndexKind, number>();
+  /** What the indexes took when they were unloaded, and at which version: better than an estimate, while it is the same. */
+  #whenUnloaded: { bytes: number; version: number } | undefined;
 
-  /** The writer has the store open already. */
+  /** The writer has the store open already. Indexes are not in memory until `start`. */
   constructor(entry: CatalogEntry, around: CollectionSurroundings) {
     this.entry = entry;
     this.#around = around;
@@ -119,7 +130,11 @@ export class OpenCollection implements Collection {
         if (transaction.state === "committed")
           this.#indexingTransactions.set(transaction.id, transaction.version as number);
     });
-    if (entry.loaded) this.#startIndexes();
+  }
+
+  /** To be called once, after opening. @param isLoaded whether the indexes come into memory */
+  start(isLoaded: boolean): void {
+    if (isLoaded) this.#startIndexes();
     else this.#completeTransactions(Number.POSITIVE_INFINITY);
   }
 
@@ -139,6 +154,30 @@ export class OpenCollection implements Collection {
     return this.#catchUp?.memoryBytes ?? 0;
   }
 
+  /** Bytes that the indexes take, or will when they are built. */
+  get expectedBytes(): number {
+    let bytes = 0;
+    if (this.#catchUp === null) return bytes;
+    for (const [kind, expected] of this.#expectedBytes) {
+      const feed = this.#catchUp.feed(kind);
+      if (feed === undefined) continue;
+      if (feed.wasFinal) this.#expectedBytes.delete(kind);
+      bytes += Math.max(0, expected - feed.index.memoryBytes);
+    }
+    return bytes + this.#catchUp.memoryBytes;
+  }
+
+  /** Bytes that loading the collection would take, about. */
+  get bytesToLoad(): number {
+    return this.#read((snapshot, head) => {
+      if (this.#whenUnloaded?.version === head.version) return this.#whenUnloaded.bytes;
+      const definitions = readIndexDefinitions(snapshot);
+      return (Object.keys(definitions) as IndexKind[])
+        .map((kind) => indexSize(snapshot, head, this.#definition, kind, definitions))
+        .reduce((sum, bytes) => sum + bytes, 0);
+    });
+  }
+
   get isBusy(): boolean {
     return this.#gate.count > 0;
   }
@@ -153,8 +192,66 @@ export class OpenCollection implements Collection {
     }
   }
 
-  async #write(request: WriteRequest): Promise<{ version: number; value: unknown }> {
+  /**
+   * Waits for memory of the process and of the collection.
+   * @param indexBytes what indexes will take
+   * @param passingBytes what is taken besides while it is done
+   * @returns to be called when it is done
+   * @throws memory_budget_exceeded
+   */
+  async #admit(what: string, indexBytes: number, passingBytes = 0): Promise<() => void> {
+    const { memoryBudgetBytes } = this.#definition;
+    if (memoryBudgetBytes !== undefined) {
+      const taken = this.expectedBytes;
+      if (taken + indexBytes > memoryBudgetBytes)
+        throw new QuiverError(
+          "memory_budget_exceeded",
+          `${what} needs about ${mib(indexBytes)}; the collection's memory budget is ${mib(memoryBudgetBytes)}, of which its indexes ` +
+            `take ${mib(taken)}. Nothing was changed. Delete vectors or an index.`,
+          {
+            scope: "collection",
+            needed_bytes: indexBytes,
+            budget_bytes: memoryBudgetBytes,
+            index_bytes: taken,
+          },
+        );
+    }
+    return this.#around.memory.admit({ what, indexBytes, passingBytes });
+  }
+
+  get #isMemoryLimited(): boolean {
+    return this.#around.memory.isLimited || this.#definition.memoryBudgetBytes !== undefined;
+  }
+
+  /** Hands a write over that adds records, when there is memory for it. The deadline ends with the handing over. */
+  async #writeRecords(
+    request: WriteRequest,
+    what: string,
+    { records, bytes, passingBytes = 0 }: { records: number; bytes: number; passingBytes?: number },
+    deadline: Deadline,
+  ): Promise<{ version: number; value: unknown }> {
+    if (!this.#isMemoryLimited) return this.#write(request, deadline);
+    const indexBytes = this.isLoaded
+      ? Math.ceil(indexBytesPerByte * bytes) + indexBytesPerRecord * records
+      : 0;
+    const done = await this.#admit(
+      `${what} in the collection '${this.name}'`,
+      indexBytes,
+      bytes + passingBytes,
+    );
+    try {
+      return await this.#write(request, deadline);
+    } finally {
+      done();
+    }
+  }
+
+  async #write(
+    request: WriteRequest,
+    deadline: Deadline = Deadline.none,
+  ): Promise<{ version: number; value: unknown }> {
     this.#gate.assertOpen();
+    deadline.check();
     const written = await this.#around.writer.write(this.entry.internalId, request);
     this.#catchUp?.wake();
     return written;
@@ -163,15 +260,19 @@ export class OpenCollection implements Collection {
   // ---- Description, residence
 
   describe(): CollectionDetail {
-    const { name, description, dense, dimension, sparse, text, maxVectors, replicationFactor, storeRawText } =
-      this.#definition;
+    const { name, description, dense, dimension, sparse, text, storeRawText } = this.#definition;
+    const { maxVectors, replicationFactor, memoryBudgetBytes } = this.#definition;
     return {
       name,
       ...(description !== undefined && { description }),
       dense_vector: { enabled: dense, dimension },
       sparse_vector: { enabled: sparse },
       tf_idf_options: { enabled: text },
-      config: { max_vectors: maxVectors, replication_factor: replicationFactor },
+      config: {
+        max_vectors: maxVectors,
+        replication_factor: replicationFactor,
+        ...(memoryBudgetBytes !== undefined && { memory_budget_bytes: memoryBudgetBytes }),
+      },
       store_raw_text: storeRawText,
       vectors_count: this.#read((_, head) => head.live),
       loaded: this.isLoaded,
@@ -186,15 +287,17 @@ export class OpenCollection implements Collection {
       version: head.version,
       loaded: this.isLoaded,
       memoryBytes: this.memoryBytes,
+      waitingWrites: this.#catchUp?.waitingWrites ?? 0,
       indexProgress: this.#catchUp?.progress(0, head.nextOrdinal) ?? 1,
       openTransaction: head.openTransaction !== 0,
     };
   }
 
-  load(): Promise<CollectionDetail> {
+  load(options?: CallOptions): Promise<CollectionDetail> {
     return this.#gate.pass(async () => {
-      await this.#ensureLoaded();
-      await this.indexed();
+      const deadline = Deadline.of(options);
+      await deadline.race(this.#ensureLoaded());
+      await deadline.race(this.indexed());
       return this.describe();
     });
   }
@@ -205,6 +308,7 @@ export class OpenCollection implements Collection {
         if (!this.#catchUp) return;
         await this.#saveResidence(false);
         await this.#catchUp?.keepLast();
+        this.#whenUnloaded = this.#read((_, { version }) => ({ bytes: this.memoryBytes, version }));
         this.#catchUp?.stop(
           new QuiverError("shutting_down", "The collection was unloaded meanwhile; search again."),
         );
@@ -220,9 +324,16 @@ export class OpenCollection implements Collection {
     if (this.#catchUp) return this.#catchUp;
     return this.#inTurn(async () => {
       if (!this.#catchUp) {
-        await this.#saveResidence(true);
-        this.#gate.assertOpen();
-        this.#startIndexes();
+        const admitted = this.#isMemoryLimited
+          ? await this.#admit(`Loading the collection '${this.name}'`, this.bytesToLoad)
+          : () => {};
+        try {
+          await this.#saveResidence(true);
+          this.#gate.assertOpen();
+          this.#startIndexes();
+        } finally {
+          admitted();
+        }
       }
       return this.#catchUp as unknown as CatchUp;
     });
@@ -255,9 +366,21 @@ export class OpenCollection implements Collection {
     this.#catchUp = catchUp;
     this.#efforts = new EffortTable();
     const definitions = this.#read((snapshot) => readIndexDefinitions(snapshot));
-    for (const kind of Object.keys(definitions) as IndexKind[])
+    for (const kind of Object.keys(definitions) as IndexKind[]) {
+      this.#expect(kind, definitions);
       catchUp.add(makeFeed(this.#definition, kind, definitions, this.#feedSurroundings(catchUp)));
+    }
     catchUp.wake();
+    this.#around.memory.changed();
+  }
+
+  /** Notes what an index will take. */
+  #expect(kind: IndexKind, definitions: IndexDefinitions): void {
+    if (!this.#isMemoryLimited) return;
+    this.#expectedBytes.set(
+      kind,
+      this.#read((snapshot, head) => indexSize(snapshot, head, this.#definition, kind, definitions)),
+    );
   }
 
   #feedSurroundings(catchUp: CatchUp): FeedSurroundings {
@@ -300,17 +423,23 @@ export class OpenCollection implements Collection {
 
   // ---- Records
 
-  upsert(vectors: readonly VectorWrite[]): Promise<void> {
+  upsert(vectors: readonly VectorWrite[], options?: CallOptions): Promise<void> {
     return this.#gate.pass(async () => {
+      const deadline = Deadline.of(options);
       const batch = encodeUpserts(this.#definition, vectors, "vectors");
-      if (batch.length > 0) await this.#write({ kind: "upsert", batch });
+      if (batch.length === 0) return;
+      const records = vectors.length;
+      const admitted = this.#catchUp?.admitWrite(records, deadline);
+      if (admitted) await admitted;
+      const size = { records, bytes: batch.length };
+      await this.#writeRecords({ kind: "upsert", batch }, `Writing ${records} records`, size, deadline);
     });
   }
 
-  delete(id: string): Promise<void> {
+  delete(id: string, options?: CallOptions): Promise<void> {
     return this.#gate.pass(async () => {
       checkId(id, "vector_id");
-      await this.#write({ kind: "delete", batch: encodeDelete(id) });
+      await this.#write({ kind: "delete", batch: encodeDelete(id) }, Deadline.of(options));
     });
   }
 
@@ -331,7 +460,11 @@ export class OpenCollection implements Collection {
 
   exportVectors(): VectorExport {
     this.#gate.assertOpen();
-    const exported = new RunningExport(this.#store.snapshot(), () => this.#exports.delete(exported));
+    const end = this.#around.beginExport();
+    const exported = new RunningExport(this.#store.snapshot(), () => {
+      this.#exports.delete(exported);
+      end();
+    });
     this.#exports.add(exported);
     return exported;
   }
@@ -367,14 +500,31 @@ export class OpenCollection implements Collection {
     return this.#gate.pass(async () => {
       const definition = define();
       await this.#inTurn(async () => {
-        await this.#write({ kind: "createIndex", index, definition });
-        const catchUp = this.#catchUp;
-        catchUp?.add(
-          makeFeed(this.#definition, index, { [index]: definition }, this.#feedSurroundings(catchUp)),
-        );
-        if (index === "dense") this.#efforts = new EffortTable();
+        const definitions = { [index]: definition };
+        const admitted = await this.#admitIndex(index, definitions);
+        try {
+          await this.#write({ kind: "createIndex", index, definition });
+          const catchUp = this.#catchUp;
+          if (catchUp) {
+            this.#expect(index, definitions);
+            catchUp.add(makeFeed(this.#definition, index, definitions, this.#feedSurroundings(catchUp)));
+          }
+          this.#whenUnloaded = undefined;
+          this.#around.memory.changed();
+          if (index === "dense") this.#efforts = new EffortTable();
+        } finally {
+          admitted();
+        }
       });
     });
+  }
+
+  async #admitIndex(index: IndexKind, definitions: IndexDefinitions): Promise<() => void> {
+    if (!this.#isMemoryLimited || !this.isLoaded) return () => {};
+    const bytes = this.#read((snapshot, head) =>
+      indexSize(snapshot, head, this.#definition, index, definitions),
+    );
+    return this.#admit(`A ${index} index of the collection '${this.name}'`, bytes);
   }
 
   deleteIndex(index: IndexKind): Promise<void> {
@@ -382,6 +532,8 @@ export class OpenCollection implements Collection {
       this.#inTurn(async () => {
         await this.#write({ kind: "deleteIndex", index });
         this.#catchUp?.drop(index);
+        this.#expectedBytes.delete(index);
+        this.#whenUnloaded = undefined;
       }),
     );
   }
@@ -429,46 +581,67 @@ export class OpenCollection implements Collection {
 
   // ---- Search
 
-  searchDense(request: search.DenseSearch): Promise<search.SearchResponse> {
-    return this.#searchOne(() => plan.planDense(this.#definition, request));
+  searchDense(request: search.DenseSearch, options?: CallOptions): Promise<search.SearchResponse> {
+    return this.#searchOne(() => plan.planDense(this.#definition, request), options);
   }
 
-  searchBatchDense(request: search.BatchDenseSearch): Promise<search.BatchSearchResponse> {
-    return this.#search(() => plan.planBatchDense(this.#definition, request), "dense");
+  searchBatchDense(
+    request: search.BatchDenseSearch,
+    options?: CallOptions,
+  ): Promise<search.BatchSearchResponse> {
+    return this.#search(() => plan.planBatchDense(this.#definition, request), options, "dense");
   }
 
-  searchSparse(request: search.SparseSearch): Promise<search.SearchResponse> {
-    return this.#searchOne(() => plan.planSparse(this.#definition, request));
+  searchSparse(request: search.SparseSearch, options?: CallOptions): Promise<search.SearchResponse> {
+    return this.#searchOne(() => plan.planSparse(this.#definition, request), options);
   }
 
-  searchBatchSparse(request: search.BatchSparseSearch): Promise<search.BatchSearchResponse> {
-    return this.#search(() => plan.planBatchSparse(this.#definition, request), "sparse");
+  searchBatchSparse(
+    request: search.BatchSparseSearch,
+    options?: CallOptions,
+  ): Promise<search.BatchSearchResponse> {
+    return this.#search(() => plan.planBatchSparse(this.#definition, request), options, "sparse");
   }
 
-  searchText(request: search.TextSearch): Promise<search.SearchResponse> {
-    return this.#searchOne(() => plan.planText(this.#definition, request));
+  searchText(request: search.TextSearch, options?: CallOptions): Promise<search.SearchResponse> {
+    return this.#searchOne(() => plan.planText(this.#definition, request), options);
   }
 
-  searchBatchText(request: search.BatchTextSearch): Promise<search.BatchSearchResponse> {
-    return this.#search(() => plan.planBatchText(this.#definition, request), "tf-idf");
+  searchBatchText(
+    request: search.BatchTextSearch,
+    options?: CallOptions,
+  ): Promise<search.BatchSearchResponse> {
+    return this.#search(() => plan.planBatchText(this.#definition, request), options, "tf-idf");
   }
 
-  searchHybrid(request: search.HybridSearch): Promise<search.SearchResponse> {
-    return this.#searchOne(() => plan.planHybrid(this.#definition, request));
+  searchHybrid(request: search.HybridSearch, options?: CallOptions): Promise<search.SearchResponse> {
+    return this.#searchOne(() => plan.planHybrid(this.#definition, request), options);
   }
 
-  searchBatchHybrid(request: search.BatchHybridSearch): Promise<search.BatchSearchResponse> {
-    return this.#search(() => plan.planBatchHybrid(this.#definition, request));
+  searchBatchHybrid(
+    request: search.BatchHybridSearch,
+    options?: CallOptions,
+  ): Promise<search.BatchSearchResponse> {
+    return this.#search(() => plan.planBatchHybrid(this.#definition, request), options);
   }
 
-  async #searchOne(makePlan: () => plan.Plan): Promise<search.SearchResponse> {
-    return (await this.#search(makePlan))[0];
+  async #searchOne(
+    makePlan: () => plan.Plan,
+    options: CallOptions | undefined,
+  ): Promise<search.SearchResponse> {
+    return (await this.#search(makePlan, options))[0];
   }
 
   /** @param kind the index that the endpoint is about, required even when there is no query */
-  #search(makePlan: () => plan.Plan, kind?: IndexKind): Promise<search.SearchResponse[]> {
+  #search(
+    makePlan: () => plan.Plan,
+    options: CallOptions | undefined,
+    kind?: IndexKind,
+  ): Promise<search.SearchResponse[]> {
     return this.#gate.pass(async () => {
-      const planned = makePlan();
+      const deadline = Deadline.of(options);
+      const planned = { ...makePlan(), deadline };
+      plan.checkSize(planned);
       const kinds = plan.kindsOf(planned);
       if (kind && kinds.length === 0) kinds.push(kind);
       const { version, recallTarget } = this.#read((snapshot, head) => {
@@ -476,12 +649,12 @@ export class OpenCollection implements Collection {
         requireIndexes(definitions, kinds, this.name);
         return { version: head.version, recallTarget: definitions.dense?.index.properties.recall_target };
       });
-      const view = await this.#viewAt(version, kinds);
+      const view = await this.#viewAt(version, kinds, deadline);
       try {
         // The index of the view is asked, for another may have come into its place.
         if (view.indexes["tf-idf"]?.keepsPositions === false) plan.refusePhrases(planned);
         const ef = kinds.includes("dense")
-          ? await this.#effortOf(planned.effort, legDepth(planned), view, recallTarget)
+          ? await deadline.race(this.#effortOf(planned.effort, legDepth(planned), view, recallTarget))
           : undefined;
         return await runPlan(view, planned, ef);
       } finally {
@@ -503,27 +676,35 @@ export class OpenCollection implements Collection {
     return this.#efforts.efFor(target, k, view, () => view.pin());
   }
 
-  measureRecall(options: Parameters<Collection["measureRecall"]>[0] = {}): Promise<Recall> {
+  measureRecall(
+    options: Parameters<Collection["measureRecall"]>[0] = {},
+    call?: CallOptions,
+  ): Promise<Recall> {
     return this.#gate.pass(() => {
+      const deadline = Deadline.of(call);
       const request = plan.planRecall(options);
       // One after another: each may ask thousands of exact searches.
-      const measured = this.#recalls.then(() => this.#measureRecall(request));
+      const measured = this.#recalls.then(() => this.#measureRecall(request, deadline));
       this.#recalls = measured.catch(() => undefined);
       return measured;
     });
   }
 
-  async #measureRecall({ sample, topK, efSearch }: ReturnType<typeof plan.planRecall>): Promise<Recall> {
+  async #measureRecall(
+    { sample, topK, efSearch }: ReturnType<typeof plan.planRecall>,
+    deadline: Deadline,
+  ): Promise<Recall> {
+    deadline.check();
     const { version, recallTarget } = this.#read((snapshot, head) => {
       const definitions = readIndexDefinitions(snapshot);
       requireIndexes(definitions, ["dense"], this.name);
       return { version: head.version, recallTarget: definitions.dense?.index.properties.recall_target };
     });
-    const view = await this.#viewAt(version, ["dense"]);
+    const view = await this.#viewAt(version, ["dense"], deadline);
     try {
       const effort = { exact: false, efSearch: efSearch ?? null, recallTarget: null };
       const ef = await this.#effortOf(effort, topK, view, recallTarget);
-      const measured = await measureRecall(view, sample, topK, ef);
+      const measured = await measureRecall(view, sample, topK, ef, deadline);
       return {
         recall: measured.recall,
         worst_recall: measured.worst,
@@ -540,11 +721,12 @@ export class OpenCollection implements Collection {
   }
 
   /** A pinned view at `version` or later. A collection that is unloaded meanwhile is loaded again. */
-  async #viewAt(version: number, kinds: readonly IndexKind[]): Promise<View> {
+  async #viewAt(version: number, kinds: readonly IndexKind[], deadline: Deadline): Promise<View> {
     for (;;) {
-      const catchUp = await this.#ensureLoaded();
+      deadline.check();
+      const catchUp = await deadline.race(this.#ensureLoaded());
       try {
-        return await catchUp.reach(version, kinds);
+        return await catchUp.reach(version, kinds, deadline);
       } catch (error) {
         this.#gate.assertOpen();
         if (!catchUp.isStopped) throw error;
@@ -565,37 +747,71 @@ export class OpenCollection implements Collection {
   transaction(transactionId: string): Transaction {
     return {
       id: transactionId,
-      add: (vector) => this.#stage(transactionId, () => encodeUpsert(this.#definition, vector)),
-      upsert: (vectors) =>
-        this.#stage(transactionId, () => encodeUpserts(this.#definition, vectors, "vectors")),
-      delete: (id) =>
-        this.#stage(transactionId, () => {
-          checkId(id, "vector_id");
-          return encodeDelete(id);
-        }),
-      commit: () => this.#commit(transactionId),
-      abort: () =>
+      add: (vector, options) =>
+        this.#stage(transactionId, () => encodeUpsert(this.#definition, vector), options),
+      upsert: (vectors, options) =>
+        this.#stage(transactionId, () => encodeUpserts(this.#definition, vectors, "vectors"), options),
+      delete: (id, options) => this.#stageDelete(transactionId, id, options),
+      commit: (options) => this.#commit(transactionId, options),
+      abort: (options) =>
         this.#gate.pass(async () => {
-          await this.#write({ kind: "abort", transactionId });
+          await this.#write({ kind: "abort", transactionId }, Deadline.of(options));
         }),
       status: () => this.#status(transactionId),
       flatStatus: () => this.#flatStatus(transactionId),
     };
   }
 
-  #stage(transactionId: string, encode: () => Uint8Array): Promise<void> {
+  #stage(transactionId: string, encode: () => Uint8Array, options?: CallOptions): Promise<void> {
     return this.#gate.pass(async () => {
+      const deadline = Deadline.of(options);
       const batch = encode();
-      await this.#write({ kind: "stage", transactionId, batch });
+      // What is staged is on disk only; its commit is what takes memory.
+      const done = this.#isMemoryLimited ? await this.#admit("Staging records", 0, batch.length) : () => {};
+      try {
+        await this.#write({ kind: "stage", transactionId, batch }, deadline);
+      } finally {
+        done();
+      }
     });
   }
 
-  #commit(transactionId: string): Promise<void> {
+  #stageDelete(transactionId: string, id: string, options?: CallOptions): Promise<void> {
     return this.#gate.pass(async () => {
-      const { value } = await this.#write({ kind: "commit", transactionId });
+      checkId(id, "vector_id");
+      const batch = encodeDelete(id);
+      await this.#write({ kind: "stage", transactionId, batch }, Deadline.of(options));
+    });
+  }
+
+  #commit(transactionId: string, options?: CallOptions): Promise<void> {
+    return this.#gate.pass(async () => {
+      const deadline = Deadline.of(options);
+      const { value } = await this.#writeRecords(
+        { kind: "commit", transactionId },
+        "The commit of a transaction",
+        this.#isMemoryLimited ? this.#stagedSize(transactionId) : { records: 0, bytes: 0 },
+        deadline,
+      );
       this.#indexingTransactions.set(transactionId, (value as TransactionEntry).version as number);
+      this.#forgetTransactions();
       this.#completeTransactions(this.#catchUp ? this.#catchUp.completed : Number.POSITIVE_INFINITY);
     });
+  }
+
+  /** What a commit will add, and take while it is applied: the pages that it changes, up to a bound of the store. */
+  #stagedSize(transactionId: string): { records: number; bytes: number; passingBytes: number } {
+    const { upserts, stagedBytes = 0 } = this.#read((snapshot) => readTransaction(snapshot, transactionId));
+    return { records: upserts, bytes: stagedBytes, passingBytes: Math.min(stagedBytes, commitBytesMax) };
+  }
+
+  /** Transactions that the store has forgotten need no status any more. */
+  #forgetTransactions(): void {
+    for (const notes of [this.#indexingTransactions, this.#completedMs])
+      for (const id of notes.keys()) {
+        if (notes.size <= limits.transactionsKept) break;
+        notes.delete(id);
+      }
   }
 
   transactions(): TransactionList {
@@ -674,6 +890,12 @@ export class OpenCollection implements Collection {
     return this.#read((snapshot) => versionByHash(snapshot, hash));
   }
 }
+
+/** Bytes that indexes take for each byte of encoded records, and for each record; about, and rather too much. */
+const indexBytesPerByte = 1.5;
+const indexBytesPerRecord = 200;
+/** What the store keeps of changed pages in memory during one write, at most: measured with commits of up to 16 GB. */
+const commitBytesMax = 1.5 * 2 ** 30;
 
 function denseStatus(index: HnswIndex): Partial<IndexStatus> {
   const { encoding, failure } = index;

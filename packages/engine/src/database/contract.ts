@@ -37,12 +37,16 @@ import type {
 } from "@quiver/protocol/shapes/transaction";
 import type { VectorRecord } from "@quiver/protocol/shapes/vector";
 import type { Version, VersionList } from "@quiver/protocol/shapes/version";
+import type { CallOptions } from "../base/deadline.ts";
 import type { VectorWrite } from "../collection/schema.ts";
 
 export type DatabaseOptions = {
   /** Directory of all data; made when it is not there. One process at a time. */
   dataDir: string;
-  /** Bytes that loaded indexes may take; idle collections are unloaded beyond it. Default: no limit. */
+  /**
+   * Bytes that loaded indexes may take. Beyond it idle collections are unloaded; what would exceed it all the same is refused with
+   * `memory_budget_exceeded`, and so is what would take the process 512 MiB beyond it. Default: no limit.
+   */
   memoryBudgetBytes?: number;
   /** An open transaction without an operation for so long is aborted. Default one hour. */
   transactionIdleMs?: number;
@@ -62,6 +66,9 @@ export type DatabaseLog = {
   error(fields: Record<string, unknown>, message: string): void;
 };
 
+export { type CallOptions, Deadline } from "../base/deadline.ts";
+/** How a program that takes connections shares its event loop with searches and indexing. */
+export { arrived, nextTurn } from "../base/turns.ts";
 export type { VectorWrite };
 
 /** A vector that was read. */
@@ -150,6 +157,8 @@ export type CollectionStatistics = {
   version: number;
   loaded: boolean;
   memoryBytes: number;
+  /** Writes that wait for the indexes. */
+  waitingWrites: number;
   /** Fraction 0 to 1 of the records that the indexes have taken over; 1 without indexes. */
   indexProgress: number;
   openTransaction: boolean;
@@ -161,17 +170,32 @@ export type DatabaseStatistics = {
   commits: number;
   commitRequests: number;
   writerQueueBytes: number;
+  memory: MemoryUse;
+};
+
+/** What memory is taken; see runtime/memory.ts. */
+export type MemoryUse = {
+  /** Of indexes that are loaded, of those that are being built, and of writes under way. */
+  indexBytes: number;
+  /** Of the process alone, without mapped files, since the database was opened. */
+  processBytes: number;
+  budgetBytes: number | undefined;
 };
 
 export interface Collection {
   readonly name: string;
   describe(): CollectionDetail;
-  load(): Promise<CollectionDetail>;
+  /** Goes on in the background when its time is over. @throws memory_budget_exceeded, deadline_exceeded */
+  load(options?: CallOptions): Promise<CollectionDetail>;
   unload(): Promise<void>;
 
-  upsert(vectors: readonly VectorWrite[]): Promise<void>;
+  /**
+   * The deadline of a write ends when the writer has it: it is then done and awaited.
+   * @throws indexing_behind, memory_budget_exceeded, deadline_exceeded; nothing was changed
+   */
+  upsert(vectors: readonly VectorWrite[], options?: CallOptions): Promise<void>;
   /** @throws vector_not_found */
-  delete(id: string): Promise<void>;
+  delete(id: string, options?: CallOptions): Promise<void>;
   /** @throws vector_not_found */
   get(id: string): StoredVector;
   has(id: string): boolean;
@@ -196,24 +220,39 @@ export interface Collection {
    * @param options `sample` 1 to 10,000 queries (default 100), `top_k` as in a search, `ef_search` (default the index's)
    * @throws index_not_found
    */
-  measureRecall(options?: {
-    sample?: number | null;
-    top_k?: number | null;
-    ef_search?: number | null;
-  }): Promise<Recall>;
+  measureRecall(
+    options?: {
+      sample?: number | null;
+      top_k?: number | null;
+      ef_search?: number | null;
+    },
+    call?: CallOptions,
+  ): Promise<Recall>;
   /** @throws index_not_found */
   deleteIndex(kind: IndexKind): Promise<void>;
   /** Resolves when every index has caught up with the version that is current now. */
   indexed(): Promise<void>;
 
-  searchDense(request: search.DenseSearch): Promise<search.SearchResponse>;
-  searchBatchDense(request: search.BatchDenseSearch): Promise<search.BatchSearchResponse>;
-  searchSparse(request: search.SparseSearch): Promise<search.SearchResponse>;
-  searchBatchSparse(request: search.BatchSparseSearch): Promise<search.BatchSearchResponse>;
-  searchText(request: search.TextSearch): Promise<search.SearchResponse>;
-  searchBatchText(request: search.BatchTextSearch): Promise<search.BatchSearchResponse>;
-  searchHybrid(request: search.HybridSearch): Promise<search.SearchResponse>;
-  searchBatchHybrid(request: search.BatchHybridSearch): Promise<search.BatchSearchResponse>;
+  searchDense(request: search.DenseSearch, options?: CallOptions): Promise<search.SearchResponse>;
+  searchBatchDense(
+    request: search.BatchDenseSearch,
+    options?: CallOptions,
+  ): Promise<search.BatchSearchResponse>;
+  searchSparse(request: search.SparseSearch, options?: CallOptions): Promise<search.SearchResponse>;
+  searchBatchSparse(
+    request: search.BatchSparseSearch,
+    options?: CallOptions,
+  ): Promise<search.BatchSearchResponse>;
+  searchText(request: search.TextSearch, options?: CallOptions): Promise<search.SearchResponse>;
+  searchBatchText(
+    request: search.BatchTextSearch,
+    options?: CallOptions,
+  ): Promise<search.BatchSearchResponse>;
+  searchHybrid(request: search.HybridSearch, options?: CallOptions): Promise<search.SearchResponse>;
+  searchBatchHybrid(
+    request: search.BatchHybridSearch,
+    options?: CallOptions,
+  ): Promise<search.BatchSearchResponse>;
 
   /** @throws transaction_ongoing */
   beginTransaction(): Promise<TransactionCreated>;
@@ -230,13 +269,13 @@ export interface Collection {
 export interface Transaction {
   readonly id: string;
   /** The same as `upsert` of one vector; messages name its fields without a position. */
-  add(vector: VectorWrite): Promise<void>;
+  add(vector: VectorWrite, options?: CallOptions): Promise<void>;
   /** Creates or replaces by id. @throws transaction_not_found, transaction_not_open, invalid_vector */
-  upsert(vectors: readonly VectorWrite[]): Promise<void>;
+  upsert(vectors: readonly VectorWrite[], options?: CallOptions): Promise<void>;
   /** @throws vector_not_found when the id is neither in the collection nor buffered */
-  delete(id: string): Promise<void>;
-  commit(): Promise<void>;
-  abort(): Promise<void>;
+  delete(id: string, options?: CallOptions): Promise<void>;
+  commit(options?: CallOptions): Promise<void>;
+  abort(options?: CallOptions): Promise<void>;
   /** @throws transaction_not_found */
   status(): TransactionStatus;
   flatStatus(): FlatTransactionStatus;

@@ -44,6 +44,7 @@ import {
   syncDirectory,
   takeDataDirectory,
 } from "../runtime/data-directory.ts";
+import { MemoryBudget } from "../runtime/memory.ts";
 import { Writer } from "../runtime/writer.ts";
 import { LmdbStore } from "../storage/lmdb.ts";
 import { OpenCollection } from "./collection.ts";
@@ -101,7 +102,9 @@ class OpenDatabase implements Database {
   readonly snapshots: KeptSnapshots;
   #housekeeper: NodeJS.Timeout | undefined;
   #closing: Promise<void> | null = null;
-  #balancing = false;
+  #balancing: Promise<void> | null = null;
+  readonly #memory: MemoryBudget;
+  #exports = 0;
   recovered: Promise<void> = Promise.resolve();
   isRecovered = false;
 
@@ -112,6 +115,15 @@ class OpenDatabase implements Database {
     this.#writer = writer;
     this.#builders = new Builders(options.builderThreads);
     this.#release = release;
+    this.#memory = new MemoryBudget({
+      budgetBytes: options.memoryBudgetBytes,
+      indexBytes: () => {
+        let bytes = 0;
+        for (const collection of this.#collections.values()) bytes += collection.expectedBytes;
+        return bytes;
+      },
+      makeRoom: (indexBytesMax) => this.#makeRoom(indexBytesMax),
+    });
     this.#catalog = new LmdbStore(catalogDirectory(options.dataDir), catalogTables);
     this.snapshots = new KeptSnapshots(options.dataDir, (name) => this.#find(name), this.#log, this.#clock);
   }
@@ -122,6 +134,7 @@ class OpenDatabase implements Database {
     if (orphans > 0) this.#log.info({ orphans }, "removed what interrupted creations and deletions had left");
     for (const entry of entries)
       this.#collections.set(entry.definition.name, await this.#openCollection(entry));
+    this.#startCollections();
     this.recovered = this.#recover();
     const idleMs = this.#options.transactionIdleMs ?? limits.transactionIdleMsDefault;
     const everyMs = Math.max(50, Math.min(housekeepingMs, idleMs / 4));
@@ -145,11 +158,41 @@ class OpenDatabase implements Database {
       writer: this.#writer,
       builders: this.#builders,
       memoryBudgetBytes: this.#options.memoryBudgetBytes,
+      memory: this.#memory,
       log: this.#log,
       clock: this.#clock,
       saveEntry: (changed) => this.#writer.changeCatalog({ kind: "putCollection", entry: changed }),
       onMemoryUse: () => void this.#balanceMemory(),
+      beginExport: () => this.#beginExport(),
     });
+  }
+
+  /** Brings those that were loaded into memory again, as far as the budget goes: the last ones first. */
+  #startCollections(): void {
+    for (const collection of [...this.#collections.values()].reverse()) {
+      const isLoaded = collection.entry.loaded;
+      const fits =
+        isLoaded && (!this.#memory.isLimited || this.#memory.fits({ indexBytes: collection.bytesToLoad }));
+      collection.start(fits);
+      if (isLoaded && !fits)
+        this.#log.warn(
+          { collection: collection.entry.internalId, budget: this.#options.memoryBudgetBytes },
+          "a collection stays unloaded: the memory budget has no room for it",
+        );
+    }
+  }
+
+  #beginExport(): () => void {
+    if (this.#exports >= limits.exportsMax)
+      throw new QuiverError(
+        "overloaded",
+        `${this.#exports} exports run already, as many as may. Send the request again later.`,
+        { limit: limits.exportsMax },
+      );
+    this.#exports++;
+    return () => {
+      this.#exports--;
+    };
   }
 
   /** Waits until every loaded collection's indexes have caught up, or failed to. */
@@ -212,6 +255,7 @@ class OpenDatabase implements Database {
       syncDirectory(collectionDirectory(this.#options.dataDir, entry.internalId));
       syncDirectory(collectionsDirectory(this.#options.dataDir));
       await this.#writer.changeCatalog({ kind: "putCollection", entry });
+      collection.start(true);
       return collection;
     } catch (error) {
       await this.#removeCollection(collection);
@@ -384,6 +428,11 @@ class OpenDatabase implements Database {
       commits: this.#writer.commits,
       commitRequests: this.#writer.commitRequests,
       writerQueueBytes: this.#writer.queueBytes,
+      memory: {
+        indexBytes: this.#memory.indexBytes,
+        processBytes: this.#memory.processBytes,
+        budgetBytes: this.#options.memoryBudgetBytes,
+      },
     };
   }
 
@@ -400,29 +449,47 @@ class OpenDatabase implements Database {
     await this.#balanceMemory();
   }
 
-  /** Unloads idle collections, least recently used first, while the loaded ones exceed the budget. */
+  /** Unloads idle collections while the loaded ones exceed the budget. The most recently used one stays, even where it alone does. */
   async #balanceMemory(): Promise<void> {
     const budget = this.#options.memoryBudgetBytes;
     if (budget === undefined || this.#balancing || this.#closing) return;
-    this.#balancing = true;
     try {
-      const loaded = [...this.#collections.values()]
-        .filter((collection) => collection.isLoaded)
-        .sort((a, b) => b.lastUsedMs - a.lastUsedMs);
-      let bytes = loaded.reduce((sum, collection) => sum + collection.memoryBytes, 0);
-      // The most recently used one stays, even where it alone exceeds the budget.
-      while (bytes > budget && loaded.length > 1) {
-        const oldest = loaded.pop() as OpenCollection;
-        if (oldest.isBusy) continue;
-        bytes -= oldest.memoryBytes;
-        await oldest.unload();
-        this.#log.info({ collection: oldest.entry.internalId, budget }, "unloaded an idle collection");
-      }
-      collectGarbage();
+      await this.#unloadIdle(budget, 1);
+      void collectGarbage();
     } catch (error) {
       this.#log.warn({ err: error }, "could not keep the memory budget");
-    } finally {
-      this.#balancing = false;
+    }
+  }
+
+  /** For what is about to take memory: idle collections leave, and what they had is free when this resolves. */
+  async #makeRoom(indexBytesMax: number): Promise<void> {
+    await this.#unloadIdle(indexBytesMax, 0);
+    // The collector's timer does not keep a process alive that waits for nothing else.
+    const waiting = setInterval(() => {}, 1_000);
+    await collectGarbage();
+    clearInterval(waiting);
+  }
+
+  /** Unloads idle collections, least recently used first, down to so many bytes or so many collections. One at a time does this. */
+  async #unloadIdle(bytesMax: number, staying: number): Promise<void> {
+    while (this.#balancing) await this.#balancing;
+    this.#balancing = this.#unload(bytesMax, staying).finally(() => {
+      this.#balancing = null;
+    });
+    await this.#balancing;
+  }
+
+  async #unload(bytesMax: number, staying: number): Promise<void> {
+    const loaded = [...this.#collections.values()]
+      .filter((collection) => collection.isLoaded)
+      .sort((a, b) => b.lastUsedMs - a.lastUsedMs);
+    let bytes = loaded.reduce((sum, collection) => sum + collection.expectedBytes, 0);
+    while (bytes > bytesMax && loaded.length > staying) {
+      const oldest = loaded.pop() as OpenCollection;
+      if (oldest.isBusy) continue;
+      bytes -= oldest.expectedBytes;
+      await oldest.unload();
+      this.#log.info({ collection: oldest.entry.internalId, bytesMax }, "unloaded an idle collection");
     }
   }
 

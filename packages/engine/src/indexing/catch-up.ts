@@ -22,11 +22,15 @@
 import { QuiverError } from "@quiver/protocol/errors";
 import { limits } from "@quiver/protocol/limits";
 import type { IndexKind } from "@quiver/protocol/shapes/index-definition";
+import { Deadline } from "../base/deadline.ts";
+import { nextTurn } from "../base/turns.ts";
 import { readHead } from "../collection/head.ts";
 import { Visibility } from "../collection/visibility.ts";
 import type { Index } from "../index/contract.ts";
+import { HnswIndex } from "../index/hnsw/hnsw-index.ts";
 import { type LiveIndexes, type View, Views } from "../runtime/view.ts";
 import type { Snapshot, Store } from "../storage/store.ts";
+import { Backlog, type Standing } from "./backlog.ts";
 import type { Feed } from "./feed.ts";
 
 export type CatchUpEvents = {
@@ -71,6 +75,10 @@ export class CatchUp {
   #stopped = false;
   /** Indexes that are out of use but for searches that run. */
   #closing: Index[] = [];
+  readonly #backlog = new Backlog(() => this.#standing());
+  /** The ordinal at which the newest version that was seen ends. */
+  #seenEnd = 0;
+  #hasFailed = false;
 
   constructor(store: Store, events: CatchUpEvents) {
     this.#store = store;
@@ -100,6 +108,31 @@ export class CatchUp {
     let bytes = 0;
     for (const feed of this.#feeds.values()) bytes += feed.index.memoryBytes;
     return bytes;
+  }
+
+  /** Writes that wait for the indexes. */
+  get waitingWrites(): number {
+    return this.#backlog.waiting;
+  }
+
+  /** Resolves when a streaming write of so many records may be made (backlog.ts); undefined: at once. */
+  admitWrite(records: number, deadline: Deadline): Promise<void> | undefined {
+    return this.#stopped ? undefined : this.#backlog.admit(records, deadline);
+  }
+
+  /** An index that has stopped on an error, or is being read from disk, holds up no writes. */
+  #standing(): Standing {
+    let taken = this.#seenEnd;
+    let limit: number = limits.indexBacklogRecordsMax;
+    for (const { index, isRestoring, finalEnd } of this.#feeds.values()) {
+      if (isRestoring || this.#hasFailed) continue;
+      if (index instanceof HnswIndex) {
+        if (index.failure !== undefined) continue;
+        limit = Math.min(limit, Math.ceil(limits.indexBacklogBytesMax / (4 * index.dimension)));
+      }
+      taken = Math.min(taken, finalEnd);
+    }
+    return { taken, committed: this.#seenEnd, limit };
   }
 
   /** Share of a range of ordinals that the slowest index has taken over, 0 to 1. */
@@ -159,7 +192,7 @@ export class CatchUp {
   wake(): void {
     if (this.#scheduled || this.#stopped) return;
     this.#scheduled = true;
-    setImmediate(() => {
+    void nextTurn().then(() => {
       this.#scheduled = false;
       if (!this.#stopped && !this.#step()) this.wake();
     });
@@ -167,9 +200,13 @@ export class CatchUp {
 
   /**
    * A view at `version` or later that has the given indexes, pinned for the caller, who unpins it.
-   * Works one slice along at once; where that is not enough, waits for the background.
+   * Works one slice along at once; where that is not enough, waits for the background, until the deadline.
    */
-  reach(version: number, kinds: readonly IndexKind[]): View | Promise<View> {
+  reach(
+    version: number,
+    kinds: readonly IndexKind[],
+    deadline: Deadline = Deadline.none,
+  ): View | Promise<View> {
     const serving = (): View | null => {
       const view = this.#views.current;
       if (view === null || view.version < version) return null;
@@ -186,7 +223,30 @@ export class CatchUp {
         reject(new QuiverError("shutting_down", "The collection was unloaded meanwhile; search again."));
         return;
       }
-      this.#waiters.push({ version, kinds, resolve, reject });
+      if (this.#waiters.length >= limits.viewWaitersMax) {
+        reject(
+          new QuiverError(
+            "overloaded",
+            `${this.#waiters.length} searches wait for the collection's indexes already. Send the request again later.`,
+          ),
+        );
+        return;
+      }
+      const waiter: Waiter = { version, kinds, resolve, reject };
+      const end = deadline.onOver((reason) => {
+        this.#waiters = this.#waiters.filter((other) => other !== waiter);
+        reject(reason);
+      });
+      if (deadline.isOver) return;
+      waiter.resolve = (reached) => {
+        end();
+        resolve(reached);
+      };
+      waiter.reject = (error) => {
+        end();
+        reject(error);
+      };
+      this.#waiters.push(waiter);
       this.wake();
     });
   }
@@ -195,6 +255,7 @@ export class CatchUp {
   stop(reason: unknown): void {
     if (this.#stopped) return;
     this.#stopped = true;
+    this.#backlog.stop(reason);
     for (const waiter of this.#waiters.splice(0)) waiter.reject(reason);
     this.#views.withdraw();
     for (const feed of this.#feeds.values()) this.#closing.push(feed.index);
@@ -215,6 +276,7 @@ export class CatchUp {
     let isKept = false;
     try {
       const head = readHead(snapshot);
+      this.#seenEnd = head.nextOrdinal;
       const end = performance.now() + limits.indexingSliceMs;
       const advance = (feed: Feed) => {
         const isThere = feed.step(
@@ -234,6 +296,7 @@ export class CatchUp {
         isKept = true;
         this.#publish(head.version, head.nextOrdinal, snapshot, built);
       }
+      this.#hasFailed = false;
       const building = feeds.filter((feed) => !feed.isBuilt);
       if (building.length === 0) {
         if (feeds.length === this.#feeds.size) this.#rise(head.version, head.nextOrdinal);
@@ -246,6 +309,7 @@ export class CatchUp {
       this.#keep();
       return building.every((feed) => feed.isWaiting);
     } catch (error) {
+      this.#hasFailed = true;
       for (const waiter of this.#waiters.splice(0)) waiter.reject(error);
       this.#events.onFailed(error);
       return true;

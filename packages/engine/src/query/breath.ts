@@ -1,9 +1,11 @@
 // How does long work let others take their turn?
 //
-// Searches and measurements run in the thread that serves requests. After a slice of time they give the event loop a turn.
+// Searches and measurements run in the thread that serves requests. After a slice of time they give the event loop a turn, and ask
+// whether anybody still waits for them.
 
-import { setImmediate as nextTurn } from "node:timers/promises";
 import { limits } from "@quiver/protocol/limits";
+import { Deadline } from "../base/deadline.ts";
+import { nextTurn } from "../base/turns.ts";
 import type { Candidates } from "../index/contract.ts";
 import type { SteppedSearch } from "../index/hnsw/exact-search.ts";
 
@@ -12,6 +14,12 @@ export class Breath {
   #begin = performance.now();
   #end = this.#begin + limits.searchSliceMs;
   #heldMs = 0;
+  readonly #deadline: Deadline;
+
+  /** @param deadline of the work: every turn asks it */
+  constructor(deadline: Deadline = Deadline.none) {
+    this.#deadline = deadline;
+  }
 
   /** Whether the slice is over. */
   readonly isOver = (): boolean => performance.now() >= this.#end;
@@ -21,16 +29,18 @@ export class Breath {
     return this.#heldMs + performance.now() - this.#begin;
   }
 
-  /** Gives the event loop a turn; what is visible has to be asked anew. */
+  /** Gives the event loop a turn; what is visible has to be asked anew. @throws what the deadline says */
   async turn(): Promise<void> {
     this.#heldMs += performance.now() - this.#begin;
     await nextTurn();
     this.#begin = performance.now();
     this.#end = this.#begin + limits.searchSliceMs;
+    this.#deadline.check();
   }
 
   /** Gives the event loop a turn where the slice is over. */
   async take(): Promise<void> {
+    this.#deadline.check();
     if (this.isOver()) await this.turn();
   }
 

@@ -8,6 +8,7 @@ import { limits } from "@quiver/protocol/limits";
 import type { IndexKind } from "@quiver/protocol/shapes/index-definition";
 import type * as search from "@quiver/protocol/shapes/search";
 import { textSyntaxes } from "@quiver/protocol/shapes/search";
+import { Deadline } from "../base/deadline.ts";
 import type { CollectionDefinition } from "../collection/definition.ts";
 import { firstNotFloat, readPairs, sortSparse } from "../collection/schema.ts";
 import { type Clause, parseOperators } from "../text/operators.ts";
@@ -54,6 +55,8 @@ export type Plan = {
   effort: Effort;
   /** How legs are fused; null for a search with one leg. */
   fusion: Fusion | null;
+  /** Until when the answer is waited for: asked between queries, legs and slices. */
+  deadline: Deadline;
 };
 
 function invalid(path: string, problem: string): QuiverError {
@@ -63,6 +66,16 @@ function invalid(path: string, problem: string): QuiverError {
 /** Kinds of index that a plan needs. */
 export function kindsOf(plan: Plan): IndexKind[] {
   return [...new Set(plan.queries.flatMap((legs) => legs.map((leg) => leg.kind)))];
+}
+
+/** @throws invalid_request when the answer would have more results than one request may ask for */
+export function checkSize({ queries, topK }: Plan): void {
+  const results = queries.length * topK;
+  if (results > limits.resultsPerRequestMax)
+    throw invalid(
+      "top_k",
+      `is ${topK} for each of ${queries.length} queries, ${results} results; expected ${limits.resultsPerRequestMax} in all at most. Send fewer queries at a time.`,
+    );
 }
 
 type Common = { top_k?: number | null; return_raw_text?: boolean | null; explain?: boolean | null };
@@ -76,12 +89,13 @@ function integerIn(value: number | null | undefined, path: string, from: number,
     throw invalid(path, `is ${value}; expected an integer from ${from} to ${to}.`);
 }
 
-function common(request: Common): Pick<Plan, "topK" | "returnRawText" | "explain"> {
+function common(request: Common): Pick<Plan, "topK" | "returnRawText" | "explain" | "deadline"> {
   integerIn(request.top_k, "top_k", 1, limits.topKMax);
   return {
     topK: request.top_k ?? limits.topKDefault,
     returnRawText: request.return_raw_text ?? false,
     explain: request.explain ?? false,
+    deadline: Deadline.none,
   };
 }
 

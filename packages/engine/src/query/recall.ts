@@ -6,6 +6,7 @@
 // vectors find as much; others can find less.
 
 import { readU32Key } from "../base/bytes.ts";
+import { Deadline } from "../base/deadline.ts";
 import { ordinalKey } from "../collection/tables.ts";
 import type { Candidates } from "../index/contract.ts";
 import { efMax } from "../index/hnsw/hnsw-index.ts";
@@ -99,9 +100,10 @@ export async function measureRecall(
   count: number,
   topK: number,
   ef?: number,
+  deadline: Deadline = Deadline.none,
 ): Promise<RecallMeasurement> {
   const index = denseOf(view);
-  const breath = new Breath();
+  const breath = new Breath(deadline);
   const samples = sampleOf(view, count);
   let [sum, worst, searchMs, exactMs] = [0, 1, 0, 0];
   for (let from = 0; from < samples.length; from += exactQueriesMax) {

@@ -1,8 +1,10 @@
 // How does a plan become results?
 //
 // All queries of a request, all legs of a query and all fetches run on one pinned view. The event loop gets a turn when the
-// request has held it for long: between two queries of a batch, and between steps where many vectors are read.
+// request has held it for long: between two queries of a batch, and between steps where many vectors are read. There, and before each
+// leg, the plan's deadline is asked: what nobody waits for ends.
 
+import { QuiverError } from "@quiver/protocol/errors";
 import { limits } from "@quiver/protocol/limits";
 import type { SearchResponse, SearchResult } from "@quiver/protocol/shapes/search";
 import { invariant } from "../base/invariant.ts";
@@ -26,13 +28,14 @@ import { type Hit, rankCandidates, rankHits, recordOf } from "./rank.ts";
 export async function runPlan(view: View, plan: Plan, efSearch?: number): Promise<SearchResponse[]> {
   const responses: SearchResponse[] = [];
   const explainer = plan.explain ? new Explainer(view, plan.fusion) : null;
-  const breath = new Breath();
+  const breath = new Breath(plan.deadline);
+  const size = new ResultSize();
   const dense = new DenseLegs(view, plan, breath, efSearch);
   for (const [i, legs] of plan.queries.entries()) {
     await breath.take();
     const { hits, rankings } = runQuery(view, legs, plan, await dense.answer(i));
     const explanations = explainer?.explain(legs, rankings, hits);
-    const results = hits.map((hit) => fetch(view, hit, plan.returnRawText));
+    const results = hits.map((hit) => size.add(fetch(view, hit, plan.returnRawText)));
     if (explanations) for (const [i, result] of results.entries()) result.explanation = explanations[i];
     responses.push({ results });
   }
@@ -122,8 +125,10 @@ type Found = { hits: Hit[]; rankings: Ranking[] };
 /** @param dense what the dense leg found; null where there is none */
 function runQuery(view: View, legs: readonly Leg[], plan: Plan, dense: Candidates | null): Found {
   const { topK, fusion } = plan;
-  const runLeg = (leg: Leg, k: number): Hit[] =>
-    rankCandidates(view.snapshot, candidatesOf(view, leg, k, dense), k);
+  const runLeg = (leg: Leg, k: number): Hit[] => {
+    plan.deadline.check();
+    return rankCandidates(view.snapshot, candidatesOf(view, leg, k, dense), k);
+  };
   if (fusion === null) {
     const hits = runLeg(legs[0], topK);
     return { hits, rankings: [{ hits, weight: 1 }] };
@@ -171,4 +176,20 @@ function fetch(view: View, { ordinal, score }: Hit, returnRawText: boolean): Sea
     score,
     text: returnRawText ? record.rawText : null,
   };
+}
+
+/** What the results of one request take in memory, about. */
+class ResultSize {
+  #bytes = 0;
+
+  /** @throws invalid_request when it is more than one answer may have */
+  add(result: SearchResult): SearchResult {
+    this.#bytes += result.id.length + (result.document_id?.length ?? 0) + (result.text?.length ?? 0);
+    if (this.#bytes <= limits.resultBytesMax) return result;
+    throw new QuiverError(
+      "invalid_request",
+      `return_raw_text, or top_k, asks for more than ${limits.resultBytesMax} bytes of ids and texts. Ask for fewer results, or without their texts.`,
+      { path: "top_k", limit: limits.resultBytesMax },
+    );
+  }
 }

@@ -12,21 +12,23 @@ const delayMs = 100;
 const intervalMs = 1_000;
 
 let collect: (() => void) | null = null;
-let isScheduled = false;
+let scheduled: Promise<void> | null = null;
 let lastMs = Number.NEGATIVE_INFINITY;
 
-/** Runs a full garbage collection soon: within a tenth of a second, or a second after the last one. */
-export function collectGarbage(): void {
-  if (isScheduled) return;
-  isScheduled = true;
-  const waitMs = Math.max(delayMs, lastMs + intervalMs - performance.now());
-  setTimeout(() => {
-    isScheduled = false;
-    lastMs = performance.now();
-    if (collect === null) {
-      setFlagsFromString("--expose-gc");
-      collect = runInNewContext("gc") as () => void;
-    }
-    collect();
-  }, waitMs).unref();
+/** Runs a full garbage collection soon: within a tenth of a second, or a second after the last one. Resolves after it. */
+export function collectGarbage(): Promise<void> {
+  scheduled ??= new Promise((resolve) => {
+    const waitMs = Math.max(delayMs, lastMs + intervalMs - performance.now());
+    setTimeout(() => {
+      scheduled = null;
+      lastMs = performance.now();
+      if (collect === null) {
+        setFlagsFromString("--expose-gc");
+        collect = runInNewContext("gc") as () => void;
+      }
+      collect();
+      resolve();
+    }, waitMs).unref();
+  });
+  return scheduled;
 }

@@ -106,7 +106,11 @@ export class Writer {
       );
     const batch = command.to === "collection" && "batch" in command.request ? command.request.batch : null;
     const bytes = (batch?.length ?? 0) + 256;
-    if (this.#queueBytes + bytes > limits.writerQueueBytesMax)
+    // What is administered is never held up by writes, and a single large write always has room.
+    const isFull =
+      this.#pending.size >= limits.writerQueueRequestsMax ||
+      (this.#queueBytes > 0 && this.#queueBytes + bytes > limits.writerQueueBytesMax);
+    if (batch !== null && isFull)
       return Promise.reject(
         new QuiverError(
           "overloaded",

@@ -11,6 +11,13 @@ export const CollectionConfig = Type.Object({
   replication_factor: Maybe(
     Type.Integer({ minimum: 1, description: "Stored and returned; null: the default." }),
   ),
+  memory_budget_bytes: Maybe(
+    Type.Integer({
+      minimum: 1,
+      description:
+        "Bytes that the collection's indexes may take in memory; what would exceed it is refused with `memory_budget_exceeded`. null: no limit of its own.",
+    }),
+  ),
 });
 
 export const CreateCollection = Type.Object(
@@ -71,6 +78,9 @@ export const CollectionDetail = Type.Object({
   config: Type.Object({
     max_vectors: Type.Unsafe<number | null>({ type: ["integer", "null"] }),
     replication_factor: Type.Unsafe<number | null>({ type: ["integer", "null"] }),
+    memory_budget_bytes: Type.Optional(
+      Type.Integer({ description: "Left out where the collection has no limit of its own." }),
+    ),
   }),
   store_raw_text: Type.Boolean(),
   vectors_count: Type.Integer({ description: "Live vectors at the current version." }),

@@ -6,6 +6,7 @@
 import type { Database, DatabaseStatistics } from "@quiver/engine/database/contract";
 import type { FastifyInstance } from "fastify";
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "prom-client";
+import type { Admission, Lane } from "../admission.ts";
 
 let processMetrics: Registry | undefined;
 
@@ -46,7 +47,40 @@ export class Metrics {
     registers: [this.#registry],
   });
 
-  constructor(database: Database, bodyBytes: () => number) {
+  constructor(database: Database, bodyBytes: () => number, answerBytes: () => number, admission: Admission) {
+    for (const [name, help, read] of laneGauges) {
+      new Gauge({
+        name,
+        help,
+        labelNames: ["queue"] as const,
+        registers: [this.#registry],
+        collect() {
+          for (const lane of Object.values(admission.lanes)) this.set({ queue: lane.name }, read(lane));
+        },
+      });
+    }
+    new Counter({
+      name: "quiver_requests_refused_total",
+      help: "Requests that were refused because their queue was full, or the wait in it too long.",
+      labelNames: ["queue"] as const,
+      registers: [this.#registry],
+      collect() {
+        this.reset();
+        for (const lane of Object.values(admission.lanes)) this.inc({ queue: lane.name }, lane.refused);
+      },
+    });
+    this.#gauge("quiver_answers_bytes", "Bytes of answers that clients have not read yet.", answerBytes);
+    this.#gauge("quiver_memory_index_bytes", "Bytes of indexes that are loaded or being built.", () => {
+      return database.statistics().memory.indexBytes;
+    });
+    this.#gauge(
+      "quiver_memory_process_bytes",
+      "Bytes of the process alone, without mapped files, since the start.",
+      () => database.statistics().memory.processBytes,
+    );
+    this.#gauge("quiver_memory_budget_bytes", "The memory budget; 0 for none.", () => {
+      return database.statistics().memory.budgetBytes ?? 0;
+    });
     for (const [name, help, read] of collectionGauges) {
       new Gauge({
         name,
@@ -122,6 +156,11 @@ export class Metrics {
   }
 }
 
+const laneGauges: readonly [string, string, (lane: Lane) => number][] = [
+  ["quiver_requests_running", "Requests that are worked on, by queue.", (lane) => lane.running],
+  ["quiver_requests_waiting", "Requests that wait for their turn, by queue.", (lane) => lane.waiting],
+];
+
 type CollectionStatistics = DatabaseStatistics["collections"][number];
 
 const collectionGauges: readonly [string, string, (collection: CollectionStatistics) => number][] = [
@@ -134,6 +173,7 @@ const collectionGauges: readonly [string, string, (collection: CollectionStatist
     "Fraction of the records that the indexes have taken over.",
     (c) => c.indexProgress,
   ],
+  ["quiver_collection_waiting_writes", "Writes that wait for the indexes.", (c) => c.waitingWrites],
   ["quiver_collection_open_transaction", "1 while a transaction is open.", (c) => Number(c.openTransaction)],
 ];
 

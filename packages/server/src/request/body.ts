@@ -27,6 +27,11 @@ export class BodyBudget {
     return true;
   }
 
+  /** Takes bytes that are there already, whether they fit or not. */
+  force(bytes: number): void {
+    this.#bytes += bytes;
+  }
+
   giveBack(bytes: number): void {
     this.#bytes -= bytes;
   }

@@ -19,8 +19,8 @@ export const collectionHandlers: Handlers<
     json(database.loadedCollections().filter((name) => access.reaches(name))),
   getCollection: ({ database, params }) => json(database.collection(params.collection_id).describe()),
   deleteCollection: ({ database, params }) => database.deleteCollection(params.collection_id),
-  loadCollection: async ({ database, params }) =>
-    json(await database.collection(params.collection_id).load()),
+  loadCollection: async ({ database, params, deadline }) =>
+    json(await database.collection(params.collection_id).load(deadline)),
   unloadCollection: async ({ database, params }) => {
     const collection = database.collection(params.collection_id);
     await collection.unload();

@@ -1,7 +1,7 @@
 // What does a route file give, and what is its handler given?
 
 import type { IncomingMessage } from "node:http";
-import type { Database } from "@quiver/engine/database/contract";
+import type { Database, Deadline } from "@quiver/engine/database/contract";
 import type { RouteName, routes } from "@quiver/protocol/routes";
 import type { Static, TSchema } from "typebox";
 import type { AuditLog } from "../audit/audit-log.ts";
@@ -49,6 +49,8 @@ export type Call<Name extends RouteName> = {
   readonly query: Query;
   /** Checked against the route's shape; of an upload the request itself, unread. */
   readonly body: BodyOf<Name>;
+  /** For how long the client waits. */
+  readonly deadline: Deadline;
   /** The text that `body` was parsed from; empty without one. */
   readonly bodyText: string;
 };

@@ -31,11 +31,13 @@ export const indexHandlers: Handlers<
   analyzeText: ({ database, params, body }) =>
     json(database.collection(params.collection_id).analyzeText(body)),
   getIndexes: ({ database, params }) => json(database.collection(params.collection_id).indexes()),
-  async measureRecall({ database, params, query }) {
+  async measureRecall({ database, params, query, deadline }) {
     const sample = integerParameter(query, "sample", 1, limits.recallSampleMax);
     const top_k = integerParameter(query, "top_k", 1, limits.topKMax);
     const ef_search = integerParameter(query, "ef_search", 1, limits.efMax);
-    return json(await database.collection(params.collection_id).measureRecall({ sample, top_k, ef_search }));
+    return json(
+      await database.collection(params.collection_id).measureRecall({ sample, top_k, ef_search }, deadline),
+    );
   },
   deleteIndex: ({ database, params }) =>
     database.collection(params.collection_id).deleteIndex(indexKind(params.index_type)),

@@ -7,6 +7,7 @@ import type { Database } from "@quiver/engine/database/contract";
 import { isQuiverError } from "@quiver/protocol/errors";
 import { type Route, type RouteName, routes } from "@quiver/protocol/routes";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import { type Admission, laneOf } from "../admission.ts";
 import type { AuditedChange, AuditLog } from "../audit/audit-log.ts";
 import { type Access, type Need, needOf, nobody } from "../auth/access.ts";
 import type { Gate } from "../auth/gate.ts";
@@ -30,6 +31,7 @@ import { versionHandlers } from "./versions.ts";
 export type EndpointConfig = {
   /** The entry of the list of routes; absent for the endpoints of operation and documentation. */
   readonly route?: Route;
+  readonly name?: RouteName;
   /** What an endpoint without an entry asks of its callers; where it says nothing, all that can be asked. */
   readonly need?: Need;
 };
@@ -38,6 +40,7 @@ export type EndpointConfig = {
 export type EndpointParts = {
   readonly database: Database;
   readonly gate: Gate;
+  readonly admission: Admission;
   readonly audit: AuditLog;
   /** Told when the outcome of a change, of which the log has the beginning, could not be written. */
   readonly onAuditError: (request: FastifyRequest, error: unknown) => void;
@@ -87,12 +90,14 @@ export function registerRoutes(app: FastifyInstance, parts: EndpointParts): void
 }
 
 function register(app: FastifyInstance, name: RouteName, route: Route, parts: EndpointParts): void {
+  const lane = parts.admission.lanes[laneOf(name)];
   const handler = handlers[name] as AnyHandler;
   const hasOwnHead = Object.values(routes as Record<string, Route>).some(
     (other) => other.method === "HEAD" && other.path === route.path,
   );
   const config = {
     route,
+    name,
     swagger: { exposeHeadRoute: route.method === "HEAD" },
     swaggerTransform: documentation(name, route) as never,
   };
@@ -121,11 +126,19 @@ function register(app: FastifyInstance, name: RouteName, route: Route, parts: En
       query: queryOf(request.query as RawQuery, route),
       body: request.body,
       bodyText: request.bodyText,
+      deadline: request.waits.deadline,
     } as unknown as Call<RouteName>;
     if (needOf(route).collections === "body.name") access.requireCollection(bodyName(request) ?? "");
-    const answered = route.audited
-      ? await recorded(request, access, names, () => handler(call))
-      : await handler(call);
+    const entered = lane.enter(call.deadline);
+    const leave = entered instanceof Promise ? await entered : entered;
+    let answered: unknown;
+    try {
+      answered = route.audited
+        ? await recorded(request, access, names, () => handler(call))
+        : await handler(call);
+    } finally {
+      leave();
+    }
     reply.code(route.status);
     if (route.answer === undefined) return reply.send();
     if (answered instanceof FileAnswer) return answered.send(reply, request.headers.range);

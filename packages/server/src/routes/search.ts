@@ -13,20 +13,20 @@ export const searchHandlers: Handlers<
   | "searchHybrid"
   | "searchBatchHybrid"
 > = {
-  searchDense: async ({ database, params, body }) =>
-    json(await database.collection(params.collection_id).searchDense(body)),
-  searchBatchDense: async ({ database, params, body }) =>
-    json(await database.collection(params.collection_id).searchBatchDense(body)),
-  searchSparse: async ({ database, params, body }) =>
-    json(await database.collection(params.collection_id).searchSparse(body)),
-  searchBatchSparse: async ({ database, params, body }) =>
-    json(await database.collection(params.collection_id).searchBatchSparse(body)),
-  searchText: async ({ database, params, body }) =>
-    json(await database.collection(params.collection_id).searchText(body)),
-  searchBatchText: async ({ database, params, body }) =>
-    json(await database.collection(params.collection_id).searchBatchText(body)),
-  searchHybrid: async ({ database, params, body }) =>
-    json(await database.collection(params.collection_id).searchHybrid(body)),
-  searchBatchHybrid: async ({ database, params, body }) =>
-    json(await database.collection(params.collection_id).searchBatchHybrid(body)),
+  searchDense: async ({ database, params, body, deadline }) =>
+    json(await database.collection(params.collection_id).searchDense(body, deadline)),
+  searchBatchDense: async ({ database, params, body, deadline }) =>
+    json(await database.collection(params.collection_id).searchBatchDense(body, deadline)),
+  searchSparse: async ({ database, params, body, deadline }) =>
+    json(await database.collection(params.collection_id).searchSparse(body, deadline)),
+  searchBatchSparse: async ({ database, params, body, deadline }) =>
+    json(await database.collection(params.collection_id).searchBatchSparse(body, deadline)),
+  searchText: async ({ database, params, body, deadline }) =>
+    json(await database.collection(params.collection_id).searchText(body, deadline)),
+  searchBatchText: async ({ database, params, body, deadline }) =>
+    json(await database.collection(params.collection_id).searchBatchText(body, deadline)),
+  searchHybrid: async ({ database, params, body, deadline }) =>
+    json(await database.collection(params.collection_id).searchHybrid(body, deadline)),
+  searchBatchHybrid: async ({ database, params, body, deadline }) =>
+    json(await database.collection(params.collection_id).searchBatchHybrid(body, deadline)),
 };

@@ -5,13 +5,13 @@ import { withExactMetadata } from "../request/exact-metadata.ts";
 import type { Handlers } from "./handlers.ts";
 
 export const streamingHandlers: Handlers<"streamingUpsert" | "streamingDelete" | "streamingDeleteAlias"> = {
-  async streamingUpsert({ database, params, body, bodyText }) {
+  async streamingUpsert({ database, params, body, bodyText, deadline }) {
     const collection = database.collection(params.collection_id);
-    await collection.upsert(withExactMetadata(body.vectors, bodyText, "vectors"));
+    await collection.upsert(withExactMetadata(body.vectors, bodyText, "vectors"), deadline);
     return emptyObject;
   },
-  streamingDelete: ({ database, params }) =>
-    database.collection(params.collection_id).delete(params.vector_id),
-  streamingDeleteAlias: ({ database, params }) =>
-    database.collection(params.collection_id).delete(params.vector_id),
+  streamingDelete: ({ database, params, deadline }) =>
+    database.collection(params.collection_id).delete(params.vector_id, deadline),
+  streamingDeleteAlias: ({ database, params, deadline }) =>
+    database.collection(params.collection_id).delete(params.vector_id, deadline),
 };

@@ -23,18 +23,21 @@ export const transactionHandlers: Handlers<
     const transaction = transactionOf(call);
     return json(flat ? transaction.flatStatus() : transaction.status());
   },
-  commitTransaction: (call) => transactionOf(call).commit(),
-  abortTransaction: (call) => transactionOf(call).abort(),
+  commitTransaction: (call) => transactionOf(call).commit(call.deadline),
+  abortTransaction: (call) => transactionOf(call).abort(call.deadline),
   async addVector(call) {
     const [vector] = withExactMetadata([call.body], call.bodyText, "body");
-    await transactionOf(call).add(vector);
+    await transactionOf(call).add(vector, call.deadline);
     return emptyObject;
   },
   async upsertVectors(call) {
-    await transactionOf(call).upsert(withExactMetadata(call.body.vectors, call.bodyText, "vectors"));
+    await transactionOf(call).upsert(
+      withExactMetadata(call.body.vectors, call.bodyText, "vectors"),
+      call.deadline,
+    );
     return emptyObject;
   },
-  deleteVectorInTransaction: (call) => transactionOf(call).delete(call.params.vector_id),
+  deleteVectorInTransaction: (call) => transactionOf(call).delete(call.params.vector_id, call.deadline),
 };
 
 type TransactionCall = Pick<Call<"commitTransaction">, "database" | "params">;

@@ -21,8 +21,8 @@ export const vectorHandlers: Handlers<
     if (database.collection(params.collection_id).has(params.vector_id)) return;
     throw new QuiverError("vector_not_found", "The collection has no vector with this id.");
   },
-  async deleteVector({ database, params }) {
-    await database.collection(params.collection_id).delete(params.vector_id);
+  async deleteVector({ database, params, deadline }) {
+    await database.collection(params.collection_id).delete(params.vector_id, deadline);
     return emptyObject;
   },
   exportVectors({ database, params }) {

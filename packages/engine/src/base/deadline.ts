@@ -1,0 +1,103 @@
+// Until when is somebody interested in the answer?
+//
+// A deadline is carried through all of a request's work. What runs in steps asks it between two of them (`check`), what waits for
+// others waits through it (`race`). It is over when its time is, or when its caller has gone: then `check` throws, and the work
+// ends there. Whoever hands a write to the writer asks it for the last time: what was handed over is done and awaited.
+
+import { QuiverError } from "@quiver/protocol/errors";
+import { limits } from "@quiver/protocol/limits";
+
+/** How long a caller waits, of every call that may take long. */
+export type CallOptions = Deadline | CallLimits;
+
+export type CallLimits = {
+  /** Milliseconds, above 0; then the call is refused with `deadline_exceeded`. Default: no limit. */
+  readonly timeoutMs?: number | undefined;
+  /** Ends the call when it aborts; the call then rejects with its reason. */
+  readonly signal?: AbortSignal | undefined;
+};
+
+export class Deadline {
+  readonly #endMs: number;
+  readonly #timeoutMs: number;
+  readonly #signal: AbortSignal | undefined;
+
+  private constructor(timeoutMs: number, signal: AbortSignal | undefined) {
+    this.#timeoutMs = timeoutMs;
+    this.#endMs = performance.now() + timeoutMs;
+    this.#signal = signal;
+  }
+
+  /** The one that never ends. */
+  static readonly none = new Deadline(Number.POSITIVE_INFINITY, undefined);
+
+  /** Begins now. */
+  static of(options: CallOptions = {}): Deadline {
+    if (options instanceof Deadline) return options;
+    const { timeoutMs, signal } = options;
+    if (timeoutMs === undefined && signal === undefined) return Deadline.none;
+    return new Deadline(timeoutMs ?? Number.POSITIVE_INFINITY, signal);
+  }
+
+  /** Milliseconds that are left, 0 or more. */
+  get leftMs(): number {
+    return Math.max(0, this.#endMs - performance.now());
+  }
+
+  get isOver(): boolean {
+    return this.#signal?.aborted === true || performance.now() >= this.#endMs;
+  }
+
+  /** @throws deadline_exceeded, or the reason of the caller's signal */
+  check(): void {
+    if (this.isOver) throw this.reason;
+  }
+
+  /** Why it is over. */
+  get reason(): unknown {
+    if (this.#signal?.aborted) return this.#signal.reason;
+    return new QuiverError(
+      "deadline_exceeded",
+      `The request was not done within its ${this.#timeoutMs} ms, and was stopped; nothing was changed. ` +
+        "Give it more time, or ask for less.",
+      { timeout_ms: this.#timeoutMs },
+    );
+  }
+
+  /**
+   * Calls back once when it is over; at once where it is.
+   * @returns to be called when nobody waits any more
+   */
+  onOver(act: (reason: unknown) => void): () => void {
+    if (this.isOver) {
+      act(this.reason);
+      return () => {};
+    }
+    let timer: NodeJS.Timeout | undefined;
+    const end = () => {
+      clearTimeout(timer);
+      this.#signal?.removeEventListener("abort", over);
+    };
+    const over = () => {
+      end();
+      act(this.reason);
+    };
+    const watch = () => {
+      // Timers are exact to a millisecond, and take no more than so much.
+      if (this.isOver) over();
+      else timer = setTimeout(watch, Math.min(Math.ceil(this.leftMs), limits.requestDeadlineMsMax)).unref();
+    };
+    if (this.#endMs !== Number.POSITIVE_INFINITY) watch();
+    this.#signal?.addEventListener("abort", over, { once: true });
+    return end;
+  }
+
+  /** The promise's outcome, or a rejection when the time is over before. The promise must hold nothing that must be given back. */
+  race<T>(promise: Promise<T>): Promise<T> {
+    if (this === Deadline.none) return promise;
+    return new Promise((resolve, reject) => {
+      const end = this.onOver(reject);
+      promise.then(resolve, reject).finally(end);
+    });
+  }
+}

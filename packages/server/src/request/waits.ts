@@ -1,0 +1,49 @@
+// For how long does a client wait for its answer?
+//
+// It says so itself with `x-quiver-timeout-ms`, counted from the moment at which its headers are there; searches that say nothing get
+// the server's default. And it waits no longer when its connection is gone. Both end what is done for it, at the next step.
+
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { Deadline } from "@quiver/engine/database/contract";
+import { limits } from "@quiver/protocol/limits";
+import type { RouteName } from "@quiver/protocol/routes";
+import { laneOf } from "../admission.ts";
+import { fieldError } from "./validation.ts";
+
+export const timeoutHeader = "x-quiver-timeout-ms";
+
+export class Waits {
+  readonly #gone = new AbortController();
+  readonly deadline: Deadline;
+
+  /**
+   * Begins now.
+   * @param defaultMs of searches
+   * @throws invalid_request for a header that is no number of milliseconds
+   */
+  constructor(request: IncomingMessage, response: ServerResponse, name: RouteName, defaultMs: number) {
+    const given = timeoutOf(request.headers[timeoutHeader]);
+    const timeoutMs = given ?? (laneOf(name) === "search" ? defaultMs : undefined);
+    this.deadline = Deadline.of({ timeoutMs, signal: this.#gone.signal });
+    response.once("close", () => {
+      if (!response.writableFinished) this.#gone.abort(new Error("the client has gone"));
+    });
+  }
+
+  /** Whether the connection ended before the answer was sent. */
+  get isGone(): boolean {
+    return this.#gone.signal.aborted;
+  }
+}
+
+function timeoutOf(header: string | string[] | undefined): number | undefined {
+  if (header === undefined) return undefined;
+  const value = typeof header === "string" && /^ *\d{1,10} *$/.test(header) ? Number(header) : Number.NaN;
+  if (value >= 1 && value <= limits.requestDeadlineMsMax) return value;
+  throw fieldError(
+    timeoutHeader,
+    `a whole number of milliseconds from 1 to ${limits.requestDeadlineMsMax}`,
+    "something else",
+    `The header ${timeoutHeader} is no whole number of milliseconds from 1 to ${limits.requestDeadlineMsMax}.`,
+  );
+}
