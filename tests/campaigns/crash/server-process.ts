@@ -1,0 +1,66 @@
+// How does a campaign run a real server, and end it without a warning?
+
+import { spawn } from "node:child_process";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { createClient, type QuiverClient } from "@quiver/client";
+
+const main = resolve(import.meta.dirname, "../../../packages/cli/src/main.ts");
+const apiKey = "campaign";
+
+/** Where Node.js keeps compiled modules between starts: most of a start is compiling. */
+const compileCache = join(tmpdir(), "quiver-campaigns-compile-cache");
+
+export type ServerProcess = {
+  /** Resolves when the server listens; null when it ended before. */
+  readonly listening: Promise<QuiverClient | null>;
+  readonly hasEnded: () => boolean;
+  /** How it ended; resolves when it has. */
+  readonly ended: Promise<{ code: number | null; signal: NodeJS.Signals | null }>;
+  /** What it wrote to its outputs. */
+  output(): string;
+  /** SIGKILL unless told otherwise; resolves when the process is gone. */
+  kill(signal?: NodeJS.Signals): Promise<void>;
+};
+
+/** Starts `quiver serve` on a directory, on a free port. @param env what its environment has besides */
+export function startServer(dataDir: string, env: Record<string, string> = {}): ServerProcess {
+  const child = spawn(
+    process.execPath,
+    [main, "serve", "--port", "0", "--data-dir", dataDir, "--log-level", "warn"],
+    {
+      env: { ...process.env, QUIVER_ADMIN_KEY: apiKey, NODE_COMPILE_CACHE: compileCache, ...env },
+      stdio: ["ignore", "pipe", "pipe"],
+    },
+  );
+  let text = "";
+  const ended = new Promise<{ code: number | null; signal: NodeJS.Signals | null }>((resolve) =>
+    child.once("close", (code, signal) => resolve({ code, signal })),
+  );
+  const listening = new Promise<QuiverClient | null>((resolve) => {
+    for (const stream of [child.stdout, child.stderr])
+      stream.setEncoding("utf8").on("data", (more: string) => {
+        text += more;
+        const url = /listens on (http:\S+)/.exec(text)?.[1];
+        if (url) resolve(createClient({ url, apiKey }));
+      });
+    void ended.then(() => resolve(null));
+  });
+  return {
+    listening,
+    ended,
+    hasEnded: () => child.exitCode !== null || child.signalCode !== null,
+    output: () => text,
+    kill: async (signal = "SIGKILL") => {
+      child.kill(signal);
+      await ended;
+    },
+  };
+}
+
+/** The client of a server that must start. @throws with its output when it does not */
+export async function mustListen(server: ServerProcess): Promise<QuiverClient> {
+  const client = await server.listening;
+  if (client) return client;
+  throw new Error(`the server did not start:\n${server.output()}`);
+}
