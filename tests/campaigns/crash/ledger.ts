@@ -79,7 +79,7 @@ export class Piece {
     this.#steps.pop();
   }
 
-  /** The states that may be found at a moment, and how many versions led to each from the settled one. */
+  /** The states that may be found at a moment, and how many versions of its collection were made since. */
   candidates(moment = end): { state: State; versions: number }[] {
     let least = 0;
     let most = 0;
@@ -87,11 +87,20 @@ export class Piece {
       if (acknowledgedAt <= moment) least = i;
       if (issuedAt < moment) most = i;
     }
-    const versions = (upTo: number) =>
-      this.#steps.slice(1, upTo + 1).filter(({ makesVersion }) => makesVersion).length;
+    const versions = (upTo: number) => {
+      const { incarnation } = this.#steps[upTo].state ?? {};
+      const made = this.#steps.slice(1, upTo + 1).filter(({ makesVersion }) => makesVersion);
+      return made.filter(({ state }) => state?.incarnation === incarnation).length;
+    };
     const found = [];
     for (let i = least; i <= most; i++) found.push({ state: this.#steps[i].state, versions: versions(i) });
     return found;
+  }
+
+  copy(): Piece {
+    const copy = new Piece(this.collection, this.client, this.isOwner, null);
+    copy.#steps = [...this.#steps];
+    return copy;
   }
 
   settle(state: State): void {
@@ -125,6 +134,20 @@ export class Ledger {
   readonly ended = new Map<string, Map<string, { how: "committed" | "aborted"; at: number }>>();
   #ticks = 0;
   clock: () => number = () => ++this.#ticks;
+
+  /** The same knowledge, to be settled another way. */
+  copy(): Ledger {
+    const copy = new Ledger();
+    for (const piece of this.pieces) copy.pieces.push(piece.copy());
+    for (const [key, { base, seen }] of this.#books) {
+      const book = new VersionBook();
+      book.base = base;
+      for (const [number, version] of seen) book.seen.set(number, version);
+      copy.#books.set(key, book);
+    }
+    for (const [key, ended] of this.ended) copy.ended.set(key, ended);
+    return copy;
+  }
 
   piece(collection: string, client: number, isOwner: boolean, state: State): Piece {
     const piece = new Piece(collection, client, isOwner, state);

@@ -1,6 +1,7 @@
 // How does a campaign run a real server, and end it without a warning?
 
 import { spawn } from "node:child_process";
+import { readFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { createClient, type QuiverClient } from "@quiver/client";
@@ -23,13 +24,23 @@ export type ServerProcess = {
   kill(signal?: NodeJS.Signals): Promise<void>;
 };
 
-/** Starts `quiver serve` on a directory, on a free port. @param env what its environment has besides */
-export function startServer(dataDir: string, env: Record<string, string> = {}): ServerProcess {
+/**
+ * Starts `quiver serve` on a directory, on a free port.
+ * @param env what its environment has besides
+ * @param makesKey whether the server makes its admin key itself
+ */
+export function startServer(
+  dataDir: string,
+  env: Record<string, string> = {},
+  makesKey = false,
+): ServerProcess {
+  const { QUIVER_ADMIN_KEY: _, ...inherited } = process.env;
+  const key = makesKey ? {} : { QUIVER_ADMIN_KEY: apiKey };
   const child = spawn(
     process.execPath,
     [main, "serve", "--port", "0", "--data-dir", dataDir, "--log-level", "warn"],
     {
-      env: { ...process.env, QUIVER_ADMIN_KEY: apiKey, NODE_COMPILE_CACHE: compileCache, ...env },
+      env: { ...inherited, ...key, NODE_COMPILE_CACHE: compileCache, ...env },
       stdio: ["ignore", "pipe", "pipe"],
     },
   );
@@ -42,7 +53,8 @@ export function startServer(dataDir: string, env: Record<string, string> = {}): 
       stream.setEncoding("utf8").on("data", (more: string) => {
         text += more;
         const url = /listens on (http:\S+)/.exec(text)?.[1];
-        if (url) resolve(createClient({ url, apiKey }));
+        // What is said of the directory follows the address, and the key's file is there before both.
+        if (url) resolve(createClient({ url, apiKey: makesKey ? keyIn(dataDir) : apiKey }));
       });
     void ended.then(() => resolve(null));
   });
@@ -57,6 +69,8 @@ export function startServer(dataDir: string, env: Record<string, string> = {}): 
     },
   };
 }
+
+const keyIn = (dataDir: string) => readFileSync(join(dataDir, "admin-key"), "utf8").trim();
 
 /** The client of a server that must start. @throws with its output when it does not */
 export async function mustListen(server: ServerProcess): Promise<QuiverClient> {

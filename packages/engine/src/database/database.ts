@@ -200,7 +200,6 @@ class OpenDatabase implements Database {
     };
     const collection = await this.#openCollection(entry);
     try {
-      syncDirectory(collectionDirectory(this.#options.dataDir, entry.internalId));
       syncDirectory(collectionsDirectory(this.#options.dataDir));
       await this.#writer.changeCatalog({ kind: "putCollection", entry });
       return collection;

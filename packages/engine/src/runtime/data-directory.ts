@@ -68,11 +68,11 @@ export function takeDataDirectory(dataDir: string): () => void {
   const path = resolve(dataDir);
   if (open.has(path)) throw inUse("this process already");
   try {
-    mkdirSync(path, { recursive: true, mode: 0o700 });
+    makeDirectory(path);
     // One that was made for us beforehand; where other things lie, too, its mode is not ours to change.
     if (readdirSync(path).length === 0) chmodSync(path, 0o700);
     for (const directory of [catalogDirectory(path), collectionsDirectory(path)]) {
-      mkdirSync(directory, { recursive: true, mode: 0o700 });
+      makeDirectory(directory);
       protect(path, directory);
     }
     writeLock(path);
@@ -90,6 +90,13 @@ export function takeDataDirectory(dataDir: string): () => void {
     open.delete(path);
     rmSync(lockFile(path), { force: true });
   };
+}
+
+/** Makes a directory and those above it, where they are missing, and makes their names durable. */
+function makeDirectory(path: string): void {
+  const first = mkdirSync(path, { recursive: true, mode: 0o700 });
+  if (first === undefined) return;
+  for (let made = path; made.length >= first.length; made = dirname(made)) syncDirectory(dirname(made));
 }
 
 function writeLock(path: string): void {
@@ -152,6 +159,20 @@ export function syncDirectory(path: string): void {
   } finally {
     closeSync(handle);
   }
+}
+
+/**
+ * Makes durable what can be seen of a store that was just opened or made: a process that was killed while it waited for the
+ * disk leaves a commit that is to be seen and that a power loss would take back, and a new file's name is not durable either.
+ */
+export function syncStore(path: string): void {
+  const file = openSync(join(path, "data.mdb"), "r+");
+  try {
+    fsyncSync(file);
+  } finally {
+    closeSync(file);
+  }
+  syncDirectory(path);
 }
 
 /** Removes the directories of collections that the catalog does not know. @returns how many */

@@ -18,7 +18,7 @@ import { prepareCatalog, prepareCollection } from "../collection/format.ts";
 import { catalogTables, collectionTables } from "../collection/tables.ts";
 import { LmdbStore } from "../storage/lmdb.ts";
 import type { Store } from "../storage/store.ts";
-import { catalogDirectory, collectionsDirectory } from "./data-directory.ts";
+import { catalogDirectory, collectionsDirectory, syncStore } from "./data-directory.ts";
 import {
   toWire,
   type WriterCommand,
@@ -47,8 +47,10 @@ const fail = (number: number, error: unknown) => reply({ number, ok: false, erro
 const catalog = openCatalog();
 
 function openCatalog(): Store {
-  const store = new LmdbStore(catalogDirectory(dataDir), catalogTables);
+  const path = catalogDirectory(dataDir);
+  const store = new LmdbStore(path, catalogTables);
   prepareCatalog(store);
+  syncStore(path);
   return store;
 }
 
@@ -143,9 +145,11 @@ async function administer(number: number, command: WriterCommand): Promise<void>
 
 function openStore(internalId: string, maxVectors: number | null): void {
   invariant(!stores.has(internalId), `the store ${internalId} is opened twice`);
-  const store = new LmdbStore(join(collectionsDirectory(dataDir), internalId), collectionTables);
+  const path = join(collectionsDirectory(dataDir), internalId);
+  const store = new LmdbStore(path, collectionTables);
   stores.set(internalId, { store, maxVectors });
   prepareCollection(store, Date.now());
+  syncStore(path);
 }
 
 async function closeStore(internalId: string): Promise<void> {
