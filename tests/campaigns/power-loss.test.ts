@@ -6,8 +6,8 @@ const reason = whyNoShim();
 
 describe.skipIf(reason !== null)(`power loss${reason === null ? "" : ` (skipped: ${reason})`}`, () => {
   it("[I8] what was acknowledged before the power went is there, whatever became of what was not synced", async () => {
-    const { images, withUnsynced } = await powerLossCampaign({ images: 40, seed: 3 });
-    expect(images).toBe(40);
+    const { images, withUnsynced } = await powerLossCampaign({ images: 25, seed: 3 });
+    expect(images).toBe(25);
     expect(withUnsynced).toBeGreaterThan(0);
   }, 240_000);
 

@@ -158,14 +158,14 @@ function done(load: Load, what: string): void {
 
 let incarnations = 1;
 
-async function create(load: Load, client: QuiverClient, piece: Piece): Promise<void> {
+export async function create(load: Load, client: QuiverClient, piece: Piece): Promise<void> {
   await piece.attempt(load.ledger.clock, emptyPiece(++incarnations), false, async () => {
     await client.createCollection({ ...definition, name: piece.collection }, noRetries);
   });
   done(load, "collections created");
 }
 
-async function drop(load: Load, client: QuiverClient, piece: Piece): Promise<void> {
+export async function drop(load: Load, client: QuiverClient, piece: Piece): Promise<void> {
   await piece.attempt(load.ledger.clock, null, false, () =>
     client.deleteCollection(piece.collection, noRetries),
   );
@@ -182,20 +182,30 @@ function batch(load: Load, piece: Piece): Written[] {
   return [...ids].map((id) => randomRecord(load.random, id, ++load.stamp));
 }
 
-async function upsert(load: Load, collection: Collection, piece: Piece, state: PieceState): Promise<void> {
-  const written = batch(load, piece);
+export async function upsert(
+  load: Load,
+  collection: Collection,
+  piece: Piece,
+  state: PieceState,
+  written: readonly Written[] = batch(load, piece),
+): Promise<void> {
   const records = new Map(state.records);
   for (const one of written) records.set(one.record.id, one);
   await piece.attempt(load.ledger.clock, { ...state, records }, true, async () => {
     await collection.upsert(
       written.map(({ record }) => record),
-      noRetries,
+      { ...noRetries, batchRecords: written.length },
     );
   });
   done(load, "upserts");
 }
 
-async function remove(load: Load, collection: Collection, piece: Piece, state: PieceState): Promise<void> {
+export async function remove(
+  load: Load,
+  collection: Collection,
+  piece: Piece,
+  state: PieceState,
+): Promise<void> {
   if (state.records.size === 0) return upsert(load, collection, piece, state);
   const id = pick(load.random, [...state.records.keys()]);
   const records = new Map(state.records);
@@ -204,47 +214,68 @@ async function remove(load: Load, collection: Collection, piece: Piece, state: P
   done(load, "deletes");
 }
 
-async function transact(load: Load, collection: Collection, piece: Piece, state: PieceState): Promise<void> {
-  const { ledger, random } = load;
-  const { transaction } = state;
-  if (transaction === null) {
-    const begun: PieceState = { ...state, transaction: { id: null, staged: new Map() } };
-    let id: string | null = null;
-    await piece.attempt(
-      ledger.clock,
-      begun,
-      false,
-      async () => {
-        ({ id } = await collection.transaction(noRetries));
-      },
-      () => ({ ...begun, transaction: { id, staged: new Map() } }),
-    );
-    done(load, "transactions opened");
-    return;
-  }
+function transact(load: Load, collection: Collection, piece: Piece, state: PieceState): Promise<void> {
+  if (state.transaction === null) return open(load, collection, piece, state);
+  const dice = load.random();
+  if (dice < 0.28) return close(load, collection, piece, state, dice < 0.2 ? "commit" : "abort");
+  return stage(load, collection, piece, state);
+}
+
+export async function open(
+  load: Load,
+  collection: Collection,
+  piece: Piece,
+  state: PieceState,
+): Promise<void> {
+  const begun: PieceState = { ...state, transaction: { id: null, staged: new Map() } };
+  let id: string | null = null;
+  await piece.attempt(
+    load.ledger.clock,
+    begun,
+    false,
+    async () => {
+      ({ id } = await collection.transaction(noRetries));
+    },
+    () => ({ ...begun, transaction: { id, staged: new Map() } }),
+  );
+  done(load, "transactions opened");
+}
+
+export async function close(
+  load: Load,
+  collection: Collection,
+  piece: Piece,
+  state: PieceState,
+  how: "commit" | "abort",
+): Promise<void> {
+  const { ledger } = load;
+  const transaction = state.transaction as NonNullable<PieceState["transaction"]>;
   const id = transaction.id as string;
-  const open = collection.resumeTransaction(id);
-  const dice = random();
-  if (dice < 0.2) {
-    const records = new Map(state.records);
-    for (const [staged, written] of transaction.staged) {
-      if (written === null) records.delete(staged);
-      else records.set(staged, written);
-    }
-    await piece.attempt(ledger.clock, { ...state, records, transaction: null }, true, () =>
-      open.commit(noRetries),
-    );
-    ledger.noteEnd(collection.name, state.incarnation, id, "committed");
-    done(load, "commits");
-  } else if (dice < 0.28) {
-    await piece.attempt(ledger.clock, { ...state, transaction: null }, false, () => open.abort(noRetries));
+  const resumed = collection.resumeTransaction(id);
+  const closed: PieceState = { ...state, transaction: null };
+  if (how === "abort") {
+    await piece.attempt(ledger.clock, closed, false, () => resumed.abort(noRetries));
     ledger.noteEnd(collection.name, state.incarnation, id, "aborted");
     done(load, "aborts");
-  } else await stage(load, collection, piece, state);
+    return;
+  }
+  const records = new Map(state.records);
+  for (const [staged, written] of transaction.staged) {
+    if (written === null) records.delete(staged);
+    else records.set(staged, written);
+  }
+  await piece.attempt(ledger.clock, { ...closed, records }, true, () => resumed.commit(noRetries));
+  ledger.noteEnd(collection.name, state.incarnation, id, "committed");
+  done(load, "commits");
 }
 
 /** Every call stages an id that was not staged, so that the transaction's counts tell whether it happened. */
-async function stage(load: Load, collection: Collection, piece: Piece, state: PieceState): Promise<void> {
+export async function stage(
+  load: Load,
+  collection: Collection,
+  piece: Piece,
+  state: PieceState,
+): Promise<void> {
   const transaction = state.transaction as NonNullable<PieceState["transaction"]>;
   const open = collection.resumeTransaction(transaction.id as string);
   const staged = new Map(transaction.staged);
@@ -269,8 +300,14 @@ async function stage(load: Load, collection: Collection, piece: Piece, state: Pi
   done(load, "staged upserts");
 }
 
-async function index(load: Load, collection: Collection, piece: Piece, state: PieceState): Promise<void> {
-  const kind = pick(load.random, ["dense", "sparse", "text"] as const);
+/** Creates an index, or deletes it where it is there. */
+export async function index(
+  load: Load,
+  collection: Collection,
+  piece: Piece,
+  state: PieceState,
+  kind: "dense" | "sparse" | "text" = pick(load.random, ["dense", "sparse", "text"] as const),
+): Promise<void> {
   const { [kind]: there, ...others } = state.indexes;
   if (there !== undefined) {
     await piece.attempt(load.ledger.clock, { ...state, indexes: others }, false, () =>
@@ -290,8 +327,12 @@ async function index(load: Load, collection: Collection, piece: Piece, state: Pi
   done(load, "indexes created");
 }
 
-async function reside(load: Load, collection: Collection): Promise<void> {
-  await (load.random() < 0.5 ? collection.load(noRetries) : collection.unload(noRetries));
+export async function reside(
+  load: Load,
+  collection: Collection,
+  isLoad = load.random() < 0.5,
+): Promise<void> {
+  await (isLoad ? collection.load(noRetries) : collection.unload(noRetries));
   done(load, "loads and unloads");
 }
 

@@ -19,6 +19,7 @@
 import { QuiverError } from "@quiver/protocol/errors";
 import { limits } from "@quiver/protocol/limits";
 import { readU32Key, text, u32Key, u53Key, utf8 } from "../base/bytes.ts";
+import { failpoint } from "../base/failpoint.ts";
 import { invariant } from "../base/invariant.ts";
 import type { Reader, Writer } from "../storage/store.ts";
 import type { Change } from "./change.ts";
@@ -128,6 +129,7 @@ export function begin(writer: Writer, head: Head, nowMs: number, random: string)
     growth: 0,
   };
   writeTransaction(writer, entry);
+  failpoint("begin:written");
   const forgotten = [
     ...writer.keys("transactions", { end: u53Key(Math.max(0, sequence - limits.transactionsKept + 1)) }),
   ];
@@ -167,6 +169,7 @@ export function stage(
     if (growth > roomFor) throw tooManyVectors(maxVectors, growth - roomFor);
   }
   for (const operation of readOperations(batch)) stageOne(writer, entry, operation, exists(operation.id));
+  failpoint("stage:staged");
   entry.updatedMs = nowMs;
   writeTransaction(writer, entry);
 }
@@ -219,6 +222,7 @@ function stageOne(writer: Writer, entry: TransactionEntry, operation: Operation,
   if (operation.kind === "upsert") entry.upserts++;
   else entry.deletes++;
   writer.put("staged", u32Key(position), operationBytes(operation));
+  failpoint("stage:operation");
   writer.put("stagedIds", operation.id, encodeStagedId({ position, kind: operation.kind, growth }));
 }
 
@@ -261,6 +265,7 @@ export function end(
   head.openTransaction = 0;
   Object.assign(entry, ended, { staged: 0 });
   writer.clear("staged");
+  failpoint("end:unstaged");
   writer.clear("stagedIds");
   writeTransaction(writer, entry);
 }

@@ -25,6 +25,7 @@ import type {
   TransactionStatus,
 } from "@quiver/protocol/shapes/transaction";
 import type { Version, VersionList } from "@quiver/protocol/shapes/version";
+import { failpoint } from "../base/failpoint.ts";
 import {
   type IndexDefinitions,
   IndexDefinitionsReader,
@@ -201,12 +202,16 @@ export class OpenCollection implements Collection {
     return this.#gate.pass(() =>
       this.#inTurn(async () => {
         if (!this.#catchUp) return;
+        failpoint("unload:begin");
         await this.#saveResidence(false);
+        failpoint("unload:noted");
         await this.#catchUp?.keepLast();
+        failpoint("unload:kept");
         this.#catchUp?.stop(
           new QuiverError("shutting_down", "The collection was unloaded meanwhile; search again."),
         );
         this.#catchUp = null;
+        failpoint("unload:stopped");
         this.#completeTransactions(Number.POSITIVE_INFINITY);
         collectGarbage();
       }),
@@ -219,6 +224,7 @@ export class OpenCollection implements Collection {
     return this.#inTurn(async () => {
       if (!this.#catchUp) {
         await this.#saveResidence(true);
+        failpoint("load:noted");
         this.#gate.assertOpen();
         this.#startIndexes();
       }
@@ -351,6 +357,7 @@ export class OpenCollection implements Collection {
       const definition = define();
       await this.#inTurn(async () => {
         await this.#write({ kind: "createIndex", index, definition });
+        failpoint("index:defined");
         const catchUp = this.#catchUp;
         catchUp?.add(
           makeFeed(this.#definition, index, { [index]: definition }, this.#feedSurroundings(catchUp)),
@@ -364,7 +371,9 @@ export class OpenCollection implements Collection {
     return this.#gate.pass(() =>
       this.#inTurn(async () => {
         await this.#write({ kind: "deleteIndex", index });
+        failpoint("index:undefined");
         this.#catchUp?.drop(index);
+        failpoint("index:dropped");
       }),
     );
   }

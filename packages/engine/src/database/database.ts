@@ -14,6 +14,7 @@ import type {
   CollectionSummary,
   CreateCollection,
 } from "@quiver/protocol/shapes/collection";
+import { failpoint } from "../base/failpoint.ts";
 import {
   type CatalogEntry,
   type CatalogRequest,
@@ -104,10 +105,12 @@ class OpenDatabase implements Database {
 
   async open(): Promise<void> {
     const entries = this.#readCatalog(readCatalog);
+    failpoint("open:catalog-read");
     const orphans = removeOrphans(this.#options.dataDir, new Set(entries.map((entry) => entry.internalId)));
     if (orphans > 0) this.#log.info({ orphans }, "removed what interrupted creations and deletions had left");
     for (const entry of entries)
       this.#collections.set(entry.definition.name, await this.#openCollection(entry));
+    failpoint("open:collections-open");
     this.recovered = this.#recover();
     const idleMs = this.#options.transactionIdleMs ?? limits.transactionIdleMsDefault;
     const everyMs = Math.max(50, Math.min(housekeepingMs, idleMs / 4));
@@ -200,8 +203,11 @@ class OpenDatabase implements Database {
     };
     const collection = await this.#openCollection(entry);
     try {
+      failpoint("create:store-made");
       syncDirectory(collectionsDirectory(this.#options.dataDir));
+      failpoint("create:synced");
       await this.#writer.changeCatalog({ kind: "putCollection", entry });
+      failpoint("create:in-catalog");
       return collection;
     } catch (error) {
       await this.#removeCollection(collection);
@@ -215,7 +221,9 @@ class OpenDatabase implements Database {
       new QuiverError("collection_not_found", `The collection '${definition.name}' was deleted meanwhile.`),
       false,
     );
+    failpoint("drop:closed");
     await this.#writer.closeStore(internalId);
+    failpoint("drop:store-closed");
     removeCollectionDirectory(this.#options.dataDir, internalId);
   }
 
@@ -262,7 +270,9 @@ class OpenDatabase implements Database {
       throw error;
     }
     try {
+      failpoint("drop:out-of-catalog");
       await this.#removeCollection(collection);
+      failpoint("drop:removed");
       collectGarbage();
     } finally {
       this.#changing.delete(name);

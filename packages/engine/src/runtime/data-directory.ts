@@ -25,6 +25,7 @@ import {
 } from "node:fs";
 import { dirname, join, relative, resolve } from "node:path";
 import { QuiverError } from "@quiver/protocol/errors";
+import { failpoint } from "../base/failpoint.ts";
 
 export const catalogDirectory = (dataDir: string): string => join(dataDir, "catalog");
 export const collectionsDirectory = (dataDir: string): string => join(dataDir, "collections");
@@ -75,7 +76,9 @@ export function takeDataDirectory(dataDir: string): () => void {
       makeDirectory(directory);
       protect(path, directory);
     }
+    failpoint("open:directories-made");
     writeLock(path);
+    failpoint("open:locked");
   } catch (error) {
     if (error instanceof QuiverError) throw error;
     throw new QuiverError(
@@ -189,5 +192,6 @@ export function removeOrphans(dataDir: string, known: ReadonlySet<string>): numb
 export function removeCollectionDirectory(dataDir: string, internalId: string): void {
   const path = collectionDirectory(dataDir, internalId);
   rmSync(path, { recursive: true, force: true });
+  failpoint("remove:files-gone");
   syncDirectory(dirname(path));
 }

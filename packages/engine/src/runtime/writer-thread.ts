@@ -11,6 +11,7 @@ import { join } from "node:path";
 import { parentPort, workerData } from "node:worker_threads";
 import { QuiverError } from "@quiver/protocol/errors";
 import { limits } from "@quiver/protocol/limits";
+import { failpoint } from "../base/failpoint.ts";
 import { invariant } from "../base/invariant.ts";
 import { applyRequests, type WriteRequest } from "../collection/apply.ts";
 import { catalogChange } from "../collection/catalog.ts";
@@ -107,6 +108,7 @@ function writeGroup(internalId: string, group: readonly Waiting[]): void {
       { nowMs: Date.now(), versionsKept, maxVectors: open.maxVectors },
     );
     reply({ notice: "committed", requests: group.length });
+    failpoint("write:told");
     for (const [i, outcome] of outcomes.entries()) {
       if (outcome.ok) succeed(group[i].number, outcome.value ?? null, outcome.version);
       else fail(group[i].number, outcome.error);
@@ -121,7 +123,9 @@ async function administer(number: number, command: WriterCommand): Promise<void>
     switch (command.to) {
       case "catalog": {
         const { table, key, value } = catalogChange(command.request);
+        failpoint("catalog:begin");
         catalog.write((writer) => (value ? writer.put(table, key, value) : writer.delete(table, key)));
+        failpoint("catalog:durable");
         break;
       }
       case "store":
@@ -148,7 +152,9 @@ function openStore(internalId: string, maxVectors: number | null): void {
   const path = join(collectionsDirectory(dataDir), internalId);
   const store = new LmdbStore(path, collectionTables);
   stores.set(internalId, { store, maxVectors });
+  failpoint("store:opened");
   prepareCollection(store, Date.now());
+  failpoint("store:prepared");
   syncStore(path);
 }
 
