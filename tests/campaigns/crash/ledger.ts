@@ -74,9 +74,9 @@ export class Piece {
     step.acknowledgedAt = clock();
   }
 
-  /** The last change was refused: it did not happen and will not. */
+  /** The change that was asked for and not acknowledged, if there is one, was refused: it did not happen and never will. */
   refuse(): void {
-    this.#steps.pop();
+    if (this.#steps.at(-1)?.acknowledgedAt === never) this.#steps.pop();
   }
 
   /** The states that may be found at a moment, and how many versions of its collection were made since. */

@@ -106,6 +106,7 @@ export class OpenCollection implements Collection {
   /** When their indexing was seen to be complete, until the store knows it. */
   readonly #completedMs = new Map<string, number>();
   lastUsedMs: number;
+  #closed: Promise<void> | null = null;
 
   /** The writer has the store open already. */
   constructor(entry: CatalogEntry, around: CollectionSurroundings) {
@@ -192,7 +193,7 @@ export class OpenCollection implements Collection {
 
   load(): Promise<CollectionDetail> {
     return this.#gate.pass(async () => {
-      await this.#ensureLoaded();
+      await this.#ensureLoaded(true);
       await this.indexed();
       return this.describe();
     });
@@ -218,12 +219,21 @@ export class OpenCollection implements Collection {
     );
   }
 
-  async #ensureLoaded(): Promise<CatchUp> {
+  /** @param mustLast whether it is an error when the residence cannot be made durable, as on a full disk */
+  async #ensureLoaded(mustLast = false): Promise<CatchUp> {
     this.lastUsedMs = this.#around.clock();
     if (this.#catchUp) return this.#catchUp;
     return this.#inTurn(async () => {
       if (!this.#catchUp) {
-        await this.#saveResidence(true);
+        try {
+          await this.#saveResidence(true);
+        } catch (error) {
+          if (mustLast) throw error;
+          this.#around.log.warn(
+            { err: error },
+            "a collection that a search has loaded is not noted as loaded",
+          );
+        }
         failpoint("load:noted");
         this.#gate.assertOpen();
         this.#startIndexes();
@@ -288,7 +298,16 @@ export class OpenCollection implements Collection {
    * Waits for what runs, then lets go of the store. Nothing may be asked afterwards.
    * @param isKept whether what indexes have learnt is kept on disk
    */
-  async close(reason: QuiverError, isKept = true): Promise<void> {
+  close(reason: QuiverError, isKept = true): Promise<void> {
+    this.#closed ??= this.#close(reason, isKept);
+    return this.#closed;
+  }
+
+  get isOpen(): boolean {
+    return this.#closed === null;
+  }
+
+  async #close(reason: QuiverError, isKept: boolean): Promise<void> {
     this.#gate.close(reason);
     for (const exported of [...this.#exports]) exported.stop(reason);
     if (isKept) await this.#catchUp?.keepLast();

@@ -53,6 +53,9 @@ const silent: DatabaseLog = { info: () => {}, warn: () => {}, error: () => {} };
 /** Milliseconds between two looks at idle transactions and memory, at most. */
 const housekeepingMs = 10_000;
 
+/** Milliseconds between two attempts to open a store again that the disk has failed. */
+const mendingMs = 1_000;
+
 /** Opens, or makes, the database in a directory. @throws storage_failed, format_too_new, data_corrupted */
 export async function openDatabase(options: DatabaseOptions): Promise<Database> {
   const release = takeDataDirectory(options.dataDir);
@@ -83,7 +86,7 @@ class OpenDatabase implements Database {
   readonly #writer: Writer;
   readonly #builders: Builders;
   readonly #release: () => void;
-  readonly #catalog: LmdbStore;
+  #catalog: LmdbStore;
   readonly #collections = new Map<string, OpenCollection>();
   /** Names whose creation or deletion is under way. */
   readonly #changing = new Set<string>();
@@ -100,6 +103,7 @@ class OpenDatabase implements Database {
     this.#writer = writer;
     this.#builders = new Builders(options.builderThreads);
     this.#release = release;
+    writer.onBroken = (internalId) => this.#mend(internalId);
     this.#catalog = new LmdbStore(catalogDirectory(options.dataDir), catalogTables);
   }
 
@@ -201,7 +205,13 @@ class OpenDatabase implements Database {
       loaded: true,
       definition,
     };
-    const collection = await this.#openCollection(entry);
+    let collection: OpenCollection;
+    try {
+      collection = await this.#openCollection(entry);
+    } catch (error) {
+      removeCollectionDirectory(this.#options.dataDir, entry.internalId);
+      throw error;
+    }
     try {
       failpoint("create:store-made");
       syncDirectory(collectionsDirectory(this.#options.dataDir));
@@ -274,9 +284,66 @@ class OpenDatabase implements Database {
       await this.#removeCollection(collection);
       failpoint("drop:removed");
       collectGarbage();
+    } catch (error) {
+      // It is gone, durably, since the catalog does not have it; the next start removes what is left of it.
+      this.#log.warn(
+        { collection: collection.entry.internalId, err: error },
+        "a collection's files are not all removed",
+      );
     } finally {
       this.#changing.delete(name);
     }
+  }
+
+  // ---- Stores that the disk has failed
+
+  /** Opens a store again that can no longer be used, and tries until that succeeds. */
+  #mend(internalId: string | null): void {
+    const store = internalId ?? "catalog";
+    this.#log.error({ store }, "the disk failed a commit; the store is opened again");
+    const attempt = async (): Promise<void> => {
+      if (this.#closing) return;
+      try {
+        await (internalId === null ? this.#reopenCatalog() : this.#reopenCollection(internalId));
+        this.#log.info({ store }, "the store is open again");
+      } catch (error) {
+        this.#log.error({ store, err: error }, "could not open the store again");
+        setTimeout(() => void attempt(), mendingMs).unref();
+      }
+    };
+    void attempt();
+  }
+
+  async #reopenCollection(internalId: string): Promise<void> {
+    const broken = [...this.#collections.values()].find(({ entry }) => entry.internalId === internalId);
+    // It was deleted meanwhile, or its creation has failed.
+    if (broken === undefined) return;
+    const reason = new QuiverError(
+      "not_ready",
+      "The collection is being opened again after a failure of the disk. Send the request again.",
+    );
+    await broken.close(reason, false);
+    await this.#writer.closeStore(internalId);
+    const opened = await this.#openCollection(broken.entry);
+    if (this.#collections.get(broken.name) === broken) this.#collections.set(broken.name, opened);
+    else await this.#removeCollection(opened);
+  }
+
+  /** The last change was refused with an error, so the catalog is to say what this process goes by. */
+  async #reopenCatalog(): Promise<void> {
+    await this.#catalog.close();
+    await this.#writer.closeCatalog();
+    await this.#writer.openCatalog();
+    this.#catalog = new LmdbStore(catalogDirectory(this.#options.dataDir), catalogTables);
+    const noted = new Map(this.#readCatalog(readCatalog).map((entry) => [entry.definition.name, entry]));
+    for (const { name, entry } of this.#collections.values()) {
+      const there = noted.get(name);
+      noted.delete(name);
+      if (there?.internalId !== entry.internalId)
+        await this.#writer.changeCatalog({ kind: "putCollection", entry });
+    }
+    for (const name of noted.keys())
+      if (!this.#changing.has(name)) await this.#writer.changeCatalog({ kind: "deleteCollection", name });
   }
 
   // ---- Credentials
@@ -297,7 +364,9 @@ class OpenDatabase implements Database {
 
   statistics(): DatabaseStatistics {
     return {
-      collections: this.#sorted().map((collection) => collection.statistics()),
+      collections: this.#sorted()
+        .filter((collection) => collection.isOpen)
+        .map((collection) => collection.statistics()),
       commits: this.#writer.commits,
       commitRequests: this.#writer.commitRequests,
       writerQueueBytes: this.#writer.queueBytes,

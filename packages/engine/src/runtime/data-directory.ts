@@ -26,6 +26,7 @@ import {
 import { dirname, join, relative, resolve } from "node:path";
 import { QuiverError } from "@quiver/protocol/errors";
 import { failpoint } from "../base/failpoint.ts";
+import { storageError } from "../storage/lmdb.ts";
 
 export const catalogDirectory = (dataDir: string): string => join(dataDir, "catalog");
 export const collectionsDirectory = (dataDir: string): string => join(dataDir, "collections");
@@ -154,13 +155,21 @@ function protect(dataDir: string, path: string): void {
   for (const name of readdirSync(path)) protect(dataDir, join(path, name));
 }
 
-/** Makes names in a directory durable. */
+/** Makes names in a directory durable. @throws storage_failed, storage_full */
 export function syncDirectory(path: string): void {
-  const handle = openSync(path, "r");
+  sync(path, "r");
+}
+
+function sync(path: string, mode: "r" | "r+"): void {
   try {
-    fsyncSync(handle);
-  } finally {
-    closeSync(handle);
+    const handle = openSync(path, mode);
+    try {
+      fsyncSync(handle);
+    } finally {
+      closeSync(handle);
+    }
+  } catch (error) {
+    throw storageError(error);
   }
 }
 
@@ -169,12 +178,7 @@ export function syncDirectory(path: string): void {
  * disk leaves a commit that is to be seen and that a power loss would take back, and a new file's name is not durable either.
  */
 export function syncStore(path: string): void {
-  const file = openSync(join(path, "data.mdb"), "r+");
-  try {
-    fsyncSync(file);
-  } finally {
-    closeSync(file);
-  }
+  sync(join(path, "data.mdb"), "r+");
   syncDirectory(path);
 }
 

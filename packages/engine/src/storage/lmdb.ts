@@ -10,6 +10,10 @@
 //   `put` at once, so that its buffer is free again (the asynchronous `put` keeps a reference).
 // - `getBinaryFast` gives a buffer that the next read overwrites, and whose `length` is a property of its own
 //   beside the typed array's; `subarray` with an explicit end is the way to take it (S4).
+// - When the write of the meta page fails, which is what makes a commit, LMDB refuses everything in that environment, reading
+//   too, until all handles on it are closed: whether the page is on disk it cannot know. The store `isBroken` then. A write or
+//   sync of other pages that fails costs nothing but its commit: no page that it wrote is part of any version, and the next
+//   commit writes all its pages anew, so that it does not matter what the system still believes of the old ones.
 // - The map grows by itself while other threads hold read transactions; seen up to 3.2 GB in tests of ours.
 
 import { chmodSync, existsSync, mkdirSync, statSync } from "node:fs";
@@ -118,6 +122,7 @@ export class LmdbStore implements Store {
   readonly #environment: RootDatabase<Buffer, Uint8Array>;
   readonly #tables = new Map<string, Bytes>();
   #writing = false;
+  #isBroken = false;
 
   /**
    * Opens, or makes, the environment in a directory.
@@ -163,9 +168,25 @@ export class LmdbStore implements Store {
       });
     } catch (error) {
       if (thrown !== undefined && thrown === error && error instanceof QuiverError) throw error;
-      throw storageError(error);
+      this.#isBroken ||= !this.#canRead();
+      throw storageError(error, this.#isBroken);
     } finally {
       this.#writing = false;
+    }
+  }
+
+  /** Whether nothing can be asked any more until every handle on the environment was closed. */
+  get isBroken(): boolean {
+    return this.#isBroken;
+  }
+
+  #canRead(): boolean {
+    try {
+      this.snapshot().release();
+      return true;
+    } catch {
+      // Whatever it is: a store that gives no snapshot is to be opened anew.
+      return false;
     }
   }
 
@@ -187,10 +208,20 @@ export class LmdbStore implements Store {
 
 const fullDisk = /ENOSPC|No space|MAP_FULL|EDQUOT|quota/i;
 
-/** The error of the table for a failure of LMDB or the disk below it; bugs of ours pass through. */
-function storageError(error: unknown): unknown {
+/**
+ * The error of the table for a failure of LMDB or the disk below it; bugs of ours pass through.
+ * @param isInDoubt whether what was asked for may have been applied all the same
+ */
+export function storageError(error: unknown, isInDoubt = false): unknown {
   if (error instanceof QuiverError || !(error instanceof Error)) return error;
   if (error.message.startsWith("Invariant broken") || error instanceof TypeError) return error;
+  if (isInDoubt)
+    return new QuiverError(
+      "storage_failed",
+      "The disk failed while the request was made durable. Whether it was applied, as a whole, can be read when the store is open again.",
+      { applied: "unknown" },
+      { cause: error },
+    );
   const full = fullDisk.test(error.message);
   return new QuiverError(
     full ? "storage_full" : "storage_failed",
