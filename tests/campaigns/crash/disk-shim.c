@@ -29,7 +29,7 @@
 enum { CREATE = 1, WRITE, SYNC, RANGE, TRUNCATE, RENAME, UNLINK, MKDIR, RMDIR, MAPPED };
 enum { ON_WRITE = 1, ON_SYNC = 2, ON_META = 4, ON_NAMES = 8, ON_GROWTH = 16 };
 enum { OF_CATALOG = 1, OF_COLLECTION = 2, OF_OTHERS = 4 };
-// The numbers of the fault file: which calls and files, how many pass first, how many fail (-1: all), with what; how many
+// The numbers of the fault file: which calls and files, how many pass first, how many fail then, with what; how many
 // calls matched, and how many were failed.
 enum { CALLS, FILES, PASS, FAIL, ERROR, MATCHED, FAILED };
 
@@ -121,7 +121,7 @@ static int fails(int calls, int files) {
 	if (!faults || !(faults[CALLS] & calls) || !(faults[FILES] & files)) return 0;
 	__atomic_add_fetch(&faults[MATCHED], 1, __ATOMIC_SEQ_CST);
 	if (__atomic_fetch_sub(&faults[PASS], 1, __ATOMIC_SEQ_CST) > 0) return 0;
-	if (faults[FAIL] >= 0 && __atomic_fetch_sub(&faults[FAIL], 1, __ATOMIC_SEQ_CST) <= 0) return 0;
+	if (__atomic_fetch_sub(&faults[FAIL], 1, __ATOMIC_SEQ_CST) <= 0) return 0;
 	__atomic_add_fetch(&faults[FAILED], 1, __ATOMIC_SEQ_CST);
 	errno = faults[ERROR];
 	return 1;

@@ -61,7 +61,7 @@ export class Faults {
   set({ calls, files, pass, fail, error }: Fault): void {
     // What is to fail comes last: until it is there nothing fails.
     this.#write([0, 0, 0, 0, 0, 0, 0]);
-    this.#write([0, files, pass, fail, error, 0, 0]);
+    this.#write([0, files, pass, fail < 0 ? Number.MAX_SAFE_INTEGER : fail, error, 0, 0]);
     this.#write([calls]);
   }
 

@@ -79,6 +79,12 @@ export class Piece {
     if (this.#steps.at(-1)?.acknowledgedAt === never) this.#steps.pop();
   }
 
+  /** Whether the collection is being created, and nobody knows yet. */
+  get isBeingCreated(): boolean {
+    const [before, last] = this.#steps.slice(-2);
+    return last?.acknowledgedAt === never && before.state === null;
+  }
+
   /** The states that may be found at a moment, and how many versions of its collection were made since. */
   candidates(moment = end): { state: State; versions: number }[] {
     let least = 0;

@@ -16,7 +16,16 @@
 //   commit writes all its pages anew, so that it does not matter what the system still believes of the old ones.
 // - The map grows by itself while other threads hold read transactions; seen up to 3.2 GB in tests of ours.
 
-import { chmodSync, existsSync, mkdirSync, statSync } from "node:fs";
+import {
+  chmodSync,
+  closeSync,
+  existsSync,
+  mkdirSync,
+  openSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 import { QuiverError } from "@quiver/protocol/errors";
 import { type Database, open, type RootDatabase, type Transaction } from "lmdb";
@@ -131,9 +140,9 @@ export class LmdbStore implements Store {
    */
   constructor(path: string, tables: readonly string[]) {
     this.#path = path;
-    mkdirSync(path, { recursive: true, mode: 0o700 });
     const files = [join(path, "data.mdb"), join(path, "lock.mdb")];
     const isNew = !files.every(existsSync);
+    makeRoom(path);
     this.#environment = open<Buffer, Uint8Array>({
       path,
       noSubdir: false,
@@ -145,11 +154,17 @@ export class LmdbStore implements Store {
     });
     // LMDB makes files that others may read; there is no option of lmdb-js for it.
     if (isNew) for (const file of files) chmodSync(file, 0o600);
-    for (const name of tables)
-      this.#tables.set(
-        name,
-        this.#environment.openDB<Buffer, Uint8Array>({ name, encoding: "binary", keyEncoding: "binary" }),
-      );
+    try {
+      for (const name of tables)
+        this.#tables.set(
+          name,
+          this.#environment.openDB<Buffer, Uint8Array>({ name, encoding: "binary", keyEncoding: "binary" }),
+        );
+    } catch (error) {
+      // A table that is new is a commit. What is left open would be found again by the next attempt to open.
+      void this.#environment.close();
+      throw error;
+    }
   }
 
   write<T>(action: (writer: Writer) => T): T {
@@ -203,6 +218,27 @@ export class LmdbStore implements Store {
 
   async close(): Promise<void> {
     await this.#environment.close();
+  }
+}
+
+/** What the files of a new store take before anything is in them, generously. */
+const emptyBytes = 256 * 1024;
+
+/**
+ * Makes sure that a new store's files can be made: lmdb-js 3.5.6 ends the process (SIGSEGV) when the disk fails the first writes
+ * of a new environment, as a full one does.
+ * @throws what the system says
+ */
+function makeRoom(path: string): void {
+  const data = join(path, "data.mdb");
+  if (existsSync(data) && statSync(data).size > 0) return;
+  mkdirSync(path, { recursive: true, mode: 0o700 });
+  for (const name of ["data.mdb", "lock.mdb"]) closeSync(openSync(join(path, name), "a", 0o600));
+  const probe = join(path, "probe");
+  try {
+    writeFileSync(probe, new Uint8Array(emptyBytes), { flush: true });
+  } finally {
+    rmSync(probe, { force: true });
   }
 }
 
