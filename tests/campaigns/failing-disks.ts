@@ -178,7 +178,7 @@ class Campaign {
    * for every failure. Nothing may be lost by it, and nothing else may end the server.
    */
   async #diedCreating(): Promise<void> {
-    const { signal, code } = (await this.#server?.ended) as { signal: string | null; code: number | null };
+    const { signal, code } = await (this.#server as ServerProcess).ended;
     const isCreating = this.#load.ledger.pieces.some((piece) => piece.isBeingCreated);
     if (signal !== "SIGSEGV" || !isCreating)
       throw new Error(`the server ended with ${signal ?? `code ${code}`}`);
