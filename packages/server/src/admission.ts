@@ -58,6 +58,10 @@ const administration: ReadonlySet<RouteName> = new Set<RouteName>([
   "createSparseIndex",
   "createTextIndex",
   "deleteIndex",
+  "createSnapshot",
+  "uploadSnapshot",
+  "deleteSnapshot",
+  "restoreCollection",
 ]);
 
 /** The lane of an endpoint. */

@@ -10,6 +10,7 @@
 import { isQuiverError, QuiverError } from "@quiver/protocol/errors";
 import type { DenseIndex, IndexKind, SparseIndex, TextIndex } from "@quiver/protocol/shapes/index-definition";
 import { text, utf8 } from "../base/bytes.ts";
+import { failpoint } from "../base/failpoint.ts";
 import { invariant } from "../base/invariant.ts";
 import type { Reader, Store, Writer } from "../storage/store.ts";
 import { Change } from "./change.ts";
@@ -69,12 +70,17 @@ export function applyRequests(
 
 function applyGroup(store: Store, group: readonly WriteRequest[], context: WriteContext): WriteOutcome[] {
   try {
-    return store.write((writer) => {
+    failpoint("write:begin");
+    const outcomes = store.write((writer) => {
       const session = new WriteSession(writer, context);
-      const outcomes = group.map((request) => session.attempt(request));
+      const attempted = group.map((request) => session.attempt(request));
+      failpoint("write:applied");
       session.finish();
-      return outcomes;
+      failpoint("write:finished");
+      return attempted;
     });
+    failpoint("write:durable");
+    return outcomes;
   } catch (error) {
     if (group.length === 1) return [{ ok: false, error }];
     return group.flatMap((request) => applyGroup(store, [request], context));
@@ -244,7 +250,9 @@ class WriteSession {
     const entry = this.#open(id);
     invariant(this.#change === null, "a commit shares its version");
     const change = this.#changing;
+    failpoint("commit:begin");
     transactions.applyStaged(this.#writer, entry, change);
+    failpoint("commit:applied");
     if (maxVectors !== null && this.#head.live > maxVectors)
       throw transactions.tooManyVectors(maxVectors, this.#head.live - maxVectors);
     transactions.end(this.#writer, this.#head, entry, {
@@ -253,6 +261,7 @@ class WriteSession {
       updatedMs: nowMs,
       version: change.version,
     });
+    failpoint("commit:ended");
     return entry;
   }
 

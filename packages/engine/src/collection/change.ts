@@ -14,6 +14,7 @@ import { createHash, type Hash } from "node:crypto";
 import { QuiverError } from "@quiver/protocol/errors";
 import { limits } from "@quiver/protocol/limits";
 import { emptyBytes, readU32Key, u32Key } from "../base/bytes.ts";
+import { failpoint } from "../base/failpoint.ts";
 import { invariant } from "../base/invariant.ts";
 import type { Writer } from "../storage/store.ts";
 import type { Head } from "./head.ts";
@@ -74,6 +75,7 @@ export class Change {
     this.#head.nextOrdinal = ordinal + 1;
     const key = ordinalKey(ordinal);
     writer.put("ids", operation.id, key);
+    failpoint("upsert:named");
     const record = storedRecord(operation, this.#version);
     writer.put("records", key, record);
     if (operation.dense.length > 0) writer.put("dense", key, operation.dense);
@@ -117,6 +119,7 @@ export class Change {
     const document = record.documentIdBytes.slice();
     this.#count(record.contents, -1);
     writer.delete("records", key);
+    failpoint("delete:record-gone");
     writer.delete("dense", key);
     if (document.length > 0) writer.delete("documents", documentKey(document, ordinal));
     this.#closed[this.#closedCount++] = ordinal;
@@ -140,6 +143,7 @@ export class Change {
       head.live >= 0 && head.dense <= head.live && head.sparse <= head.live && head.text <= head.live,
       "the counts of live records disagree",
     );
+    failpoint("publish:begin");
     this.#flushClosed();
     head.version = this.#version;
     head.hash = this.#hash.digest();
@@ -151,7 +155,9 @@ export class Change {
       firstOrdinal: this.#firstOrdinal,
       opened: head.nextOrdinal - this.#firstOrdinal,
     });
+    failpoint("publish:logged");
     trimVersions(this.#writer, head.version, versionsKept);
+    failpoint("publish:trimmed");
     writeHead(this.#writer, head);
   }
 }

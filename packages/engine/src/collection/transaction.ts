@@ -19,6 +19,7 @@
 import { QuiverError } from "@quiver/protocol/errors";
 import { limits } from "@quiver/protocol/limits";
 import { readU32Key, text, u32Key, u53Key, utf8 } from "../base/bytes.ts";
+import { failpoint } from "../base/failpoint.ts";
 import { invariant } from "../base/invariant.ts";
 import type { Reader, Writer } from "../storage/store.ts";
 import type { Change } from "./change.ts";
@@ -130,6 +131,7 @@ export function begin(writer: Writer, head: Head, nowMs: number, random: string)
     growth: 0,
   };
   writeTransaction(writer, entry);
+  failpoint("begin:written");
   const forgotten = [
     ...writer.keys("transactions", { end: u53Key(Math.max(0, sequence - limits.transactionsKept + 1)) }),
   ];
@@ -169,6 +171,7 @@ export function stage(
     if (growth > roomFor) throw tooManyVectors(maxVectors, growth - roomFor);
   }
   for (const operation of readOperations(batch)) stageOne(writer, entry, operation, exists(operation.id));
+  failpoint("stage:staged");
   entry.updatedMs = nowMs;
   entry.stagedBytes = (entry.stagedBytes ?? 0) + batch.length;
   writeTransaction(writer, entry);
@@ -222,6 +225,7 @@ function stageOne(writer: Writer, entry: TransactionEntry, operation: Operation,
   if (operation.kind === "upsert") entry.upserts++;
   else entry.deletes++;
   writer.put("staged", u32Key(position), operationBytes(operation));
+  failpoint("stage:operation");
   writer.put("stagedIds", operation.id, encodeStagedId({ position, kind: operation.kind, growth }));
 }
 
@@ -264,6 +268,7 @@ export function end(
   head.openTransaction = 0;
   Object.assign(entry, ended, { staged: 0 });
   writer.clear("staged");
+  failpoint("end:unstaged");
   writer.clear("stagedIds");
   writeTransaction(writer, entry);
 }

@@ -14,6 +14,7 @@ import { QuiverError } from "@quiver/protocol/errors";
 import { limits } from "@quiver/protocol/limits";
 import type { Version, VersionList } from "@quiver/protocol/shapes/version";
 import { fromHex, readU32Key, readU53, toHex, u32Key, writeU53 } from "../base/bytes.ts";
+import { failpoint } from "../base/failpoint.ts";
 import { invariant } from "../base/invariant.ts";
 import type { Reader, Writer } from "../storage/store.ts";
 import { readHead } from "./head.ts";
@@ -97,6 +98,7 @@ export function trimVersions(writer: Writer, current: number, kept: number, most
   for (const key of old) {
     const parts = [...writer.keys("closed", { start: key, end: afterPrefix(key) })];
     for (const part of parts) writer.delete("closed", part);
+    failpoint("trim:closed-gone");
     writer.delete("versions", key);
   }
 }

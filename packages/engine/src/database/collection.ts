@@ -27,6 +27,7 @@ import type {
 } from "@quiver/protocol/shapes/transaction";
 import type { Version, VersionList } from "@quiver/protocol/shapes/version";
 import { type CallOptions, Deadline } from "../base/deadline.ts";
+import { failpoint } from "../base/failpoint.ts";
 import {
   type IndexDefinitions,
   IndexDefinitionsReader,
@@ -118,6 +119,7 @@ export class OpenCollection implements Collection {
   readonly #expectedBytes = new Map<IndexKind, number>();
   /** What the indexes took when they were unloaded, and at which version: better than an estimate, while it is the same. */
   #whenUnloaded: { bytes: number; version: number } | undefined;
+  #closed: Promise<void> | null = null;
 
   /** The writer has the store open already. Indexes are not in memory until `start`. */
   constructor(entry: CatalogEntry, around: CollectionSurroundings) {
@@ -296,7 +298,7 @@ export class OpenCollection implements Collection {
   load(options?: CallOptions): Promise<CollectionDetail> {
     return this.#gate.pass(async () => {
       const deadline = Deadline.of(options);
-      await deadline.race(this.#ensureLoaded());
+      await deadline.race(this.#ensureLoaded(true));
       await deadline.race(this.indexed());
       return this.describe();
     });
@@ -306,20 +308,25 @@ export class OpenCollection implements Collection {
     return this.#gate.pass(() =>
       this.#inTurn(async () => {
         if (!this.#catchUp) return;
+        failpoint("unload:begin");
         await this.#saveResidence(false);
+        failpoint("unload:noted");
         await this.#catchUp?.keepLast();
         this.#whenUnloaded = this.#read((_, { version }) => ({ bytes: this.memoryBytes, version }));
+        failpoint("unload:kept");
         this.#catchUp?.stop(
           new QuiverError("shutting_down", "The collection was unloaded meanwhile; search again."),
         );
         this.#catchUp = null;
+        failpoint("unload:stopped");
         this.#completeTransactions(Number.POSITIVE_INFINITY);
         collectGarbage();
       }),
     );
   }
 
-  async #ensureLoaded(): Promise<CatchUp> {
+  /** @param mustLast whether it is an error when the residence cannot be made durable, as on a full disk */
+  async #ensureLoaded(mustLast = false): Promise<CatchUp> {
     this.lastUsedMs = this.#around.clock();
     if (this.#catchUp) return this.#catchUp;
     return this.#inTurn(async () => {
@@ -328,7 +335,8 @@ export class OpenCollection implements Collection {
           ? await this.#admit(`Loading the collection '${this.name}'`, this.bytesToLoad)
           : () => {};
         try {
-          await this.#saveResidence(true);
+          await this.#noteLoaded(mustLast);
+          failpoint("load:noted");
           this.#gate.assertOpen();
           this.#startIndexes();
         } finally {
@@ -337,6 +345,15 @@ export class OpenCollection implements Collection {
       }
       return this.#catchUp as unknown as CatchUp;
     });
+  }
+
+  async #noteLoaded(mustLast: boolean): Promise<void> {
+    try {
+      await this.#saveResidence(true);
+    } catch (error) {
+      if (mustLast) throw error;
+      this.#around.log.warn({ err: error }, "a collection that a search has loaded is not noted as loaded");
+    }
   }
 
   #inTurn<T>(act: () => Promise<T>): Promise<T> {
@@ -408,7 +425,16 @@ export class OpenCollection implements Collection {
    * Waits for what runs, then lets go of the store. Nothing may be asked afterwards.
    * @param isKept whether what indexes have learnt is kept on disk
    */
-  async close(reason: QuiverError, isKept = true): Promise<void> {
+  close(reason: QuiverError, isKept = true): Promise<void> {
+    this.#closed ??= this.#close(reason, isKept);
+    return this.#closed;
+  }
+
+  get isOpen(): boolean {
+    return this.#closed === null;
+  }
+
+  async #close(reason: QuiverError, isKept: boolean): Promise<void> {
     this.#gate.close(reason);
     for (const exported of [...this.#exports]) exported.stop(reason);
     for (const work of this.#workAside) work.abort(reason);
@@ -504,6 +530,7 @@ export class OpenCollection implements Collection {
         const admitted = await this.#admitIndex(index, definitions);
         try {
           await this.#write({ kind: "createIndex", index, definition });
+          failpoint("index:defined");
           const catchUp = this.#catchUp;
           if (catchUp) {
             this.#expect(index, definitions);
@@ -531,9 +558,11 @@ export class OpenCollection implements Collection {
     return this.#gate.pass(() =>
       this.#inTurn(async () => {
         await this.#write({ kind: "deleteIndex", index });
+        failpoint("index:undefined");
         this.#catchUp?.drop(index);
         this.#expectedBytes.delete(index);
         this.#whenUnloaded = undefined;
+        failpoint("index:dropped");
       }),
     );
   }

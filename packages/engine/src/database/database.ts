@@ -18,6 +18,7 @@ import type {
 } from "@quiver/protocol/shapes/collection";
 import type { RestoreCollection, RestoredCollection } from "@quiver/protocol/shapes/snapshot";
 import { checkDefinitions } from "../backup/definitions.ts";
+import { failpoint } from "../base/failpoint.ts";
 import {
   type CatalogEntry,
   type CatalogRequest,
@@ -63,6 +64,9 @@ const silent: DatabaseLog = { info: () => {}, warn: () => {}, error: () => {} };
 /** Milliseconds between two looks at idle transactions and memory, at most. */
 const housekeepingMs = 10_000;
 
+/** Milliseconds between two attempts to open a store again that the disk has failed. */
+const mendingMs = 1_000;
+
 /** Opens, or makes, the database in a directory. @throws storage_failed, format_too_new, data_corrupted */
 export async function openDatabase(options: DatabaseOptions): Promise<Database> {
   const release = takeDataDirectory(options.dataDir);
@@ -93,7 +97,7 @@ class OpenDatabase implements Database {
   readonly #writer: Writer;
   readonly #builders: Builders;
   readonly #release: () => void;
-  readonly #catalog: LmdbStore;
+  #catalog: LmdbStore;
   readonly #collections = new Map<string, OpenCollection>();
   /** Names whose creation or deletion is under way. */
   readonly #changing = new Set<string>();
@@ -124,17 +128,20 @@ class OpenDatabase implements Database {
       },
       makeRoom: (indexBytesMax) => this.#makeRoom(indexBytesMax),
     });
+    writer.onBroken = (internalId) => this.#mend(internalId);
     this.#catalog = new LmdbStore(catalogDirectory(options.dataDir), catalogTables);
     this.snapshots = new KeptSnapshots(options.dataDir, (name) => this.#find(name), this.#log, this.#clock);
   }
 
   async open(): Promise<void> {
     const entries = this.#readCatalog(readCatalog);
+    failpoint("open:catalog-read");
     const orphans = removeOrphans(this.#options.dataDir, new Set(entries.map((entry) => entry.internalId)));
     if (orphans > 0) this.#log.info({ orphans }, "removed what interrupted creations and deletions had left");
     for (const entry of entries)
       this.#collections.set(entry.definition.name, await this.#openCollection(entry));
     this.#startCollections();
+    failpoint("open:collections-open");
     this.recovered = this.#recover();
     const idleMs = this.#options.transactionIdleMs ?? limits.transactionIdleMsDefault;
     const everyMs = Math.max(50, Math.min(housekeepingMs, idleMs / 4));
@@ -250,12 +257,20 @@ class OpenDatabase implements Database {
 
   async #makeCollection(definition: CollectionDefinition): Promise<OpenCollection> {
     const entry = this.#newEntry(definition);
-    const collection = await this.#openCollection(entry);
+    let collection: OpenCollection;
     try {
-      syncDirectory(collectionDirectory(this.#options.dataDir, entry.internalId));
+      collection = await this.#openCollection(entry);
+    } catch (error) {
+      removeCollectionDirectory(this.#options.dataDir, entry.internalId);
+      throw error;
+    }
+    try {
+      failpoint("create:store-made");
       syncDirectory(collectionsDirectory(this.#options.dataDir));
+      failpoint("create:synced");
       await this.#writer.changeCatalog({ kind: "putCollection", entry });
       collection.start(true);
+      failpoint("create:in-catalog");
       return collection;
     } catch (error) {
       await this.#removeCollection(collection);
@@ -278,7 +293,9 @@ class OpenDatabase implements Database {
       new QuiverError("collection_not_found", `The collection '${definition.name}' was ${what} meanwhile.`),
       false,
     );
+    failpoint("drop:closed");
     await this.#writer.closeStore(internalId);
+    failpoint("drop:store-closed");
     removeCollectionDirectory(this.#options.dataDir, internalId);
   }
 
@@ -330,8 +347,16 @@ class OpenDatabase implements Database {
       throw error;
     }
     try {
+      failpoint("drop:out-of-catalog");
       await this.#removeCollection(collection);
+      failpoint("drop:removed");
       collectGarbage();
+    } catch (error) {
+      // It is gone, durably, since the catalog does not have it; the next start removes what is left of it.
+      this.#log.warn(
+        { collection: collection.entry.internalId, err: error },
+        "a collection's files are not all removed",
+      );
     } finally {
       this.#changing.delete(name);
     }
@@ -378,6 +403,7 @@ class OpenDatabase implements Database {
       await this.#writer.changeCatalog({ kind: "putCollection", entry: collection.entry });
       const replaced = this.#collections.get(name);
       this.#collections.set(name, collection);
+      collection.start(true);
       if (replaced) await this.#removeReplaced(replaced);
       const { version, hash, live } = header;
       return { name, version_number: version, hash, vector_count: live };
@@ -406,6 +432,59 @@ class OpenDatabase implements Database {
     await restore?.done;
   }
 
+  // ---- Stores that the disk has failed
+
+  /** Opens a store again that can no longer be used, and tries until that succeeds. */
+  #mend(internalId: string | null): void {
+    const store = internalId ?? "catalog";
+    this.#log.error({ store }, "the disk failed a commit; the store is opened again");
+    const attempt = async (): Promise<void> => {
+      if (this.#closing) return;
+      try {
+        await (internalId === null ? this.#reopenCatalog() : this.#reopenCollection(internalId));
+        this.#log.info({ store }, "the store is open again");
+      } catch (error) {
+        this.#log.error({ store, err: error }, "could not open the store again");
+        setTimeout(() => void attempt(), mendingMs).unref();
+      }
+    };
+    void attempt();
+  }
+
+  async #reopenCollection(internalId: string): Promise<void> {
+    const broken = [...this.#collections.values()].find(({ entry }) => entry.internalId === internalId);
+    // It was deleted meanwhile, or its creation has failed.
+    if (broken === undefined) return;
+    const reason = new QuiverError(
+      "not_ready",
+      "The collection is being opened again after a failure of the disk. Send the request again.",
+    );
+    await broken.close(reason, false);
+    await this.#writer.closeStore(internalId);
+    const opened = await this.#openCollection(broken.entry);
+    if (this.#collections.get(broken.name) === broken) {
+      this.#collections.set(broken.name, opened);
+      opened.start(opened.entry.loaded);
+    } else await this.#removeCollection(opened);
+  }
+
+  /** The last change was refused with an error, so the catalog is to say what this process goes by. */
+  async #reopenCatalog(): Promise<void> {
+    await this.#catalog.close();
+    await this.#writer.closeCatalog();
+    await this.#writer.openCatalog();
+    this.#catalog = new LmdbStore(catalogDirectory(this.#options.dataDir), catalogTables);
+    const noted = new Map(this.#readCatalog(readCatalog).map((entry) => [entry.definition.name, entry]));
+    for (const { name, entry } of this.#collections.values()) {
+      const there = noted.get(name);
+      noted.delete(name);
+      if (there?.internalId !== entry.internalId)
+        await this.#writer.changeCatalog({ kind: "putCollection", entry });
+    }
+    for (const name of noted.keys())
+      if (!this.#changing.has(name)) await this.#writer.changeCatalog({ kind: "deleteCollection", name });
+  }
+
   // ---- Credentials
 
   readonly credentials: Credentials = {
@@ -424,7 +503,9 @@ class OpenDatabase implements Database {
 
   statistics(): DatabaseStatistics {
     return {
-      collections: this.#sorted().map((collection) => collection.statistics()),
+      collections: this.#sorted()
+        .filter((collection) => collection.isOpen)
+        .map((collection) => collection.statistics()),
       commits: this.#writer.commits,
       commitRequests: this.#writer.commitRequests,
       writerQueueBytes: this.#writer.queueBytes,

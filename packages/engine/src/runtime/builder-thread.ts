@@ -4,6 +4,7 @@
 
 import { deserialize, serialize } from "node:v8";
 import { parentPort, workerData } from "node:worker_threads";
+import { failpoint } from "../base/failpoint.ts";
 import { invariant } from "../base/invariant.ts";
 import { calibrate } from "../index/hnsw/calibrate.ts";
 import { Encoding } from "../index/hnsw/encoding.ts";
@@ -42,8 +43,12 @@ function linkerOf(id: number, target: PostedTarget | undefined): Linker {
 
 function doTask(task: BuilderTask): unknown {
   switch (task.kind) {
-    case "job":
-      return perform(linkerOf(task.id, task.target), task.job);
+    case "job": {
+      failpoint("build:begin");
+      const result = perform(linkerOf(task.id, task.target), task.job);
+      if (task.job.kind !== "insert") failpoint("repair:done");
+      return result;
+    }
     case "calibrate":
       return calibrate(task.request);
     case "analyse":
@@ -53,6 +58,7 @@ function doTask(task: BuilderTask): unknown {
     case "open":
       return open(task.path);
     case "load":
+      failpoint("checkpoint:read");
       return load(task.path, task.images);
   }
 }

@@ -19,6 +19,7 @@ import {
 } from "node:fs";
 import { dirname } from "node:path";
 import { crc32 } from "node:zlib";
+import { failpoint } from "../base/failpoint.ts";
 import { syncDirectory } from "./data-directory.ts";
 
 /** Increased when the format, or what any part means, changes. */
@@ -39,6 +40,7 @@ export function writeCheckpoint(path: string, meta: unknown, parts: readonly Uin
   try {
     const kept: Part[] = [];
     let offset = 0;
+    failpoint("checkpoint:opened");
     for (const bytes of parts) {
       const crcs: number[] = [];
       for (let at = 0; at < bytes.length; at += chunkBytes) {
@@ -48,6 +50,7 @@ export function writeCheckpoint(path: string, meta: unknown, parts: readonly Uin
       }
       kept.push({ offset, length: bytes.length, crcs });
       offset += bytes.length;
+      failpoint("checkpoint:part-written");
     }
     const footer = Buffer.from(JSON.stringify({ format: formatNumber, meta, parts: kept } satisfies Footer));
     const end = Buffer.alloc(endBytes);
@@ -56,6 +59,7 @@ export function writeCheckpoint(path: string, meta: unknown, parts: readonly Uin
     end.write(magic, 8, "latin1");
     writeFully(file, footer);
     writeFully(file, end);
+    failpoint("checkpoint:written");
     fsyncSync(file);
   } catch (error) {
     closeSync(file);
@@ -63,8 +67,11 @@ export function writeCheckpoint(path: string, meta: unknown, parts: readonly Uin
     throw error;
   }
   closeSync(file);
+  failpoint("checkpoint:synced");
   renameSync(unfinished, path);
+  failpoint("checkpoint:renamed");
   syncDirectory(dirname(path));
+  failpoint("checkpoint:durable");
 }
 
 function writeFully(file: number, bytes: Uint8Array): void {
@@ -142,5 +149,6 @@ export class CheckpointReader {
 /** Removes a checkpoint, and what an interrupted one has left. */
 export function removeCheckpoint(path: string): void {
   rmSync(path, { force: true });
+  failpoint("checkpoint:removed");
   rmSync(`${path}.new`, { force: true });
 }

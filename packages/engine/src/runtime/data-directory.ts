@@ -25,6 +25,8 @@ import {
 } from "node:fs";
 import { dirname, join, relative, resolve } from "node:path";
 import { QuiverError } from "@quiver/protocol/errors";
+import { failpoint } from "../base/failpoint.ts";
+import { storageError } from "../storage/lmdb.ts";
 
 export const catalogDirectory = (dataDir: string): string => join(dataDir, "catalog");
 export const collectionsDirectory = (dataDir: string): string => join(dataDir, "collections");
@@ -68,14 +70,16 @@ export function takeDataDirectory(dataDir: string): () => void {
   const path = resolve(dataDir);
   if (open.has(path)) throw inUse("this process already");
   try {
-    mkdirSync(path, { recursive: true, mode: 0o700 });
+    makeDirectory(path);
     // One that was made for us beforehand; where other things lie, too, its mode is not ours to change.
     if (readdirSync(path).length === 0) chmodSync(path, 0o700);
     for (const directory of [catalogDirectory(path), collectionsDirectory(path)]) {
-      mkdirSync(directory, { recursive: true, mode: 0o700 });
+      makeDirectory(directory);
       protect(path, directory);
     }
+    failpoint("open:directories-made");
     writeLock(path);
+    failpoint("open:locked");
   } catch (error) {
     if (error instanceof QuiverError) throw error;
     throw new QuiverError(
@@ -90,6 +94,13 @@ export function takeDataDirectory(dataDir: string): () => void {
     open.delete(path);
     rmSync(lockFile(path), { force: true });
   };
+}
+
+/** Makes a directory and those above it, where they are missing, and makes their names durable. */
+function makeDirectory(path: string): void {
+  const first = mkdirSync(path, { recursive: true, mode: 0o700 });
+  if (first === undefined) return;
+  for (let made = path; made.length >= first.length; made = dirname(made)) syncDirectory(dirname(made));
 }
 
 function writeLock(path: string): void {
@@ -144,14 +155,31 @@ function protect(dataDir: string, path: string): void {
   for (const name of readdirSync(path)) protect(dataDir, join(path, name));
 }
 
-/** Makes names in a directory durable. */
+/** Makes names in a directory durable. @throws storage_failed, storage_full */
 export function syncDirectory(path: string): void {
-  const handle = openSync(path, "r");
+  sync(path, "r");
+}
+
+function sync(path: string, mode: "r" | "r+"): void {
   try {
-    fsyncSync(handle);
-  } finally {
-    closeSync(handle);
+    const handle = openSync(path, mode);
+    try {
+      fsyncSync(handle);
+    } finally {
+      closeSync(handle);
+    }
+  } catch (error) {
+    throw storageError(error);
   }
+}
+
+/**
+ * Makes durable what can be seen of a store that was just opened or made: a process that was killed while it waited for the
+ * disk leaves a commit that is to be seen and that a power loss would take back, and a new file's name is not durable either.
+ */
+export function syncStore(path: string): void {
+  sync(join(path, "data.mdb"), "r+");
+  syncDirectory(path);
 }
 
 /** Removes the directories of collections that the catalog does not know. @returns how many */
@@ -168,5 +196,6 @@ export function removeOrphans(dataDir: string, known: ReadonlySet<string>): numb
 export function removeCollectionDirectory(dataDir: string, internalId: string): void {
   const path = collectionDirectory(dataDir, internalId);
   rmSync(path, { recursive: true, force: true });
+  failpoint("remove:files-gone");
   syncDirectory(dirname(path));
 }

@@ -13,6 +13,7 @@ export type WriterCommand =
   /** Opens a collection's store, making it where it is not there. */
   | { to: "store"; kind: "open"; internalId: string; maxVectors: number | null }
   | { to: "store"; kind: "close"; internalId: string }
+  | { to: "catalogStore"; kind: "open" | "close" }
   | { to: "collection"; internalId: string; request: WriteRequest }
   | { to: "catalog"; request: CatalogRequest }
   | { to: "writer"; kind: "stop" };
@@ -23,8 +24,14 @@ export type WriterReply =
   | { number: number; ok: true; version: number; value: unknown }
   | { number: number; ok: false; error: WireError };
 
-/** Sent once when the writer is ready, and with counts after each group. */
-export type WriterNotice = { notice: "ready" } | { notice: "committed"; requests: number };
+/**
+ * Sent once when the writer is ready, with counts after each group, and when a store can no longer be used until it was closed
+ * by all and opened again (null: the catalog's).
+ */
+export type WriterNotice =
+  | { notice: "ready" }
+  | { notice: "committed"; requests: number }
+  | { notice: "broken"; internalId: string | null };
 
 export type WireError = { code: ErrorCode; message: string; details: ErrorDetails; cause?: string };
 

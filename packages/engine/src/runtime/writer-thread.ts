@@ -11,14 +11,14 @@ import { join } from "node:path";
 import { parentPort, workerData } from "node:worker_threads";
 import { QuiverError } from "@quiver/protocol/errors";
 import { limits } from "@quiver/protocol/limits";
+import { failpoint } from "../base/failpoint.ts";
 import { invariant } from "../base/invariant.ts";
 import { applyRequests, type WriteRequest } from "../collection/apply.ts";
 import { catalogChange } from "../collection/catalog.ts";
 import { prepareCatalog, prepareCollection } from "../collection/format.ts";
 import { catalogTables, collectionTables } from "../collection/tables.ts";
-import { LmdbStore } from "../storage/lmdb.ts";
-import type { Store } from "../storage/store.ts";
-import { catalogDirectory, collectionsDirectory } from "./data-directory.ts";
+import { LmdbStore, storageError } from "../storage/lmdb.ts";
+import { catalogDirectory, collectionsDirectory, syncStore } from "./data-directory.ts";
 import {
   toWire,
   type WriterCommand,
@@ -32,7 +32,13 @@ const port = parentPort;
 invariant(port !== null, "the writer is not a worker thread");
 const { dataDir, versionsKept } = workerData as WriterStart;
 
-type OpenStore = { store: Store; maxVectors: number | null };
+type OpenStore = {
+  store: LmdbStore;
+  path: string;
+  maxVectors: number | null;
+  /** Whether what was found at opening is durable. Until it is, nothing is written on top of it. */
+  isSynced: boolean;
+};
 type Waiting = { number: number; request: WriteRequest };
 
 const stores = new Map<string, OpenStore>();
@@ -44,13 +50,52 @@ const succeed = (number: number, value: unknown = null, version = 0) =>
   reply({ number, ok: true, version, value });
 const fail = (number: number, error: unknown) => reply({ number, ok: false, error: toWire(error) });
 
-const catalog = openCatalog();
+let catalog: OpenStore | null = null;
+openCatalog();
 
-function openCatalog(): Store {
-  const store = new LmdbStore(catalogDirectory(dataDir), catalogTables);
+function openCatalog(): void {
+  const path = catalogDirectory(dataDir);
+  const store = new LmdbStore(path, catalogTables);
   prepareCatalog(store);
-  return store;
+  catalog = { store, path, maxVectors: null, isSynced: false };
+  trySync(catalog);
 }
+
+/** A disk that does not sync does not keep a store from being read. */
+function trySync(open: OpenStore): void {
+  try {
+    mustSync(open);
+  } catch {
+    // The next write tries again, and is refused with the error when that fails too.
+  }
+}
+
+/** @throws storage_failed */
+function mustSync(open: OpenStore): void {
+  if (open.isSynced) return;
+  try {
+    syncStore(open.path);
+  } catch (error) {
+    throw new QuiverError(
+      "storage_failed",
+      "The disk does not make durable what is there; nothing of the request was applied. Send it again when the disk works.",
+      {},
+      { cause: error },
+    );
+  }
+  open.isSynced = true;
+}
+
+/** What nobody can use any more is told, once for each time that it was opened. */
+function tellBroken(open: OpenStore, internalId: string | null): void {
+  if (open.store.isBroken) reply({ notice: "broken", internalId });
+}
+
+const reopening = () =>
+  new QuiverError(
+    "not_ready",
+    "The store is being opened again after a failure of the disk. Send the request again.",
+  );
 
 function batchBytes(request: WriteRequest): number {
   return "batch" in request ? request.batch.length : 64;
@@ -99,16 +144,20 @@ function writeGroup(internalId: string, group: readonly Waiting[]): void {
   try {
     const open = stores.get(internalId);
     if (!open) throw new QuiverError("collection_not_found", "The collection was deleted meanwhile.");
+    if (open.store.isBroken) throw reopening();
+    mustSync(open);
     const outcomes = applyRequests(
       open.store,
       group.map(({ request }) => request),
       { nowMs: Date.now(), versionsKept, maxVectors: open.maxVectors },
     );
     reply({ notice: "committed", requests: group.length });
+    failpoint("write:told");
     for (const [i, outcome] of outcomes.entries()) {
       if (outcome.ok) succeed(group[i].number, outcome.value ?? null, outcome.version);
       else fail(group[i].number, outcome.error);
     }
+    tellBroken(open, internalId);
   } catch (error) {
     for (const { number } of group) fail(number, error);
   }
@@ -119,16 +168,34 @@ async function administer(number: number, command: WriterCommand): Promise<void>
     switch (command.to) {
       case "catalog": {
         const { table, key, value } = catalogChange(command.request);
-        catalog.write((writer) => (value ? writer.put(table, key, value) : writer.delete(table, key)));
+        if (catalog === null || catalog.store.isBroken) throw reopening();
+        mustSync(catalog);
+        failpoint("catalog:begin");
+        try {
+          catalog.store.write((writer) =>
+            value ? writer.put(table, key, value) : writer.delete(table, key),
+          );
+        } finally {
+          tellBroken(catalog, null);
+        }
+        failpoint("catalog:durable");
         break;
       }
+      case "catalogStore":
+        if (command.kind === "open") openCatalog();
+        else {
+          const closing = catalog;
+          catalog = null;
+          await closing?.store.close();
+        }
+        break;
       case "store":
-        if (command.kind === "open") openStore(command.internalId, command.maxVectors);
+        if (command.kind === "open") await openStore(command.internalId, command.maxVectors);
         else await closeStore(command.internalId);
         break;
       case "writer":
         for (const internalId of [...stores.keys()]) await closeStore(internalId);
-        await catalog.close();
+        await catalog?.store.close();
         succeed(number);
         port?.close();
         return;
@@ -141,11 +208,22 @@ async function administer(number: number, command: WriterCommand): Promise<void>
   }
 }
 
-function openStore(internalId: string, maxVectors: number | null): void {
+async function openStore(internalId: string, maxVectors: number | null): Promise<void> {
   invariant(!stores.has(internalId), `the store ${internalId} is opened twice`);
-  const store = new LmdbStore(join(collectionsDirectory(dataDir), internalId), collectionTables);
-  stores.set(internalId, { store, maxVectors });
-  prepareCollection(store, Date.now());
+  const path = join(collectionsDirectory(dataDir), internalId);
+  let store: LmdbStore | undefined;
+  try {
+    store = new LmdbStore(path, collectionTables);
+    const open: OpenStore = { store, path, maxVectors, isSynced: false };
+    failpoint("store:opened");
+    prepareCollection(store, Date.now());
+    failpoint("store:prepared");
+    trySync(open);
+    stores.set(internalId, open);
+  } catch (error) {
+    await store?.close();
+    throw storageError(error);
+  }
 }
 
 async function closeStore(internalId: string): Promise<void> {

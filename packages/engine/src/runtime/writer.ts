@@ -29,6 +29,8 @@ export class Writer {
   readonly #worker: Worker;
   readonly #pending = new Map<number, Pending>();
   readonly #onFailure: (error: Error) => void;
+  /** Told when a store is to be closed by all and opened again; null is the catalog's. */
+  onBroken: (internalId: string | null) => void = () => {};
   #nextNumber = 1;
   #queueBytes = 0;
   #failure: QuiverError | null = null;
@@ -88,6 +90,14 @@ export class Writer {
     await this.#send({ to: "store", kind: "close", internalId });
   }
 
+  async openCatalog(): Promise<void> {
+    await this.#send({ to: "catalogStore", kind: "open" });
+  }
+
+  async closeCatalog(): Promise<void> {
+    await this.#send({ to: "catalogStore", kind: "close" });
+  }
+
   /** Writes what waits, closes the stores and ends the thread. */
   async stop(): Promise<void> {
     if (this.#failure === null) {
@@ -132,7 +142,7 @@ export class Writer {
       if (message.notice === "committed") {
         this.commits++;
         this.commitRequests += message.requests;
-      }
+      } else if (message.notice === "broken") this.onBroken(message.internalId);
       return;
     }
     const pending = this.#pending.get(message.number);

@@ -10,9 +10,22 @@
 //   `put` at once, so that its buffer is free again (the asynchronous `put` keeps a reference).
 // - `getBinaryFast` gives a buffer that the next read overwrites, and whose `length` is a property of its own
 //   beside the typed array's; `subarray` with an explicit end is the way to take it (S4).
+// - When the write of the meta page fails, which is what makes a commit, LMDB refuses everything in that environment, reading
+//   too, until all handles on it are closed: whether the page is on disk it cannot know. The store `isBroken` then. A write or
+//   sync of other pages that fails costs nothing but its commit: no page that it wrote is part of any version, and the next
+//   commit writes all its pages anew, so that it does not matter what the system still believes of the old ones.
 // - The map grows by itself while other threads hold read transactions; seen up to 3.2 GB in tests of ours.
 
-import { chmodSync, existsSync, mkdirSync, statSync } from "node:fs";
+import {
+  chmodSync,
+  closeSync,
+  existsSync,
+  mkdirSync,
+  openSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 import { QuiverError } from "@quiver/protocol/errors";
 import { type Database, open, type RootDatabase, type Transaction } from "lmdb";
@@ -118,6 +131,7 @@ export class LmdbStore implements Store {
   readonly #environment: RootDatabase<Buffer, Uint8Array>;
   readonly #tables = new Map<string, Bytes>();
   #writing = false;
+  #isBroken = false;
 
   /**
    * Opens, or makes, the environment in a directory.
@@ -126,9 +140,9 @@ export class LmdbStore implements Store {
    */
   constructor(path: string, tables: readonly string[]) {
     this.#path = path;
-    mkdirSync(path, { recursive: true, mode: 0o700 });
     const files = [join(path, "data.mdb"), join(path, "lock.mdb")];
     const isNew = !files.every(existsSync);
+    makeRoom(path);
     this.#environment = open<Buffer, Uint8Array>({
       path,
       noSubdir: false,
@@ -140,11 +154,17 @@ export class LmdbStore implements Store {
     });
     // LMDB makes files that others may read; there is no option of lmdb-js for it.
     if (isNew) for (const file of files) chmodSync(file, 0o600);
-    for (const name of tables)
-      this.#tables.set(
-        name,
-        this.#environment.openDB<Buffer, Uint8Array>({ name, encoding: "binary", keyEncoding: "binary" }),
-      );
+    try {
+      for (const name of tables)
+        this.#tables.set(
+          name,
+          this.#environment.openDB<Buffer, Uint8Array>({ name, encoding: "binary", keyEncoding: "binary" }),
+        );
+    } catch (error) {
+      // A table that is new is a commit. What is left open would be found again by the next attempt to open.
+      void this.#environment.close();
+      throw error;
+    }
   }
 
   write<T>(action: (writer: Writer) => T): T {
@@ -163,9 +183,25 @@ export class LmdbStore implements Store {
       });
     } catch (error) {
       if (thrown !== undefined && thrown === error && error instanceof QuiverError) throw error;
-      throw storageError(error);
+      this.#isBroken ||= !this.#canRead();
+      throw storageError(error, this.#isBroken);
     } finally {
       this.#writing = false;
+    }
+  }
+
+  /** Whether nothing can be asked any more until every handle on the environment was closed. */
+  get isBroken(): boolean {
+    return this.#isBroken;
+  }
+
+  #canRead(): boolean {
+    try {
+      this.snapshot().release();
+      return true;
+    } catch {
+      // Whatever it is: a store that gives no snapshot is to be opened anew.
+      return false;
     }
   }
 
@@ -185,12 +221,43 @@ export class LmdbStore implements Store {
   }
 }
 
+/** What the files of a new store take before anything is in them, generously. */
+const emptyBytes = 256 * 1024;
+
+/**
+ * Makes sure that a new store's files can be made: lmdb-js 3.5.6 ends the process (SIGSEGV) when the disk fails the first writes
+ * of a new environment, as a full one does.
+ * @throws what the system says
+ */
+function makeRoom(path: string): void {
+  const data = join(path, "data.mdb");
+  if (existsSync(data) && statSync(data).size > 0) return;
+  mkdirSync(path, { recursive: true, mode: 0o700 });
+  for (const name of ["data.mdb", "lock.mdb"]) closeSync(openSync(join(path, name), "a", 0o600));
+  const probe = join(path, "probe");
+  try {
+    writeFileSync(probe, new Uint8Array(emptyBytes), { flush: true });
+  } finally {
+    rmSync(probe, { force: true });
+  }
+}
+
 const fullDisk = /ENOSPC|No space|MAP_FULL|EDQUOT|quota/i;
 
-/** The error of the table for a failure of LMDB or the disk below it; bugs of ours pass through. */
-function storageError(error: unknown): unknown {
+/**
+ * The error of the table for a failure of LMDB or the disk below it; bugs of ours pass through.
+ * @param isInDoubt whether what was asked for may have been applied all the same
+ */
+export function storageError(error: unknown, isInDoubt = false): unknown {
   if (error instanceof QuiverError || !(error instanceof Error)) return error;
   if (error.message.startsWith("Invariant broken") || error instanceof TypeError) return error;
+  if (isInDoubt)
+    return new QuiverError(
+      "storage_failed",
+      "The disk failed while the request was made durable. Whether it was applied, as a whole, can be read when the store is open again.",
+      { applied: "unknown" },
+      { cause: error },
+    );
   const full = fullDisk.test(error.message);
   return new QuiverError(
     full ? "storage_full" : "storage_failed",

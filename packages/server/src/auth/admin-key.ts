@@ -9,7 +9,7 @@
 
 import { randomBytes, scrypt } from "node:crypto";
 import { open, rename, rm } from "node:fs/promises";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { promisify } from "node:util";
 import type { Credentials } from "@quiver/engine/database/contract";
 import { digest, randomSecret, sameDigest } from "./secrets.ts";
@@ -87,4 +87,11 @@ async function writeSecretFile(path: string, secret: string): Promise<void> {
     await file.close();
   }
   await rename(draft, path);
+  // The verifier that follows is durable: the name of the only copy of the key must be so before.
+  const directory = await open(dirname(path), "r");
+  try {
+    await directory.sync();
+  } finally {
+    await directory.close();
+  }
 }

@@ -25,6 +25,7 @@ import {
   term as termFields,
   windowsMax,
 } from "@quiver/kernels/postings";
+import { failpoint } from "../../base/failpoint.ts";
 import { Growable } from "../../base/growable.ts";
 import { invariant } from "../../base/invariant.ts";
 import { keepBest } from "../../base/top-k.ts";
@@ -227,9 +228,11 @@ export class PostingIndex {
     if (this.#merge === undefined) return false;
     if (!this.#merge.step(postings)) return true;
     const { sources } = this.#merge;
+    failpoint("merge:done");
     const merged = this.#merge.finish();
     this.#merge = undefined;
     this.#replace(sources, merged);
+    failpoint("merge:replaced");
     this.#beginMerge();
     return this.#merge !== undefined;
   }

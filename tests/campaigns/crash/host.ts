@@ -1,0 +1,25 @@
+// Serves one directory after another in one process, as a parent asks: {open} -> {url} or {error}, {close} -> {closed}.
+
+import type { RunningServer } from "@quiver/server/running-server";
+import { startServer } from "@quiver/server/server";
+
+export type HostRequest = { open: string } | { close: true };
+export type HostAnswer = { url: string } | { error: string } | { closed: true };
+
+let server: RunningServer | undefined;
+
+async function answer(request: HostRequest): Promise<HostAnswer> {
+  if ("open" in request) {
+    server = await startServer({ dataDir: request.open, port: 0, noAuth: true, logLevel: "silent" });
+    return { url: server.url };
+  }
+  await server?.close();
+  return { closed: true };
+}
+
+process.on("message", (request: HostRequest) => {
+  answer(request)
+    .catch((error: unknown): HostAnswer => ({ error: (error as Error).stack ?? String(error) }))
+    .then((told) => process.send?.(told));
+});
+process.on("disconnect", () => process.exit());

@@ -1,0 +1,205 @@
+// What may be there after a crash, and what must be?
+//
+// A ledger knows what clients asked for and what was acknowledged. Every id belongs to one client, and a client asks for one thing
+// at a time: so a client's piece of a collection has a history of states, one after the other, of which at most the last was
+// asked for and not acknowledged. After a crash the piece is in the last acknowledged state or in the one asked for after it, as
+// a whole. What is found is *settled*: it is the only state from then on, and nothing that was lost may come back.
+//
+// Moments are numbers that grow: the kill campaigns count, the power loss campaign takes positions in the log of writes.
+
+import type { ModelRecord } from "../../model.ts";
+
+export type Metric = "cosine" | "euclidean" | "dot_product";
+
+/** A record as it was sent, and the text that its reading is compared with. */
+export type Written = { readonly record: ModelRecord; readonly canonical: string };
+
+export type IndexState = { dense?: Metric; sparse?: true; text?: { k1: number; b: number } };
+
+/** What a client has done to its part of a collection; the owner's piece also has the transaction and the indexes. */
+export type PieceState = {
+  /** Counts the collections of one name, so that the versions of two are not mixed up. */
+  readonly incarnation: number;
+  readonly records: ReadonlyMap<string, Written>;
+  /** The open transaction: id -> record, null for a delete. Its id is null where the answer was lost. */
+  readonly transaction: {
+    readonly id: string | null;
+    readonly staged: ReadonlyMap<string, Written | null>;
+  } | null;
+  readonly indexes: IndexState;
+};
+
+/** Null: the collection does not exist. */
+export type State = PieceState | null;
+
+type Step = { state: State; issuedAt: number; acknowledgedAt: number; readonly makesVersion: boolean };
+
+/** A moment after everything. */
+export const end = Number.MAX_VALUE;
+const never = Number.POSITIVE_INFINITY;
+
+export class Piece {
+  readonly collection: string;
+  readonly client: number;
+  readonly isOwner: boolean;
+  #steps: Step[];
+
+  constructor(collection: string, client: number, isOwner: boolean, state: State) {
+    this.collection = collection;
+    this.client = client;
+    this.isOwner = isOwner;
+    this.#steps = [{ state, issuedAt: -1, acknowledgedAt: -1, makesVersion: false }];
+  }
+
+  /** The state after everything that was asked for. */
+  get state(): State {
+    return (this.#steps.at(-1) as Step).state;
+  }
+
+  /**
+   * Asks for a change. When `act` throws, the change stays one that may have happened.
+   * @param told the state that it led to, where the answer tells more than was known
+   */
+  async attempt(
+    clock: () => number,
+    next: State,
+    makesVersion: boolean,
+    act: () => Promise<void>,
+    told: () => State = () => next,
+  ): Promise<void> {
+    const step: Step = { state: next, issuedAt: clock(), acknowledgedAt: never, makesVersion };
+    this.#steps.push(step);
+    await act();
+    step.state = told();
+    step.acknowledgedAt = clock();
+  }
+
+  /** The change that was asked for and not acknowledged, if there is one, was refused: it did not happen and never will. */
+  refuse(): void {
+    if (this.#steps.at(-1)?.acknowledgedAt === never) this.#steps.pop();
+  }
+
+  /** Whether the collection is being created, and nobody knows yet. */
+  get isBeingCreated(): boolean {
+    const [before, last] = this.#steps.slice(-2);
+    return last?.acknowledgedAt === never && before.state === null;
+  }
+
+  /** The states that may be found at a moment, and how many versions of its collection were made since. */
+  candidates(moment = end): { state: State; versions: number }[] {
+    let least = 0;
+    let most = 0;
+    for (const [i, { issuedAt, acknowledgedAt }] of this.#steps.entries()) {
+      if (acknowledgedAt <= moment) least = i;
+      if (issuedAt < moment) most = i;
+    }
+    const versions = (upTo: number) => {
+      const { incarnation } = this.#steps[upTo].state ?? {};
+      const made = this.#steps.slice(1, upTo + 1).filter(({ makesVersion }) => makesVersion);
+      return made.filter(({ state }) => state?.incarnation === incarnation).length;
+    };
+    const found = [];
+    for (let i = least; i <= most; i++) found.push({ state: this.#steps[i].state, versions: versions(i) });
+    return found;
+  }
+
+  copy(): Piece {
+    const copy = new Piece(this.collection, this.client, this.isOwner, null);
+    copy.#steps = [...this.#steps];
+    return copy;
+  }
+
+  settle(state: State): void {
+    this.#steps = [{ state, issuedAt: -1, acknowledgedAt: -1, makesVersion: false }];
+  }
+}
+
+export type SeenVersion = { hash: string; count: number; at: number };
+
+/** What was seen of one collection's versions; what was seen once must stay. */
+export class VersionBook {
+  /** The version at the last settlement. */
+  base = 0;
+  readonly seen = new Map<number, SeenVersion>();
+
+  /** @throws where the number was seen with another hash or count */
+  note(number: number, hash: string, count: number, at: number): void {
+    const before = this.seen.get(number);
+    if (before && (before.hash !== hash || before.count !== count))
+      throw new Error(
+        `version ${number} was ${before.hash} with ${before.count} records and is ${hash} with ${count}`,
+      );
+    if (!before) this.seen.set(number, { hash, count, at });
+  }
+}
+
+export class Ledger {
+  readonly pieces: Piece[] = [];
+  readonly #books = new Map<string, VersionBook>();
+  /** Transactions whose end was acknowledged: collection and incarnation -> id -> how it ended, and when. */
+  readonly ended = new Map<string, Map<string, { how: "committed" | "aborted"; at: number }>>();
+  #ticks = 0;
+  clock: () => number = () => ++this.#ticks;
+
+  /** The same knowledge, to be settled another way. */
+  copy(): Ledger {
+    const copy = new Ledger();
+    for (const piece of this.pieces) copy.pieces.push(piece.copy());
+    for (const [key, { base, seen }] of this.#books) {
+      const book = new VersionBook();
+      book.base = base;
+      for (const [number, version] of seen) book.seen.set(number, version);
+      copy.#books.set(key, book);
+    }
+    for (const [key, ended] of this.ended) copy.ended.set(key, ended);
+    return copy;
+  }
+
+  piece(collection: string, client: number, isOwner: boolean, state: State): Piece {
+    const piece = new Piece(collection, client, isOwner, state);
+    this.pieces.push(piece);
+    return piece;
+  }
+
+  of(collection: string): Piece[] {
+    return this.pieces.filter((piece) => piece.collection === collection);
+  }
+
+  get collections(): string[] {
+    return [...new Set(this.pieces.map(({ collection }) => collection))];
+  }
+
+  versions(collection: string, incarnation: number): VersionBook {
+    const key = `${collection} ${incarnation}`;
+    let book = this.#books.get(key);
+    if (!book) {
+      book = new VersionBook();
+      this.#books.set(key, book);
+    }
+    return book;
+  }
+
+  noteEnd(collection: string, incarnation: number, id: string, how: "committed" | "aborted"): void {
+    const key = `${collection} ${incarnation}`;
+    const ended = this.ended.get(key) ?? new Map();
+    ended.set(id, { how, at: this.clock() });
+    this.ended.set(key, ended);
+  }
+}
+
+/** The text that a record's reading is compared with, of what was sent or of what was read. */
+export function canonical(record: ModelRecord): string {
+  const values = record.sparse_values as (number | [number, number])[] | null | undefined;
+  const pairs = values?.map((value, i) =>
+    Array.isArray(value) ? value : [record.sparse_indices?.[i], value],
+  );
+  pairs?.sort((a, b) => (a[0] as number) - (b[0] as number));
+  return JSON.stringify([
+    record.id,
+    record.document_id ?? null,
+    record.dense_values ?? null,
+    pairs ?? null,
+    record.text ?? null,
+    record.metadata ?? null,
+  ]);
+}

@@ -1,0 +1,353 @@
+// What do the clients of a crash campaign do?
+//
+// Everything that changes a collection: streaming upserts and deletes, transactions, indexes of all kinds, loads and unloads,
+// creations and deletions of collections; and reads and searches between. Each client works on its own ids in the shared
+// collections and on a collection of its own, asks for one thing at a time, and notes it in the ledger before it asks.
+
+import { type Collection, type QuiverClient, QuiverError } from "@quiver/client";
+import type { ModelRecord } from "../../model.ts";
+import { canonical, type Ledger, type Piece, type PieceState, type Written } from "./ledger.ts";
+
+export type Random = () => number;
+
+export const dimension = 4;
+/** Words that no analysis changes. */
+export const words = ["kappa", "zulu", "tango", "delta", "bravo"];
+const metrics = ["cosine", "euclidean", "dot_product"] as const;
+const idsPerClient = 40;
+const noRetries = { retries: 0, timeoutMs: 30_000 };
+
+export const pick = <T>(random: Random, from: readonly T[]): T => from[Math.floor(random() * from.length)];
+const upTo = (random: Random, n: number) => Math.floor(random() * n);
+
+const emptyPiece = (incarnation: number): PieceState => ({
+  incarnation,
+  records: new Map(),
+  transaction: null,
+  indexes: {},
+});
+
+/** A record that no other equals: `stamp` is in its metadata. Small integers, so that scores are exact. */
+export function randomRecord(random: Random, id: string, stamp: number): Written {
+  const small = () => upTo(random, 7) - 3;
+  const has = { dense: random() < 0.8, sparse: random() < 0.6 };
+  const indices = [0, 1, 2, 3, 4, 5].filter(() => random() < 0.5);
+  const record: ModelRecord = {
+    id,
+    document_id: random() < 0.5 ? `d${upTo(random, 3)}` : null,
+    dense_values: has.dense ? Array.from({ length: dimension }, small) : null,
+    sparse_indices: has.sparse ? indices : null,
+    sparse_values: has.sparse ? indices.map(small) : null,
+    text: Array.from({ length: 1 + upTo(random, 5) }, () => pick(random, words)).join(" "),
+    metadata: { stamp },
+  };
+  return { record, canonical: canonical(record) };
+}
+
+export type Load = {
+  readonly ledger: Ledger;
+  readonly random: Random;
+  /** Counts what was acknowledged, by kind. */
+  readonly acknowledged: Record<string, number>;
+  stamp: number;
+};
+
+/** The definitions that a crash campaign's collections have. */
+const definition = {
+  dense_vector: { enabled: true, dimension },
+  sparse_vector: { enabled: true },
+  tf_idf_options: { enabled: true },
+  config: {},
+  store_raw_text: true,
+};
+
+/** Makes the shared collections of a new directory; the first has so many records that its dense index is kept on disk. */
+export async function begin(
+  load: Load,
+  client: QuiverClient,
+  clients: number,
+  records: number,
+): Promise<void> {
+  for (const [i, name] of ["shared", "zwei 二"].entries()) {
+    const pieces = Array.from({ length: clients }, (_, c) =>
+      load.ledger.piece(name, c, c === i % clients, c === i % clients ? null : emptyPiece(1)),
+    );
+    const owner = pieces[i % clients];
+    await owner.attempt(load.ledger.clock, emptyPiece(1), false, async () => {
+      await client.createCollection({ ...definition, name }, noRetries);
+    });
+    if (i > 0 || records === 0) continue;
+    const first = Array.from({ length: records }, (_, n) =>
+      randomRecord(load.random, `c${owner.client}-s${n}`, ++load.stamp),
+    );
+    const state = {
+      ...emptyPiece(1),
+      records: new Map(first.map((written) => [written.record.id, written])),
+    };
+    await owner.attempt(load.ledger.clock, state, true, async () => {
+      await client.collection(name).upsert(
+        first.map(({ record }) => record),
+        { ...noRetries, batchRecords: records },
+      );
+    });
+    await owner.attempt(load.ledger.clock, { ...state, indexes: { dense: "euclidean" } }, false, () =>
+      createDense(client.collection(name), "euclidean"),
+    );
+  }
+  for (let c = 0; c < clients; c++) load.ledger.piece(`own ${c}`, c, true, null);
+}
+
+function createDense(collection: Collection, metric: (typeof metrics)[number]): Promise<void> {
+  return collection.createDenseIndex(
+    {
+      distance_metric_type: metric,
+      quantization: { type: "auto", properties: { sample_threshold: 4 } },
+      index: { type: "hnsw", properties: { neighbors_count: 4, ef_construction: 16 } },
+    },
+    noRetries,
+  );
+}
+
+/** What stopped a client: the server is gone, or it refused. */
+export type Stopped = QuiverError;
+
+/**
+ * One client at work until the server fails it.
+ * @param isEnough asked before each operation
+ */
+export async function work(
+  load: Load,
+  client: QuiverClient,
+  number: number,
+  isEnough: () => boolean,
+): Promise<Stopped | null> {
+  const pieces = load.ledger.pieces.filter((piece) => piece.client === number);
+  while (!isEnough()) {
+    const piece = pick(load.random, pieces);
+    try {
+      await operate(load, client, piece);
+    } catch (error) {
+      if (error instanceof QuiverError && error.status !== 404) return error;
+      throw error;
+    }
+  }
+  return null;
+}
+
+/** One operation, or several reads, on a piece. */
+async function operate(load: Load, client: QuiverClient, piece: Piece): Promise<void> {
+  const { random } = load;
+  const isOwn = piece.collection.startsWith("own");
+  const { state } = piece;
+  if (state === null) return create(load, client, piece);
+  const collection = client.collection(piece.collection);
+  const dice = random();
+  if (dice < 0.35) return upsert(load, collection, piece, state);
+  if (dice < 0.45) return remove(load, collection, piece, state);
+  if (dice < 0.55) return read(load, collection, piece, state);
+  if (!piece.isOwner) return upsert(load, collection, piece, state);
+  if (dice < 0.82) return transact(load, collection, piece, state);
+  if (dice < 0.92) return index(load, collection, piece, state);
+  if (dice < 0.97 || !isOwn) return reside(load, collection);
+  return drop(load, client, piece);
+}
+
+function done(load: Load, what: string): void {
+  load.acknowledged[what] = (load.acknowledged[what] ?? 0) + 1;
+}
+
+let incarnations = 1;
+
+export async function create(load: Load, client: QuiverClient, piece: Piece): Promise<void> {
+  await piece.attempt(load.ledger.clock, emptyPiece(++incarnations), false, async () => {
+    await client.createCollection({ ...definition, name: piece.collection }, noRetries);
+  });
+  done(load, "collections created");
+}
+
+export async function drop(load: Load, client: QuiverClient, piece: Piece): Promise<void> {
+  await piece.attempt(load.ledger.clock, null, false, () =>
+    client.deleteCollection(piece.collection, noRetries),
+  );
+  done(load, "collections deleted");
+}
+
+function batch(load: Load, piece: Piece): Written[] {
+  const ids = new Set(
+    Array.from(
+      { length: 1 + upTo(load.random, 8) },
+      () => `c${piece.client}-${upTo(load.random, idsPerClient)}`,
+    ),
+  );
+  return [...ids].map((id) => randomRecord(load.random, id, ++load.stamp));
+}
+
+export async function upsert(
+  load: Load,
+  collection: Collection,
+  piece: Piece,
+  state: PieceState,
+  written: readonly Written[] = batch(load, piece),
+): Promise<void> {
+  const records = new Map(state.records);
+  for (const one of written) records.set(one.record.id, one);
+  await piece.attempt(load.ledger.clock, { ...state, records }, true, async () => {
+    await collection.upsert(
+      written.map(({ record }) => record),
+      { ...noRetries, batchRecords: written.length },
+    );
+  });
+  done(load, "upserts");
+}
+
+export async function remove(
+  load: Load,
+  collection: Collection,
+  piece: Piece,
+  state: PieceState,
+): Promise<void> {
+  if (state.records.size === 0) return upsert(load, collection, piece, state);
+  const id = pick(load.random, [...state.records.keys()]);
+  const records = new Map(state.records);
+  records.delete(id);
+  await piece.attempt(load.ledger.clock, { ...state, records }, true, () => collection.delete(id, noRetries));
+  done(load, "deletes");
+}
+
+function transact(load: Load, collection: Collection, piece: Piece, state: PieceState): Promise<void> {
+  if (state.transaction === null) return open(load, collection, piece, state);
+  const dice = load.random();
+  if (dice < 0.28) return close(load, collection, piece, state, dice < 0.2 ? "commit" : "abort");
+  return stage(load, collection, piece, state);
+}
+
+export async function open(
+  load: Load,
+  collection: Collection,
+  piece: Piece,
+  state: PieceState,
+): Promise<void> {
+  const begun: PieceState = { ...state, transaction: { id: null, staged: new Map() } };
+  let id: string | null = null;
+  await piece.attempt(
+    load.ledger.clock,
+    begun,
+    false,
+    async () => {
+      ({ id } = await collection.transaction(noRetries));
+    },
+    () => ({ ...begun, transaction: { id, staged: new Map() } }),
+  );
+  done(load, "transactions opened");
+}
+
+export async function close(
+  load: Load,
+  collection: Collection,
+  piece: Piece,
+  state: PieceState,
+  how: "commit" | "abort",
+): Promise<void> {
+  const { ledger } = load;
+  const transaction = state.transaction as NonNullable<PieceState["transaction"]>;
+  const id = transaction.id as string;
+  const resumed = collection.resumeTransaction(id);
+  const closed: PieceState = { ...state, transaction: null };
+  if (how === "abort") {
+    await piece.attempt(ledger.clock, closed, false, () => resumed.abort(noRetries));
+    ledger.noteEnd(collection.name, state.incarnation, id, "aborted");
+    done(load, "aborts");
+    return;
+  }
+  const records = new Map(state.records);
+  for (const [staged, written] of transaction.staged) {
+    if (written === null) records.delete(staged);
+    else records.set(staged, written);
+  }
+  await piece.attempt(ledger.clock, { ...closed, records }, true, () => resumed.commit(noRetries));
+  ledger.noteEnd(collection.name, state.incarnation, id, "committed");
+  done(load, "commits");
+}
+
+/** Every call stages an id that was not staged, so that the transaction's counts tell whether it happened. */
+export async function stage(
+  load: Load,
+  collection: Collection,
+  piece: Piece,
+  state: PieceState,
+): Promise<void> {
+  const transaction = state.transaction as NonNullable<PieceState["transaction"]>;
+  const open = collection.resumeTransaction(transaction.id as string);
+  const staged = new Map(transaction.staged);
+  const next: PieceState = { ...state, transaction: { id: transaction.id, staged } };
+  const deletable = [...state.records.keys()].filter((id) => !staged.has(id));
+  if (load.random() < 0.3 && deletable.length > 0) {
+    const id = pick(load.random, deletable);
+    staged.set(id, null);
+    await piece.attempt(load.ledger.clock, next, false, () => open.delete(id, noRetries));
+    done(load, "staged deletes");
+    return;
+  }
+  const fresh = randomRecord(load.random, `c${piece.client}-t${++load.stamp}`, load.stamp);
+  const written = [...batch(load, piece), fresh];
+  for (const one of written) staged.set(one.record.id, one);
+  await piece.attempt(load.ledger.clock, next, false, async () => {
+    await open.upsert(
+      written.map(({ record }) => record),
+      noRetries,
+    );
+  });
+  done(load, "staged upserts");
+}
+
+/** Creates an index, or deletes it where it is there. */
+export async function index(
+  load: Load,
+  collection: Collection,
+  piece: Piece,
+  state: PieceState,
+  kind: "dense" | "sparse" | "text" = pick(load.random, ["dense", "sparse", "text"] as const),
+): Promise<void> {
+  const { [kind]: there, ...others } = state.indexes;
+  if (there !== undefined) {
+    await piece.attempt(load.ledger.clock, { ...state, indexes: others }, false, () =>
+      collection.deleteIndex(kind === "text" ? "tf-idf" : kind, noRetries),
+    );
+    done(load, "indexes deleted");
+    return;
+  }
+  const metric = pick(load.random, metrics);
+  const text = { k1: pick(load.random, [0, 0.9, 1.2]), b: pick(load.random, [0, 0.4, 1]) };
+  const made = { dense: { dense: metric }, sparse: { sparse: true as const }, text: { text } }[kind];
+  await piece.attempt(load.ledger.clock, { ...state, indexes: { ...others, ...made } }, false, () => {
+    if (kind === "dense") return createDense(collection, metric);
+    if (kind === "sparse") return collection.createSparseIndex({ sample_threshold: 10 }, noRetries);
+    return collection.createTextIndex({ ...text, sample_threshold: 10, language: "none" }, noRetries);
+  });
+  done(load, "indexes created");
+}
+
+export async function reside(
+  load: Load,
+  collection: Collection,
+  isLoad = load.random() < 0.5,
+): Promise<void> {
+  await (isLoad ? collection.load(noRetries) : collection.unload(noRetries));
+  done(load, "loads and unloads");
+}
+
+/** Reads the version, which must stay, and searches while others write. */
+async function read(load: Load, collection: Collection, piece: Piece, state: PieceState): Promise<void> {
+  const { version_number, hash, vector_count } = await collection.currentVersion(noRetries);
+  load.ledger
+    .versions(piece.collection, state.incarnation)
+    .note(version_number, hash, vector_count, load.ledger.clock());
+  if (piece.isOwner && state.indexes.dense)
+    await collection.search.dense(
+      { query_vector: Array.from({ length: dimension }, load.random), top_k: 5 },
+      noRetries,
+    );
+  if (piece.isOwner && state.indexes.text)
+    await collection.search.text({ query: pick(load.random, words), top_k: 5 }, noRetries);
+  done(load, "reads and searches");
+}

@@ -1,0 +1,302 @@
+// Is what a server has after a crash what the ledger allows?
+//
+// Every piece is in one of its possible states, as a whole; no record is there that nobody wrote; versions go on from those
+// that were seen, by as many as were made; and every index answers as full scans over the records do.
+
+import type { Collection, QuiverClient } from "@quiver/client";
+import { ModelCollection, type ModelRecord, type Ranked, tolerance } from "../../model.ts";
+import {
+  canonical,
+  end,
+  type IndexState,
+  type Ledger,
+  type Piece,
+  type PieceState,
+  type State,
+} from "./ledger.ts";
+import { dimension, pick, type Random, words } from "./load.ts";
+
+type Found = {
+  readonly records: ReadonlyMap<string, string>;
+  readonly transaction: { id: string; upserts: number; deletes: number } | null;
+  readonly indexes: IndexState;
+};
+
+export type Verified = { records: number; searches: number };
+
+/**
+ * Compares, and settles what may have been to what is.
+ * @param moment the moment of the crash
+ * @throws what is not as it must be
+ */
+export async function verify(
+  ledger: Ledger,
+  client: QuiverClient,
+  random: Random,
+  moment = end,
+): Promise<Verified> {
+  const names = new Set((await client.listCollections()).map(({ name }) => name));
+  const total = { records: 0, searches: 0 };
+  for (const name of ledger.collections) {
+    const pieces = ledger.of(name);
+    const isThere = names.delete(name);
+    try {
+      if (!isThere) settleAbsent(pieces, moment);
+      else {
+        const one = await verifyCollection(ledger, client.collection(name), pieces, random, moment);
+        total.records += one.records;
+        total.searches += one.searches;
+      }
+    } catch (error) {
+      throw new Error(`collection '${name}': ${(error as Error).message}`, { cause: error });
+    }
+  }
+  if (names.size > 0) throw new Error(`there are collections that nobody made: ${[...names].join(", ")}`);
+  return total;
+}
+
+/** A shared collection's existence is a matter of its owner's piece; the others have nothing in it. */
+function settleAbsent(pieces: readonly Piece[], moment: number): void {
+  for (const piece of pieces) {
+    const isAllowed = piece
+      .candidates(moment)
+      .some(({ state }) => (piece.isOwner ? state === null : (state?.records.size ?? 0) === 0));
+    if (!isAllowed) throw new Error(`it is gone, and client ${piece.client} was told otherwise`);
+    if (piece.isOwner) piece.settle(null);
+  }
+}
+
+async function verifyCollection(
+  ledger: Ledger,
+  collection: Collection,
+  pieces: readonly Piece[],
+  random: Random,
+  moment: number,
+): Promise<Verified> {
+  const found = await look(collection);
+  const settled: { state: PieceState; versions: number }[] = [];
+  let owner: PieceState | undefined;
+  const known = new Set<string>();
+  for (const piece of pieces) {
+    const { state, versions } = settlePiece(piece, found, moment);
+    for (const id of state.records.keys()) known.add(id);
+    settled.push({ state, versions });
+    if (piece.isOwner) owner = state;
+  }
+  for (const id of found.records.keys())
+    if (!known.has(id)) throw new Error(`nobody wrote the record '${id}'`);
+  const { incarnation, indexes } = owner as PieceState;
+  await verifyVersions(
+    ledger,
+    collection,
+    incarnation,
+    known.size,
+    settled.map(({ versions }) => versions),
+    moment,
+  );
+  await verifyEnded(ledger, collection, incarnation, moment);
+  const records = settled.flatMap(({ state }) => [...state.records.values()].map(({ record }) => record));
+  return { records: known.size, searches: await verifyIndexes(collection, records, indexes, random) };
+}
+
+async function look(collection: Collection): Promise<Found> {
+  const records = new Map<string, string>();
+  for await (const line of collection.export()) {
+    const record = JSON.parse(line) as ModelRecord;
+    if (records.has(record.id)) throw new Error(`the record '${record.id}' is there twice`);
+    records.set(record.id, canonical(record));
+  }
+  const open = (await collection.transactions()).filter(({ status }) => "NotStarted" in status);
+  if (open.length > 1) throw new Error(`${open.length} transactions are open`);
+  const transaction = open.map(({ transaction_id, status }) => {
+    const { records_upserted, records_deleted } = Object.values(status)[0].stats;
+    return { id: transaction_id, upserts: records_upserted, deletes: records_deleted };
+  })[0];
+  const { dense, sparse, "tf-idf": text } = await collection.indexes();
+  return {
+    records,
+    transaction: transaction ?? null,
+    indexes: {
+      ...(dense && { dense: dense.distance_metric_type }),
+      ...(sparse && { sparse: true }),
+      ...(text && { text: { k1: text.k1, b: text.b } }),
+    },
+  };
+}
+
+function settlePiece(piece: Piece, found: Found, moment: number): { state: PieceState; versions: number } {
+  const candidates = piece.candidates(moment);
+  const differences: string[] = [];
+  for (const { state, versions } of candidates) {
+    const difference = differs(piece, state, found);
+    if (difference !== null) {
+      differences.push(difference);
+      continue;
+    }
+    const { transaction } = state as PieceState;
+    const settled: PieceState = {
+      ...(state as PieceState),
+      transaction: transaction && {
+        id: (found.transaction as { id: string }).id,
+        staged: transaction.staged,
+      },
+    };
+    piece.settle(settled);
+    return { state: settled, versions };
+  }
+  throw new Error(
+    `client ${piece.client} finds none of the ${candidates.length} states that may be: ${differences.join("; or: ")}`,
+  );
+}
+
+/** What is not as in a state; null when all is. */
+function differs(piece: Piece, state: State, found: Found): string | null {
+  if (state === null) return "the collection should not be there";
+  const own = [...found.records].filter(([id]) => id.startsWith(`c${piece.client}-`));
+  for (const [id, { canonical: expected }] of state.records) {
+    const there = found.records.get(id);
+    if (there === undefined) return `the record '${id}' is missing: ${expected}`;
+    if (there !== expected) return `the record '${id}' is ${there}, not ${expected}`;
+  }
+  for (const [id, there] of own)
+    if (!state.records.has(id)) return `the record '${id}' should not be there: ${there}`;
+  if (!piece.isOwner) return null;
+  const expectedIndexes = JSON.stringify(sorted(state.indexes));
+  const indexes = JSON.stringify(sorted(found.indexes));
+  if (indexes !== expectedIndexes) return `the indexes are ${indexes}, not ${expectedIndexes}`;
+  return transactionDiffers(state, found);
+}
+
+const sorted = ({ dense, sparse, text }: IndexState) => [dense, sparse, text && [text.k1, text.b]];
+
+function transactionDiffers({ transaction }: PieceState, found: Found): string | null {
+  const open = found.transaction;
+  if (transaction === null) return open ? `the transaction ${open.id} should not be open` : null;
+  if (open === null) return `the transaction ${transaction.id} should be open`;
+  if (transaction.id !== null && transaction.id !== open.id)
+    return `${open.id} is open, not ${transaction.id}`;
+  const deletes = [...transaction.staged.values()].filter((written) => written === null).length;
+  const upserts = transaction.staged.size - deletes;
+  if (open.upserts === upserts && open.deletes === deletes) return null;
+  return `the transaction has ${open.upserts} upserts and ${open.deletes} deletes, not ${upserts} and ${deletes}`;
+}
+
+async function verifyVersions(
+  ledger: Ledger,
+  collection: Collection,
+  incarnation: number,
+  count: number,
+  made: readonly number[],
+  moment: number,
+): Promise<void> {
+  const book = ledger.versions(collection.name, incarnation);
+  const { versions, current_hash, current_version } = await collection.versions();
+  const { vectors_count } = await collection.describe();
+  const [newest] = versions;
+  if (newest.hash !== current_hash || newest.version_number !== current_version)
+    throw new Error("the current version is not the newest of the list");
+  if (newest.vector_count !== count || vectors_count !== count)
+    throw new Error(
+      `${count} records are there, the version has ${newest.vector_count}, the collection ${vectors_count}`,
+    );
+  const grown = current_version - book.base;
+  const most = made.reduce((sum, one) => sum + one, 0);
+  const least = Math.max(0, ...made);
+  if (grown < least || grown > most)
+    throw new Error(
+      `${least} to ${most} versions were made since version ${book.base}; it is version ${current_version}`,
+    );
+  for (const [i, version] of versions.entries()) {
+    if (version.version_number !== current_version - i)
+      throw new Error(`version ${current_version - i} is not listed`);
+    const seen = book.seen.get(version.version_number);
+    if (seen && seen.at <= moment && (seen.hash !== version.hash || seen.count !== version.vector_count))
+      throw new Error(`version ${version.version_number} was ${seen.hash} and is ${version.hash}`);
+  }
+  if (new Set(versions.map(({ hash }) => hash)).size !== versions.length)
+    throw new Error("two versions have one hash");
+  for (const [number, { at }] of book.seen) {
+    if (at <= moment && number > current_version)
+      throw new Error(`version ${number} was seen; now the newest is ${current_version}`);
+    if (at > moment) book.seen.delete(number);
+  }
+  for (const { version_number, hash, vector_count } of versions.slice(0, 50))
+    book.note(version_number, hash, vector_count, -1);
+  book.base = current_version;
+}
+
+async function verifyEnded(
+  ledger: Ledger,
+  collection: Collection,
+  incarnation: number,
+  moment: number,
+): Promise<void> {
+  const ended = ledger.ended.get(`${collection.name} ${incarnation}`);
+  if (!ended) return;
+  const now = new Map(
+    (await collection.transactions()).map(({ transaction_id, status }) => [transaction_id, status]),
+  );
+  for (const [id, { how, at }] of [...ended].slice(-200)) {
+    if (at > moment) continue;
+    const [state] = Object.keys(now.get(id) ?? { missing: null });
+    const isRight = how === "aborted" ? state === "Aborted" : state === "InProgress" || state === "Complete";
+    if (!isRight) throw new Error(`the transaction ${id} was ${how} and is ${state}`);
+  }
+}
+
+/** Searches of every index against full scans. @returns how many */
+async function verifyIndexes(
+  collection: Collection,
+  records: readonly ModelRecord[],
+  indexes: IndexState,
+  random: Random,
+): Promise<number> {
+  const model = new ModelCollection(null);
+  for (const record of records) model.records.set(record.id, record);
+  const top_k = 10_000;
+  let searches = 0;
+  if (indexes.dense) {
+    model.metric = indexes.dense;
+    const query_vector = Array.from({ length: dimension }, () => Math.floor(random() * 7) - 3);
+    const expected = model.dense(query_vector);
+    const exact = await collection.search.dense({ query_vector, top_k, exact: true });
+    compareRanking("dense", exact.results, expected, expected.length);
+    const near = await collection.search.dense({ query_vector, top_k: 10 });
+    compareRanking("near dense", near.results, expected, Math.min(10, expected.length));
+    searches += 2;
+  }
+  if (indexes.sparse) {
+    const terms = [0, 1, 2, 3, 4, 5].map((index): [number, number] => [index, Math.floor(random() * 5) - 2]);
+    const expected = model.sparse(terms);
+    const query_terms = terms.map(([index, value]) => ({ index, value }));
+    compareRanking(
+      "sparse",
+      (await collection.search.sparse({ query_terms, top_k })).results,
+      expected,
+      expected.length,
+    );
+    searches++;
+  }
+  if (indexes.text) {
+    model.text = indexes.text;
+    const query = [pick(random, words), pick(random, words)];
+    const expected = model.bm25([...new Set(query)]);
+    const { results } = await collection.search.text({ query: [...new Set(query)].join(" "), top_k });
+    compareRanking("text", results, expected, expected.length);
+    searches++;
+  }
+  return searches;
+}
+
+/** As many hits as there should be, each with its score, in order. */
+function compareRanking(kind: string, found: Ranked, model: Ranked, count: number): void {
+  if (found.length !== count) throw new Error(`a ${kind} search finds ${found.length} records of ${count}`);
+  const scores = new Map(model.map(({ id, score }) => [id, score]));
+  for (const [i, { id, score }] of found.entries()) {
+    const expected = scores.get(id);
+    if (expected === undefined || Math.abs(score - expected) > tolerance)
+      throw new Error(`a ${kind} search gives '${id}' the score ${score}; it is ${expected}`);
+    if (i > 0 && score > found[i - 1].score)
+      throw new Error(`a ${kind} search has '${id}' behind a worse one`);
+  }
+}

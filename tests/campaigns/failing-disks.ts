@@ -1,0 +1,287 @@
+// What does a server do when its disk fails?
+//
+//   node tests/campaigns/failing-disks.ts [--trials 150] [--seed 1]
+//
+// A server works under mixed load, with a shim (crash/disk-shim.c) between it and its disk. In each trial some calls fail from
+// some moment on: writes, syncs, the write of a commit's meta page, writes that need space, new names; of the catalog, of
+// collections, of checkpoints and all else; with EIO or ENOSPC; once, a few times, or until the disk is well again. Then
+//
+//   - every refusal is a documented error (507 storage_full, 500 storage_failed, 503 not_ready while a store is opened again);
+//   - while the disk fails, reads and searches are answered; only a collection that is being opened again says 503 for a while;
+//   - when the disk is well again, so is the server, by itself: what was refused is not there (what was told to be in doubt is
+//     there as a whole or not at all), what was acknowledged is, and every collection takes writes;
+//   - the same after a SIGKILL and a restart, which follow some of the trials.
+
+import { mkdirSync, mkdtempSync, realpathSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { parseArgs } from "node:util";
+import { type QuiverClient, QuiverError } from "@quiver/client";
+import { randomNumbers } from "@quiver/kernels/random";
+import {
+  calls,
+  compileShim,
+  errors,
+  type Fault,
+  Faults,
+  files,
+  shimEnvironment,
+  whyNoShim,
+} from "./crash/disk-shim.ts";
+import { Ledger } from "./crash/ledger.ts";
+import { begin, type Load, pick, type Random, upsert, work } from "./crash/load.ts";
+import { mustListen, type ServerProcess, startServer } from "./crash/server-process.ts";
+import { verify } from "./crash/verify.ts";
+import { type Figures, writeFigures } from "./figures.ts";
+
+const clients = 4;
+const operationsPerTrial = 25;
+const refusals = ["storage_full", "storage_failed", "not_ready"];
+const wellAgainMs = 20_000;
+
+/** The first trials are always these: a commit's last write in a collection and in the catalog, a sync, a full disk. */
+const firstFaults: readonly Fault[] = [
+  { calls: calls.meta, files: files.collection, pass: 3, fail: 1, error: errors.EIO },
+  { calls: calls.meta, files: files.catalog, pass: 0, fail: 1, error: errors.EIO },
+  { calls: calls.sync, files: files.collection, pass: 2, fail: 2, error: errors.EIO },
+  { calls: calls.growth + calls.names, files: 7, pass: 2, fail: -1, error: errors.ENOSPC },
+];
+
+export type FailingDisksCounts = {
+  trials: number;
+  failedCalls: number;
+  restarts: number;
+  /** Ends of the server in the creation of a collection. */
+  crashes: number;
+  refused: Record<string, number>;
+  reads: number;
+  acknowledged: Record<string, number>;
+};
+
+/** Runs the campaign. @throws at the first broken promise */
+export async function failingDisksCampaign(trials: number, seed: number): Promise<FailingDisksCounts> {
+  const folder = realpathSync(mkdtempSync(join(tmpdir(), "quiver-failing-")));
+  const campaign = new Campaign(folder, randomNumbers(seed));
+  try {
+    await campaign.run(trials);
+    return campaign.counts;
+  } finally {
+    await campaign.stop();
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+class Campaign {
+  readonly counts: FailingDisksCounts = {
+    trials: 0,
+    failedCalls: 0,
+    restarts: 0,
+    crashes: 0,
+    refused: {},
+    reads: 0,
+    acknowledged: {},
+  };
+  readonly #disk: string;
+  readonly #faults: Faults;
+  readonly #environment: Record<string, string>;
+  readonly #random: Random;
+  readonly #load: Load;
+  #server: ServerProcess | undefined;
+
+  constructor(folder: string, random: Random) {
+    this.#disk = join(folder, "disk");
+    mkdirSync(this.#disk);
+    this.#faults = new Faults(join(folder, "faults"));
+    this.#environment = shimEnvironment(compileShim(folder), {
+      directory: this.#disk,
+      faults: this.#faults.path,
+    });
+    this.#random = random;
+    this.#load = { ledger: new Ledger(), random, acknowledged: this.counts.acknowledged, stamp: 0 };
+  }
+
+  async stop(): Promise<void> {
+    await this.#server?.kill();
+  }
+
+  async run(trials: number): Promise<void> {
+    let client = await this.#start();
+    await begin(this.#load, client, clients, 0);
+    while (this.counts.trials < trials) {
+      const fault = firstFaults[this.counts.trials] ?? this.#randomFault();
+      try {
+        this.#faults.set(fault);
+        await this.#trial(client);
+        if (this.#server?.hasEnded() || this.#random() < 0.2) {
+          await this.#server?.kill();
+          client = await this.#start();
+          await verify(this.#load.ledger, client, this.#random);
+          this.counts.restarts++;
+        }
+      } catch (error) {
+        throw new Error(
+          `trial ${this.counts.trials + 1}, ${JSON.stringify(fault)}: ${(error as Error).message}\n\nThe server said:\n${this.#server?.output().slice(-6_000)}`,
+          { cause: error },
+        );
+      }
+      this.counts.trials++;
+    }
+  }
+
+  async #start(): Promise<QuiverClient> {
+    this.#server = startServer(join(this.#disk, "data"), this.#environment);
+    return mustListen(this.#server);
+  }
+
+  #randomFault() {
+    const random = this.#random;
+    return {
+      calls: pick(random, [
+        calls.write,
+        calls.sync,
+        calls.meta,
+        calls.growth,
+        calls.names,
+        calls.write + calls.sync,
+      ]),
+      files: pick(random, [files.catalog, files.collection, files.collection, files.others, 7]),
+      pass: Math.floor(random() * 10),
+      fail: pick(random, [1, 1, 3, -1, -1]),
+      error: pick(random, [errors.EIO, errors.ENOSPC]),
+    };
+  }
+
+  async #trial(client: QuiverClient): Promise<void> {
+    const acknowledged = () => Object.values(this.#load.acknowledged).reduce((sum, count) => sum + count, 0);
+    const enough = acknowledged() + operationsPerTrial;
+    const working = Array.from({ length: clients }, (_, number) =>
+      work(this.#load, client, number, () => acknowledged() >= enough || this.#faults.failed > 3),
+    );
+    const stopped = await Promise.all(working);
+    if (this.#server?.hasEnded()) {
+      await this.#diedCreating();
+      return;
+    }
+    for (const [number, error] of stopped.entries()) if (error) this.#refused(number, error);
+    await this.#read(client);
+    this.counts.failedCalls += this.#faults.failed;
+    this.#faults.clear();
+    await this.#read(client);
+    await verify(this.#load.ledger, client, this.#random);
+    await this.#write(client);
+    await verify(this.#load.ledger, client, this.#random);
+  }
+
+  /**
+   * lmdb-js crashes when the disk fails the very first write of a new store, which the server avoids for a full disk and cannot
+   * for every failure. Nothing may be lost by it, and nothing else may end the server.
+   */
+  async #diedCreating(): Promise<void> {
+    const { signal, code } = await (this.#server as ServerProcess).ended;
+    const isCreating = this.#load.ledger.pieces.some((piece) => piece.isBeingCreated);
+    if (signal !== "SIGSEGV" || !isCreating)
+      throw new Error(`the server ended with ${signal ?? `code ${code}`}`);
+    this.counts.failedCalls += this.#faults.failed;
+    this.#faults.clear();
+    this.counts.crashes++;
+  }
+
+  /** A client was refused: what it had asked for is not there, unless it was told that nobody knows. */
+  #refused(client: number, error: QuiverError): void {
+    // A connection that was idle for long may be closed at the moment of its use: then nobody knows either.
+    if (error.code === "connection_failed" && this.#server?.hasEnded() === false) return;
+    if (!refusals.includes(error.code))
+      throw new Error(`a client was refused with ${error.code}: ${error.message}`, { cause: error });
+    const what = error.details.applied === "unknown" ? `${error.code}, in doubt` : error.code;
+    this.counts.refused[what] = (this.counts.refused[what] ?? 0) + 1;
+    if (error.details.applied === "unknown") return;
+    for (const piece of this.#load.ledger.pieces) if (piece.client === client) piece.refuse();
+  }
+
+  /** Reads go on while the disk fails. */
+  async #read(client: QuiverClient): Promise<void> {
+    for (const { name } of await client.listCollections()) {
+      const collection = client.collection(name);
+      await retried("reading", async () => {
+        await collection.currentVersion({ retries: 0 });
+        for await (const line of collection.export({ retries: 0 })) JSON.parse(line);
+        const { dense, sparse } = await collection.indexes({ retries: 0 });
+        if (dense) await collection.search.dense({ query_vector: [1, 0, 0, 0], exact: true }, { retries: 0 });
+        if (sparse) await collection.search.sparse({ query_terms: [{ index: 1, value: 1 }] }, { retries: 0 });
+      });
+      this.counts.reads++;
+    }
+  }
+
+  /** Every collection, and the catalog, takes writes again, without anybody's help. */
+  async #write(client: QuiverClient): Promise<void> {
+    for (const piece of this.#load.ledger.pieces) {
+      if (!piece.isOwner || piece.state === null) continue;
+      const collection = client.collection(piece.collection);
+      const { state } = piece;
+      await retried("writing", () =>
+        upsert(this.#load, collection, piece, state).catch((error: unknown) => {
+          piece.refuse();
+          throw error;
+        }),
+      );
+    }
+    await retried("unloading", () => client.collection("shared").unload({ retries: 0 }));
+  }
+}
+
+/** What must succeed soon; until then it may be told that a store is not ready. */
+async function retried(what: string, act: () => Promise<unknown>): Promise<void> {
+  const endsAt = performance.now() + wellAgainMs;
+  for (;;) {
+    try {
+      await act();
+      return;
+    } catch (error) {
+      if (!(error instanceof QuiverError) || error.code !== "not_ready" || performance.now() > endsAt)
+        throw new Error(`${what}: ${(error as Error).message}`, { cause: error });
+      await sleep(20);
+    }
+  }
+}
+
+function figuresOf(counts: FailingDisksCounts): Figures {
+  const acknowledged = Object.values(counts.acknowledged).reduce((sum, count) => sum + count, 0);
+  return {
+    "trials, each with a failing disk": counts.trials,
+    "calls that were failed": counts.failedCalls,
+    "operations acknowledged": acknowledged,
+    ...Object.fromEntries(Object.entries(counts.refused).map(([code, count]) => [`refused: ${code}`, count])),
+    "collections read and searched while the disk failed": counts.reads,
+    "kills and restarts between trials": counts.restarts,
+    "acknowledged operations lost": 0,
+    "refused operations that were there": 0,
+    "servers that ended in the first write of a new collection, and had to be started again": counts.crashes,
+    "other servers that needed help": 0,
+  };
+}
+
+async function command(): Promise<void> {
+  const { values } = parseArgs({
+    options: {
+      trials: { type: "string", default: "150" },
+      seed: { type: "string", default: String(Date.now() % 1_000_000) },
+    },
+  });
+  const reason = whyNoShim();
+  if (reason !== null) {
+    process.stdout.write(`skipped: ${reason}\n`);
+    return;
+  }
+  process.stdout.write(`seed ${values.seed}\n`);
+  const figures = figuresOf(await failingDisksCampaign(Number(values.trials), Number(values.seed)));
+  for (const [what, value] of Object.entries(figures)) process.stdout.write(`${what}: ${value}\n`);
+  writeFigures(
+    "failing-disks",
+    `npm run test:failing-disks -- --trials ${values.trials} --seed ${values.seed}`,
+    figures,
+  );
+}
+
+if (import.meta.main) await command();

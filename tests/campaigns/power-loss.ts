@@ -1,0 +1,262 @@
+// Is everything acknowledged there after the power went?
+//
+//   node tests/campaigns/power-loss.ts [--images 1000] [--seed 1] [--minutes 9 --tally FILE]
+//
+// A server works under mixed load with a shim (crash/disk-shim.c) between it and the disk, which logs what is written and synced.
+// With each operation the log's length is noted when it is asked for and when it is acknowledged. Then the power goes, at many
+// moments of the log: of what was not synced by then, sectors and names are dropped, kept, cut off, reordered or torn
+// (crash/disk-log.ts). Each image of the disk is opened by a server and compared with the ledger: what was acknowledged before the
+// moment is there, what was asked for after it is not, and what was in flight is there as a whole or not at all.
+//
+// Without gcc, or on another system than Linux, it is skipped with a word.
+
+import { type ChildProcess, fork } from "node:child_process";
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { parseArgs } from "node:util";
+import { createClient } from "@quiver/client";
+import { randomNumbers } from "@quiver/kernels/random";
+import { Disk, fates, readLog } from "./crash/disk-log.ts";
+import { compileShim, shimEnvironment, whyNoShim } from "./crash/disk-shim.ts";
+import type { HostAnswer, HostRequest } from "./crash/host.ts";
+import { Ledger } from "./crash/ledger.ts";
+import { begin, type Load, work } from "./crash/load.ts";
+import { mustListen, startServer } from "./crash/server-process.ts";
+import { verify } from "./crash/verify.ts";
+import { type Figures, writeFigures } from "./figures.ts";
+
+const clients = 5;
+const records = 1_100;
+const imagesPerLog = 150;
+const operationsPerLog = 150;
+
+export type PowerLossCounts = {
+  images: number;
+  withUnsynced: number;
+  logs: number;
+  logBytes: number;
+  operations: number;
+  recordsCompared: number;
+  searchesCompared: number;
+};
+
+export type PowerLossOptions = {
+  images: number;
+  seed: number;
+  minutes?: number;
+  counts?: PowerLossCounts;
+  /** Plays a disk that forgets what it said was synced, which the campaign must find out. */
+  isLying?: boolean;
+};
+
+const nothing = (): PowerLossCounts => ({
+  images: 0,
+  withUnsynced: 0,
+  logs: 0,
+  logBytes: 0,
+  operations: 0,
+  recordsCompared: 0,
+  searchesCompared: 0,
+});
+
+/** Runs the campaign. @throws at the first broken promise */
+export async function powerLossCampaign(options: PowerLossOptions): Promise<PowerLossCounts> {
+  const { images, seed, minutes, counts = nothing(), isLying = false } = options;
+  const endsAt = performance.now() + (minutes ?? Number.POSITIVE_INFINITY) * 60_000;
+  const isEnough = () => counts.images >= images || performance.now() >= endsAt;
+  // In memory where there is such a folder: what is synced there costs nothing.
+  const parent = existsSync("/dev/shm") ? "/dev/shm" : tmpdir();
+  const folder = realpathSync(mkdtempSync(join(parent, "quiver-power-")));
+  const host = new Host();
+  try {
+    const shim = compileShim(folder);
+    for (let number = 0; !isEnough(); number++) {
+      const session = join(folder, `session-${number}`);
+      const random = randomNumbers(seed * 1_000 + number);
+      const life = await makeLog(session, shim, random, number % 3 === 2 ? records : 0);
+      counts.logs++;
+      const most = Math.min(imagesPerLog, images - counts.images);
+      await losePower(session, life, host, random, most, isEnough, counts, isLying);
+      rmSync(session, { recursive: true, force: true });
+    }
+  } finally {
+    host.stop();
+    rmSync(folder, { recursive: true, force: true });
+  }
+  return counts;
+}
+
+/** A server's life under load, in a log. */
+async function makeLog(session: string, shim: string, random: () => number, first: number): Promise<Life> {
+  const disk = join(session, "disk");
+  const log = join(session, "log");
+  mkdirSync(disk, { recursive: true });
+  const ledger = new Ledger();
+  ledger.clock = () => statSync(log).size;
+  const load: Load = { ledger, random, acknowledged: {}, stamp: 0 };
+  const server = startServer(join(disk, "data"), shimEnvironment(shim, { directory: disk, log }), true);
+  try {
+    const client = await mustListen(server);
+    const life = { ledger, servedAt: ledger.clock() };
+    await begin(load, client, clients, first);
+    const acknowledged = () => Object.values(load.acknowledged).reduce((sum, count) => sum + count, 0);
+    const working = Array.from({ length: clients }, (_, number) =>
+      work(load, client, number, () => acknowledged() >= operationsPerLog),
+    );
+    for (const stopped of await Promise.all(working))
+      if (stopped)
+        throw new Error(`a client was refused: ${stopped.message}\n${server.output()}`, { cause: stopped });
+    // Half of the servers end properly, with all that they write then.
+    await server.kill(random() < 0.5 ? "SIGTERM" : "SIGKILL");
+    return life;
+  } finally {
+    await server.kill();
+  }
+}
+
+type Life = {
+  ledger: Ledger;
+  /** The moment when the server listened, with a key of its own that nobody has but its file. */
+  servedAt: number;
+};
+
+/** Plays a session's log, and makes and compares images on the way. */
+async function losePower(
+  session: string,
+  { ledger, servedAt }: Life,
+  host: Host,
+  random: () => number,
+  images: number,
+  isEnough: () => boolean,
+  counts: PowerLossCounts,
+  isLying: boolean,
+): Promise<void> {
+  const log = readLog(join(session, "log")).filter(({ kind }) => !isLying || kind !== "sync");
+  counts.logBytes += log.at(-1)?.position ?? 0;
+  counts.operations += operationsPerLog;
+  const cuts = Array.from({ length: images }, () => Math.floor(random() * log.length)).sort((a, b) => a - b);
+  const disk = new Disk(join(session, "disk"));
+  let played = 0;
+  for (const [number, cut] of cuts.entries()) {
+    if (isEnough()) return;
+    while (played <= cut) disk.play(log[played++]);
+    const fate = fates[Math.floor(random() * fates.length)];
+    const folder = join(session, `image-${number}`);
+    mkdirSync(folder);
+    if (disk.image(folder, fate, random)) counts.withUnsynced++;
+    try {
+      if (disk.position >= servedAt && !existsSync(join(folder, "data", "admin-key")))
+        throw new Error("the file with the admin key is gone");
+      await compare(join(folder, "data"), ledger.copy(), disk.position, host, random, counts);
+    } catch (error) {
+      throw new Error(
+        `image ${counts.images + 1} of log ${counts.logs}, the power gone at byte ${disk.position}, what was not synced ${fate}: ${(error as Error).message}`,
+        { cause: error },
+      );
+    }
+    rmSync(folder, { recursive: true, force: true });
+    counts.images++;
+  }
+}
+
+async function compare(
+  dataDir: string,
+  ledger: Ledger,
+  moment: number,
+  host: Host,
+  random: () => number,
+  counts: PowerLossCounts,
+): Promise<void> {
+  const opened = await host.ask({ open: dataDir });
+  try {
+    if (!("url" in opened)) throw new Error(`it does not open: ${"error" in opened ? opened.error : "?"}`);
+    const compared = await verify(ledger, createClient({ url: opened.url }), random, moment);
+    counts.recordsCompared += compared.records;
+    counts.searchesCompared += compared.searches;
+  } finally {
+    await host.ask({ close: true });
+  }
+}
+
+/** The process that serves the images; a new one where it has died. */
+class Host {
+  #child: ChildProcess | undefined;
+
+  ask(request: HostRequest): Promise<HostAnswer> {
+    this.#child ??= fork(join(import.meta.dirname, "crash/host.ts"), { stdio: "inherit" });
+    const child = this.#child;
+    return new Promise((resolve) => {
+      const end = (answer: HostAnswer) => {
+        child.off("message", end);
+        child.off("exit", died);
+        resolve(answer);
+      };
+      const died = (code: number | null, signal: string | null) => {
+        this.#child = undefined;
+        end({ error: `the process died with ${signal ?? `code ${code}`}` });
+      };
+      child.on("message", end);
+      child.on("exit", died);
+      child.send(request);
+    });
+  }
+
+  stop(): void {
+    this.#child?.kill();
+  }
+}
+
+function figuresOf(counts: PowerLossCounts): Figures {
+  return {
+    "images of the disk after a power loss": counts.images,
+    "of them with writes or names that were not synced": counts.withUnsynced,
+    "server lives, each with a log": counts.logs,
+    "bytes logged": counts.logBytes,
+    "operations acknowledged": counts.operations,
+    "records compared": counts.recordsCompared,
+    "searches compared with full scans": counts.searchesCompared,
+    "images that did not open": 0,
+    "acknowledged operations lost": 0,
+    "operations half applied": 0,
+  };
+}
+
+async function command(): Promise<void> {
+  const { values } = parseArgs({
+    options: {
+      images: { type: "string", default: "1000" },
+      seed: { type: "string", default: String(Date.now() % 1_000_000) },
+      minutes: { type: "string" },
+      tally: { type: "string" },
+    },
+  });
+  const reason = whyNoShim();
+  if (reason !== null) {
+    process.stdout.write(`skipped: ${reason}\n`);
+    return;
+  }
+  const [images, seed] = [Number(values.images), Number(values.seed)];
+  process.stdout.write(`seed ${seed}\n`);
+  const { tally } = values;
+  const minutes = values.minutes === undefined ? undefined : Number(values.minutes);
+  const counts =
+    tally && existsSync(tally) ? (JSON.parse(readFileSync(tally, "utf8")) as PowerLossCounts) : nothing();
+  await powerLossCampaign({ images, seed, minutes, counts });
+  if (tally) writeFileSync(tally, JSON.stringify(counts));
+  const figures = figuresOf(counts);
+  for (const [what, value] of Object.entries(figures)) process.stdout.write(`${what}: ${value}\n`);
+  if (counts.images >= images)
+    writeFigures("power-loss", `npm run test:power-loss -- --images ${images} --seed ${seed}`, figures);
+}
+
+if (import.meta.main) await command();
