@@ -46,7 +46,7 @@ export type FuzzOptions = {
 
 /** Longer than this no request may go unanswered, and no connection stay open. The server's own timeouts are shorter. */
 const answerMsMax = 60_000;
-const connections = 16;
+const connections = 48;
 const attacksAtOnce = 48;
 
 const serverFlags = [
