@@ -47,7 +47,7 @@ export type FuzzOptions = {
 /** Longer than this no request may go unanswered, and no connection stay open. The server's own timeouts are shorter. */
 const answerMsMax = 60_000;
 const connections = 48;
-const attacksAtOnce = 48;
+const attacksAtOnce = 96;
 
 const serverFlags = [
   ["--request-timeout", "3s"],

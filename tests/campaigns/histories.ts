@@ -62,7 +62,8 @@ export async function histories(options: HistoryOptions): Promise<Figures> {
       const pauseMs = (0.5 + random()) * options.secondsBetweenRestarts * 1_000;
       await sleep(Math.min(pauseMs, Math.max(0, until - performance.now())));
       if (performance.now() >= until || isOver) break;
-      if (server.exit() !== undefined) throw new Error(`the server ended by itself (${server.exit()}):\n${server.output()}`);
+      if (server.exit() !== undefined)
+        throw new Error(`the server ended by itself (${server.exit()}):\n${server.output()}`);
       const kills = random() < 0.6;
       restarts[kills ? "kills" : "stops"]++;
       // Set before the server ends: who loses its connection waits for the one that comes.
