@@ -77,6 +77,8 @@ export async function histories(options: HistoryOptions): Promise<Figures> {
     await failed;
     await server.stop();
     return verdict(options, recording, restarts);
+  } catch (error) {
+    throw new Error(`${(error as Error).message}\nthe server wrote:\n${server.output()}`, { cause: error });
   } finally {
     await back.catch(() => undefined);
     if (server.exit() === undefined) await server.kill();

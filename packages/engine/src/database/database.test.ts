@@ -174,6 +174,32 @@ it("[R8] a search that meets an unload loads the collection again and is answere
   }
 });
 
+it("[I2] a search goes on at its version when its index is deleted and an older search ends", async () => {
+  const db = await open();
+  await db.createCollection(definition("c"));
+  const collection = db.collection("c");
+  await collection.createDenseIndex(denseIndex);
+  await collection.upsert(vectors(2_000));
+  const batch = (count: number) =>
+    collection.searchBatchDense({
+      queries: Array.from({ length: count }, () => ({ vector: [0, 1, 0, 0] })),
+      top_k: 2_000,
+      exact: true,
+    });
+  // The first holds the version before the write, and so what the write replaces stays in the index for a while.
+  const first = batch(40);
+  await collection.upsert(vectors(1_000));
+  const second = batch(200);
+  // When a later search is answered, the second has its view.
+  await collection.searchDense({ query_vector: [0, 1, 0, 0], top_k: 1, exact: true });
+  await collection.deleteIndex("dense");
+  await first;
+  for (const { results } of await second) {
+    expect(results).toHaveLength(2_000);
+    expect(new Set(results.map(({ id }) => id)).size).toBe(2_000);
+  }
+});
+
 it("[R8] a search, or a load, that meets the deletion of an index is answered", async () => {
   const db = await open();
   await db.createCollection(definition("c"));
