@@ -495,7 +495,8 @@ async function command(): Promise<void> {
     say: (line) => process.stdout.write(`${line}\n`),
   });
   process.stdout.write(`${JSON.stringify(seen, null, 2)}\n`);
-  if (values.figures) writeFigures("fuzz", `npm run test:fuzz -- --seed ${seed}`, seen);
+  if (values.figures)
+    writeFigures("fuzz", `npm run test:fuzz -- --seed ${seed} --rounds ${values.rounds}`, seen);
 }
 
 if (import.meta.main) await command();

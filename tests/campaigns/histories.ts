@@ -181,7 +181,12 @@ async function command(): Promise<void> {
     say: (line) => process.stdout.write(`${line}\n`),
   });
   process.stdout.write(`${JSON.stringify(seen, null, 2)}\n`);
-  if (values.figures) writeFigures("histories", `npm run test:histories -- --seed ${values.seed}`, seen);
+  if (values.figures)
+    writeFigures(
+      "histories",
+      `npm run test:histories -- --seed ${values.seed} --seconds ${values.seconds} --restart ${values.restart}`,
+      seen,
+    );
 }
 
 if (import.meta.main) await command();

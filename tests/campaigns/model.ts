@@ -134,7 +134,12 @@ async function command(): Promise<void> {
   const say = (line: string) => process.stdout.write(`${line}\n`);
   const seen = await modelCampaign({ seed: Number(values.seed), sequences: Number(values.sequences), say });
   process.stdout.write(`${JSON.stringify(seen, null, 2)}\n`);
-  if (values.figures) writeFigures("model", `npm run test:model -- --seed ${values.seed}`, seen);
+  if (values.figures)
+    writeFigures(
+      "model",
+      `npm run test:model -- --seed ${values.seed} --sequences ${values.sequences}`,
+      seen,
+    );
 }
 
 if (import.meta.main) await command();
