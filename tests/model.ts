@@ -99,6 +99,11 @@ export class ModelCollection {
   }
 
   bm25(query: readonly string[]): Ranked {
+    return this.textQuery(query.map((word): Clause => ({ sign: "", kind: "word", words: [word] })));
+  }
+
+  /** A query with operators, or of words alone; the analysis must leave words as they are. */
+  textQuery(clauses: readonly Clause[]): Ranked {
     const { k1, b } = this.text as { k1: number; b: number };
     const documents = [...this.records.values()]
       .filter((record) => typeof record.text === "string")
@@ -108,22 +113,76 @@ export class ModelCollection {
       }));
     const n = documents.length;
     const average = documents.reduce((sum, { words }) => sum + words.length, 0) / n;
+    const vocabulary = [...new Set(documents.flatMap(({ words }) => words))];
+    const bm25 = (words: readonly string[], term: string) => {
+      const tf = words.filter((word) => word === term).length;
+      if (tf === 0) return 0;
+      const df = documents.filter((document) => document.words.includes(term)).length;
+      const idf = Math.log(1 + (n - df + 0.5) / (df + 0.5));
+      return (idf * tf) / (tf + k1 * (1 - b + (b * words.length) / average));
+    };
     const scored: Ranked = [];
     for (const { id, words } of documents) {
+      const holds = (clause: Clause) =>
+        clause.kind === "phrase"
+          ? words.some((_, at) => clause.words.every((word, i) => words[at + i] === word))
+          : expanded(clause, vocabulary).some(([term]) => words.includes(term));
+      if (clauses.some((clause) => clause.sign === "+" && !holds(clause))) continue;
+      if (clauses.some((clause) => clause.sign === "-" && holds(clause))) continue;
+      const asked = clauses.filter((clause) => clause.sign !== "-" && holds(clause));
+      if (asked.length === 0) continue;
       let score = 0;
-      let matches = false;
-      for (const term of query) {
-        const tf = words.filter((word) => word === term).length;
-        if (tf === 0) continue;
-        matches = true;
-        const df = documents.filter((document) => document.words.includes(term)).length;
-        const idf = Math.log(1 + (n - df + 0.5) / (df + 0.5));
-        score += (idf * tf) / (tf + k1 * (1 - b + (b * words.length) / average));
-      }
-      if (matches) scored.push({ id, score });
+      for (const clause of asked)
+        for (const [term, weight] of expanded(clause, vocabulary)) score += weight * bm25(words, term);
+      scored.push({ id, score });
     }
     return sorted(scored);
   }
+}
+
+/** One clause of a text query. A phrase has several words, the others one; a prefix or fuzzy word stands for terms. */
+export type Clause = {
+  readonly sign: "" | "+" | "-";
+  readonly kind: "word" | "phrase" | "prefix" | "fuzzy";
+  readonly words: readonly string[];
+  /** Of a fuzzy word: 1 or 2. */
+  readonly edits?: number;
+};
+
+/** The clause as a query has it. */
+export function clauseText({ sign, kind, words, edits }: Clause): string {
+  const text = words.join(" ");
+  return `${sign}${kind === "phrase" ? `"${text}"` : kind === "prefix" ? `${text}*` : kind === "fuzzy" ? `${text}~${edits}` : text}`;
+}
+
+/** The terms that a clause stands for, each with what it counts. */
+function expanded({ kind, words, edits = 0 }: Clause, vocabulary: readonly string[]): [string, number][] {
+  const [word] = words;
+  if (kind === "prefix") return vocabulary.filter((term) => term.startsWith(word)).map((term) => [term, 1]);
+  if (kind === "fuzzy")
+    return vocabulary
+      .map((term): [string, number] => [term, editDistance(word, term)])
+      .filter(([, distance]) => distance <= edits)
+      .map(([term, distance]) => [term, 1 / (1 + distance)]);
+  return words.map((each) => [each, 1]);
+}
+
+/** Letters more, less or another, or two neighbours swapped. */
+function editDistance(a: string, b: string): number {
+  const rows = Array.from({ length: a.length + 1 }, (_, i) =>
+    Array.from({ length: b.length + 1 }, (_, j) => (i === 0 ? j : j === 0 ? i : 0)),
+  );
+  for (let i = 1; i <= a.length; i++)
+    for (let j = 1; j <= b.length; j++) {
+      rows[i][j] = Math.min(
+        rows[i - 1][j] + 1,
+        rows[i][j - 1] + 1,
+        rows[i - 1][j - 1] + (a[i - 1] === b[j - 1] ? 0 : 1),
+      );
+      if (i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1])
+        rows[i][j] = Math.min(rows[i][j], rows[i - 2][j - 2] + 1);
+    }
+  return rows[a.length][b.length];
 }
 
 function denseScore(metric: Metric, x: readonly number[], y: readonly number[]): number {
@@ -144,11 +203,16 @@ function sorted(ranked: Ranked): Ranked {
   );
 }
 
-/** Reciprocal rank fusion of full rankings, each cut at `depth`. */
-export function fused(legs: readonly Ranked[], depth: number, k: number): Ranked {
+/** Reciprocal rank fusion of full rankings, each cut at `depth`. A leg without a weight counts 1. */
+export function fused(
+  legs: readonly Ranked[],
+  depth: number,
+  k: number,
+  weights: readonly number[] = [],
+): Ranked {
   const scores = new Map<string, number>();
-  for (const leg of legs)
+  for (const [l, leg] of legs.entries())
     for (const [i, { id }] of leg.slice(0, depth).entries())
-      scores.set(id, (scores.get(id) ?? 0) + 1 / (k + i + 1));
+      scores.set(id, (scores.get(id) ?? 0) + (weights[l] ?? 1) / (k + i + 1));
   return sorted(Array.from(scores, ([id, score]) => ({ id, score })));
 }

@@ -4,7 +4,7 @@
 // keeps the corridors that serve searches while the collection is loaded. It decides; the work is below.
 
 import { randomBytes } from "node:crypto";
-import { QuiverError } from "@quiver/protocol/errors";
+import { isQuiverError, QuiverError } from "@quiver/protocol/errors";
 import { limits } from "@quiver/protocol/limits";
 import type { CollectionDetail } from "@quiver/protocol/shapes/collection";
 import type {
@@ -413,12 +413,21 @@ export class OpenCollection implements Collection {
   }
 
   async indexed(): Promise<void> {
-    const { head, kinds } = this.#read((snapshot, current) => ({
-      head: current,
-      kinds: Object.keys(readIndexDefinitions(snapshot)) as IndexKind[],
-    }));
-    const view = await this.#catchUp?.reach(head.version, kinds);
-    view?.unpin();
+    for (;;) {
+      const { head, kinds } = this.#read((snapshot, current) => ({
+        head: current,
+        kinds: Object.keys(readIndexDefinitions(snapshot)) as IndexKind[],
+      }));
+      const catchUp = this.#catchUp;
+      if (!catchUp) return;
+      try {
+        (await catchUp.reach(head.version, kinds)).unpin();
+        return;
+      } catch (error) {
+        // Unloaded meanwhile: there is nothing to wait for. One of the indexes deleted meanwhile: the others count.
+        if (!catchUp.isStopped && !isQuiverError(error, "index_not_found")) throw error;
+      }
+    }
   }
 
   /**
@@ -749,11 +758,16 @@ export class OpenCollection implements Collection {
     }
   }
 
-  /** A pinned view at `version` or later. A collection that is unloaded meanwhile is loaded again. */
+  /**
+   * A pinned view at `version` or later. A collection that is unloaded meanwhile is loaded again.
+   * @throws index_not_found for an index that is deleted meanwhile
+   */
   async #viewAt(version: number, kinds: readonly IndexKind[], deadline: Deadline): Promise<View> {
     for (;;) {
       deadline.check();
       const catchUp = await deadline.race(this.#ensureLoaded());
+      // An index that was deleted while the collection was being loaded would never come into a view.
+      this.#read((snapshot) => requireIndexes(this.#indexDefinitions.read(snapshot), kinds, this.name));
       try {
         return await catchUp.reach(version, kinds, deadline);
       } catch (error) {

@@ -174,6 +174,50 @@ it("[R8] a search that meets an unload loads the collection again and is answere
   }
 });
 
+it("[I2] a search goes on at its version when its index is deleted and an older search ends", async () => {
+  const db = await open();
+  await db.createCollection(definition("c"));
+  const collection = db.collection("c");
+  await collection.createDenseIndex(denseIndex);
+  await collection.upsert(vectors(2_000));
+  const batch = (count: number) =>
+    collection.searchBatchDense({
+      queries: Array.from({ length: count }, () => ({ vector: [0, 1, 0, 0] })),
+      top_k: 2_000,
+      exact: true,
+    });
+  // The first holds the version before the write, and so what the write replaces stays in the index for a while.
+  const first = batch(40);
+  await collection.upsert(vectors(1_000));
+  const second = batch(200);
+  // When a later search is answered, the second has its view.
+  await collection.searchDense({ query_vector: [0, 1, 0, 0], top_k: 1, exact: true });
+  await collection.deleteIndex("dense");
+  await first;
+  for (const { results } of await second) {
+    expect(results).toHaveLength(2_000);
+    expect(new Set(results.map(({ id }) => id)).size).toBe(2_000);
+  }
+});
+
+it("[R8] a search, or a load, that meets the deletion of an index is answered", async () => {
+  const db = await open();
+  await db.createCollection(definition("c"));
+  const collection = db.collection("c");
+  await collection.createSparseIndex({ name: "s", quantization: 16, sample_threshold: 10 });
+  await collection.createTextIndex({ name: "t", sample_threshold: 10, k1: 1.2, b: 0.75 });
+  await collection.upsert([{ id: "a", sparse_values: [[1, 1]], text: "bees" }]);
+  await collection.unload();
+  // The deletion comes first, and the search that saw the index before waits for its turn to load.
+  const deleted = collection.deleteIndex("sparse");
+  const search = collection.searchSparse({ query_terms: [[1, 1]] });
+  const load = collection.load();
+  await deleted;
+  await expect(search).rejects.toMatchObject({ code: "index_not_found" });
+  expect((await load).loaded).toBe(true);
+  expect((await collection.searchText({ query: "bees" })).results).toHaveLength(1);
+});
+
 it("[R5] beyond the memory budget idle collections leave, least recently used first", async () => {
   let now = 1_000;
   const unlimited = await open();

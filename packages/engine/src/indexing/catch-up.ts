@@ -364,7 +364,10 @@ export class CatchUp {
   #reclaim(): void {
     if (this.#closing.length > 0) this.#closeIndexes();
     if (this.#visibility.closedCount === 0) return;
-    for (const ordinal of this.#visibility.reclaim(this.#views.oldestVersion))
+    for (const ordinal of this.#visibility.reclaim(this.#views.oldestVersion)) {
       for (const feed of this.#feeds.values()) feed.remove(ordinal);
+      // A search may still go through an index that is out of use, and nothing hides the ordinal from it any more.
+      for (const index of this.#closing) index.remove(ordinal);
+    }
   }
 }

@@ -28,6 +28,7 @@ import {
 } from "node:fs";
 import { join } from "node:path";
 import { QuiverError } from "@quiver/protocol/errors";
+import * as lmdb from "lmdb";
 import { type Database, open, type RootDatabase, type Transaction } from "lmdb";
 import { invariant } from "../base/invariant.ts";
 import { type Range, type Reader, type Snapshot, type Store, seal, unseal, type Writer } from "./store.ts";
@@ -218,6 +219,7 @@ export class LmdbStore implements Store {
 
   async close(): Promise<void> {
     await this.#environment.close();
+    forget(new Set<unknown>([this.#environment, ...this.#tables.values()]));
   }
 }
 
@@ -240,6 +242,16 @@ function makeRoom(path: string): void {
   } finally {
     rmSync(probe, { force: true });
   }
+}
+
+/**
+ * lmdb-js notes every database that it opens in a map of the process and takes none out, so that a closed store would keep
+ * its buffers, 64 KiB each, for ever. Nothing but diagnosis reads the map, and its type is not declared.
+ */
+const openDatabases = (lmdb as unknown as { allDbs: Map<string, unknown> }).allDbs;
+
+function forget(closed: ReadonlySet<unknown>): void {
+  for (const [name, database] of openDatabases) if (closed.has(database)) openDatabases.delete(name);
 }
 
 const fullDisk = /ENOSPC|No space|MAP_FULL|EDQUOT|quota/i;

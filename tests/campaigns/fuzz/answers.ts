@@ -1,0 +1,139 @@
+// Is an answer one that the interface promises?
+//
+// Whatever was asked: never a 500, an error in the one shape of errors with a code of the table and its status, a
+// success with the route's own status and a body of the route's shape. Nothing of the server's inside is told.
+
+import { type ErrorBody, type ErrorCode, errorKinds } from "@quiver/protocol/errors";
+import { type Route, routes } from "@quiver/protocol/routes";
+import { ErrorShape } from "@quiver/protocol/shapes/common";
+import { VectorRecord } from "@quiver/protocol/shapes/vector";
+import type { TSchema } from "typebox";
+import { Compile } from "typebox/compile";
+import { adminKey } from "../child-server.ts";
+import type { WireAnswer } from "./wire.ts";
+
+type Check = (value: unknown) => string | undefined;
+
+function checkOf(schema: TSchema): Check {
+  const validator = Compile(schema);
+  return (value) => {
+    if (validator.Check(value)) return undefined;
+    const [fault] = validator.Errors(value);
+    return `${fault?.instancePath} ${fault?.message}`;
+  };
+}
+
+const isError = checkOf(ErrorShape);
+const isVectorRecord = checkOf(VectorRecord);
+const answerChecks = new Map<Route, Check>();
+for (const route of Object.values(routes) as Route[]) {
+  if (route.answer && route.mediaType === undefined) answerChecks.set(route, checkOf(route.answer));
+}
+
+const endpoints = (Object.values(routes) as Route[]).map((route) => ({
+  route,
+  segments: route.path.split("/"),
+}));
+
+/** The entry of the list that a request is for; a fixed part of a path wins over a parameter. */
+export function routeOf(method: string, target: string): Route | undefined {
+  const segments = target.replace(/[?#].*$/s, "").split("/");
+  const fitting = endpoints.filter(
+    ({ route, segments: pattern }) =>
+      (route.method === method || (method === "HEAD" && route.method === "GET")) &&
+      pattern.length === segments.length &&
+      pattern.every((part, i) => (part.startsWith("{") ? segments[i] !== "" : part === decoded(segments[i]))),
+  );
+  const fixedParts = (pattern: readonly string[]) => pattern.filter((part) => !part.startsWith("{")).length;
+  return fitting.sort((a, b) => fixedParts(b.segments) - fixedParts(a.segments))[0]?.route;
+}
+
+function decoded(segment: string): string | undefined {
+  try {
+    return decodeURIComponent(segment);
+  } catch {
+    return undefined;
+  }
+}
+
+/**
+ * What is wrong with an answer; undefined where nothing is.
+ * @param dataDir must not be told
+ * @param method what was asked, where that is known; without it only what holds for every answer is checked
+ */
+export function faultOf(
+  answer: WireAnswer,
+  dataDir: string,
+  method?: string,
+  target?: string,
+): string | undefined {
+  const { status, headers, body } = answer;
+  const text = body.toString("utf8");
+  if (!headers.has("x-request-id")) return "no x-request-id";
+  if (text.includes(dataDir)) return "the data directory is told";
+  if (text.includes(adminKey)) return "the admin key is told";
+  const route = method === undefined ? undefined : routeOf(method, target ?? "");
+  if (status >= 400) return errorFault(answer, text, route, method === "HEAD");
+  if (route === undefined || method === "HEAD") return undefined;
+  if (status !== route.status) return `status ${status}, the route promises ${route.status}`;
+  if (route.mediaType !== undefined) return linesFault(answer, text);
+  const check = answerChecks.get(route);
+  if (check === undefined) return text === "" ? undefined : "a body where none is promised";
+  if (!headers.get("content-type")?.startsWith("application/json")) return "a success that is not JSON";
+  const value = parsed(text);
+  if (value === undefined) return "a success whose body is not JSON";
+  return check(value) ?? orderFault(value);
+}
+
+function errorFault(
+  answer: WireAnswer,
+  text: string,
+  route: Route | undefined,
+  toHead: boolean,
+): string | undefined {
+  const { status, headers } = answer;
+  if (status === 500) return "500";
+  if (toHead) return text === "" ? undefined : "HEAD with a body";
+  if (headers.get("content-type") !== "application/json; charset=utf-8") return "an error that is not JSON";
+  const value = parsed(text);
+  if (value === undefined) return "an error whose body is not JSON";
+  const fault = isError(value);
+  if (fault !== undefined) return `not the shape of errors: ${fault}`;
+  const { code, message } = (value as ErrorBody).error;
+  const kind = errorKinds[code as ErrorCode];
+  if (kind === undefined) return `code ${code} is not in the table`;
+  const expected = route?.statusOf?.[code] ?? kind.status;
+  if (route !== undefined && status !== expected) return `status ${status} for ${code}, expected ${expected}`;
+  if (message === "" || /\n\s+at /.test(message)) return "no message, or a stack";
+  if (text.length > 20_000) return `an error of ${text.length} characters`;
+  return undefined;
+}
+
+function linesFault({ headers }: WireAnswer, text: string): string | undefined {
+  const lines = text.split("\n").slice(0, -1);
+  if (String(lines.length) !== headers.get("x-quiver-count"))
+    return `${lines.length} lines, announced were ${headers.get("x-quiver-count")}`;
+  for (const line of lines) {
+    const fault = isVectorRecord(parsed(line));
+    if (fault !== undefined) return `a line is no record: ${fault}`;
+  }
+  return undefined;
+}
+
+/** Results of searches come by descending score. */
+function orderFault(value: unknown): string | undefined {
+  const answers = (Array.isArray(value) ? value : [value]) as { results?: { score: number }[] }[];
+  for (const { results } of answers.filter((each) => Array.isArray(each?.results))) {
+    if (results?.some(({ score }, i) => i > 0 && score > results[i - 1].score)) return "results out of order";
+  }
+  return undefined;
+}
+
+/** Undefined for what is no JSON. */
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}

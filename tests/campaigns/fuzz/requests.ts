@@ -1,0 +1,388 @@
+// Which requests does the fuzzer send to each endpoint?
+//
+// A request is a route of the list, with parameters, query, headers and body that fit, nearly fit, or are hostile. The
+// ids, names and vectors of the grounds (below) are hinted at, so that most requests get beyond the first check.
+
+import { type Route, type RouteName, routes } from "@quiver/protocol/routes";
+import fc from "fast-check";
+import { adminKey } from "../child-server.ts";
+import { hostile, type Shaping, shaped } from "./shaped-json.ts";
+
+/** What a round has made in the server before the requests come. */
+export type Grounds = { readonly versionHash: string };
+
+/** Stands in a path for the transaction of the grounds that was opened last; the sender knows which it is. */
+export const openTransaction = "open-transaction";
+
+export const groundsName = "fuzz ground-2";
+export const groundsIds = ["r0", "r1", "r2", "ü/ 3", "%2f"];
+const otherNames = ["plain", "victim", "extra-0", "extra-1"];
+
+export type FuzzRequest = {
+  readonly method: string;
+  /** Path and query, as they go on the wire. */
+  readonly target: string;
+  readonly headers: readonly (readonly [name: string, value: string])[];
+  readonly body: Buffer | undefined;
+};
+
+const quoted = (...values: unknown[]) => fc.constantFrom(...values.map((value) => JSON.stringify(value)));
+const small = fc.integer({ min: -4, max: 4 });
+const vectorText = fc.tuple(small, small, small).map((values) => JSON.stringify(values));
+const words = [
+  "bee",
+  "bees",
+  "dance",
+  "honey",
+  "wax",
+  "navigate",
+  "+bee",
+  "-wax",
+  '"bee dance"',
+  "hon*",
+  "danse~",
+];
+const wordsText = fc
+  .array(fc.constantFrom(...words), { maxLength: 5 })
+  .map((list) => JSON.stringify(list.join(" ")));
+const pairs = fc.uniqueArray(fc.tuple(fc.nat(6), small), { selector: ([index]) => index, maxLength: 4 });
+
+const hints: Shaping["hints"] = {
+  id: quoted(...groundsIds, "new-1", "new-2", "new-3"),
+  document_id: quoted("d1", "d2", null),
+  dense_values: vectorText,
+  query_vector: vectorText,
+  vector: vectorText,
+  dimension: quoted(3, 3, 3, 1, 7),
+  sparse_indices: quoted(null, [0, 1], [5]),
+  sparse_values: fc.oneof(
+    pairs.map((list) => JSON.stringify(list)),
+    quoted([1, 2], [3]),
+  ),
+  query_terms: pairs.map((list) => JSON.stringify(list)),
+  text: wordsText,
+  query: wordsText,
+  query_text: wordsText,
+  name: quoted(...otherNames, "extra-2", "extra 3"),
+  enabled: quoted(true, true, true, false),
+  username: quoted("admin", "admin", "root"),
+  // Never the key: a session of every tenth request would be a load of its own.
+  password: quoted("wrong", "wrong-too"),
+};
+
+const hostileSegments = [
+  "",
+  ".",
+  "..",
+  "%2e%2e",
+  "..%2f..%2fetc%2fpasswd",
+  "%00",
+  "a%00b",
+  "%",
+  "%zz",
+  "%ff",
+  "%ed%a0%80",
+  "%c0%ae",
+  "loaded",
+  "null",
+  "undefined",
+  "__proto__",
+  "constructor",
+  "hasOwnProperty",
+  "-1",
+  "0",
+  "1e9",
+  "*",
+  ":collection_id",
+  "{collection_id}",
+  ";",
+  "a;b=c",
+  "a?b",
+  "%3F",
+  "%23",
+  "a%2Fb",
+  "%F0%9F%98%80",
+  "x".repeat(300),
+  "x".repeat(4_000),
+  "%41".repeat(800),
+  "0".repeat(64),
+  "f".repeat(64),
+  "1-000000000000000000000000",
+  "99999999999999999999-0",
+];
+
+function segmentsFor(parameter: string, grounds: Grounds): fc.Arbitrary<string> {
+  const known: Record<string, readonly string[]> = {
+    collection_id: [...Array(8).fill(groundsName), "plain", "extra-0", "absent"],
+    vector_id: [...groundsIds, "new-1", "absent"],
+    transaction_id: [openTransaction, openTransaction, openTransaction, "1-000000000000000000000000"],
+    version_hash: [grounds.versionHash, "current"],
+    index_type: ["dense", "sparse", "tf_idf", "tf-idf"],
+  };
+  const sensible = known[parameter];
+  if (sensible === undefined) throw new Error(`the fuzzer knows no values for {${parameter}}`);
+  return fc.oneof(
+    { weight: 20, arbitrary: fc.constantFrom(...sensible).map(encodeURIComponent) },
+    { weight: 2, arbitrary: fc.constantFrom(...hostileSegments) },
+    { weight: 1, arbitrary: fc.string({ unit: "grapheme", maxLength: 12 }).map(encodeSafely) },
+  );
+}
+
+const encodeSafely = (text: string) => encodeURIComponent(text.toWellFormed());
+
+const queryValues = fc.oneof(
+  { weight: 6, arbitrary: fc.integer({ min: 0, max: 20 }).map(String) },
+  { weight: 2, arbitrary: fc.constantFrom("d1", "d2", "flat", "") },
+  {
+    weight: 2,
+    arbitrary: fc.constantFrom(
+      "-1",
+      "1e3",
+      "1.5",
+      "%20",
+      "+",
+      "%",
+      "%ff",
+      "99999999999999999999",
+      "null",
+      "[1]",
+      "x".repeat(2_000),
+      "%00",
+    ),
+  },
+);
+
+function queries(route: Route): fc.Arbitrary<string> {
+  const names = Object.keys(route.query ?? {}).map((name) => name.replace(/^!/, ""));
+  const pair = fc
+    .tuple(fc.constantFrom(...names, ...names, ...names, "unknown", "__proto__", "%66ormat"), queryValues)
+    .map(([name, value]) => `${name}=${value}`);
+  const none = fc.constant("");
+  const some = fc.array(pair, { minLength: 1, maxLength: 3 }).map((list) => `?${list.join("&")}`);
+  const odd = fc.constantFrom("?", "?&&=&", "?a", "?%", "?=1", `?${"a=1&".repeat(500)}`, "?a=b#c");
+  return names.length > 0
+    ? fc.oneof({ weight: 2, arbitrary: none }, { weight: 8, arbitrary: some }, { weight: 1, arbitrary: odd })
+    : fc.oneof(
+        { weight: 20, arbitrary: none },
+        { weight: 1, arbitrary: some },
+        { weight: 1, arbitrary: odd },
+      );
+}
+
+type Header = readonly [name: string, value: string];
+const key: Header = ["Authorization", `Bearer ${adminKey}`];
+const json: Header = ["Content-Type", "application/json"];
+
+/** Bytes that a header may have, and some that it may not. */
+const headerText = fc.oneof(
+  { weight: 10, arbitrary: fc.string({ unit: "grapheme-ascii", maxLength: 30 }) },
+  {
+    weight: 1,
+    arbitrary: fc.constantFrom("\u0001", "\u00ff\u00fe", "a\tb", " ", "x".repeat(8_000), "\u007f"),
+  },
+);
+
+const extraHeaders: fc.Arbitrary<readonly Header[]> = fc.oneof(
+  { weight: 12, arbitrary: fc.constant([] as Header[]) },
+  {
+    weight: 3,
+    arbitrary: fc
+      .constantFrom<Header>(
+        ["Expect", "100-continue"],
+        ["Expect", "the unexpected"],
+        ["Accept", "text/html;q=0.1, */*"],
+        ["Accept-Encoding", "gzip, br, zstd"],
+        ["Range", "bytes=0-1"],
+        ["If-None-Match", "*"],
+        ["X-HTTP-Method-Override", "DELETE"],
+        ["X-Forwarded-For", "127.0.0.1, ::1"],
+        ["X-Request-Id", "sane-1"],
+        ["X-Request-Id", "in sane\u00ff"],
+        ["Origin", "null"],
+        ["Host", "evil.example"],
+        ["Host", "a b"],
+        ["Connection", "close"],
+        ["Connection", "upgrade"],
+        ["Upgrade", "websocket"],
+        ["Upgrade", "h2c"],
+        ["TE", "trailers"],
+        ["Cookie", `a=${"b".repeat(4_000)}`],
+        ["Content-Encoding", "gzip"],
+        ["__proto__", "1"],
+      )
+      .map((header) => [header]),
+  },
+  {
+    weight: 1,
+    arbitrary: fc.array(
+      fc.tuple(
+        fc.oneof(
+          fc.constantFrom("X-A", "Accept", "Cookie", "Via"),
+          fc.string({ unit: "grapheme-ascii", minLength: 1, maxLength: 12 }),
+        ),
+        headerText,
+      ),
+      { minLength: 1, maxLength: 4 },
+    ),
+  },
+  {
+    weight: 1,
+    arbitrary: fc
+      .nat(120)
+      .map((count) => Array.from({ length: count }, (_, i): Header => [`X-Many-${i}`, "y".repeat(100)])),
+  },
+);
+
+const authorizations: fc.Arbitrary<readonly Header[]> = fc.oneof(
+  { weight: 60, arbitrary: fc.constant([key]) },
+  {
+    weight: 1,
+    arbitrary: fc
+      .oneof(
+        fc.constantFrom(
+          "",
+          "Bearer",
+          "Bearer ",
+          `bearer  ${adminKey}x`,
+          `Basic ${adminKey}`,
+          `Bearer ${"x".repeat(2_000)}`,
+          `Bearer ${adminKey} ${adminKey}`,
+        ),
+        headerText,
+      )
+      .map((value) => [["Authorization", value] as const]),
+  },
+  { weight: 1, arbitrary: fc.constant([]) },
+  { weight: 1, arbitrary: fc.constant([key, key]) },
+);
+
+const contentTypes: fc.Arbitrary<readonly Header[]> = fc.oneof(
+  { weight: 40, arbitrary: fc.constant([json]) },
+  {
+    weight: 2,
+    arbitrary: fc
+      .constantFrom(
+        "application/json; charset=utf-8",
+        "application/json; charset=utf-16",
+        "text/plain",
+        "multipart/form-data; boundary=x",
+        "application/x-ndjson",
+        "nonsense",
+        "",
+        "application/json;;;",
+        `application/json; a="${"b".repeat(500)}"`,
+      )
+      .map((type) => [["Content-Type", type] as const]),
+  },
+  { weight: 1, arbitrary: fc.constant([]) },
+);
+
+/** Bytes that go wrong on their way: cut off, changed, not UTF-8. */
+const damage: fc.Arbitrary<(body: Buffer) => Buffer> = fc.oneof(
+  { weight: 25, arbitrary: fc.constant((body: Buffer) => body) },
+  {
+    weight: 1,
+    arbitrary: fc
+      .double({ min: 0, max: 1, noNaN: true })
+      .map((share) => (body: Buffer) => body.subarray(0, Math.floor(share * body.length))),
+  },
+  {
+    weight: 1,
+    arbitrary: fc.tuple(fc.nat(), fc.nat(255)).map(([at, byte]) => (body: Buffer) => {
+      const changed = Buffer.from(body);
+      if (changed.length > 0) changed[at % changed.length] = byte;
+      return changed;
+    }),
+  },
+  {
+    weight: 1,
+    arbitrary: fc
+      .constantFrom(
+        Buffer.from([0xff, 0xfe]),
+        Buffer.from("\ufeff"),
+        Buffer.from("}{"),
+        Buffer.from("\u0000"),
+      )
+      .map((more) => (body: Buffer) => Buffer.concat([more, body])),
+  },
+);
+
+function bodies(route: Route): fc.Arbitrary<Buffer | undefined> {
+  const none = fc.constant(undefined);
+  if (route.body === undefined) {
+    return fc.oneof(
+      { weight: 12, arbitrary: none },
+      { weight: 1, arbitrary: hostile.map((text) => Buffer.from(text)) },
+    );
+  }
+  const texts = fc.oneof(
+    { weight: 5, arbitrary: shaped(route.body, { flawPermille: 0, hints }) },
+    { weight: 4, arbitrary: shaped(route.body, { flawPermille: 15, hints }) },
+    { weight: 3, arbitrary: shaped(route.body, { flawPermille: 120, hints }) },
+    { weight: 1, arbitrary: hostile },
+  );
+  return fc.oneof(
+    { weight: 40, arbitrary: fc.tuple(texts, damage).map(([text, spoil]) => spoil(Buffer.from(text))) },
+    { weight: 1, arbitrary: none },
+  );
+}
+
+const otherMethods = ["GET", "HEAD", "POST", "DELETE", "PUT", "PATCH", "OPTIONS", "TRACE", "PROPFIND"];
+
+/** Requests to one endpoint. */
+export function requestsTo(name: RouteName, grounds: Grounds): fc.Arbitrary<FuzzRequest> {
+  const route: Route = routes[name];
+  const parts = route.path.split(/(\{\w+\})/).map((part): fc.Arbitrary<string> => {
+    const parameter = /^\{(\w+)\}$/.exec(part)?.[1];
+    if (parameter === undefined) return fc.constant(part);
+    // Without the grounds, all later requests of the round would fail at their first check.
+    return name === "deleteCollection" && parameter === "collection_id"
+      ? fc.oneof(
+          { weight: 10, arbitrary: fc.constantFrom(...otherNames, "absent") },
+          { weight: 1, arbitrary: fc.constantFrom(...hostileSegments) },
+        )
+      : segmentsFor(parameter, grounds);
+  });
+  return fc
+    .record({
+      method: fc.oneof(
+        { weight: 40, arbitrary: fc.constant<string>(route.method) },
+        { weight: 1, arbitrary: fc.constantFrom(...otherMethods) },
+      ),
+      path: fc.tuple(...parts).map((list) => list.join("")),
+      query: queries(route),
+      authorization: authorizations,
+      contentType: contentTypes,
+      extra: extraHeaders,
+      body: bodies(route),
+    })
+    .map(({ method, path, query, authorization, contentType, extra, body }) => ({
+      method,
+      target: path + query,
+      headers: [
+        ...authorization,
+        ...contentType,
+        ...extra.filter(([headerName]) => !/^(content-length|transfer-encoding)$/i.test(headerName)),
+      ],
+      body,
+    }));
+}
+
+/** Requests to all endpoints, each as often as the others. */
+export function anyRequest(grounds: Grounds): fc.Arbitrary<FuzzRequest> {
+  return fc.oneof(...(Object.keys(routes) as RouteName[]).map((name) => requestsTo(name, grounds)));
+}
+
+/** A request as bytes. Header values are written as Latin-1, the bytes beyond ASCII included. */
+export function encodeRequest({ method, target, headers, body }: FuzzRequest): Buffer {
+  const hasHost = headers.some(([name]) => name.toLowerCase() === "host");
+  const lines = [
+    `${method} ${target} HTTP/1.1`,
+    ...(hasHost ? [] : ["Host: 127.0.0.1"]),
+    ...headers.map(([name, value]) => `${name}: ${value}`),
+    ...(body === undefined ? [] : [`Content-Length: ${body.length}`]),
+    "",
+    "",
+  ];
+  return Buffer.concat([Buffer.from(lines.join("\r\n"), "latin1"), body ?? Buffer.alloc(0)]);
+}

@@ -1,0 +1,19 @@
+// A short form of tests/campaigns/histories.ts: some seconds, with a kill or a stop in between.
+
+import { expect, it } from "vitest";
+import { histories } from "./histories.ts";
+
+const seed = Number(process.env.QUIVER_TEST_SEED ?? Date.now() % 1_000_000);
+
+it(`[I2] [I3] [I7] [T1] [T3] [Q11] a serial order explains what concurrent clients saw, across restarts (seed ${seed})`, async () => {
+  const seen = await histories({
+    seed,
+    seconds: 8,
+    secondsBetweenRestarts: 4,
+    writers: 4,
+    readers: 5,
+    say: () => undefined,
+  });
+  expect(seen["operations in the history"]).toBeGreaterThan(20);
+  expect(Number(seen["kills of the server"]) + Number(seen["stops of the server"])).toBeGreaterThan(0);
+}, 120_000);

@@ -1,0 +1,192 @@
+// Did every search and every read see one version, in one order that all clients agree on?
+//
+// Many clients write, transact, read and search one collection of a real server over HTTP, while its indexes are fed in
+// the background, unloaded, loaded, deleted and built anew, and while the server is stopped and killed and started again. What
+// each asked, when, and what it was answered is a history (histories/clients); histories/checker searches for a serial order
+// that explains it, and histories/versions compares the versions that answers tell.
+//
+//   node tools/launch.mjs run tests/campaigns/histories.ts --seconds 300 --seed 1 [--figures]
+//
+// The seed decides what each client does; how the requests interleave is the machine's to decide, so that a failure
+// is told with all that the checker knows of it and need not come again with its seed.
+
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { parseArgs } from "node:util";
+import { randomNumbers } from "../import-kill.ts";
+import { adminKey, type ChildServer, startChildServer } from "./child-server.ts";
+import { type Figures, writeFigures } from "./figures.ts";
+import { check } from "./histories/checker.ts";
+import { Client, collectionPath, indexBodies, keyCount, Recording } from "./histories/clients.ts";
+import { versionFault } from "./histories/versions.ts";
+
+export type HistoryOptions = {
+  readonly seed: number;
+  readonly seconds: number;
+  /** Mean time between two ends of the server. */
+  readonly secondsBetweenRestarts: number;
+  readonly writers: number;
+  readonly readers: number;
+  readonly say: (line: string) => void;
+};
+
+/** Records a history and checks it. @throws what no serial order explains */
+export async function histories(options: HistoryOptions): Promise<Figures> {
+  const folder = mkdtempSync(join(tmpdir(), "quiver-histories-"));
+  const random = randomNumbers(options.seed);
+  let server = await startChildServer(folder);
+  let back: Promise<void> = Promise.resolve();
+  const recording = new Recording();
+  const restarts = { kills: 0, stops: 0 };
+  try {
+    await prepare(server);
+    let isOver = false;
+    const target = { url: () => server.url, again: () => back };
+    const kinds = [
+      ...new Array<"writes">(options.writers).fill("writes"),
+      ...new Array<"reads">(options.readers).fill("reads"),
+      "disturbs" as const,
+    ];
+    const clients = kinds.map((kind, i) =>
+      new Client(i, target, recording, randomNumbers(options.seed * 1_000 + i)).run(kind, () => isOver),
+    );
+    // The first that fails ends the others.
+    const failed = Promise.all(clients).then(() => undefined);
+    failed.catch(() => {
+      isOver = true;
+    });
+    const until = performance.now() + options.seconds * 1_000;
+    while (performance.now() < until && !isOver) {
+      const pauseMs = (0.5 + random()) * options.secondsBetweenRestarts * 1_000;
+      await sleep(Math.min(pauseMs, Math.max(0, until - performance.now())));
+      if (performance.now() >= until || isOver) break;
+      if (server.exit() !== undefined)
+        throw new Error(`the server ended by itself (${server.exit()}):\n${server.output()}`);
+      const kills = random() < 0.6;
+      restarts[kills ? "kills" : "stops"]++;
+      // Set before the server ends: who loses its connection waits for the one that comes.
+      back = restart(kills);
+      await back;
+      options.say(
+        `${recording.operations.length} operations, ${restarts.kills} kills, ${restarts.stops} stops`,
+      );
+    }
+    isOver = true;
+    await failed;
+    await server.stop();
+    return verdict(options, recording, restarts);
+  } catch (error) {
+    throw new Error(`${(error as Error).message}\nthe server wrote:\n${server.output()}`, { cause: error });
+  } finally {
+    await back.catch(() => undefined);
+    if (server.exit() === undefined) await server.kill();
+    rmSync(folder, { recursive: true, force: true });
+  }
+
+  async function restart(kills: boolean): Promise<void> {
+    await (kills ? server.kill() : server.stop());
+    const next = await startChildServer(folder);
+    // What was open when the server ended is aborted: its client has lost it.
+    await abortOpen(next);
+    server = next;
+  }
+}
+
+async function ask(server: ChildServer, method: string, path: string, body?: unknown): Promise<string> {
+  const response = await fetch(`${server.url}${path}`, {
+    method,
+    headers: { authorization: `Bearer ${adminKey}`, "content-type": "application/json" },
+    body: body === undefined ? undefined : JSON.stringify(body),
+  });
+  const text = await response.text();
+  if (response.status >= 300) throw new Error(`${method} ${path} is answered ${response.status}: ${text}`);
+  return text;
+}
+
+async function prepare(server: ChildServer): Promise<void> {
+  await ask(server, "POST", "/vectordb/collections", {
+    name: "history",
+    dense_vector: { enabled: true, dimension: 2 },
+    sparse_vector: { enabled: true },
+    tf_idf_options: { enabled: true },
+    config: {},
+    store_raw_text: true,
+  });
+  for (const [kind, body] of Object.entries(indexBodies))
+    await ask(server, "POST", `${collectionPath}/indexes/${kind}`, body);
+}
+
+async function abortOpen(server: ChildServer): Promise<void> {
+  const { transactions } = JSON.parse(await ask(server, "GET", `${collectionPath}/transactions`)) as {
+    transactions: { transaction_id: string; status: object }[];
+  };
+  for (const { transaction_id, status } of transactions)
+    if ("NotStarted" in status)
+      await ask(server, "POST", `${collectionPath}/transactions/${transaction_id}/abort`);
+}
+
+function verdict(
+  { seconds, writers, readers, say }: HistoryOptions,
+  { operations, told, versionOfStamp, counts }: Recording,
+  restarts: { kills: number; stops: number },
+): Figures {
+  const begun = performance.now();
+  const found = check(operations, keyCount);
+  if (!found.isExplained) throw new Error(`no serial order explains ${found.why}`);
+  const fault = versionFault(told, operations, versionOfStamp);
+  if (fault !== undefined) throw new Error(fault);
+  say(`checked in ${((performance.now() - begun) / 1000).toFixed(1)} s`);
+  const sum = (pattern: RegExp) =>
+    [...counts].filter(([what]) => pattern.test(what)).reduce((total, [, n]) => total + n, 0);
+  return {
+    "clients (writing, reading, disturbing)": `${writers} + ${readers} + 1`,
+    seconds,
+    "operations in the history": operations.length,
+    "streaming writes": sum(/^streaming/),
+    "transactions committed": sum(/^commit$/),
+    "transactions aborted": sum(/^aborted/),
+    "searches, single and batch": sum(/^search/),
+    "reads by id and document, exports": sum(/^(get|exists|vectors by|export|a delete)/),
+    "versions told": told.length,
+    "kills of the server": restarts.kills,
+    "stops of the server": restarts.stops,
+    "writes of unknown outcome": operations.filter((each) => each.kind === "write" && !each.isKnown).length,
+    "unloads and loads": sum(/^unloads/),
+    "indexes deleted and built anew": sum(/^indexes/),
+    "most configurations that were possible at once": found.configurationsMost,
+    "reads that no serial order explains": 0,
+  };
+}
+
+async function command(): Promise<void> {
+  const { values } = parseArgs({
+    options: {
+      seed: { type: "string", default: String(Date.now() % 1_000_000) },
+      seconds: { type: "string", default: "60" },
+      restart: { type: "string", default: "10" },
+      writers: { type: "string", default: "6" },
+      readers: { type: "string", default: "8" },
+      figures: { type: "boolean", default: false },
+    },
+  });
+  process.stdout.write(`seed ${values.seed}\n`);
+  const seen = await histories({
+    seed: Number(values.seed),
+    seconds: Number(values.seconds),
+    secondsBetweenRestarts: Number(values.restart),
+    writers: Number(values.writers),
+    readers: Number(values.readers),
+    say: (line) => process.stdout.write(`${line}\n`),
+  });
+  process.stdout.write(`${JSON.stringify(seen, null, 2)}\n`);
+  if (values.figures)
+    writeFigures(
+      "histories",
+      `npm run test:histories -- --seed ${values.seed} --seconds ${values.seconds} --restart ${values.restart}`,
+      seen,
+    );
+}
+
+if (import.meta.main) await command();

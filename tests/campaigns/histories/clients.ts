@@ -1,0 +1,560 @@
+// What do the concurrent clients do, and what of it goes into the history?
+//
+// Keys are records in groups. Every write has a stamp of its own, and puts it into each leg of the records that it
+// writes: the dense vector's first value, the sparse vector's value at dimension 0, and the text. Whatever leg a search
+// goes through, its answer therefore names the write that each record comes from, twice: by the score, which the index
+// or the stored vector gives, and by the text, which is read from the record.
+//
+// Ballast are records that no search of the history finds: they keep the indexes busy in the background.
+
+import { setTimeout as sleep } from "node:timers/promises";
+import { adminKey } from "../child-server.ts";
+import { absent, type Operation, present, type Read, type Write } from "./checker.ts";
+
+export const groups = 6;
+export const keysPerGroup = 4;
+export const keyCount = groups * keysPerGroup;
+export const collectionPath = "/vectordb/collections/history";
+const ballastCount = 400;
+/** More than there are keys, so that a search tells of each whether it is there. */
+const wholeTopK = keyCount + 6;
+
+/** Versions that were told: by an export, by the current version, by a transaction. */
+export type Told = {
+  readonly begins: number;
+  readonly ends: number;
+  readonly version: number;
+  readonly state?: string;
+};
+
+/** Everything that was recorded. */
+export class Recording {
+  readonly operations: Operation[] = [];
+  readonly told: Told[] = [];
+  /** Version that each committed transaction's status names, by its stamp. */
+  readonly versionOfStamp = new Map<number, number>();
+  readonly counts = new Map<string, number>();
+  #stamp = 0;
+
+  nextStamp(): number {
+    return ++this.#stamp;
+  }
+
+  count(what: string): void {
+    this.counts.set(what, (this.counts.get(what) ?? 0) + 1);
+  }
+}
+
+/** The server as clients see it: there, or about to be there again. */
+export type Target = {
+  url(): string;
+  /** Resolves when the server that is gone is certainly dead and another one is ready. */
+  again(): Promise<void>;
+};
+
+type Answer = {
+  readonly status: number;
+  readonly text: string;
+  readonly headers: Headers;
+  readonly begins: number;
+  readonly ends: number;
+};
+
+/** The connection broke: whether the request had its effect is unknown. */
+class Unknown extends Error {
+  readonly begins: number;
+  readonly ends: number;
+
+  constructor(begins: number, ends: number) {
+    super("the outcome is unknown");
+    this.begins = begins;
+    this.ends = ends;
+  }
+}
+
+/** An answer, or a sight, that no history can explain. */
+export class Impossible extends Error {
+  override readonly name = "Impossible";
+}
+
+export type Random = () => number;
+
+/** One client, which does one thing after another. */
+export class Client {
+  readonly #number: number;
+  readonly #target: Target;
+  readonly #recording: Recording;
+  readonly #random: Random;
+
+  constructor(number: number, target: Target, recording: Recording, random: Random) {
+    this.#number = number;
+    this.#target = target;
+    this.#recording = recording;
+    this.#random = random;
+  }
+
+  /** Does things of one kind until told to end. A request whose outcome is unknown is part of the history. */
+  async run(kind: "writes" | "reads" | "disturbs", isOver: () => boolean): Promise<void> {
+    const acts = { writes: this.#writes, reads: this.#reads, disturbs: this.#disturbances }[kind];
+    while (!isOver()) {
+      try {
+        await this.#pick(acts).call(this);
+      } catch (error) {
+        if (!(error instanceof Unknown)) throw error;
+        this.#recording.count("requests that a kill or stop cut off");
+      }
+    }
+  }
+
+  async #ask(method: string, path: string, body?: unknown): Promise<Answer> {
+    const begins = performance.now();
+    try {
+      const response = await fetch(`${this.#target.url()}${collectionPath}${path}`, {
+        method,
+        headers: { authorization: `Bearer ${adminKey}`, "content-type": "application/json" },
+        body: body === undefined ? undefined : JSON.stringify(body),
+        signal: AbortSignal.timeout(120_000),
+      });
+      const text = await response.text();
+      const answer = {
+        status: response.status,
+        text,
+        headers: response.headers,
+        begins,
+        ends: performance.now(),
+      };
+      // Refused because of the stop that is under way: nothing was done.
+      if (response.status === 503) await this.#target.again();
+      return answer;
+    } catch (error) {
+      if ((error as Error).name === "TimeoutError") throw new Impossible(`${method} ${path} got no answer`);
+      await this.#target.again();
+      throw new Unknown(begins, performance.now());
+    }
+  }
+
+  #pick<T>(items: readonly T[]): T {
+    return items[Math.floor(this.#random() * items.length)];
+  }
+
+  /** @throws unless the status is one of those */
+  #expect(answer: Answer, what: string, ...statuses: number[]): boolean {
+    if (answer.status === 503) {
+      this.#recording.count("refused while stopping");
+      return false;
+    }
+    if (!statuses.includes(answer.status))
+      throw new Impossible(`${what} is answered ${answer.status}: ${answer.text}`);
+    return answer.status < 300;
+  }
+
+  // --- Writes
+
+  readonly #writes = [
+    this.#upsertGroup,
+    this.#upsertGroup,
+    this.#upsertOne,
+    this.#deleteOne,
+    this.#transact,
+    this.#transact,
+  ];
+
+  async #write(
+    what: string,
+    write: Pick<Write, "sets" | "needs">,
+    act: () => Promise<Answer>,
+    ...statuses: number[]
+  ): Promise<Answer | undefined> {
+    const record = (begins: number, ends: number, isKnown: boolean) =>
+      this.#recording.operations.push({
+        kind: "write",
+        client: this.#number,
+        what,
+        begins,
+        ends,
+        isKnown,
+        ...write,
+      });
+    try {
+      const answer = await act();
+      if (this.#expect(answer, what, ...statuses)) {
+        record(answer.begins, answer.ends, true);
+        this.#recording.count(what);
+      }
+      return answer;
+    } catch (error) {
+      if (error instanceof Unknown) record(error.begins, error.ends, false);
+      throw error;
+    }
+  }
+
+  async #upsertGroup(): Promise<void> {
+    const stamp = this.#recording.nextStamp();
+    const keys = keysOf(Math.floor(this.#random() * groups));
+    const vectors = keys.map((key) => recordOf(key, stamp));
+    const sets = keys.map((key) => [key, stamp] as const);
+    await this.#write(
+      "streaming upsert of a group",
+      { sets, needs: [] },
+      () => this.#ask("POST", "/streaming/upsert", { vectors }),
+      200,
+    );
+  }
+
+  async #upsertOne(): Promise<void> {
+    const stamp = this.#recording.nextStamp();
+    const key = Math.floor(this.#random() * keyCount);
+    const vectors = [recordOf(key, stamp)];
+    await this.#write(
+      "streaming upsert of a record",
+      { sets: [[key, stamp]], needs: [] },
+      () => this.#ask("POST", "/streaming/upsert", { vectors }),
+      200,
+    );
+  }
+
+  async #deleteOne(): Promise<void> {
+    const key = Math.floor(this.#random() * keyCount);
+    const what = "streaming delete";
+    const write = { sets: [[key, absent] as const], needs: [key] };
+    const answer = await this.#write(
+      what,
+      write,
+      () => this.#ask("DELETE", `/streaming/delete/${idOf(key)}`),
+      204,
+      404,
+    );
+    // "Not there" is a read, too.
+    if (answer?.status === 404) this.#saw("a delete that finds nothing", answer, [[key, absent]]);
+  }
+
+  async #transact(): Promise<void> {
+    const begun = await this.#ask("POST", "/transactions");
+    if (!this.#expect(begun, "begin", 200, 409)) {
+      await sleep(this.#random() * 5);
+      return;
+    }
+    const { transaction_id } = JSON.parse(begun.text) as { transaction_id: string };
+    const path = `/transactions/${transaction_id}`;
+    const stamp = this.#recording.nextStamp();
+    const sets = new Map<number, number>();
+    const steps = 1 + Math.floor(this.#random() * 3);
+    for (let step = 0; step < steps; step++) {
+      const keys = keysOf(Math.floor(this.#random() * groups));
+      if (this.#random() < 0.25) {
+        const key = this.#pick(keys);
+        const deleted = await this.#ask("DELETE", `${path}/vectors/${idOf(key)}`);
+        if (this.#expect(deleted, "delete in a transaction", 204, 400)) sets.set(key, absent);
+        else if (deleted.status === 503) return;
+        continue;
+      }
+      const staged =
+        this.#random() < 0.5
+          ? await this.#ask("POST", `${path}/upsert`, { vectors: keys.map((key) => recordOf(key, stamp)) })
+          : await this.#addAll(path, keys, stamp);
+      if (!this.#expect(staged, "upsert in a transaction", 200)) return;
+      for (const key of keys) sets.set(key, stamp);
+    }
+    if (this.#random() < 0.15) {
+      const aborted = await this.#ask("POST", `${path}/abort`);
+      if (this.#expect(aborted, "abort", 204)) this.#recording.count("aborted transactions");
+      return;
+    }
+    const commit = await this.#write(
+      "commit",
+      { sets: [...sets], needs: [] },
+      () => this.#ask("POST", `${path}/commit`),
+      204,
+    );
+    if (commit?.status === 204) await this.#askVersion(path, stamp, commit);
+  }
+
+  async #addAll(path: string, keys: readonly number[], stamp: number): Promise<Answer> {
+    let answer: Answer | undefined;
+    for (const key of keys) {
+      answer = await this.#ask("POST", `${path}/vectors`, recordOf(key, stamp));
+      if (answer.status !== 200) break;
+    }
+    return answer as Answer;
+  }
+
+  async #askVersion(path: string, stamp: number, commit: Answer): Promise<void> {
+    const answer = await this.#ask("GET", `${path}/status?format=flat`);
+    if (!this.#expect(answer, "status", 200)) return;
+    const { stats } = JSON.parse(answer.text) as { stats: { version_created: number } };
+    this.#recording.versionOfStamp.set(stamp, stats.version_created);
+    this.#recording.told.push({ begins: commit.begins, ends: answer.ends, version: stats.version_created });
+  }
+
+  // --- Reads
+
+  readonly #reads = [
+    this.#searchDense,
+    this.#searchNear,
+    this.#searchSparse,
+    this.#searchText,
+    this.#searchHybrid,
+    this.#searchBatchDense,
+    this.#searchBatchSparse,
+    this.#searchBatchText,
+    this.#searchBatchHybrid,
+    this.#export,
+    this.#getOne,
+    this.#exists,
+    this.#document,
+    this.#currentVersion,
+  ];
+
+  #saw(what: string, { begins, ends }: { begins: number; ends: number }, saw: Read["saw"]): void {
+    this.#recording.operations.push({ kind: "read", client: this.#number, what, begins, ends, saw });
+    this.#recording.count(what);
+  }
+
+  /** A search that tells of every key; without its index, of none. */
+  async #search(kind: string, body: object, leg: Leg): Promise<void> {
+    const answer = await this.#ask("POST", `/search/${kind}`, {
+      top_k: wholeTopK,
+      return_raw_text: true,
+      ...body,
+    });
+    const what = `search ${kind}`;
+    if (!this.#expect(answer, what, 200, 400)) {
+      if (answer.status === 400 && !answer.text.includes('"index_not_found"'))
+        throw new Impossible(`${what}: ${answer.text}`);
+      return;
+    }
+    const parsed = JSON.parse(answer.text) as { results: Found[] } | { results: Found[] }[];
+    const lists = (Array.isArray(parsed) ? parsed : [parsed]).map(({ results }) =>
+      wholeState(results, leg, what),
+    );
+    const [first] = lists;
+    for (const other of lists) {
+      if (other.join() !== first.join())
+        throw new Impossible(`${what}: queries of one batch saw [${first}] and [${other}]`);
+    }
+    this.#saw(what, answer, [...first.entries()]);
+  }
+
+  #searchDense(): Promise<void> {
+    return this.#search("dense", { query_vector: [1, 0], exact: true }, "score");
+  }
+
+  #searchSparse(): Promise<void> {
+    return this.#search("sparse", { query_terms: [[0, 1]] }, "score");
+  }
+
+  #searchText(): Promise<void> {
+    return this.#search("tf-idf", { query: "tracked" }, "text");
+  }
+
+  #searchHybrid(): Promise<void> {
+    const legs = { query_vector: [1, 0], query_terms: [[0, 1]], query_text: "tracked" };
+    return this.#search("hybrid", { ...legs, exact: true, explain: true }, "explained");
+  }
+
+  #searchBatchDense(): Promise<void> {
+    const queries = Array.from({ length: 4 }, () => ({ vector: [1, 0] }));
+    return this.#search("batch-dense", { queries, exact: true }, "score");
+  }
+
+  #searchBatchSparse(): Promise<void> {
+    return this.#search(
+      "batch-sparse",
+      { query_terms_list: Array.from({ length: 4 }, () => [[0, 1]]) },
+      "score",
+    );
+  }
+
+  #searchBatchText(): Promise<void> {
+    return this.#search("batch-tf-idf", { queries: ["tracked", "tracked", "tracked"] }, "text");
+  }
+
+  #searchBatchHybrid(): Promise<void> {
+    const legs = { query_vector: [1, 0], query_terms: [[0, 1]], query_text: "tracked" };
+    return this.#search(
+      "batch-hybrid",
+      { queries: [legs, legs, legs], exact: true, explain: true },
+      "explained",
+    );
+  }
+
+  /** By the graph, which may miss a record: what it finds was there, and of the rest nothing is known. */
+  async #searchNear(): Promise<void> {
+    const what = "search dense by the graph";
+    const answer = await this.#ask("POST", "/search/dense", {
+      query_vector: [1, 0],
+      top_k: wholeTopK,
+      return_raw_text: true,
+    });
+    if (!this.#expect(answer, what, 200, 400)) return;
+    const { results } = JSON.parse(answer.text) as { results: Found[] };
+    const seen = wholeState(results, "score", what);
+    this.#saw(
+      what,
+      answer,
+      [...seen.entries()].filter(([, stamp]) => stamp !== absent),
+    );
+  }
+
+  async #export(): Promise<void> {
+    const answer = await this.#ask("GET", "/export");
+    if (!this.#expect(answer, "export", 200)) return;
+    const records = answer.text
+      .split("\n")
+      .slice(0, -1)
+      .map((line) => JSON.parse(line) as Stored);
+    const state = new Array<number>(keyCount).fill(absent);
+    for (const record of records) if (record.id.startsWith("k")) state[keyOf(record.id)] = stampOf(record);
+    this.#saw("export", answer, [...state.entries()]);
+    const version = Number(answer.headers.get("x-quiver-version"));
+    this.#recording.told.push({ begins: answer.begins, ends: answer.ends, version, state: state.join() });
+  }
+
+  async #getOne(): Promise<void> {
+    const key = Math.floor(this.#random() * keyCount);
+    const answer = await this.#ask("GET", `/vectors/${idOf(key)}`);
+    const isThere = this.#expect(answer, "get", 200, 404);
+    if (answer.status !== 503)
+      this.#saw("get", answer, [[key, isThere ? stampOf(JSON.parse(answer.text)) : absent]]);
+  }
+
+  async #exists(): Promise<void> {
+    const key = Math.floor(this.#random() * keyCount);
+    const answer = await this.#ask("HEAD", `/vectors/${idOf(key)}`);
+    const isThere = this.#expect(answer, "exists", 200, 404);
+    if (answer.status !== 503) this.#saw("exists", answer, [[key, isThere ? present : absent]]);
+  }
+
+  async #document(): Promise<void> {
+    const group = Math.floor(this.#random() * groups);
+    const answer = await this.#ask("GET", `/vectors?document_id=g${group}`);
+    if (!this.#expect(answer, "vectors by document", 200)) return;
+    const stamps = new Map(
+      (JSON.parse(answer.text) as Stored[]).map((record) => [keyOf(record.id), stampOf(record)]),
+    );
+    this.#saw(
+      "vectors by document",
+      answer,
+      keysOf(group).map((key) => [key, stamps.get(key) ?? absent]),
+    );
+  }
+
+  async #currentVersion(): Promise<void> {
+    const answer = await this.#ask("GET", "/versions/current");
+    if (!this.#expect(answer, "current version", 200)) return;
+    const { version_number: version } = JSON.parse(answer.text) as { version_number: number };
+    this.#recording.told.push({ begins: answer.begins, ends: answer.ends, version });
+    this.#recording.count("current version");
+  }
+
+  // --- Disturbances: nothing of them is in the history, and nothing of the history may show them.
+
+  readonly #disturbances = [this.#ballast, this.#ballast, this.#ballast, this.#residence, this.#reindex];
+
+  async #ballast(): Promise<void> {
+    const vectors = Array.from({ length: 100 }, () => {
+      const number = Math.floor(this.#random() * ballastCount);
+      return {
+        id: `b${number}`,
+        dense_values: [-1, this.#random()],
+        sparse_values: [[7, this.#random()]],
+        text: `ballast number ${number}`,
+      };
+    });
+    this.#expect(await this.#ask("POST", "/streaming/upsert", { vectors }), "ballast", 200);
+    this.#recording.count("batches of ballast");
+    await sleep(this.#random() * 30);
+  }
+
+  async #residence(): Promise<void> {
+    this.#expect(await this.#ask("POST", "/unload"), "unload", 200);
+    await sleep(this.#random() * 20);
+    this.#expect(await this.#ask("POST", "/load"), "load", 200);
+    this.#recording.count("unloads and loads");
+  }
+
+  async #reindex(): Promise<void> {
+    const [kind, path] = this.#pick([
+      ["dense", "dense"],
+      ["sparse", "sparse"],
+      ["tf_idf", "tf-idf"],
+    ] as const);
+    // One that a kill has kept from being created anew may be missing.
+    this.#expect(await this.#ask("DELETE", `/indexes/${kind}`), "delete index", 204, 404);
+    this.#expect(await this.#ask("POST", `/indexes/${path}`, indexBodies[path]), "create index", 201);
+    this.#recording.count("indexes deleted and built anew");
+  }
+}
+
+export const indexBodies = {
+  dense: {
+    name: "d",
+    distance_metric_type: "dot_product",
+    quantization: { type: "auto", properties: { sample_threshold: 100 } },
+    index: { type: "hnsw", properties: {} },
+  },
+  sparse: { name: "s", quantization: 64, sample_threshold: 100 },
+  "tf-idf": { name: "t", sample_threshold: 100, k1: 1.2, b: 0.75, language: "none" },
+} as const;
+
+const keysOf = (group: number) => Array.from({ length: keysPerGroup }, (_, i) => group * keysPerGroup + i);
+const idOf = (key: number) => `k${key}`;
+const keyOf = (id: string) => Number(id.slice(1));
+
+const recordOf = (key: number, stamp: number) => ({
+  id: idOf(key),
+  document_id: `g${Math.floor(key / keysPerGroup)}`,
+  dense_values: [stamp, 1],
+  sparse_values: [[0, stamp]],
+  text: `tracked s${stamp}`,
+  metadata: { stamp },
+});
+
+type Stored = {
+  readonly id: string;
+  readonly dense_values: readonly number[];
+  readonly sparse_values: readonly (readonly [number, number])[];
+  readonly text: string;
+  readonly metadata: { readonly stamp: number };
+};
+
+/** The stamp of a record that was read, which all its parts must have. */
+function stampOf({ id, dense_values, sparse_values, text, metadata }: Stored): number {
+  const { stamp } = metadata;
+  if (dense_values[0] !== stamp || sparse_values[0][1] !== stamp || text !== `tracked s${stamp}`)
+    throw new Impossible(
+      `${id} has parts of different writes: ${JSON.stringify({ dense_values, sparse_values, text, metadata })}`,
+    );
+  return stamp;
+}
+
+type Found = {
+  readonly id: string;
+  readonly score: number;
+  readonly text: string;
+  readonly explanation?: Record<"dense" | "sparse" | "tf-idf", { readonly score: number } | null>;
+};
+
+/** Where a result tells its stamp beside its text. */
+type Leg = "score" | "text" | "explained";
+
+function wholeState(results: readonly Found[], leg: Leg, what: string): number[] {
+  const state = new Array<number>(keyCount).fill(absent);
+  for (const { id, score, text, explanation } of results) {
+    if (!id.startsWith("k")) continue;
+    const stamp = Number(/^tracked s(\d+)$/.exec(text)?.[1]);
+    const scores =
+      leg === "score"
+        ? [score]
+        : leg === "explained"
+          ? [explanation?.dense?.score, explanation?.sparse?.score]
+          : [];
+    const isWhole = leg !== "explained" || explanation?.["tf-idf"] !== null;
+    if (!isWhole || scores.some((each) => each !== stamp))
+      throw new Impossible(
+        `${what}: the legs of ${id} are of different versions: ${JSON.stringify({ score, text, explanation })}`,
+      );
+    state[keyOf(id)] = stamp;
+  }
+  return state;
+}

@@ -1,0 +1,191 @@
+// Which sequences of commands are there for the model of the whole interface?
+
+import type { RouteName } from "@quiver/protocol/routes";
+import fc from "fast-check";
+import type { Clause, Metric, ModelRecord } from "../../model.ts";
+
+export const collectionNames = ["one", "zwei 二", "troi's.3"];
+/** Words that the analysis without a language leaves as they are; some are near each other. */
+export const words = ["kappa", "kappe", "zulu", "tango", "tangos", "delta"];
+export const idsPerClient = 6;
+export const clients = 3;
+/** Ids that only one client writes, so that what clients do at once has one outcome. */
+export const idsOf = (client: number) => Array.from({ length: idsPerClient }, (_, i) => `c${client}/v ${i}`);
+export const allIds = Array.from({ length: clients }, (_, client) => idsOf(client)).flat();
+export const documents = ["d1", "d 2"];
+
+const small = fc.integer({ min: -3, max: 3 });
+const vector = fc.tuple(small, small, small);
+const sparse = fc.uniqueArray(fc.tuple(fc.integer({ min: 0, max: 5 }), fc.integer({ min: -2, max: 3 })), {
+  selector: ([index]) => index,
+  maxLength: 4,
+});
+const text = fc.array(fc.constantFrom(...words), { maxLength: 6 }).map((list) => list.join(" "));
+
+const recordOf = (ids: readonly string[]): fc.Arbitrary<ModelRecord> =>
+  fc
+    .record({
+      id: fc.constantFrom(...ids),
+      document_id: fc.option(fc.constantFrom(...documents)),
+      dense_values: fc.option(vector, { freq: 4 }),
+      sparse: fc.option(sparse),
+      text: fc.option(text, { freq: 3 }),
+      metadata: fc.option(
+        fc.constantFrom<Record<string, unknown>>({}, { page: 1, tags: ["a", null] }, { "": { "": -1.5 } }),
+      ),
+    })
+    .filter((r) => r.dense_values !== null || r.sparse !== null || r.text !== null)
+    .map(({ sparse: pairs, ...r }) => ({
+      ...r,
+      sparse_indices: pairs?.map(([index]) => index) ?? null,
+      sparse_values: pairs?.map(([, value]) => value) ?? null,
+    }));
+
+const records = fc.array(recordOf(allIds), { maxLength: 5 });
+const name = fc.constantFrom(...collectionNames);
+const id = fc.constantFrom(...allIds);
+const kind = fc.constantFrom("dense" as const, "sparse" as const, "tf-idf" as const);
+
+const clause: fc.Arbitrary<Clause> = fc
+  .record({
+    sign: fc.constantFrom("" as const, "" as const, "+" as const, "-" as const),
+    kind: fc.constantFrom(
+      "word" as const,
+      "word" as const,
+      "phrase" as const,
+      "prefix" as const,
+      "fuzzy" as const,
+    ),
+    words: fc.array(fc.constantFrom(...words), { minLength: 2, maxLength: 3 }),
+    letters: fc.integer({ min: 1, max: 4 }),
+    edits: fc.constantFrom(1, 2),
+  })
+  .map(({ sign, kind: of, words: chosen, letters, edits }) => {
+    if (of === "phrase") return { sign, kind: of, words: chosen };
+    const [word] = chosen;
+    return { sign, kind: of, words: [of === "prefix" ? word.slice(0, letters) : word], edits };
+  });
+
+/** What one client does while others do theirs. */
+const streamingStep = (client: number) =>
+  fc.oneof(
+    fc.record({
+      do: fc.constant("upsert" as const),
+      records: fc.array(recordOf(idsOf(client)), { minLength: 1, maxLength: 3 }),
+    }),
+    fc.record({ do: fc.constant("delete" as const), id: fc.constantFrom(...idsOf(client)) }),
+  );
+export type StreamingStep = typeof streamingStep extends (client: number) => fc.Arbitrary<infer T>
+  ? T
+  : never;
+
+const commands = {
+  create: fc.record({
+    name,
+    max: fc.option(fc.integer({ min: 4, max: 14 }), { freq: 2 }),
+    autoIndex: fc.boolean(),
+  }),
+  drop: fc.record({ name }),
+  upsert: fc.record({ name, records }),
+  delete: fc.record({
+    name,
+    id,
+    by: fc.constantFrom<RouteName>("deleteVector", "streamingDelete", "streamingDeleteAlias"),
+  }),
+  together: fc.record({
+    name,
+    steps: fc.tuple(
+      ...Array.from({ length: clients }, (_, client) => fc.array(streamingStep(client), { maxLength: 3 })),
+    ),
+  }),
+  begin: fc.record({ name }),
+  add: fc.record({ name, record: recordOf(allIds) }),
+  stage: fc.record({ name, records }),
+  stageDelete: fc.record({ name, id }),
+  commit: fc.record({ name }),
+  abort: fc.record({ name }),
+  index: fc.record({
+    name,
+    kind,
+    metric: fc.constantFrom<Metric>("cosine", "euclidean", "dot_product"),
+    codes: fc.constantFrom(
+      "auto" as const,
+      "f32" as const,
+      "f16" as const,
+      "u8" as const,
+      "octal" as const,
+      "quaternay" as const,
+      "binary" as const,
+    ),
+    levels: fc.constantFrom(16, 32, 64, 128, 256),
+    k1: fc.constantFrom(0, 0.9, 1.2),
+    b: fc.constantFrom(0, 0.4, 1),
+    positions: fc.boolean(),
+    recallTarget: fc.option(fc.constantFrom(0.9, 1), { freq: 2 }),
+  }),
+  unindex: fc.record({ name, kind }),
+  unload: fc.record({ name }),
+  load: fc.record({ name }),
+  search: fc.record({
+    name,
+    topK: fc.constantFrom(1, 2, 3, 5, 100),
+    vector,
+    terms: sparse,
+    text: fc.array(fc.constantFrom(...words, "absent"), { maxLength: 3 }),
+    clauses: fc.array(clause, { minLength: 1, maxLength: 4 }),
+    weight: fc.constantFrom(0, 1, 2.5),
+    k: fc.constantFrom(1, 60),
+  }),
+  analyze: fc.record({ name, text: fc.array(fc.constantFrom(...words), { maxLength: 4 }) }),
+  recall: fc.record({ name }),
+  session: fc.record({}),
+  restart: fc.record({}),
+  kill: fc.record({ name, records }),
+  idle: fc.record({}),
+} as const;
+
+const weights: Record<keyof typeof commands, number> = {
+  create: 12,
+  drop: 3,
+  upsert: 24,
+  delete: 12,
+  together: 10,
+  begin: 12,
+  add: 8,
+  stage: 14,
+  stageDelete: 9,
+  commit: 12,
+  abort: 3,
+  index: 14,
+  unindex: 3,
+  unload: 3,
+  load: 3,
+  search: 30,
+  analyze: 3,
+  recall: 3,
+  session: 1,
+  // Each costs the start of a process: one in some five sequences has one.
+  restart: 0.2,
+  kill: 0.4,
+  idle: 0.1,
+};
+
+type Kinds = {
+  [Kind in keyof typeof commands]: { do: Kind } & ((typeof commands)[Kind] extends fc.Arbitrary<infer T>
+    ? T
+    : never);
+};
+export type Command = Kinds[keyof Kinds];
+export type CommandOf<Kind extends keyof Kinds> = Kinds[Kind];
+
+const command = fc.oneof(
+  ...(Object.keys(commands) as (keyof typeof commands)[]).map((each) => ({
+    weight: Math.round(weights[each] * 10),
+    arbitrary: (commands[each] as fc.Arbitrary<object>).map((fields) => ({ do: each, ...fields }) as Command),
+  })),
+);
+
+/** A sequence begins with a collection, for most commands need one. */
+export const sequence: fc.Arbitrary<Command[]> = fc
+  .tuple(commands.create, fc.array(command, { minLength: 15, maxLength: 40 }))
+  .map(([create, rest]) => [{ do: "create", ...create }, ...rest]);

@@ -1,0 +1,52 @@
+// Which routes does the model answer, and which not, for which reason?
+
+import type { RouteName } from "@quiver/protocol/routes";
+
+/** Routes that the sequences call, and whose answers the model predicts. */
+export const modelled: ReadonlySet<RouteName> = new Set<RouteName>([
+  "createCollection",
+  "listCollections",
+  "loadedCollections",
+  "getCollection",
+  "deleteCollection",
+  "loadCollection",
+  "unloadCollection",
+  "createDenseIndex",
+  "createSparseIndex",
+  "createTextIndex",
+  "analyzeText",
+  "getIndexes",
+  "measureRecall",
+  "deleteIndex",
+  "searchDense",
+  "searchBatchDense",
+  "searchSparse",
+  "searchBatchSparse",
+  "searchText",
+  "searchBatchText",
+  "searchHybrid",
+  "searchBatchHybrid",
+  "createTransaction",
+  "listTransactions",
+  "getTransactionStatus",
+  "commitTransaction",
+  "abortTransaction",
+  "addVector",
+  "upsertVectors",
+  "deleteVectorInTransaction",
+  "vectorsByDocument",
+  "getVector",
+  "vectorExists",
+  "deleteVector",
+  "exportVectors",
+  "streamingUpsert",
+  "streamingDelete",
+  "streamingDeleteAlias",
+  "listVersions",
+  "currentVersion",
+  "getVersion",
+  "createSession",
+]);
+
+/** Routes that the model leaves out, each with the reason. A new route stands here or above. */
+export const notModelled: Readonly<Record<string, string>> = {};
