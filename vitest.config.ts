@@ -14,8 +14,8 @@ export default defineConfig({
     pool: "forks",
     // Tests start servers and worker threads of their own; more files at a time only fight for the cores.
     maxWorkers: 2,
-    testTimeout: 60_000,
-    hookTimeout: 60_000,
+    testTimeout: 180_000,
+    hookTimeout: 180_000,
     // Node.js itself loads the files, by the type stripping that runs them in production, in the main thread as in
     // workers. Vite's own module runner would compile syntax that Node.js refuses (an enum, say), and would load each
     // module a second time beside the copy that a worker sees.
