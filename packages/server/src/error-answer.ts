@@ -47,7 +47,7 @@ const errorBody = (code: ErrorBody["error"]["code"], message: string, details: E
 function mentions(error: QuiverError, privateTexts: readonly string[]): boolean {
   if (error.status < 500) return false;
   const told = `${error.message} ${JSON.stringify(error.details)}`;
-  return privateTexts.some((text) => told.includes(text)) || /\n\s+at /.test(error.message);
+  return privateTexts.some((text) => told.includes(text)) || /\n[ \t]+at /.test(error.message);
 }
 
 /** Codes of Fastify and of Node.js' HTTP server. */

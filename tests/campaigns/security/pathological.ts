@@ -110,7 +110,8 @@ const bodyPatterns: Readonly<Record<string, (length: number) => string>> = {
   "soft hyphens": repeated("a\u00ad"),
   "one word without spaces": repeated("漢字"),
   "half surrogates": repeated("\ud83d"),
-  ligatures: repeated("\ufdfa"),
+  // One of them stands for 18 characters: this is as much text as the harmless one.
+  ligatures: (length) => repeated("\ufdfa")(Math.ceil(length / 18)),
   "line ends": repeated("\r\n"),
 };
 

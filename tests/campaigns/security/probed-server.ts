@@ -36,7 +36,7 @@ export type ProbedServer = {
 };
 
 /** A stack's line, a path of this machine, a source file. No pattern goes back over its text: what is searched is hostile. */
-const traces = [/\n\s+at /, /\\n\s+at /, /node_modules/, /\bnode:internal/, /\.(?:ts|mjs|js):\d/];
+const traces = [/\n[ \t]+at /, /\\n[ \t]+at /, /node_modules/, /\bnode:internal/, /\.(?:ts|mjs|js):\d/];
 
 /** @throws Error when an answer or a log line has what must not be there */
 export async function probeServer(config: Partial<ServerConfig> = {}): Promise<ProbedServer> {
