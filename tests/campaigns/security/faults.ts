@@ -5,20 +5,25 @@ import { bodies, type ProbedServer } from "./probed-server.ts";
 
 const secret = "/var/lib/quiver/secret-of-the-engine/data.mdb";
 
+/** What endpoints reach the engine by. */
+const broken = [
+  "createCollection",
+  "listCollections",
+  "loadedCollections",
+  "collection",
+  "deleteCollection",
+  "snapshots",
+  "restoreCollection",
+];
+
 /** Every call of the engine fails, with words that must not come out. @returns endpoints that were asked */
 export async function probeFaults(probed: ProbedServer): Promise<number> {
-  const { database } = probed.server as { database: unknown } as { database: Record<string, unknown> };
+  const database = probed.server.database as unknown as Record<string, unknown>;
   const fault = () => {
     throw Object.assign(new Error(`EIO: i/o error, open '${secret}'`), { path: secret });
   };
-  const methods = [
-    "createCollection",
-    "listCollections",
-    "loadedCollections",
-    "collection",
-    "deleteCollection",
-  ];
-  for (const method of methods) Object.defineProperty(database, method, { value: fault, configurable: true });
+  const before = Object.getOwnPropertyDescriptors(database);
+  for (const name of broken) Object.defineProperty(database, name, { get: fault, configurable: true });
   let asked = 0;
   try {
     for (const [name, route] of Object.entries(routes) as [RouteName, Route][]) {
@@ -38,7 +43,10 @@ export async function probeFaults(probed: ProbedServer): Promise<number> {
       asked++;
     }
   } finally {
-    for (const method of methods) delete database[method];
+    for (const name of broken) {
+      delete database[name];
+      if (Object.hasOwn(before, name)) Object.defineProperty(database, name, before[name]);
+    }
   }
   return asked;
 }

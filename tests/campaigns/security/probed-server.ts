@@ -128,6 +128,8 @@ export const bodies: Partial<Record<RouteName, unknown>> = {
   addVector: { id: "v", dense_values: [1, 0], metadata: { a: { b: 1 } } },
   upsertVectors: { vectors: [{ id: "v", dense_values: [1, 0], metadata: { a: { b: 1 } } }] },
   streamingUpsert: { vectors: [{ id: "v", dense_values: [1, 0], text: "w", metadata: { a: { b: 1 } } }] },
+  createSnapshot: {},
+  restoreCollection: { snapshots: ["none"] },
   createSession: { username: "admin", password: "not-it" },
   createKey: { name: "k", role: "read", collections: ["c"] },
 };

@@ -44,6 +44,7 @@ async function makeData(): Promise<void> {
   const database = await openDatabase({ dataDir });
   await database.createCollection(definition);
   await fill(database);
+  await database.snapshots.create("c", {});
   await database.close();
 }
 
@@ -93,6 +94,8 @@ describe("links", () => {
   const places = {
     catalog: () => join(dataDir, "catalog"),
     collections: () => join(dataDir, "collections"),
+    snapshots: () => join(dataDir, "snapshots"),
+    "a snapshot": () => join(dataDir, "snapshots", readdirSync(join(dataDir, "snapshots"))[0]),
     "a collection's directory": () => join(dataDir, "collections", collectionId()),
     "a collection's file": () => join(dataDir, "collections", collectionId(), "data.mdb"),
   };

@@ -3,6 +3,7 @@
 //   data-dir/quiver.lock      the process that has it open
 //   data-dir/catalog/         store of the catalog
 //   data-dir/collections/ID/  store of one collection, named by its internal id
+//   data-dir/snapshots/       files of snapshots
 //
 // One process at a time: the lock file names its process and when that process began, so that the file of a
 // process that was killed is told from that of a running one, also when its number was given again.
@@ -30,6 +31,7 @@ import { storageError } from "../storage/lmdb.ts";
 
 export const catalogDirectory = (dataDir: string): string => join(dataDir, "catalog");
 export const collectionsDirectory = (dataDir: string): string => join(dataDir, "collections");
+export const snapshotsDirectory = (dataDir: string): string => join(dataDir, "snapshots");
 export const collectionDirectory = (dataDir: string, internalId: string): string =>
   join(collectionsDirectory(dataDir), internalId);
 
@@ -73,7 +75,7 @@ export function takeDataDirectory(dataDir: string): () => void {
     makeDirectory(path);
     // One that was made for us beforehand; where other things lie, too, its mode is not ours to change.
     if (readdirSync(path).length === 0) chmodSync(path, 0o700);
-    for (const directory of [catalogDirectory(path), collectionsDirectory(path)]) {
+    for (const directory of [catalogDirectory(path), collectionsDirectory(path), snapshotsDirectory(path)]) {
       makeDirectory(directory);
       protect(path, directory);
     }

@@ -9,7 +9,6 @@
 import {
   closeSync,
   fsyncSync,
-  mkdirSync,
   openSync,
   readdirSync,
   readFileSync,
@@ -20,7 +19,7 @@ import {
 import { join } from "node:path";
 import { QuiverError } from "@quiver/protocol/errors";
 import type { Snapshot } from "@quiver/protocol/shapes/snapshot";
-import { syncDirectory } from "./data-directory.ts";
+import { snapshotsDirectory, syncDirectory } from "./data-directory.ts";
 
 const suffix = ".qbackup";
 
@@ -42,10 +41,9 @@ export function fileError(error: unknown): unknown {
 export class SnapshotDirectory {
   readonly #path: string;
 
-  /** Makes the directory where it is missing. */
+  /** The directory is there: whoever took the data directory has made it. */
   constructor(dataDir: string) {
-    this.#path = join(dataDir, "snapshots");
-    mkdirSync(this.#path, { recursive: true, mode: 0o700 });
+    this.#path = snapshotsDirectory(dataDir);
   }
 
   /** Where the file of a snapshot lies. @param id made by this program */
