@@ -496,7 +496,11 @@ async function command(): Promise<void> {
   });
   process.stdout.write(`${JSON.stringify(seen, null, 2)}\n`);
   if (values.figures)
-    writeFigures("fuzz", `npm run test:fuzz -- --seed ${seed} --rounds ${values.rounds}`, seen);
+    writeFigures(
+      "fuzz",
+      `npm run test:fuzz -- --seed ${seed} --rounds ${values.rounds} --requests ${values.requests}`,
+      seen,
+    );
 }
 
 if (import.meta.main) await command();
