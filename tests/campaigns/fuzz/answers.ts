@@ -45,7 +45,10 @@ export function routeOf(method: string, target: string): Route | undefined {
       pattern.every((part, i) => (part.startsWith("{") ? segments[i] !== "" : part === decoded(segments[i]))),
   );
   const fixedParts = (pattern: readonly string[]) => pattern.filter((part) => !part.startsWith("{")).length;
-  return fitting.sort((a, b) => fixedParts(b.segments) - fixedParts(a.segments))[0]?.route;
+  // A GET also answers HEAD, but where the list has a HEAD of its own, that is meant.
+  const rank = ({ route, segments: pattern }: (typeof endpoints)[number]) =>
+    2 * fixedParts(pattern) + Number(route.method === method);
+  return fitting.sort((a, b) => rank(b) - rank(a))[0]?.route;
 }
 
 function decoded(segment: string): string | undefined {
