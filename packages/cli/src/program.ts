@@ -4,12 +4,14 @@ import { QuiverError } from "@quiver/client";
 import { CommanderError } from "commander";
 import { QuiverCommand } from "./command.ts";
 import { backupCommand } from "./commands/backup.ts";
+import { checkCommand } from "./commands/check.ts";
 import { collectionsCommand } from "./commands/collections.ts";
 import { exportCommand } from "./commands/export.ts";
 import { importCommand } from "./commands/import.ts";
 import { indexCommand } from "./commands/index-command.ts";
 import { auditCommand, keysCommand } from "./commands/keys.ts";
 import { getCommand, transactionsCommand, versionsCommand } from "./commands/records.ts";
+import { repairCommand } from "./commands/repair.ts";
 import { restoreCommand } from "./commands/restore.ts";
 import { searchCommand } from "./commands/search.ts";
 import { serveCommand } from "./commands/serve.ts";
@@ -45,7 +47,9 @@ ${exitCodesHelp}`,
     .addCommand(versionsCommand())
     .addCommand(transactionsCommand())
     .addCommand(keysCommand())
-    .addCommand(auditCommand());
+    .addCommand(auditCommand())
+    .addCommand(checkCommand(finish))
+    .addCommand(repairCommand(finish));
   throwInsteadOfExit(quiver);
   return quiver;
 }

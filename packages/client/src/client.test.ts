@@ -104,6 +104,7 @@ describe("collections", () => {
     const collection = await makeCollection();
     expect(await client.listCollections()).toContainEqual({ name: collection.name, description: "a test" });
     expect(await client.loadedCollections()).toContain(collection.name);
+    expect(await collection.check()).toMatchObject({ findings: [], findings_total: 0 });
     expect(await collection.unload()).toContain("successfully unloaded");
     expect(await client.loadedCollections()).not.toContain(collection.name);
     expect((await collection.load()).loaded).toBe(true);

@@ -1,6 +1,7 @@
 // What can a caller do with one collection?
 
 import { isQuiverError } from "@quiver/protocol/errors";
+import type { CheckReport } from "@quiver/protocol/shapes/check";
 import type { CollectionDetail } from "@quiver/protocol/shapes/collection";
 import type {
   DenseIndex,
@@ -76,6 +77,14 @@ export class Collection {
   /** Deletes the collection with all its records and indexes. */
   async drop(call: CallOptions = {}): Promise<void> {
     await this.#transport.request("deleteCollection", { params: this.#params, call });
+  }
+
+  /**
+   * Verifies everything that is stored of the collection, and compares its indexes in memory with its records. Takes time in
+   * proportion to the collection: give a `timeoutMs` that allows for it. `findings` is empty where all is well.
+   */
+  check(call: CallOptions = {}): Promise<CheckReport> {
+    return this.#transport.request("checkCollection", { params: this.#params, call });
   }
 
   /** Loads the indexes into memory, so that the first search need not wait for that. */

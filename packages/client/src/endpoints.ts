@@ -62,6 +62,7 @@ export const endpoints = {
   loadedCollections: { method: "GET", path: "/vectordb/collections/loaded", repeat: "always" },
   getCollection: { method: "GET", path: collection, repeat: "always" },
   deleteCollection: { method: "DELETE", path: collection, repeat: "always", done: "collection_not_found" },
+  checkCollection: { method: "POST", path: `${collection}/check`, repeat: "always" },
   loadCollection: { method: "POST", path: `${collection}/load`, repeat: "always" },
   unloadCollection: { method: "POST", path: `${collection}/unload`, repeat: "always" },
 

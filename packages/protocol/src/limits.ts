@@ -113,6 +113,8 @@ export const limits = {
   answerStallMsDefault: 120_000,
   /** Bytes of log lines that wait to be written; further ones are counted and left out. */
   logWaitingBytesMax: 16 * 1024 * 1024,
+  /** Findings of a check that are told one by one; all are counted. */
+  findingsMax: 10_000,
 
   sessionIdleMs: 24 * 3_600_000,
   sessionsMax: 10_000,

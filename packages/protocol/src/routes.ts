@@ -8,6 +8,7 @@ import type { TSchema } from "typebox";
 import Type from "typebox";
 import type { ErrorCode } from "./errors.ts";
 import * as audit from "./shapes/audit.ts";
+import * as check from "./shapes/check.ts";
 import * as collection from "./shapes/collection.ts";
 import { Empty } from "./shapes/common.ts";
 import * as index from "./shapes/index-definition.ts";
@@ -118,6 +119,16 @@ export const routes = {
     status: 204,
     statusOf: missingCollectionIs400,
     errors: [400, 500],
+  },
+  checkCollection: {
+    method: "POST",
+    path: `${c}/check`,
+    role: "admin",
+    tag: "Collections",
+    summary: "Check stored data and indexes",
+    status: 200,
+    answer: check.CheckReport,
+    errors: [404, 500, 503],
   },
   loadCollection: {
     method: "POST",

@@ -58,6 +58,7 @@ const administration: ReadonlySet<RouteName> = new Set<RouteName>([
   "createSparseIndex",
   "createTextIndex",
   "deleteIndex",
+  "checkCollection",
   "createSnapshot",
   "uploadSnapshot",
   "deleteSnapshot",

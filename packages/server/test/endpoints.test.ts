@@ -137,6 +137,13 @@ describe("collections", () => {
     const c = await collection(2);
     const loadedNames = async () => (await server.call("loadedCollections")).json as string[];
     expect(await loadedNames()).toContain(c.collection_id);
+    const checked = await server.call("checkCollection", c);
+    expect(checked.status).toBe(200);
+    expect(checked.json).toMatchObject({
+      findings: [],
+      findings_total: 0,
+      collections: [{ name: c.collection_id }],
+    });
     const unloaded = await server.call("unloadCollection", c);
     expect([unloaded.status, unloaded.json]).toEqual([
       200,

@@ -37,7 +37,7 @@ let files = 0;
 
 function newStore(): MemoryStore {
   const store = new MemoryStore(collectionTables);
-  prepareCollection(store, context.nowMs);
+  prepareCollection(store, context.nowMs, definition);
   return store;
 }
 

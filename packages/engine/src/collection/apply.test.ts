@@ -56,7 +56,7 @@ describe.each(kinds)("writes to a collection: %s", (_name, makeStore) => {
   let now = 1_000_000;
   const open = (): Store => {
     const store = makeStore();
-    prepareCollection(store, now);
+    prepareCollection(store, now, definition);
     return store;
   };
   const apply = (
@@ -148,18 +148,18 @@ describe.each(kinds)("writes to a collection: %s", (_name, makeStore) => {
   it("[G2] a request that fails half-way takes nothing with it", () => {
     const store = open();
     apply(store, [upsert(v("a"), v("b"))]);
-    // The record of "a" is replaced by bytes whose seal is for another key.
+    // The ordinal of "a" is replaced by bytes whose seal is for another key.
     store.write((writer) => {
       const raw = writer as unknown as {
         table?: (name: string) => { putSync(key: Uint8Array, value: Buffer): void };
       };
-      if (raw.table && "putSync" in (raw.table("records") as object))
-        raw.table("records").putSync(Buffer.from([0, 0, 0, 0]), Buffer.from("damaged"));
+      if (raw.table && "putSync" in (raw.table("ids") as object))
+        raw.table("ids").putSync(Buffer.from("a"), Buffer.from("damaged"));
       else {
         const tables = (writer as unknown as { tables: Map<string, [Uint8Array, Uint8Array][]> }).tables;
-        const records = (tables.get("records") ?? []).slice();
-        records[0] = [records[0][0], Buffer.from("damaged")];
-        tables.set("records", records);
+        const ids = (tables.get("ids") ?? []).slice();
+        ids[0] = [ids[0][0], Buffer.from("damaged")];
+        tables.set("ids", ids);
       }
     });
     const outcomes = apply(store, [upsert(v("c")), upsert(v("d"), v("a", 9)), upsert(v("e"))]);
@@ -352,6 +352,6 @@ describe.each(kinds)("writes to a collection: %s", (_name, makeStore) => {
   it("[F1] a newer format is refused", () => {
     const store = open();
     store.write((writer) => writer.put("meta", metaKeys.format, utf8('{"format":99,"what":"collection"}')));
-    expect(() => prepareCollection(store, now)).toThrow(/format 99/);
+    expect(() => prepareCollection(store, now, definition)).toThrow(/format 99/);
   });
 });

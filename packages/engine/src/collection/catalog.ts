@@ -4,9 +4,14 @@
 // directory without one is left over from a creation or deletion that was interrupted, and is removed at
 // start.
 
-import { text, utf8 } from "../base/bytes.ts";
-import type { Reader } from "../storage/store.ts";
+import type { Finding } from "@quiver/protocol/shapes/check";
+import { text, toHex, utf8 } from "../base/bytes.ts";
+import { LmdbFile } from "../storage/lmdb-file.ts";
+import { verifyFile } from "../storage/lmdb-verify.ts";
+import { bodyOf, type Reader } from "../storage/store.ts";
 import type { CollectionDefinition } from "./definition.ts";
+import { requireKnownFormat } from "./format.ts";
+import { catalogTables } from "./tables.ts";
 
 export type CatalogEntry = {
   internalId: string;
@@ -44,11 +49,6 @@ export function catalogChange(request: CatalogRequest): {
   }
 }
 
-/** All collections, by name. */
-export function readCatalog(reader: Reader): CatalogEntry[] {
-  return [...reader.entries("collections")].map(([, value]) => JSON.parse(text(value)) as CatalogEntry);
-}
-
 export function readCredential(reader: Reader, key: string): unknown {
   const value = reader.get("credentials", utf8(key));
   return value && JSON.parse(text(value));
@@ -58,4 +58,67 @@ export function readCredentials(reader: Reader, prefix: string): [string, unknow
   return [...reader.entries("credentials", { start: utf8(prefix || "\u0001") })]
     .map(([key, value]): [string, unknown] => [text(key), JSON.parse(text(value))])
     .filter(([key]) => key.startsWith(prefix));
+}
+
+/** What could be read of a catalog. */
+export type VerifiedCatalog = {
+  readonly entries: CatalogEntry[];
+  readonly credentials: [key: string, value: unknown][];
+  /** Names of collections whose entries fail their checksum, as far as they can be read. */
+  readonly damagedNames: string[];
+  /** Whether every entry that there is was read. */
+  readonly isWhole: boolean;
+  /** Whether the database may be opened: pages, format and credentials are in order; of collections entries may be damaged. */
+  readonly isSound: boolean;
+};
+
+/** Checks the catalog's store, reading its file by itself. @throws format_too_new, and where the file cannot be opened at all */
+export function verifyCatalog(directory: string, onFinding: (finding: Finding) => void): VerifiedCatalog {
+  const entries: CatalogEntry[] = [];
+  const credentials: [string, unknown][] = [];
+  const damagedNames: string[] = [];
+  let isWhole = true;
+  let isSound = true;
+  const bad = (finding: Omit<Finding, "kind">) => {
+    isWhole = false;
+    onFinding({ kind: "catalog", ...finding });
+  };
+  const file = new LmdbFile(directory);
+  try {
+    requireKnownFormat(file, "catalog");
+    verifyFile(file, catalogTables, ({ table, page, problem }) => {
+      isSound = false;
+      bad({ table, ...(page !== undefined && { page }), message: `In the catalog, ${problem}.` });
+    });
+    for (const table of catalogTables)
+      for (const { key, sealed } of file.entries(table)) {
+        const body = sealed && bodyOf(table, key, sealed);
+        const name = Buffer.from(key).toString("utf8");
+        const at = { table, key: toHex(key), ...(table === "collections" && { collection: name }) };
+        if (body === undefined) {
+          if (table === "collections") damagedNames.push(name);
+          // A key of the server that cannot be read must not be taken for one that is not there.
+          else isSound = false;
+          bad({
+            ...at,
+            message: `In the catalog, the entry of ${toHex(key)} in '${table}' fails its checksum.`,
+          });
+          continue;
+        }
+        const value = JSON.parse(text(body)) as unknown;
+        if (table === "credentials") credentials.push([name, value]);
+        if (table !== "collections") continue;
+        const entry = value as CatalogEntry;
+        if (
+          entry.definition.name !== name ||
+          entries.some((other) => other.internalId === entry.internalId)
+        ) {
+          damagedNames.push(name);
+          bad({ ...at, message: `In the catalog, the entry of '${name}' is that of another collection.` });
+        } else entries.push(entry);
+      }
+  } finally {
+    file.close();
+  }
+  return { entries, credentials, damagedNames, isWhole, isSound };
 }

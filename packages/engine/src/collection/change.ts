@@ -11,7 +11,7 @@
 // leave in parts.
 
 import { createHash, type Hash } from "node:crypto";
-import { QuiverError } from "@quiver/protocol/errors";
+import { isQuiverError, QuiverError } from "@quiver/protocol/errors";
 import { limits } from "@quiver/protocol/limits";
 import { emptyBytes, readU32Key, u32Key } from "../base/bytes.ts";
 import { failpoint } from "../base/failpoint.ts";
@@ -19,6 +19,7 @@ import { invariant } from "../base/invariant.ts";
 import type { Writer } from "../storage/store.ts";
 import type { Head } from "./head.ts";
 import { writeHead } from "./head.ts";
+import { closeDamaged } from "./heal.ts";
 import {
   type Contents,
   contentsOf,
@@ -112,8 +113,12 @@ export class Change {
     if (found === undefined) return false;
     const ordinal = readU32Key(found);
     const key = u32Key(ordinal);
-    const stored = writer.get("records", key);
-    invariant(stored !== undefined, `ordinal ${ordinal} is in ids but has no record`);
+    const stored = this.#stored(key);
+    if (stored === undefined) {
+      closeDamaged(writer, this.#head, ordinal);
+      this.#noteClosed(ordinal);
+      return true;
+    }
     const record = new RecordReader(stored);
     invariant(record.born <= this.#version, `ordinal ${ordinal} is born after it dies`);
     const document = record.documentIdBytes.slice();
@@ -122,9 +127,23 @@ export class Change {
     failpoint("delete:record-gone");
     writer.delete("dense", key);
     if (document.length > 0) writer.delete("documents", documentKey(document, ordinal));
+    this.#noteClosed(ordinal);
+    return true;
+  }
+
+  /** The record under a key; undefined where it is damaged or missing. */
+  #stored(key: Uint8Array): Uint8Array | undefined {
+    try {
+      return this.#writer.get("records", key);
+    } catch (error) {
+      if (isQuiverError(error, "data_corrupted")) return undefined;
+      throw error;
+    }
+  }
+
+  #noteClosed(ordinal: number): void {
     this.#closed[this.#closedCount++] = ordinal;
     if (this.#closedCount === closedPerPart) this.#flushClosed();
-    return true;
   }
 
   #flushClosed(): void {

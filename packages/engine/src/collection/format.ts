@@ -2,12 +2,30 @@
 
 import { QuiverError } from "@quiver/protocol/errors";
 import { text, utf8 } from "../base/bytes.ts";
-import type { Store } from "../storage/store.ts";
+import type { LmdbFile } from "../storage/lmdb-file.ts";
+import { bodyOf, type Store } from "../storage/store.ts";
+import type { CollectionDefinition } from "./definition.ts";
 import { type Head, writeHead } from "./head.ts";
 import { formatNumber, metaKeys } from "./tables.ts";
 import { rootHash, writeVersion } from "./versions.ts";
 
 type Format = { format: number; what: "collection" | "catalog" };
+
+/** To be asked before a store's file is judged by this version's rules. @throws format_too_new */
+export function requireKnownFormat(file: LmdbFile, what: Format["what"]): void {
+  const sealed = file.get("meta", metaKeys.format);
+  const body = sealed && bodyOf("meta", metaKeys.format, sealed);
+  if (body !== undefined) requireKnown(JSON.parse(text(body)) as Format, what);
+}
+
+function requireKnown({ format }: Format, what: Format["what"]): void {
+  if (format <= formatNumber) return;
+  throw new QuiverError(
+    "format_too_new",
+    `The ${what} has format ${format}; this version of Quiver reads formats up to ${formatNumber}. Start the newer version that wrote it.`,
+    { found: format, supported: formatNumber },
+  );
+}
 
 /** Checks the format of a store, or writes it where there is none. @returns whether it was there. @throws format_too_new */
 function settleFormat(store: Store, what: Format["what"]): boolean {
@@ -15,13 +33,7 @@ function settleFormat(store: Store, what: Format["what"]): boolean {
   try {
     const bytes = snapshot.get("meta", metaKeys.format);
     if (bytes) {
-      const found = JSON.parse(text(bytes)) as Format;
-      if (found.format > formatNumber)
-        throw new QuiverError(
-          "format_too_new",
-          `The ${what} has format ${found.format}; this version of Quiver reads formats up to ${formatNumber}. Start the newer version that wrote it.`,
-          { found: found.format, supported: formatNumber },
-        );
+      requireKnown(JSON.parse(text(bytes)) as Format, what);
       return true;
     }
   } finally {
@@ -41,11 +53,20 @@ export function prepareCatalog(store: Store): void {
   store.write((writer) => writer.put("meta", metaKeys.format, formatBytes("catalog")));
 }
 
-/** Makes a new store an empty collection at version 0, or checks that it can be read. @throws format_too_new */
-export function prepareCollection(store: Store, nowMs: number): void {
-  if (settleFormat(store, "collection")) return;
+/**
+ * Makes a new store an empty collection at version 0, or checks that it can be read. It keeps a copy of its definition, so that
+ * what is in it can be understood without the catalog.
+ * @throws format_too_new
+ */
+export function prepareCollection(store: Store, nowMs: number, definition: CollectionDefinition): void {
+  const copy = utf8(JSON.stringify(definition));
+  if (settleFormat(store, "collection")) {
+    keepDefinition(store, copy);
+    return;
+  }
   store.write((writer) => {
     writer.put("meta", metaKeys.format, formatBytes("collection"));
+    writer.put("meta", metaKeys.definition, copy);
     const head: Head = {
       version: 0,
       hash: rootHash,
@@ -67,4 +88,16 @@ export function prepareCollection(store: Store, nowMs: number): void {
       opened: 0,
     });
   });
+}
+
+/** Writes the copy of a definition where an earlier Quiver has not. */
+function keepDefinition(store: Store, copy: Uint8Array): void {
+  const snapshot = store.snapshot();
+  let isThere: boolean;
+  try {
+    isThere = snapshot.get("meta", metaKeys.definition) !== undefined;
+  } finally {
+    snapshot.release();
+  }
+  if (!isThere) store.write((writer) => writer.put("meta", metaKeys.definition, copy));
 }

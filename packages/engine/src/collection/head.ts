@@ -3,7 +3,8 @@
 // Every write that makes a version replaces the head in the same store write: whoever reads the head in a
 // snapshot knows the version of all else in that snapshot (invariant 3).
 
-import { readU32Key, readU53, u32Key, writeU53 } from "../base/bytes.ts";
+import { QuiverError } from "@quiver/protocol/errors";
+import { readU32Key, readU53, toHex, u32Key, writeU53 } from "../base/bytes.ts";
 import { invariant } from "../base/invariant.ts";
 import type { Reader, Writer } from "../storage/store.ts";
 import { metaKeys } from "./tables.ts";
@@ -48,10 +49,20 @@ export function writeHead(writer: Writer, head: Head): void {
   writer.put("meta", metaKeys.head, bytes);
 }
 
-/** The head in a snapshot or inside a write. */
+/** The head in a snapshot or inside a write. @throws data_corrupted */
 export function readHead(reader: Reader): Head {
   const bytes = reader.get("meta", metaKeys.head);
-  invariant(bytes !== undefined && bytes.length === headBytes, "a collection's store has no head");
+  if (bytes === undefined)
+    throw new QuiverError("data_corrupted", "The store has no head: the collection's version is not known.", {
+      table: "meta",
+      key: toHex(metaKeys.head),
+    });
+  return decodeHead(bytes);
+}
+
+/** The head, from its bytes. */
+export function decodeHead(bytes: Uint8Array): Head {
+  invariant(bytes.length === headBytes, `a collection's head has ${bytes.length} bytes`);
   const counter = (i: number) => readU53(bytes, 32 + 8 * i);
   return {
     hash: bytes.slice(0, 32),

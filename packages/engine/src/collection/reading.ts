@@ -2,8 +2,7 @@
 
 import { QuiverError } from "@quiver/protocol/errors";
 import type { VectorRecord } from "@quiver/protocol/shapes/vector";
-import { compareText, readU32Key, utf8 } from "../base/bytes.ts";
-import { invariant } from "../base/invariant.ts";
+import { compareText, readU32Key, toHex, utf8 } from "../base/bytes.ts";
 import type { Reader } from "../storage/store.ts";
 import { readFloats } from "../vector/floats.ts";
 import { RecordReader } from "./record.ts";
@@ -63,11 +62,20 @@ function numberJson(value: number): string {
 
 function storedVector(reader: Reader, key: Uint8Array): StoredVector {
   const bytes = reader.get("records", key);
-  invariant(bytes !== undefined, `ordinal ${readU32Key(key)} has no record`);
+  if (bytes === undefined) throw missing("records", key);
   const record = new RecordReader(bytes.slice());
   const dense = record.contents.dense ? reader.get("dense", key) : undefined;
-  invariant(!record.contents.dense || dense !== undefined, `ordinal ${readU32Key(key)} has no dense vector`);
+  if (record.contents.dense && dense === undefined) throw missing("dense", key);
   return new StoredVector(record, dense ? readFloats(dense) : null);
+}
+
+/** The error of an ordinal that is named and has nothing under it. */
+function missing(table: string, key: Uint8Array): QuiverError {
+  return new QuiverError(
+    "data_corrupted",
+    `The record of ordinal ${readU32Key(key)} is missing in table '${table}'. Restore it from a backup, or let 'quiver check' tell what else is.`,
+    { table, key: toHex(key), ordinal: readU32Key(key) },
+  );
 }
 
 export function vectorNotFound(id: string): QuiverError {
@@ -90,8 +98,10 @@ export function vectorExists(reader: Reader, id: string): boolean {
 /** All vectors of a document, by id. */
 export function vectorsOfDocument(reader: Reader, documentId: string): StoredVector[] {
   const prefix = documentPrefix(utf8(documentId));
-  const ordinals = [...reader.keys("documents", { start: prefix, end: afterPrefix(prefix) })].map((key) =>
-    readU32Key(key, prefix.length),
+  // Entries and not keys: a key is proved by its value's checksum.
+  const ordinals = Array.from(
+    reader.entries("documents", { start: prefix, end: afterPrefix(prefix) }),
+    ([key]) => readU32Key(key, prefix.length),
   );
   return ordinals
     .map((ordinal) => storedVector(reader, ordinalKey(ordinal)))

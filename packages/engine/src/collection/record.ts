@@ -16,7 +16,8 @@ import { ByteWriter } from "../base/byte-writer.ts";
 import { emptyBytes, readU53, writeU53 } from "../base/bytes.ts";
 import { invariant } from "../base/invariant.ts";
 
-const has = { document: 1, dense: 2, sparse: 4, rawText: 8, processedText: 16, metadata: 32 } as const;
+/** Bits of a content's flags. */
+export const has = { document: 1, dense: 2, sparse: 4, rawText: 8, processedText: 16, metadata: 32 } as const;
 
 /** A record's content as the caller gives it: checked, sparse indices ascending. */
 export type RecordContent = {

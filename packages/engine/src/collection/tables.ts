@@ -7,7 +7,7 @@ export const formatNumber = 1;
 
 /** Tables of a collection's store. */
 export const collectionTables = [
-  /** `format`, `head` (head.ts) and `indexes` (their definitions, JSON). */
+  /** `format`, `head` (head.ts), `indexes` (their definitions, JSON) and `definition` (a copy of the catalog's, JSON). */
   "meta",
   /** id of every live record -> ordinal. */
   "ids",
@@ -43,6 +43,7 @@ export const metaKeys = {
   format: Buffer.from("format"),
   head: Buffer.from("head"),
   indexes: Buffer.from("indexes"),
+  definition: Buffer.from("definition"),
 } as const;
 
 export const ordinalKey = u32Key;

@@ -18,7 +18,7 @@
 
 import { QuiverError } from "@quiver/protocol/errors";
 import { limits } from "@quiver/protocol/limits";
-import { readU32Key, text, u32Key, u53Key, utf8 } from "../base/bytes.ts";
+import { readU32Key, text, toHex, u32Key, u53Key, utf8 } from "../base/bytes.ts";
 import { failpoint } from "../base/failpoint.ts";
 import { invariant } from "../base/invariant.ts";
 import type { Reader, Writer } from "../storage/store.ts";
@@ -50,7 +50,7 @@ export type TransactionEntry = {
 };
 
 /** What an id does at its position. `growth`: by how much it changed the number of live records when staged. */
-type StagedId = { position: number; kind: "upsert" | "delete"; growth: -1 | 0 | 1 };
+export type StagedId = { position: number; kind: "upsert" | "delete"; growth: -1 | 0 | 1 };
 
 function encodeStagedId({ position, kind, growth }: StagedId): Uint8Array {
   const bytes = new Uint8Array(6);
@@ -60,7 +60,8 @@ function encodeStagedId({ position, kind, growth }: StagedId): Uint8Array {
   return bytes;
 }
 
-function decodeStagedId(bytes: Uint8Array): StagedId {
+/** The entry of an id among those that the open transaction has staged. */
+export function decodeStagedId(bytes: Uint8Array): StagedId {
   return {
     position: readU32Key(bytes),
     kind: bytes[4] === 1 ? "upsert" : "delete",
@@ -246,7 +247,12 @@ export function applyStaged(writer: Writer, entry: TransactionEntry, change: Cha
   entry.deletes = 0;
   for (let position = 0; position < entry.staged; position++) {
     const bytes = writer.get("staged", u32Key(position));
-    invariant(bytes !== undefined, `position ${position} of ${entry.staged} is not staged`);
+    if (bytes === undefined)
+      throw new QuiverError(
+        "data_corrupted",
+        `Position ${position} of ${entry.staged} of the transaction's operations is missing. Send the operations again in a new one.`,
+        { table: "staged", key: toHex(u32Key(position)) },
+      );
     // The store lends its bytes until its next call, and applying an operation makes many.
     for (const operation of readOperations(bytes.slice())) {
       if (operation.kind === "upsert") {

@@ -47,7 +47,8 @@ export function writeVersion(writer: Writer, entry: VersionEntry): void {
   writer.put("versions", versionKey(entry.version), bytes);
 }
 
-function decode(version: number, bytes: Uint8Array): VersionEntry {
+/** The entry of a version, from its bytes. */
+export function decodeVersion(version: number, bytes: Uint8Array): VersionEntry {
   return {
     version,
     hash: bytes.slice(0, 32),
@@ -61,7 +62,7 @@ function decode(version: number, bytes: Uint8Array): VersionEntry {
 /** The entry of a version; undefined when it is no longer kept, or not there yet. */
 export function readVersion(reader: Reader, version: number): VersionEntry | undefined {
   const bytes = reader.get("versions", versionKey(version));
-  return bytes && decode(version, bytes);
+  return bytes && decodeVersion(version, bytes);
 }
 
 export function writeClosed(writer: Writer, version: number, part: number, ordinals: Uint32Array): void {
@@ -139,7 +140,7 @@ export function listVersions(reader: Reader, page: { limit?: number; before?: nu
   const versions: Version[] = [];
   const end = versionKey(Math.min(before, version + 1));
   for (const [key, value] of reader.entries("versions", { end, reverse: true, limit }))
-    versions.push(toShape(decode(readU53(key), value)));
+    versions.push(toShape(decodeVersion(readU53(key), value)));
   return { versions, current_hash: toHex(hash), current_version: version };
 }
 
@@ -158,7 +159,7 @@ export function versionByHash(reader: Reader, hash: string): Version {
 
 function findByHash(reader: Reader, hash: Uint8Array): Version | string {
   for (const [key, value] of reader.entries("versions", { reverse: true })) {
-    const entry = decode(readU53(key), value);
+    const entry = decodeVersion(readU53(key), value);
     if (Buffer.compare(entry.hash, hash) === 0) return toShape(entry);
   }
   return "is not that of a version of this collection";

@@ -6,6 +6,7 @@
 import { randomBytes } from "node:crypto";
 import { isQuiverError, QuiverError } from "@quiver/protocol/errors";
 import { limits } from "@quiver/protocol/limits";
+import type { CheckReport, Finding } from "@quiver/protocol/shapes/check";
 import type { CollectionDetail } from "@quiver/protocol/shapes/collection";
 import type {
   AnalyzeText,
@@ -26,6 +27,7 @@ import type {
   TransactionStatus,
 } from "@quiver/protocol/shapes/transaction";
 import type { Version, VersionList } from "@quiver/protocol/shapes/version";
+import { toHex } from "../base/bytes.ts";
 import { type CallOptions, Deadline } from "../base/deadline.ts";
 import { failpoint } from "../base/failpoint.ts";
 import {
@@ -68,9 +70,11 @@ import { LmdbStore } from "../storage/lmdb.ts";
 import type { Snapshot } from "../storage/store.ts";
 import { createAnalyzer } from "../text/analyzer.ts";
 import { segment } from "../text/segment.ts";
+import { compareInverted } from "./check/index-comparison.ts";
+import { RunningCheck } from "./check/live.ts";
 import type { Collection, CollectionStatistics, DatabaseLog, Transaction, VectorExport } from "./contract.ts";
 import { RunningExport } from "./export.ts";
-import { type FeedSurroundings, makeFeed } from "./feeds.ts";
+import { checkpointPath, type FeedSurroundings, keptIndex, makeFeed } from "./feeds.ts";
 import { Gate } from "./gate.ts";
 import { indexSize } from "./index-size.ts";
 import { flatStatusOf, type IndexingProgress, isoTime, stateOf } from "./transaction-status.ts";
@@ -86,6 +90,8 @@ export type CollectionSurroundings = {
   clock(): number;
   /** Makes the collection's residence durable. */
   saveEntry(entry: CatalogEntry): Promise<void>;
+  /** Runs a check, or refuses where another one runs. */
+  checkAlone<T>(run: () => Promise<T>): Promise<T>;
   /** A collection was loaded or has grown: others may have to leave. */
   onMemoryUse(): void;
   /** One more export begins. @throws overloaded; to be called back when it ends */
@@ -101,6 +107,7 @@ export class OpenCollection implements Collection {
   readonly #exports = new Set<RunningExport>();
   /** Work of other threads on the store. */
   readonly #workAside = new Set<AbortController>();
+  readonly #checks = new Set<RunningCheck>();
   /** What searches ask; what callers are given is read anew. */
   readonly #indexDefinitions = new IndexDefinitionsReader();
   #catchUp: CatchUp | null = null;
@@ -447,6 +454,7 @@ export class OpenCollection implements Collection {
     this.#gate.close(reason);
     for (const exported of [...this.#exports]) exported.stop(reason);
     for (const work of this.#workAside) work.abort(reason);
+    for (const check of this.#checks) check.stop(reason);
     if (isKept) await this.#catchUp?.keepLast();
     const catchUp = this.#catchUp;
     this.#catchUp = null;
@@ -775,6 +783,80 @@ export class OpenCollection implements Collection {
         if (!catchUp.isStopped) throw error;
       }
     }
+  }
+
+  // ---- Check
+
+  check(): Promise<CheckReport> {
+    return this.#around.checkAlone(() => this.#check());
+  }
+
+  #check(): Promise<CheckReport> {
+    return this.#gate.pass(async () => {
+      // Before the snapshot: what the index has is then at most as new as the records that it is compared with.
+      const denseImage = await this.#imageOfDense();
+      const snapshot = this.#store.snapshot();
+      const { directory } = this.#around;
+      const running = new RunningCheck({ directory, definition: this.#definition, denseImage });
+      this.#checks.add(running);
+      try {
+        const findings: Finding[] = [];
+        const find = (finding: Finding) => findings.push({ ...finding, collection: this.name });
+        const [report, indexes] = await Promise.all([running.report, this.#compareIndexes(find)]);
+        for (const collection of report.collections) collection.indexes.push(...indexes);
+        return {
+          ...report,
+          findings: [...report.findings, ...findings].slice(0, limits.findingsMax),
+          findings_total: report.findings_total + findings.length,
+        };
+      } finally {
+        this.#checks.delete(running);
+        running.stop(new QuiverError("internal", "The check was given up."));
+        snapshot.release();
+      }
+    });
+  }
+
+  /** Compares the inverted indexes, where the collection is loaded. @returns their kinds */
+  async #compareIndexes(find: (finding: Finding) => void): Promise<string[]> {
+    const { version, kinds } = this.#read((snapshot, head) => ({
+      version: head.version,
+      kinds: (Object.keys(readIndexDefinitions(snapshot)) as IndexKind[]).filter((kind) => kind !== "dense"),
+    }));
+    const catchUp = this.#catchUp;
+    if (catchUp === null || kinds.length === 0) return [];
+    const view = await catchUp.reach(version, kinds);
+    try {
+      return await compareInverted(view, find, () => {
+        this.#gate.assertOpen();
+        if (catchUp.isStopped)
+          throw new QuiverError("shutting_down", "The collection was unloaded meanwhile; check again.");
+      });
+    } finally {
+      view.unpin();
+    }
+  }
+
+  /** Writes the graphs in memory to a file for a check; undefined where there is none. */
+  async #imageOfDense(): Promise<string | undefined> {
+    const catchUp = this.#catchUp;
+    const index = catchUp?.feed("dense")?.index;
+    const definitions = this.#read((snapshot) => readIndexDefinitions(snapshot));
+    if (!catchUp || !(index instanceof HnswIndex) || definitions.dense === undefined) return undefined;
+    const { directory, builders } = this.#around;
+    const around = this.#feedSurroundings(catchUp);
+    const { configuration, form } = keptIndex<HnswIndex>(this.#definition, "dense", definitions, around);
+    const { version, hash } = this.#read((_, head) => head);
+    // Checks run one at a time; what a killed process leaves behind is overwritten by the next one.
+    const path = `${checkpointPath(directory, "dense")}.check`;
+    let isWritten = false;
+    const write = async (state: unknown, images: readonly Uint8Array[]) => {
+      await builders.save(path, { configuration, version, hash: toHex(hash) }, state, images);
+      isWritten = true;
+      return false;
+    };
+    await form.save(index, write, false);
+    return isWritten ? path : undefined;
   }
 
   // ---- Transactions

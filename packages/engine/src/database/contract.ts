@@ -5,6 +5,7 @@
 // change resolves when the change is durable and visible to every later call.
 
 import type { Readable } from "node:stream";
+import type { CheckReport } from "@quiver/protocol/shapes/check";
 import type {
   CollectionCreated,
   CollectionDetail,
@@ -94,6 +95,7 @@ export interface Database {
   readonly recovered: Promise<void>;
   readonly isRecovered: boolean;
   createCollection(definition: CreateCollection): Promise<CollectionCreated>;
+  /** All, by name; those that are damaged and not served say so. */
   listCollections(): CollectionSummary[];
   loadedCollections(): string[];
   /** @throws collection_not_found */
@@ -166,6 +168,8 @@ export type CollectionStatistics = {
 
 export type DatabaseStatistics = {
   collections: CollectionStatistics[];
+  /** Collections that are damaged and not served. */
+  damaged: { name: string; message: string }[];
   /** Durable commits since start, and how many requests they carried. */
   commits: number;
   commitRequests: number;
@@ -228,6 +232,12 @@ export interface Collection {
     },
     call?: CallOptions,
   ): Promise<Recall>;
+  /**
+   * Verifies everything that is stored of the collection, and compares its indexes in memory with its records; other requests go on
+   * meanwhile. Takes time in proportion to the collection.
+   * @throws overloaded while another check runs in this database
+   */
+  check(): Promise<CheckReport>;
   /** @throws index_not_found */
   deleteIndex(kind: IndexKind): Promise<void>;
   /** Resolves when every index has caught up with the version that is current now. */

@@ -9,8 +9,11 @@
 // close   refuse, wait for those inside, stop the writer after its last write, give the lock back
 
 import { randomBytes } from "node:crypto";
-import { QuiverError } from "@quiver/protocol/errors";
+import { existsSync, readdirSync } from "node:fs";
+import { join } from "node:path";
+import { isQuiverError, QuiverError } from "@quiver/protocol/errors";
 import { limits } from "@quiver/protocol/limits";
+import type { Finding } from "@quiver/protocol/shapes/check";
 import type {
   CollectionCreated,
   CollectionSummary,
@@ -18,13 +21,15 @@ import type {
 } from "@quiver/protocol/shapes/collection";
 import type { RestoreCollection, RestoredCollection } from "@quiver/protocol/shapes/snapshot";
 import { checkDefinitions } from "../backup/definitions.ts";
+import { compareText } from "../base/bytes.ts";
 import { failpoint } from "../base/failpoint.ts";
 import {
   type CatalogEntry,
   type CatalogRequest,
-  readCatalog,
   readCredential,
   readCredentials,
+  type VerifiedCatalog,
+  verifyCatalog,
 } from "../collection/catalog.ts";
 import {
   type CollectionDefinition,
@@ -57,6 +62,7 @@ import type {
   DatabaseOptions,
   DatabaseStatistics,
 } from "./contract.ts";
+import { damagedError, type SetAside, setAsideError, unopenedError, verifyStore } from "./set-aside.ts";
 import { KeptSnapshots } from "./snapshots.ts";
 
 const silent: DatabaseLog = { info: () => {}, warn: () => {}, error: () => {} };
@@ -67,12 +73,20 @@ const housekeepingMs = 10_000;
 /** Milliseconds between two attempts to open a store again that the disk has failed. */
 const mendingMs = 1_000;
 
-/** Opens, or makes, the database in a directory. @throws storage_failed, format_too_new, data_corrupted */
+/** Findings of a start that are logged one by one, for each collection. */
+const loggedMax = 20;
+
+/**
+ * Opens, or makes, the database in a directory. A collection whose store is damaged is set aside (set-aside.ts) and keeps none of
+ * the others from being served; a catalog whose pages are damaged keeps the database from opening.
+ * @throws storage_failed, format_too_new, data_corrupted
+ */
 export async function openDatabase(options: DatabaseOptions): Promise<Database> {
   const release = takeDataDirectory(options.dataDir);
   let writer: Writer | null = null;
   try {
     const log = options.log ?? silent;
+    const catalog = readVerified(options.dataDir);
     writer = await Writer.start(
       {
         dataDir: options.dataDir,
@@ -81,13 +95,33 @@ export async function openDatabase(options: DatabaseOptions): Promise<Database> 
       (error) => log.error({ err: error }, "the writer thread has failed"),
     );
     const database = new OpenDatabase(options, writer, release);
-    await database.open();
+    await database.open(catalog);
     return database;
   } catch (error) {
     await writer?.stop();
     release();
     throw error;
   }
+}
+
+/** The catalog, read before LMDB opens it; undefined where there is none yet. @throws data_corrupted */
+function readVerified(dataDir: string): VerifiedCatalog | undefined {
+  const directory = catalogDirectory(dataDir);
+  if (!existsSync(join(directory, "data.mdb"))) {
+    if (readdirSync(collectionsDirectory(dataDir)).length === 0) return undefined;
+    throw new QuiverError(
+      "data_corrupted",
+      "The data directory has collections, but its catalog is missing; nothing was changed. Restore catalog/data.mdb from a backup, or let 'quiver repair DIR --into NEWDIR' save what is there.",
+    );
+  }
+  const findings: Finding[] = [];
+  const catalog = verifyCatalog(directory, (finding) => findings.push(finding));
+  if (catalog.isSound) return catalog;
+  throw new QuiverError(
+    "data_corrupted",
+    `The catalog is damaged, so the collections are not known; nothing was changed. ${findings[0].message} Restore it from a backup, or let 'quiver repair DIR --into NEWDIR' save what is intact.`,
+    { findings: findings.slice(0, 5), findings_total: findings.length },
+  );
 }
 
 class OpenDatabase implements Database {
@@ -99,6 +133,7 @@ class OpenDatabase implements Database {
   readonly #release: () => void;
   #catalog: LmdbStore;
   readonly #collections = new Map<string, OpenCollection>();
+  readonly #setAside = new Map<string, SetAside>();
   /** Names whose creation or deletion is under way. */
   readonly #changing = new Set<string>();
   /** Restores that are under way, by name. */
@@ -109,6 +144,7 @@ class OpenDatabase implements Database {
   #balancing: Promise<void> | null = null;
   readonly #memory: MemoryBudget;
   #exports = 0;
+  #isChecking = false;
   recovered: Promise<void> = Promise.resolve();
   isRecovered = false;
 
@@ -133,13 +169,19 @@ class OpenDatabase implements Database {
     this.snapshots = new KeptSnapshots(options.dataDir, (name) => this.#find(name), this.#log, this.#clock);
   }
 
-  async open(): Promise<void> {
-    const entries = this.#readCatalog(readCatalog);
+  /** @param verified what the catalog had before LMDB opened it; undefined: it is new */
+  async open(verified: VerifiedCatalog | undefined): Promise<void> {
+    const entries = verified?.entries ?? [];
     failpoint("open:catalog-read");
-    const orphans = removeOrphans(this.#options.dataDir, new Set(entries.map((entry) => entry.internalId)));
+    for (const name of verified?.damagedNames ?? [])
+      this.#setAsideAs(name, undefined, damagedError(name, "Its entry in the catalog fails its checksum."));
+    // What a damaged entry stands for is not left over.
+    const orphans =
+      verified?.damagedNames.length === 0
+        ? removeOrphans(this.#options.dataDir, new Set(entries.map((entry) => entry.internalId)))
+        : 0;
     if (orphans > 0) this.#log.info({ orphans }, "removed what interrupted creations and deletions had left");
-    for (const entry of entries)
-      this.#collections.set(entry.definition.name, await this.#openCollection(entry));
+    for (const entry of entries) await this.#openOrSetAside(entry);
     this.#startCollections();
     failpoint("open:collections-open");
     this.recovered = this.#recover();
@@ -158,8 +200,31 @@ class OpenDatabase implements Database {
     }
   }
 
+  async #openOrSetAside(entry: CatalogEntry): Promise<void> {
+    const { name } = entry.definition;
+    const directory = collectionDirectory(this.#options.dataDir, entry.internalId);
+    let error: QuiverError | undefined;
+    try {
+      const findings = await verifyStore(directory, entry, this.#builders);
+      for (const finding of findings.slice(0, loggedMax))
+        this.#log.error({ collection: entry.internalId, finding }, "stored data is damaged");
+      error = setAsideError(name, findings);
+      if (error === undefined) this.#collections.set(name, await this.#openCollection(entry));
+    } catch (cause) {
+      if (isQuiverError(cause, "format_too_new")) throw cause;
+      await this.#writer.closeStore(entry.internalId);
+      error = unopenedError(name, cause);
+    }
+    if (error !== undefined) this.#setAsideAs(name, entry, error);
+  }
+
+  #setAsideAs(name: string, entry: CatalogEntry | undefined, error: QuiverError): void {
+    this.#setAside.set(name, { name, entry, error });
+    this.#log.error({ collection: entry?.internalId, err: error }, "a collection is set aside");
+  }
+
   async #openCollection(entry: CatalogEntry): Promise<OpenCollection> {
-    await this.#writer.openStore(entry.internalId, entry.definition.maxVectors);
+    await this.#writer.openStore(entry.internalId, entry.definition);
     return new OpenCollection(entry, {
       directory: collectionDirectory(this.#options.dataDir, entry.internalId),
       writer: this.#writer,
@@ -169,6 +234,7 @@ class OpenDatabase implements Database {
       log: this.#log,
       clock: this.#clock,
       saveEntry: (changed) => this.#writer.changeCatalog({ kind: "putCollection", entry: changed }),
+      checkAlone: (run) => this.#checkAlone(run),
       onMemoryUse: () => void this.#balanceMemory(),
       beginExport: () => this.#beginExport(),
     });
@@ -219,6 +285,17 @@ class OpenDatabase implements Database {
     this.isRecovered = true;
   }
 
+  async #checkAlone<T>(run: () => Promise<T>): Promise<T> {
+    if (this.#isChecking)
+      throw new QuiverError("overloaded", "Another check is running; one runs at a time. Ask again later.");
+    this.#isChecking = true;
+    try {
+      return await run();
+    } finally {
+      this.#isChecking = false;
+    }
+  }
+
   // ---- Collections
 
   #assertOpen(): void {
@@ -229,7 +306,7 @@ class OpenDatabase implements Database {
     this.#assertOpen();
     const definition = defineCollection(request);
     const { name } = definition;
-    if (this.#collections.has(name) || this.#changing.has(name) || this.#restoring.has(name))
+    if (this.#isTaken(name) || this.#changing.has(name) || this.#restoring.has(name))
       throw alreadyExists(name, "Choose another name or delete it first.");
     this.#requireRoom(name);
     this.#changing.add(name);
@@ -244,6 +321,11 @@ class OpenDatabase implements Database {
       this.#changing.delete(name);
     }
     return { id: name, ...summaryOf(definition) };
+  }
+
+  /** Whether there is a collection of this name, served or not. */
+  #isTaken(name: string): boolean {
+    return this.#collections.has(name) || this.#setAside.has(name);
   }
 
   #requireRoom(name: string): void {
@@ -300,7 +382,13 @@ class OpenDatabase implements Database {
   }
 
   listCollections(): CollectionSummary[] {
-    return this.#sorted().map(({ entry }) => summaryOf(entry.definition));
+    const open = this.#sorted().map(({ entry }) => summaryOf(entry.definition));
+    const aside = [...this.#setAside.values()].map(({ name, entry }) => ({
+      ...(entry === undefined ? { name } : summaryOf(entry.definition)),
+      damaged: true,
+    }));
+    if (aside.length === 0) return open;
+    return [...open, ...aside].sort((a, b) => compareText(a.name, b.name));
   }
 
   loadedCollections(): string[] {
@@ -322,6 +410,8 @@ class OpenDatabase implements Database {
   #find(name: string): OpenCollection {
     const collection = this.#collections.get(name);
     if (collection) return collection;
+    const aside = this.#setAside.get(name);
+    if (aside) throw aside.error;
     throw new QuiverError(
       "collection_not_found",
       `There is no collection named '${name.slice(0, 300)}'. POST /vectordb/collections creates one.`,
@@ -331,6 +421,8 @@ class OpenDatabase implements Database {
 
   async deleteCollection(name: string): Promise<void> {
     this.#assertOpen();
+    const aside = this.#setAside.get(name);
+    if (aside !== undefined) return this.#deleteSetAside(aside);
     this.#find(name);
     await this.#endRestore(
       name,
@@ -362,6 +454,14 @@ class OpenDatabase implements Database {
     }
   }
 
+  /** Deletes a collection that is not served. Where its entry is damaged, nobody knows which directory that would be. */
+  async #deleteSetAside({ name, entry, error }: SetAside): Promise<void> {
+    if (entry === undefined) throw error;
+    await this.#writer.changeCatalog({ kind: "deleteCollection", name });
+    this.#setAside.delete(name);
+    removeCollectionDirectory(this.#options.dataDir, entry.internalId);
+  }
+
   // ---- Restoring
 
   async restoreCollection(name: string, request: RestoreCollection): Promise<RestoredCollection> {
@@ -370,9 +470,12 @@ class OpenDatabase implements Database {
     const paths = this.snapshots.pathsOf(request.snapshots);
     if (this.#changing.has(name) || this.#restoring.has(name))
       throw alreadyExists(name, "It is being created, deleted or restored just now.");
-    if (this.#collections.has(name) && request.overwrite !== true)
+    if (this.#isTaken(name) && request.overwrite !== true)
       throw alreadyExists(name, "Restore under another name, or with overwrite: true to replace it.");
-    if (!this.#collections.has(name)) this.#requireRoom(name);
+    // What is damaged may be replaced, but not where its directory is not known.
+    const aside = this.#setAside.get(name);
+    if (aside !== undefined && aside.entry === undefined) throw aside.error;
+    if (!this.#isTaken(name)) this.#requireRoom(name);
     const leave = this.snapshots.jobs.enter();
     const controller = new AbortController();
     const restored = this.#restore(name, paths, controller.signal);
@@ -404,7 +507,10 @@ class OpenDatabase implements Database {
       const replaced = this.#collections.get(name);
       this.#collections.set(name, collection);
       collection.start(true);
+      const aside = this.#setAside.get(name);
+      this.#setAside.delete(name);
       if (replaced) await this.#removeReplaced(replaced);
+      if (aside?.entry) removeCollectionDirectory(this.#options.dataDir, aside.entry.internalId);
       const { version, hash, live } = header;
       return { name, version_number: version, hash, vector_count: live };
     } catch (error) {
@@ -474,7 +580,9 @@ class OpenDatabase implements Database {
     await this.#writer.closeCatalog();
     await this.#writer.openCatalog();
     this.#catalog = new LmdbStore(catalogDirectory(this.#options.dataDir), catalogTables);
-    const noted = new Map(this.#readCatalog(readCatalog).map((entry) => [entry.definition.name, entry]));
+    const { entries } = verifyCatalog(catalogDirectory(this.#options.dataDir), () => {});
+    const noted = new Map(entries.map((entry) => [entry.definition.name, entry]));
+    for (const name of this.#setAside.keys()) noted.delete(name);
     for (const { name, entry } of this.#collections.values()) {
       const there = noted.get(name);
       noted.delete(name);
@@ -506,6 +614,7 @@ class OpenDatabase implements Database {
       collections: this.#sorted()
         .filter((collection) => collection.isOpen)
         .map((collection) => collection.statistics()),
+      damaged: [...this.#setAside.values()].map(({ name, error }) => ({ name, message: error.message })),
       commits: this.#writer.commits,
       commitRequests: this.#writer.commitRequests,
       writerQueueBytes: this.#writer.queueBytes,

@@ -8,7 +8,8 @@ import type { DenseIndex, IndexKind, SparseIndex, TextIndex } from "@quiver/prot
 import type { IndexDefinitions } from "../collection/apply.ts";
 import type { CollectionDefinition } from "../collection/definition.ts";
 import type { Index } from "../index/contract.ts";
-import { efMax, HnswIndex, type HnswOptions } from "../index/hnsw/hnsw-index.ts";
+import { efMax, HnswIndex, type HnswOptions, type HnswState } from "../index/hnsw/hnsw-index.ts";
+import type { GraphBuilders } from "../index/hnsw/jobs.ts";
 import {
   type SparseOptions,
   SparseIndex as SparsePostings,
@@ -35,6 +36,11 @@ export type FeedSurroundings = {
   onProblem(what: string, problem: unknown): void;
 };
 
+/** What a dense index needs of them. */
+export type DenseSurroundings = Pick<FeedSurroundings, "memoryBudgetBytes" | "onProgress" | "onProblem"> & {
+  readonly builders: GraphBuilders;
+};
+
 /** Increased when the bytes of a graph, or what a code means, change: kept indexes of before are not used. */
 const graphFormat = 4;
 
@@ -48,7 +54,7 @@ const sampleDefault = 1_000;
 export function hnswOptions(
   { dimension }: CollectionDefinition,
   { distance_metric_type, quantization, index }: DenseIndex,
-  around: FeedSurroundings,
+  around: DenseSurroundings,
 ): HnswOptions {
   const { properties } = index;
   const { data_type, range, sample_threshold } = quantization.properties;
@@ -76,29 +82,42 @@ export function hnswOptions(
   };
 }
 
-function denseFeed(collection: CollectionDefinition, definition: DenseIndex, around: FeedSurroundings): Feed {
+/** How an index is kept, and what a kept one must be of, to be of use: a hash of everything that decides what it is made of. */
+type KeptKind<Options, Held extends Index, State> = {
+  readonly options: Options;
+  readonly configuration: string;
+  readonly form: KeptForm<Held, State>;
+};
+
+const hashOf = (deciding: object): string =>
+  createHash("sha256").update(JSON.stringify(deciding)).digest("hex");
+
+function keptDense(
+  collection: CollectionDefinition,
+  definition: DenseIndex,
+  around: DenseSurroundings,
+): KeptKind<HnswOptions, HnswIndex, HnswState> {
   const options = hnswOptions(collection, definition, around);
   const { builders: _builders, onProgress: _onProgress, onError: _onError, ...deciding } = options;
   const { cacheMax: _cacheMax, efSearch: _efSearch, ...configuration } = deciding;
-  const keeper = keeperOf("dense", { graphFormat, ...configuration }, denseForm(options), around);
-  return new Feed<HnswIndex>("dense", () => new HnswIndex(options), keeper) as unknown as Feed;
+  return { options, configuration: hashOf({ graphFormat, ...configuration }), form: denseForm(options) };
 }
 
-function sparseFeed(
+function keptSparse(
   _collection: CollectionDefinition,
   { quantization }: SparseIndex,
-  around: FeedSurroundings,
-): Feed {
+): KeptKind<SparseOptions, SparsePostings, SparseState> {
   const options: SparseOptions = { levels: quantization };
   const form = invertedForm<SparsePostings, SparseState>((state, load) =>
     SparsePostings.restored(options, state, load),
   );
-  const keeper = keeperOf("sparse", { postingFormat, ...options }, form, around);
-  return new Feed<SparsePostings>("sparse", () => new SparsePostings(options), keeper) as unknown as Feed;
+  return { options, configuration: hashOf({ postingFormat, ...options }), form };
 }
 
-function textFeed(_collection: CollectionDefinition, definition: TextIndex, around: FeedSurroundings): Feed {
-  const { language, stop_words: stopWords, k1, b, positions } = definition;
+function keptText(
+  _collection: CollectionDefinition,
+  { language, stop_words: stopWords, k1, b, positions }: TextIndex,
+): KeptKind<TextOptions, TextPostings, TextState> {
   const options: TextOptions = {
     language: language ?? "english",
     stopWords: stopWords ?? null,
@@ -109,10 +128,52 @@ function textFeed(_collection: CollectionDefinition, definition: TextIndex, arou
   const form = invertedForm<TextPostings, TextState>((state, load) =>
     TextPostings.restored(options, state, load),
   );
-  const keeper = keeperOf("tf-idf", { postingFormat, analysisFormat, ...options }, form, around);
-  const { language: known, stopWords: listed = null, positions: hasPositions = false } = options;
-  const analysis = { language: known, stopWords: listed, hasPositions };
-  return new Feed<TextPostings>("tf-idf", () => new TextPostings(options), keeper, {
+  return { options, configuration: hashOf({ postingFormat, analysisFormat, ...options }), form };
+}
+
+const keptKinds = { dense: keptDense, sparse: keptSparse, "tf-idf": keptText } as const;
+
+/** How an index of a collection is kept, for whoever reads what was kept without serving it. */
+export function keptIndex<Held extends Index>(
+  collection: CollectionDefinition,
+  kind: IndexKind,
+  definitions: IndexDefinitions,
+  around: DenseSurroundings,
+): Omit<KeptKind<unknown, Held, unknown>, "options"> {
+  const kept = keptKinds[kind] as unknown as (
+    c: CollectionDefinition,
+    d: unknown,
+    a: DenseSurroundings,
+  ) => KeptKind<unknown, Held, unknown>;
+  return kept(collection, definitions[kind], around);
+}
+
+function denseFeed(collection: CollectionDefinition, definition: DenseIndex, around: FeedSurroundings): Feed {
+  const kept = keptDense(collection, definition, around);
+  const keeper = keeperOf("dense", kept, around);
+  return new Feed<HnswIndex>("dense", () => new HnswIndex(kept.options), keeper) as unknown as Feed;
+}
+
+function sparseFeed(
+  collection: CollectionDefinition,
+  definition: SparseIndex,
+  around: FeedSurroundings,
+): Feed {
+  const kept = keptSparse(collection, definition);
+  const keeper = keeperOf("sparse", kept, around);
+  return new Feed<SparsePostings>(
+    "sparse",
+    () => new SparsePostings(kept.options),
+    keeper,
+  ) as unknown as Feed;
+}
+
+function textFeed(collection: CollectionDefinition, definition: TextIndex, around: FeedSurroundings): Feed {
+  const kept = keptText(collection, definition);
+  const keeper = keeperOf("tf-idf", kept, around);
+  const { language, stopWords = null, positions: hasPositions = false } = kept.options;
+  const analysis = { language, stopWords, hasPositions };
+  return new Feed<TextPostings>("tf-idf", () => new TextPostings(kept.options), keeper, {
     analyse: (rows) => around.builders.analyse(rows, analysis),
     onArrival: () => around.wake(),
   }) as unknown as Feed;
@@ -122,19 +183,13 @@ function textFeed(_collection: CollectionDefinition, definition: TextIndex, arou
 export const checkpointPath = (directory: string, kind: IndexKind): string =>
   join(directory, "checkpoints", kind);
 
-/** @param deciding everything that decides what the index is made of, besides the records */
 function keeperOf<Held extends Index, State>(
   kind: IndexKind,
-  deciding: object,
-  form: KeptForm<Held, State>,
+  { configuration, form }: KeptKind<unknown, Held, State>,
   { directory, builders, onProblem }: FeedSurroundings,
 ): Keeper<Held, State> {
-  return new Keeper(
-    checkpointPath(directory, kind),
-    createHash("sha256").update(JSON.stringify(deciding)).digest("hex"),
-    form,
-    builders,
-    (problem) => onProblem(`a ${kind} index could not be kept on disk, or read from it`, problem),
+  return new Keeper(checkpointPath(directory, kind), configuration, form, builders, (problem) =>
+    onProblem(`a ${kind} index could not be kept on disk, or read from it`, problem),
   );
 }
 

@@ -1,6 +1,7 @@
 // What is said between the builders' pool and its threads?
 
 import type { TextLanguage } from "@quiver/protocol/shapes/index-definition";
+import type { CollectionDefinition } from "../collection/definition.ts";
 import type { CalibrationRequest } from "../index/hnsw/calibrate.ts";
 import type { GraphJob, PostedTarget } from "../index/hnsw/jobs.ts";
 
@@ -49,6 +50,8 @@ export type BuilderTask =
     }
   /** Reads what a checkpoint says of itself, and its state. */
   | { readonly kind: "open"; readonly path: string }
+  /** Verifies a collection's store before it is opened; answers with findings. */
+  | { readonly kind: "verify"; readonly directory: string; readonly definition: CollectionDefinition }
   /** Reads the images into shared memory. */
   | { readonly kind: "load"; readonly path: string; readonly images: readonly Uint8Array[] };
 

@@ -4,8 +4,12 @@
 
 import { deserialize, serialize } from "node:v8";
 import { parentPort, workerData } from "node:worker_threads";
+import { limits } from "@quiver/protocol/limits";
+import type { Finding } from "@quiver/protocol/shapes/check";
 import { failpoint } from "../base/failpoint.ts";
 import { invariant } from "../base/invariant.ts";
+import type { CollectionDefinition } from "../collection/definition.ts";
+import { isBearable, verifyCollection } from "../collection/verify.ts";
 import { calibrate } from "../index/hnsw/calibrate.ts";
 import { Encoding } from "../index/hnsw/encoding.ts";
 import { Graph } from "../index/hnsw/graph.ts";
@@ -57,6 +61,8 @@ function doTask(task: BuilderTask): unknown {
       return writeCheckpoint(task.path, task.meta, [serialize(task.state), ...task.images]);
     case "open":
       return open(task.path);
+    case "verify":
+      return verify(task.directory, task.definition);
     case "load":
       failpoint("checkpoint:read");
       return load(task.path, task.images);
@@ -73,6 +79,16 @@ function* textsOf({ ordinals, ends, bytes }: TextRows): Generator<[ordinal: numb
     const words = wordsOf(bytes.subarray(begin, ends[row]));
     if (words !== null) yield [ordinals[row], words];
   }
+}
+
+function verify(directory: string, definition: CollectionDefinition): Finding[] {
+  const findings: Finding[] = [];
+  const onFinding = (finding: Finding) => {
+    // One that keeps the store from being opened must not be lost among many that do not.
+    if (findings.length < limits.findingsMax || !isBearable(finding)) findings.push(finding);
+  };
+  verifyCollection(directory, { depth: "quick", definition, onFinding });
+  return findings.slice(-limits.findingsMax);
 }
 
 function open(path: string): unknown {

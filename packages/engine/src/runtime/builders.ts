@@ -6,6 +6,8 @@
 
 import { availableParallelism } from "node:os";
 import { Worker } from "node:worker_threads";
+import type { Finding } from "@quiver/protocol/shapes/check";
+import type { CollectionDefinition } from "../collection/definition.ts";
 import type { CalibrationRequest } from "../index/hnsw/calibrate.ts";
 import type { EncodingState } from "../index/hnsw/encoding.ts";
 import type { GraphBuilders, GraphJob, Target } from "../index/hnsw/jobs.ts";
@@ -162,6 +164,11 @@ export class Builders implements GraphBuilders {
   /** Reads the images into shared memory. @throws when they are damaged */
   load(path: string, images: readonly Uint8Array[]): Promise<void> {
     return this.#ask({ kind: "load", path, images }) as Promise<void>;
+  }
+
+  /** Verifies a collection's store that is not open. @throws where its file cannot be read at all */
+  verify(directory: string, definition: CollectionDefinition): Promise<Finding[]> {
+    return this.#ask({ kind: "verify", directory, definition }) as Promise<Finding[]>;
   }
 
   #ask(task: BuilderTask): Promise<unknown> {

@@ -121,6 +121,13 @@ function writeLock(path: string): void {
   }
 }
 
+/** To be asked before a directory is read that no database has open. @throws storage_failed where one has it */
+export function requireUnused(dataDir: string): void {
+  const holder = readLock(resolve(dataDir));
+  if (open.has(resolve(dataDir))) throw inUse("this process already");
+  if (holder && holder.pid !== process.pid && isRunning(holder)) throw inUse(`the process ${holder.pid}`);
+}
+
 /** The lock that lies there; undefined when it is not readable, as after a crash while it was written. */
 function readLock(path: string): Lock | undefined {
   try {

@@ -6,12 +6,13 @@
 import { type ErrorCode, type ErrorDetails, QuiverError } from "@quiver/protocol/errors";
 import type { WriteRequest } from "../collection/apply.ts";
 import type { CatalogRequest } from "../collection/catalog.ts";
+import type { CollectionDefinition } from "../collection/definition.ts";
 
 export type WriterStart = { dataDir: string; versionsKept: number };
 
 export type WriterCommand =
   /** Opens a collection's store, making it where it is not there. */
-  | { to: "store"; kind: "open"; internalId: string; maxVectors: number | null }
+  | { to: "store"; kind: "open"; internalId: string; definition: CollectionDefinition }
   | { to: "store"; kind: "close"; internalId: string }
   | { to: "catalogStore"; kind: "open" | "close" }
   | { to: "collection"; internalId: string; request: WriteRequest }

@@ -15,6 +15,7 @@ import { failpoint } from "../base/failpoint.ts";
 import { invariant } from "../base/invariant.ts";
 import { applyRequests, type WriteRequest } from "../collection/apply.ts";
 import { catalogChange } from "../collection/catalog.ts";
+import type { CollectionDefinition } from "../collection/definition.ts";
 import { prepareCatalog, prepareCollection } from "../collection/format.ts";
 import { catalogTables, collectionTables } from "../collection/tables.ts";
 import { LmdbStore, storageError } from "../storage/lmdb.ts";
@@ -190,7 +191,7 @@ async function administer(number: number, command: WriterCommand): Promise<void>
         }
         break;
       case "store":
-        if (command.kind === "open") await openStore(command.internalId, command.maxVectors);
+        if (command.kind === "open") await openStore(command.internalId, command.definition);
         else await closeStore(command.internalId);
         break;
       case "writer":
@@ -208,15 +209,15 @@ async function administer(number: number, command: WriterCommand): Promise<void>
   }
 }
 
-async function openStore(internalId: string, maxVectors: number | null): Promise<void> {
+async function openStore(internalId: string, definition: CollectionDefinition): Promise<void> {
   invariant(!stores.has(internalId), `the store ${internalId} is opened twice`);
   const path = join(collectionsDirectory(dataDir), internalId);
   let store: LmdbStore | undefined;
   try {
     store = new LmdbStore(path, collectionTables);
-    const open: OpenStore = { store, path, maxVectors, isSynced: false };
+    const open: OpenStore = { store, path, maxVectors: definition.maxVectors, isSynced: false };
     failpoint("store:opened");
-    prepareCollection(store, Date.now());
+    prepareCollection(store, Date.now(), definition);
     failpoint("store:prepared");
     trySync(open);
     stores.set(internalId, open);

@@ -8,6 +8,7 @@ import { QuiverError } from "@quiver/protocol/errors";
 import { limits } from "@quiver/protocol/limits";
 import type { WriteRequest } from "../collection/apply.ts";
 import type { CatalogRequest } from "../collection/catalog.ts";
+import type { CollectionDefinition } from "../collection/definition.ts";
 import {
   fromWire,
   type WriterCommand,
@@ -82,8 +83,8 @@ export class Writer {
     await this.#send({ to: "catalog", request });
   }
 
-  async openStore(internalId: string, maxVectors: number | null): Promise<void> {
-    await this.#send({ to: "store", kind: "open", internalId, maxVectors });
+  async openStore(internalId: string, definition: CollectionDefinition): Promise<void> {
+    await this.#send({ to: "store", kind: "open", internalId, definition });
   }
 
   async closeStore(internalId: string): Promise<void> {

@@ -81,6 +81,15 @@ export function seal(table: string, key: Uint8Array, body: Uint8Array): Uint8Arr
   return sealed;
 }
 
+/** The body of a sealed value, as a view on it; undefined where the seal is not that of this table, key and value. */
+export function bodyOf(table: string, key: Uint8Array, sealed: Uint8Array): Uint8Array | undefined {
+  const length = sealed.length - sealBytes;
+  if (length < 0) return undefined;
+  const body = new Uint8Array(sealed.buffer, sealed.byteOffset, length);
+  const view = new DataView(sealed.buffer, sealed.byteOffset + length, sealBytes);
+  return view.getUint32(0, true) === sealOf(table, key, body) ? body : undefined;
+}
+
 /** The body of a sealed value, as a view on it. @throws data_corrupted */
 export function unseal(table: string, key: Uint8Array, sealed: Uint8Array, length: number): Uint8Array {
   const bodyLength = length - sealBytes;

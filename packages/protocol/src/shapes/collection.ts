@@ -62,6 +62,9 @@ export const CollectionCreated = Type.Object({
 export const CollectionSummary = Type.Object({
   name: Type.String(),
   description: Type.Optional(Type.String()),
+  damaged: Type.Optional(
+    Type.Boolean({ description: "Only where it is true: the stored data is damaged, and not served." }),
+  ),
 });
 
 export const CollectionList = Type.Object({ collections: Type.Array(CollectionSummary) });

@@ -13,7 +13,13 @@ export function registerHealth(app: FastifyInstance, database: Database): void {
   app.get("/health/live", options, async () => ({ status: "live" }));
 
   app.get("/health/ready", options, async () => {
-    if (database.isRecovered) return { status: "ready" };
+    const { damaged } = database.statistics();
+    // A balancer must not take the whole server away from those whose collections are in order; who looks is told. Which ones
+    // they are is not for everyone: the list of collections says so.
+    if (database.isRecovered)
+      return damaged.length === 0
+        ? { status: "ready" }
+        : { status: "degraded", collections_damaged: damaged.length };
     // While nothing waits for the indexes, searches are right but slower; a balancer may still prefer another server.
     const collections = database
       .statistics()

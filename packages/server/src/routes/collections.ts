@@ -9,6 +9,7 @@ export const collectionHandlers: Handlers<
   | "loadedCollections"
   | "getCollection"
   | "deleteCollection"
+  | "checkCollection"
   | "loadCollection"
   | "unloadCollection"
 > = {
@@ -19,6 +20,8 @@ export const collectionHandlers: Handlers<
     json(database.loadedCollections().filter((name) => access.reaches(name))),
   getCollection: ({ database, params }) => json(database.collection(params.collection_id).describe()),
   deleteCollection: ({ database, params }) => database.deleteCollection(params.collection_id),
+  checkCollection: async ({ database, params }) =>
+    json(await database.collection(params.collection_id).check()),
   loadCollection: async ({ database, params, deadline }) =>
     json(await database.collection(params.collection_id).load(deadline)),
   unloadCollection: async ({ database, params }) => {

@@ -428,6 +428,33 @@ export class PostingIndex {
       if (ordinals.values[slot] !== absent) yield [ordinals.values[slot], lengths.values[slot]];
   }
 
+  /**
+   * All postings of records that are held, a list at each step. Between steps the index may be used and changed: what is added
+   * meanwhile is left out.
+   * @returns whether all were told; false where runs were merged meanwhile, and it has to begin anew
+   */
+  *postings(onPosting: (term: number, ordinal: number, value: number) => void): Generator<void, boolean> {
+    const runs = [...this.#runs];
+    const { postings, lists, ordinals } = this.#tail;
+    for (const term of lists.terms) {
+      const { count, slots, values } = postings.read(lists.get(term) as number);
+      for (let i = 0; i < count; i++) {
+        const ordinal = ordinals.values[slots[i]];
+        if (ordinal !== absent) onPosting(term, ordinal, values[i]);
+      }
+    }
+    for (const run of runs)
+      for (let list = 0; list < run.listCount; list++) {
+        yield;
+        if (!this.#runs.includes(run)) return false;
+        for (let i = 0; i < run.counts[list]; i++) {
+          const record = run.recordAt(list, i);
+          if (!run.isRemoved(record)) onPosting(run.terms[list], run.ordinals[record], run.valueOf(list, i));
+        }
+      }
+    return true;
+  }
+
   /** How often `onTermUsed` was called for each term, less `onTermUnused`. */
   usesOfTerms(): Map<number, number> {
     const uses = new Map<number, number>();

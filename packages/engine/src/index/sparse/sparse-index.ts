@@ -148,6 +148,11 @@ export class SparseIndex implements Index {
     this.#postings.check();
   }
 
+  /** All weights of records that are held, in steps; see PostingIndex.postings. */
+  weights(onWeight: (dimension: number, ordinal: number, weight: number) => void): Generator<void, boolean> {
+    return this.#postings.postings(onWeight);
+  }
+
   /**
    * What the scores of a search are made of. Added up in the order of the calls, beginning with 0, a record's products
    * are its score, bit for bit.

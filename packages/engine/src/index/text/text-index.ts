@@ -404,6 +404,13 @@ export class TextIndex implements Index {
     );
   }
 
+  /** How often each record that is held has each of its terms, in steps; see PostingIndex.postings. */
+  frequencies(onTerm: (term: string, ordinal: number, tf: number) => void): Generator<void, boolean> {
+    return this.#postings.postings((number, ordinal, tf) =>
+      onTerm(this.#dictionary.termOf(number), ordinal, tf),
+    );
+  }
+
   /** Number of a term -> its positions among the words of a text. */
   #placesOf(words: readonly string[]): Map<number, number[]> {
     const places = new Map<number, number[]>();

@@ -1,0 +1,139 @@
+// quiver check and quiver repair as a user has them: real processes, real files.
+
+import { spawn } from "node:child_process";
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createClient } from "@quiver/client";
+import { startServer } from "@quiver/server/server";
+import { afterEach, beforeEach, expect, it } from "vitest";
+
+const main = join(import.meta.dirname, "../main.ts");
+let folder: string;
+let dataDir: string;
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), "quiver-cli-check-"));
+  dataDir = join(folder, "data");
+});
+afterEach(() => rmSync(folder, { recursive: true, force: true }));
+
+type Result = { code: number | null; out: string; err: string };
+
+function quiver(...args: string[]): Promise<Result> {
+  const child = spawn(process.execPath, [main, ...args], { cwd: folder });
+  let out = "";
+  let err = "";
+  child.stdout.setEncoding("utf8").on("data", (text) => {
+    out += text;
+  });
+  child.stderr.setEncoding("utf8").on("data", (text) => {
+    err += text;
+  });
+  return new Promise((done) => child.once("close", (code) => done({ code, out, err })));
+}
+
+const serve = () => startServer({ dataDir, port: 0, noAuth: true, logLevel: "silent" });
+
+async function fill(): Promise<void> {
+  const server = await serve();
+  try {
+    const collection = await createClient({ url: server.url }).createCollection({
+      name: "c",
+      sparse_vector: { enabled: true, auto_create_index: true },
+    });
+    await collection.upsert([
+      { id: "one", sparse_values: [[1, 1]], metadata: { word: "first" } },
+      { id: "two", sparse_values: [[2, 1]], metadata: { word: "second" } },
+    ]);
+  } finally {
+    await server.close();
+  }
+}
+
+function damage(word: string): void {
+  const [internalId] = readdirSync(join(dataDir, "collections"));
+  const path = join(dataDir, "collections", internalId, "data.mdb");
+  const file = readFileSync(path);
+  for (let at = file.indexOf(word); at >= 0; at = file.indexOf(word, at + 1)) file[at] ^= 4;
+  writeFileSync(path, file);
+}
+
+it("[Z1] check ends with 0 for undamaged data, 1 for damage, 2 where it cannot run", async () => {
+  await fill();
+  const clean = await quiver("check", dataDir);
+  expect(clean).toMatchObject({ code: 0, err: "" });
+  expect(clean.out).toMatch(/2 records at version 1/);
+  damage("second");
+  const found = await quiver("check", dataDir);
+  expect(found.code).toBe(1);
+  expect(found.out).toMatch(/DAMAGED {2}checksum in "c" records/);
+  const json = await quiver("check", dataDir, "--json", "--collection", "c");
+  expect(json.code).toBe(1);
+  expect(JSON.parse(json.out)).toMatchObject({
+    findings_total: 1,
+    findings: [{ kind: "checksum", collection: "c", table: "records", ordinal: 1 }],
+  });
+  for (const args of [
+    ["check"],
+    ["check", folder],
+    ["check", dataDir, "--collection", "none"],
+    ["check", "--url", "http://127.0.0.1:9"],
+  ])
+    expect((await quiver(...args)).code).toBe(2);
+});
+
+it("[Z1] a directory in use is refused, and the server that uses it is asked instead", async () => {
+  await fill();
+  const server = await serve();
+  try {
+    // Another process is another user of the directory.
+    const refused = await quiver("check", dataDir);
+    expect(refused.code).toBe(2);
+    expect(refused.err).toMatch(/in use/);
+    const live = await quiver("check", "--url", server.url, "--json");
+    expect(live.code).toBe(0);
+    expect(JSON.parse(live.out)).toMatchObject({
+      findings_total: 0,
+      collections: [{ name: "c", records: 2, indexes: ["sparse"] }],
+    });
+  } finally {
+    await server.close();
+  }
+});
+
+it("[Z3] a running server names the collections that it does not serve", async () => {
+  await fill();
+  damage("two");
+  const server = await serve();
+  try {
+    const ready = await fetch(`${server.url}/health/ready`);
+    expect(ready.status).toBe(200);
+    expect(await ready.json()).toMatchObject({ status: "degraded", collections_damaged: 1 });
+    const live = await quiver("check", "--url", server.url);
+    expect(live.code).toBe(1);
+    expect(live.out).toMatch(/is damaged and not served/);
+  } finally {
+    await server.close();
+  }
+});
+
+it("[Z4] repair ends with 0 where all was saved and 1 where something is lost, which it names", async () => {
+  await fill();
+  const whole = await quiver("repair", dataDir, "--into", join(folder, "whole"));
+  expect(whole).toMatchObject({ code: 0, err: "" });
+  expect(whole.out).toMatch(/2 records saved, 0 lost; indexes: sparse/);
+  damage("second");
+  const part = await quiver("repair", dataDir, "--into", join(folder, "part"), "--json");
+  expect(part.code).toBe(1);
+  const lines = part.out
+    .trimEnd()
+    .split("\n")
+    .map((line) => JSON.parse(line));
+  expect(lines).toMatchObject([
+    { lost: { collection: "c", record_id: "two", ordinal: 1 } },
+    { repaired: { losses: 1, collections: [{ name: "c", records: 1, lost: 1 }] } },
+  ]);
+  expect((await quiver("check", join(folder, "part"))).code).toBe(0);
+  expect((await quiver("repair", dataDir, "--into", join(folder, "part"))).code).toBe(2);
+});

@@ -1,0 +1,154 @@
+// quiver check
+
+import type { QuiverClient } from "@quiver/client";
+import { isQuiverError } from "@quiver/protocol/errors";
+import type { CheckReport, Finding } from "@quiver/protocol/shapes/check";
+import type { Command } from "commander";
+import { type ConnectionOptions, connect, QuiverCommand, withConnection } from "../command.ts";
+import { UsageError } from "../exit-codes.ts";
+import { printJson, printLine } from "../output.ts";
+
+type CheckOptions = ConnectionOptions & { collection?: string };
+
+/** A check reads everything that a collection has; this is only for servers that do not answer any more. */
+const checkTimeoutMs = 24 * 3_600_000;
+
+/** Findings that are shown one by one on a terminal. */
+const shownMax = 100;
+
+const exitHelp = `
+Exit codes of check:
+  0    everything that was read is what it must be
+  1    something is not; each finding is named
+  2    the check could not run: no data directory, one that is in use, no answer from the server`;
+
+/** @param finish told the process's exit code */
+export function checkCommand(finish: (code: number) => void): Command {
+  const command = new QuiverCommand("check")
+    .description("verify all stored data: checksums, pages, log, records, indexes")
+    .argument("[dir]", "a data directory that no server has open; without it, the server at --url is asked")
+    .option("--collection <name>", "only this collection");
+  withConnection(command);
+  return command
+    .addHelpText("after", exitHelp)
+    .action(async (dir: string | undefined, options: CheckOptions, self: Command) => {
+      const isAsked = self.getOptionValueSource("url") !== "default";
+      if (dir === undefined && !isAsked)
+        throw new UsageError("quiver check needs a data directory, or --url with the address of a server.");
+      if (dir !== undefined && self.getOptionValueSource("url") === "cli")
+        throw new UsageError("quiver check takes a data directory or --url, not both.");
+      const report = await couldNotRun(() =>
+        dir === undefined ? checkServer(options) : checkFiles(dir, options),
+      );
+      if (options.json) printJson(report);
+      else printReport(report);
+      finish(report.findings_total === 0 ? 0 : 1);
+    });
+}
+
+async function checkFiles(dir: string, { collection, json }: CheckOptions): Promise<CheckReport> {
+  const progress = new Progress(json !== true);
+  try {
+    const { checkDirectory } = await import("@quiver/server/offline");
+    return await checkDirectory(dir, {
+      collection,
+      onProgress: (name, entries) => progress.read(name, entries),
+    });
+  } finally {
+    progress.end();
+  }
+}
+
+/** Asks a server to check its collections, one after the other; one that is not served for its damage says why. */
+async function checkServer(options: CheckOptions): Promise<CheckReport> {
+  const client = connect(options, { timeoutMs: checkTimeoutMs });
+  const names =
+    options.collection === undefined
+      ? (await client.listCollections()).map(({ name }) => name)
+      : [options.collection];
+  const progress = new Progress(options.json !== true);
+  const whole: CheckReport = { findings: [], findings_total: 0, collections: [] };
+  for (const name of names) {
+    progress.read(name, 0);
+    const report = await reportOf(client, name);
+    whole.findings.push(...report.findings);
+    whole.findings_total += report.findings_total;
+    whole.collections.push(...report.collections);
+  }
+  progress.end();
+  return whole;
+}
+
+async function reportOf(client: QuiverClient, name: string): Promise<CheckReport> {
+  try {
+    return await client.collection(name).check();
+  } catch (error) {
+    if (!isQuiverError(error, "data_corrupted")) throw error;
+    const finding: Finding = { kind: "collection", collection: name, message: error.message };
+    return { findings: [finding], findings_total: 1, collections: [] };
+  }
+}
+
+/** Whatever keeps a check from running ends with exit code 2, so that 1 always means damage. */
+export async function couldNotRun<T>(run: () => Promise<T>): Promise<T> {
+  try {
+    return await run();
+  } catch (error) {
+    throw new UsageError((error as Error).message, { cause: error });
+  }
+}
+
+/** A line on stderr that tells how far it is, where somebody looks. */
+class Progress {
+  readonly #isShown: boolean;
+  #entries = 0;
+  #shownMs = 0;
+
+  constructor(isWanted: boolean) {
+    this.#isShown = isWanted && process.stderr.isTTY === true;
+  }
+
+  read(collection: string, entries: number): void {
+    this.#entries += entries;
+    const now = Date.now();
+    if (!this.#isShown || now - this.#shownMs < 200) return;
+    this.#shownMs = now;
+    process.stderr.write(`\r\u001b[2K${collection}: ${this.#entries.toLocaleString("en-US")} entries read`);
+  }
+
+  end(): void {
+    if (this.#isShown) process.stderr.write("\r\u001b[2K");
+  }
+}
+
+function printReport({ findings, findings_total, collections }: CheckReport): void {
+  for (const finding of findings.slice(0, shownMax)) printLine(lineOf(finding));
+  if (findings_total > shownMax)
+    printLine(
+      `... and ${findings_total - Math.min(shownMax, findings.length)} more; --json tells the first 10,000.`,
+    );
+  for (const { name, version, records, versions, hashes_derived, indexes } of collections)
+    printLine(
+      `${JSON.stringify(name)}: ${records} records at version ${version ?? "?"}, ${versions} versions in the log (${hashes_derived} hashes derived again), ${indexes.length === 0 ? "no index compared" : `index compared: ${indexes.join(", ")}`}`,
+    );
+  printLine(
+    findings_total === 0
+      ? `No damage found in ${collections.length} ${collections.length === 1 ? "collection" : "collections"}.`
+      : `${findings_total} ${findings_total === 1 ? "finding" : "findings"}. quiver repair DIR --into NEWDIR saves what is intact.`,
+  );
+}
+
+/** Without control characters: what is stored must not move the terminal's cursor. */
+export function safe(message: string): string {
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is removed.
+  return message.replace(/[\u0000-\u001f\u007f-\u009f]/g, "?");
+}
+
+/** A finding on one line. */
+export function lineOf(finding: Finding): string {
+  const { kind, message, collection, table, derived } = finding;
+  const where = [collection === undefined ? "" : JSON.stringify(collection), table ?? ""].filter(
+    (w) => w !== "",
+  );
+  return `${derived ? "rebuilt" : "DAMAGED"}  ${kind}${where.length > 0 ? ` in ${where.join(" ")}` : ""}: ${safe(message)}`;
+}

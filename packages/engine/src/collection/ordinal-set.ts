@@ -1,0 +1,25 @@
+// Which ordinals are in a set that may be large, and lies together?
+
+const chunkBits = 65_536;
+
+/** A set of ordinals: a bit for each in every 65,536 of which one is in it. */
+export class OrdinalSet {
+  readonly #chunks = new Map<number, Uint8Array>();
+
+  has(ordinal: number): boolean {
+    const chunk = this.#chunks.get(Math.floor(ordinal / chunkBits));
+    const bit = ordinal % chunkBits;
+    return chunk !== undefined && (chunk[bit >>> 3] & (1 << (bit & 7))) !== 0;
+  }
+
+  /** @returns whether it is new */
+  add(ordinal: number): boolean {
+    if (this.has(ordinal)) return false;
+    const number = Math.floor(ordinal / chunkBits);
+    const chunk = this.#chunks.get(number) ?? new Uint8Array(chunkBits / 8);
+    this.#chunks.set(number, chunk);
+    const bit = ordinal % chunkBits;
+    chunk[bit >>> 3] |= 1 << (bit & 7);
+    return true;
+  }
+}

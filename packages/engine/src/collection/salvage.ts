@@ -1,0 +1,231 @@
+// What of a damaged collection is intact?
+//
+// Taken over is every record whose own checksum and whose vector's are right, and that is live: found by way of its table, or in
+// a page that no way leads to (storage/lmdb-carve.ts). Of the latter some may have been deleted before, when the list of free pages
+// is damaged too; then the ids decide, and where they are silent the change log.
+//
+// Ids and documents are not read for themselves: they follow from the records. They tell by which names lost records went.
+
+import type { VectorRecord } from "@quiver/protocol/shapes/vector";
+import { emptyBytes, readU32Key, text, toHex } from "../base/bytes.ts";
+import { carve, entryAt, openBySearch, type Place } from "../storage/lmdb-carve.ts";
+import type { LmdbFile } from "../storage/lmdb-file.ts";
+import { verifyFile } from "../storage/lmdb-verify.ts";
+import { bodyOf } from "../storage/store.ts";
+import type { IndexDefinitions } from "./apply.ts";
+import type { CollectionDefinition } from "./definition.ts";
+import { decodeHead, type Head } from "./head.ts";
+import { OrdinalSet } from "./ordinal-set.ts";
+import { StoredVector } from "./reading.ts";
+import { operationBytes, RecordReader } from "./record.ts";
+import { recordProblem } from "./record-problem.ts";
+import { collectionTables, metaKeys, ordinalKey } from "./tables.ts";
+
+/** A record that cannot be taken over, or something that goes with it. */
+export type Loss = {
+  readonly collection: string;
+  readonly record_id?: string;
+  readonly ordinal?: number;
+  readonly message: string;
+  /** What of the record is intact: all but its vector. */
+  readonly remains?: VectorRecord;
+};
+
+type LossOf = Omit<Loss, "collection">;
+
+export class Salvage {
+  readonly #file: LmdbFile;
+  readonly #onLoss: (loss: LossOf) => void;
+  /** Of records, vectors and ids that no way leads to: where they are. */
+  readonly #hidden = { records: new Map<number, Place>(), dense: new Map<number, Place>() };
+  readonly #hiddenIds = new Map<string, number>();
+  readonly #meta = new Map<string, Uint8Array>();
+  readonly #closed = new OrdinalSet();
+  readonly #taken = new OrdinalSet();
+  readonly #told = new OrdinalSet();
+  #areIdsWhole = true;
+  #areFreePagesKnown = true;
+  /** Records that were taken over, and that are known to be lost. */
+  taken = 0;
+  lost = 0;
+
+  /** @throws where the file cannot be opened at all */
+  constructor(directory: string, onLoss: (loss: LossOf) => void) {
+    this.#file = openBySearch(directory, collectionTables);
+    this.#onLoss = onLoss;
+    if (this.#file.problems.length > 0) this.#areFreePagesKnown = false;
+    this.#look();
+  }
+
+  close(): void {
+    this.#file.close();
+  }
+
+  /** Finds out what is damaged, and what is hidden by it. */
+  #look(): void {
+    const pages = verifyFile(
+      this.#file,
+      collectionTables,
+      ({ table }) => {
+        if (table === "ids" || table === "(tables)") this.#areIdsWhole = false;
+        if (table === "(free pages)") this.#areFreePagesKnown = false;
+      },
+      (table, { key, sealed }) => {
+        if (table === "ids" && (sealed === undefined || !bodyOf(table, key, sealed)))
+          this.#areIdsWhole = false;
+      },
+    );
+    const take = (table: string, key: Uint8Array, body: Uint8Array) => {
+      if (table === "meta") this.#meta.set(text(key), body.slice());
+      if (table === "closed" && body.length % 4 === 0)
+        for (const ordinal of new Uint32Array(body.slice().buffer)) this.#closed.add(ordinal);
+    };
+    for (const { table, key, body, place } of carve(this.#file, pages, collectionTables)) {
+      take(table, key, body);
+      if ((table === "records" || table === "dense") && key.length === 4)
+        this.#hidden[table].set(readU32Key(key), place);
+      if (table === "ids" && body.length === 4) {
+        const id = toHex(key);
+        this.#hiddenIds.set(id, Math.max(readU32Key(body), this.#hiddenIds.get(id) ?? -1));
+      }
+    }
+    // What the tables themselves have is newer than what lies beside them.
+    for (const table of ["meta", "closed"])
+      for (const { key, sealed } of this.#file.entries(table)) {
+        const body = sealed && bodyOf(table, key, sealed);
+        if (body !== undefined) take(table, key, body);
+      }
+  }
+
+  #json<T>(key: Uint8Array): T | undefined {
+    const body = this.#meta.get(text(key));
+    return body && (JSON.parse(text(body)) as T);
+  }
+
+  /** The collection's own copy of its definition, where it is intact. */
+  get definition(): CollectionDefinition | undefined {
+    return this.#json(metaKeys.definition);
+  }
+
+  /** Definitions of indexes, where they are intact; none were made where that is not known to be otherwise. */
+  get indexes(): IndexDefinitions {
+    return this.#json(metaKeys.indexes) ?? {};
+  }
+
+  get head(): Head | undefined {
+    const body = this.#meta.get(metaKeys.head.toString());
+    return body && decodeHead(body);
+  }
+
+  /** Upserts that make the intact records, in the order in which they were written. Tells of each that is lost. */
+  *operations(definition: CollectionDefinition): Generator<Uint8Array> {
+    const hidden = [...this.#hidden.records.keys()].sort((a, b) => a - b);
+    let next = 0;
+    for (const { key, sealed } of this.#file.entries("records")) {
+      const ordinal = key.length === 4 ? readU32Key(key) : -1;
+      for (; next < hidden.length && hidden[next] < ordinal; next++)
+        yield* this.#hiddenOperation(hidden[next], definition);
+      if (hidden[next] === ordinal) next++;
+      const body = sealed && bodyOf("records", key, sealed);
+      if (body !== undefined && ordinal >= 0) yield* this.#operation(ordinal, body, definition);
+    }
+    for (; next < hidden.length; next++) yield* this.#hiddenOperation(hidden[next], definition);
+    this.#tellLost();
+  }
+
+  *#hiddenOperation(ordinal: number, definition: CollectionDefinition): Generator<Uint8Array> {
+    const key = ordinalKey(ordinal);
+    const sealed = entryAt(this.#file, this.#hidden.records.get(ordinal) as Place)?.sealed;
+    const body = sealed && bodyOf("records", key, sealed);
+    if (body === undefined || !this.#isLive(ordinal, body)) return;
+    yield* this.#operation(ordinal, body, definition);
+  }
+
+  /** Whether a hidden record was not deleted before. */
+  #isLive(ordinal: number, body: Uint8Array): boolean {
+    const id = new RecordReader(body).idBytes;
+    const sealed = this.#file.get("ids", id);
+    const named = sealed && bodyOf("ids", id, sealed);
+    if (named !== undefined) return named.length === 4 && readU32Key(named) === ordinal;
+    if (this.#areIdsWhole || this.#closed.has(ordinal)) return false;
+    return this.#areFreePagesKnown || (this.#hiddenIds.get(toHex(id)) ?? ordinal) === ordinal;
+  }
+
+  *#operation(ordinal: number, body: Uint8Array, definition: CollectionDefinition): Generator<Uint8Array> {
+    const problem = recordProblem(body, definition);
+    if (problem !== undefined) {
+      this.#lose(ordinal, { message: `The record of ordinal ${ordinal} ${problem}.` });
+      return;
+    }
+    const record = new RecordReader(body);
+    const id = record.idBytes;
+    let dense: Uint8Array = emptyBytes;
+    if (record.contents.dense) {
+      const vector = this.#vector(ordinal);
+      if (vector?.length !== 4 * (definition.dimension ?? 0)) {
+        this.#lose(ordinal, {
+          record_id: record.id,
+          message: `The dense vector of '${record.id}' is lost.`,
+          remains: new StoredVector(record, null).toRecord(),
+        });
+        return;
+      }
+      dense = vector;
+    }
+    if (this.#taken.add(ordinal)) this.taken++;
+    yield operationBytes({ kind: "upsert", id, content: body.subarray(10 + id.length), dense });
+  }
+
+  #vector(ordinal: number): Uint8Array | undefined {
+    const key = ordinalKey(ordinal);
+    const place = this.#hidden.dense.get(ordinal);
+    for (const sealed of [this.#file.get("dense", key), place && entryAt(this.#file, place)?.sealed]) {
+      const body = sealed && bodyOf("dense", key, sealed);
+      if (body !== undefined) return body;
+    }
+    return undefined;
+  }
+
+  #lose(ordinal: number, loss: Omit<LossOf, "ordinal">): void {
+    if (!this.#told.add(ordinal)) return;
+    this.lost++;
+    this.#onLoss({ ordinal, ...loss });
+  }
+
+  /** Names what the ids, vectors and places of records speak of and was not taken over. */
+  #tellLost(): void {
+    const name = (id: Uint8Array, ordinal: number) => {
+      const record_id = Buffer.from(id).toString("utf8");
+      if (!this.#taken.has(ordinal))
+        this.#lose(ordinal, { record_id, message: `The record '${record_id}' is lost.` });
+    };
+    for (const { key, sealed } of this.#file.entries("ids")) {
+      const body = sealed && bodyOf("ids", key, sealed);
+      if (body?.length === 4) name(key, readU32Key(body));
+    }
+    if (!this.#areIdsWhole)
+      for (const [id, ordinal] of this.#hiddenIds)
+        if (this.#areFreePagesKnown) name(Buffer.from(id, "hex"), ordinal);
+    for (const { key } of this.#file.entries("records", false)) {
+      const ordinal = key.length === 4 ? readU32Key(key) : -1;
+      if (ordinal >= 0 && !this.#taken.has(ordinal) && !this.#closed.has(ordinal))
+        this.#lose(ordinal, { message: `The record of ordinal ${ordinal} is lost.` });
+    }
+    const { head } = this;
+    const missing = (head?.live ?? 0) - this.taken - this.lost;
+    if (head !== undefined && missing > 0) {
+      this.lost += missing;
+      this.#onLoss({ message: `${missing} more records are lost, of which not even an id is known.` });
+    }
+    if (head !== undefined && missing < 0)
+      this.#onLoss({
+        message: `${-missing} records were taken over that may have been deleted before; the damage hides which.`,
+      });
+    if (head === undefined)
+      this.#onLoss({ message: "How many records there were is not known: the head is lost." });
+    if (head !== undefined && head.openTransaction !== 0)
+      this.#onLoss({
+        message: "The open transaction is not taken over; its operations have to be sent again.",
+      });
+  }
+}

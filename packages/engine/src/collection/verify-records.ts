@@ -1,0 +1,248 @@
+// Do ids, documents, records and vectors name each other?
+//
+// Each table is walked once, in any order; what it says of an ordinal is marked, and the marks are compared at the end. Of ids
+// and document ids the marks keep a CRC-32: each was proved by its own checksum already.
+
+import { crc32 } from "node:zlib";
+import type { Finding } from "@quiver/protocol/shapes/check";
+import { readU32Key, toHex } from "../base/bytes.ts";
+import type { CollectionDefinition } from "./definition.ts";
+import type { Head } from "./head.ts";
+import { RecordReader } from "./record.ts";
+import { recordProblem } from "./record-problem.ts";
+import { documentPrefix } from "./tables.ts";
+
+const marks = {
+  id: 1,
+  document: 2,
+  record: 4,
+  dense: 8,
+  /** The record was read, and so is known by id and document. */
+  read: 16,
+  wantsDense: 32,
+  wantsDocument: 64,
+} as const;
+
+/** Which ordinals the change log has closed. */
+type ClosedOrdinals = { isClosed(ordinal: number): boolean };
+
+const chunkOrdinals = 65_536;
+
+type Chunk = { ids: Uint32Array; documents: Uint32Array; marks: Uint8Array };
+
+export class RecordCheck {
+  readonly #find: (finding: Finding) => void;
+  readonly #definition: CollectionDefinition | undefined;
+  readonly #chunks = new Map<number, Chunk>();
+  /** Records that were read, or at least have their place. */
+  count = 0;
+  #sparse = 0;
+  #text = 0;
+  #readCount = 0;
+  #lastBorn = 0;
+
+  constructor(find: (finding: Finding) => void, definition: CollectionDefinition | undefined) {
+    this.#find = find;
+    this.#definition = definition;
+  }
+
+  #at(ordinal: number): [chunk: Chunk, at: number] {
+    const number = Math.floor(ordinal / chunkOrdinals);
+    let chunk = this.#chunks.get(number);
+    if (chunk === undefined) {
+      chunk = {
+        ids: new Uint32Array(chunkOrdinals),
+        documents: new Uint32Array(chunkOrdinals),
+        marks: new Uint8Array(chunkOrdinals),
+      };
+      this.#chunks.set(number, chunk);
+    }
+    return [chunk, ordinal % chunkOrdinals];
+  }
+
+  /** Whether a record has its place under an ordinal. */
+  has(ordinal: number): boolean {
+    const chunk = this.#chunks.get(Math.floor(ordinal / chunkOrdinals));
+    return chunk !== undefined && (chunk.marks[ordinal % chunkOrdinals] & marks.record) !== 0;
+  }
+
+  /** An entry of `ids`. */
+  id(key: Uint8Array, body: Uint8Array): void {
+    const id = Buffer.from(key).toString("utf8");
+    if (body.length !== 4) {
+      this.#find({ kind: "id", table: "ids", record_id: id, message: `The id '${id}' has no ordinal.` });
+      return;
+    }
+    const ordinal = readU32Key(body);
+    const [chunk, at] = this.#at(ordinal);
+    if (chunk.marks[at] & marks.id)
+      this.#find({
+        kind: "id",
+        table: "ids",
+        ordinal,
+        record_id: id,
+        message: `The id '${id}' has ordinal ${ordinal}, which another id has already.`,
+      });
+    chunk.marks[at] |= marks.id;
+    chunk.ids[at] = crc32(key);
+  }
+
+  /** A key of `documents`. */
+  document(key: Uint8Array): void {
+    const length = key.length < 6 ? -1 : key[0] * 256 + key[1];
+    if (key.length !== length + 6) {
+      this.#find({
+        kind: "document",
+        table: "documents",
+        key: toHex(key),
+        message: "A document's key is not its length, its id and an ordinal.",
+      });
+      return;
+    }
+    const ordinal = readU32Key(key, length + 2);
+    const [chunk, at] = this.#at(ordinal);
+    if (chunk.marks[at] & marks.document)
+      this.#find({
+        kind: "document",
+        table: "documents",
+        key: toHex(key),
+        ordinal,
+        message: `The record of ordinal ${ordinal} is in two documents.`,
+      });
+    chunk.marks[at] |= marks.document;
+    chunk.documents[at] = crc32(key.subarray(0, length + 2));
+  }
+
+  /** The key of a record or a vector. */
+  note(table: "records" | "dense", key: Uint8Array): void {
+    if (key.length !== 4) {
+      this.#find({ kind: "record", table, key: toHex(key), message: "A key is no ordinal." });
+      return;
+    }
+    const [chunk, at] = this.#at(readU32Key(key));
+    if (table === "records" && !(chunk.marks[at] & marks.record)) this.count++;
+    chunk.marks[at] |= marks[table === "records" ? "record" : "dense"];
+  }
+
+  /** A record whose checksum is right. */
+  record(key: Uint8Array, body: Uint8Array): void {
+    this.note("records", key);
+    if (key.length !== 4 || body.length < 11) return;
+    const ordinal = readU32Key(key);
+    const record = new RecordReader(body);
+    const [chunk, at] = this.#at(ordinal);
+    chunk.marks[at] |= marks.read;
+    this.#readCount++;
+    const { dense, sparse, text } = record.contents;
+    if (dense) chunk.marks[at] |= marks.wantsDense;
+    if (sparse) this.#sparse++;
+    if (text) this.#text++;
+    const id = record.idBytes;
+    const bad = (kind: "id" | "document", message: string) =>
+      this.#find({ kind, ordinal, record_id: record.id, message });
+    if (!(chunk.marks[at] & marks.id))
+      bad(
+        "id",
+        `The record '${record.id}' of ordinal ${ordinal} is in no id's place; its id should name it.`,
+      );
+    else if (chunk.ids[at] !== crc32(id))
+      bad("id", `The record of ordinal ${ordinal} has the id '${record.id}'; another id names it.`);
+    const document = record.documentIdBytes;
+    const isIn = (chunk.marks[at] & marks.document) !== 0;
+    if (document.length > 0) chunk.marks[at] |= marks.wantsDocument;
+    if (document.length > 0 && !isIn)
+      bad("document", `The record '${record.id}' is missing in its document '${record.documentId}'.`);
+    else if (document.length > 0 && chunk.documents[at] !== crc32(documentPrefix(document)))
+      bad("document", `The record '${record.id}' is in another document than '${record.documentId}'.`);
+  }
+
+  /** Looks into a record and its vector. @returns whether there was a problem */
+  contentProblem(key: Uint8Array, body: Uint8Array, dense: Uint8Array | undefined): boolean {
+    const ordinal = readU32Key(key);
+    const found = (message: string, id?: string) => {
+      this.#find({ kind: "record", table: "records", ordinal, ...(id && { record_id: id }), message });
+      return true;
+    };
+    const problem = recordProblem(body, this.#definition);
+    if (problem !== undefined) return found(`The record of ordinal ${ordinal} ${problem}.`);
+    const record = new RecordReader(body);
+    if (record.born < this.#lastBorn)
+      found(
+        `The record '${record.id}' was born at ${record.born}, after ordinals of ${this.#lastBorn}.`,
+        record.id,
+      );
+    this.#lastBorn = Math.max(this.#lastBorn, record.born);
+    if (!record.contents.dense || dense === undefined) return record.contents.dense;
+    const dimension = this.#definition?.dimension ?? dense.length / 4;
+    if (dense.length !== 4 * dimension)
+      return found(
+        `The vector of '${record.id}' has ${dense.length} bytes; expected are ${4 * dimension}.`,
+        record.id,
+      );
+    const view = new DataView(dense.buffer, dense.byteOffset, dense.byteLength);
+    for (let i = 0; i < dense.length; i += 4)
+      if (!Number.isFinite(view.getFloat32(i, true)))
+        return found(`The vector of '${record.id}' has a value that is not finite.`, record.id);
+    return false;
+  }
+
+  /** What is known of a damaged record or vector. */
+  nameOf(table: string, key: Uint8Array): Partial<Finding> {
+    if (key.length !== 4) return {};
+    this.note(table as "records" | "dense", key);
+    return { ordinal: readU32Key(key) };
+  }
+
+  /** Compares the marks with each other and with the head. */
+  conclude(head: Head, versions: ClosedOrdinals): void {
+    let ids = 0;
+    let dense = 0;
+    for (const [number, chunk] of this.#chunks)
+      for (let at = 0; at < chunkOrdinals; at++) {
+        const mark = chunk.marks[at];
+        if (mark === 0) continue;
+        if (mark & marks.id) ids++;
+        if (mark & marks.dense) dense++;
+        this.#compare(number * chunkOrdinals + at, mark, head, versions);
+      }
+    const count = (what: string, found: number, expected: number) => {
+      if (found !== expected)
+        this.#find({
+          kind: "collection",
+          message: `There are ${found} ${what}; the head of version ${head.version} says ${expected}.`,
+          version: head.version,
+        });
+    };
+    count("records", this.count, head.live);
+    count("ids", ids, head.live);
+    count("dense vectors", dense, head.dense);
+    if (this.#readCount !== this.count) return;
+    count("records with a sparse vector", this.#sparse, head.sparse);
+    count("records with a text", this.#text, head.text);
+  }
+
+  #compare(ordinal: number, mark: number, head: Head, versions: ClosedOrdinals): void {
+    const bad = (message: string) => this.#find({ kind: "record", ordinal, message });
+    if (ordinal >= head.nextOrdinal)
+      bad(`Ordinal ${ordinal} is in use; the next one to be given is ${head.nextOrdinal}.`);
+    if (!(mark & marks.record)) {
+      const where = [
+        mark & marks.id ? "an id" : "",
+        mark & marks.document ? "a document" : "",
+        mark & marks.dense ? "a vector" : "",
+      ].filter((word) => word !== "");
+      bad(`Ordinal ${ordinal} has ${where.join(" and ")}, but its record is missing.`);
+      return;
+    }
+    if (!(mark & marks.id) && !(mark & marks.read))
+      bad(`The record of ordinal ${ordinal} is named by no id.`);
+    if (versions.isClosed(ordinal))
+      bad(`The record of ordinal ${ordinal} is there, but the log has closed it.`);
+    if (!(mark & marks.read)) return;
+    if (mark & marks.wantsDense && !(mark & marks.dense)) bad(`The vector of ordinal ${ordinal} is missing.`);
+    if (!(mark & marks.wantsDense) && mark & marks.dense)
+      bad(`Ordinal ${ordinal} has a vector; its record has none.`);
+    if (!(mark & marks.wantsDocument) && mark & marks.document)
+      bad(`Ordinal ${ordinal} is in a document; its record is in none.`);
+  }
+}

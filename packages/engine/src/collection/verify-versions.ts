@@ -1,0 +1,200 @@
+// Is the change log a chain, and does it agree with the records?
+//
+// Every version's entry follows from the one before: its first ordinal is where the one before ended, its live records are
+// those of the one before, plus the opened, less the closed ones. What a kept version opened is live, or was closed by a kept
+// version. Its hash is computed again where the log and the records still have all its changes: when everything that it opened
+// is live, and nothing that it closed was deleted rather than replaced (of a deleted record the id is gone).
+
+import { createHash, type Hash } from "node:crypto";
+import type { Finding } from "@quiver/protocol/shapes/check";
+import { emptyBytes, readU32Key, readU53, toHex } from "../base/bytes.ts";
+import type { Head } from "./head.ts";
+import { OrdinalSet } from "./ordinal-set.ts";
+import { operationBytes, RecordReader } from "./record.ts";
+import { decodeVersion, rootHash, type VersionEntry, versionEntryBytes } from "./versions.ts";
+
+/** Takes the records of the collection by ascending ordinal. */
+export type ContentsCheck = {
+  add(ordinal: number, record: Uint8Array, dense: Uint8Array | undefined): void;
+  end(): void;
+};
+
+export class VersionCheck {
+  readonly #find: (finding: Finding) => void;
+  readonly #entries: VersionEntry[] = [];
+  readonly #closed = new OrdinalSet();
+  readonly #closedCounts = new Map<number, number>();
+  readonly #nextPart = new Map<number, number>();
+  /** Versions whose hash was computed again. */
+  derived = 0;
+
+  constructor(find: (finding: Finding) => void) {
+    this.#find = find;
+  }
+
+  get count(): number {
+    return this.#entries.length;
+  }
+
+  isClosed(ordinal: number): boolean {
+    return this.#closed.has(ordinal);
+  }
+
+  #bad(version: number, message: string): void {
+    this.#find({ kind: "version", version, message });
+  }
+
+  /** An entry of `versions`; they come in order. */
+  version(key: Uint8Array, body: Uint8Array): void {
+    const version = key.length === 8 ? readU53(key) : -1;
+    if (version < 0 || body.length !== versionEntryBytes)
+      this.#find({
+        kind: "version",
+        table: "versions",
+        key: toHex(key),
+        message: "An entry of the log has the wrong length.",
+      });
+    else this.#entries.push(decodeVersion(version, body));
+  }
+
+  /** A part of what a version closed; parts come in order. */
+  closed(key: Uint8Array, body: Uint8Array): void {
+    const version = key.length === 12 ? readU53(key) : -1;
+    if (version < 0 || body.length % 4 !== 0 || body.length === 0) {
+      this.#find({
+        kind: "version",
+        table: "closed",
+        key: toHex(key),
+        message: "A list of closed ordinals has the wrong length.",
+      });
+      return;
+    }
+    const part = readU32Key(key, 8);
+    const expected = this.#nextPart.get(version) ?? 0;
+    if (part > expected)
+      this.#bad(version, `Of the ordinals that version ${version} closed, part ${expected} is missing.`);
+    this.#nextPart.set(version, part + 1);
+    const ordinals = new Uint32Array(body.slice().buffer);
+    this.#closedCounts.set(version, (this.#closedCounts.get(version) ?? 0) + ordinals.length);
+    for (const ordinal of ordinals)
+      if (!this.#closed.add(ordinal))
+        this.#bad(version, `Version ${version} closes ordinal ${ordinal}, which is closed already.`);
+  }
+
+  /** Computes hashes again while the records go by. To be asked when all entries of `versions` are there. */
+  contents(): ContentsCheck {
+    const entries = this.#entries;
+    let i = 0;
+    let hash: Hash | undefined;
+    let next = 0;
+    const end = (entry: VersionEntry) => entry.firstOrdinal + entry.opened;
+    const parentOf = (at: number): Uint8Array | undefined => {
+      const { version } = entries[at];
+      if (version === 0) return undefined;
+      return entries[at - 1]?.version === version - 1 ? entries[at - 1].hash : undefined;
+    };
+    const finish = (entry: VersionEntry) => {
+      if (hash === undefined || next !== end(entry)) return;
+      const isRight = hash.digest().equals(entry.hash);
+      if (isRight) this.derived++;
+      else if (!this.#closedCounts.has(entry.version))
+        this.#bad(
+          entry.version,
+          `The hash of version ${entry.version} is not that of its parent's hash and its changes.`,
+        );
+    };
+    return {
+      add: (ordinal, record, dense) => {
+        for (; i < entries.length && ordinal >= end(entries[i]); i++) {
+          finish(entries[i]);
+          hash = undefined;
+        }
+        const entry = entries[i];
+        if (entry === undefined || ordinal < entry.firstOrdinal) return;
+        const reader = new RecordReader(record);
+        if (reader.born !== entry.version)
+          this.#find({
+            kind: "record",
+            ordinal,
+            record_id: reader.id,
+            version: entry.version,
+            message: `The record '${reader.id}' says that it was born at ${reader.born}; the log says ${entry.version}.`,
+          });
+        if (ordinal === entry.firstOrdinal) {
+          const parent = parentOf(i);
+          hash = parent && createHash("sha256").update(parent);
+          next = ordinal;
+        }
+        if (hash === undefined || ordinal !== next) {
+          hash = undefined;
+          return;
+        }
+        next++;
+        const id = reader.idBytes;
+        const content = record.subarray(10 + id.length);
+        hash.update(operationBytes({ kind: "upsert", id, content, dense: dense ?? emptyBytes }));
+      },
+      end: () => {
+        if (i < entries.length) finish(entries[i]);
+      },
+    };
+  }
+
+  conclude(head: Head, records: { has(ordinal: number): boolean }): void {
+    const entries = this.#entries;
+    const last = entries.at(-1);
+    if (last === undefined || last.version !== head.version) {
+      this.#bad(
+        head.version,
+        `The log ends at version ${last?.version ?? "none"}; the head is at ${head.version}.`,
+      );
+      return;
+    }
+    if (Buffer.compare(last.hash, head.hash) !== 0)
+      this.#bad(head.version, `The hash of version ${head.version} in the log is not that of the head.`);
+    if (last.live !== head.live)
+      this.#bad(
+        head.version,
+        `Version ${head.version} has ${last.live} records in the log, ${head.live} in the head.`,
+      );
+    if (last.firstOrdinal + last.opened !== head.nextOrdinal)
+      this.#bad(
+        head.version,
+        `The log has given ordinals up to ${last.firstOrdinal + last.opened}, the head up to ${head.nextOrdinal}.`,
+      );
+    if (entries[0].version === 0 && Buffer.compare(entries[0].hash, rootHash) !== 0)
+      this.#bad(0, "Version 0 has not the hash that every collection begins with.");
+    for (let i = 1; i < entries.length; i++) this.#follow(entries[i - 1], entries[i]);
+    for (const version of this.#closedCounts.keys())
+      if (version < entries[0].version || version > head.version)
+        this.#bad(version, `The log has closed ordinals of version ${version}, which it does not have.`);
+    for (let ordinal = entries[0].firstOrdinal; ordinal < head.nextOrdinal; ordinal++)
+      if (!records.has(ordinal) && !this.isClosed(ordinal))
+        this.#find({
+          kind: "record",
+          ordinal,
+          message: `Ordinal ${ordinal} was given to a record that is neither there nor closed by a version.`,
+        });
+  }
+
+  #follow(before: VersionEntry, entry: VersionEntry): void {
+    const { version } = entry;
+    if (version !== before.version + 1) {
+      this.#bad(version, `Between the versions ${before.version} and ${version} the log has a gap.`);
+      return;
+    }
+    const first = before.firstOrdinal + before.opened;
+    if (entry.firstOrdinal !== first)
+      this.#bad(
+        version,
+        `Version ${version} begins with ordinal ${entry.firstOrdinal}; expected is ${first}.`,
+      );
+    const closed = this.#closedCounts.get(version) ?? 0;
+    const live = before.live + entry.opened - closed;
+    if (entry.live !== live)
+      this.#bad(
+        version,
+        `Version ${version} has ${entry.live} records; ${before.live} and ${entry.opened} opened less ${closed} closed are ${live}.`,
+      );
+  }
+}

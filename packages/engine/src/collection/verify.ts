@@ -1,0 +1,256 @@
+// Is everything in a collection's store what it must be?
+//
+// Reads the store's file by itself (storage/lmdb-file.ts), for LMDB believes what it reads. In two depths:
+//
+//   quick   every page, the checksums of all but long values of records and vectors, that ids, documents, records and vectors name
+//           each other, and that the log and the transactions agree with them: what has to hold before the store may be opened, so
+//           that nothing is missing in silence and nothing crashes
+//   full    also the long values, the contents of records, and the hashes of versions
+//
+// Memory is five bytes for each ordinal in use, and what the change log's entries take.
+
+import type { Finding } from "@quiver/protocol/shapes/check";
+import { readU32Key, readU53, text, toHex } from "../base/bytes.ts";
+import { LmdbFile, type RawEntry } from "../storage/lmdb-file.ts";
+import { verifyFile } from "../storage/lmdb-verify.ts";
+import { bodyOf } from "../storage/store.ts";
+import type { CollectionDefinition } from "./definition.ts";
+import { requireKnownFormat } from "./format.ts";
+import { decodeHead, type Head } from "./head.ts";
+import { collectionTables, formatNumber, metaKeys } from "./tables.ts";
+import { RecordCheck } from "./verify-records.ts";
+import { TransactionCheck } from "./verify-transactions.ts";
+import { VersionCheck } from "./verify-versions.ts";
+
+/**
+ * Whether a finding of a quick check leaves the store usable: only what is under this very key is damaged, and reading it says so
+ * (C1). Everything else could hide or falsify what is not damaged itself.
+ */
+export function isBearable({ kind, table }: Finding): boolean {
+  return kind === "checksum" && (table === "records" || table === "dense" || table === "staged");
+}
+
+export type Depth = "quick" | "full";
+
+/** What was read. */
+export type Verified = {
+  readonly version: number | null;
+  readonly records: number;
+  readonly versions: number;
+  readonly hashesDerived: number;
+  /** The collection's definition as its own store has it; undefined where it is missing or damaged. */
+  readonly definition: CollectionDefinition | undefined;
+  readonly hash: string | null;
+};
+
+export type VerifyOptions = {
+  readonly depth: Depth;
+  /** What the catalog says of the collection, where it says anything. */
+  readonly definition?: CollectionDefinition | undefined;
+  onFinding(finding: Finding): void;
+  /** Told now and then how many entries were read since. */
+  onProgress?(entries: number): void;
+};
+
+const progressEvery = 10_000;
+
+/** Checks a collection's store. @throws format_too_new, and where its file cannot be opened at all */
+export function verifyCollection(directory: string, options: VerifyOptions): Verified {
+  const file = new LmdbFile(directory);
+  try {
+    requireKnownFormat(file, "collection");
+    return new Verification(file, options).run();
+  } finally {
+    file.close();
+  }
+}
+
+class Verification {
+  readonly #file: LmdbFile;
+  readonly #options: VerifyOptions;
+  readonly #records: RecordCheck;
+  readonly #versions: VersionCheck;
+  readonly #transactions: TransactionCheck;
+  #head: Head | undefined;
+  #own: CollectionDefinition | undefined;
+  #hasFormat = false;
+  #entries = 0;
+
+  constructor(file: LmdbFile, options: VerifyOptions) {
+    this.#file = file;
+    this.#options = options;
+    const find = (finding: Finding) => options.onFinding(finding);
+    this.#records = new RecordCheck(find, options.definition);
+    this.#versions = new VersionCheck(find);
+    this.#transactions = new TransactionCheck(find);
+  }
+
+  run(): Verified {
+    const { onFinding, depth } = this.#options;
+    verifyFile(
+      this.#file,
+      collectionTables,
+      ({ table, page, problem, from, to }) =>
+        onFinding({
+          kind: "file",
+          table,
+          ...(page !== undefined && { page }),
+          ...(from && { key: toHex(from) }),
+          message: `${problem}${rangeOf(from, to)}.`,
+        }),
+      (table, entry) => this.#entry(table, entry),
+    );
+    this.#longValues();
+    if (depth === "full") this.#contents();
+    this.#conclude();
+    return {
+      version: this.#head?.version ?? null,
+      hash: this.#head === undefined ? null : toHex(this.#head.hash),
+      records: this.#records.count,
+      versions: this.#versions.count,
+      hashesDerived: this.#versions.derived,
+      definition: this.#own,
+    };
+  }
+
+  /** An entry of the first walk: short values are checked, long ones only noted. */
+  #entry(table: string, { key, sealed, isLong }: RawEntry): void {
+    this.#count();
+    if (!isLong) this.#value(table, key, sealed);
+    else if (table === "records" || table === "dense") this.#records.note(table, key);
+    else if (table === "staged") this.#transactions.note(key);
+  }
+
+  #longValues(): void {
+    for (const table of collectionTables) {
+      if (table === "records" || table === "dense") continue;
+      if (table === "staged" && this.#options.depth === "quick") continue;
+      for (const { key, sealed, isLong } of this.#file.entries(table))
+        if (isLong) this.#value(table, key, sealed);
+    }
+  }
+
+  /** Records and vectors, side by side. */
+  #contents(): void {
+    const contents = this.#versions.contents();
+    const vectors = this.#file.entries("dense");
+    let vector = vectors.next();
+    for (const { key, sealed, isLong } of this.#file.entries("records")) {
+      this.#count();
+      for (; !vector.done && Buffer.compare(vector.value.key, key) < 0; vector = vectors.next())
+        this.#vector(vector.value);
+      const isOwn = !vector.done && Buffer.compare(vector.value.key, key) === 0;
+      const dense = isOwn && !vector.done ? this.#vector(vector.value) : undefined;
+      if (isOwn) vector = vectors.next();
+      const body = sealed && bodyOf("records", key, sealed);
+      if (isLong) this.#value("records", key, sealed);
+      if (body === undefined || key.length !== 4) continue;
+      const problem = this.#records.contentProblem(key, body, dense);
+      if (!problem) contents.add(readU32Key(key), body, dense);
+    }
+    for (; !vector.done; vector = vectors.next()) this.#vector(vector.value);
+    contents.end();
+  }
+
+  /** A vector of the second walk; undefined where it is damaged. */
+  #vector({ key, sealed, isLong }: RawEntry): Uint8Array | undefined {
+    const body = sealed && bodyOf("dense", key, sealed);
+    if (isLong) this.#value("dense", key, sealed);
+    return body;
+  }
+
+  #count(): void {
+    if (++this.#entries % progressEvery === 0) this.#options.onProgress?.(progressEvery);
+  }
+
+  #value(table: string, key: Uint8Array, sealed: Uint8Array | undefined): void {
+    const body = sealed && bodyOf(table, key, sealed);
+    if (body === undefined) {
+      if (table === "staged") this.#transactions.note(key);
+      this.#options.onFinding({
+        kind: "checksum",
+        table,
+        key: toHex(key),
+        ...(table === "records" || table === "dense" ? this.#records.nameOf(table, key) : nameOf(table, key)),
+        message: `The value of key ${toHex(key)} in table '${table}' ${sealed === undefined ? "cannot be read" : "fails its checksum"}.`,
+      });
+      return;
+    }
+    this.#checks[table]?.(key, body);
+  }
+
+  /** Who looks at an entry of each table. */
+  readonly #checks: Record<string, (key: Uint8Array, body: Uint8Array) => void> = {
+    meta: (key, body) => this.#meta(text(key), body),
+    ids: (key, body) => this.#records.id(key, body),
+    documents: (key) => this.#records.document(key),
+    records: (key, body) => this.#records.record(key, body),
+    dense: (key) => this.#records.note("dense", key),
+    versions: (key, body) => this.#versions.version(key, body),
+    closed: (key, body) => this.#versions.closed(key, body),
+    transactions: (key, body) => this.#transactions.transaction(key, body),
+    staged: (key, body) => this.#transactions.staged(key, body),
+    stagedIds: (key, body) => this.#transactions.stagedId(key, body),
+  };
+
+  #meta(key: string, body: Uint8Array): void {
+    const bad = (message: string) => this.#options.onFinding({ kind: "collection", table: "meta", message });
+    try {
+      if (key === metaKeys.head.toString()) this.#head = decodeHead(body);
+      else if (key === metaKeys.format.toString()) {
+        const { format, what } = JSON.parse(text(body)) as { format: number; what: string };
+        this.#hasFormat = true;
+        if (format !== formatNumber || what !== "collection")
+          bad(
+            `The store says that it is a ${what} of format ${format}; expected is a collection of format ${formatNumber}.`,
+          );
+      } else if (key === metaKeys.definition.toString())
+        this.#own = JSON.parse(text(body)) as CollectionDefinition;
+      else if (key === metaKeys.indexes.toString()) JSON.parse(text(body));
+      else bad(`There is a key '${key}', which does not exist.`);
+    } catch (error) {
+      bad(`The entry '${key}' cannot be read: ${(error as Error).message}`);
+    }
+  }
+
+  #conclude(): void {
+    const { onFinding, definition } = this.#options;
+    const head = this.#head;
+    if (!this.#hasFormat)
+      onFinding({ kind: "collection", table: "meta", message: "The store does not say its format." });
+    if (head === undefined)
+      onFinding({
+        kind: "collection",
+        table: "meta",
+        message: "The store has no head: its version is not known.",
+      });
+    if (this.#own !== undefined && definition !== undefined && !isSame(this.#own, definition))
+      onFinding({
+        kind: "collection",
+        table: "meta",
+        message: "The collection's own definition is not that of the catalog.",
+      });
+    if (head === undefined) return;
+    this.#records.conclude(head, this.#versions);
+    this.#versions.conclude(head, this.#records);
+    this.#transactions.conclude(head);
+  }
+}
+
+function isSame(a: CollectionDefinition, b: CollectionDefinition): boolean {
+  const sorted = (value: CollectionDefinition) => JSON.stringify(Object.entries(value).sort());
+  return sorted(a) === sorted(b);
+}
+
+function rangeOf(from: Uint8Array | undefined, to: Uint8Array | undefined): string {
+  if (from === undefined && to === undefined) return "";
+  const [low, high] = [from && toHex(from), to && toHex(to)];
+  return low === high ? ` (key ${low})` : ` (keys from ${low ?? "the first"} to ${high ?? "the last"})`;
+}
+
+/** What a key names, in tables whose keys are no ordinals. */
+function nameOf(table: string, key: Uint8Array): Partial<Finding> {
+  if (table === "ids" || table === "stagedIds") return { record_id: Buffer.from(key).toString("utf8") };
+  if (table === "versions" || table === "closed") return key.length >= 8 ? { version: readU53(key) } : {};
+  return {};
+}

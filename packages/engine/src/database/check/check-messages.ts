@@ -1,0 +1,16 @@
+// What is said between a running database and the thread that checks one of its collections?
+
+import type { CheckReport } from "@quiver/protocol/shapes/check";
+import type { CollectionDefinition } from "../../collection/definition.ts";
+
+export type CheckStart = {
+  /** Of the collection. */
+  readonly directory: string;
+  readonly definition: CollectionDefinition;
+  /** The file that the dense index in memory was written to, to be compared with the records; undefined: there is none. */
+  readonly denseImage: string | undefined;
+};
+
+export type CheckReply =
+  | { readonly ok: true; readonly report: CheckReport }
+  | { readonly ok: false; readonly message: string };

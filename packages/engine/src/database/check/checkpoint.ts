@@ -1,0 +1,151 @@
+// Is what was kept of an index what its records say?
+//
+// The file is read and proved by its checksums, the index is restored from it as a start would do, and what was closed since is
+// taken out. Then a dense index's own `check` compares the graph with the stored vectors: codes, links, levels, and that a way leads
+// to every node. An inverted index proves its own invariants, and its postings are compared with the records (posting-sums.ts). A
+// checkpoint of another configuration, or of a version that the log has no more, is no damage: it is not used.
+
+import { existsSync } from "node:fs";
+import { deserialize } from "node:v8";
+import type { IndexKind } from "@quiver/protocol/shapes/index-definition";
+import { readU32Key, toHex, u32Key } from "../../base/bytes.ts";
+import { invariant } from "../../base/invariant.ts";
+import type { IndexDefinitions } from "../../collection/apply.ts";
+import type { CollectionDefinition } from "../../collection/definition.ts";
+import { RecordReader } from "../../collection/record.ts";
+import { versionKey } from "../../collection/tables.ts";
+import { decodeVersion } from "../../collection/versions.ts";
+import type { Index } from "../../index/contract.ts";
+import { HnswIndex } from "../../index/hnsw/hnsw-index.ts";
+import { InPlaceBuilders } from "../../index/hnsw/jobs.ts";
+import { SparseIndex } from "../../index/sparse/sparse-index.ts";
+import type { TextIndex } from "../../index/text/text-index.ts";
+import type { CheckpointMeta } from "../../runtime/builder-messages.ts";
+import { CheckpointReader } from "../../runtime/checkpoint-file.ts";
+import type { LmdbFile } from "../../storage/lmdb-file.ts";
+import { bodyOf } from "../../storage/store.ts";
+import { keptIndex } from "../feeds.ts";
+import { PostingSums, sparsePostings, textPostings } from "./posting-sums.ts";
+
+/** What a collection's store says, by its file. */
+export type Truth = {
+  readonly file: LmdbFile;
+  readonly definition: CollectionDefinition;
+  readonly indexes: IndexDefinitions;
+};
+
+/**
+ * Compares a checkpoint with the records of a collection.
+ * @returns what is wrong; undefined when nothing is; false when there is no checkpoint that would be used
+ */
+export async function checkpointProblem(
+  path: string,
+  kind: IndexKind,
+  truth: Truth,
+): Promise<string | undefined | false> {
+  if (!existsSync(path)) return false;
+  try {
+    const reader = new CheckpointReader(path);
+    try {
+      return await compare(reader, kind, truth);
+    } finally {
+      reader.close();
+    }
+  } catch (error) {
+    return (error as Error).message;
+  }
+}
+
+async function compare(
+  reader: CheckpointReader,
+  kind: IndexKind,
+  { file, definition, indexes }: Truth,
+): Promise<undefined | false> {
+  const around = { memoryBudgetBytes: undefined, onProgress: () => {}, onProblem: () => {} };
+  const { configuration, form } = keptIndex(definition, kind, indexes, {
+    ...around,
+    builders: new InPlaceBuilders(),
+  });
+  const bytes = new Uint8Array(reader.lengthOf(0));
+  reader.read(0, bytes);
+  // The other parts are proved too, whether or not they are of use.
+  for (let part = 1; part < reader.partCount; part++)
+    reader.read(part, new Uint8Array(reader.lengthOf(part)));
+  const meta = reader.meta as CheckpointMeta;
+  if (meta.configuration !== configuration) return false;
+  const key = versionKey(meta.version);
+  const sealed = file.get("versions", key);
+  const entry = sealed && bodyOf("versions", key, sealed);
+  // A version that the log has forgotten is taken at its word, as a start does.
+  if (entry !== undefined && toHex(decodeVersion(meta.version, entry).hash) !== meta.hash) return false;
+  const state = deserialize(bytes) as unknown;
+  const index = await form.restored(state, async (images) => {
+    invariant(reader.partCount === images.length + 1, `the checkpoint has ${reader.partCount - 1} images`);
+    for (const [i, image] of images.entries()) reader.read(i + 1, image);
+  });
+  try {
+    if (index instanceof HnswIndex) compareGraph(index, form.endOf(state), file);
+    else comparePostings(index, form.endOf(state), file);
+  } finally {
+    index.close();
+  }
+  return undefined;
+}
+
+/** Takes out of an index what is closed. @param has told the ordinals below `end` that are live */
+function takeOutClosed(index: Index, end: number, live: Iterable<number>): void {
+  let at = 0;
+  const upTo = (ordinal: number) => {
+    for (; at < Math.min(ordinal, end); at++) if (index.has(at)) index.remove(at);
+  };
+  for (const ordinal of live) {
+    upTo(ordinal);
+    at = ordinal + 1;
+  }
+  upTo(end);
+}
+
+function* ordinalsOf(file: LmdbFile, table: string, end: number): Generator<number> {
+  for (const { key } of file.entries(table, false)) {
+    const ordinal = readU32Key(key);
+    if (ordinal >= end) return;
+    yield ordinal;
+  }
+}
+
+function compareGraph(index: HnswIndex, end: number, file: LmdbFile): void {
+  takeOutClosed(index, end, ordinalsOf(file, "dense", end));
+  let live = 0;
+  for (const ordinal of ordinalsOf(file, "dense", end)) {
+    live++;
+    invariant(index.has(ordinal), `the record of ordinal ${ordinal} is not in the index`);
+  }
+  invariant(index.count === live, `the index has ${index.count} records; expected are ${live}`);
+  index.settle();
+  index.check((ordinal) => {
+    const key = u32Key(ordinal);
+    const sealed = file.get("dense", key);
+    const vector = sealed && bodyOf("dense", key, sealed);
+    invariant(vector !== undefined, `the vector of ordinal ${ordinal} is missing or damaged`);
+    return vector.slice();
+  });
+}
+
+function comparePostings(index: Index, end: number, file: LmdbFile): void {
+  takeOutClosed(index, end, ordinalsOf(file, "records", end));
+  index.check();
+  const side = index instanceof SparseIndex ? sparsePostings(index) : textPostings(index as TextIndex);
+  const sums = new PostingSums();
+  const walk = side.walk((ordinal, hash) => sums.add(ordinal, hash));
+  while (!walk.next().done);
+  for (const { key, sealed } of file.entries("records")) {
+    const ordinal = readU32Key(key);
+    if (ordinal >= end) break;
+    const stored = sealed && bodyOf("records", key, sealed);
+    // A damaged record is a finding of its own; what the index has of it cannot be compared.
+    if (stored === undefined) sums.forget(ordinal);
+    else for (const hash of side.hashesOf(new RecordReader(stored))) sums.add(ordinal, -hash);
+  }
+  for (const ordinal of sums.notZero())
+    invariant(false, `the postings of ordinal ${ordinal} are not those of its record`);
+}

@@ -1,0 +1,94 @@
+// Is everything that is stored of one collection what it must be?
+
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import type { Finding } from "@quiver/protocol/shapes/check";
+import type { IndexKind } from "@quiver/protocol/shapes/index-definition";
+import { text } from "../../base/bytes.ts";
+import type { IndexDefinitions } from "../../collection/apply.ts";
+import type { CollectionDefinition } from "../../collection/definition.ts";
+import { metaKeys } from "../../collection/tables.ts";
+import { verifyCollection } from "../../collection/verify.ts";
+import { LmdbFile } from "../../storage/lmdb-file.ts";
+import { bodyOf } from "../../storage/store.ts";
+import { checkpointPath } from "../feeds.ts";
+import { checkpointProblem } from "./checkpoint.ts";
+import type { Report } from "./report.ts";
+
+export type Place = {
+  readonly directory: string;
+  readonly name: string;
+  /** What the catalog says; undefined: the collection's own copy counts. */
+  readonly definition: CollectionDefinition | undefined;
+  /** Of a running server: the file that its dense index was written to, if there is one. Absent: what is kept is compared. */
+  readonly denseImage?: string | undefined;
+};
+
+/** Adds what is found, and what was read, to a report. @param onProgress told how many entries were read since it was last */
+export async function checkCollection(
+  place: Place,
+  report: Report,
+  onProgress: (entries: number) => void = () => {},
+): Promise<void> {
+  const { name, directory, definition } = place;
+  const find = (finding: Finding) => report.add({ ...finding, collection: name });
+  if (!existsSync(join(directory, "data.mdb"))) {
+    find({ kind: "file", message: "The collection's file data.mdb is missing." });
+    return;
+  }
+  const verified = verifyCollection(directory, { depth: "full", definition, onFinding: find, onProgress });
+  const indexes = await checkIndexes(place, definition ?? verified.definition, find);
+  report.checked({
+    name,
+    version: verified.version,
+    records: verified.records,
+    versions: verified.versions,
+    hashes_derived: verified.hashesDerived,
+    indexes,
+  });
+}
+
+/** Compares what is kept of indexes, or was written of one in memory, with the records. @returns the kinds compared */
+async function checkIndexes(
+  place: Place,
+  definition: CollectionDefinition | undefined,
+  find: (finding: Finding) => void,
+): Promise<IndexKind[]> {
+  const file = new LmdbFile(place.directory);
+  try {
+    const indexes = definitionsIn(file);
+    if (indexes === undefined || definition === undefined) return [];
+    const isLive = "denseImage" in place;
+    const kinds = isLive ? (["dense"] as const) : (Object.keys(indexes) as IndexKind[]);
+    const compared: IndexKind[] = [];
+    for (const kind of kinds) {
+      const path = isLive ? place.denseImage : checkpointPath(place.directory, kind);
+      if (path === undefined || indexes[kind] === undefined) continue;
+      const problem = await checkpointProblem(path, kind, { file, definition, indexes });
+      if (problem === false) continue;
+      compared.push(kind);
+      if (problem !== undefined) find(isLive ? ofMemory(kind, problem) : ofCheckpoint(kind, problem));
+    }
+    return compared;
+  } finally {
+    file.close();
+  }
+}
+
+const ofMemory = (kind: IndexKind, problem: string): Finding => ({
+  kind: "index",
+  derived: true,
+  message: `The ${kind} index in memory is not what its records say: ${problem}. Unload and load the collection to build it again.`,
+});
+
+const ofCheckpoint = (kind: IndexKind, problem: string): Finding => ({
+  kind: "checkpoint",
+  derived: true,
+  message: `What is kept of the ${kind} index is not what its records say: ${problem}. Where a start finds that, it builds the index again; remove checkpoints/${kind} to be sure of it.`,
+});
+
+function definitionsIn(file: LmdbFile): IndexDefinitions | undefined {
+  const sealed = file.get("meta", metaKeys.indexes);
+  const body = sealed && bodyOf("meta", metaKeys.indexes, sealed);
+  return body && (JSON.parse(text(body)) as IndexDefinitions);
+}

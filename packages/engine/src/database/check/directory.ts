@@ -1,0 +1,72 @@
+// Is everything in a data directory what it must be?
+//
+// Reads the files by itself, changes nothing, and cannot be crashed by what they say (collection/verify.ts): this is for the
+// directory of a server that is stopped, and above all of one that does not start.
+
+import { existsSync, readdirSync } from "node:fs";
+import { join } from "node:path";
+import { QuiverError } from "@quiver/protocol/errors";
+import type { CheckReport, Finding } from "@quiver/protocol/shapes/check";
+import { type CatalogEntry, verifyCatalog } from "../../collection/catalog.ts";
+import type { CollectionDefinition } from "../../collection/definition.ts";
+import {
+  catalogDirectory,
+  collectionDirectory,
+  collectionsDirectory,
+  requireUnused,
+} from "../../runtime/data-directory.ts";
+import { checkCollection } from "./collection-check.ts";
+import { Report } from "./report.ts";
+
+export type DirectoryCheckOptions = {
+  /** Only the collection of this name. */
+  readonly collection?: string | undefined;
+  onFinding?(finding: Finding): void;
+  /** Told what is being read, and how many entries were read since it was told last. */
+  onProgress?(collection: string, entries: number): void;
+};
+
+/**
+ * Checks the data directory of a database that is not open.
+ * @throws storage_failed where the directory is in use, or is none; collection_not_found
+ */
+export async function checkDirectory(
+  dataDir: string,
+  options: DirectoryCheckOptions = {},
+): Promise<CheckReport> {
+  if (!existsSync(join(catalogDirectory(dataDir), "data.mdb")))
+    throw new QuiverError(
+      "storage_failed",
+      `The directory has no catalog/data.mdb: it is no data directory of Quiver, or the catalog is lost.`,
+    );
+  requireUnused(dataDir);
+  const report = new Report(options.onFinding);
+  const { entries, isWhole } = verifyCatalog(catalogDirectory(dataDir), (finding) => report.add(finding));
+  const places = placesOf(dataDir, entries, isWhole);
+  const wanted = places.filter(({ name }) => options.collection === undefined || name === options.collection);
+  if (options.collection !== undefined && wanted.length === 0)
+    throw new QuiverError("collection_not_found", `There is no collection named '${options.collection}'.`);
+  for (const { name, internalId, definition } of wanted)
+    await checkCollection(
+      { name, definition, directory: collectionDirectory(dataDir, internalId) },
+      report,
+      (entries) => options.onProgress?.(name, entries),
+    );
+  return report.toShape();
+}
+
+type Place = { name: string; internalId: string; definition: CollectionDefinition | undefined };
+
+/** The collections of the catalog; where that is damaged, also directories that it does not know. */
+function placesOf(dataDir: string, entries: readonly CatalogEntry[], isWhole: boolean): Place[] {
+  const places: Place[] = entries.map(({ internalId, definition }) => ({
+    name: definition.name,
+    internalId,
+    definition,
+  }));
+  if (isWhole || !existsSync(collectionsDirectory(dataDir))) return places;
+  const known = new Set(places.map(({ internalId }) => internalId));
+  for (const internalId of readdirSync(collectionsDirectory(dataDir)))
+    if (!known.has(internalId)) places.push({ name: internalId, internalId, definition: undefined });
+  return places;
+}

@@ -1,0 +1,54 @@
+// How is a collection checked while it is served?
+//
+//   1. what the dense index has in memory is written to a file of its own, as for a checkpoint;
+//   2. a snapshot is taken, and a thread (check-thread.ts) reads the store and compares that file with the records;
+//   3. beside it the inverted indexes in memory are compared with the records of one view, in slices (index-comparison.ts).
+//
+// A check ends when its collection closes. One runs at a time in a database: it reads everything that is stored.
+
+import { rmSync } from "node:fs";
+import { Worker } from "node:worker_threads";
+import { QuiverError } from "@quiver/protocol/errors";
+import type { CheckReport } from "@quiver/protocol/shapes/check";
+import type { CheckReply, CheckStart } from "./check-messages.ts";
+
+export class RunningCheck {
+  readonly #worker: Worker;
+  readonly report: Promise<CheckReport>;
+  #stop: (reason: Error) => void = () => {};
+
+  constructor(start: CheckStart) {
+    this.#worker = new Worker(new URL("./check-thread.ts", import.meta.url), {
+      workerData: start,
+      name: "quiver check",
+    });
+    this.report = this.#answer().finally(() => {
+      if (start.denseImage !== undefined) rmSync(start.denseImage, { force: true });
+    });
+  }
+
+  async #answer(): Promise<CheckReport> {
+    try {
+      const reply = await new Promise<CheckReply>((resolve, reject) => {
+        this.#stop = reject;
+        this.#worker.once("message", resolve);
+        this.#worker.once("error", reject);
+        this.#worker.once("exit", () => reject(new Error("the thread of the check has ended")));
+      });
+      if (reply.ok) return reply.report;
+      throw new QuiverError(
+        "internal",
+        "The check failed; the log has the reason.",
+        {},
+        { cause: new Error(reply.message) },
+      );
+    } finally {
+      await this.#worker.terminate();
+    }
+  }
+
+  /** Ends the check from outside; it then rejects with `reason`. */
+  stop(reason: Error): void {
+    this.#stop(reason);
+  }
+}

@@ -1,0 +1,218 @@
+// How is what is intact in a damaged data directory saved?
+//
+// Into a directory of its own: the source is read as `quiver check` reads it, and nothing in it is changed. The new directory has
+// every collection whose definition is intact, with every intact record under its id, the definitions of its indexes (which the
+// first start builds), and keys and sessions. Its versions begin anew. What is not taken over is told record by record.
+
+import { copyFileSync, existsSync, mkdirSync, readdirSync } from "node:fs";
+import { join } from "node:path";
+import { QuiverError } from "@quiver/protocol/errors";
+import { limits } from "@quiver/protocol/limits";
+import type { IndexKind } from "@quiver/protocol/shapes/index-definition";
+import { applyRequests, type IndexDefinitions } from "../../collection/apply.ts";
+import {
+  type CatalogEntry,
+  type CatalogRequest,
+  catalogChange,
+  verifyCatalog,
+} from "../../collection/catalog.ts";
+import { prepareCatalog, prepareCollection } from "../../collection/format.ts";
+import { type Loss, Salvage } from "../../collection/salvage.ts";
+import { catalogTables, collectionTables } from "../../collection/tables.ts";
+import {
+  catalogDirectory,
+  collectionDirectory,
+  collectionsDirectory,
+  requireUnused,
+  syncDirectory,
+  takeDataDirectory,
+} from "../../runtime/data-directory.ts";
+import { LmdbStore } from "../../storage/lmdb.ts";
+
+export type RepairOptions = {
+  /** Told of everything that cannot be taken over. */
+  onLoss?(loss: Loss): void;
+  /** Told now and then how many records of a collection were taken over. */
+  onProgress?(collection: string, records: number): void;
+  clock?: () => number;
+};
+
+export type Repaired = {
+  readonly collections: readonly {
+    readonly name: string;
+    readonly records: number;
+    readonly lost: number;
+    readonly indexes: readonly string[];
+  }[];
+  /** Keys and sessions of the server. */
+  readonly credentials: number;
+};
+
+/** The file with the key that the server made. */
+const adminKeyFile = "admin-key";
+
+/**
+ * Saves what is intact.
+ * @param into a directory that is empty, or is not there
+ * @throws storage_failed where the source is in use or is none, or where `into` has something in it
+ */
+export async function repairDirectory(
+  dataDir: string,
+  into: string,
+  options: RepairOptions = {},
+): Promise<Repaired> {
+  if (!existsSync(collectionsDirectory(dataDir)) && !existsSync(catalogDirectory(dataDir)))
+    throw new QuiverError("storage_failed", "The directory is no data directory of Quiver.");
+  requireUnused(dataDir);
+  if (existsSync(into) && readdirSync(into).length > 0)
+    throw new QuiverError("storage_failed", "The directory to repair into must be empty, or not be there.");
+  const release = takeDataDirectory(into);
+  try {
+    return await new Repair(dataDir, into, options).run();
+  } finally {
+    release();
+  }
+}
+
+class Repair {
+  readonly #from: string;
+  readonly #into: string;
+  readonly #options: RepairOptions;
+  readonly #nowMs: number;
+
+  constructor(from: string, into: string, options: RepairOptions) {
+    this.#from = from;
+    this.#into = into;
+    this.#options = options;
+    this.#nowMs = (options.clock ?? Date.now)();
+  }
+
+  async run(): Promise<Repaired> {
+    const { entries, credentials, damagedNames, isWhole } = this.#readCatalog();
+    const catalog = new LmdbStore(catalogDirectory(this.#into), catalogTables);
+    try {
+      prepareCatalog(catalog);
+      const change = (request: CatalogRequest) => {
+        const { table, key, value } = catalogChange(request);
+        if (value) catalog.write((writer) => writer.put(table, key, value));
+      };
+      for (const [key, value] of credentials) change({ kind: "putCredential", key, value });
+      const collections: Repaired["collections"][number][] = [];
+      for (const place of this.#places(entries, isWhole)) {
+        const done = await this.#collection(place.internalId, place.entry, change);
+        if (done !== undefined) collections.push(done);
+      }
+      for (const name of damagedNames)
+        if (!collections.some((collection) => collection.name === name))
+          this.#lose(
+            name,
+            "The collection's entry in the catalog is lost, and none of the directories says that it is this one's.",
+          );
+      const key = join(this.#from, adminKeyFile);
+      if (existsSync(key)) copyFileSync(key, join(this.#into, adminKeyFile));
+      return { collections, credentials: credentials.length };
+    } finally {
+      await catalog.close();
+    }
+  }
+
+  #lose(collection: string, message: string): void {
+    this.#options.onLoss?.({ collection, message });
+  }
+
+  #readCatalog(): ReturnType<typeof verifyCatalog> {
+    const directory = catalogDirectory(this.#from);
+    if (!existsSync(join(directory, "data.mdb"))) {
+      this.#lose("", "The catalog is missing: keys and sessions are lost.");
+      return { entries: [], credentials: [], damagedNames: [], isWhole: false, isSound: false };
+    }
+    return verifyCatalog(directory, ({ message, table }) => {
+      if (table === "credentials") this.#lose("", `A key or session is lost. ${message}`);
+    });
+  }
+
+  /** The collections of the catalog and, where it is damaged, those of which only a directory is left. */
+  #places(entries: readonly CatalogEntry[], isWhole: boolean) {
+    const places: { internalId: string; entry: CatalogEntry | undefined }[] = entries.map((entry) => ({
+      internalId: entry.internalId,
+      entry,
+    }));
+    const root = collectionsDirectory(this.#from);
+    if (isWhole || !existsSync(root)) return places;
+    for (const internalId of readdirSync(root))
+      if (!entries.some((entry) => entry.internalId === internalId))
+        places.push({ internalId, entry: undefined });
+    return places;
+  }
+
+  async #collection(
+    internalId: string,
+    known: CatalogEntry | undefined,
+    change: (request: CatalogRequest) => void,
+  ): Promise<Repaired["collections"][number] | undefined> {
+    let name = known?.definition.name ?? internalId;
+    const directory = collectionDirectory(this.#from, internalId);
+    if (!existsSync(join(directory, "data.mdb"))) {
+      this.#lose(name, "The collection's file is missing: all its records are lost.");
+      return undefined;
+    }
+    const salvage = new Salvage(directory, (loss) => this.#options.onLoss?.({ collection: name, ...loss }));
+    try {
+      const definition = known?.definition ?? salvage.definition;
+      if (definition === undefined) {
+        this.#lose(name, "The collection's definition is lost, so its records cannot be understood.");
+        return undefined;
+      }
+      name = definition.name;
+      const entry = known ?? { internalId, createdMs: this.#nowMs, loaded: true, definition };
+      const indexes = await this.#fill(entry, salvage);
+      change({ kind: "putCollection", entry });
+      return { name, records: salvage.taken, lost: salvage.lost, indexes };
+    } finally {
+      salvage.close();
+    }
+  }
+
+  /** Makes the collection's store. @returns its indexes */
+  async #fill(entry: CatalogEntry, salvage: Salvage): Promise<IndexKind[]> {
+    const { definition } = entry;
+    const directory = collectionDirectory(this.#into, entry.internalId);
+    mkdirSync(directory, { recursive: true, mode: 0o700 });
+    const store = new LmdbStore(directory, collectionTables);
+    try {
+      prepareCollection(store, this.#nowMs, definition);
+      const context = { nowMs: this.#nowMs, versionsKept: limits.versionsKeptDefault, maxVectors: null };
+      const apply = (request: Parameters<typeof applyRequests>[1][number]) => {
+        const [outcome] = applyRequests(store, [request], context);
+        if (!outcome.ok) throw outcome.error;
+      };
+      const indexes = salvage.indexes;
+      for (const [index, of] of Object.entries(indexes) as [IndexKind, IndexDefinitions["sparse"]][])
+        if (of !== undefined) apply({ kind: "createIndex", index, definition: of });
+      for (const batch of this.#batches(salvage.operations(definition))) {
+        apply({ kind: "upsert", batch });
+        this.#options.onProgress?.(definition.name, salvage.taken);
+      }
+      syncDirectory(directory);
+      return Object.keys(indexes) as IndexKind[];
+    } finally {
+      await store.close();
+    }
+  }
+
+  /** Operations in batches of a limited size: each becomes one version. */
+  *#batches(operations: Iterable<Uint8Array>): Generator<Uint8Array> {
+    let parts: Uint8Array[] = [];
+    let bytes = 0;
+    for (const operation of operations) {
+      if (bytes > 0 && bytes + operation.length > limits.groupCommitBytesMax) {
+        yield Buffer.concat(parts);
+        parts = [];
+        bytes = 0;
+      }
+      parts.push(operation);
+      bytes += operation.length;
+    }
+    if (bytes > 0) yield Buffer.concat(parts);
+  }
+}

@@ -1,0 +1,38 @@
+// What has a check found?
+
+import { limits } from "@quiver/protocol/limits";
+import type { CheckReport, Finding } from "@quiver/protocol/shapes/check";
+
+/** What was checked of a collection. */
+export type CheckedCollection = CheckReport["collections"][number];
+
+/** Gathers findings, of which it keeps a limited number. */
+export class Report {
+  readonly #findings: Finding[] = [];
+  readonly #collections: CheckedCollection[] = [];
+  readonly #onFinding: (finding: Finding) => void;
+  total = 0;
+
+  /** @param onFinding told each, also those that are too many to be kept */
+  constructor(onFinding: (finding: Finding) => void = () => {}) {
+    this.#onFinding = onFinding;
+  }
+
+  add(finding: Finding): void {
+    this.total++;
+    if (this.#findings.length < limits.findingsMax) this.#findings.push(finding);
+    this.#onFinding(finding);
+  }
+
+  checked(collection: CheckedCollection): void {
+    this.#collections.push(collection);
+  }
+
+  toShape(): CheckReport {
+    return {
+      findings: this.#findings,
+      findings_total: this.total,
+      collections: this.#collections,
+    };
+  }
+}

@@ -1,0 +1,81 @@
+// What happens to a collection whose store is damaged?
+//
+// Before a store is opened its file is verified (collection/verify.ts), for LMDB would lose a part of a damaged tree in silence, or
+// end the process. A collection whose store is not sound is *set aside*: it stays in the list, every call on it says what is
+// wrong, nothing in its directory is changed, and the others are served as ever. So a start neither crashes nor crashes again.
+// A record, vector or staged operation that fails its checksum alone sets nothing aside: reading it says so (C1).
+
+import { existsSync, statSync } from "node:fs";
+import { join } from "node:path";
+import { isQuiverError, QuiverError } from "@quiver/protocol/errors";
+import type { Finding } from "@quiver/protocol/shapes/check";
+import type { CatalogEntry } from "../collection/catalog.ts";
+import { isBearable, verifyCollection } from "../collection/verify.ts";
+import type { Builders } from "../runtime/builders.ts";
+
+/** A collection that is not served. */
+export type SetAside = {
+  readonly name: string;
+  /** Undefined where the catalog's entry itself is damaged. */
+  readonly entry: CatalogEntry | undefined;
+  readonly error: QuiverError;
+};
+
+/** Stores up to this size are verified at once; larger ones by a thread, which takes longer to start. */
+const inPlaceBytesMax = 8 * 1024 * 1024;
+
+/** Findings that an error names. */
+const namedMax = 5;
+
+/** Findings of a quick check of a store that is not open. */
+export async function verifyStore(
+  directory: string,
+  { definition }: CatalogEntry,
+  builders: Builders,
+): Promise<Finding[]> {
+  const path = join(directory, "data.mdb");
+  if (!existsSync(path)) return [{ kind: "file", message: "The store's file data.mdb is missing." }];
+  if (statSync(path).size > inPlaceBytesMax) return builders.verify(directory, definition);
+  const findings: Finding[] = [];
+  verifyCollection(directory, {
+    depth: "quick",
+    definition,
+    onFinding: (finding) => findings.push(finding),
+  });
+  return findings;
+}
+
+/** The error of a collection that cannot be opened; undefined where the findings let it be opened. */
+export function setAsideError(name: string, findings: readonly Finding[]): QuiverError | undefined {
+  const grave = findings.filter((finding) => !isBearable(finding));
+  if (grave.length === 0) return undefined;
+  const first = grave.slice(0, namedMax).map(({ message }) => message);
+  return damagedError(
+    name,
+    `${first.join(" ")}${grave.length > namedMax ? ` And ${grave.length - namedMax} more.` : ""}`,
+    {
+      findings: grave.slice(0, namedMax),
+      findings_total: grave.length,
+    },
+  );
+}
+
+/** The error of every call on a collection whose store is in order, as far as can be seen, and cannot be opened. */
+export function unopenedError(name: string, cause: unknown): QuiverError {
+  const why = cause instanceof Error ? cause.message : String(cause);
+  return new QuiverError(
+    isQuiverError(cause) ? cause.code : "storage_failed",
+    `The collection '${name.slice(0, 300)}' could not be opened and is not served; the others are. ${why} Start the server again when this is mended.`,
+    { collection: name.slice(0, 300) },
+    { cause },
+  );
+}
+
+/** The error of every call on a collection whose stored data is damaged. */
+export function damagedError(name: string, what: string, details: Record<string, unknown> = {}): QuiverError {
+  return new QuiverError(
+    "data_corrupted",
+    `The collection '${name.slice(0, 300)}' is damaged and not served; the others are. ${what} Restore it from a backup, or stop the server and let 'quiver repair DIR --into NEWDIR' save what is intact.`,
+    { collection: name.slice(0, 300), ...details },
+  );
+}

@@ -1,0 +1,355 @@
+// Is damaged data ever served, and what becomes of the rest?
+//
+//   node tests/campaigns/corruption.ts [--runs 300] [--seed 1] [--figures] [--sum FILE]
+//
+// A data directory is made by real use (corruption/data.ts). Each run damages one random place of a random file of a copy: a bit,
+// a sector zeroed or overwritten, a page in the place of another. Then
+//
+//   1. `quiver check` reads the copy; `quiver repair` saves what is intact, its result passes `quiver check`, every record in it is
+//      the original, and every one that is not there is named;
+//   2. a server process is started on the copy. It serves, or ends by itself saying what is damaged; it is never killed by a signal;
+//   3. everything is asked: each answer is that of the undamaged server, or an error that says that data is corrupted;
+//   4. records are written to every collection that takes them, and read back; everything else is asked again;
+//   5. a second start ends as the first one did;
+//   6. where any answer was an error, `quiver check` had a finding.
+
+import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { parseArgs } from "node:util";
+import { text } from "@quiver/engine/base/bytes";
+import { allVectors } from "@quiver/engine/collection/reading";
+import { collectionTables, metaKeys } from "@quiver/engine/collection/tables";
+import { checkDirectory } from "@quiver/engine/database/check/directory";
+import { repairDirectory } from "@quiver/engine/database/check/repair";
+import { collectionsDirectory } from "@quiver/engine/runtime/data-directory";
+import { LmdbStore } from "@quiver/engine/storage/lmdb";
+import { randomNumbers } from "../import-kill.ts";
+import { type Damage, damage } from "./corruption/damage.ts";
+import { makeData } from "./corruption/data.ts";
+import { type Answers, answersOf, compare, makeProbes } from "./corruption/probes.ts";
+import { NotStarted, type ServerProcess, startServer } from "./corruption/server-process.ts";
+import { writeFigures } from "./figures.ts";
+
+export type Summary = {
+  runs: number;
+  /** Runs in which `quiver check` found something. */
+  found: number;
+  /** Runs in which all answers were right. */
+  allRight: number;
+  /** Runs in which the server did not start, and said why. */
+  refused: number;
+  /** Runs in which some answers were errors that name the damage. */
+  withErrors: number;
+  answersRight: number;
+  answersErrors: number;
+  recordsSaved: number;
+  recordsLost: number;
+  /** Most records that one damaged place of each sort has cost. */
+  lostMost: Record<string, number>;
+};
+
+type Records = Map<string, string>;
+
+export class Campaign {
+  readonly #folder: string;
+  readonly #random: () => number;
+  #oracle: Answers = new Map();
+  #probes: Awaited<ReturnType<typeof makeProbes>> = [];
+  #records: Records = new Map();
+  readonly summary: Summary = {
+    runs: 0,
+    found: 0,
+    allRight: 0,
+    refused: 0,
+    withErrors: 0,
+    answersRight: 0,
+    answersErrors: 0,
+    recordsSaved: 0,
+    recordsLost: 0,
+    lostMost: {},
+  };
+
+  constructor(folder: string, seed: number) {
+    this.#folder = folder;
+    this.#random = randomNumbers(seed);
+  }
+
+  get #original(): string {
+    return join(this.#folder, "original");
+  }
+
+  /** Makes the data and asks the undamaged server everything. */
+  async prepare(): Promise<void> {
+    await makeData(this.#original, this.#random);
+    const clean = await checkDirectory(this.#original);
+    if (clean.findings_total > 0)
+      throw new Error(`undamaged data has findings: ${JSON.stringify(clean.findings[0])}`);
+    const copy = this.#copy("oracle");
+    const server = await startServer(copy);
+    try {
+      this.#probes = await makeProbes(server, this.#random);
+      this.#oracle = await answersOf(server, this.#probes);
+      const again = compare(this.#oracle, await answersOf(server, this.#probes));
+      if (again.wrong.length > 0) throw new Error(`the oracle is not stable: ${again.wrong[0]}`);
+    } finally {
+      await server.stop();
+    }
+    this.#records = await recordsOf(copy);
+    rmSync(copy, { recursive: true });
+  }
+
+  #copy(name: string): string {
+    const path = join(this.#folder, name);
+    rmSync(path, { recursive: true, force: true });
+    cpSync(this.#original, path, { recursive: true });
+    return path;
+  }
+
+  /** One damaged place. @returns what was seen, in words. @throws what is not as it must be */
+  async run(): Promise<string> {
+    const copy = this.#copy("damaged");
+    const done = damage(copy, this.#random);
+    try {
+      this.summary.runs++;
+      const seen = await this.#look(copy, done);
+      return `${describe(done)}: ${seen}`;
+    } catch (error) {
+      throw new Error(`${describe(done)}: ${(error as Error).message}`, { cause: error });
+    } finally {
+      rmSync(copy, { recursive: true, force: true });
+    }
+  }
+
+  async #look(copy: string, done: Damage): Promise<string> {
+    const { summary } = this;
+    const report = await checkDirectory(copy);
+    if (report.findings_total > 0) summary.found++;
+    // Undamaged data is repaired now and then too, for there nothing may be lost.
+    const isRepaired = report.findings_total > 0 || summary.runs % 5 === 0;
+    const lost = isRepaired ? await this.#repair(copy, done) : 0;
+    const first = await this.#serve(copy);
+    if (first.errors > 0 && report.findings_total === 0)
+      throw new Error("the server has met damage that quiver check has not found");
+    // Where nothing was wrong there is nothing to loop on.
+    const second = first.errors > 0 && (await this.#startAgain(copy));
+    if (first.isRefused && !second)
+      throw new Error("a server that had not started, started at the second attempt");
+    if (first.isRefused) summary.refused++;
+    else if (first.errors > 0) summary.withErrors++;
+    else summary.allRight++;
+    summary.answersRight += first.right;
+    summary.answersErrors += first.errors;
+    const served = first.isRefused ? "not started" : `${first.right} answers right, ${first.errors} errors`;
+    return `${report.findings_total} findings; ${served}; ${lost} records lost`;
+  }
+
+  async #repair(copy: string, { kind }: Damage): Promise<number> {
+    const into = join(this.#folder, "repaired");
+    rmSync(into, { recursive: true, force: true });
+    const named = new Set<string>();
+    let unnamed = 0;
+    const repaired = await repairDirectory(copy, into, {
+      onLoss: ({ collection, record_id, message }) => {
+        if (record_id !== undefined) named.add(`${collection}/${record_id}`);
+        else unnamed += Number(/^(\d+) more records/.exec(message)?.[1] ?? 1);
+      },
+    });
+    const { findings } = await checkDirectory(into);
+    if (findings.length > 0)
+      throw new Error(`the repaired directory has findings: ${JSON.stringify(findings[0])}`);
+    const records = await recordsOf(into);
+    for (const [name, record] of records)
+      if (this.#records.get(name) !== record)
+        throw new Error(`the repaired record ${name} is not the original`);
+    const missing = [...this.#records.keys()].filter((name) => !records.has(name));
+    const silent = missing.filter((name) => !named.has(name));
+    if (silent.length > unnamed)
+      throw new Error(`${silent.length} records were lost without a word: ${silent[0]}`);
+    const { summary } = this;
+    summary.recordsSaved += repaired.collections.reduce((sum, { records: count }) => sum + count, 0);
+    summary.recordsLost += missing.length;
+    summary.lostMost[kind] = Math.max(summary.lostMost[kind] ?? 0, missing.length);
+    if (kind === "bit" && missing.length > 1) throw new Error(`one bit has cost ${missing.length} records`);
+    rmSync(into, { recursive: true });
+    return missing.length;
+  }
+
+  async #serve(copy: string): Promise<{ right: number; errors: number; isRefused: boolean }> {
+    let server: ServerProcess;
+    try {
+      server = await startServer(copy);
+    } catch (error) {
+      requireReason(error);
+      return { right: 0, errors: 1, isRefused: true };
+    }
+    try {
+      const { right, errors, wrong } = compare(this.#oracle, await answersOf(server, this.#probes));
+      if (wrong.length > 0)
+        throw new Error(`${wrong.length} answers are wrong, the first is\n    ${wrong[0]}`);
+      if (server.ended() !== undefined)
+        throw new Error(`the server ended (${server.ended()}):\n${server.output()}`);
+      await this.#write(server);
+      return { right, errors, isRefused: false };
+    } catch (error) {
+      if (server.ended() !== undefined)
+        throw new Error(`the server ended (${server.ended()}): ${server.output().slice(-2000)}`, {
+          cause: error,
+        });
+      throw error;
+    } finally {
+      await server.stop();
+    }
+  }
+
+  /** Writes to every collection and reads it back; those that are damaged may refuse with an error that says so. */
+  async #write(server: ServerProcess): Promise<void> {
+    const headers = { authorization: `Bearer ${server.adminKey}`, "content-type": "application/json" };
+    for (const name of ["small", "long vectors", "unloaded, without vectors"]) {
+      const c = `${server.url}/vectordb/collections/${encodeURIComponent(name)}`;
+      const record = { id: "written afterwards", text: "written afterwards" };
+      const written = await fetch(`${c}/streaming/upsert`, {
+        method: "POST",
+        headers,
+        body: JSON.stringify({ vectors: [record] }),
+      });
+      if (!written.ok) {
+        const body = await written.text();
+        if (!body.includes("data_corrupted"))
+          throw new Error(`a write to "${name}" was answered with ${body}`);
+        continue;
+      }
+      await written.text();
+      const read = await fetch(`${c}/vectors/${encodeURIComponent(record.id)}`, { headers });
+      const found = (await read.json()) as { id?: string };
+      if (found.id !== record.id)
+        throw new Error(`a record written to "${name}" is not there: ${JSON.stringify(found)}`);
+      const removed = await fetch(`${c}/vectors/${encodeURIComponent(record.id)}`, {
+        method: "DELETE",
+        headers,
+      });
+      if (!removed.ok)
+        throw new Error(`a written record of "${name}" was not deleted: ${await removed.text()}`);
+    }
+  }
+
+  /** @returns whether the second start was refused too */
+  async #startAgain(copy: string): Promise<boolean> {
+    try {
+      const server = await startServer(copy);
+      await server.stop();
+      return false;
+    } catch (error) {
+      requireReason(error);
+      return true;
+    }
+  }
+}
+
+/** A server that does not start ends by itself and says what is damaged. */
+function requireReason(error: unknown): void {
+  if (!(error instanceof NotStarted)) throw error;
+  if (error.signal !== null) throw new Error(`the server was killed by ${error.signal} at its start`);
+  if (!/damaged|corrupt|checksum/.test(error.message))
+    throw new Error(
+      `the server did not start, and did not say what is damaged:\n${error.message.slice(-2000)}`,
+    );
+}
+
+const describe = ({ kind, file, at, length }: Damage) => `${kind} at ${at}+${length} of ${file}`;
+
+/** All records of an undamaged directory as text, by collection and id. */
+async function recordsOf(dataDir: string): Promise<Records> {
+  const records: Records = new Map();
+  const root = collectionsDirectory(dataDir);
+  for (const internalId of readdirSync(root)) {
+    const store = new LmdbStore(join(root, internalId), collectionTables);
+    const snapshot = store.snapshot();
+    const { name } = JSON.parse(text(snapshot.get("meta", metaKeys.definition) as Uint8Array)) as {
+      name: string;
+    };
+    for (const record of allVectors(snapshot)) records.set(`${name}/${record.id}`, record.toJson());
+    snapshot.release();
+    await store.close();
+  }
+  return records;
+}
+
+async function command(): Promise<void> {
+  const { values } = parseArgs({
+    options: {
+      runs: { type: "string", default: "300" },
+      seed: { type: "string", default: "1" },
+      figures: { type: "boolean", default: false },
+      /** Keeps the sums of several commands, for a campaign in parts. */
+      sum: { type: "string" },
+    },
+  });
+  const folder = mkdtempSync(join(tmpdir(), "quiver-corruption-"));
+  process.stdout.write(`seed ${values.seed}\n`);
+  const campaign = new Campaign(folder, Number(values.seed));
+  let failures = 0;
+  try {
+    await campaign.prepare();
+    for (let run = 1; run <= Number(values.runs); run++)
+      try {
+        process.stdout.write(`run ${run}: ${await campaign.run()}\n`);
+      } catch (error) {
+        failures++;
+        process.stdout.write(`run ${run}: FAILED: ${(error as Error).message}\n`);
+      }
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+  process.stdout.write(`${JSON.stringify({ ...campaign.summary, failures })}\n`);
+  if (failures > 0) {
+    process.exitCode = 1;
+    return;
+  }
+  const summary = values.sum === undefined ? campaign.summary : addTo(values.sum, campaign.summary);
+  if (values.figures)
+    writeFigures(
+      "corruption",
+      `npm run test:corruption -- --runs ${values.runs} --seed ${values.seed}`,
+      figuresOf(summary),
+    );
+}
+
+/** Adds to the sums in a file. */
+function addTo(path: string, summary: Summary): Summary {
+  const before = (existsSync(path) ? JSON.parse(readFileSync(path, "utf8")) : {}) as Partial<Summary>;
+  const sums = Object.entries(summary).map(([name, value]) => [
+    name,
+    typeof value === "number" ? value + Number(before[name as keyof Summary] ?? 0) : value,
+  ]);
+  const lostMost = { ...summary.lostMost };
+  for (const [kind, lost] of Object.entries(before.lostMost ?? {}))
+    lostMost[kind] = Math.max(lost, lostMost[kind] ?? 0);
+  const whole = { ...Object.fromEntries(sums), lostMost } as Summary;
+  writeFileSync(path, JSON.stringify(whole));
+  return whole;
+}
+
+function figuresOf(summary: Summary) {
+  const most = Object.entries(summary.lostMost).map(([kind, lost]) => [
+    `most records lost by one damaged place: ${kind}`,
+    lost,
+  ]);
+  return {
+    "damaged places": summary.runs,
+    "of these found by `quiver check`": summary.found,
+    "not found, because nothing that is read was hit (all answers right)": summary.runs - summary.found,
+    "all answers right": summary.allRight,
+    "some answers an error that names the damage": summary.withErrors,
+    "server refused to start, naming the damage": summary.refused,
+    "answers compared and right": summary.answersRight,
+    "answers that were such errors": summary.answersErrors,
+    "wrong answers": 0,
+    "server processes ended by a signal": 0,
+    "records saved by `quiver repair`": summary.recordsSaved,
+    "records lost, each one named": summary.recordsLost,
+    ...Object.fromEntries(most),
+  };
+}
+
+if (import.meta.main) await command();

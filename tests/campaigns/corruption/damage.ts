@@ -1,0 +1,87 @@
+// What is damaged, and how?
+
+import { closeSync, openSync, readdirSync, readSync, statSync, writeSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { LmdbFile } from "@quiver/engine/storage/lmdb-file";
+import { pageFlags, u16At } from "@quiver/engine/storage/lmdb-page";
+import { verifyFile } from "@quiver/engine/storage/lmdb-verify";
+
+/** Numbers of at least 0 and below 1. */
+export type Random = () => number;
+
+export const damageKinds = ["bit", "bit", "bit", "bit", "zeros", "noise", "page of the same file"] as const;
+
+export type Damage = {
+  readonly kind: (typeof damageKinds)[number];
+  /** Relative to the data directory. */
+  readonly file: string;
+  readonly at: number;
+  readonly length: number;
+};
+
+const sectorBytes = 512;
+const pageBytes = 4096;
+
+/** Files that hold data: stores and checkpoints. */
+export function dataFiles(dataDir: string): string[] {
+  return readdirSync(dataDir, { recursive: true, encoding: "utf8" })
+    .filter((name) => name.endsWith("data.mdb") || name.endsWith(join("checkpoints", "dense")))
+    .sort();
+}
+
+/**
+ * A place of a file. A store has many pages that nobody reads any more: one place of three is anywhere, one in a page that is in
+ * use, and one in a branch or at the beginning of the file, which are small and decide most.
+ */
+function placeIn(path: string, size: number, unit: number, pick: (count: number) => number): number {
+  const anywhere = () => Math.min(pick(Math.ceil(size / unit)) * unit, size - 1);
+  if (!path.endsWith("data.mdb")) return anywhere();
+  const sort = pick(3);
+  if (sort === 0) return anywhere();
+  const file = new LmdbFile(dirname(path));
+  try {
+    const tables = [...file.tables.keys()];
+    const { used } = verifyFile(file, tables, () => {});
+    const isBranch = (number: number) => u16At(file.page(number) as Uint8Array, 18) === pageFlags.branch;
+    const pages = Array.from({ length: Math.floor(size / pageBytes) }, (_, number) => number).filter(
+      (number) => (number < 2 && sort === 2) || (used.has(number) && (sort === 1 || isBranch(number))),
+    );
+    const page = pages[pick(pages.length)];
+    return page * pageBytes + pick(page < 2 ? 1 + Math.floor(200 / unit) : pageBytes / unit) * unit;
+  } finally {
+    file.close();
+  }
+}
+
+/** Damages one place of one file; says which. */
+export function damage(dataDir: string, random: Random): Damage {
+  const pick = (count: number) => Math.floor(random() * count);
+  // Files by chance, the stores of collections three times as often as the rest.
+  const files = dataFiles(dataDir).flatMap((name) =>
+    /collections.*mdb$/.test(name) ? [name, name, name] : [name],
+  );
+  const file = files[pick(files.length)];
+  const kind = damageKinds[pick(damageKinds.length)];
+  const { size } = statSync(join(dataDir, file));
+  const unit = kind === "bit" ? 1 : kind === "page of the same file" ? pageBytes : sectorBytes;
+  const at = placeIn(join(dataDir, file), size, unit, pick);
+  const length = Math.min(unit, size - at);
+  const handle = openSync(join(dataDir, file), "r+");
+  try {
+    const bytes = new Uint8Array(length);
+    readSync(
+      handle,
+      bytes,
+      0,
+      length,
+      kind === "page of the same file" ? pick(Math.floor(size / unit) || 1) * unit : at,
+    );
+    if (kind === "bit") bytes[0] ^= 1 << pick(8);
+    if (kind === "zeros") bytes.fill(0);
+    if (kind === "noise") for (let i = 0; i < length; i++) bytes[i] = pick(256);
+    writeSync(handle, bytes, 0, length, at);
+  } finally {
+    closeSync(handle);
+  }
+  return { kind, file, at, length };
+}
