@@ -12,6 +12,9 @@ const probe = resolve(import.meta.dirname, "child-probe.ts");
 /** Key of every server that a campaign starts. */
 export const adminKey = "campaign-admin-key";
 
+/** A campaign of answers wants answers: what is refused under load, and after wrong keys, has campaigns of its own. */
+const patience = ["--queue-wait", "2m", "--request-deadline", "5m", "--auth-failures-max", "1000000000"];
+
 /** Milliseconds that a start may take; recovery after a kill is part of it. */
 const startMsMax = 120_000;
 
@@ -35,7 +38,7 @@ export type ChildServer = {
  * @param flags further flags of the command
  */
 export async function startChildServer(dataDir: string, flags: readonly string[] = []): Promise<ChildServer> {
-  const args = ["serve", "--port", "0", "--data-dir", dataDir, "--log-level", "error", ...flags];
+  const args = ["serve", "--port", "0", "--data-dir", dataDir, "--log-level", "error", ...patience, ...flags];
   const child = spawn(process.execPath, ["--expose-gc", "--import", probe, main, ...args], {
     env: { ...process.env, QUIVER_ADMIN_KEY: adminKey },
     stdio: ["ignore", "pipe", "pipe", "ipc"],

@@ -15,8 +15,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { parseArgs } from "node:util";
-import type { RouteName } from "@quiver/protocol/routes";
-import { routes } from "@quiver/protocol/routes";
+import { type Route, type RouteName, routes } from "@quiver/protocol/routes";
 import fc from "fast-check";
 import type { Probe } from "./child-probe.ts";
 import { adminKey, type ChildServer, startChildServer } from "./child-server.ts";
@@ -31,6 +30,8 @@ import {
   type Grounds,
   groundsIds,
   groundsName,
+  lastKey,
+  lastSnapshot,
   openTransaction,
 } from "./fuzz/requests.ts";
 import { Wire } from "./fuzz/wire.ts";
@@ -215,6 +216,13 @@ async function deleteOthers(server: ChildServer): Promise<void> {
     collections: { name: string }[];
   };
   for (const { name } of collections) if (name !== canaryName) await must(server, "DELETE", pathOf(name));
+  const { snapshots } = JSON.parse(await must(server, "GET", "/vectordb/snapshots")) as {
+    snapshots: { collection_name: string; id: string }[];
+  };
+  for (const { collection_name, id } of snapshots)
+    await must(server, "DELETE", `${pathOf(collection_name)}/snapshots/${encodeURIComponent(id)}`);
+  const { keys } = JSON.parse(await must(server, "GET", "/auth/keys")) as { keys: { key_id: string }[] };
+  for (const { key_id } of keys) await must(server, "DELETE", `/auth/keys/${encodeURIComponent(key_id)}`);
 }
 
 async function makeGrounds(server: ChildServer): Promise<Grounds> {
@@ -244,7 +252,12 @@ async function sendAll(
   reached: Set<string>,
 ): Promise<void> {
   const wires = new Map<number, Wire>();
-  let transactionId = openTransaction;
+  /** What placeholders stand for by now. */
+  const made = new Map(
+    [openTransaction, lastSnapshot, lastKey].map((placeholder) => [placeholder, placeholder]),
+  );
+  const filledIn = (text: string) =>
+    [...made].reduce((filled, [placeholder, value]) => filled.replaceAll(placeholder, () => value), text);
   try {
     await inParallel(requests, connections, async (request, lane) => {
       let wire = wires.get(lane);
@@ -253,8 +266,10 @@ async function sendAll(
         wires.set(lane, wire);
       }
       const { method } = request;
-      const target = request.target.replace(openTransaction, transactionId);
-      const bytes = encodeRequest({ ...request, target });
+      const target = filledIn(request.target);
+      // Latin-1 stands for every byte: bodies need not be UTF-8.
+      const body = request.body && Buffer.from(filledIn(request.body.toString("latin1")), "latin1");
+      const bytes = encodeRequest({ ...request, target, body });
       const fail = (what: string): never => {
         throw new Broken(`${what}\nrequest: ${shown(bytes)}`);
       };
@@ -272,17 +287,14 @@ async function sendAll(
       count(answer.status);
       // What could not be read as HTTP is answered without regard to what it asked for.
       const isRefused = answer.status === 431 || answer.body.includes("not valid HTTP/1.1");
-      const fault = isRefused ? faultOf(answer, dataDir) : faultOf(answer, dataDir, method, target);
+      const fault =
+        isRefused && method !== "HEAD" ? faultOf(answer, dataDir) : faultOf(answer, dataDir, method, target);
       if (fault !== undefined) fail(`${fault}\nanswer: ${answer.status} ${shown(answer.body)}`);
       const route = routeOf(method, target);
-      if (
-        answer.status === 200 &&
-        route === routes.createTransaction &&
-        target.startsWith(pathOf(groundsName))
-      )
-        transactionId = JSON.parse(answer.body.toString("utf8")).transaction_id;
+      if (answer.status < 300) remember(answer.body, route, target, made);
       if (answer.status < 300 && route !== undefined && route.method === method)
         reached.add(`${route.method} ${route.path}`);
+      // Who cannot be read is answered in full even to a HEAD, and the connection ends.
       if (answer.headers.get("connection") === "close" || isRefused) wire.close();
       else if (wire.leftover.length > 0) fail(`bytes behind the answer: ${shown(wire.leftover)}`);
     });
@@ -291,13 +303,23 @@ async function sendAll(
   }
 }
 
+/** Takes the id of what was made out of an answer. */
+function remember(body: Buffer, route: Route | undefined, target: string, made: Map<string, string>): void {
+  const told = () => JSON.parse(body.toString("utf8"));
+  if (route === routes.createKey) made.set(lastKey, told().key_id);
+  if (!target.startsWith(pathOf(groundsName))) return;
+  if (route === routes.createTransaction) made.set(openTransaction, told().transaction_id);
+  if (route === routes.createSnapshot) made.set(lastSnapshot, told().id);
+}
+
 /** With so many requests even the rarest success is certain: the delete of what an open transaction can delete. */
 const reachRequestsMin = 200_000;
 
 /** Every endpoint must have succeeded at least once: otherwise the fuzzer tests the first check only. */
 function checkReach(reached: ReadonlySet<string>): void {
-  // A success needs the key as a password, which the requests never have.
-  const names = (Object.keys(routes) as RouteName[]).filter((name) => name !== "createSession");
+  // A success needs the key as a password, and the whole file of a snapshot, which the requests never have.
+  const unreachable: readonly RouteName[] = ["createSession", "uploadSnapshot"];
+  const names = (Object.keys(routes) as RouteName[]).filter((name) => !unreachable.includes(name));
   const missed = names.filter((name) => !reached.has(`${routes[name].method} ${routes[name].path}`));
   if (missed.length > 0)
     throw new Broken(`no request to ${missed.join(", ")} succeeded: the fuzzer's hints are out of date`);
@@ -462,7 +484,7 @@ function figures(
     "raw connections": sent.attacks,
     "damaged files imported": sent.imports,
     "rounds, each with its seed": options.rounds,
-    "endpoints that also succeeded": `${reached.size} of ${Object.keys(routes).length} (not create-session: no request has its password)`,
+    "endpoints that also succeeded": `${reached.size} of ${Object.keys(routes).length} (not create-session and the upload of snapshots)`,
     "answers 2xx": byClass(200, 299),
     "answers 4xx": byClass(400, 499),
     "answers 500": statuses.get(500) ?? 0,

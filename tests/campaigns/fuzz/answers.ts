@@ -3,6 +3,7 @@
 // Whatever was asked: never a 500, an error in the one shape of errors with a code of the table and its status, a
 // success with the route's own status and a body of the route's shape. Nothing of the server's inside is told.
 
+import { createHash } from "node:crypto";
 import { type ErrorBody, type ErrorCode, errorKinds } from "@quiver/protocol/errors";
 import { type Route, routes } from "@quiver/protocol/routes";
 import { ErrorShape } from "@quiver/protocol/shapes/common";
@@ -78,6 +79,7 @@ export function faultOf(
   const route = method === undefined ? undefined : routeOf(method, target ?? "");
   if (status >= 400) return errorFault(answer, text, route, method === "HEAD");
   if (route === undefined || method === "HEAD") return undefined;
+  if (route.mediaType === "application/octet-stream") return fileFault(answer);
   if (status !== route.status) return `status ${status}, the route promises ${route.status}`;
   if (route.mediaType !== undefined) return linesFault(answer, text);
   const check = answerChecks.get(route);
@@ -110,6 +112,15 @@ function errorFault(
   if (message === "" || /\n\s+at /.test(message)) return "no message, or a stack";
   if (text.length > 20_000) return `an error of ${text.length} characters`;
   return undefined;
+}
+
+/** A file, or the range of it that a header asked for. */
+function fileFault({ status, headers, body }: WireAnswer): string | undefined {
+  if (status !== 200 && status !== 206) return `status ${status} for a file`;
+  const sha256 = createHash("sha256").update(body).digest("hex");
+  return status === 200 && sha256 !== headers.get("x-quiver-sha256")
+    ? "the file is not what its sum says"
+    : undefined;
 }
 
 function linesFault({ headers }: WireAnswer, text: string): string | undefined {

@@ -11,8 +11,13 @@ import { hostile, type Shaping, shaped } from "./shaped-json.ts";
 /** What a round has made in the server before the requests come. */
 export type Grounds = { readonly versionHash: string };
 
-/** Stands in a path for the transaction of the grounds that was opened last; the sender knows which it is. */
+/**
+ * Stand in paths and bodies for what a round makes and only an answer tells: the transaction of the grounds that was opened
+ * last, their snapshot that was made last, the key that was made last. The sender knows which they are.
+ */
 export const openTransaction = "open-transaction";
+export const lastSnapshot = "last-snapshot";
+export const lastKey = "last-key";
 
 export const groundsName = "fuzz ground-2";
 export const groundsIds = ["r0", "r1", "r2", "ü/ 3", "%2f"];
@@ -64,6 +69,12 @@ const hints: Shaping["hints"] = {
   query: wordsText,
   query_text: wordsText,
   name: quoted(...otherNames, "extra-2", "extra 3"),
+  snapshots: quoted([lastSnapshot], [lastSnapshot], [], ["absent"]),
+  since_version: quoted(null, null, 0, 1, 2),
+  since_hash: quoted(null),
+  overwrite: quoted(true, true, false),
+  // Keys that reach nothing and are soon over.
+  collections: quoted(["nothing-*"]),
   enabled: quoted(true, true, true, false),
   username: quoted("admin", "admin", "root"),
   // Never the key: a session of every tenth request would be a load of its own.
@@ -116,6 +127,8 @@ function segmentsFor(parameter: string, grounds: Grounds): fc.Arbitrary<string> 
     collection_id: [...Array(8).fill(groundsName), "plain", "extra-0", "absent"],
     vector_id: [...groundsIds, "new-1", "absent"],
     transaction_id: [openTransaction, openTransaction, openTransaction, "1-000000000000000000000000"],
+    snapshot_id: [lastSnapshot, lastSnapshot, lastSnapshot, "absent"],
+    key_id: [lastKey, lastKey, "absent"],
     version_hash: [grounds.versionHash, "current"],
     index_type: ["dense", "sparse", "tf_idf", "tf-idf"],
   };

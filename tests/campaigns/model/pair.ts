@@ -692,6 +692,9 @@ export class Pair {
       const oldest = versions.versions.at(-1);
       same((await this.#expect("ok", "getVersion", name, { version_hash: oldest.hash })).json, oldest);
       same((await this.#expect("ok", "currentVersion", name)).json, versions.versions[0]);
+      const { json: report } = await this.#expect("ok", "checkCollection", name);
+      same(report.findings, []);
+      same(report.collections[0].records, pair.model.records.size);
       await this.#expect("ok", "deleteCollection", name);
     }
   }

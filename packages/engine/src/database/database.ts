@@ -482,6 +482,10 @@ class OpenDatabase implements Database {
     this.#restoring.set(name, { controller, done: restored.catch(() => undefined) });
     try {
       return await restored;
+    } catch (error) {
+      // Deleted while the restore was reaching for its file: that is no failure of the disk.
+      if (isQuiverError(error, "storage_failed")) this.snapshots.pathsOf(request.snapshots);
+      throw error;
     } finally {
       this.#restoring.delete(name);
       leave();

@@ -372,3 +372,13 @@ describe("restoring", () => {
     await open();
   });
 });
+
+it("[B5] a snapshot that is deleted just when it is to be restored is told as one that is not there", async () => {
+  const collection = await makeCollection();
+  await collection.upsert(records(1, 10));
+  const snapshot = await database.snapshots.create("c");
+  const restored = restore("copy", [snapshot]);
+  database.snapshots.delete("c", snapshot.id);
+  await rejects(restored, "snapshot_not_found");
+  expect(database.listCollections().map(({ name }) => name)).toEqual(["c"]);
+});
