@@ -15,6 +15,7 @@
 import {
   chmodSync,
   closeSync,
+  existsSync,
   fsyncSync,
   lstatSync,
   mkdirSync,
@@ -119,9 +120,21 @@ const openingAdvice = {
 
 /** Makes a directory and those above it, where they are missing, and makes their names durable. */
 function makeDirectory(path: string): void {
-  const first = mkdirSync(path, { recursive: true, mode: 0o700 });
+  const first = makeAllDirectories(path);
   if (first === undefined) return;
   for (let made = path; made.length >= first.length; made = dirname(made)) syncDirectory(dirname(made));
+}
+
+/** @returns the first one that was made */
+function makeAllDirectories(path: string): string | undefined {
+  try {
+    return mkdirSync(path, { recursive: true, mode: 0o700 });
+  } catch (error) {
+    // That is what Node.js makes of a disk that is read-only. Asked for a single directory, it says what is wrong.
+    if ((error as NodeJS.ErrnoException).code === "ENOENT" && existsSync(dirname(path)))
+      mkdirSync(path, { mode: 0o700 });
+    throw error;
+  }
 }
 
 function writeLock(path: string): void {
