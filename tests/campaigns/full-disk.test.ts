@@ -134,25 +134,6 @@ describe.skipIf(noMount !== null)(`a full disk${skipped(noMount)}`, () => {
     expect((await nearest(again, "c")).results).toHaveLength(3);
   });
 
-  it("[I9] more readers than ever before do not end a server on it", async () => {
-    const client = await start(dataDir);
-    const collection = await makeCollection(client, "c");
-    // An answer that is not read keeps its reader in the store.
-    while ((await refusal(() => collection.upsert(records(10, 10_000), noRetries))) === undefined);
-    disk.fill();
-    const reading = await Promise.all(
-      Array.from({ length: 64 }, () => collection.export(noRetries)[Symbol.asyncIterator]()).map(
-        async (each) => {
-          await each.next();
-          return each;
-        },
-      ),
-    );
-    expect(await refusal(() => nearest(client, "c"))).toBeUndefined();
-    for (const each of reading) await each.return?.(undefined);
-    expect(server?.hasEnded()).toBe(false);
-  });
-
   it("[I9] refuses what is staged and committed, collections and indexes, and has nothing half made", async () => {
     const client = await start(dataDir);
     const collection = await makeCollection(client, "c");

@@ -156,7 +156,7 @@ export class LmdbStore implements Store {
       path,
       noSubdir: false,
       maxDbs: 32,
-      maxReaders: readersMax,
+      maxReaders: 2048,
       overlappingSync: false,
       encoding: "binary",
       keyEncoding: "binary",
@@ -269,27 +269,19 @@ export const reopening = (cause?: Error): QuiverError =>
     { cause },
   );
 
-/** As many as threads can read at a time; each has 64 bytes in the lock file. */
-const readersMax = 2048;
-
-/** The lock file, all of it: LMDB's own head is smaller than a page. */
-const lockBytes = readersMax * 64 + 4096;
-
 /** What the files of a new store take before anything is in them, generously. */
 const emptyBytes = 256 * 1024;
 
 /**
  * Makes sure that a new store's files can be made: lmdb-js 3.5.6 ends the process (SIGSEGV) when the disk fails the first writes
- * of a new environment, as a full one does. The lock file is written through a map, so its blocks are taken now: LMDB leaves holes
- * in it, and one that is filled when the disk is full ends the process (SIGBUS), which a reader more than ever before would do.
+ * of a new environment, as a full one does.
  * @throws what the system says
  */
 function makeRoom(path: string): void {
   const data = join(path, "data.mdb");
   if (existsSync(data) && statSync(data).size > 0) return;
   mkdirSync(path, { recursive: true, mode: 0o700 });
-  closeSync(openSync(data, "a", 0o600));
-  writeFileSync(join(path, "lock.mdb"), new Uint8Array(lockBytes), { mode: 0o600, flush: true });
+  for (const name of ["data.mdb", "lock.mdb"]) closeSync(openSync(join(path, name), "a", 0o600));
   const probe = join(path, "probe");
   try {
     writeFileSync(probe, new Uint8Array(emptyBytes), { flush: true });
