@@ -34,7 +34,7 @@ export function shimEnvironment(
 
 export const calls = { write: 1, sync: 2, meta: 4, names: 8, growth: 16 } as const;
 export const files = { catalog: 1, collection: 2, others: 4 } as const;
-export const errors = { EIO: 5, ENOSPC: 28 } as const;
+export const errors = { EIO: 5, ENOSPC: 28, EROFS: 30 } as const;
 
 export type Fault = {
   /** Sums of `calls` and of `files`. */

@@ -7,7 +7,8 @@ import { join, resolve } from "node:path";
 import { createClient, type QuiverClient } from "@quiver/client";
 
 const main = resolve(import.meta.dirname, "../../../packages/cli/src/main.ts");
-const apiKey = "campaign";
+/** The admin key of a server that does not make its own. */
+export const adminKey = "campaign";
 
 /** Where Node.js keeps compiled modules between starts: most of a start is compiling. */
 const compileCache = join(tmpdir(), "quiver-campaigns-compile-cache");
@@ -35,7 +36,7 @@ export function startServer(
   makesKey = false,
 ): ServerProcess {
   const { QUIVER_ADMIN_KEY: _, ...inherited } = process.env;
-  const key = makesKey ? {} : { QUIVER_ADMIN_KEY: apiKey };
+  const key = makesKey ? {} : { QUIVER_ADMIN_KEY: adminKey };
   const child = spawn(
     process.execPath,
     [main, "serve", "--port", "0", "--data-dir", dataDir, "--log-level", "warn"],
@@ -54,7 +55,7 @@ export function startServer(
         text += more;
         const url = /listens on (http:\S+)/.exec(text)?.[1];
         // What is said of the directory follows the address, and the key's file is there before both.
-        if (url) resolve(createClient({ url, apiKey: makesKey ? keyIn(dataDir) : apiKey }));
+        if (url) resolve(createClient({ url, apiKey: makesKey ? keyIn(dataDir) : adminKey }));
       });
     void ended.then(() => resolve(null));
   });

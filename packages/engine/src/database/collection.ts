@@ -503,13 +503,19 @@ export class OpenCollection implements Collection {
 
   exportVectors(): VectorExport {
     this.#gate.assertOpen();
-    const end = this.#around.beginExport();
-    const exported = new RunningExport(this.#store.snapshot(), () => {
-      this.#exports.delete(exported);
-      end();
-    });
-    this.#exports.add(exported);
-    return exported;
+    const snapshot = this.#store.snapshot();
+    try {
+      const end = this.#around.beginExport();
+      const exported = new RunningExport(snapshot, () => {
+        this.#exports.delete(exported);
+        end();
+      });
+      this.#exports.add(exported);
+      return exported;
+    } catch (error) {
+      snapshot.release();
+      throw error;
+    }
   }
 
   /** Lets another thread read the store. Closing the collection aborts the signal, and waits. */

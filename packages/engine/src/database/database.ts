@@ -45,6 +45,7 @@ import {
   catalogDirectory,
   collectionDirectory,
   collectionsDirectory,
+  openingError,
   removeCollectionDirectory,
   removeOrphans,
   syncDirectory,
@@ -100,7 +101,7 @@ export async function openDatabase(options: DatabaseOptions): Promise<Database> 
   } catch (error) {
     await writer?.stop();
     release();
-    throw error;
+    throw openingError(options.dataDir, error);
   }
 }
 

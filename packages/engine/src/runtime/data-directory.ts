@@ -15,6 +15,7 @@
 import {
   chmodSync,
   closeSync,
+  existsSync,
   fsyncSync,
   lstatSync,
   mkdirSync,
@@ -27,7 +28,7 @@ import {
 import { dirname, join, relative, resolve } from "node:path";
 import { QuiverError } from "@quiver/protocol/errors";
 import { failpoint } from "../base/failpoint.ts";
-import { storageError } from "../storage/lmdb.ts";
+import { diskFailure, storageError } from "../storage/lmdb.ts";
 
 export const catalogDirectory = (dataDir: string): string => join(dataDir, "catalog");
 export const collectionsDirectory = (dataDir: string): string => join(dataDir, "collections");
@@ -83,26 +84,57 @@ export function takeDataDirectory(dataDir: string): () => void {
     writeLock(path);
     failpoint("open:locked");
   } catch (error) {
-    if (error instanceof QuiverError) throw error;
-    throw new QuiverError(
-      "storage_failed",
-      `The data directory cannot be used (${(error as NodeJS.ErrnoException).code ?? "unknown error"}). It must be a directory that this user may read and write.`,
-      {},
-      { cause: error },
-    );
+    throw openingError(path, error);
   }
   open.add(path);
   return () => {
     open.delete(path);
-    rmSync(lockFile(path), { force: true });
+    try {
+      rmSync(lockFile(path), { force: true });
+    } catch (error) {
+      // The file names a process that will be gone, so that the next start takes no notice of it.
+      if (diskFailure(error as Error) !== "read-only") throw error;
+    }
   };
 }
 
+/** What whoever starts a server is told when the disk, or the directory, does not let it be opened; bugs of ours pass through. */
+export function openingError(dataDir: string, error: unknown): unknown {
+  if (error instanceof QuiverError || !(error instanceof Error)) return error;
+  const { code } = error as NodeJS.ErrnoException;
+  const kind = diskFailure(error, dataDir);
+  if (kind === "other" && code === undefined) return error;
+  return new QuiverError(
+    kind === "full" ? "storage_full" : "storage_failed",
+    `The data directory ${resolve(dataDir)} cannot be used${code ? ` (${code})` : ""}. ${openingAdvice[kind]}`,
+    {},
+    { cause: error },
+  );
+}
+
+const openingAdvice = {
+  full: "Its disk is full. Free some space and start again.",
+  "read-only": "Its disk is read-only. Mount it for reading and writing, or name another directory.",
+  other: "It must be a directory that this user may read and write.",
+} as const;
+
 /** Makes a directory and those above it, where they are missing, and makes their names durable. */
 function makeDirectory(path: string): void {
-  const first = mkdirSync(path, { recursive: true, mode: 0o700 });
+  const first = makeAllDirectories(path);
   if (first === undefined) return;
   for (let made = path; made.length >= first.length; made = dirname(made)) syncDirectory(dirname(made));
+}
+
+/** @returns the first one that was made */
+function makeAllDirectories(path: string): string | undefined {
+  try {
+    return mkdirSync(path, { recursive: true, mode: 0o700 });
+  } catch (error) {
+    // That is what Node.js makes of a disk that is read-only. Asked for a single directory, it says what is wrong.
+    if ((error as NodeJS.ErrnoException).code === "ENOENT" && existsSync(dirname(path)))
+      mkdirSync(path, { mode: 0o700 });
+    throw error;
+  }
 }
 
 function writeLock(path: string): void {
@@ -112,7 +144,10 @@ function writeLock(path: string): void {
       writeFileSync(lockFile(path), JSON.stringify(lock), { flag: "wx", mode: 0o600 });
       return;
     } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== "EEXIST" || attempt > 1) throw error;
+      const isThere = (error as NodeJS.ErrnoException).code === "EEXIST";
+      // A full disk makes the file, and nothing in it.
+      if (!isThere && diskFailure(error as Error) === "full") rmSync(lockFile(path), { force: true });
+      if (!isThere || attempt > 1) throw error;
       const holder = readLock(path);
       const isSelf = holder?.pid === process.pid;
       if (holder && !isSelf && isRunning(holder)) throw inUse(`the process ${holder.pid}`);

@@ -18,7 +18,7 @@ import { catalogChange } from "../collection/catalog.ts";
 import type { CollectionDefinition } from "../collection/definition.ts";
 import { prepareCatalog, prepareCollection } from "../collection/format.ts";
 import { catalogTables, collectionTables } from "../collection/tables.ts";
-import { LmdbStore, storageError } from "../storage/lmdb.ts";
+import { LmdbStore, reopening, storageError } from "../storage/lmdb.ts";
 import { catalogDirectory, collectionsDirectory, syncStore } from "./data-directory.ts";
 import {
   toWire,
@@ -91,12 +91,6 @@ function mustSync(open: OpenStore): void {
 function tellBroken(open: OpenStore, internalId: string | null): void {
   if (open.store.isBroken) reply({ notice: "broken", internalId });
 }
-
-const reopening = () =>
-  new QuiverError(
-    "not_ready",
-    "The store is being opened again after a failure of the disk. Send the request again.",
-  );
 
 function batchBytes(request: WriteRequest): number {
   return "batch" in request ? request.batch.length : 64;
@@ -223,7 +217,7 @@ async function openStore(internalId: string, definition: CollectionDefinition): 
     stores.set(internalId, open);
   } catch (error) {
     await store?.close();
-    throw storageError(error);
+    throw storageError(error, { path });
   }
 }
 

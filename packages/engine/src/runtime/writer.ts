@@ -4,7 +4,7 @@
 // resolves each promise when the writer has answered, which it does only after the write is durable.
 
 import { Worker } from "node:worker_threads";
-import { QuiverError } from "@quiver/protocol/errors";
+import { type ErrorCode, type ErrorDetails, errorKinds, QuiverError } from "@quiver/protocol/errors";
 import { limits } from "@quiver/protocol/limits";
 import type { WriteRequest } from "../collection/apply.ts";
 import type { CatalogRequest } from "../collection/catalog.ts";
@@ -55,10 +55,11 @@ export class Writer {
     });
     const writer = new Writer(worker, onFailure);
     await new Promise<void>((resolve, reject) => {
-      worker.once("error", reject);
+      const failed = (error: Error) => reject(revived(error));
+      worker.once("error", failed);
       worker.on("message", (message: WriterReply | WriterNotice) => {
         if ("notice" in message && message.notice === "ready") {
-          worker.off("error", reject);
+          worker.off("error", failed);
           resolve();
         } else writer.#receive(message);
       });
@@ -167,4 +168,11 @@ export class Writer {
     this.#queueBytes = 0;
     this.#onFailure(cause);
   }
+}
+
+/** An error of the table that has ended the thread comes as a plain one, with the properties that it had. */
+function revived(error: Error): Error {
+  const { code, details } = error as Error & { code?: string; details?: ErrorDetails };
+  const isOurs = code !== undefined && Object.hasOwn(errorKinds, code) && details !== undefined;
+  return isOurs ? new QuiverError(code as ErrorCode, error.message, details, { cause: error }) : error;
 }

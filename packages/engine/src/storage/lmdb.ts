@@ -23,8 +23,10 @@ import {
   mkdirSync,
   openSync,
   rmSync,
+  statfsSync,
   statSync,
   writeFileSync,
+  writeSync,
 } from "node:fs";
 import { join } from "node:path";
 import { QuiverError } from "@quiver/protocol/errors";
@@ -112,9 +114,13 @@ class LmdbSnapshot extends LmdbReader implements Snapshot {
 }
 
 class LmdbWriter extends LmdbReader implements Writer {
+  /** Bytes of keys and values that were put. */
+  bytes = 0;
+
   put(name: string, key: Uint8Array, value: Uint8Array): void {
     const table = this.table(name);
     const sealed = seal(name, key, value);
+    this.bytes += key.length + sealed.length;
     table.putSync(key, sealed as Buffer);
   }
 
@@ -133,6 +139,8 @@ export class LmdbStore implements Store {
   readonly #tables = new Map<string, Bytes>();
   #writing = false;
   #isBroken = false;
+  /** The data file, open for writing since the first write. */
+  #file: number | undefined;
 
   /**
    * Opens, or makes, the environment in a directory.
@@ -175,7 +183,10 @@ export class LmdbStore implements Store {
     try {
       return this.#environment.transactionSync(() => {
         try {
-          return action(new LmdbWriter(this.#tables));
+          const writer = new LmdbWriter(this.#tables);
+          const result = action(writer);
+          this.#requireDisk(2 * writer.bytes + reserveBytes);
+          return result;
         } catch (error) {
           // lmdb-js aborts when the callback throws; the error is kept to tell it from a failed commit.
           thrown = error;
@@ -185,10 +196,25 @@ export class LmdbStore implements Store {
     } catch (error) {
       if (thrown !== undefined && thrown === error && error instanceof QuiverError) throw error;
       this.#isBroken ||= !this.#canRead();
-      throw storageError(error, this.#isBroken);
+      throw storageError(error, { path: this.#path, isInDoubt: this.#isBroken });
     } finally {
       this.#writing = false;
     }
+  }
+
+  /**
+   * Asks the disk whether it takes writes before LMDB finds out: a write of no bytes fails on one that has become read-only or is
+   * gone, and changes nothing.
+   * @throws storage_full, storage_failed
+   */
+  #requireDisk(neededBytes: number): void {
+    try {
+      this.#file ??= openSync(join(this.#path, "data.mdb"), "r+");
+      writeSync(this.#file, nothing, 0, 0, firstDataPage);
+    } catch (error) {
+      throw storageError(error, { path: this.#path });
+    }
+    requireRoom(this.#path, neededBytes);
   }
 
   /** Whether nothing can be asked any more until every handle on the environment was closed. */
@@ -207,10 +233,16 @@ export class LmdbStore implements Store {
   }
 
   snapshot(): Snapshot {
-    // A read transaction is shared by all reads of one turn of the event loop and may be older than the last
-    // commit; the reset makes the next one new.
-    this.#environment.resetReadTxn();
-    return new LmdbSnapshot(this.#tables, this.#environment.useReadTransaction());
+    try {
+      // A read transaction is shared by all reads of one turn of the event loop and may be older than the last
+      // commit; the reset makes the next one new.
+      this.#environment.resetReadTxn();
+      return new LmdbSnapshot(this.#tables, this.#environment.useReadTransaction());
+    } catch (error) {
+      // Another thread's commit has failed, and this one has not been told yet.
+      if (error instanceof Error && refusesAll.test(error.message)) throw reopening(error);
+      throw error;
+    }
   }
 
   sizeBytes(): number {
@@ -218,10 +250,24 @@ export class LmdbStore implements Store {
   }
 
   async close(): Promise<void> {
+    if (this.#file !== undefined) closeSync(this.#file);
+    this.#file = undefined;
     await this.#environment.close();
     forget(new Set<unknown>([this.#environment, ...this.#tables.values()]));
   }
 }
+
+/** What LMDB says in an environment whose meta page it could not write. */
+const refusesAll = /MDB_PANIC|fatal error/;
+
+/** What whoever asks a broken store is told until it is open again. */
+export const reopening = (cause?: Error): QuiverError =>
+  new QuiverError(
+    "not_ready",
+    "The store is being opened again after a failure of the disk. Send the request again.",
+    {},
+    { cause },
+  );
 
 /** What the files of a new store take before anything is in them, generously. */
 const emptyBytes = 256 * 1024;
@@ -255,12 +301,50 @@ function forget(closed: ReadonlySet<unknown>): void {
 }
 
 const fullDisk = /ENOSPC|No space|MAP_FULL|EDQUOT|quota/i;
+const readOnlyDisk = /EROFS|Read-only file system/i;
+const ioError = /EIO|Input\/output error/i;
+
+const nothing = new Uint8Array(0);
+/** Behind the meta pages, whose writes are commits. */
+const firstDataPage = 2 * 4096;
+
+/**
+ * What a commit leaves free: small ones, such as deletions and aborts, find room where large ones were refused. That, and the question
+ * whether the disk takes writes, is also for LMDB's sake. It is not safe against a failing write: lmdb-js 3.5.6 prints a message
+ * of up to 120 characters into 100 bytes (`mdb_page_flush`), and overwrites what lies behind them in the heap.
+ */
+const reserveBytes = 128 * 1024;
+
+/** Bytes that a disk has free, for users without privileges; unknown where the system does not tell. */
+function freeBytes(path: string): number | undefined {
+  try {
+    const { blocks, bavail, bsize } = statfsSync(path);
+    return blocks === 0 ? undefined : bavail * bsize;
+  } catch {
+    // The write tells what is wrong with the disk, if anything is.
+    return undefined;
+  }
+}
+
+/** @throws storage_full */
+function requireRoom(path: string, neededBytes: number): void {
+  const free = freeBytes(path);
+  if (free === undefined || free >= neededBytes) return;
+  throw new QuiverError("storage_full", failureMessages.full, {
+    free_bytes: free,
+    needed_bytes: neededBytes,
+  });
+}
 
 /**
  * The error of the table for a failure of LMDB or the disk below it; bugs of ours pass through.
+ * @param path what was written, when that is known
  * @param isInDoubt whether what was asked for may have been applied all the same
  */
-export function storageError(error: unknown, isInDoubt = false): unknown {
+export function storageError(
+  error: unknown,
+  { path, isInDoubt = false }: { path?: string; isInDoubt?: boolean } = {},
+): unknown {
   if (error instanceof QuiverError || !(error instanceof Error)) return error;
   if (error.message.startsWith("Invariant broken") || error instanceof TypeError) return error;
   if (isInDoubt)
@@ -270,13 +354,28 @@ export function storageError(error: unknown, isInDoubt = false): unknown {
       { applied: "unknown" },
       { cause: error },
     );
-  const full = fullDisk.test(error.message);
+  const kind = diskFailure(error, path);
   return new QuiverError(
-    full ? "storage_full" : "storage_failed",
-    full
-      ? "The disk is full; nothing of the request was applied. Free some space and send it again."
-      : "The store failed to write; nothing of the request was applied.",
+    kind === "full" ? "storage_full" : "storage_failed",
+    failureMessages[kind],
     {},
     { cause: error },
   );
+}
+
+const failureMessages = {
+  full: "The disk is full; nothing of the request was applied. Free some space and send it again.",
+  "read-only":
+    "The disk is read-only; nothing of the request was applied. Make it writable and send the request again.",
+  other: "The store failed to write; nothing of the request was applied.",
+} as const;
+
+/** Why a disk has refused a write. @param path on that disk, where it is known */
+export function diskFailure(error: Error, path?: string): keyof typeof failureMessages {
+  if (fullDisk.test(error.message)) return "full";
+  if (readOnlyDisk.test(error.message)) return "read-only";
+  // LMDB takes a write that a full disk has cut short for an I/O error.
+  const isCutShort =
+    path !== undefined && ioError.test(error.message) && (freeBytes(path) ?? reserveBytes) < reserveBytes;
+  return isCutShort ? "full" : "other";
 }

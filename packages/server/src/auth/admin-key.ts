@@ -83,6 +83,9 @@ async function writeSecretFile(path: string, secret: string): Promise<void> {
   try {
     await file.writeFile(`${secret}\n`);
     await file.sync();
+  } catch (error) {
+    await rm(draft, { force: true });
+    throw error;
   } finally {
     await file.close();
   }
