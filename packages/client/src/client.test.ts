@@ -406,6 +406,31 @@ describe("API keys", () => {
   });
 });
 
+it("checks what is stored of a collection", async () => {
+  const collection = await makeCollection({ records: animals });
+  const report = await collection.check();
+  expect(report).toMatchObject({ findings: [] });
+});
+
+it("makes, lists, moves, restores and deletes snapshots", async () => {
+  const collection = await makeCollection({ records: animals });
+  const made = await collection.createSnapshot();
+  expect(await collection.snapshots()).toMatchObject({ snapshots: [made] });
+  expect((await client.listSnapshots()).snapshots).toContainEqual(made);
+  expect(await collection.getSnapshot(made.id)).toEqual(made);
+  const parts: Uint8Array[] = [];
+  for await (const part of collection.downloadSnapshot(made.id)) parts.push(Uint8Array.from(part));
+  const file = new Blob(parts as Uint8Array<ArrayBuffer>[]);
+  expect(file.size).toBe(made.size_bytes);
+  await collection.deleteSnapshot(made.id);
+  const uploaded = await client.uploadSnapshot(() => file);
+  expect(uploaded.sha256).toBe(made.sha256);
+  const copy = client.collection(`${collection.name}-copy`);
+  const restored = await copy.restore({ snapshots: [uploaded.id] });
+  expect(restored).toMatchObject({ hash: made.hash, vector_count: made.vector_count });
+  expect(await copy.get("bee")).toEqual(await collection.get("bee"));
+});
+
 it("every endpoint has a method, and the tests above have called it", async () => {
   const collection = await makeCollection({ records: animals });
   // These two are other paths of `Collection.delete`; they are there for other clients.

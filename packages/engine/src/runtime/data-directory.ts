@@ -28,7 +28,7 @@ import {
 import { dirname, join, relative, resolve } from "node:path";
 import { QuiverError } from "@quiver/protocol/errors";
 import { failpoint } from "../base/failpoint.ts";
-import { diskFailure, storageError } from "../storage/lmdb.ts";
+import { diskFailure, storageError } from "../storage/disk-error.ts";
 
 export const catalogDirectory = (dataDir: string): string => join(dataDir, "catalog");
 export const collectionsDirectory = (dataDir: string): string => join(dataDir, "collections");

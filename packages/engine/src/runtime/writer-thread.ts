@@ -18,7 +18,8 @@ import { catalogChange } from "../collection/catalog.ts";
 import type { CollectionDefinition } from "../collection/definition.ts";
 import { prepareCatalog, prepareCollection } from "../collection/format.ts";
 import { catalogTables, collectionTables } from "../collection/tables.ts";
-import { LmdbStore, reopening, storageError } from "../storage/lmdb.ts";
+import { storageError } from "../storage/disk-error.ts";
+import { LmdbStore, reopening } from "../storage/lmdb.ts";
 import { catalogDirectory, collectionsDirectory, syncStore } from "./data-directory.ts";
 import {
   toWire,
