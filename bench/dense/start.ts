@@ -3,7 +3,7 @@
 //   npm run bench:dense:start [-- --rows 1000000 --tail 10000]
 //
 // A real server takes the vectors over HTTP, builds its index, and is stopped. It is started again, and asked at once; then it
-// takes `tail` more vectors, is killed, and is started once more: those are replayed from the log. Written to
+// takes the last `tail` vectors, is killed, and is started once more: those are replayed from the log. Written to
 // docs/benchmarks-dense-start.md. The files are in the cache of the machine's memory, as after a restart of a service.
 
 import { type ChildProcess, spawn } from "node:child_process";
@@ -23,15 +23,17 @@ const { values } = parseArgs({
     tail: { type: "string", default: "10000" },
   },
 });
-const rows = Number(values.rows);
+/** All vectors, and those of them that come after the restart. */
+const all = Number(values.rows);
 const tail = Number(values.tail);
+const rows = all - tail;
 const batch = 5_000;
 /** Less than the default, so that building takes minutes: what a start takes does not depend on it. */
 const efConstruction = 40;
 const main = resolve(import.meta.dirname, "../../packages/cli/src/main.ts");
 const key = "bench-start";
 const directory = mkdtempSync(join(tmpdir(), "quiver-start-"));
-const set = readSet("clusters128-1m", rows + tail);
+const set = readSet("clusters128-1m", all);
 
 type Server = {
   readonly child: ChildProcess;
@@ -146,7 +148,7 @@ try {
   const beside = await firstExact(server);
   const again = await search(server, true);
   if (JSON.stringify(again) !== JSON.stringify(truth)) throw new Error("an exact search answers otherwise");
-  await add(server, rows, rows + tail);
+  await add(server, rows, all);
   await end(server, "SIGKILL");
   const second = await timed();
   await end(second.server, "SIGTERM");
@@ -172,7 +174,7 @@ again. The graph was built with an \`ef_construction\` of ${efConstruction}, whi
 ${table.join("\n")}
 `;
   console.log(text);
-  if (rows === 1_000_000) writeDocument("benchmarks-dense-start.md", text);
+  if (all === 1_000_000) writeDocument("benchmarks-dense-start.md", text);
 } finally {
   rmSync(directory, { recursive: true });
 }
