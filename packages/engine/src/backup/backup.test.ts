@@ -115,6 +115,8 @@ function restore(paths: readonly string[], versionsKept = 1_000): Store {
   const store = new MemoryStore(collectionTables);
   for (const path of paths) withFile(path, (file) => applyBackup(store, file, versionsKept, () => undefined));
   checkRestored(store, headers[headers.length - 1], () => undefined);
+  // As opening it does: the copy of the definition has the name under which it is restored.
+  prepareCollection(store, context.nowMs, definition);
   return store;
 }
 
