@@ -4,8 +4,9 @@
 //
 // A server process under mixed load from several clients is killed with SIGKILL, started again on the same directory, and
 // compared with the ledger (crash/ledger.ts): then the next load begins. About one kill in seven comes while the server is
-// starting. A directory lives through some dozens of kills; then all its files are checked, and a new one begins. Lanes are
-// servers side by side. The seed makes operations and moments; what the machine does in time it does not. With a tally a long
+// starting. After every fourth kill or so `quiver check` reads the directory as the kill left it. A directory lives through some
+// dozens of kills; then the server checks itself, its stopped files are checked, and a new one begins. Lanes are servers side by
+// side. The seed makes operations and moments; what the machine does in time it does not. With a tally a long
 // run is made in parts: each goes on with the counts of the ones before, and with another seed.
 
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -15,6 +16,8 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { parseArgs } from "node:util";
 import type { QuiverClient } from "@quiver/client";
 import { randomNumbers } from "@quiver/kernels/random";
+import type { CheckReport } from "@quiver/protocol/shapes/check";
+import { checkDirectory } from "@quiver/server/offline";
 import { Ledger } from "./crash/ledger.ts";
 import { begin, type Load, type Random, work } from "./crash/load.ts";
 import { mustListen, startServer } from "./crash/server-process.ts";
@@ -42,6 +45,7 @@ export type KillCounts = {
   inDoubt: number;
   recordsCompared: number;
   searchesCompared: number;
+  checks: number;
   acknowledged: Record<string, number>;
 };
 
@@ -52,6 +56,7 @@ const nothing = (): KillCounts => ({
   inDoubt: 0,
   recordsCompared: 0,
   searchesCompared: 0,
+  checks: 0,
   acknowledged: {},
 });
 
@@ -85,6 +90,7 @@ function figuresOf(counts: KillCounts): Figures {
     "operations in flight when the kill came": counts.inDoubt,
     "records compared after restarts": counts.recordsCompared,
     "searches compared with full scans": counts.searchesCompared,
+    "times that `quiver check` read everything and found nothing": counts.checks,
     "acknowledged operations lost": 0,
     "operations half applied, or back after they were lost": 0,
   };
@@ -113,13 +119,17 @@ class Lane {
       for (let kill = 0; kill < killsMax && !isEnough(); kill++) {
         await this.#loadAndKill(server, client);
         if (this.#random() < 0.15) await this.#killWhileStarting();
+        if (this.#random() < 0.25) await this.#checkFiles();
         const startedAt = performance.now();
         server = startServer(this.#directory);
         client = await mustListen(server);
         this.#startMs = performance.now() - startedAt;
         await this.#verify(client);
       }
+      for (const { name } of await client.listCollections())
+        this.#mustBeWhole(await client.collection(name).check());
       await server.kill("SIGTERM");
+      await this.#checkFiles();
       server = startServer(this.#directory);
       await this.#verify(await mustListen(server));
     } catch (error) {
@@ -136,6 +146,17 @@ class Lane {
     const { records: compared, searches } = await verify(this.#load.ledger, client, this.#random);
     this.#counts.recordsCompared += compared;
     this.#counts.searchesCompared += searches;
+  }
+
+  /** `quiver check DIR`, with no server on it. */
+  async #checkFiles(): Promise<void> {
+    this.#mustBeWhole(await checkDirectory(this.#directory));
+  }
+
+  #mustBeWhole({ findings }: CheckReport): void {
+    this.#counts.checks++;
+    if (findings.length > 0)
+      throw new Error(`quiver check found ${findings.length}, the first: ${JSON.stringify(findings[0])}`);
   }
 
   async #loadAndKill(server: ReturnType<typeof startServer>, client: QuiverClient): Promise<void> {
@@ -183,7 +204,8 @@ async function command(): Promise<void> {
   const { tally } = values;
   const counts =
     tally && existsSync(tally) ? (JSON.parse(readFileSync(tally, "utf8")) as KillCounts) : nothing();
-  await killCampaign({ kills, seed, lanes, minutes, counts });
+  const progress = setInterval(() => process.stdout.write(`${counts.kills} kills\n`), 60_000);
+  await killCampaign({ kills, seed, lanes, minutes, counts }).finally(() => clearInterval(progress));
   if (tally) writeFileSync(tally, JSON.stringify(counts));
   const figures = figuresOf(counts);
   for (const [what, value] of Object.entries(figures)) process.stdout.write(`${what}: ${value}\n`);
