@@ -72,19 +72,6 @@ export type VerifiedCatalog = {
   readonly isSound: boolean;
 };
 
-/**
- * Whether a catalog's file has no commit that can be read, as when the power went while the directory was first used: nothing was
- * acknowledged before the first commit.
- */
-export function hasNoCommit(directory: string): boolean {
-  const file = new LmdbFile(directory);
-  try {
-    return file.meta === undefined || file.meta.txn === 0;
-  } finally {
-    file.close();
-  }
-}
-
 /** Checks the catalog's store, reading its file by itself. @throws format_too_new, and where the file cannot be opened at all */
 export function verifyCatalog(directory: string, onFinding: (finding: Finding) => void): VerifiedCatalog {
   const entries: CatalogEntry[] = [];

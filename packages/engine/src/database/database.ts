@@ -9,7 +9,7 @@
 // close   refuse, wait for those inside, stop the writer after its last write, give the lock back
 
 import { randomBytes } from "node:crypto";
-import { existsSync, readdirSync, renameSync, rmSync } from "node:fs";
+import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { isQuiverError, QuiverError } from "@quiver/protocol/errors";
 import { limits } from "@quiver/protocol/limits";
@@ -26,7 +26,6 @@ import { failpoint } from "../base/failpoint.ts";
 import {
   type CatalogEntry,
   type CatalogRequest,
-  hasNoCommit,
   readCredential,
   readCredentials,
   type VerifiedCatalog,
@@ -64,6 +63,7 @@ import type {
   DatabaseOptions,
   DatabaseStatistics,
 } from "./contract.ts";
+import { makeCatalog } from "./new-catalog.ts";
 import { breakSeal, writeSeal } from "./seal.ts";
 import { damagedError, type SetAside, setAsideError, unopenedError, verifyStore } from "./set-aside.ts";
 import { KeptSnapshots } from "./snapshots.ts";
@@ -89,7 +89,8 @@ export async function openDatabase(options: DatabaseOptions): Promise<Database> 
   let writer: Writer | null = null;
   try {
     const log = options.log ?? silent;
-    const catalog = readVerified(options.dataDir, log);
+    const catalog = readVerified(options.dataDir);
+    if (catalog === undefined) await makeCatalog(options.dataDir);
     writer = await Writer.start(
       {
         dataDir: options.dataDir,
@@ -108,11 +109,10 @@ export async function openDatabase(options: DatabaseOptions): Promise<Database> 
 }
 
 /** The catalog, read before LMDB opens it; undefined where there is none yet. @throws data_corrupted */
-function readVerified(dataDir: string, log: DatabaseLog): VerifiedCatalog | undefined {
+function readVerified(dataDir: string): VerifiedCatalog | undefined {
   const directory = catalogDirectory(dataDir);
-  const hasCollections = readdirSync(collectionsDirectory(dataDir)).length > 0;
   if (!existsSync(join(directory, "data.mdb"))) {
-    if (!hasCollections) return undefined;
+    if (readdirSync(collectionsDirectory(dataDir)).length === 0) return undefined;
     throw new QuiverError(
       "data_corrupted",
       "The data directory has collections, but its catalog is missing; nothing was changed. Restore catalog/data.mdb from a backup, or let 'quiver repair DIR --into NEWDIR' save what is there.",
@@ -121,13 +121,6 @@ function readVerified(dataDir: string, log: DatabaseLog): VerifiedCatalog | unde
   const findings: Finding[] = [];
   const catalog = verifyCatalog(directory, (finding) => findings.push(finding));
   if (catalog.isSound) return catalog;
-  if (!hasCollections && hasNoCommit(directory)) {
-    // Kept all the same, under another name: should it ever have had anything, 'quiver repair' is for it.
-    renameSync(join(directory, "data.mdb"), join(directory, "unborn.mdb"));
-    rmSync(join(directory, "lock.mdb"), { force: true });
-    log.warn({ findings }, "the catalog was never written to its end; the directory is taken as new");
-    return undefined;
-  }
   throw new QuiverError(
     "data_corrupted",
     `The catalog is damaged, so the collections are not known; nothing was changed. ${findings[0].message} Restore it from a backup, or let 'quiver repair DIR --into NEWDIR' save what is intact.`,

@@ -86,19 +86,3 @@ it("[C2] a copy is no sealed store", async () => {
   expect(breakSeal(copy)).toBe(false);
   expect(breakSeal(path)).toBe(true);
 });
-
-it("[I8] a catalog that was never written to its end is taken as new, where there are no collections", async () => {
-  const catalog = join(dataDir, "catalog");
-  await (await openDatabase({ dataDir })).close();
-  const file = join(catalog, "data.mdb");
-  const whole = readFileSync(file);
-  for (const cut of [Buffer.alloc(0), whole.subarray(0, 512), Buffer.alloc(8_192), Buffer.alloc(40_960)]) {
-    writeFileSync(file, cut);
-    const database = await openDatabase({ dataDir });
-    expect(database.listCollections()).toEqual([]);
-    await database.close();
-  }
-  await makeStore();
-  writeFileSync(file, Buffer.alloc(8_192));
-  await expect(openDatabase({ dataDir })).rejects.toMatchObject({ code: "data_corrupted" });
-});
