@@ -33,7 +33,7 @@ import { Ledger } from "./crash/ledger.ts";
 import { begin, type Load, pick, type Random, upsert, work } from "./crash/load.ts";
 import { mustListen, type ServerProcess, startServer } from "./crash/server-process.ts";
 import { verify } from "./crash/verify.ts";
-import { type Figures, writeFigures } from "./figures.ts";
+import { type Figures, whileTelling, writeFigures } from "./figures.ts";
 
 const clients = 4;
 const operationsPerTrial = 25;
@@ -60,28 +60,34 @@ export type FailingDisksCounts = {
 };
 
 /** Runs the campaign. @throws at the first broken promise */
-export async function failingDisksCampaign(trials: number, seed: number): Promise<FailingDisksCounts> {
+export async function failingDisksCampaign(
+  trials: number,
+  seed: number,
+  counts = nothing(),
+): Promise<FailingDisksCounts> {
   const folder = realpathSync(mkdtempSync(join(tmpdir(), "quiver-failing-")));
-  const campaign = new Campaign(folder, randomNumbers(seed));
+  const campaign = new Campaign(folder, randomNumbers(seed), counts);
   try {
     await campaign.run(trials);
-    return campaign.counts;
+    return counts;
   } finally {
     await campaign.stop();
     rmSync(folder, { recursive: true, force: true });
   }
 }
 
+const nothing = (): FailingDisksCounts => ({
+  trials: 0,
+  failedCalls: 0,
+  restarts: 0,
+  crashes: 0,
+  refused: {},
+  reads: 0,
+  acknowledged: {},
+});
+
 class Campaign {
-  readonly counts: FailingDisksCounts = {
-    trials: 0,
-    failedCalls: 0,
-    restarts: 0,
-    crashes: 0,
-    refused: {},
-    reads: 0,
-    acknowledged: {},
-  };
+  readonly counts: FailingDisksCounts;
   readonly #disk: string;
   readonly #faults: Faults;
   readonly #environment: Record<string, string>;
@@ -89,7 +95,8 @@ class Campaign {
   readonly #load: Load;
   #server: ServerProcess | undefined;
 
-  constructor(folder: string, random: Random) {
+  constructor(folder: string, random: Random, counts: FailingDisksCounts) {
+    this.counts = counts;
     this.#disk = join(folder, "disk");
     mkdirSync(this.#disk);
     this.#faults = new Faults(join(folder, "faults"));
@@ -295,7 +302,12 @@ async function command(): Promise<void> {
     return;
   }
   process.stdout.write(`seed ${values.seed}\n`);
-  const figures = figuresOf(await failingDisksCampaign(Number(values.trials), Number(values.seed)));
+  const counts = nothing();
+  await whileTelling(
+    () => `${counts.trials} trials`,
+    failingDisksCampaign(Number(values.trials), Number(values.seed), counts),
+  );
+  const figures = figuresOf(counts);
   for (const [what, value] of Object.entries(figures)) process.stdout.write(`${what}: ${value}\n`);
   writeFigures(
     "failing-disks",

@@ -39,6 +39,8 @@ export type FailpointOptions = {
   passages: readonly number[];
   seed: number;
   lanes: number;
+  /** Told of each failpoint that is done. */
+  say?: (line: string) => void;
 };
 
 export type FailpointResult = { reached: number; records: number; notReached: string[] };
@@ -51,7 +53,10 @@ export async function failpointCampaign(options: FailpointOptions): Promise<Fail
     Array.from({ length: options.lanes }, async (_, number) => {
       const lane = new Lane(randomNumbers(options.seed * 1_000 + number), result);
       try {
-        for (let point = waiting.shift(); point !== undefined; point = waiting.shift()) await lane.end(point);
+        for (let point = waiting.shift(); point !== undefined; point = waiting.shift()) {
+          await lane.end(point);
+          options.say?.(point);
+        }
         await lane.check();
       } finally {
         lane.remove();
@@ -200,6 +205,7 @@ async function command(): Promise<void> {
     passages: values.passages.split(",").map(Number),
     seed: Number(values.seed),
     lanes: Number(values.lanes),
+    say: (line) => process.stdout.write(`${line}\n`),
   });
   process.stdout.write(
     `${names.length} failpoints, ${reached} ends at them, ${records} records compared; passages that did not come: ${notReached.join(", ") || "none"}\n`,

@@ -40,3 +40,13 @@ export function writeFigures(campaign: string, command: string, figures: Figures
   const caption = `Latest long run: \`${command}\`, ${day}, at ${commit}.`;
   writeFileSync(page, withFigures(readFileSync(page, "utf8"), campaign, caption, figures));
 }
+
+/** Tells once a minute how far a long run is. */
+export async function whileTelling<T>(line: () => string, run: Promise<T>): Promise<T> {
+  const telling = setInterval(() => process.stdout.write(`${line()}\n`), 60_000);
+  try {
+    return await run;
+  } finally {
+    clearInterval(telling);
+  }
+}

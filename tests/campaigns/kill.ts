@@ -22,7 +22,7 @@ import { Ledger } from "./crash/ledger.ts";
 import { begin, type Load, type Random, work } from "./crash/load.ts";
 import { mustListen, startServer } from "./crash/server-process.ts";
 import { verify } from "./crash/verify.ts";
-import { type Figures, writeFigures } from "./figures.ts";
+import { type Figures, whileTelling, writeFigures } from "./figures.ts";
 
 const clients = 5;
 /** Enough for the dense index to be kept on disk; every second directory begins with so many. */
@@ -204,8 +204,7 @@ async function command(): Promise<void> {
   const { tally } = values;
   const counts =
     tally && existsSync(tally) ? (JSON.parse(readFileSync(tally, "utf8")) as KillCounts) : nothing();
-  const progress = setInterval(() => process.stdout.write(`${counts.kills} kills\n`), 60_000);
-  await killCampaign({ kills, seed, lanes, minutes, counts }).finally(() => clearInterval(progress));
+  await whileTelling(() => `${counts.kills} kills`, killCampaign({ kills, seed, lanes, minutes, counts }));
   if (tally) writeFileSync(tally, JSON.stringify(counts));
   const figures = figuresOf(counts);
   for (const [what, value] of Object.entries(figures)) process.stdout.write(`${what}: ${value}\n`);

@@ -33,7 +33,7 @@ import { Ledger } from "./crash/ledger.ts";
 import { begin, type Load, work } from "./crash/load.ts";
 import { mustListen, startServer } from "./crash/server-process.ts";
 import { verify } from "./crash/verify.ts";
-import { type Figures, writeFigures } from "./figures.ts";
+import { type Figures, whileTelling, writeFigures } from "./figures.ts";
 
 const clients = 5;
 const records = 1_100;
@@ -251,7 +251,7 @@ async function command(): Promise<void> {
   const minutes = values.minutes === undefined ? undefined : Number(values.minutes);
   const counts =
     tally && existsSync(tally) ? (JSON.parse(readFileSync(tally, "utf8")) as PowerLossCounts) : nothing();
-  await powerLossCampaign({ images, seed, minutes, counts });
+  await whileTelling(() => `${counts.images} images`, powerLossCampaign({ images, seed, minutes, counts }));
   if (tally) writeFileSync(tally, JSON.stringify(counts));
   const figures = figuresOf(counts);
   for (const [what, value] of Object.entries(figures)) process.stdout.write(`${what}: ${value}\n`);
