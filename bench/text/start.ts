@@ -1,55 +1,95 @@
-// How long does a collection of many passages take to come back after a restart, and how long does building stop requests?
+// How long does a collection of many passages take to come back after a restart, how long does building stop requests, and how
+// much memory does it take?
 //
-//   node tools/launch.mjs run bench/text/start.ts --rows 263674          with positions: --positions
+//   npm run bench:text:start [-- --rows 1000000 --positions --builders 1]
 //
 // Builds a text index over records that are there, closes, and starts again: from what is kept on disk, and from the records.
+// Written to docs/benchmarks-text-start.md where it was a million passages.
 
-import { mkdtempSync, readdirSync, rmSync, statSync } from "node:fs";
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
+import type { Collection } from "../../packages/engine/src/database/contract.ts";
 import { openDatabase } from "../../packages/engine/src/database/database.ts";
-import { missingPassages, passages, resampled } from "./passages.ts";
+import { head, line, whole, writeDocument } from "../shared/report.ts";
+import { missingPassages, passages, realCount, resampled } from "./passages.ts";
 
 const { values } = parseArgs({
   options: {
-    rows: { type: "string", default: "263674" },
+    rows: { type: "string", default: "1000000" },
     positions: { type: "boolean", default: false },
     builders: { type: "string" },
   },
 });
 
-const mebibytes = (bytes: number): string => `${(bytes / 2 ** 20).toFixed(1)} MiB`;
+const mebibyte = 2 ** 20;
+const mebibytes = (bytes: number): string => `${whole(bytes / mebibyte)} MiB`;
 
-/**
- * Does something and tells how long it took, and how much processor time: all threads', the request thread's, and the most that
- * the request thread took between two turns of a timer. Other programs lengthen the clock's times, but not these.
- */
-async function timed(what: string, act: () => Promise<unknown>): Promise<void> {
+/** Memory that is this process's own: pages of the store's map are the system's. */
+const ownBytes = (): number =>
+  1_024 * Number(/RssAnon:\s+(\d+)/.exec(readFileSync("/proc/self/status", "utf8"))?.[1]);
+
+const indexBytes = (collection: Collection): number =>
+  collection.indexes()["tf-idf"]?.status.memory_bytes ?? 0;
+
+type Measured = {
+  seconds: number;
+  cpuSeconds: number;
+  /** The request thread's alone. */
+  threadSeconds: number;
+  /** Processor time that the request thread took at most between two turns of a timer. */
+  longestMs: number;
+  mostIndexBytes: number;
+  mostOwnBytes: number;
+};
+
+/** Does something and tells what it took. Other programs lengthen the clock's times, but not the processor's. */
+async function measured(act: () => Promise<unknown>, collection?: Collection): Promise<Measured> {
   const begin = performance.now();
   const usage = process.cpuUsage();
   const ofThread = process.threadCpuUsage();
   const milliseconds = ({ user, system }: NodeJS.CpuUsage): number => (user + system) / 1_000;
-  let last = 0;
-  let longest = 0;
-  const look = (): void => {
+  let [last, longestMs, turns, mostIndexBytes, mostOwnBytes] = [0, 0, 0, 0, 0];
+  const look = (isLast = false): void => {
     const now = milliseconds(process.threadCpuUsage(ofThread));
-    longest = Math.max(longest, now - last);
-    last = now;
+    longestMs = Math.max(longestMs, now - last);
+    if (turns++ % 50 === 0 || isLast) {
+      mostOwnBytes = Math.max(mostOwnBytes, ownBytes());
+      if (collection) mostIndexBytes = Math.max(mostIndexBytes, indexBytes(collection));
+    }
+    last = milliseconds(process.threadCpuUsage(ofThread));
   };
-  const timer = setInterval(look, 1);
+  const timer = setInterval(() => look(), 1);
   await act();
   clearInterval(timer);
-  look();
-  const seconds = (performance.now() - begin) / 1_000;
-  console.log(
-    `${what}: ${seconds.toFixed(2)} s; processor time ${(milliseconds(process.cpuUsage(usage)) / 1_000).toFixed(2)} s, ` +
-      `of which ${(last / 1_000).toFixed(2)} s in the request thread, at most ${longest.toFixed(1)} ms at a stretch`,
-  );
+  look(true);
+  return {
+    seconds: (performance.now() - begin) / 1_000,
+    cpuSeconds: milliseconds(process.cpuUsage(usage)) / 1_000,
+    threadSeconds: last / 1_000,
+    longestMs,
+    mostIndexBytes,
+    mostOwnBytes,
+  };
 }
 
+const row = (
+  what: string,
+  { seconds, cpuSeconds, threadSeconds, longestMs, mostOwnBytes }: Measured,
+): string =>
+  line([
+    what,
+    `${seconds.toFixed(1)} s`,
+    `${cpuSeconds.toFixed(1)} s`,
+    `${threadSeconds.toFixed(1)} s`,
+    `${longestMs.toFixed(0)} ms`,
+    mebibytes(mostOwnBytes),
+  ]);
+
 async function run(): Promise<void> {
-  const rows = resampled(passages(), Number(values.rows));
+  const count = Number(values.rows);
+  const real = Math.min(realCount(), count);
   const dataDir = mkdtempSync(join(tmpdir(), "quiver-start-"));
   const builders = values.builders === undefined ? {} : { builderThreads: Number(values.builders) };
   try {
@@ -63,44 +103,69 @@ async function run(): Promise<void> {
       store_raw_text: true,
     });
     let collection = database.collection("c");
-    for (let first = 0; first < rows.length; first += 5_000)
-      await collection.upsert(
-        rows.slice(first, first + 5_000).map((text, i) => ({ id: `${first + i}`, text })),
-      );
-    const index = { name: "t", sample_threshold: 1, k1: 1.2, b: 0.75, positions: values.positions };
-    await timed(`${rows.length} passages, built over existing records`, async () => {
-      await collection.createTextIndex(index);
+    await addPassages(collection, count);
+    globalThis.gc?.();
+    const before = ownBytes();
+    const built = await measured(async () => {
+      await collection.createTextIndex({
+        name: "t",
+        sample_threshold: 1,
+        k1: 1.2,
+        b: 0.75,
+        positions: values.positions,
+      });
       await collection.indexed();
-    });
-    const { memory_bytes = 0 } = collection.indexes()["tf-idf"]?.status ?? {};
-    console.log(`the index says that it takes ${mebibytes(memory_bytes)}`);
-    await timed("kept on disk and closed", () => database.close());
+    }, collection);
+    const bytes = indexBytes(collection);
+    const closed = await measured(() => database.close());
     const [internal] = readdirSync(join(dataDir, "collections"));
     const file = join(dataDir, "collections", internal, "checkpoints", "tf-idf");
-    const kept = statSync(file, { throwIfNoEntry: false });
-    if (kept) console.log(`the file has ${mebibytes(kept.size)}`);
-    const search = async () => {
-      const { results } = await collection.searchText({ query: "a large wild animal", top_k: 10 });
-      return results.map(({ id, score }) => `${id} ${score}`).join();
-    };
+    const kept = statSync(file).size;
     const answers = new Set<string>();
     const start = async (): Promise<void> => {
       database = await openDatabase({ dataDir, ...builders });
       collection = database.collection("c");
       await collection.indexed();
-      answers.add(await search());
+      const { results } = await collection.searchText({ query: "a large wild animal", top_k: 10 });
+      answers.add(results.map(({ id, score }) => `${id} ${score}`).join());
     };
-    if (kept) {
-      await timed("started from what is kept", start);
-      await database.close();
-      rmSync(file);
-    }
-    await timed("started from the records", start);
+    const fromKept = await measured(start);
+    await database.close();
+    rmSync(file);
+    const fromRecords = await measured(start);
     await database.close();
     if (answers.size !== 1) throw new Error("the answers differ");
+    const table = [
+      head(["", "wall", "CPU", "of it in the request thread", "longest stretch there", "process at most"]),
+      row("the index is built over records that are there", built),
+      row("kept on disk, and closed", closed),
+      row("start, and a first answer, from what is kept", fromKept),
+      row("the same from the records", fromRecords),
+    ];
+    const text = `# A text index of ${whole(count)} passages
+
+Written by \`npm run bench:text:start\`; do not edit. ${whole(real)} passages of two dictionaries${count > real ? ` and ${whole(count - real)} made of their sentences` : ""}, English with
+stemming${values.positions ? ", with positions" : ""}. A stretch is processor time of the request thread between two turns of a timer of one millisecond: so long can
+a request wait for building. The process had ${mebibytes(before)} of its own before the index was made.
+
+${table.join("\n")}
+
+The index says that it takes ${mebibytes(bytes)}, ${whole(bytes / count)} bytes a passage; while it was built it took ${mebibytes(built.mostIndexBytes)} at most. The file has ${mebibytes(kept)}.
+`;
+    console.log(text);
+    if (count === 1_000_000) writeDocument("benchmarks-text-start.md", text);
   } finally {
     rmSync(dataDir, { recursive: true, force: true });
   }
+}
+
+/** A function of its own, so that the passages are garbage when the index is built. */
+async function addPassages(collection: Collection, count: number): Promise<void> {
+  const rows = resampled(passages(), count);
+  for (let first = 0; first < count; first += 5_000)
+    await collection.upsert(
+      rows.slice(first, first + 5_000).map((text, i) => ({ id: `${first + i}`, text })),
+    );
 }
 
 const why = missingPassages();
