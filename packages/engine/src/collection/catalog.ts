@@ -90,6 +90,12 @@ export function verifyCatalog(directory: string, onFinding: (finding: Finding) =
       isSound = false;
       bad({ table, ...(page !== undefined && { page }), message: `In the catalog, ${problem}.` });
     });
+    if (file.tipProblem !== undefined)
+      onFinding({
+        kind: "catalog",
+        derived: true,
+        message: `In the catalog, ${file.tipProblem}. It is written anew when the catalog is opened.`,
+      });
     for (const table of catalogTables)
       for (const { key, sealed } of file.entries(table)) {
         const body = sealed && bodyOf(table, key, sealed);

@@ -26,7 +26,8 @@ import { VersionCheck } from "./verify-versions.ts";
  * Whether a finding of a quick check leaves the store usable: only what is under this very key is damaged, and reading it says so
  * (C1). Everything else could hide or falsify what is not damaged itself.
  */
-export function isBearable({ kind, table }: Finding): boolean {
+export function isBearable({ kind, table, derived }: Finding): boolean {
+  if (derived === true) return true;
   return kind === "checksum" && (table === "records" || table === "dense" || table === "staged");
 }
 
@@ -100,6 +101,13 @@ class Verification {
         }),
       (table, entry) => this.#entry(table, entry),
     );
+    const { tipProblem } = this.#file;
+    if (tipProblem !== undefined)
+      onFinding({
+        kind: "file",
+        derived: true,
+        message: `${tipProblem}. It is written anew when the store is opened.`,
+      });
     this.#longValues();
     if (depth === "full") this.#contents();
     this.#conclude();

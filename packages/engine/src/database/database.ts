@@ -64,7 +64,6 @@ import type {
   DatabaseStatistics,
 } from "./contract.ts";
 import { makeCatalog } from "./new-catalog.ts";
-import { breakSeal, writeSeal } from "./seal.ts";
 import { damagedError, type SetAside, setAsideError, unopenedError, verifyStore } from "./set-aside.ts";
 import { KeptSnapshots } from "./snapshots.ts";
 
@@ -209,7 +208,7 @@ class OpenDatabase implements Database {
     const directory = collectionDirectory(this.#options.dataDir, entry.internalId);
     let error: QuiverError | undefined;
     try {
-      const findings = breakSeal(directory) ? [] : await verifyStore(directory, entry, this.#builders);
+      const findings = await verifyStore(directory, entry, this.#builders);
       for (const finding of findings.slice(0, loggedMax))
         this.#log.error({ collection: entry.internalId, finding }, "stored data is damaged");
       error = setAsideError(name, findings);
@@ -705,18 +704,7 @@ class OpenDatabase implements Database {
     await this.#builders.close();
     await this.#writer.stop();
     await this.#catalog.close();
-    this.#sealStores();
     this.#release();
-  }
-
-  /** So that the next start need not read all of them first. */
-  #sealStores(): void {
-    for (const { entry } of this.#collections.values())
-      try {
-        writeSeal(collectionDirectory(this.#options.dataDir, entry.internalId));
-      } catch (err) {
-        this.#log.warn({ collection: entry.internalId, err }, "a store is not sealed, and will be verified");
-      }
   }
 }
 

@@ -83,13 +83,15 @@ export function openBySearch(directory: string, expected: readonly string[]): Lm
     const txn = u64At(page, 8);
     if (txn > best.txn) best = { page: number, txn };
   }
-  if (best.page < 0 || best.txn <= (file.meta?.txn ?? -1)) return file;
+  const { txn: known, root } = file.meta?.tables ?? { txn: -1, root: -1 };
+  if (best.page < 0 || best.txn < known || best.page === root) return file;
   const empty = { flags: 0, depth: 0, branches: 0, leaves: 0, overflows: 0, entries: 0, root: -1 };
   const { txn } = best;
   file.meta = {
     pageBytes,
     lastPage,
     txn,
+    checksum: 0,
     free: { ...empty, name: "(free pages)", txn },
     tables: {
       ...empty,

@@ -9,7 +9,15 @@
 import { closeSync, fstatSync, openSync, readSync } from "node:fs";
 import { join } from "node:path";
 import { compareBytes } from "../base/bytes.ts";
-import { findPageBytes, type Meta, readMeta, readTree, type Tree, treeBytes } from "./lmdb-meta.ts";
+import {
+  findPageBytes,
+  type Meta,
+  type ReadBytes,
+  readMeta,
+  readTree,
+  type Tree,
+  treeBytes,
+} from "./lmdb-meta.ts";
 import {
   childAt,
   headerBytes,
@@ -22,6 +30,7 @@ import {
   u32At,
   u64At,
 } from "./lmdb-page.ts";
+import { readTip } from "./lmdb-tip.ts";
 
 /** A stored value. */
 export type RawEntry = {
@@ -32,6 +41,9 @@ export type RawEntry = {
   readonly isLong: boolean;
 };
 
+/** A beginning may be read while a running server writes it. */
+const attemptsMax = 3;
+
 export class LmdbFile {
   readonly #file: number;
   readonly sizeBytes: number;
@@ -39,7 +51,9 @@ export class LmdbFile {
   /** The state that is read, the newest; undefined where nothing can be read. */
   meta: Meta | undefined;
   /** What is wrong with the beginnings of the file. */
-  readonly problems: { readonly problem: string; readonly page?: number }[] = [];
+  problems: readonly { readonly problem: string; readonly page?: number }[] = [];
+  /** What is wrong with the file that tells which state is the newest; nothing of the store is lost by that. */
+  tipProblem: string | undefined;
   #trees: Map<string, Tree> | undefined;
 
   /** @param directory of the store. @throws where the file cannot be opened */
@@ -49,13 +63,28 @@ export class LmdbFile {
       this.sizeBytes = fstatSync(this.#file).size;
       const read = (at: number, length: number) => this.#read(at, length);
       this.pageBytes = findPageBytes(read);
-      this.meta = readMeta(read, (problem, page) =>
-        this.problems.push({ problem, ...(page !== undefined && { page }) }),
-      );
+      for (let attempt = 0; attempt < attemptsMax; attempt++) {
+        this.#readBeginnings(directory, read);
+        if (this.problems.length === 0) break;
+      }
     } catch (error) {
       this.close();
       throw error;
     }
+  }
+
+  #readBeginnings(directory: string, read: ReadBytes): void {
+    const problems: { problem: string; page?: number }[] = [];
+    // Before the beginnings: these may be newer then, but never older.
+    const tip = readTip(directory);
+    this.tipProblem = typeof tip === "string" ? tip : undefined;
+    this.meta = readMeta(
+      read,
+      fstatSync(this.#file).size,
+      typeof tip === "string" ? undefined : tip,
+      (problem, page) => problems.push({ problem, ...(page !== undefined && { page }) }),
+    );
+    this.problems = problems;
   }
 
   close(): void {

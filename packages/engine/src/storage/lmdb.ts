@@ -33,6 +33,7 @@ import * as lmdb from "lmdb";
 import { type Database, open, type RootDatabase, type Transaction } from "lmdb";
 import { invariant } from "../base/invariant.ts";
 import { failureMessages, freeBytes, reserveBytes, storageError } from "./disk-error.ts";
+import { TipWriter } from "./lmdb-tip.ts";
 import { type Range, type Reader, type Snapshot, type Store, seal, unseal, type Writer } from "./store.ts";
 
 type Bytes = Database<Buffer, Uint8Array>;
@@ -141,6 +142,7 @@ export class LmdbStore implements Store {
   #isBroken = false;
   /** The data file, open for writing since the first write. */
   #file: number | undefined;
+  #tip: TipWriter | undefined;
 
   /**
    * Opens, or makes, the environment in a directory.
@@ -181,7 +183,7 @@ export class LmdbStore implements Store {
     this.#writing = true;
     let thrown: unknown;
     try {
-      return this.#environment.transactionSync(() => {
+      const written = this.#environment.transactionSync(() => {
         try {
           const writer = new LmdbWriter(this.#tables);
           const result = action(writer);
@@ -193,12 +195,25 @@ export class LmdbStore implements Store {
           throw error;
         }
       });
+      this.writeTip();
+      return written;
     } catch (error) {
       if (thrown !== undefined && thrown === error && error instanceof QuiverError) throw error;
       this.#isBroken ||= !this.#canRead();
       throw storageError(error, { path: this.#path, isInDoubt: this.#isBroken });
     } finally {
       this.#writing = false;
+    }
+  }
+
+  /** Notes beside the file which state is its newest, which is durable. Of the store's only writer. */
+  writeTip(): void {
+    try {
+      this.#tip ??= new TipWriter(this.#path);
+      this.#tip.write();
+    } catch {
+      // What was written is durable all the same. The tip stays of an older transaction, as after a power loss, and is right again
+      // with the next write that the disk takes.
     }
   }
 
@@ -252,6 +267,8 @@ export class LmdbStore implements Store {
   async close(): Promise<void> {
     if (this.#file !== undefined) closeSync(this.#file);
     this.#file = undefined;
+    this.#tip?.close();
+    this.#tip = undefined;
     await this.#environment.close();
     forget(new Set<unknown>([this.#environment, ...this.#tables.values()]));
   }

@@ -287,6 +287,7 @@ it("[Z3] a damaged catalog keeps the database from opening, and no directory is 
   const path = join(directory, "catalog", "data.mdb");
   const whole = readFileSync(path);
   const before = readdirSync(join(directory, "collections"));
+  cpSync(join(directory, "catalog"), join(directory, "catalog.whole"), { recursive: true });
   // The number of the newest transaction: LMDB would go back to the state before, in silence.
   for (const page of [0, 4096]) {
     const file = Buffer.from(whole);
@@ -294,6 +295,22 @@ it("[Z3] a damaged catalog keeps the database from opening, and no directory is 
     writeFileSync(path, file);
     await expect(openDatabase({ dataDir: directory })).rejects.toMatchObject({ code: "data_corrupted" });
   }
+  // Numbers that LMDB has no means to doubt: the page of the tables, and the transaction.
+  for (const place of [136, 152, 4_096 + 136, 4_096 + 152])
+    for (const bits of [1, 2, 4]) {
+      const file = Buffer.from(whole);
+      file[place] ^= bits;
+      writeFileSync(path, file);
+      const opened = await openDatabase({ dataDir: directory }).catch((error: QuiverError) => error);
+      if (opened instanceof Error) expect(opened).toMatchObject({ code: "data_corrupted" });
+      else {
+        expect(opened.listCollections()).toEqual([{ name: "c" }]);
+        await opened.close();
+      }
+      expect(readdirSync(join(directory, "collections"))).toEqual(before);
+      rmSync(join(directory, "catalog", "data.tip"));
+      cpSync(join(directory, "catalog.whole"), join(directory, "catalog"), { recursive: true });
+    }
   rmSync(path);
   await expect(openDatabase({ dataDir: directory })).rejects.toMatchObject({ code: "data_corrupted" });
   expect(readdirSync(join(directory, "collections"))).toEqual(before);
