@@ -184,7 +184,13 @@ class OpenDatabase implements Database {
         ? removeOrphans(this.#options.dataDir, new Set(entries.map((entry) => entry.internalId)))
         : 0;
     if (orphans > 0) this.#log.info({ orphans }, "removed what interrupted creations and deletions had left");
-    for (const entry of entries) await this.#openOrSetAside(entry);
+    // Large ones by several threads at once.
+    const verifying = entries.map((entry) =>
+      verifyStore(collectionDirectory(this.#options.dataDir, entry.internalId), entry, this.#builders),
+    );
+    // One that fails is told when its collection's turn comes.
+    for (const findings of verifying) findings.catch(() => {});
+    for (const [i, entry] of entries.entries()) await this.#openOrSetAside(entry, verifying[i]);
     this.#startCollections();
     failpoint("open:collections-open");
     this.recovered = this.#recover();
@@ -203,12 +209,12 @@ class OpenDatabase implements Database {
     }
   }
 
-  async #openOrSetAside(entry: CatalogEntry): Promise<void> {
+  /** @param verifying tells what a check of the store finds */
+  async #openOrSetAside(entry: CatalogEntry, verifying: Promise<Finding[]>): Promise<void> {
     const { name } = entry.definition;
-    const directory = collectionDirectory(this.#options.dataDir, entry.internalId);
     let error: QuiverError | undefined;
     try {
-      const findings = await verifyStore(directory, entry, this.#builders);
+      const findings = await verifying;
       for (const finding of findings.slice(0, loggedMax))
         this.#log.error({ collection: entry.internalId, finding }, "stored data is damaged");
       error = setAsideError(name, findings);
