@@ -33,8 +33,11 @@ export type Route = {
    * is closed to keys that are limited to collections.
    */
   readonly collections?: "body.name" | "answer";
-  /** True for a change that the audit log records: of keys, collections and indexes. */
-  readonly audited?: true;
+  /**
+   * There for a change that the audit log records: of keys, collections, indexes and snapshots. What the path names is
+   * recorded in any case, and of the body these fields, `a.b` being the field b of a. None may be a secret.
+   */
+  readonly audited?: readonly string[];
   readonly tag: string;
   readonly summary: string;
   readonly body?: TSchema;
@@ -69,7 +72,19 @@ export const routes = {
     path: "/vectordb/collections",
     role: "write",
     collections: "body.name",
-    audited: true,
+    audited: [
+      "name",
+      "dense_vector.enabled",
+      "dense_vector.dimension",
+      "dense_vector.auto_create_index",
+      "sparse_vector.enabled",
+      "sparse_vector.auto_create_index",
+      "tf_idf_options.enabled",
+      "store_raw_text",
+      "config.max_vectors",
+      "config.replication_factor",
+      "config.memory_budget_bytes",
+    ],
     tag: "Collections",
     summary: "Create collection",
     body: collection.CreateCollection,
@@ -113,7 +128,7 @@ export const routes = {
     method: "DELETE",
     path: c,
     role: "admin",
-    audited: true,
+    audited: [],
     tag: "Collections",
     summary: "Delete collection",
     status: 204,
@@ -156,7 +171,7 @@ export const routes = {
     method: "POST",
     path: `${c}/indexes/dense`,
     role: "write",
-    audited: true,
+    audited: ["name", "distance_metric_type", "quantization.type", "quantization.properties.data_type"],
     tag: "Indexes",
     summary: "Create dense index",
     body: index.DenseIndex,
@@ -168,7 +183,7 @@ export const routes = {
     method: "POST",
     path: `${c}/indexes/sparse`,
     role: "write",
-    audited: true,
+    audited: ["name", "quantization"],
     tag: "Indexes",
     summary: "Create sparse index",
     body: index.SparseIndex,
@@ -180,7 +195,7 @@ export const routes = {
     method: "POST",
     path: `${c}/indexes/tf-idf`,
     role: "write",
-    audited: true,
+    audited: ["name", "language"],
     tag: "Indexes",
     summary: "Create TF-IDF/BM25 index",
     body: index.TextIndex,
@@ -228,7 +243,7 @@ export const routes = {
     method: "DELETE",
     path: `${c}/indexes/{index_type}`,
     role: "write",
-    audited: true,
+    audited: [],
     tag: "Indexes",
     summary: "Delete index",
     status: 204,
@@ -528,7 +543,7 @@ export const routes = {
     method: "POST",
     path: `${c}/snapshots`,
     role: "write",
-    audited: true,
+    audited: ["since_version", "since_hash"],
     tag: "Snapshots",
     summary: "Make a snapshot of the current version, full or incremental, while writes and searches go on",
     body: snapshot.CreateSnapshot,
@@ -560,7 +575,7 @@ export const routes = {
     method: "POST",
     path: "/vectordb/snapshots",
     role: "admin",
-    audited: true,
+    audited: [],
     tag: "Snapshots",
     summary: "Upload the file of a snapshot; it is verified, and listed with the collection that it is of",
     upload: true,
@@ -593,7 +608,7 @@ export const routes = {
     method: "DELETE",
     path: `${c}/snapshots/{snapshot_id}`,
     role: "admin",
-    audited: true,
+    audited: [],
     tag: "Snapshots",
     summary: "Delete snapshot",
     status: 204,
@@ -603,7 +618,7 @@ export const routes = {
     method: "POST",
     path: `${c}/restore`,
     role: "admin",
-    audited: true,
+    audited: ["snapshots", "overwrite"],
     tag: "Snapshots",
     summary: "Restore snapshots as the collection of this name, new or replaced in one step",
     body: snapshot.RestoreCollection,
@@ -626,7 +641,7 @@ export const routes = {
     method: "POST",
     path: "/auth/keys",
     role: "admin",
-    audited: true,
+    audited: ["name", "role", "collections", "expires_at"],
     tag: "Authentication",
     summary: "Create API key",
     body: key.CreateKey,
@@ -648,7 +663,7 @@ export const routes = {
     method: "DELETE",
     path: "/auth/keys/{key_id}",
     role: "admin",
-    audited: true,
+    audited: [],
     tag: "Authentication",
     summary: "Revoke API key",
     status: 204,

@@ -1,9 +1,20 @@
 // The audit log: what is in it, when it is there, and what happens when it cannot be.
 
-import { appendFileSync, chmodSync, readFileSync, statSync, symlinkSync, writeFileSync } from "node:fs";
-import { mkdtemp, rm } from "node:fs/promises";
+import {
+  appendFileSync,
+  chmodSync,
+  cpSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
+import files, { mkdtemp, rm } from "node:fs/promises";
+import { syncBuiltinESMExports } from "node:module";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { limits } from "@quiver/protocol/limits";
 import type { AuditEntry } from "@quiver/protocol/shapes/audit";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
@@ -16,6 +27,40 @@ import {
   type TestServer,
   textIndexBody,
 } from "./running.ts";
+
+/**
+ * Lets calls of the file system fail as on a full disk, until `restore`.
+ * @param fails told the call's name each time: whether it is to fail
+ */
+async function failingSteps(fails: (step: string) => boolean): Promise<{ restore(): void }> {
+  const folder = await mkdtemp(join(tmpdir(), "quiver-audit-"));
+  const probe = await files.open(join(folder, "probe"), "w");
+  const handle = Object.getPrototypeOf(probe);
+  await probe.close();
+  await rm(folder, { recursive: true });
+  const undo: (() => void)[] = [];
+  // biome-ignore lint/suspicious/noExplicitAny: calls of every shape are passed on.
+  const replace = (object: any, step: string) => {
+    const real = object[step];
+    // biome-ignore lint/suspicious/noExplicitAny: as above.
+    object[step] = async function (this: unknown, ...given: any[]) {
+      if (fails(step)) throw Object.assign(new Error("no space"), { code: "ENOSPC" });
+      return real.apply(this, given);
+    };
+    undo.push(() => {
+      object[step] = real;
+    });
+  };
+  for (const step of ["open", "rename", "rm", "stat"]) replace(files, step);
+  for (const step of ["stat", "sync", "datasync", "appendFile", "truncate"]) replace(handle, step);
+  syncBuiltinESMExports();
+  return {
+    restore() {
+      for (const each of undo) each();
+      syncBuiltinESMExports();
+    },
+  };
+}
 
 describe("over HTTP", () => {
   let server: TestServer;
@@ -40,7 +85,13 @@ describe("over HTTP", () => {
     const common = {
       operation: "createCollection",
       who: "admin-key",
-      what: { name: "a" },
+      what: {
+        name: "a",
+        "dense_vector.enabled": "true",
+        "dense_vector.dimension": "4",
+        "sparse_vector.enabled": "true",
+        "tf_idf_options.enabled": "true",
+      },
       request_id: "make-a",
       address: "127.0.0.1",
       at: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/),
@@ -73,9 +124,10 @@ describe("over HTTP", () => {
     await server.ask(`/auth/keys/${key_id}`, { method: "DELETE" });
     const done = (await entries()).filter(({ phase }) => phase === "done").reverse();
     const bySession = expect.stringMatching(/^session:[0-9a-f]{16}$/);
+    const named = expect.objectContaining({ name: "b" });
     expect(done.slice(-6).map(({ who, operation, what }) => [who, operation, what])).toEqual([
-      [bySession, "createKey", { name: "app", key_id }],
-      [`key:${key_id}`, "createCollection", { name: "b" }],
+      [bySession, "createKey", { name: "app", role: "admin", key_id }],
+      [`key:${key_id}`, "createCollection", named],
       [`key:${key_id}`, "createTextIndex", { collection_id: "b", name: "text" }],
       [`key:${key_id}`, "deleteIndex", { collection_id: "b", index_type: "tf_idf" }],
       [`key:${key_id}`, "deleteCollection", { collection_id: "b" }],
@@ -83,6 +135,74 @@ describe("over HTTP", () => {
     ]);
     for (const secret of [key, key.slice(-43), asSession.key, adminKey])
       expect(lines().join()).not.toContain(secret);
+  });
+
+  test("[A14] what may be done with a key is there before the key", async () => {
+    const collections = Array.from({ length: 100 }, (_, i) => `${"n".repeat(240)}, "${i}*`);
+    const expires_at = Math.floor(Date.now() / 1000) + 3_600;
+    const body = { name: "much", role: "write", collections, expires_at };
+    const made = await server.ask("/auth/keys", { body, headers: { "x-request-id": "much" } });
+    expect(made.status).toBe(201);
+    const [begun, done] = await of("much");
+    // All of them: what is cut off could be what the key was misused for.
+    expect(JSON.parse(begun.what.collections)).toEqual(collections);
+    const given = {
+      name: "much",
+      role: "write",
+      collections: begun.what.collections,
+      expires_at: `${expires_at}`,
+    };
+    expect(begun.what).toEqual(given);
+    expect(done.what).toEqual({ ...given, key_id: made.json.key_id });
+    expect(lines().join()).not.toContain(made.json.key);
+  });
+
+  test("[A14] which snapshot was made, uploaded, deleted, and restored over what", async () => {
+    await server.ask("/vectordb/collections", { body: collectionBody("s") });
+    const ask = async (id: string, path: string, asked: Parameters<TestServer["ask"]>[1]) => {
+      const headers = { ...asked?.headers, "x-request-id": id };
+      const answer = await server.ask(path, { ...asked, headers });
+      return { json: answer.json, what: (await of(id)).map(({ phase, what }) => [phase, what]) };
+    };
+    const at = "/vectordb/collections/s";
+    const full = await ask("full", `${at}/snapshots`, { body: {} });
+    const { id, version_number, hash } = full.json;
+    const version = { version_number: `${version_number}`, hash };
+    expect(full.what).toEqual([
+      ["begun", { collection_id: "s" }],
+      ["done", { collection_id: "s", snapshot_id: id, ...version }],
+    ]);
+    const since = await ask("since", `${at}/snapshots`, { body: { since_version: 0 } });
+    const chain = [id, since.json.id];
+    expect(since.what).toEqual([
+      ["begun", { collection_id: "s", since_version: "0" }],
+      ["done", { collection_id: "s", since_version: "0", snapshot_id: chain[1], ...version }],
+    ]);
+    const asked = { collection_id: "s", snapshots: JSON.stringify(chain), overwrite: "true" };
+    expect(
+      (await ask("over", `${at}/restore`, { body: { snapshots: chain, overwrite: true } })).what,
+    ).toEqual([
+      ["begun", asked],
+      ["done", { ...asked, ...version }],
+    ]);
+    expect((await ask("refused", `${at}/restore`, { body: { snapshots: [id] } })).what).toEqual([
+      ["begun", { collection_id: "s", snapshots: JSON.stringify([id]) }],
+      ["failed", { collection_id: "s", snapshots: JSON.stringify([id]) }],
+    ]);
+    const file = await fetch(`${server.url}${at}/snapshots/${id}/download`, {
+      headers: { authorization: `Bearer ${adminKey}` },
+    });
+    const raw = new Uint8Array(await file.arrayBuffer());
+    expect((await ask("gone", `${at}/snapshots/${id}`, { method: "DELETE" })).what).toEqual([
+      ["begun", { collection_id: "s", snapshot_id: id }],
+      ["done", { collection_id: "s", snapshot_id: id }],
+    ]);
+    const headers = { "content-type": "application/octet-stream" };
+    const back = await ask("back", "/vectordb/snapshots", { method: "POST", raw, headers });
+    expect(back.what).toEqual([
+      ["begun", {}],
+      ["done", { collection_id: "s", snapshot_id: back.json.id, ...version }],
+    ]);
   });
 
   test("[A14] what is refused for want of a right, or by its shape, is no change and makes no line", async () => {
@@ -100,7 +220,7 @@ describe("over HTTP", () => {
     expect(
       lines()
         .slice(two)
-        .map((line) => line.length > 600),
+        .map((line) => line.length > 1_000),
     ).toEqual([false, false]);
   });
 
@@ -134,6 +254,32 @@ describe("over HTTP", () => {
       const { entries, damaged_lines } = (await other.call("readAudit")).json;
       expect(entries.map((entry: AuditEntry) => entry.phase)).toEqual(["done", "begun"]);
       expect(damaged_lines).toBe(0);
+    } finally {
+      await other.end();
+    }
+  });
+
+  test("[A14] an outcome that could not be written is owed: no change begins before it is there", async () => {
+    const other = await startTestServer();
+    const phases = async () =>
+      ((await other.call("readAudit")).json.entries as AuditEntry[])
+        .reverse()
+        .map(({ phase, what }) => `${phase} ${what.name}`);
+    let syncs = 0;
+    // The first sync is that of `begun`, the one after it that of the outcome.
+    const steps = await failingSteps((step) => step === "datasync" && ++syncs > 1);
+    try {
+      // It has happened, and is answered so; the server's log has what the audit log lacks.
+      expect((await other.call("createCollection", {}, collectionBody("a"))).status).toBe(201);
+      expect(other.logText()).toContain("The audit log cannot be written (ENOSPC)");
+      expectError(await other.call("createCollection", {}, collectionBody("b")), 507, "storage_full");
+      expect((await other.call("listCollections")).json.collections).toHaveLength(1);
+    } finally {
+      steps.restore();
+    }
+    try {
+      expect((await other.call("createCollection", {}, collectionBody("c"))).status).toBe(201);
+      expect(await phases()).toEqual(["begun a", "done a", "begun c", "done c"]);
     } finally {
       await other.end();
     }
@@ -221,6 +367,89 @@ describe("the file", () => {
     expect(await numbers(again)).toEqual(kept);
     await again.close();
   });
+
+  test.each([
+    { how: "once", failures: 1 },
+    { how: "six times", failures: 6 },
+    { how: "six times, the process ending in between", failures: 6, restarts: true },
+  ])("[A14] no step of a rotation that fails $how loses an entry", async ({ failures, restarts }) => {
+    // Two lines a file; then two more rotations, the first of them with none of the older files there, or with all.
+    const bytesMax = 320;
+    for (const before of [2, 16]) {
+      const last = before + 3;
+      const made = join(folder, "..", `${basename(folder)}-${before}`);
+      const kept = await keptOf(before, last, bytesMax, made);
+      const failed = new Set<string>();
+      // At each step in turn.
+      for (let at = 1; ; at++) {
+        await rm(folder, { recursive: true });
+        cpSync(made, folder, { recursive: true });
+        let log = await open(bytesMax);
+        let passed = 0;
+        let left = failures;
+        let name = "";
+        const steps = await failingSteps((step) => {
+          if (step === "appendFile" || step === "datasync" || step === "truncate") return false;
+          if (++passed < at || left === 0 || (name !== "" && step !== name)) return false;
+          name = step;
+          left--;
+          return true;
+        });
+        try {
+          for (let n = before; n < last; ) {
+            try {
+              await log.record(change(n), "begun");
+              n++;
+            } catch (error) {
+              expect(error).toMatchObject({ code: "storage_full" });
+              if (!restarts) continue;
+              await log.close().catch(ignoreFull);
+              log = await opened(bytesMax);
+            }
+          }
+        } finally {
+          steps.restore();
+        }
+        const found = await numbers(log);
+        await log.close();
+        const all = Array.from({ length: last }, (_, i) => last - 1 - i);
+        expect(found, `step ${at}, ${name}`).toEqual(all.slice(0, found.length));
+        expect(found.length, `step ${at}, ${name}`).toBeGreaterThanOrEqual(kept);
+        // The bound holds all the same: one file more at most, until the next rotation.
+        expect(readdirSync(folder).length).toBeLessThanOrEqual(limits.auditOldFilesMax + 2);
+        if (name === "") break;
+        failed.add(name);
+      }
+      await rm(made, { recursive: true });
+      expect([...failed].sort()).toEqual(["open", "rename", "rm", "stat", "sync"]);
+    }
+  });
+
+  /** @returns how many entries are there after the last one when no step fails; `made` gets the files before that */
+  async function keptOf(before: number, last: number, bytesMax: number, made: string): Promise<number> {
+    const log = await open(bytesMax);
+    for (let n = 0; n < last; n++) {
+      if (n === before) cpSync(folder, made, { recursive: true });
+      await log.record(change(n), "begun");
+    }
+    const kept = await numbers(log);
+    await log.close();
+    await rm(folder, { recursive: true });
+    mkdirSync(folder);
+    return kept.length;
+  }
+
+  /** As whoever starts a server again until it does. */
+  async function opened(bytesMax: number): Promise<AuditLog> {
+    for (;;) {
+      const log = await open(bytesMax).catch(ignoreFull);
+      if (log !== undefined) return log;
+    }
+  }
+
+  function ignoreFull(error: { code?: string }): undefined {
+    if (error.code !== "storage_full" && error.code !== "ENOSPC") throw error;
+  }
 
   test("[A14] may not be a link to somewhere else", async () => {
     const outside = join(folder, "outside");

@@ -1,9 +1,12 @@
-// Who changed which key, collection or index, and when?
+// Who changed which key, collection, index or snapshot, and when?
 
 import Type, { type Static } from "typebox";
 import { OneOf } from "./common.ts";
 
-/** `begun` is on disk before anything is changed, `done` or `failed` before the answer goes out. */
+/**
+ * `begun` is on disk before anything is changed, `done` or `failed` before the answer goes out; where the disk fails in
+ * between, before the next change begins.
+ */
 export const auditPhases = ["begun", "done", "failed"] as const;
 
 /** One line of the log. A change has two: one before it is carried out, and one with its outcome. */
@@ -14,7 +17,8 @@ export const AuditEntry = Type.Object({
   }),
   phase: OneOf(auditPhases, {
     description:
-      "`begun` is on disk before anything is changed, `done` or `failed` before the answer goes out.",
+      "`begun` is on disk before anything is changed, `done` or `failed` before the answer goes out (where the disk " +
+      "fails in between: before the next change begins).",
   }),
   who: Type.String({
     description: "`admin-key`, `session:<id>`, `key:<key_id>`; `no-auth` on a server without authentication.",
@@ -25,7 +29,10 @@ export const AuditEntry = Type.Object({
       {},
       {
         additionalProperties: Type.String(),
-        description: "The names in the request: `collection_id`, `index_type`, `key_id`, `name`, ...",
+        description:
+          "What is changed and how: the names in the path, the fields of the body that say what may be done or what is " +
+          "made (`role`, `collections`, `overwrite`, `config.max_vectors`; lists as JSON; what was not given is left " +
+          "out), and with the outcome the ids that the server gave (`key_id`, `snapshot_id`).",
       },
     ),
   ),

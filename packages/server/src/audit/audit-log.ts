@@ -3,20 +3,25 @@
 //   <dataDir>/audit.log      one JSON object a line, mode 0600; older files beside it as audit.log.1 (newest) to .4
 //
 // A change has two lines. The first is on disk before the change begins, so that there is no change without a line, and
-// a log that cannot be written refuses changes instead of missing them. The second tells the outcome, before the answer
-// goes out. After a crash the first can stand alone: the change was then never acknowledged.
+// a log that cannot be written refuses changes instead of missing them. The second tells the outcome, and is on disk
+// before the answer goes out. When the disk fails between the two, the change has happened and is answered so; the
+// second line is owed, and written before any other one, so that no further change begins without it. The first stands
+// alone in the log while it is owed, and for good when the process ends before.
 //
-// Lines are written one after another, each synced. A line that a crash or a full disk has cut short was never
-// acknowledged either, and is cut off before the next one.
+// Lines are written one after another, each synced. A line that a crash or a full disk has cut short is cut off before
+// the next one.
 
 import { constants } from "node:fs";
-import { type FileHandle, open, readFile, rename, rm } from "node:fs/promises";
+import { type FileHandle, open, readFile, rename, rm, stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { isQuiverError, QuiverError } from "@quiver/protocol/errors";
 import { limits } from "@quiver/protocol/limits";
 import type { AuditEntry, AuditList } from "@quiver/protocol/shapes/audit";
 
 export const auditFileName = "audit.log";
+
+/** Of a file that is one too many: it is there while a rotation is under way, or after one that could not remove it. */
+const excess = limits.auditOldFilesMax + 1;
 
 /** What all lines of one change have in common. */
 export type AuditedChange = Omit<AuditEntry, "at" | "phase" | "error">;
@@ -30,6 +35,8 @@ export class AuditLog {
   #bytes: number;
   /** True after a failure: there may be more in the file than `#bytes`. */
   #isTorn = false;
+  /** Outcomes that could not be written, oldest first; as many at most as changes are carried out at once. */
+  #owed: Buffer[] = [];
   #last: Promise<unknown> = Promise.resolve();
 
   private constructor(
@@ -64,7 +71,10 @@ export class AuditLog {
     }
   }
 
-  /** Resolves when the line is durable. @throws storage_failed, storage_full; then no line was added */
+  /**
+   * Resolves when the line is durable.
+   * @throws storage_failed, storage_full; a `begun` is then not in the log, and an outcome is owed
+   */
   record(change: AuditedChange, phase: AuditEntry["phase"], error?: string): Promise<void> {
     const entry: AuditEntry = {
       at: new Date(this.#clock()).toISOString(),
@@ -72,7 +82,8 @@ export class AuditLog {
       ...change,
       ...(error === undefined ? {} : { error }),
     };
-    return this.#inTurn(() => this.#append(Buffer.from(`${JSON.stringify(entry)}\n`)));
+    const line = Buffer.from(`${JSON.stringify(entry)}\n`);
+    return this.#inTurn(() => (phase === "begun" ? this.#append([line]) : this.#settle(line)));
   }
 
   /** The newest entries, newest first, of the file and of the older ones beside it. */
@@ -80,8 +91,8 @@ export class AuditLog {
     return this.#inTurn(async () => {
       const entries: AuditEntry[] = [];
       let damaged = 0;
-      for (let number = 0; number <= limits.auditOldFilesMax && entries.length < limit; number++) {
-        for (const line of await linesFromTheEnd(number === 0 ? this.#path : `${this.#path}.${number}`)) {
+      for (let number = 0; number <= excess && entries.length < limit; number++) {
+        for (const line of await linesFromTheEnd(this.#name(number))) {
           if (entries.length === limit) break;
           const entry = parsed(line);
           if (entry === undefined) damaged++;
@@ -92,9 +103,15 @@ export class AuditLog {
     });
   }
 
-  /** Waits for the lines that are being written. */
+  /** Waits for the lines that are being written, and tries once more those that are owed. @throws as `record` */
   async close(): Promise<void> {
-    await this.#inTurn(() => this.#file.close());
+    await this.#inTurn(async () => {
+      try {
+        if (this.#owed.length > 0) await this.#append([]);
+      } finally {
+        await this.#file.close();
+      }
+    });
   }
 
   #inTurn<T>(act: () => Promise<T>): Promise<T> {
@@ -104,32 +121,66 @@ export class AuditLog {
     return turn;
   }
 
-  async #append(line: Buffer): Promise<void> {
+  async #settle(outcome: Buffer): Promise<void> {
+    try {
+      await this.#append([outcome]);
+    } catch (error) {
+      this.#owed.push(outcome);
+      throw error;
+    }
+  }
+
+  /** Adds what is owed and these lines: all of them, or none. */
+  async #append(lines: readonly Buffer[]): Promise<void> {
+    const bytes = Buffer.concat([...this.#owed, ...lines]);
     try {
       if (this.#isTorn) await this.#file.truncate(this.#bytes);
       this.#isTorn = false;
-      if (this.#bytes > 0 && this.#bytes + line.length > this.#fileBytesMax) await this.#rotate();
+      if (this.#bytes > 0 && this.#bytes + bytes.length > this.#fileBytesMax) await this.#rotate();
       this.#isTorn = true;
-      await this.#file.appendFile(line);
+      await this.#file.appendFile(bytes);
       await this.#file.datasync();
-      this.#bytes += line.length;
+      this.#bytes += bytes.length;
       this.#isTorn = false;
+      this.#owed = [];
     } catch (error) {
       throw auditError(error, "cannot be written");
     }
   }
 
-  /** The file becomes the first of the old ones; the oldest goes. Every step leaves names that the next start knows. */
+  /**
+   * Begins a new file; the full one becomes the first of the old ones, and the oldest goes last.
+   *
+   *   .4 to .5, .3 to .4, .2 to .3, .1 to .2, audit.log to .1, new audit.log, .5 goes
+   *
+   * Each step leaves one gap in the names, or fills it, and none takes a name that a file has. A rotation that failed at
+   * any step, or that a crash has ended, goes on from the first gap: however often it fails, no file is moved twice.
+   */
   async #rotate(): Promise<void> {
-    await rm(`${this.#path}.${limits.auditOldFilesMax}`, { force: true });
-    for (let number = limits.auditOldFilesMax - 1; number >= 0; number--) {
-      const from = number === 0 ? this.#path : `${this.#path}.${number}`;
-      await rename(from, `${this.#path}.${number + 1}`).catch(ignoreMissing);
-    }
+    let gap = 0;
+    while (gap < excess && (await hasLines(this.#name(gap)))) gap++;
+    for (let number = gap; number > 0; number--) await rename(this.#name(number - 1), this.#name(number));
+    const full = this.#file;
     const { file, bytes } = await openFile(this.#path);
-    await this.#file.close();
     this.#file = file;
     this.#bytes = bytes;
+    await full.close();
+    await rm(this.#name(excess), { force: true });
+  }
+
+  /** @param number 0 for the file that is written, then from the newest of the older ones */
+  #name(number: number): string {
+    return number === 0 ? this.#path : `${this.#path}.${number}`;
+  }
+}
+
+/** A file without lines is one that a failed rotation has begun: its name is as good as free. */
+async function hasLines(path: string): Promise<boolean> {
+  try {
+    return (await stat(path)).size > 0;
+  } catch (error) {
+    ignoreMissing(error);
+    return false;
   }
 }
 

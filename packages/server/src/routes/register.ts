@@ -114,14 +114,13 @@ function register(app: FastifyInstance, name: RouteName, route: Route, parts: En
   async function answer(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
     const access: Access = request.access ?? nobody;
     const params = request.params as Record<string, string>;
-    const names: Record<string, string> = { ...params };
     const call = {
       database: parts.database,
       gate: parts.gate,
       audit: parts.audit,
       access,
       address: request.ip,
-      names,
+      names: {},
       params,
       query: queryOf(request.query as RawQuery, route),
       body: request.body,
@@ -134,7 +133,7 @@ function register(app: FastifyInstance, name: RouteName, route: Route, parts: En
     let answered: unknown;
     try {
       answered = route.audited
-        ? await recorded(request, access, names, () => handler(call))
+        ? await recorded(request, access, call, route.audited, () => handler(call))
         : await handler(call);
     } finally {
       leave();
@@ -154,15 +153,20 @@ function register(app: FastifyInstance, name: RouteName, route: Route, parts: En
   async function recorded(
     request: FastifyRequest,
     access: Access,
-    names: Record<string, string>,
+    call: Call<RouteName>,
+    fields: readonly string[],
     act: () => unknown,
   ): Promise<unknown> {
-    const bodyNames = bodyName(request);
-    if (bodyNames !== undefined) names.name = bodyNames;
+    const { names } = call;
+    for (const [what, text] of Object.entries(call.params)) names[what] = short(text);
+    for (const field of fields) {
+      const text = textOf(fieldOf(request.body, field));
+      if (text !== undefined) names[field] = text;
+    }
     const change = (): AuditedChange => ({
       operation: name,
       who: access.who,
-      what: shortened(names),
+      what: { ...names },
       request_id: request.id,
       address: request.ip,
     });
@@ -187,8 +191,23 @@ function register(app: FastifyInstance, name: RouteName, route: Route, parts: En
 }
 
 /** No name that is taken is longer; one that is refused must not fill the log. */
-const shortened = (names: Readonly<Record<string, string>>) =>
-  Object.fromEntries(Object.entries(names).map(([what, text]) => [what, text.slice(0, 300)]));
+const short = (text: string) => text.slice(0, 300);
+
+/** As the audit log has a value of a body; undefined for one that is not given. */
+function textOf(value: unknown): string | undefined {
+  if (value === undefined || value === null) return undefined;
+  if (typeof value === "string") return short(value);
+  // Of a list nothing is left out: how many there may be says the request's shape.
+  if (Array.isArray(value)) return JSON.stringify(value.map((each) => short(String(each))));
+  return short(JSON.stringify(value));
+}
+
+/** @param path `a.b`: the field b of a */
+function fieldOf(body: unknown, path: string): unknown {
+  let found = body;
+  for (const field of path.split(".")) found = (found as Record<string, unknown> | null | undefined)?.[field];
+  return found;
+}
 
 /** The `name` of a body that has one. */
 function bodyName(request: FastifyRequest): string | undefined {

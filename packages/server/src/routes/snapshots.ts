@@ -1,6 +1,7 @@
 // How are snapshots made, listed, moved and restored over HTTP?
 
 import { Readable } from "node:stream";
+import type { Snapshot } from "@quiver/protocol/shapes/snapshot";
 import { FileAnswer } from "../file-answer.ts";
 import { json } from "../json-answer.ts";
 import type { Handlers } from "./handlers.ts";
@@ -15,15 +16,20 @@ export const snapshotHandlers: Handlers<
   | "deleteSnapshot"
   | "restoreCollection"
 > = {
-  createSnapshot: async ({ database, params, body }) =>
-    json(await database.snapshots.create(params.collection_id, body)),
+  async createSnapshot({ database, params, body, names }) {
+    const snapshot = await database.snapshots.create(params.collection_id, body);
+    Object.assign(names, identityOf(snapshot));
+    return json(snapshot);
+  },
   listSnapshots: ({ database, params }) => json(database.snapshots.list(params.collection_id)),
   listAllSnapshots: ({ database }) => json(database.snapshots.listAll()),
-  async uploadSnapshot({ database, body }) {
+  async uploadSnapshot({ database, body, names }) {
     const request = body ?? Readable.from([]);
     try {
       // What is refused half-way flows into nothing, so that the client can read the answer.
-      return json(await database.snapshots.receive(request.iterator({ destroyOnReturn: false })));
+      const snapshot = await database.snapshots.receive(request.iterator({ destroyOnReturn: false }));
+      Object.assign(names, { collection_id: snapshot.collection_name, ...identityOf(snapshot) });
+      return json(snapshot);
     } catch (error) {
       request.on("error", () => undefined).resume();
       throw error;
@@ -46,10 +52,19 @@ export const snapshotHandlers: Handlers<
   },
   deleteSnapshot: ({ database, params }) =>
     database.snapshots.delete(params.collection_id, params.snapshot_id),
-  async restoreCollection({ database, access, params, body }) {
+  async restoreCollection({ database, access, params, body, names }) {
     // A key that is limited to collections must not read another one through its snapshot.
     for (const { id, collection_name } of database.snapshots.listAll().snapshots)
       if (body.snapshots.includes(id)) access.requireCollection(collection_name);
-    return json(await database.restoreCollection(params.collection_id, body));
+    const restored = await database.restoreCollection(params.collection_id, body);
+    Object.assign(names, versionOf(restored));
+    return json(restored);
   },
 };
+
+/** What the audit log tells of a snapshot, and of what was restored. */
+const versionOf = ({ version_number, hash }: Pick<Snapshot, "version_number" | "hash">) => ({
+  version_number: String(version_number),
+  hash,
+});
+const identityOf = (snapshot: Snapshot) => ({ snapshot_id: snapshot.id, ...versionOf(snapshot) });
