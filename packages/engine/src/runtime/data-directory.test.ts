@@ -46,7 +46,11 @@ async function makeData(): Promise<void> {
   await fill(database);
   await database.snapshots.create("c", {});
   await database.close();
+  // What a server, which ended while it wrote the key, has there besides. That a real one closes its own, its tests see to.
+  for (const name of serversFiles) writeFileSync(join(dataDir, name), "", { mode: 0o600 });
 }
+
+const serversFiles = ["quiver.lock", "admin-key", "admin-key.new", "audit.log", "audit.log.1", "audit.log.4"];
 
 /** Enough for the dense index to be kept when the database closes. */
 async function fill(database: Database): Promise<void> {
@@ -84,9 +88,25 @@ describe("rights", () => {
   test("[R9] what is more open is closed at the next start, and what lies beside it is left alone", async () => {
     await makeData();
     for (const path of everything(dataDir)) chmodSync(path, 0o777);
-    writeFileSync(join(dataDir, "notes.txt"), "of somebody", { mode: 0o644 });
+    for (const name of ["notes.txt", "audit.log.old", "my-admin-key"])
+      writeFileSync(join(dataDir, name), "of somebody", { mode: 0o644 });
     await (await openDatabase({ dataDir })).close();
-    expect(open(dataDir).sort()).toEqual(["data", "data/notes.txt"]);
+    expect(open(dataDir).sort()).toEqual([
+      "data",
+      "data/audit.log.old",
+      "data/my-admin-key",
+      "data/notes.txt",
+    ]);
+  });
+
+  test("[R9] the directory itself is closed when it was empty, and otherwise left as it is", async () => {
+    const mode = () => statSync(dataDir).mode & 0o777;
+    mkdirSync(dataDir, { mode: 0o755 });
+    await (await openDatabase({ dataDir })).close();
+    expect(mode()).toBe(0o700);
+    chmodSync(dataDir, 0o750);
+    await (await openDatabase({ dataDir })).close();
+    expect(mode()).toBe(0o750);
   });
 });
 
@@ -98,6 +118,7 @@ describe("links", () => {
     "a snapshot": () => join(dataDir, "snapshots", readdirSync(join(dataDir, "snapshots"))[0]),
     "a collection's directory": () => join(dataDir, "collections", collectionId()),
     "a collection's file": () => join(dataDir, "collections", collectionId(), "data.mdb"),
+    ...Object.fromEntries(serversFiles.map((name) => [name, () => join(dataDir, name)])),
   };
   const collectionId = () => readdirSync(join(dataDir, "collections"))[0];
 
@@ -131,6 +152,26 @@ describe("links", () => {
     symlinkSync(outside, join(dataDir, "collections", "c0"));
     await expect(openDatabase({ dataDir })).rejects.toMatchObject({ code: "storage_failed" });
     expect(readdirSync(outside)).toEqual(["precious"]);
+  });
+
+  test("[R10] where one is refused, nothing has been changed", async () => {
+    await makeData();
+    for (const path of everything(dataDir)) chmodSync(path, 0o777);
+    writeFileSync(join(folder, "outside"), "");
+    rmSync(join(dataDir, "snapshots"), { recursive: true });
+    symlinkSync(join(folder, "outside"), join(dataDir, "audit.log.2"));
+    const before = everything(dataDir).map((path) => [path, lstatSync(path).mode, lstatSync(path).mtimeMs]);
+    await expect(openDatabase({ dataDir })).rejects.toMatchObject({ code: "storage_failed" });
+    expect(everything(dataDir).map((path) => [path, lstatSync(path).mode, lstatSync(path).mtimeMs])).toEqual(
+      before,
+    );
+  });
+
+  test("[R10] one of another name is somebody else's, and left alone", async () => {
+    await makeData();
+    symlinkSync(join(folder, "nowhere"), join(dataDir, "audit.log.old"));
+    await (await openDatabase({ dataDir })).close();
+    expect(lstatSync(join(dataDir, "audit.log.old")).isSymbolicLink()).toBe(true);
   });
 
   test("[R10] the data directory as a whole may be one", async () => {

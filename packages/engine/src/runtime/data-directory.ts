@@ -3,13 +3,20 @@
 //   data-dir/quiver.lock      the process that has it open
 //   data-dir/catalog/         store of the catalog
 //   data-dir/collections/ID/  store of one collection, named by its internal id
+//   data-dir/catalog.new/     a catalog that is being made
 //   data-dir/snapshots/       files of snapshots
+//   data-dir/admin-key        the key that the server has made; admin-key.new while it is written
+//   data-dir/audit.log        the server's audit log, and audit.log.1, ... the older ones
+//
+// The last two are the server's; what all of them have in common is seen to here. What has another name is somebody else's:
+// it is not looked at.
 //
 // One process at a time: the lock file names its process and when that process began, so that the file of a
 // process that was killed is told from that of a running one, also when its number was given again.
 //
 // Directories are 0700 and files 0600, whatever the umask: what an earlier version or a copy has left more open is
-// closed when the directory is opened. The data directory itself may be a link; nothing in it is one. A link there
+// closed when the directory is opened. The data directory itself is made so, too, or becomes so when it was empty; with
+// anything in it, its mode is what whoever made it wanted. It may be a link; nothing of ours in it is one. A link there
 // would have this process read, overwrite or delete what lies elsewhere, so it is refused before anything is opened.
 
 import {
@@ -35,6 +42,10 @@ export const collectionsDirectory = (dataDir: string): string => join(dataDir, "
 export const snapshotsDirectory = (dataDir: string): string => join(dataDir, "snapshots");
 export const collectionDirectory = (dataDir: string, internalId: string): string =>
   join(collectionsDirectory(dataDir), internalId);
+
+/** Names in the data directory that are ours; all other ones are not. */
+const ourNames =
+  /^(quiver\.lock|catalog|catalog\.new|collections|snapshots|admin-key|admin-key\.new|audit\.log(\.\d+)?)$/;
 
 const lockFile = (dataDir: string) => join(dataDir, "quiver.lock");
 
@@ -74,12 +85,16 @@ export function takeDataDirectory(dataDir: string): () => void {
   if (open.has(path)) throw inUse("this process already");
   try {
     makeDirectory(path);
-    // One that was made for us beforehand; where other things lie, too, its mode is not ours to change.
-    if (readdirSync(path).length === 0) chmodSync(path, 0o700);
-    for (const directory of [catalogDirectory(path), collectionsDirectory(path), snapshotsDirectory(path)]) {
+    const names = readdirSync(path);
+    // One that was made for us beforehand.
+    if (names.length === 0) chmodSync(path, 0o700);
+    const found = names
+      .filter((name) => ourNames.test(name))
+      .flatMap((name) => tooOpen(path, join(path, name)));
+    // Only when there is no link anywhere is anything changed.
+    for (const { path: each, mode } of found) chmodSync(each, mode);
+    for (const directory of [catalogDirectory(path), collectionsDirectory(path), snapshotsDirectory(path)])
       makeDirectory(directory);
-      protect(path, directory);
-    }
     failpoint("open:directories-made");
     writeLock(path);
     failpoint("open:locked");
@@ -181,10 +196,10 @@ function inUse(by: string): QuiverError {
 }
 
 /**
- * Takes the rights of others from a file, or from a directory with everything in it.
+ * What others have rights on, of a file, or of a directory with everything in it, and the mode that it should have.
  * @throws storage_failed for a symbolic link
  */
-function protect(dataDir: string, path: string): void {
+function tooOpen(dataDir: string, path: string): { path: string; mode: number }[] {
   const found = lstatSync(path);
   if (found.isSymbolicLink())
     throw new QuiverError(
@@ -194,9 +209,10 @@ function protect(dataDir: string, path: string): void {
     );
   // What another user owns, only that user can close; its owner let this process in on purpose.
   const isOurs = found.uid === process.getuid?.();
-  if (isOurs && (found.mode & 0o077) !== 0) chmodSync(path, found.isDirectory() ? 0o700 : 0o600);
-  if (!found.isDirectory()) return;
-  for (const name of readdirSync(path)) protect(dataDir, join(path, name));
+  const isOpen = isOurs && (found.mode & 0o077) !== 0;
+  const own = isOpen ? [{ path, mode: found.isDirectory() ? 0o700 : 0o600 }] : [];
+  if (!found.isDirectory()) return own;
+  return [...own, ...readdirSync(path).flatMap((name) => tooOpen(dataDir, join(path, name)))];
 }
 
 /** Makes names in a directory durable. @throws storage_failed, storage_full */
