@@ -1,4 +1,8 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { expect, it } from "vitest";
+import { startServer } from "./crash/server-process.ts";
 import { failpointCampaign, failpoints } from "./failpoints.ts";
 
 /** One of each journey; `npm run test:failpoints` goes through all. */
@@ -25,3 +29,19 @@ it("a failpoint that is never reached is told", async () => {
     failpointCampaign({ names: ["no:such-failpoint"], passages: [1], seed: 7, lanes: 1 }),
   ).rejects.toThrow("no:such-failpoint");
 }, 240_000);
+
+it("a server that no test has started cannot be armed: the variable alone does nothing", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "quiver-failpoints-"));
+  // Every start passes it.
+  const point = "open:locked@1";
+  const alone = startServer(join(folder, "alone"), { QUIVER_FAILPOINT: point });
+  const armed = startServer(join(folder, "armed"), {}, false, point);
+  try {
+    expect(await alone.listening, alone.output()).not.toBe(null);
+    expect(await armed.listening).toBe(null);
+    expect((await armed.ended).signal).toBe("SIGKILL");
+  } finally {
+    await Promise.all([alone.kill(), armed.kill()]);
+    rmSync(folder, { recursive: true, force: true });
+  }
+}, 120_000);

@@ -2,7 +2,8 @@
 //
 //   node tests/campaigns/failpoints.ts [--passages 1,2,3] [--only NAME] [--seed 1] [--lanes 2]
 //
-// The names of all failpoints are read from the engine's sources. For each, a server is started with it armed, compared with the
+// The names of all failpoints are read from the engine's sources. For each, a server is started with it
+// armed (crash/arm-failpoint: a server without that module has nothing that could end it), compared with the
 // ledger as in the kill campaign, and led through everything that a collection can go through, until it ends there. The next
 // server, with the next failpoint armed, begins with what that one left. A failpoint that was never reached fails the campaign.
 
@@ -100,7 +101,7 @@ class Lane {
 
   /** A server that ends at a failpoint, if it comes there. */
   async end(point: string): Promise<void> {
-    const server = startServer(this.#directory, { QUIVER_FAILPOINT: point, QUIVER_VERSIONS_KEPT: "4" });
+    const server = startServer(this.#directory, { QUIVER_VERSIONS_KEPT: "4" }, false, point);
     try {
       const client = await server.listening;
       if (client) await this.#untilEnd(server, client, point);

@@ -7,6 +7,7 @@ import { join, resolve } from "node:path";
 import { createClient, type QuiverClient } from "@quiver/client";
 
 const main = resolve(import.meta.dirname, "../../../packages/cli/src/main.ts");
+const armFailpoint = new URL("./arm-failpoint.ts", import.meta.url).href;
 /** The admin key of a server that does not make its own. */
 export const adminKey = "campaign";
 
@@ -29,19 +30,23 @@ export type ServerProcess = {
  * Starts `quiver serve` on a directory, on a free port.
  * @param env what its environment has besides
  * @param makesKey whether the server makes its admin key itself
+ * @param failpoint `NAME@N`: where it ends by itself
  */
 export function startServer(
   dataDir: string,
   env: Record<string, string> = {},
   makesKey = false,
+  failpoint?: string,
 ): ServerProcess {
   const { QUIVER_ADMIN_KEY: _, ...inherited } = process.env;
   const key = makesKey ? {} : { QUIVER_ADMIN_KEY: adminKey };
+  const arming = failpoint === undefined ? [] : ["--import", armFailpoint];
+  const armed = failpoint === undefined ? {} : { QUIVER_FAILPOINT: failpoint };
   const child = spawn(
     process.execPath,
-    [main, "serve", "--port", "0", "--data-dir", dataDir, "--log-level", "warn"],
+    [...arming, main, "serve", "--port", "0", "--data-dir", dataDir, "--log-level", "warn"],
     {
-      env: { ...inherited, ...key, NODE_COMPILE_CACHE: compileCache, ...env },
+      env: { ...inherited, ...key, NODE_COMPILE_CACHE: compileCache, ...armed, ...env },
       stdio: ["ignore", "pipe", "pipe"],
     },
   );

@@ -1,14 +1,18 @@
 // Where may a test end this process?
 //
-// Between two steps that a crash could fall between stands a failpoint with a name. It does nothing, unless the environment says
-// QUIVER_FAILPOINT=NAME@N: then the N-th passage of that name ends the process with SIGKILL, in whatever thread it is. The
-// campaign tests/campaigns/failpoints.ts finds all names in the sources and ends a process at each of them.
+// Between two steps that a crash could fall between stands a failpoint with a name. It does nothing: what ends the process is not
+// in the product, and no variable or option of it brings it in. A campaign loads a module of its own into the server's process
+// and its threads (`node --import`, tests/campaigns/crash/arm-failpoint.ts), which arms one of the names. The campaign
+// tests/campaigns/failpoints.ts finds all names in the sources and ends a process at each of them.
 
-const [armed, passage] = (process.env.QUIVER_FAILPOINT ?? "").split("@");
-let left = Number(passage ?? 1);
+let onPassage: ((name: string) => void) | undefined;
 
-/** Ends the process, where a test has asked for that. @param name `step:moment`, unique in the sources */
+/** A step of the product begins or ends here. @param name `step:moment`, unique in the sources */
 export function failpoint(name: string): void {
-  if (name !== armed || --left > 0) return;
-  process.kill(process.pid, "SIGKILL");
+  onPassage?.(name);
+}
+
+/** Only for tests: has this thread tell every passage. @param tell given the name, before the step goes on */
+export function armFailpoints(tell: (name: string) => void): void {
+  onPassage = tell;
 }
