@@ -24,6 +24,14 @@ export class ModelCollection {
     this.maxVectors = maxVectors;
   }
 
+  /** Without what is staged. */
+  copy(): ModelCollection {
+    const copy = new ModelCollection(this.maxVectors);
+    const { version, metric, hasSparse, text } = this;
+    const records = new Map(this.records);
+    return Object.assign(copy, { records, version, counts: [...this.counts], metric, hasSparse, text });
+  }
+
   #newVersion(): void {
     this.version++;
     this.counts.push(this.records.size);

@@ -93,6 +93,8 @@ export async function modelCampaign({ seed, sequences, say }: ModelOptions): Pro
     commands: [...kinds.values()].reduce((sum, n) => sum + n, 0),
     "searches, each in all its forms": kinds.get("search") ?? 0,
     "commits asked": kinds.get("commit") ?? 0,
+    "snapshots, full or incremental": kinds.get("snapshot") ?? 0,
+    "restores asked": kinds.get("restore") ?? 0,
     "several clients at once": kinds.get("together") ?? 0,
     "kills, each in the middle of a write": ends.kill,
     restarts: ends.stop,

@@ -15,6 +15,7 @@ import {
   idsOf,
   type StreamingStep,
 } from "./commands.ts";
+import { Snapshots } from "./snapshots.ts";
 
 /** The server, which commands may end and start again. */
 export type Servers = {
@@ -75,6 +76,7 @@ export class Pair {
   readonly #suffix: string;
   readonly #modelled = new Map<string, Modelled>();
   readonly #positions = new Map<string, boolean>();
+  readonly #snapshots: Snapshots;
   #key = adminKey;
 
   /**
@@ -85,10 +87,35 @@ export class Pair {
     this.#servers = servers;
     this.#called = called;
     this.#suffix = suffix;
+    this.#snapshots = new Snapshots({
+      expect: (...given) => this.#expect(...given),
+      send: (...given) => this.#send(...given),
+      fullName: (name) => this.#name(name),
+    });
   }
 
   #name(name: string): string {
     return `${name} ${this.#suffix}`;
+  }
+
+  async #send(
+    route: RouteName,
+    params: Record<string, string>,
+    body?: string | Uint8Array<ArrayBuffer>,
+    query = "",
+  ): Promise<Response> {
+    this.#called.add(route);
+    const { method, path, upload }: Route = routes[route];
+    const filled = path.replaceAll(/\{(\w+)\}/g, (_, parameter: string) =>
+      encodeURIComponent(params[parameter]),
+    );
+    const type = upload ? "application/octet-stream" : "application/json";
+    return await fetch(`${this.#servers.url()}${filled}${query}`, {
+      method,
+      headers: { authorization: `Bearer ${this.#key}`, "content-type": type },
+      body,
+      signal: AbortSignal.timeout(120_000),
+    });
   }
 
   async #call(
@@ -97,17 +124,12 @@ export class Pair {
     body?: unknown,
     query = "",
   ): Promise<Answer> {
-    this.#called.add(route);
-    const { method, path }: Route = routes[route];
-    const filled = path.replaceAll(/\{(\w+)\}/g, (_, parameter: string) =>
-      encodeURIComponent(params[parameter]),
+    const response = await this.#send(
+      route,
+      params,
+      body === undefined ? undefined : JSON.stringify(body),
+      query,
     );
-    const response = await fetch(`${this.#servers.url()}${filled}${query}`, {
-      method,
-      headers: { authorization: `Bearer ${this.#key}`, "content-type": "application/json" },
-      body: body === undefined ? undefined : JSON.stringify(body),
-      signal: AbortSignal.timeout(120_000),
-    });
     const text = await response.text();
     const isJson = response.headers.get("content-type")?.startsWith("application/json") && text !== "";
     return {
@@ -153,6 +175,12 @@ export class Pair {
         return this.#create(command);
       case "kill":
         return this.#kill(command);
+      case "restore":
+        return this.#restore(command);
+      case "carrySnapshot":
+        return this.#snapshots.carry(command.pick);
+      case "dropSnapshot":
+        return this.#snapshots.drop(command.pick);
       default:
         break;
     }
@@ -185,6 +213,16 @@ export class Pair {
       model.hasSparse = true;
     }
     this.#modelled.set(name, { model, transactions: [], isLoaded: true });
+    await this.#compare(name);
+  }
+
+  /** What was there of this name is gone, with its transactions; what the snapshot has is there, and goes on. */
+  async #restore({ name, pick, overwrite }: CommandOf<"restore">): Promise<void> {
+    const restored = await this.#snapshots.restore(name, pick, overwrite, this.#modelled.has(name));
+    if (restored) {
+      this.#modelled.set(name, { model: restored.model, transactions: [], isLoaded: true });
+      this.#positions.set(name, restored.positions);
+    }
     await this.#compare(name);
   }
 
@@ -237,7 +275,12 @@ export class Pair {
   }
 
   async #act(
-    command: Exclude<Command, { do: "restart" | "idle" | "session" | "create" | "kill" }>,
+    command: Exclude<
+      Command,
+      {
+        do: "restart" | "idle" | "session" | "create" | "kill" | "restore" | "carrySnapshot" | "dropSnapshot";
+      }
+    >,
     pair: Modelled,
   ): Promise<void> {
     const { name } = command;
@@ -331,6 +374,10 @@ export class Pair {
           JSON.stringify(json),
         );
         return;
+      }
+      case "snapshot": {
+        const positions = this.#positions.get(name) ?? false;
+        return this.#snapshots.take(name, command.incremental, { model, positions });
       }
       case "search":
         return this.#search(command, pair);
@@ -623,6 +670,7 @@ export class Pair {
       list.versions.map(({ version_number }: { version_number: number }) => version_number),
       list.versions.map((_: unknown, i: number) => model.version - i),
     );
+    await this.#snapshots.compare(name);
     const { json: indexes } = await this.#expect("ok", "getIndexes", name);
     same(
       Object.keys(indexes).sort(),
@@ -706,6 +754,7 @@ export class Pair {
       same(report.collections[0].records, pair.model.records.size);
       await this.#expect("ok", "deleteCollection", name);
     }
+    await this.#snapshots.end(collectionNames);
   }
 }
 

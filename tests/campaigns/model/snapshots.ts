@@ -1,0 +1,172 @@
+// Which snapshots are there, what is in each, and does the server say so?
+//
+// A snapshot of the model is a copy of its state. An incremental one goes on from an earlier one of the same name, and
+// restores with the whole chain before it.
+
+import { deepStrictEqual as same } from "node:assert/strict";
+import { createHash } from "node:crypto";
+import type { RouteName } from "@quiver/protocol/routes";
+import type { Snapshot } from "@quiver/protocol/shapes/snapshot";
+import type { ModelCollection } from "../../model.ts";
+
+/** What a snapshot keeps of a collection. */
+export type Kept = {
+  readonly model: ModelCollection;
+  /** Whether its text index has positions. */
+  readonly positions: boolean;
+};
+
+type Taken = {
+  /** Of the collection, in the sequence. */
+  readonly name: string;
+  /** As the server has told it. */
+  readonly told: Snapshot;
+  readonly since: Taken | null;
+  readonly kept: Kept;
+  isThere: boolean;
+};
+
+/** What the snapshots ask the server with. */
+export type Asking = {
+  /** Asserts "ok", or one of these codes of errors. */
+  expect(
+    expected: string | readonly string[],
+    route: RouteName,
+    name: string,
+    params?: Record<string, string>,
+    body?: unknown,
+    // biome-ignore lint/suspicious/noExplicitAny: answers of all routes are looked into.
+  ): Promise<{ readonly status: number; readonly json: any }>;
+  /** The answer as it comes. @param file the request's body */
+  send(route: RouteName, params: Record<string, string>, file?: Uint8Array<ArrayBuffer>): Promise<Response>;
+  /** What the server calls a collection of the sequence. */
+  fullName(name: string): string;
+};
+
+export class Snapshots {
+  readonly #ask: Asking;
+  readonly #taken: Taken[] = [];
+
+  constructor(ask: Asking) {
+    this.#ask = ask;
+  }
+
+  async take(name: string, isIncremental: boolean, { model, positions }: Kept): Promise<void> {
+    const since = isIncremental ? this.#of(name).at(-1) : undefined;
+    const asked = since ? { since_version: since.told.version_number, since_hash: since.told.hash } : {};
+    const { versions } = (await this.#ask.expect("ok", "listVersions", name)).json;
+    // A collection that was made anew, or replaced by a restore, may have another history.
+    const has = (version: { version_number: number; hash: string }) =>
+      version.version_number === asked.since_version && version.hash === asked.since_hash;
+    const expected = since && !versions.some(has) ? ["invalid_request", "version_not_kept"] : "ok";
+    const { status, json: told } = await this.#ask.expect(expected, "createSnapshot", name, {}, asked);
+    if (status !== 201) return;
+    const { id, size_bytes, sha256, timestamp, records_stored, ...rest } = told as Snapshot;
+    same(rest, {
+      collection_name: this.#ask.fullName(name),
+      version_number: model.version,
+      hash: versions[0].hash,
+      vector_count: model.records.size,
+      since_version: asked.since_version ?? null,
+      since_hash: asked.since_hash ?? null,
+    });
+    if (!since) same(records_stored, model.records.size);
+    const kept = { model: model.copy(), positions };
+    this.#taken.push({ name, told, since: since ?? null, kept, isThere: true });
+  }
+
+  /** @returns what the collection of this name then has; undefined where it must be as it was */
+  async restore(name: string, pick: number, overwrite: boolean, isTaken: boolean): Promise<Kept | undefined> {
+    const chosen = this.#pick(pick, this.#taken);
+    if (!chosen) return undefined;
+    const chain: Taken[] = [];
+    for (let each: Taken | null = chosen; each; each = each.since) chain.unshift(each);
+    const isWhole = chain.every(({ isThere }) => isThere);
+    const expected = !isWhole
+      ? "snapshot_not_found"
+      : isTaken && !overwrite
+        ? "collection_already_exists"
+        : "ok";
+    const body = { snapshots: chain.map(({ told }) => told.id), overwrite };
+    const { json } = await this.#ask.expect(expected, "restoreCollection", name, {}, body);
+    if (expected !== "ok") return undefined;
+    const { version_number, hash, vector_count } = chosen.told;
+    same(json, { name: this.#ask.fullName(name), version_number, hash, vector_count });
+    return { ...chosen.kept, model: chosen.kept.model.copy() };
+  }
+
+  /** Downloads the file of a snapshot and uploads it again: that is another snapshot, of the same. */
+  async carry(pick: number): Promise<void> {
+    const chosen = this.#pick(pick, this.#there());
+    if (!chosen) return;
+    const { told } = chosen;
+    const params = { collection_id: told.collection_name, snapshot_id: told.id };
+    const answer = await this.#ask.send("downloadSnapshot", params);
+    const file = new Uint8Array(await answer.arrayBuffer());
+    const sha256 = createHash("sha256").update(file).digest("hex");
+    same(
+      [answer.status, file.length, sha256, answer.headers.get("x-quiver-sha256")],
+      [200, told.size_bytes, told.sha256, told.sha256],
+    );
+    const uploaded = await this.#ask.send("uploadSnapshot", {}, file);
+    const again = (await uploaded.json()) as Snapshot;
+    same([uploaded.status, again], [201, { ...told, id: again.id }]);
+    this.#taken.push({ ...chosen, told: again });
+  }
+
+  async drop(pick: number): Promise<void> {
+    const chosen = this.#pick(pick, this.#there());
+    if (!chosen) return;
+    await this.#delete(chosen);
+    await this.#compare(chosen.name);
+  }
+
+  async #delete(taken: Taken): Promise<void> {
+    await this.#ask.expect("ok", "deleteSnapshot", taken.name, { snapshot_id: taken.told.id });
+    taken.isThere = false;
+  }
+
+  #there(): Taken[] {
+    return this.#taken.filter(({ isThere }) => isThere);
+  }
+
+  #of(name: string): Taken[] {
+    return this.#there().filter((each) => each.name === name);
+  }
+
+  #pick(pick: number, of: readonly Taken[]): Taken | undefined {
+    return of[pick % of.length];
+  }
+
+  /** What is listed of a collection, which may be gone. */
+  async #compare(name: string, isTaken = false): Promise<void> {
+    const own = this.#of(name);
+    // Whether the collection is there the caller may not know; without snapshots it matters.
+    if (own.length === 0 && !isTaken) return;
+    const { json } = await this.#ask.expect("ok", "listSnapshots", name);
+    same([byId(json.snapshots), json.running], [byId(own.map(({ told }) => told)), []]);
+  }
+
+  /** What is listed of a collection that is there. */
+  compare(name: string): Promise<void> {
+    return this.#compare(name, true);
+  }
+
+  /** At the end of a sequence, when its collections are gone: the snapshots are still there, and are deleted. */
+  async end(names: readonly string[]): Promise<void> {
+    const { json } = await this.#ask.expect("ok", "listAllSnapshots", "");
+    const ours = new Set(names.map((name) => this.#ask.fullName(name)));
+    same(
+      byId((json.snapshots as Snapshot[]).filter(({ collection_name }) => ours.has(collection_name))),
+      byId(this.#there().map(({ told }) => told)),
+    );
+    for (const each of this.#there()) {
+      const params = { snapshot_id: each.told.id };
+      same((await this.#ask.expect("ok", "getSnapshot", each.name, params)).json, each.told);
+    }
+    for (const each of this.#there()) await this.#delete(each);
+    for (const name of names) await this.#ask.expect("collection_not_found", "listSnapshots", name);
+  }
+}
+
+const byId = (list: readonly Snapshot[]) => [...list].sort((a, b) => (a.id < b.id ? -1 : 1));
