@@ -1,8 +1,8 @@
 // Does a server answer every sequence of operations as a plain model does, across restarts and kills?
 //
-// Seeded sequences of commands (model/commands) over every endpoint go to a real server in a process of its own, over
-// HTTP, and to a model of maps and full scans (tests/model.ts); after each command all that can be read is compared
-// (model/pair). Some commands let several clients write at once, end the server, or kill it in the middle of a write.
+// Seeded sequences of commands (model/commands) over every endpoint but those that model/routes leaves out go to a real
+// server in a process of its own, over HTTP, and to a model of maps and full scans (tests/model.ts); after each command
+// all that can be read is compared (model/pair). Some commands let several clients write at once, end the server, or kill it in the middle of a write.
 //
 //   node tools/launch.mjs run tests/campaigns/model.ts --sequences 2000 --seed 1 [--figures]
 //
