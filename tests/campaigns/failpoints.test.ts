@@ -13,6 +13,7 @@ const names = [
   "create:synced",
   "drop:out-of-catalog",
   "publish:trimmed",
+  "restore:in-catalog",
   "unload:noted",
   "write:durable",
 ];

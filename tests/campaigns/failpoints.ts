@@ -153,6 +153,8 @@ class Lane {
     const [work, piece] = [this.#load, this.#piece];
     const collection = client.collection(piece.collection);
     const state = () => piece.state as PieceState;
+    // What a server left that ended while it made one, or restored it.
+    await load.dropSnapshots(work, client, piece.collection);
     if (piece.state) await load.drop(work, client, piece);
     await load.create(work, client, piece);
     for (const kind of ["dense", "sparse", "text"] as const)
@@ -180,6 +182,11 @@ class Lane {
     await load.reside(work, collection, false);
     await load.reside(work, collection, true);
     await load.index(work, collection, piece, state(), "dense");
+    const taken = await load.snapshot(work, collection, state());
+    await load.upsert(work, collection, piece, state());
+    await load.restore(work, collection, piece, taken);
+    await load.remove(work, collection, piece, state());
+    await load.dropSnapshots(work, client, piece.collection);
     await load.drop(work, client, piece);
     await load.create(work, client, piece);
   }

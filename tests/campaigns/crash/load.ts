@@ -4,7 +4,9 @@
 // creations and deletions of collections; and reads and searches between. Each client works on its own ids in the shared
 // collections and on a collection of its own, asks for one thing at a time, and notes it in the ledger before it asks.
 
+import { createHash } from "node:crypto";
 import { type Collection, type QuiverClient, QuiverError } from "@quiver/client";
+import type { Snapshot } from "@quiver/protocol/shapes/snapshot";
 import type { ModelRecord } from "../../model.ts";
 import { canonical, type Ledger, type Piece, type PieceState, type Written } from "./ledger.ts";
 
@@ -334,6 +336,47 @@ export async function reside(
 ): Promise<void> {
   await (isLoad ? collection.load(noRetries) : collection.unload(noRetries));
   done(load, "loads and unloads");
+}
+
+/** A snapshot, and what was in it. */
+export type Taken = { readonly snapshot: Snapshot; readonly state: PieceState };
+
+/** Makes a snapshot of a collection that only this client writes to. */
+export async function snapshot(load: Load, collection: Collection, state: PieceState): Promise<Taken> {
+  const taken = await collection.createSnapshot({}, noRetries);
+  done(load, "snapshots");
+  return { snapshot: taken, state };
+}
+
+/** Puts a collection back to what a snapshot has: without transactions, and with its versions from the snapshot's on. */
+export async function restore(
+  load: Load,
+  collection: Collection,
+  piece: Piece,
+  { snapshot: taken, state }: Taken,
+): Promise<void> {
+  const restored: PieceState = { ...state, incarnation: ++incarnations, transaction: null };
+  const book = load.ledger.versions(piece.collection, restored.incarnation);
+  book.base = taken.version_number;
+  await piece.attempt(load.ledger.clock, restored, false, async () => {
+    await collection.restore({ snapshots: [taken.id], overwrite: true }, noRetries);
+  });
+  book.note(taken.version_number, taken.hash, taken.vector_count, load.ledger.clock());
+  done(load, "restores");
+}
+
+/** Deletes all snapshots that a collection has, each of which must be whole. */
+export async function dropSnapshots(load: Load, client: QuiverClient, name: string): Promise<void> {
+  const { snapshots, running } = await client.listSnapshots();
+  if (running.length > 0) throw new Error("a snapshot is being made that nobody asked for");
+  for (const { id, collection_name, sha256 } of snapshots) {
+    if (collection_name !== name) throw new Error(`a snapshot is of '${collection_name}'`);
+    const hash = createHash("sha256");
+    for await (const chunk of client.collection(name).downloadSnapshot(id, noRetries)) hash.update(chunk);
+    if (hash.digest("hex") !== sha256) throw new Error(`the file of the snapshot ${id} is not what it was`);
+    await client.collection(name).deleteSnapshot(id, noRetries);
+    done(load, "snapshots deleted");
+  }
 }
 
 /** Reads the version, which must stay, and searches while others write. */

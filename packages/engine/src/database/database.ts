@@ -512,17 +512,21 @@ class OpenDatabase implements Database {
         signal,
       );
       checkDefinitions(header);
+      failpoint("restore:written");
       const definition = { ...header.collection, name };
       collection = await this.#openCollection({ ...this.#newEntry(definition), internalId });
       syncDirectory(collectionsDirectory(this.#options.dataDir));
       signal.throwIfAborted();
+      failpoint("restore:synced");
       await this.#writer.changeCatalog({ kind: "putCollection", entry: collection.entry });
+      failpoint("restore:in-catalog");
       const replaced = this.#collections.get(name);
       this.#collections.set(name, collection);
       collection.start(true);
       const aside = this.#setAside.get(name);
       this.#setAside.delete(name);
       if (replaced) await this.#removeReplaced(replaced);
+      failpoint("restore:replaced");
       if (aside?.entry) removeCollectionDirectory(this.#options.dataDir, aside.entry.internalId);
       const { version, hash, live } = header;
       return { name, version_number: version, hash, vector_count: live };

@@ -21,6 +21,7 @@ import type {
 } from "@quiver/protocol/shapes/snapshot";
 import { invalidSnapshot } from "../backup/block-file.ts";
 import { checkDefinitions } from "../backup/definitions.ts";
+import { failpoint } from "../base/failpoint.ts";
 import { BackupJobs, type BackupReport } from "../runtime/backup-jobs.ts";
 import { fileError, SnapshotDirectory } from "../runtime/snapshot-directory.ts";
 import type { OpenCollection } from "./collection.ts";
@@ -77,6 +78,7 @@ export class KeptSnapshots implements Snapshots {
             running.percentage_complete = Math.floor(share * 1000) / 10;
           });
         });
+        failpoint("snapshot:written");
         return this.#keep(id, report);
       } finally {
         this.#running.delete(id);
@@ -195,7 +197,7 @@ export class KeptSnapshots implements Snapshots {
           throw invalidSnapshot("damaged", 0, "is not on the disk what was received");
         checkDefinitions(report.header);
         this.#requireRoom(report.header.collection.name);
-        return await this.#keep(id, report);
+        return this.#keep(id, report);
       } catch (error) {
         await rm(path, { force: true });
         throw fileError(error);

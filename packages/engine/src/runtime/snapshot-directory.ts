@@ -19,6 +19,7 @@ import {
 import { join } from "node:path";
 import { QuiverError } from "@quiver/protocol/errors";
 import type { Snapshot } from "@quiver/protocol/shapes/snapshot";
+import { failpoint } from "../base/failpoint.ts";
 import { snapshotsDirectory, syncDirectory } from "./data-directory.ts";
 
 const suffix = ".qbackup";
@@ -95,7 +96,9 @@ export class SnapshotDirectory {
         closeSync(file);
       }
       syncDirectory(this.#path);
+      failpoint("snapshot:entry-synced");
       renameSync(unfinished, path);
+      failpoint("snapshot:named");
       syncDirectory(this.#path);
     } catch (error) {
       rmSync(unfinished, { force: true });
@@ -107,6 +110,7 @@ export class SnapshotDirectory {
   remove(id: string): void {
     rmSync(this.#entryOf(id), { force: true });
     syncDirectory(this.#path);
+    failpoint("snapshot:entry-gone");
     rmSync(this.pathOf(id), { force: true });
   }
 }
