@@ -1,9 +1,8 @@
 // What lies where in the data directory, and who may use it?
 //
 //   data-dir/quiver.lock      the process that has it open
-//   data-dir/catalog/         store of the catalog
+//   data-dir/catalog/         store of the catalog; catalog.new while it is made
 //   data-dir/collections/ID/  store of one collection, named by its internal id
-//   data-dir/catalog.new/     a catalog that is being made
 //   data-dir/snapshots/       files of snapshots
 //   data-dir/admin-key        the key that the server has made; admin-key.new while it is written
 //   data-dir/audit.log        the server's audit log, and audit.log.1, ... the older ones
