@@ -3,13 +3,14 @@
 //   node tests/campaigns/corruption.ts [--runs 300] [--seed 1] [--figures] [--sum FILE]
 //
 // A data directory is made by real use (corruption/data.ts). Each run damages one random place of a random file of a copy: a bit,
-// a sector zeroed or overwritten, a page in the place of another. Then
+// a sector zeroed or overwritten, a page in the place of another; of the files of snapshots some are removed. Then
 //
 //   1. `quiver check` reads the copy; `quiver repair` saves what is intact, its result passes `quiver check`, every record in it is
-//      the original, and every one that is not there is named;
+//      the original, and every one that is not there is named, snapshots too;
 //   2. a server process is started on the copy. It serves, or ends by itself saying what is damaged; it is never killed by a signal;
 //   3. everything is asked: each answer is that of the undamaged server, or an error that says that data is corrupted;
-//   4. records are written to every collection that takes them, and read back; everything else is asked again;
+//   4. records are written to every collection that takes them, and read back; where snapshots were hit, each of their chains restores to
+//      what it was made of, or is refused;
 //   5. a second start ends as the first one did;
 //   6. where any answer was an error, `quiver check` had a finding.
 
@@ -17,13 +18,15 @@ import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, wri
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
+import { createClient, type QuiverClient } from "@quiver/client";
 import { text } from "@quiver/engine/base/bytes";
 import { allVectors } from "@quiver/engine/collection/reading";
 import { collectionTables, metaKeys } from "@quiver/engine/collection/tables";
 import { checkDirectory } from "@quiver/engine/database/check/directory";
 import { repairDirectory } from "@quiver/engine/database/check/repair";
-import { collectionsDirectory } from "@quiver/engine/runtime/data-directory";
+import { collectionsDirectory, snapshotsDirectory } from "@quiver/engine/runtime/data-directory";
 import { LmdbStore } from "@quiver/engine/storage/lmdb";
+import { isQuiverError } from "@quiver/protocol/errors";
 import { randomNumbers } from "../import-kill.ts";
 import { type Damage, damage } from "./corruption/damage.ts";
 import { makeData } from "./corruption/data.ts";
@@ -33,6 +36,11 @@ import { writeFigures } from "./figures.ts";
 
 export type Summary = {
   runs: number;
+  /** Where the damaged places were. */
+  inStores: number;
+  inCatalog: number;
+  inKeptIndexes: number;
+  inSnapshots: number;
   /** Runs in which `quiver check` found something. */
   found: number;
   /** Runs in which all answers were right. */
@@ -57,8 +65,14 @@ export class Campaign {
   #oracle: Answers = new Map();
   #probes: Awaited<ReturnType<typeof makeProbes>> = [];
   #records: Records = new Map();
+  /** Chains of snapshots, each with what the restored collection exports. */
+  readonly #chains: { ids: string[]; exported: string }[] = [];
   readonly summary: Summary = {
     runs: 0,
+    inStores: 0,
+    inCatalog: 0,
+    inKeptIndexes: 0,
+    inSnapshots: 0,
     found: 0,
     allRight: 0,
     refused: 0,
@@ -90,13 +104,40 @@ export class Campaign {
     try {
       this.#probes = await makeProbes(server, this.#random);
       this.#oracle = await answersOf(server, this.#probes);
-      const again = compare(this.#oracle, await answersOf(server, this.#probes));
+      const again = compare(this.#probes, this.#oracle, await answersOf(server, this.#probes));
       if (again.wrong.length > 0) throw new Error(`the oracle is not stable: ${again.wrong[0]}`);
+      await this.#prepareChains(server);
     } finally {
       await server.stop();
     }
     this.#records = await recordsOf(copy);
     rmSync(copy, { recursive: true });
+  }
+
+  /** Restores every chain of snapshots on the undamaged server. */
+  async #prepareChains(server: ServerProcess): Promise<void> {
+    const client = createClient({ url: server.url, apiKey: server.adminKey });
+    const { snapshots } = await client.listSnapshots();
+    for (const { id, since_hash } of snapshots) {
+      const base = snapshots.find(({ hash }) => hash === since_hash);
+      const ids = base === undefined ? [id] : [base.id, id];
+      this.#chains.push({ ids, exported: await restoredBy(client, ids) });
+    }
+  }
+
+  /** Restores every chain: to what it was made of, or not at all. @returns how many were refused */
+  async #restore(server: ServerProcess): Promise<number> {
+    const client = createClient({ url: server.url, apiKey: server.adminKey });
+    let refused = 0;
+    for (const { ids, exported } of this.#chains)
+      try {
+        if ((await restoredBy(client, ids)) !== exported)
+          throw new Error(`the snapshots ${ids.join(", ")} are restored to something else`);
+      } catch (error) {
+        if (!isQuiverError(error, "data_corrupted") && !isQuiverError(error, "invalid_snapshot")) throw error;
+        refused++;
+      }
+    return refused;
   }
 
   #copy(name: string): string {
@@ -112,6 +153,7 @@ export class Campaign {
     const done = damage(copy, this.#random);
     try {
       this.summary.runs++;
+      this.summary[roomOf(done)]++;
       const seen = await this.#look(copy, done);
       return `${describe(done)}: ${seen}`;
     } catch (error) {
@@ -128,7 +170,7 @@ export class Campaign {
     // Undamaged data is repaired now and then too, for there nothing may be lost.
     const isRepaired = report.findings_total > 0 || summary.runs % 5 === 0;
     const lost = isRepaired ? await this.#repair(copy, done) : 0;
-    const first = await this.#serve(copy);
+    const first = await this.#serve(copy, done);
     if (first.errors > 0 && report.findings_total === 0)
       throw new Error("the server has met damage that quiver check has not found");
     // Where nothing was wrong there is nothing to loop on.
@@ -148,16 +190,20 @@ export class Campaign {
     const into = join(this.#folder, "repaired");
     rmSync(into, { recursive: true, force: true });
     const named = new Set<string>();
+    const lostSnapshots = new Set<string>();
     let unnamed = 0;
     const repaired = await repairDirectory(copy, into, {
       onLoss: ({ collection, record_id, message }) => {
-        if (record_id !== undefined) named.add(`${collection}/${record_id}`);
+        const [, snapshot] = /^The snapshot ([0-9a-f]+) is lost/.exec(message) ?? [];
+        if (snapshot !== undefined) lostSnapshots.add(snapshot);
+        else if (record_id !== undefined) named.add(`${collection}/${record_id}`);
         else unnamed += Number(/^(\d+) more records/.exec(message)?.[1] ?? 1);
       },
     });
     const { findings } = await checkDirectory(into);
     if (findings.length > 0)
       throw new Error(`the repaired directory has findings: ${JSON.stringify(findings[0])}`);
+    this.#compareSnapshots(into, lostSnapshots);
     const records = await recordsOf(into);
     for (const [name, record] of records)
       if (this.#records.get(name) !== record)
@@ -175,7 +221,21 @@ export class Campaign {
     return missing.length;
   }
 
-  async #serve(copy: string): Promise<{ right: number; errors: number; isRefused: boolean }> {
+  /** Every snapshot is in the repaired directory as it was, or named as lost. */
+  #compareSnapshots(into: string, lost: ReadonlySet<string>): void {
+    for (const name of readdirSync(snapshotsDirectory(this.#original))) {
+      if (lost.has(name.split(".")[0])) continue;
+      const [before, after] = [this.#original, into].map((dir) => join(snapshotsDirectory(dir), name));
+      if (!existsSync(after)) throw new Error(`the snapshot ${name} was lost without a word`);
+      if (!readFileSync(before).equals(readFileSync(after)))
+        throw new Error(`the repaired snapshot ${name} is not the original`);
+    }
+  }
+
+  async #serve(
+    copy: string,
+    { file }: Damage,
+  ): Promise<{ right: number; errors: number; isRefused: boolean }> {
     let server: ServerProcess;
     try {
       server = await startServer(copy);
@@ -184,13 +244,18 @@ export class Campaign {
       return { right: 0, errors: 1, isRefused: true };
     }
     try {
-      const { right, errors, wrong } = compare(this.#oracle, await answersOf(server, this.#probes));
+      const { right, errors, wrong } = compare(
+        this.#probes,
+        this.#oracle,
+        await answersOf(server, this.#probes),
+      );
       if (wrong.length > 0)
         throw new Error(`${wrong.length} answers are wrong, the first is\n    ${wrong[0]}`);
       if (server.ended() !== undefined)
         throw new Error(`the server ended (${server.ended()}):\n${server.output()}`);
       await this.#write(server);
-      return { right, errors, isRefused: false };
+      const refused = file.startsWith("snapshots") ? await this.#restore(server) : 0;
+      return { right, errors: errors + refused, isRefused: false };
     } catch (error) {
       if (server.ended() !== undefined)
         throw new Error(`the server ended (${server.ended()}): ${server.output().slice(-2000)}`, {
@@ -254,6 +319,22 @@ function requireReason(error: unknown): void {
     throw new Error(
       `the server did not start, and did not say what is damaged:\n${error.message.slice(-2000)}`,
     );
+}
+
+/** Restores a chain of snapshots under another name. @returns what the collection exports */
+async function restoredBy(client: QuiverClient, snapshots: string[]): Promise<string> {
+  const collection = client.collection("restored");
+  await collection.restore({ snapshots });
+  const lines: string[] = [];
+  for await (const record of collection.export()) lines.push(JSON.stringify(record));
+  await collection.drop();
+  return lines.join("\n");
+}
+
+function roomOf({ file }: Damage): "inStores" | "inCatalog" | "inKeptIndexes" | "inSnapshots" {
+  if (file.startsWith("snapshots")) return "inSnapshots";
+  if (file.startsWith("catalog")) return "inCatalog";
+  return file.includes("checkpoints") ? "inKeptIndexes" : "inStores";
 }
 
 const describe = ({ kind, file, at, length }: Damage) => `${kind} at ${at}+${length} of ${file}`;
@@ -337,7 +418,11 @@ function figuresOf(summary: Summary) {
   ]);
   return {
     "damaged places": summary.runs,
-    "of these found by `quiver check`": summary.found,
+    "of these in stores of collections": summary.inStores,
+    "in the catalog": summary.inCatalog,
+    "in what is kept of indexes, of every kind": summary.inKeptIndexes,
+    "in files of snapshots and what is told of them": summary.inSnapshots,
+    "found by `quiver check`": summary.found,
     "not found, because nothing that is read was hit (all answers right)": summary.runs - summary.found,
     "all answers right": summary.allRight,
     "some answers an error that names the damage": summary.withErrors,

@@ -418,6 +418,13 @@ it("makes, lists, moves, restores and deletes snapshots", async () => {
   expect(await collection.snapshots()).toMatchObject({ snapshots: [made] });
   expect((await client.listSnapshots()).snapshots).toContainEqual(made);
   expect(await collection.getSnapshot(made.id)).toEqual(made);
+  expect(await collection.checkSnapshots()).toEqual({
+    findings: [],
+    findings_total: 0,
+    collections: [],
+    snapshots: 1,
+  });
+  expect((await client.checkSnapshots()).findings).toEqual([]);
   const parts: Uint8Array[] = [];
   for await (const part of collection.downloadSnapshot(made.id)) parts.push(Uint8Array.from(part));
   const file = new Blob(parts as Uint8Array<ArrayBuffer>[]);

@@ -6,6 +6,7 @@
 import { QuiverError } from "@quiver/protocol/errors";
 import type { RouteName } from "@quiver/protocol/routes";
 import type { AuditList } from "@quiver/protocol/shapes/audit";
+import type { CheckReport } from "@quiver/protocol/shapes/check";
 import type {
   CollectionDetail,
   CollectionSummary,
@@ -209,6 +210,14 @@ export class QuiverClient {
   /** The snapshots of all collections, oldest first, those of deleted collections included. */
   listSnapshots(call: CallOptions = {}): Promise<SnapshotList> {
     return this.#transport.request("listAllSnapshots", { call });
+  }
+
+  /**
+   * Reads the files of all snapshots to their end, and finds what is missing, damaged or of none. Takes as long as reading them:
+   * give a `timeoutMs` that allows for it. `findings` is empty where all is well.
+   */
+  checkSnapshots(call: CallOptions = {}): Promise<CheckReport> {
+    return this.#transport.request("checkAllSnapshots", { call });
   }
 
   /**

@@ -349,6 +349,14 @@ export class Collection {
     return this.#transport.request("listSnapshots", { params: this.#params, call });
   }
 
+  /**
+   * Reads the files of the snapshots of this collection, which may be deleted, to their end. Takes as long as reading them: give a
+   * `timeoutMs` that allows for it. `findings` is empty where all is well.
+   */
+  checkSnapshots(call: CallOptions = {}): Promise<CheckReport> {
+    return this.#transport.request("checkSnapshots", { params: this.#params, call });
+  }
+
   /** @throws QuiverError snapshot_not_found */
   getSnapshot(snapshotId: string, call: CallOptions = {}): Promise<Snapshot> {
     const params = { ...this.#params, snapshot_id: snapshotId };

@@ -140,6 +140,8 @@ export const endpoints = {
   listSnapshots: { method: "GET", path: `${collection}/snapshots`, repeat: "always" },
   listAllSnapshots: { method: "GET", path: "/vectordb/snapshots", repeat: "always" },
   uploadSnapshot: { method: "POST", path: "/vectordb/snapshots", repeat: "refused" },
+  checkSnapshots: { method: "POST", path: `${collection}/snapshots/check`, repeat: "always" },
+  checkAllSnapshots: { method: "POST", path: "/vectordb/snapshots/check", repeat: "always" },
   getSnapshot: { method: "GET", path: `${collection}/snapshots/{snapshot_id}`, repeat: "always" },
   downloadSnapshot: {
     method: "GET",

@@ -59,6 +59,8 @@ const administration: ReadonlySet<RouteName> = new Set<RouteName>([
   "createTextIndex",
   "deleteIndex",
   "checkCollection",
+  "checkSnapshots",
+  "checkAllSnapshots",
   "createSnapshot",
   "uploadSnapshot",
   "deleteSnapshot",

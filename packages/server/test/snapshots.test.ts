@@ -1,8 +1,11 @@
 // How are snapshots made, moved and restored over HTTP?
 
 import { createHash } from "node:crypto";
+import { readFileSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import type { ErrorBody } from "@quiver/protocol/errors";
 import { type RouteName, routes } from "@quiver/protocol/routes";
+import type { Finding } from "@quiver/protocol/shapes/check";
 import type { Snapshot } from "@quiver/protocol/shapes/snapshot";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { readRange } from "../src/file-answer.ts";
@@ -205,6 +208,42 @@ it("[B6] snapshots are listed by collection and deleted by id; a deleted collect
       (await server.ask(pathOf(name as RouteName), { method: routes[name as RouteName].method, key: null }))
         .status,
     ).toBe(401);
+});
+
+it("[B10] [Z1] a damaged or missing file is told by list, get and check, and its download is data_corrupted before any byte", async () => {
+  await server.makeCollection("hurt", { indexes: false });
+  const hurt = { collection_id: "hurt" };
+  const [flipped, gone] = [
+    (await server.call("createSnapshot", hurt, {})).json as Snapshot,
+    (await server.call("createSnapshot", hurt, {})).json as Snapshot,
+  ];
+  const fileOfIt = ({ id }: Snapshot) => join(server.dataDir, "snapshots", `${id}.qbackup`);
+  const bytes = readFileSync(fileOfIt(flipped));
+  bytes[bytes.length - 100] ^= 1;
+  writeFileSync(fileOfIt(flipped), bytes);
+  rmSync(fileOfIt(gone));
+  const downloaded = (id: string) => server.call("downloadSnapshot", { ...hurt, snapshot_id: id });
+  expectError(await downloaded(gone.id), 500, "data_corrupted");
+  // Its header is whole: what is wrong shows only at the end, of which nothing has gone out.
+  expectError(await downloaded(flipped.id), 500, "data_corrupted");
+  const kindOf = ({ kind, snapshot_id }: Finding) => `${kind} ${snapshot_id}`;
+  for (const check of [
+    await server.call("checkSnapshots", hurt, undefined),
+    await server.call("checkAllSnapshots", {}, undefined),
+  ])
+    expect(check.json.findings.map(kindOf).sort()).toEqual(
+      [`snapshot ${flipped.id}`, `snapshot_missing ${gone.id}`].sort(),
+    );
+  expectError(await downloaded(flipped.id), 500, "data_corrupted");
+  expectError(await restore("hurt-2", [flipped.id]), 500, "data_corrupted");
+  const { snapshots } = (await server.call("listSnapshots", hurt)).json as { snapshots: Snapshot[] };
+  expect(snapshots.map(({ damaged }) => typeof damaged)).toEqual(["string", "string"]);
+  for (const { id } of [flipped, gone]) {
+    const told = await server.call("getSnapshot", { ...hurt, snapshot_id: id });
+    expect(told.json).toMatchObject({ damaged: expect.any(String) });
+    expect((await server.call("deleteSnapshot", { ...hurt, snapshot_id: id })).status).toBe(204);
+  }
+  expect((await server.call("checkSnapshots", hurt, undefined)).json).toMatchObject({ findings: [] });
 });
 
 it("[A10] a key that is limited to a collection restores no other one's snapshots", async () => {

@@ -1,7 +1,7 @@
 // What is damaged, and how?
 
-import { closeSync, openSync, readdirSync, readSync, statSync, writeSync } from "node:fs";
-import { dirname, join } from "node:path";
+import { closeSync, openSync, readdirSync, readSync, rmSync, statSync, writeSync } from "node:fs";
+import { dirname, join, relative } from "node:path";
 import { LmdbFile } from "@quiver/engine/storage/lmdb-file";
 import { pageFlags, u16At } from "@quiver/engine/storage/lmdb-page";
 import { verifyFile } from "@quiver/engine/storage/lmdb-verify";
@@ -12,7 +12,7 @@ export type Random = () => number;
 export const damageKinds = ["bit", "bit", "bit", "bit", "zeros", "noise", "page of the same file"] as const;
 
 export type Damage = {
-  readonly kind: (typeof damageKinds)[number];
+  readonly kind: (typeof damageKinds)[number] | "file removed";
   /** Relative to the data directory. */
   readonly file: string;
   readonly at: number;
@@ -22,10 +22,12 @@ export type Damage = {
 const sectorBytes = 512;
 const pageBytes = 4096;
 
-/** Files that hold data: stores and checkpoints. */
+/** Files that hold data: stores with their tips, what is kept of indexes, and snapshots with what is told of them. */
 export function dataFiles(dataDir: string): string[] {
-  return readdirSync(dataDir, { recursive: true, encoding: "utf8" })
-    .filter((name) => name.endsWith("data.mdb") || name.endsWith(join("checkpoints", "dense")))
+  return readdirSync(dataDir, { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .map(({ parentPath, name }) => relative(dataDir, join(parentPath, name)))
+    .filter((name) => /data\.(mdb|tip)$/.test(name) || /(^|\/)(checkpoints|snapshots)\//.test(name))
     .sort();
 }
 
@@ -61,12 +63,18 @@ export function damage(dataDir: string, random: Random): Damage {
     /collections.*mdb$/.test(name) ? [name, name, name] : [name],
   );
   const file = files[pick(files.length)];
+  const path = join(dataDir, file);
+  const { size } = statSync(path);
+  // What becomes of a store without its file is tested elsewhere; here it would be most of the damage.
+  if (file.startsWith("snapshots") && pick(6) === 0) {
+    rmSync(path);
+    return { kind: "file removed", file, at: 0, length: size };
+  }
   const kind = damageKinds[pick(damageKinds.length)];
-  const { size } = statSync(join(dataDir, file));
   const unit = kind === "bit" ? 1 : kind === "page of the same file" ? pageBytes : sectorBytes;
-  const at = placeIn(join(dataDir, file), size, unit, pick);
+  const at = placeIn(path, size, unit, pick);
   const length = Math.min(unit, size - at);
-  const handle = openSync(join(dataDir, file), "r+");
+  const handle = openSync(path, "r+");
   try {
     const bytes = new Uint8Array(length);
     readSync(

@@ -1,7 +1,8 @@
 // Which data is damaged?
 //
 // A small data directory made by real use: three collections with every kind of index, records short and long (in overflow
-// pages), updates, deletes, transactions ended and open, a checkpoint, an unloaded collection, an admin key and a session.
+// pages), updates, deletes, transactions ended and open, what is kept of every index, an unloaded collection, snapshots full and
+// incremental, an admin key and a session.
 
 import { createClient, type QuiverClient } from "@quiver/client";
 import { openDatabase } from "@quiver/engine/database/database";
@@ -41,7 +42,16 @@ function record(random: Random, { dimension, text }: Kind, number: number): Vect
 export async function makeData(dataDir: string, random: Random): Promise<void> {
   const database = await openDatabase({ dataDir, builderThreads: 1, versionsKept: 60 });
   try {
-    for (const kind of kinds) await fill(database, kind, random);
+    for (const kind of kinds) {
+      await fill(database, kind, random);
+      const full = await database.snapshots.create(kind.name);
+      if (kind.name !== "small") continue;
+      await database.collection(kind.name).upsert([record(random, kind, 1)]);
+      await database.snapshots.create(kind.name, {
+        since_version: full.version_number,
+        since_hash: full.hash,
+      });
+    }
     await database.collection("unloaded, without vectors").unload();
   } finally {
     await database.close();

@@ -2,8 +2,11 @@
 //
 // Everything is asked of an undamaged server first; its answers are the oracle. An answer on damaged data is *right* when it is the
 // same, and an *error* when it says that data is corrupted. Anything else is wrong. Answers that depend on when they are asked (how
-// far an index is, how much memory it takes) are compared without that.
+// far an index is, how much memory it takes) are compared without that. A search by the graph may find others when the graph was built
+// anew: its scores must be those of an exact search, and half of what that finds first must be there.
 
+import { createHash } from "node:crypto";
+import type { Snapshot } from "@quiver/protocol/shapes/snapshot";
 import type { Random } from "./damage.ts";
 import type { ServerProcess } from "./server-process.ts";
 
@@ -13,6 +16,8 @@ type Probe = {
   readonly path: string;
   readonly body?: unknown;
   readonly key: string;
+  /** Of a search by the graph: the score of every record, best first. */
+  readonly scores?: ReadonlyMap<string, number>;
 };
 
 export type Answers = Map<string, string>;
@@ -33,7 +38,46 @@ export async function makeProbes(server: ServerProcess, random: Random): Promise
   };
   const probes: Probe[] = [get("/vectordb/collections")];
   for (const { name } of collections) probes.push(...(await probesOf(server, name, random)));
+  const { snapshots } = JSON.parse(await ask(server, get(snapshotList))) as { snapshots: Snapshot[] };
+  probes.push(get(snapshotList));
+  for (const { id, collection_name } of snapshots) {
+    const path = `/vectordb/collections/${encodeURIComponent(collection_name)}/snapshots/${id}`;
+    probes.push(get(path), get(`${path}/download`));
+  }
   return probes;
+}
+
+const snapshotList = "/vectordb/snapshots";
+
+const searched = 12;
+const scoredMax = 10_000;
+
+/** Searches by the graph, with the scores that an exact search gives to every record. */
+async function graphProbes(server: ServerProcess, c: string, queries: readonly unknown[]): Promise<Probe[]> {
+  const probes: Probe[] = [];
+  for (const query_vector of queries) {
+    const all = await ask(server, post(`${c}/search/dense`, { query_vector, top_k: scoredMax, exact: true }));
+    const scores = new Map(resultsOf(all).map(({ id, score }) => [id, score]));
+    probes.push({ ...post(`${c}/search/dense`, { query_vector, top_k: searched }), scores });
+  }
+  return probes;
+}
+
+const resultsOf = (answer: string) =>
+  (JSON.parse(answer) as { results: { id: string; score: number }[] }).results;
+
+/** Whether a search by the graph has found enough, with right scores and in the right order. */
+function isFound(answer: string, scores: ReadonlyMap<string, number>): boolean {
+  const results = resultsOf(answer);
+  const best = new Set([...scores.keys()].slice(0, searched));
+  return (
+    results.length === Math.min(searched, scores.size) &&
+    new Set(results.map(({ id }) => id)).size === results.length &&
+    results.every(
+      ({ id, score }, i) => score === scores.get(id) && (i === 0 || score <= results[i - 1].score),
+    ) &&
+    results.filter(({ id }) => best.has(id)).length * 2 >= results.length
+  );
 }
 
 async function probesOf(server: ServerProcess, name: string, random: Random): Promise<Probe[]> {
@@ -60,26 +104,31 @@ async function probesOf(server: ServerProcess, name: string, random: Random): Pr
     ...some(dense.length === 0 ? 0 : 10, () =>
       post(`${c}/search/dense`, {
         query_vector: dense[pick(dense.length)].dense_values,
-        top_k: 12,
+        top_k: searched,
         exact: true,
       }),
     ),
+    ...(await graphProbes(
+      server,
+      c,
+      some(dense.length === 0 ? 0 : 20, () => dense[pick(dense.length)].dense_values),
+    )),
     ...some(10, () =>
       post(`${c}/search/sparse`, {
         query_terms: [
           { index: pick(50), value: 1 },
           { index: 50 + pick(50), value: 0.5 },
         ],
-        top_k: 12,
+        top_k: searched,
       }),
     ),
     ...["quick fox", "seven wizards", "old stone bridges", "lazy dogs"].map((query_text) =>
-      post(`${c}/search/tf-idf`, { query_text, top_k: 12 }),
+      post(`${c}/search/tf-idf`, { query_text, top_k: searched }),
     ),
     post(`${c}/search/hybrid`, {
       query_terms: [{ index: pick(50), value: 1 }],
       query_text: "brown potions",
-      top_k: 12,
+      top_k: searched,
     }),
   ];
 }
@@ -105,7 +154,10 @@ async function ask(server: ServerProcess, { method, path, body }: Probe): Promis
   });
   let text: string;
   try {
-    text = await response.text();
+    text =
+      path.endsWith("/download") && response.ok
+        ? digest(await response.arrayBuffer())
+        : await response.text();
   } catch (error) {
     // An answer that is under way when damage is met is cut off, so that nobody takes it for complete.
     return `${errorMark}cut off (${(error as Error).message})`;
@@ -115,8 +167,10 @@ async function ask(server: ServerProcess, { method, path, body }: Probe): Promis
     if (code === "data_corrupted" || code === "storage_failed") return `${errorMark}${code}: ${message}`;
     return `${response.status} ${code}`;
   }
-  return method === "GET" && !path.includes("/export") ? steady(text) : text;
+  return method === "GET" && !/\/(export|download)$/.test(path) ? steady(text) : text;
 }
+
+const digest = (bytes: ArrayBuffer) => createHash("sha256").update(new Uint8Array(bytes)).digest("hex");
 
 /** An answer without what depends on when it is asked: how far an index is, and whether a search has loaded the collection. */
 function steady(text: string): string {
@@ -136,18 +190,37 @@ export async function answersOf(server: ServerProcess, probes: readonly Probe[])
 }
 
 /** Compares with the oracle. */
-export function compare(oracle: Answers, answers: Answers): Compared {
+export function compare(probes: readonly Probe[], oracle: Answers, answers: Answers): Compared {
   let right = 0;
   let errors = 0;
   const wrong: string[] = [];
-  for (const [key, expected] of oracle) {
-    const answer = answers.get(key) as string;
-    if (answer === expected) right++;
+  for (const { key, path, scores } of probes) {
+    const [expected, answer] = [oracle.get(key) as string, answers.get(key) as string];
+    if (answer === expected && scores === undefined) right++;
     else if (answer.startsWith(errorMark)) errors++;
+    else if (scores !== undefined && isFound(answer, scores)) right++;
     else if (key === "GET /vectordb/collections" && isListWithDamage(expected, answer)) errors++;
+    else if (path === snapshotList && isSnapshotListWithDamage(expected, answer)) errors++;
+    else if (/\/snapshots\/[0-9a-f]+$/.test(path) && withoutDamage(answer) === expected) errors++;
     else wrong.push(`${key}\n    answers  ${answer.slice(0, 300)}\n    expected ${expected.slice(0, 300)}`);
   }
   return { right, errors, wrong };
+}
+
+/** What is told of a snapshot that is marked as damaged, without the mark. */
+function withoutDamage(answer: string): string {
+  if (!answer.startsWith("{")) return answer;
+  const { damaged: _, ...told } = JSON.parse(answer) as Snapshot;
+  return JSON.stringify(told);
+}
+
+/** The same list, of which some are marked as damaged. */
+function isSnapshotListWithDamage(expected: string, answer: string): boolean {
+  const listed = (text: string) => (JSON.parse(text) as { snapshots: Snapshot[] }).snapshots;
+  const told = listed(answer).map((snapshot) => withoutDamage(JSON.stringify(snapshot)));
+  return (
+    JSON.stringify(told) === JSON.stringify(listed(expected).map((snapshot) => JSON.stringify(snapshot)))
+  );
 }
 
 type List = { collections: { name: string; damaged?: boolean }[] };

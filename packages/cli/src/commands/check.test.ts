@@ -137,3 +137,34 @@ it("[Z4] repair ends with 0 where all was saved and 1 where something is lost, w
   expect((await quiver("check", join(folder, "part"))).code).toBe(0);
   expect((await quiver("repair", dataDir, "--into", join(folder, "part"))).code).toBe(2);
 });
+
+it("[Z1] [Z4] check and repair tell of snapshots: what is damaged is named, what is whole is taken over", async () => {
+  await fill();
+  const server = await serve();
+  const collection = createClient({ url: server.url }).collection("c");
+  const damaged = await collection.createSnapshot();
+  const whole = await collection.createSnapshot();
+  const clean = await quiver("check", "--url", server.url);
+  await server.close();
+  expect(clean).toMatchObject({ code: 0, err: "" });
+  expect(clean.out).toMatch(/No damage found in 1 collection and 2 snapshots/);
+  const path = join(dataDir, "snapshots", `${damaged.id}.qbackup`);
+  const bytes = readFileSync(path);
+  bytes[bytes.length >> 1] ^= 1;
+  writeFileSync(path, bytes);
+  const found = await quiver("check", dataDir);
+  expect(found.code).toBe(1);
+  expect(found.out).toMatch(new RegExp(`DAMAGED  snapshot in "c": The snapshot ${damaged.id} is damaged`));
+  const again = await serve();
+  const live = await quiver("check", "--url", again.url, "--collection", "c", "--json");
+  await again.close();
+  expect(live.code).toBe(1);
+  expect(JSON.parse(live.out)).toMatchObject({ findings: [{ kind: "snapshot", snapshot_id: damaged.id }] });
+  const into = join(folder, "repaired");
+  const repaired = await quiver("repair", dataDir, "--into", into);
+  expect(repaired.code).toBe(1);
+  expect(repaired.out).toMatch(new RegExp(`LOST  "c": The snapshot ${damaged.id} is lost`));
+  expect(repaired.out).toMatch(/1 snapshot taken over/);
+  expect(readdirSync(join(into, "snapshots")).sort()).toEqual([`${whole.id}.json`, `${whole.id}.qbackup`]);
+  expect(readdirSync(into)).toContain("audit.log");
+});

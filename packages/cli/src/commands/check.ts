@@ -25,9 +25,9 @@ Exit codes of check:
 /** @param finish told the process's exit code */
 export function checkCommand(finish: (code: number) => void): Command {
   const command = new QuiverCommand("check")
-    .description("verify all stored data: checksums, pages, log, records, indexes")
+    .description("verify all stored data: checksums, pages, log, records, indexes, snapshots")
     .argument("[dir]", "a data directory that no server has open; without it, the server at --url is asked")
-    .option("--collection <name>", "only this collection");
+    .option("--collection <name>", "only this collection, and its snapshots");
   withConnection(command);
   return command
     .addHelpText("after", exitHelp)
@@ -59,7 +59,7 @@ async function checkFiles(dir: string, { collection, json }: CheckOptions): Prom
   }
 }
 
-/** Asks a server to check its collections, one after the other; one that is not served for its damage says why. */
+/** Asks a server to check its collections, one after the other, and its snapshots; a collection that is not served for its damage says why. */
 async function checkServer(options: CheckOptions): Promise<CheckReport> {
   const client = connect(options, { timeoutMs: checkTimeoutMs });
   const names =
@@ -67,14 +67,24 @@ async function checkServer(options: CheckOptions): Promise<CheckReport> {
       ? (await client.listCollections()).map(({ name }) => name)
       : [options.collection];
   const progress = new Progress(options.json !== true);
-  const whole: CheckReport = { findings: [], findings_total: 0, collections: [] };
-  for (const name of names) {
-    progress.read(name, 0);
-    const report = await reportOf(client, name);
+  const add = (report: CheckReport) => {
     whole.findings.push(...report.findings);
     whole.findings_total += report.findings_total;
     whole.collections.push(...report.collections);
+    whole.snapshots += report.snapshots;
+  };
+  const whole: CheckReport = { findings: [], findings_total: 0, collections: [], snapshots: 0 };
+  for (const name of names) {
+    progress.read(name, 0);
+    add(await reportOf(client, name));
   }
+  progress.read("snapshots", 0);
+  add(
+    await (options.collection === undefined
+      ? client
+      : client.collection(options.collection)
+    ).checkSnapshots(),
+  );
   progress.end();
   return whole;
 }
@@ -85,7 +95,7 @@ async function reportOf(client: QuiverClient, name: string): Promise<CheckReport
   } catch (error) {
     if (!isQuiverError(error, "data_corrupted")) throw error;
     const finding: Finding = { kind: "collection", collection: name, message: error.message };
-    return { findings: [finding], findings_total: 1, collections: [] };
+    return { findings: [finding], findings_total: 1, collections: [], snapshots: 0 };
   }
 }
 
@@ -121,7 +131,7 @@ class Progress {
   }
 }
 
-function printReport({ findings, findings_total, collections }: CheckReport): void {
+function printReport({ findings, findings_total, collections, snapshots }: CheckReport): void {
   for (const finding of findings.slice(0, shownMax)) printLine(lineOf(finding));
   if (findings_total > shownMax)
     printLine(
@@ -133,7 +143,7 @@ function printReport({ findings, findings_total, collections }: CheckReport): vo
     );
   printLine(
     findings_total === 0
-      ? `No damage found in ${collections.length} ${collections.length === 1 ? "collection" : "collections"}.`
+      ? `No damage found in ${collections.length} ${collections.length === 1 ? "collection" : "collections"} and ${snapshots} ${snapshots === 1 ? "snapshot" : "snapshots"}.`
       : `${findings_total} ${findings_total === 1 ? "finding" : "findings"}. quiver repair DIR --into NEWDIR saves what is intact.`,
   );
 }

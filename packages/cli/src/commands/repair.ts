@@ -52,6 +52,9 @@ export function repairCommand(finish: (code: number) => void): Command {
           printLine(
             `${JSON.stringify(name)}: ${records} records saved, ${lost} lost; indexes: ${indexes.length === 0 ? "none" : indexes.join(", ")}`,
           );
+        const { snapshots } = repaired;
+        if (snapshots > 0)
+          printLine(`${snapshots} ${snapshots === 1 ? "snapshot" : "snapshots"} taken over.`);
         printLine(`Written to ${into}, which passes quiver check. Start a server on it with --data-dir.`);
       }
       finish(losses === 0 ? 0 : 1);

@@ -142,6 +142,15 @@ function recordRow(rows: Rows, header: BackupHeader, damaged: (what: string) => 
   throw damaged("has a record that cannot be");
 }
 
+/** Reads what a file begins with, and proves no more. @throws invalid_snapshot */
+export function readBackupHeader(file: number): BackupHeader {
+  for (const { kind, bytes, position } of new BlockReader(file).blocks()) {
+    if (kind !== "header") throw invalidSnapshot("damaged", position, "does not begin with its header");
+    return readHeader(bytes, position);
+  }
+  throw invalidSnapshot("truncated", 0, "has no header");
+}
+
 /** Reads a whole file. @throws invalid_snapshot with the position of the first fault */
 export function verifyBackup(file: number, onRead: OnRead): VerifiedBackup {
   const reader = new BlockReader(file);

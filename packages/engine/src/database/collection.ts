@@ -803,7 +803,12 @@ export class OpenCollection implements Collection {
       const denseImage = await this.#imageOfDense();
       const snapshot = this.#store.snapshot();
       const { directory } = this.#around;
-      const running = new RunningCheck({ directory, definition: this.#definition, denseImage });
+      const running = new RunningCheck({
+        kind: "collection",
+        directory,
+        definition: this.#definition,
+        denseImage,
+      });
       this.#checks.add(running);
       try {
         const findings: Finding[] = [];

@@ -129,7 +129,7 @@ export interface Credentials {
 /** A snapshot's file, to be read. */
 export type SnapshotFile = {
   readonly snapshot: Snapshot;
-  /** Its bytes from `start` up to `end`, exclusive. */
+  /** Its bytes from `start` up to `end`, exclusive. All of them are compared with its SHA-256, and fail before the last where that differs. */
   stream(start: number, end: number): Readable;
 };
 
@@ -145,10 +145,16 @@ export interface Snapshots {
   listAll(): SnapshotList;
   /** @throws snapshot_not_found, collection_not_found as `list` does */
   get(name: string, id: string): Snapshot;
-  /** @throws snapshot_not_found */
+  /** @throws snapshot_not_found; data_corrupted where the file is known to be damaged or missing */
   read(name: string, id: string): SnapshotFile;
   /** @throws snapshot_not_found */
   delete(name: string, id: string): void;
+  /**
+   * Reads the files of all snapshots to their end, and finds what is missing, damaged or of none; `name`: of one collection alone.
+   * Those that are found damaged are listed as such from then on.
+   * @throws overloaded while another check runs; collection_not_found as `list` does
+   */
+  check(name?: string): Promise<CheckReport>;
   /** Takes a backup file in; it is listed when all of it is verified. @throws invalid_snapshot, storage_full */
   receive(source: AsyncIterable<Uint8Array>): Promise<Snapshot>;
 }

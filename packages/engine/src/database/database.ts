@@ -169,7 +169,13 @@ class OpenDatabase implements Database {
     });
     writer.onBroken = (internalId) => this.#mend(internalId);
     this.#catalog = new LmdbStore(catalogDirectory(options.dataDir), catalogTables);
-    this.snapshots = new KeptSnapshots(options.dataDir, (name) => this.#find(name), this.#log, this.#clock);
+    this.snapshots = new KeptSnapshots({
+      dataDir: options.dataDir,
+      find: (name) => this.#find(name),
+      checkAlone: (run) => this.#checkAlone(run),
+      log: this.#log,
+      clock: this.#clock,
+    });
   }
 
   /** @param verified what the catalog had before LMDB opened it; undefined: it is new */
@@ -191,6 +197,7 @@ class OpenDatabase implements Database {
     // One that fails is told when its collection's turn comes.
     for (const findings of verifying) findings.catch(() => {});
     for (const [i, entry] of entries.entries()) await this.#openOrSetAside(entry, verifying[i]);
+    await this.snapshots.draw();
     this.#startCollections();
     failpoint("open:collections-open");
     this.recovered = this.#recover();

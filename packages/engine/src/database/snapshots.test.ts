@@ -1,13 +1,22 @@
 // Are snapshots of one version, and restores all or nothing, with everything else that a database does at the same time?
 
 import { execFileSync } from "node:child_process";
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import {
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { ErrorCode } from "@quiver/protocol/errors";
 import { limits } from "@quiver/protocol/limits";
 import type { Snapshot } from "@quiver/protocol/shapes/snapshot";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { SnapshotDirectory } from "../runtime/snapshot-directory.ts";
 import type { Collection, Database, DatabaseOptions } from "./contract.ts";
 import { openDatabase } from "./database.ts";
 import { runAndKill } from "./testing/killed-process.ts";
@@ -124,14 +133,20 @@ describe("making", () => {
     const [first] = await Promise.all(jobs);
     expect(database.snapshots.list("c").running).toEqual([]);
     await database.close();
-    for (let i = jobs.length; i < limits.snapshotsPerCollectionMax; i++)
-      writeFileSync(join(directory, "snapshots", `x${i}.json`), JSON.stringify({ ...first, id: `x${i}` }));
+    for (let i = jobs.length; i < limits.snapshotsPerCollectionMax; i++) copySnapshot(first, `x${i}`);
     await open();
     await rejects(database.snapshots.create("c"), "invalid_request");
     database.snapshots.delete("c", "x50");
     await database.snapshots.create("c");
     await rejects(database.snapshots.create("nothing"), "collection_not_found");
   });
+
+  /** Makes a copy of a snapshot under another id, while no database has the directory open. */
+  const copySnapshot = (snapshot: Snapshot, id: string) => {
+    const folder = new SnapshotDirectory(directory);
+    copyFileSync(folder.pathOf(snapshot.id), folder.unfinishedPathOf(id));
+    folder.publish({ ...snapshot, id });
+  };
 
   /** Asks for a restore while all places are taken; the id is of no snapshot yet. */
   const restoreFirstOf = (_: unknown) => database.restoreCollection("x", { snapshots: ["nothing"] });
@@ -159,7 +174,7 @@ describe("making", () => {
     await collection.upsert(records(1, 50));
     const before = lines(collection);
     const snapshot = await database.snapshots.create("c");
-    writeFileSync(join(directory, "snapshots", "0123.qbackup"), "begun, and never finished");
+    writeFileSync(join(directory, "snapshots", "0123.qbackup.new"), "begun, and never finished");
     writeFileSync(join(directory, "snapshots", "0124.json.new"), "{");
     await database.deleteCollection("c");
     await reopen();
@@ -323,8 +338,8 @@ describe("restoring", () => {
     const path = join(directory, "snapshots", `${changes.id}.qbackup`);
     expect(existsSync(path)).toBe(true);
     writeFileSync(path, "QUIVERBK, or not");
-    await rejects(restore("c", [snapshot, changes], true), "invalid_snapshot");
-    await rejects(restore("d", [snapshot, changes]), "invalid_snapshot");
+    await rejects(restore("c", [snapshot, changes], true), "data_corrupted");
+    await rejects(restore("d", [snapshot, changes]), "data_corrupted");
     expect(lines(collection)).toEqual(before);
     expect(filesIn("collections")).toHaveLength(1);
   });

@@ -2,17 +2,22 @@
 //
 //   create   a collection's current version is written to a file by a thread of its own, while writes and searches go on
 //   receive  a file that a caller has is taken in and verified to its end
-//   delete   its entry goes first, durably; whoever is reading the file reads on
+//   delete   it gets the name of an unfinished one first, durably; whoever is reading the file reads on
+//
+// At start each file's length and header are compared with what is told of it; the rest is read by a check, a download or a
+// restore. A snapshot that is known to be damaged is listed as such, so that nobody counts on it, and can be deleted. One whose entry is
+// damaged is listed again when its file has been read (`draw`).
 //
 // A snapshot outlives its collection: a collection that was deleted by mistake is what many are restored for.
 
 import { createHash, randomBytes } from "node:crypto";
 import { createReadStream } from "node:fs";
 import { open, rm } from "node:fs/promises";
-import type { Readable } from "node:stream";
+import { Readable } from "node:stream";
 import { backupMagic } from "@quiver/protocol/backup-format";
-import { QuiverError } from "@quiver/protocol/errors";
+import { isQuiverError, QuiverError } from "@quiver/protocol/errors";
 import { limits } from "@quiver/protocol/limits";
+import type { CheckReport } from "@quiver/protocol/shapes/check";
 import type {
   CreateSnapshot,
   RunningSnapshot,
@@ -24,34 +29,129 @@ import { checkDefinitions } from "../backup/definitions.ts";
 import { failpoint } from "../base/failpoint.ts";
 import { BackupJobs, type BackupReport } from "../runtime/backup-jobs.ts";
 import { fileError, SnapshotDirectory } from "../runtime/snapshot-directory.ts";
+import { snapshotOf } from "../runtime/snapshot-entry.ts";
+import { RunningCheck } from "./check/live.ts";
 import type { OpenCollection } from "./collection.ts";
 import type { DatabaseLog, SnapshotFile, Snapshots } from "./contract.ts";
 
+export type SnapshotSurroundings = {
+  readonly dataDir: string;
+  /** Gives a collection by its name. @throws collection_not_found */
+  find(name: string): OpenCollection;
+  /** Runs a check when no other one runs. @throws overloaded */
+  checkAlone<T>(run: () => Promise<T>): Promise<T>;
+  readonly log: DatabaseLog;
+  readonly clock: () => number;
+};
+
 export class KeptSnapshots implements Snapshots {
+  readonly #around: SnapshotSurroundings;
   readonly #directory: SnapshotDirectory;
-  readonly #find: (name: string) => OpenCollection;
-  readonly #clock: () => number;
   readonly #snapshots = new Map<string, Snapshot>();
   readonly #running = new Map<string, RunningSnapshot>();
   readonly #closing = new AbortController();
   readonly #works = new Set<Promise<unknown>>();
   readonly jobs = new BackupJobs();
+  /** Of files that nothing is told of; until they are drawn. */
+  readonly #untold: readonly string[];
 
-  /** @param find gives a collection by its name, or throws collection_not_found */
-  constructor(
-    dataDir: string,
-    find: (name: string) => OpenCollection,
-    log: DatabaseLog,
-    clock: () => number,
-  ) {
-    this.#directory = new SnapshotDirectory(dataDir);
-    this.#find = find;
-    this.#clock = clock;
-    const { snapshots, removed } = this.#directory.open((id, err) =>
-      log.error({ snapshot: id, err }, "the entry of a snapshot cannot be read; the snapshot is not listed"),
-    );
-    for (const snapshot of snapshots) this.#snapshots.set(snapshot.id, snapshot);
+  constructor(around: SnapshotSurroundings) {
+    this.#around = around;
+    const { log } = around;
+    this.#directory = new SnapshotDirectory(around.dataDir);
+    const { told, untold, strays, removed } = this.#directory.open();
+    for (const snapshot of told) {
+      this.#snapshots.set(snapshot.id, snapshot);
+      this.#look(snapshot);
+    }
+    for (const file of strays) log.warn({ file }, "a file among the snapshots is of none");
     if (removed > 0) log.info({ removed }, "removed files that interrupted snapshots had left");
+    this.#untold = untold;
+  }
+
+  /** To be awaited at start: reads files of which nothing is told, one after the other, and lists those that are whole. */
+  async draw(): Promise<void> {
+    const { log } = this.#around;
+    for (const id of this.#untold) {
+      try {
+        const job = { kind: "verify", path: this.#directory.pathOf(id) } as const;
+        const snapshot = snapshotOf(id, await this.jobs.run(job, this.#closing.signal));
+        this.#directory.tell(snapshot);
+        this.#snapshots.set(id, snapshot);
+        log.warn({ snapshot: id }, "the entry of a snapshot was damaged, and is drawn again from its file");
+      } catch (err) {
+        log.error({ snapshot: id, err }, "a snapshot is damaged, its entry too; it is not listed");
+      }
+    }
+  }
+
+  /** Marks a snapshot whose file is missing or, by what shows at once, is another. @returns what is wrong with it */
+  #look(snapshot: Snapshot): string | undefined {
+    const problem = snapshot.damaged ?? this.#directory.problemOf(snapshot);
+    if (problem !== undefined && snapshot.damaged === undefined) this.#mark(snapshot.id, problem);
+    return problem;
+  }
+
+  #mark(id: string, problem: string): void {
+    const snapshot = this.#snapshots.get(id);
+    if (snapshot === undefined || snapshot.damaged === problem) return;
+    this.#snapshots.set(id, { ...snapshot, damaged: problem });
+    this.#around.log.error({ snapshot: id, problem }, "a snapshot is damaged");
+  }
+
+  /** @throws data_corrupted */
+  #requireIntact(snapshot: Snapshot): void {
+    const problem = this.#look(snapshot);
+    if (problem !== undefined) throw damaged(snapshot.id, problem);
+  }
+
+  async check(name?: string): Promise<CheckReport> {
+    if (name !== undefined && this.#of(name).snapshots.length === 0) this.#requireKnown(name);
+    return this.#around.checkAlone(async () => {
+      const before = [...this.#snapshots.keys()];
+      const running = new RunningCheck({
+        kind: "snapshots",
+        dataDir: this.#around.dataDir,
+        collection: name,
+      });
+      const stop = () => running.stop(this.#closing.signal.reason);
+      this.#closing.signal.addEventListener("abort", stop, { once: true });
+      try {
+        if (this.#closing.signal.aborted) stop();
+        const report = await running.report;
+        this.#believe(report, before, name);
+        return report;
+      } finally {
+        this.#closing.signal.removeEventListener("abort", stop);
+      }
+    });
+  }
+
+  /** @throws collection_not_found; a collection that is damaged, and not served, is there */
+  #requireKnown(name: string): void {
+    try {
+      this.#around.find(name);
+    } catch (error) {
+      if (!isQuiverError(error, "data_corrupted")) throw error;
+    }
+  }
+
+  /** Marks what a check has found damaged, and unmarks what is whole again. @param ids of snapshots that were there before it */
+  #believe({ findings }: CheckReport, ids: readonly string[], name: string | undefined): void {
+    const problems = new Map<string, string>();
+    for (const { snapshot_id, kind, derived, message } of findings)
+      if (snapshot_id !== undefined && kind !== "snapshot_chain" && !derived)
+        problems.set(snapshot_id, message);
+    for (const id of ids) {
+      const snapshot = this.#snapshots.get(id);
+      if (snapshot === undefined || (name !== undefined && snapshot.collection_name !== name)) continue;
+      const problem = problems.get(id);
+      if (problem !== undefined) this.#mark(id, problem);
+      else if (snapshot.damaged !== undefined) {
+        const { damaged: _, ...whole } = snapshot;
+        this.#snapshots.set(id, whole);
+      }
+    }
   }
 
   async create(name: string, request: CreateSnapshot = {}): Promise<Snapshot> {
@@ -63,23 +163,23 @@ export class KeptSnapshots implements Snapshots {
         { path: "since_hash" },
       );
     const since = since_version == null ? null : { version: since_version, hash: since_hash ?? null };
-    const collection = this.#find(name);
+    const collection = this.#around.find(name);
     this.#requireRoom(name);
     const id = randomBytes(12).toString("hex");
-    const path = this.#directory.pathOf(id);
+    const path = this.#directory.unfinishedPathOf(id);
     return this.#work(async () => {
       const running = { id, collection_name: name, percentage_complete: 0 };
       this.#running.set(id, running);
       try {
         const report = await collection.workAside((directory, signal) => {
-          const wanted = { collection: collection.entry.definition, since, createdMs: this.#clock() };
+          const wanted = { collection: collection.entry.definition, since, createdMs: this.#around.clock() };
           const ending = AbortSignal.any([signal, this.#closing.signal]);
           return this.jobs.run({ kind: "write", directory, path, request: wanted }, ending, (share) => {
             running.percentage_complete = Math.floor(share * 1000) / 10;
           });
         });
         failpoint("snapshot:written");
-        return this.#keep(id, report);
+        return this.#keep(snapshotOf(id, report));
       } finally {
         this.#running.delete(id);
       }
@@ -100,27 +200,9 @@ export class KeptSnapshots implements Snapshots {
     }
   }
 
-  async #keep(id: string, { header, records, bytes, sha256 }: BackupReport): Promise<Snapshot> {
-    const snapshot: Snapshot = {
-      id,
-      collection_name: header.collection.name,
-      version_number: header.version,
-      hash: header.hash,
-      vector_count: header.live,
-      since_version: header.since?.version ?? null,
-      since_hash: header.since?.hash ?? null,
-      records_stored: records,
-      size_bytes: bytes,
-      sha256,
-      timestamp: Math.floor(header.created_ms / 1000),
-    };
-    try {
-      this.#directory.publish(snapshot);
-    } catch (error) {
-      await rm(this.#directory.pathOf(id), { force: true });
-      throw error;
-    }
-    this.#snapshots.set(id, snapshot);
+  #keep(snapshot: Snapshot): Snapshot {
+    this.#directory.publish(snapshot);
+    this.#snapshots.set(snapshot.id, snapshot);
     return snapshot;
   }
 
@@ -143,7 +225,7 @@ export class KeptSnapshots implements Snapshots {
   list(name: string): SnapshotList {
     const list = this.#of(name);
     // A collection that is not there, and has left nothing, is told as one that is not there.
-    if (list.snapshots.length === 0) this.#find(name);
+    if (list.snapshots.length === 0) this.#around.find(name);
     return list;
   }
 
@@ -161,48 +243,71 @@ export class KeptSnapshots implements Snapshots {
     throw notFound(id);
   }
 
-  /** The files of a chain, in its order. @throws snapshot_not_found */
+  /** The files of a chain, in its order. @throws snapshot_not_found, data_corrupted */
   pathsOf(ids: readonly string[]): string[] {
     return ids.map((id, i) => {
-      if (!this.#snapshots.has(id)) throw notFound(id, `snapshots[${i}]`);
+      const snapshot = this.#snapshots.get(id);
+      if (snapshot === undefined) throw notFound(id, `snapshots[${i}]`);
+      this.#requireIntact(snapshot);
       return this.#directory.pathOf(id);
     });
   }
 
   read(name: string, id: string): SnapshotFile {
     const snapshot = this.get(name, id);
+    this.#requireIntact(snapshot);
     const path = this.#directory.pathOf(id);
-    return { snapshot, stream: (start, end): Readable => createReadStream(path, { start, end: end - 1 }) };
+    const { size_bytes: size, sha256 } = snapshot;
+    const onWrong = () => {
+      this.#mark(id, "Its file fails its SHA-256.");
+      return damaged(id, "Its file fails its SHA-256.");
+    };
+    return {
+      snapshot,
+      stream: (start, end): Readable =>
+        start === 0 && end === size
+          ? Readable.from(provedBytes(path, sha256, onWrong), { objectMode: false })
+          : createReadStream(path, { start, end: end - 1 }),
+    };
   }
 
   delete(name: string, id: string): void {
     this.get(name, id);
-    try {
-      this.#directory.remove(id);
-    } catch (error) {
-      throw fileError(error);
-    }
+    this.#directory.retire(id);
     this.#snapshots.delete(id);
+    failpoint("snapshot:retired");
+    try {
+      this.#directory.clear(id);
+    } catch (err) {
+      // It is deleted, durably; what is left goes at the next start.
+      this.#around.log.warn({ snapshot: id, err }, "the file of a deleted snapshot could not be removed");
+    }
   }
 
   receive(source: AsyncIterable<Uint8Array>): Promise<Snapshot> {
     const id = randomBytes(12).toString("hex");
-    const path = this.#directory.pathOf(id);
+    const path = this.#directory.unfinishedPathOf(id);
     const { signal } = this.#closing;
     return this.#work(async () => {
-      try {
-        const sha256 = await writeFile(path, source, signal);
-        const report = await this.jobs.run({ kind: "verify", path }, signal);
-        if (report.sha256 !== sha256)
-          throw invalidSnapshot("damaged", 0, "is not on the disk what was received");
-        checkDefinitions(report.header);
-        this.#requireRoom(report.header.collection.name);
-        return this.#keep(id, report);
-      } catch (error) {
-        await rm(path, { force: true });
-        throw fileError(error);
-      }
+      const report = await this.#take(path, source, signal);
+      return this.#keep(snapshotOf(id, report));
     });
+  }
+
+  /** Writes a file that comes, and verifies what is then on the disk; a failure leaves nothing. */
+  async #take(path: string, source: AsyncIterable<Uint8Array>, signal: AbortSignal): Promise<BackupReport> {
+    try {
+      const sha256 = await writeFile(path, source, signal);
+      const report = await this.jobs.run({ kind: "verify", path }, signal);
+      if (report.sha256 !== sha256)
+        throw invalidSnapshot("damaged", 0, "is not on the disk what was received");
+      checkDefinitions(report.header);
+      this.#requireRoom(report.header.collection.name);
+      return report;
+    } catch (error) {
+      await rm(path, { force: true });
+      throw fileError(error);
+    }
   }
 
   /** Refuses new work, ends what runs, and waits for its end. */
@@ -218,6 +323,27 @@ function notFound(id: string, path = "snapshot_id"): QuiverError {
     `There is no snapshot '${id.slice(0, 80)}' (${path}). GET /vectordb/snapshots lists all.`,
     { path, snapshot_id: id.slice(0, 80) },
   );
+}
+
+function damaged(id: string, problem: string): QuiverError {
+  return new QuiverError(
+    "data_corrupted",
+    `The snapshot '${id}' is damaged: ${problem} Delete it, and make or upload another one.`,
+    { snapshot_id: id },
+  );
+}
+
+/** The bytes of a file, of which the last come only when all of them have the SHA-256 that they must have. */
+async function* provedBytes(path: string, sha256: string, onWrong: () => Error): AsyncGenerator<Buffer> {
+  const hash = createHash("sha256");
+  let held: Buffer | undefined;
+  for await (const chunk of createReadStream(path) as AsyncIterable<Buffer>) {
+    hash.update(chunk);
+    if (held !== undefined) yield held;
+    held = chunk;
+  }
+  if (hash.digest("hex") !== sha256) throw onWrong();
+  if (held !== undefined) yield held;
 }
 
 /** Writes what comes to a new file and makes it durable. @returns its SHA-256 in hex */

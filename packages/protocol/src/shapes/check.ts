@@ -16,6 +16,10 @@ export const findingKinds = [
   "transaction",
   "checkpoint",
   "index",
+  "snapshot",
+  "snapshot_missing",
+  "snapshot_stray",
+  "snapshot_chain",
 ] as const;
 
 export const Finding = Type.Object(
@@ -31,6 +35,7 @@ export const Finding = Type.Object(
     ordinal: Type.Optional(Type.Integer({ description: "Internal number of a record." })),
     record_id: Type.Optional(Type.String()),
     version: Type.Optional(Type.Integer()),
+    snapshot_id: Type.Optional(Type.String()),
     derived: Type.Optional(
       Type.Boolean({ description: "True where nothing is lost: it is made again from the records." }),
     ),
@@ -55,6 +60,7 @@ export const CheckReport = Type.Object({
       indexes: Type.Array(Type.String(), { description: "Indexes that were compared with the records." }),
     }),
   ),
+  snapshots: Type.Integer({ minimum: 0, description: "Files of snapshots that were read to their end." }),
 });
 
 export type FindingKind = (typeof findingKinds)[number];

@@ -39,6 +39,12 @@ export const Snapshot = Type.Object({
   size_bytes: Type.Integer(),
   sha256: Type.String({ description: "SHA-256 of the file, 64 hex characters." }),
   timestamp: Type.Integer({ description: "Unix seconds of its creation." }),
+  damaged: Type.Optional(
+    Type.String({
+      description:
+        "Only where its file is known to be damaged or missing, and how; it is neither downloaded nor restored.",
+    }),
+  ),
 });
 
 export const RunningSnapshot = Type.Object({

@@ -10,6 +10,8 @@ export const snapshotHandlers: Handlers<
   | "createSnapshot"
   | "listSnapshots"
   | "listAllSnapshots"
+  | "checkSnapshots"
+  | "checkAllSnapshots"
   | "uploadSnapshot"
   | "getSnapshot"
   | "downloadSnapshot"
@@ -23,6 +25,8 @@ export const snapshotHandlers: Handlers<
   },
   listSnapshots: ({ database, params }) => json(database.snapshots.list(params.collection_id)),
   listAllSnapshots: ({ database }) => json(database.snapshots.listAll()),
+  checkSnapshots: async ({ database, params }) => json(await database.snapshots.check(params.collection_id)),
+  checkAllSnapshots: async ({ database }) => json(await database.snapshots.check()),
   async uploadSnapshot({ database, body, names }) {
     const request = body ?? Readable.from([]);
     try {

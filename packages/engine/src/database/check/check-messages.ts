@@ -1,9 +1,19 @@
-// What is said between a running database and the thread that checks one of its collections?
+// What is said between a running database and the thread that checks one of its collections, or its snapshots?
 
 import type { CheckReport } from "@quiver/protocol/shapes/check";
 import type { CollectionDefinition } from "../../collection/definition.ts";
 
-export type CheckStart = {
+export type CheckStart = CollectionCheckStart | SnapshotCheckStart;
+
+export type SnapshotCheckStart = {
+  readonly kind: "snapshots";
+  readonly dataDir: string;
+  /** Only those of the collection of this name. */
+  readonly collection: string | undefined;
+};
+
+export type CollectionCheckStart = {
+  readonly kind: "collection";
   /** Of the collection. */
   readonly directory: string;
   readonly definition: CollectionDefinition;

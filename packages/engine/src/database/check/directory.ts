@@ -17,9 +17,10 @@ import {
 } from "../../runtime/data-directory.ts";
 import { checkCollection } from "./collection-check.ts";
 import { Report } from "./report.ts";
+import { checkSnapshots } from "./snapshots.ts";
 
 export type DirectoryCheckOptions = {
-  /** Only the collection of this name. */
+  /** Only the collection of this name, and its snapshots. */
   readonly collection?: string | undefined;
   onFinding?(finding: Finding): void;
   /** Told what is being read, and how many entries were read since it was told last. */
@@ -44,14 +45,17 @@ export async function checkDirectory(
   const { entries, isWhole } = verifyCatalog(catalogDirectory(dataDir), (finding) => report.add(finding));
   const places = placesOf(dataDir, entries, isWhole);
   const wanted = places.filter(({ name }) => options.collection === undefined || name === options.collection);
-  if (options.collection !== undefined && wanted.length === 0)
-    throw new QuiverError("collection_not_found", `There is no collection named '${options.collection}'.`);
   for (const { name, internalId, definition } of wanted)
     await checkCollection(
       { name, definition, directory: collectionDirectory(dataDir, internalId) },
       report,
       (entries) => options.onProgress?.(name, entries),
     );
+  checkSnapshots(dataDir, report, options);
+  // A deleted collection may have left snapshots.
+  const isNothing = wanted.length === 0 && report.snapshots === 0 && report.total === 0;
+  if (options.collection !== undefined && isNothing)
+    throw new QuiverError("collection_not_found", `There is no collection named '${options.collection}'.`);
   return report.toShape();
 }
 

@@ -4,7 +4,7 @@
 //   2. a snapshot is taken, and a thread (check-thread.ts) reads the store and compares that file with the records;
 //   3. beside it the inverted indexes in memory are compared with the records of one view, in slices (index-comparison.ts).
 //
-// A check ends when its collection closes. One runs at a time in a database: it reads everything that is stored.
+// Snapshots are files of their own, and read by such a thread too. A check ends when its collection closes. One runs at a time in a database: it reads everything that is stored.
 
 import { rmSync } from "node:fs";
 import { Worker } from "node:worker_threads";
@@ -23,7 +23,8 @@ export class RunningCheck {
       name: "quiver check",
     });
     this.report = this.#answer().finally(() => {
-      if (start.denseImage !== undefined) rmSync(start.denseImage, { force: true });
+      if (start.kind === "collection" && start.denseImage !== undefined)
+        rmSync(start.denseImage, { force: true });
     });
   }
 

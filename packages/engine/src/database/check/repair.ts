@@ -2,13 +2,25 @@
 //
 // Into a directory of its own: the source is read as `quiver check` reads it, and nothing in it is changed. The new directory has
 // every collection whose definition is intact, with every intact record under its id, the definitions of its indexes (which the
-// first start builds), and keys and sessions. Its versions begin anew. What is not taken over is told record by record.
+// first start builds), keys and sessions, every snapshot whose file is whole, as it is, and the audit log. Its versions begin anew. What is
+// not taken over is told record by record, and snapshot by snapshot.
 
-import { copyFileSync, existsSync, mkdirSync, readdirSync } from "node:fs";
+import {
+  chmodSync,
+  closeSync,
+  copyFileSync,
+  existsSync,
+  fsyncSync,
+  lstatSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+} from "node:fs";
 import { join } from "node:path";
 import { QuiverError } from "@quiver/protocol/errors";
 import { limits } from "@quiver/protocol/limits";
 import type { IndexKind } from "@quiver/protocol/shapes/index-definition";
+import type { Snapshot } from "@quiver/protocol/shapes/snapshot";
 import { applyRequests, type IndexDefinitions } from "../../collection/apply.ts";
 import {
   type CatalogEntry,
@@ -24,9 +36,12 @@ import {
   collectionDirectory,
   collectionsDirectory,
   requireUnused,
+  snapshotsDirectory,
   syncDirectory,
   takeDataDirectory,
 } from "../../runtime/data-directory.ts";
+import { problemWords, SnapshotDirectory } from "../../runtime/snapshot-directory.ts";
+import { difference, snapshotOf } from "../../runtime/snapshot-entry.ts";
 import { LmdbStore } from "../../storage/lmdb.ts";
 
 export type RepairOptions = {
@@ -46,10 +61,12 @@ export type Repaired = {
   }[];
   /** Keys and sessions of the server. */
   readonly credentials: number;
+  /** Snapshots that were taken over. */
+  readonly snapshots: number;
 };
 
-/** The file with the key that the server made. */
-const adminKeyFile = "admin-key";
+/** Files of the server: the key that it made, and its audit log. */
+const serverFile = /^(admin-key|audit\.log(\.\d+)?)$/;
 
 /**
  * Saves what is intact.
@@ -108,9 +125,12 @@ class Repair {
             name,
             "The collection's entry in the catalog is lost, and none of the directories says that it is this one's.",
           );
-      const key = join(this.#from, adminKeyFile);
-      if (existsSync(key)) copyFileSync(key, join(this.#into, adminKeyFile));
-      return { collections, credentials: credentials.length };
+      for (const name of readdirSync(this.#from))
+        if (serverFile.test(name) && lstatSync(join(this.#from, name)).isFile())
+          copyDurably(join(this.#from, name), join(this.#into, name));
+      const snapshots = this.#snapshots();
+      syncDirectory(this.#into);
+      return { collections, credentials: credentials.length, snapshots };
     } finally {
       await catalog.close();
     }
@@ -118,6 +138,47 @@ class Repair {
 
   #lose(collection: string, message: string): void {
     this.#options.onLoss?.({ collection, message });
+  }
+
+  /** Takes over the snapshots whose files are whole; what is told of them is drawn from the files. @returns how many */
+  #snapshots(): number {
+    if (!existsSync(snapshotsDirectory(this.#from))) {
+      this.#lose("", "The directory of snapshots is missing.");
+      return 0;
+    }
+    const [from, to] = [new SnapshotDirectory(this.#from), new SnapshotDirectory(this.#into)];
+    const { ids, strays } = from.look();
+    let taken = 0;
+    for (const [id, { file, entry }] of ids) {
+      if (!file && !entry) continue;
+      const found = this.#wholeSnapshot(from, id);
+      if (found === undefined) continue;
+      copyDurably(from.pathOf(id), to.unfinishedPathOf(id));
+      to.publish(found);
+      if (to.verify(id).sha256 !== found.sha256)
+        throw new QuiverError("storage_failed", `The snapshot ${id} could not be copied: the copy differs.`);
+      taken++;
+    }
+    for (const name of strays)
+      this.#lose("", `snapshots/${name} is no part of a snapshot, and is not taken over.`);
+    return taken;
+  }
+
+  /** What a snapshot is of by its file; undefined, and named as lost, where that is not the file that was acknowledged. */
+  #wholeSnapshot(from: SnapshotDirectory, id: string): Snapshot | undefined {
+    const told = from.told(id);
+    let problem: string | undefined;
+    try {
+      const found = snapshotOf(id, from.verify(id));
+      const differs = told && difference(told, found);
+      if (differs === undefined) return found;
+      problem = `It ${differs}.`;
+    } catch (error) {
+      problem = problemWords(error);
+    }
+    const name = told?.collection_name ?? from.headerOf(id)?.collection.name ?? "";
+    this.#lose(name, `The snapshot ${id} is lost. ${problem}`);
+    return undefined;
   }
 
   #readCatalog(): ReturnType<typeof verifyCatalog> {
@@ -214,5 +275,17 @@ class Repair {
       bytes += operation.length;
     }
     if (bytes > 0) yield Buffer.concat(parts);
+  }
+}
+
+/** Copies a file to a new one, for its owner alone, and makes that durable. */
+function copyDurably(from: string, to: string): void {
+  copyFileSync(from, to);
+  chmodSync(to, 0o600);
+  const file = openSync(to, "r+");
+  try {
+    fsyncSync(file);
+  } finally {
+    closeSync(file);
   }
 }

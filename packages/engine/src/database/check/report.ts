@@ -12,6 +12,8 @@ export class Report {
   readonly #collections: CheckedCollection[] = [];
   readonly #onFinding: (finding: Finding) => void;
   total = 0;
+  /** Files of snapshots that were read to their end. */
+  snapshots = 0;
 
   /** @param onFinding told each, also those that are too many to be kept */
   constructor(onFinding: (finding: Finding) => void = () => {}) {
@@ -33,6 +35,7 @@ export class Report {
       findings: this.#findings,
       findings_total: this.total,
       collections: this.#collections,
+      snapshots: this.snapshots,
     };
   }
 }

@@ -1,0 +1,138 @@
+// Are the files of snapshots what was acknowledged, and do they go on from each other?
+//
+// Each file is read to its end and compared with what is told of it. Files come and go meanwhile where a server runs: one that is
+// being made or deleted has the name of an unfinished one (runtime/snapshot-directory.ts) and is left out.
+//
+// An incremental snapshot whose base is not here is no finding: bases lie where `quiver backup` has put them. One whose base is here and
+// damaged, is.
+
+import { existsSync } from "node:fs";
+import type { Finding } from "@quiver/protocol/shapes/check";
+import type { Snapshot } from "@quiver/protocol/shapes/snapshot";
+import { checkDefinitions } from "../../backup/definitions.ts";
+import type { BackupHeader } from "../../backup/header.ts";
+import { snapshotsDirectory } from "../../runtime/data-directory.ts";
+import { problemWords, SnapshotDirectory } from "../../runtime/snapshot-directory.ts";
+import { difference, snapshotOf } from "../../runtime/snapshot-entry.ts";
+import type { Report } from "./report.ts";
+
+export type SnapshotCheckOptions = {
+  /** Only snapshots that are told to be of the collection of this name. */
+  readonly collection?: string | undefined;
+  /** Told what is being read, and how many records of it were read. */
+  onProgress?(snapshot: string, records: number): void;
+};
+
+/** A snapshot whose file is whole. */
+type Whole = { readonly told: Snapshot; readonly header: BackupHeader };
+
+/** Adds what is found, and how many files were read, to a report. */
+export function checkSnapshots(dataDir: string, report: Report, options: SnapshotCheckOptions = {}): void {
+  if (!existsSync(snapshotsDirectory(dataDir))) return;
+  new SnapshotCheck(dataDir, report, options).run();
+}
+
+class SnapshotCheck {
+  readonly #directory: SnapshotDirectory;
+  readonly #report: Report;
+  readonly #options: SnapshotCheckOptions;
+  readonly #whole: Whole[] = [];
+  readonly #damaged: Snapshot[] = [];
+
+  constructor(dataDir: string, report: Report, options: SnapshotCheckOptions) {
+    this.#directory = new SnapshotDirectory(dataDir);
+    this.#report = report;
+    this.#options = options;
+  }
+
+  run(): void {
+    const { ids, strays } = this.#directory.look();
+    for (const [id, { file, entry }] of ids) if (file || entry) this.#look(id);
+    this.#compareChains();
+    if (this.#options.collection !== undefined) return;
+    for (const name of strays)
+      this.#report.add({
+        kind: "snapshot_stray",
+        message: `snapshots/${name} is no part of a snapshot. Nothing reads it; move it elsewhere, or remove it.`,
+      });
+  }
+
+  #look(id: string): void {
+    const told = this.#directory.told(id);
+    const { collection } = this.#options;
+    if (collection !== undefined) {
+      const name = told?.collection_name ?? this.#directory.headerOf(id)?.collection.name;
+      if (name !== collection) return;
+    }
+    const find = (finding: Finding) =>
+      this.#report.add({
+        ...finding,
+        snapshot_id: id,
+        ...(told && { collection: told.collection_name, version: told.version_number }),
+      });
+    const lost = "Delete the snapshot, and make or upload another one.";
+    let found: Snapshot;
+    let header: BackupHeader;
+    try {
+      const verified = this.#directory.verify(id);
+      header = verified.header;
+      checkDefinitions(header);
+      found = snapshotOf(id, verified);
+      this.#options.onProgress?.(found.collection_name, found.records_stored);
+    } catch (error) {
+      const words = problemWords(error);
+      if ((error as NodeJS.ErrnoException).code !== "ENOENT")
+        find({ kind: "snapshot", message: `The snapshot ${id} is damaged: ${words} ${lost}` });
+      else if (this.#directory.isMissing(id))
+        find({ kind: "snapshot_missing", message: `The file of the snapshot ${id} is missing. ${lost}` });
+      else return;
+      if (told !== undefined) this.#damaged.push(told);
+      return;
+    }
+    this.#report.snapshots++;
+    const differs = told && difference(told, found);
+    if (differs !== undefined) {
+      find({
+        kind: "snapshot",
+        message: `The file is not that of the snapshot ${id}, which ${differs}. ${lost}`,
+      });
+      this.#damaged.push(told as Snapshot);
+      return;
+    }
+    this.#whole.push({ told: found, header });
+    // Asked again: the snapshot may be deleted by now.
+    if (told === undefined && this.#directory.told(id) === undefined && this.#directory.isThere(id))
+      this.#report.add({
+        kind: "snapshot",
+        derived: true,
+        snapshot_id: id,
+        collection: found.collection_name,
+        version: found.version_number,
+        message: `What is kept of the snapshot ${id} beside its file is damaged or missing. The file is whole: a start tells of it again.`,
+      });
+  }
+
+  /** Finds incremental snapshots whose base is here, and of no use to them. */
+  #compareChains(): void {
+    const isBase = (of: Snapshot) => (base: Snapshot) =>
+      base.collection_name === of.collection_name &&
+      base.version_number === of.since_version &&
+      base.hash === of.since_hash &&
+      base.id !== of.id;
+    for (const { told, header } of this.#whole) {
+      if (header.since === null) continue;
+      const bases = this.#whole.filter((each) => isBase(told)(each.told));
+      if (bases.some((base) => base.header.next_ordinal === header.first_ordinal)) continue;
+      const broken = bases[0]?.told ?? this.#damaged.find(isBase(told));
+      if (broken === undefined) continue;
+      const why = bases.length > 0 ? "which does not end where it begins" : "which is damaged or missing";
+      this.#report.add({
+        kind: "snapshot_chain",
+        snapshot_id: told.id,
+        collection: told.collection_name,
+        version: told.version_number,
+        message: `The incremental snapshot ${told.id} goes on from the snapshot ${broken.id}, ${why}. It is restored only with another file of version ${told.since_version}.`,
+      });
+    }
+  }
+}
