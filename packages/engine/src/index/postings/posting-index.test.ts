@@ -5,7 +5,8 @@ import type { Visible } from "../contract.ts";
 import { SparseIndex, type SparseVector } from "../sparse/sparse-index.ts";
 import { asMap, bestOf, expectSame } from "../test/twin.ts";
 import { Arena } from "./arena.ts";
-import { PostingIndex, type WeightedTerm } from "./posting-index.ts";
+import { PostingIndex } from "./posting-index.ts";
+import type { WeightedTerm } from "./query.ts";
 
 /** Numbers in [0, 1), the same in every run. */
 function randomFrom(seed: number): () => number {
