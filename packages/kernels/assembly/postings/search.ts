@@ -10,15 +10,13 @@
 // Sums are f32 of amounts rounded up, scaled so that the greatest possible sum is 1, and the floor is lowered by the error that
 // such a sum can have: no record that belongs to the answer is lost.
 
+import { enterRun } from "./enter";
+import { floorOf, take } from "./found";
 import {
   A_FIXED,
-  A_FLOOR,
-  A_FOUND,
   A_FOUND_COUNT,
-  A_HEAP,
-  A_HEAP_COUNT,
   A_HIDDEN,
-  A_K,
+  A_IS_ENTERED,
   A_KIND,
   A_LENGTHS,
   A_LIMIT,
@@ -26,9 +24,7 @@ import {
   A_ORDER,
   A_PER_TERM,
   A_RECORD_COUNT,
-  A_SCALE,
   A_SINKS,
-  A_SLACK,
   A_SUMS,
   A_TERM_COUNT,
   A_TERMS,
@@ -42,6 +38,7 @@ import {
   T_CURSOR,
   T_END,
   T_EXACT,
+  T_LEAST,
   T_MOST,
   T_RECORDS,
   T_SLOPE,
@@ -57,20 +54,16 @@ import {
 } from "./layout";
 
 /**
- * Searches the area's run from the area's window on, until all is done or more than `WINDOW` records were found; returns
- * whether all is done. The caller takes what was found out, and sets its count to 0, before it goes on.
+ * Searches the area's run, from the beginning or from the area's window on, until all is done or more than `WINDOW` records were
+ * found; returns whether all is done. The caller takes what was found out, and sets its count to 0, before it goes on.
  */
 export function searchRun(area: usize): bool {
+  if (load<u32>(area, A_IS_ENTERED) === 0 && !enterRun(area)) return true;
   const windows = (load<u32>(area, A_RECORD_COUNT) + WINDOW - 1) >> WINDOW_BITS;
   let window = load<u32>(area, A_WINDOW);
   while (window < windows && load<u32>(area, A_FOUND_COUNT) <= WINDOW) searchWindow(area, window++);
   store<u32>(area, window, A_WINDOW);
   return window === windows;
-}
-
-/** The floor for sums: scaled as they are, and lower by the error that such a sum can have. */
-function floorOf(area: usize): f32 {
-  return <f32>(load<f64>(area, A_FLOOR) * load<f64>(area, A_SCALE) - load<f64>(area, A_SLACK));
 }
 
 /**
@@ -88,25 +81,74 @@ function searchWindow(area: usize, window: u32): void {
   for (let term = terms; term < termsEnd; term += TERM_BYTES) most += enterWindow(term, window);
   if (most < floor) return;
   const limit = load<f32>(area, A_LIMIT);
+  const isLimited = limit !== -Infinity;
+  const sinks = load<u32>(area, A_SINKS) !== 0;
+  const sums = <usize>load<u32>(area, A_SUMS);
+  const marks = <usize>load<u32>(area, A_MARKS);
+  let reaching: u32 = 0;
+  if (isLimited && !sinks) {
+    for (let term = terms; term < termsEnd; term += TERM_BYTES)
+      if (load<f32>(term, T_MOST) >= limit) reaching += markReaching(term, marks);
+    if (reaching === 0) return;
+  }
   let essential = terms;
   let aside: f32 = 0;
   for (; essential < termsEnd; essential += TERM_BYTES) {
     const here = load<f32>(essential, T_MOST);
     const more = aside + here;
-    if (!(more < floor * ASIDE) && here >= limit) break;
+    if (!(more < floor * ASIDE) && (here >= limit || !sinks)) break;
     aside = more;
   }
-  const sums = <usize>load<u32>(area, A_SUMS);
-  const marks = <usize>load<u32>(area, A_MARKS);
-  if (limit !== -Infinity || load<u32>(area, A_SINKS) !== 0) {
+  if (sinks) {
     for (let term = essential; term < termsEnd; term += TERM_BYTES) addList(term, limit, sums, marks);
-  } else {
+  } else if (!isLimited) {
     for (let term = essential; term < termsEnd; term += TERM_BYTES)
       addListUpTo(term, floor - aside, sums, marks);
+  } else if (reaching * LOOKED_UP < postingsOf(essential, termsEnd)) {
+    essential = termsEnd;
+    aside = most;
+  } else {
+    for (let term = essential; term < termsEnd; term += TERM_BYTES) addListUpTo(term, Infinity, sums, marks);
   }
   harvest(area, window << WINDOW_BITS, terms, essential, aside);
-  // By list: a window has 4,096 sums, and most searches touch some hundreds.
-  for (let term = essential; term < termsEnd; term += TERM_BYTES) clearSums(term, sums);
+  clear(essential, termsEnd, sums);
+}
+
+/** Looking a record up in the lists, until it is out of the question, takes as long as adding up about so many postings. */
+const LOOKED_UP: u32 = 100;
+
+/** Postings of the lists from one on in the window. */
+function postingsOf(term: usize, termsEnd: usize): u32 {
+  let postings: u32 = 0;
+  for (let each = term; each < termsEnd; each += TERM_BYTES)
+    postings += load<u32>(each, T_END) - load<u32>(each, T_CURSOR);
+  return postings;
+}
+
+/**
+ * Marks the records of a list's postings in the window that reach the limit, which are few: sixteen codes are looked at at once.
+ * Returns how many there are.
+ */
+function markReaching(term: usize, marks: usize): u32 {
+  const least = load<u32>(term, T_LEAST);
+  if (least > 255) return 0;
+  const wanted = i8x16.splat(<i8>least);
+  const codes = <usize>load<u32>(term, T_CODES);
+  const records = <usize>load<u32>(term, T_RECORDS);
+  const end = load<u32>(term, T_END);
+  let count: u32 = 0;
+  for (let posting = load<u32>(term, T_CURSOR); posting < end; posting += 16) {
+    let reaching = i8x16.bitmask(i8x16.ge_u(v128.load(codes + <usize>posting), wanted));
+    // What lies behind is of another window or list.
+    if (end - posting < 16) reaching &= (1 << (end - posting)) - 1;
+    count += popcnt<u32>(reaching);
+    for (; reaching !== 0; reaching &= reaching - 1) {
+      const place = <usize>recordAt(records, posting + ctz<u32>(reaching)) & (WINDOW - 1);
+      const mark = marks + ((place >> 6) << 3);
+      store<u64>(mark, load<u64>(mark) | ((<u64>1) << (<u64>place & 63)));
+    }
+  }
+  return count;
 }
 
 /** Finds the postings of a window in a list; returns the most that one of them adds. */
@@ -182,6 +224,15 @@ function addListUpTo(term: usize, needed: f32, sums: usize, marks: usize): void 
   }
 }
 
+/** Sets the sums to zero: by list where few were touched, for a window has 4,096 of them. */
+function clear(essential: usize, termsEnd: usize, sums: usize): void {
+  if (postingsOf(essential, termsEnd) > FILLED_MIN) memory.fill(sums, 0, WINDOW << 2);
+  else for (let term = essential; term < termsEnd; term += TERM_BYTES) clearSums(term, sums);
+}
+
+/** Filling all sums takes as long as clearing those of about so many postings. */
+const FILLED_MIN: u32 = 400;
+
 /** Sets the sums of a list's records in the window to zero. */
 function clearSums(term: usize, sums: usize): void {
   const records = <usize>load<u32>(term, T_RECORDS);
@@ -226,7 +277,7 @@ function harvest(area: usize, firstRecord: u32, terms: usize, essential: usize, 
           load<f32>(term, T_SLOPE) * <f32>load<u8>(<usize>load<u32>(term, T_CODES) + <usize>posting);
       }
       if (sum + max<f32>(rest, 0) < floor) continue;
-      if (take(area, record)) floor = floorOf(area);
+      if (take(area, record, exactScore(area, record))) floor = floorOf(area);
     }
   }
 }
@@ -322,56 +373,4 @@ function exactScore(area: usize, record: u32): f64 {
     }
   }
   return score;
-}
-
-/** Scores a record; where it can be among the best it is found. Returns whether the floor has risen. */
-function take(area: usize, record: u32): bool {
-  const score = exactScore(area, record);
-  if (score < load<f64>(area, A_FLOOR)) return false;
-  const count = load<u32>(area, A_FOUND_COUNT);
-  const found = <usize>load<u32>(area, A_FOUND) + ((<usize>count) << 4);
-  store<f64>(found, score);
-  store<u32>(found, record, 8);
-  store<u32>(area, count + 1, A_FOUND_COUNT);
-  return offer(area, score);
-}
-
-/** Puts a score on the heap of the k best; returns whether the floor has risen. */
-function offer(area: usize, score: f64): bool {
-  const heap = <usize>load<u32>(area, A_HEAP);
-  const count = load<u32>(area, A_HEAP_COUNT);
-  const k = load<u32>(area, A_K);
-  let at: u32;
-  if (count < k) {
-    store<u32>(area, count + 1, A_HEAP_COUNT);
-    for (at = count; at > 0; ) {
-      const parent = (at - 1) >> 1;
-      const above = load<f64>(heap + ((<usize>parent) << 3));
-      if (above <= score) break;
-      store<f64>(heap + ((<usize>at) << 3), above);
-      at = parent;
-    }
-    store<f64>(heap + ((<usize>at) << 3), score);
-    if (count + 1 < k) return false;
-  } else {
-    if (score <= load<f64>(heap)) return false;
-    for (at = 0; ; ) {
-      let child: u32 = 2 * at + 1;
-      if (child >= k) break;
-      if (
-        child + 1 < k &&
-        load<f64>(heap + ((<usize>child) << 3), 8) < load<f64>(heap + ((<usize>child) << 3))
-      )
-        child++;
-      const below = load<f64>(heap + ((<usize>child) << 3));
-      if (below >= score) break;
-      store<f64>(heap + ((<usize>at) << 3), below);
-      at = child;
-    }
-    store<f64>(heap + ((<usize>at) << 3), score);
-  }
-  const least = load<f64>(heap);
-  if (least <= load<f64>(area, A_FLOOR)) return false;
-  store<f64>(area, least, A_FLOOR);
-  return true;
 }

@@ -1,10 +1,7 @@
 // What do the postings of a list add at most?
 
-import { windowsMax } from "@quiver/kernels/postings";
-import { columnsOf, longList, type Run, rankCodesAt } from "./run.ts";
-
-/** What bounds from f32 columns are multiplied with to be sure. */
-export const boundMargin = 1 + 2 ** -20;
+import { longList, windowsMax } from "@quiver/kernels/postings";
+import { columnsOf, type Run, rankCodesAt } from "./run.ts";
 
 /** What a list's postings add at most: base + slope * code each, `most` any of them. */
 export type Bound = { base: number; slope: number; most: number };

@@ -31,7 +31,7 @@ import { toMerge } from "./merge-choice.ts";
 import type { Formula, Hidden, Located, WeightedTerm } from "./query.ts";
 import type { Accepts } from "./record-scores.ts";
 import { Run, type RunState } from "./run.ts";
-import { RunSearcher } from "./run-search.ts";
+import { searchRuns } from "./run-search.ts";
 import { type AmountOf, RunWriter } from "./run-writer.ts";
 import { FullScorer } from "./score-all.ts";
 import { Tail } from "./tail.ts";
@@ -80,7 +80,6 @@ export class PostingIndex {
   #runs: Run[] = [];
   readonly #tail: Tail<Float32Array | Uint32Array>;
   readonly #scorer = new FullScorer();
-  readonly #searcher = new RunSearcher();
   /** Records that are held and were retired. */
   readonly #retired = new Set<number>();
   #merge: Merge | undefined;
@@ -204,10 +203,18 @@ export class PostingIndex {
 
   /** The same for an index that is idle: merges what else is worth it too. */
   tidy(postings: number): boolean {
+    if (this.#merge === undefined && this.#isTailLong()) this.seal();
     this.#beginMerge(true);
     this.work(postings);
     this.#beginMerge(true);
-    return this.#merge !== undefined;
+    return this.#merge !== undefined || this.#isTailLong();
+  }
+
+  /** Whether the tail is worth a run while there is time: searching it takes longer than searching a run as long. */
+  #isTailLong(): boolean {
+    const { count, slotsEnd, postings } = this.#tail;
+    if (count === 0) return false;
+    return 8 * slotsEnd >= this.#tailRecordsMax || 8 * postings.total >= this.#tailPostingsMax;
   }
 
   /** Where a term's postings are. Valid until the next change. */
@@ -295,7 +302,7 @@ export class PostingIndex {
       ? this.#scorer.acceptedInTail(this.#tail, terms, k, formula, hidden, null)
       : this.#scorer.sparseTail(this.#tail, terms, k, hidden, limit);
     if (this.#runs.length === 0) return inTail;
-    return this.#searcher.search(this.#runs, terms, k, formula, hidden, limit, inTail);
+    return searchRuns(this.#runs, { terms, k, formula, hidden, limit }, inTail);
   }
 
   /**

@@ -279,7 +279,9 @@ export class TextIndex implements Index {
 
   /** Goes on with what is to be done in the background, for about so many postings; says whether there is more. */
   tidy(postings: number): boolean {
-    return this.#postings.tidy(postings);
+    const isMore = this.#postings.tidy(postings);
+    if (this.#postings.tailCount === 0) this.#positions?.seal();
+    return isMore;
   }
 
   get memoryBytes(): number {
