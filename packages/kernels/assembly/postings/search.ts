@@ -106,11 +106,10 @@ function searchWindow(area: usize, window: u32): void {
       addListUpTo(term, floor - aside, sums, marks);
   } else if (reaching * LOOKED_UP < postingsOf(essential, termsEnd)) {
     essential = termsEnd;
-    aside = most;
   } else {
     for (let term = essential; term < termsEnd; term += TERM_BYTES) addListUpTo(term, Infinity, sums, marks);
   }
-  harvest(area, window << WINDOW_BITS, terms, essential, aside);
+  harvest(area, window << WINDOW_BITS, terms, essential);
   clear(essential, termsEnd, sums);
 }
 
@@ -242,13 +241,13 @@ function clearSums(term: usize, sums: usize): void {
 }
 
 /** Looks at the marked records, takes the marks away, and scores those exactly that can be among the best. */
-function harvest(area: usize, firstRecord: u32, terms: usize, essential: usize, aside: f32): void {
+function harvest(area: usize, firstRecord: u32, terms: usize, essential: usize): void {
   const sums = <usize>load<u32>(area, A_SUMS);
   const marks = <usize>load<u32>(area, A_MARKS);
   const hidden = <usize>load<u32>(area, A_HIDDEN) + <usize>(firstRecord >> 3);
   let floor = floorOf(area);
   let stretch: usize = usize.MAX_VALUE;
-  let asideHere = aside;
+  let asideHere: f32 = 0;
   for (let word: usize = 0; word < WINDOW >> 3; word += 8) {
     let marked = load<u64>(marks + word);
     if (marked === 0) continue;

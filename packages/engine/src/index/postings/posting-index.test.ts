@@ -259,6 +259,39 @@ test("with a threshold, whoever one posting gives as much is found and scored in
   }
 });
 
+test("a record is found that owes its place to all the lists of which each alone adds little", () => {
+  const random = randomFrom(8);
+  const dimensions = Array.from({ length: 11 }, (_, i) => i);
+  const index = new SparseIndex({ tailRecordsMax: 4_000, debug: true });
+  const expected = new Map<number, number>();
+  const query = {
+    indices: Uint32Array.from(dimensions),
+    values: Float32Array.of(1, ...Array(10).fill(0.05)),
+  };
+  for (let ordinal = 0; ordinal < 12_000; ordinal++) {
+    // The first have most of the first dimension, and some of the last have just enough of it when all others are added.
+    const isFirst = ordinal < 20;
+    const isOwing = ordinal % 1_000 === 999 && ordinal > 6_000;
+    const values = dimensions.map((i) => {
+      if (isFirst) return i === 0 ? 1 : 0;
+      if (isOwing) return i === 0 ? 0.51 : 1;
+      return i === 0 ? 0.4 * random() : 0.9 * random();
+    });
+    const having = dimensions.filter((i) => values[i] > 0);
+    const weights = Float32Array.from(having, (i) => values[i]);
+    index.add(ordinal, Uint32Array.from(having), weights);
+    if (isFirst || isOwing)
+      expected.set(
+        ordinal,
+        having.reduce((sum, i, place) => sum + query.values[i] * weights[place], 0),
+      );
+  }
+  while (index.tidy(100_000));
+  for (const k of [1, 6, 10, 26])
+    for (const threshold of [0, 0.2, 0.5])
+      expectSame(asMap(index.search(query, k, threshold, null)), bestOf(new Map(expected), k));
+});
+
 test("lists are found wherever their dimensions lie", () => {
   const dimensions = [0, 7, 8, 40_000, 2 ** 31, 2 ** 32 - 2, 2 ** 32 - 1];
   for (const ends of [1, 2, 4, 7])
