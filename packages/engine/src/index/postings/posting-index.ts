@@ -12,7 +12,8 @@
 // All scores are f64, added in the order of the query's terms, in both: a record's score does not depend on where it lies.
 //
 // Merging goes on in pieces, some with each change in proportion to it, and the rest when the collection is idle (`tidy`), which
-// then makes one of any small neighbours: what a search does for each run and term it would else do for some ten runs more.
+// then makes a run of a tail that is worth it, and one of any small neighbours: what a search does for each run and term it would
+// else do for some ten runs more.
 //
 // Ranges of ordinals of runs and tail do not overlap and ascend. See `check`.
 
