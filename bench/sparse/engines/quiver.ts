@@ -2,19 +2,22 @@
 
 import { SparseIndex } from "../../../packages/engine/src/index/sparse/sparse-index.ts";
 import { idsOf, openCollection, upsertRows } from "../../shared/quiver-database.ts";
-import { bestFirst } from "../../shared/quiver-index.ts";
+import { bestFirst, tidiedAtOnce } from "../../shared/quiver-index.ts";
 import type { EngineKind, SparseVector } from "../engine.ts";
 
 export const quiver: EngineKind = {
   name: "quiver",
   title: "Quiver",
   isOurs: true,
-  note: "Its sparse index in this process, without a server. An effort is its `early_terminate_threshold`.",
+  note: "Its sparse index in this process, without a server, after what a collection does when it is idle (it counts as building). An effort is its `early_terminate_threshold`.",
   open() {
     const index = new SparseIndex();
     return {
       add: (rows, first) =>
         rows.forEach(({ indices, values }, i) => void index.add(first + i, indices, values)),
+      finish() {
+        while (index.tidy(tidiedAtOnce));
+      },
       search: (query: SparseVector, k, threshold) => bestFirst(index.search(query, k, threshold, null), k),
       bytes: () => index.memoryBytes,
     };

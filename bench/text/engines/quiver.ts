@@ -3,19 +3,22 @@
 import { TextIndex } from "../../../packages/engine/src/index/text/text-index.ts";
 import { segment } from "../../../packages/engine/src/text/segment.ts";
 import { idsOf, openCollection, upsertRows } from "../../shared/quiver-database.ts";
-import { bestFirst } from "../../shared/quiver-index.ts";
+import { bestFirst, tidiedAtOnce } from "../../shared/quiver-index.ts";
 import { b, type EngineKind, k1 } from "../engine.ts";
 
 export const quiver: EngineKind = {
   name: "quiver",
   title: "Quiver",
   isOurs: true,
-  note: "Its text index in this process, without a server. English: the Snowball stemmer and Lucene's 33 stop words; marks and apostrophes are folded away.",
+  note: "Its text index in this process, without a server, after what a collection does when it is idle (it counts as building). English: the Snowball stemmer and Lucene's 33 stop words; marks and apostrophes are folded away.",
   open({ language }) {
     const index = new TextIndex({ language, k1, b });
     return {
       add(rows, first) {
         for (let i = 0; i < rows.length; i++) index.add(first + i, segment(rows[i]));
+      },
+      finish() {
+        while (index.tidy(tidiedAtOnce));
       },
       search(query: string, k) {
         return bestFirst(index.search(query, k, index.statistics(), null), k);

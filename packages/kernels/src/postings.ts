@@ -21,30 +21,19 @@ export const stretchRecords = 512;
 /** Stretches of the longest run. */
 export const stretchesMax = runRecordsMax / stretchRecords;
 
+/** A list of so many postings has windows. */
+export const longList = 512;
+
 /** Bytes of a term of a search. */
-export const termBytes = 56;
+export const termBytes = 64;
 
-/** Byte offsets of a term's fields: places are absolute, base, slope and bound are f32, the weight is f64. */
-export const term = {
-  records: 0,
-  codes: 4,
-  exact: 8,
-  count: 12,
-  windows: 16,
-  base: 20,
-  slope: 24,
-  bound: 28,
-  weight: 32,
-  cursor: 40,
-  end: 44,
-  most: 48,
-  stretchMost: 52,
-} as const;
+/** Bytes of a term of a query, and what is written of them: a list's place and postings, u32, and a weight, f64. */
+export const queryTermBytes = 40;
+export const queryTerm = { list: 0, count: 4, weight: 8 } as const;
 
-/** Byte offsets of the fields of a search's area: u32, but for the limit, f32, and floor to scale, f64. */
+/** Byte offsets of the fields of a search's area: u32, but for floor, fixed, perTerm, growth, shrinkage and least, f64. */
 export const area = {
   terms: 0,
-  termCount: 4,
   order: 8,
   hidden: 12,
   lengths: 16,
@@ -56,19 +45,24 @@ export const area = {
   marks: 40,
   found: 44,
   foundCount: 48,
-  window: 52,
   recordCount: 56,
-  limit: 60,
   floor: 64,
-  slack: 72,
   fixed: 80,
   perTerm: 88,
-  scale: 96,
   sinks: 104,
+  query: 108,
+  queryCount: 112,
+  levels: 116,
+  missing: 120,
+  isEntered: 124,
+  growth: 128,
+  shrinkage: 136,
+  least: 144,
+  sorted: 152,
 } as const;
 
 /** Bytes of an area's fields. */
-export const areaBytes = 128;
+export const areaBytes = 160;
 
 /** Bytes of a record that was found: its score, f64, its number, u32, and 4 unused. */
 export const foundBytes = 16;
@@ -78,8 +72,8 @@ export const kinds = { sparse: 0, text: 1, wideText: 2 } as const;
 
 export type PostingsKernels = {
   /**
-   * Searches the area's run from the area's window on, until all is done or more than `windowRecords` records were found;
-   * returns 1 when all is done. The caller takes out what was found, and sets its count to 0, before it goes on.
+   * Searches the area's run, from the beginning where it is not entered yet, until all is done or more than
+   * `windowRecords` records were found; returns 1 when all is done. The caller takes out what was found, and sets its count to 0, before it goes on.
    */
   readonly searchRun: (area: number) => number;
 };

@@ -14,10 +14,13 @@
 //
 //   windows:   begins u32 x 17 | greatest code u8 x 16 | ranks u8 x 16 | greatest code of a stretch u8 x 128
 //
-// The whole run is one block, which can be written to disk as it is (drawn in engine/index/postings/run.ts).
+// The whole run is one piece of memory, which can be written to disk as it is (drawn in engine/index/postings/run.ts).
 //
 // A search has an area, laid out by the program (engine/index/postings/arena.ts): the fields below, and behind their pointers
 //
+//   query      records of Q_BYTES for each term that has a list in the run, in the order of the query: the list's place, its
+//              postings, the weight. The kernel makes the rest of it (enter.ts), and
+//   sorted     u32, places in the query by ascending bound
 //   terms      records of TERM_BYTES, by ascending bound, the greatest amount that the term adds in this run
 //   order      u32, places of the terms in the order in which exact scores are added
 //   hidden     u64, a bit for each record that is not to be found, up to the end of the last window
@@ -35,11 +38,33 @@ export const STRETCH_BITS: usize = 9;
 export const W_CODES: usize = 68;
 export const W_STRETCHES: usize = 100;
 
-export const TERM_BYTES: usize = 56;
+/** Byte offsets of a list's header. */
+export const L_BASE: usize = 0;
+export const L_SLOPE: usize = 4;
+export const L_MOST: usize = 8;
+export const L_BYTES: usize = 12;
+
+/** A list of so many postings has windows. */
+export const LONG: u32 = 512;
+
+/** In the windows of a list: codes by rank. */
+export const W_RANKS: usize = 84;
+
+/** Of a term of the query; what is behind the weight, f64, the kernel finds out: unscaled base, slope and bound. */
+export const Q_BYTES: usize = 40;
+export const Q_LIST: usize = 0;
+export const Q_COUNT: usize = 4;
+export const Q_WEIGHT: usize = 8;
+export const Q_BASE: usize = 16;
+export const Q_SLOPE: usize = 24;
+export const Q_MOST: usize = 32;
+
+export const TERM_BYTES: usize = 64;
 export const T_RECORDS: usize = 0;
 export const T_CODES: usize = 4;
 export const T_EXACT: usize = 8;
 export const T_COUNT: usize = 12;
+/** 0 where there are none. */
 export const T_WINDOWS: usize = 16;
 export const T_BASE: usize = 20;
 export const T_SLOPE: usize = 24;
@@ -55,6 +80,8 @@ export const T_END: usize = 44;
 export const T_MOST: usize = 48;
 /** ... in the stretch. */
 export const T_STRETCH_MOST: usize = 52;
+/** The least code that reaches the limit; more than 255 where none does. */
+export const T_LEAST: usize = 56;
 
 export const A_TERMS: usize = 0;
 export const A_TERM_COUNT: usize = 4;
@@ -77,8 +104,22 @@ export const A_RECORD_COUNT: usize = 56;
 export const A_LIMIT: usize = 60;
 /** Whether an amount can be negative. */
 export const A_SINKS: usize = 104;
-/** Of no meaning: what was read only to have it near. */
-export const A_SEEN: usize = 108;
+/** Of the query: its terms that have a list. */
+export const A_QUERY: usize = 108;
+export const A_QUERY_COUNT: usize = 112;
+/** The greatest code. */
+export const A_LEVELS: usize = 116;
+/** Records that are removed or hidden: a list's greatest ones may be among them. */
+export const A_MISSING: usize = 120;
+/** Whether the terms are made. */
+export const A_IS_ENTERED: usize = 124;
+/** f64: by how much an amount can have grown since the codes were made, at least 1; and shrunk, at most 1. */
+export const A_GROWTH: usize = 128;
+export const A_SHRINKAGE: usize = 136;
+/** f64: what a single posting must give to be of use; unscaled. */
+export const A_LEAST: usize = 144;
+export const A_SORTED: usize = 152;
+
 /** f64: scores below cannot be among the k best. */
 export const A_FLOOR: usize = 64;
 /** f64: by how much less than it ought to be a sum can be. */

@@ -13,6 +13,7 @@ import {
   foundBytes,
   instantiatePostings,
   type PostingsKernels,
+  queryTermBytes,
   runRecordsMax,
   termBytes,
   windowRecords,
@@ -126,7 +127,9 @@ export class Arena {
   reserve(terms: number, k: number): boolean {
     if (terms > this.#termsMax) {
       const length = Math.max(16, 2 * terms);
-      if (!this.#replace("terms", termBytes * length) || !this.#replace("order", 4 * length)) return false;
+      const sizes = { terms: termBytes, order: 4, sorted: 4, query: queryTermBytes };
+      for (const [field, bytes] of Object.entries(sizes))
+        if (!this.#replace(field as keyof typeof sizes, bytes * length)) return false;
       this.#termsMax = length;
     }
     if (k > this.#heapMax) {
@@ -153,7 +156,7 @@ export class Arena {
     invariant(end === this.#top && end <= this.bytes.length, `blocks end at ${end}, the top is ${this.#top}`);
   }
 
-  #replace(name: "terms" | "order" | "heap", bytes: number): boolean {
+  #replace(name: "terms" | "order" | "sorted" | "query" | "heap", bytes: number): boolean {
     const at = this.#take(bytes);
     if (at === undefined) return false;
     const before = this.field(name);

@@ -5,7 +5,8 @@ import type { Visible } from "../contract.ts";
 import { SparseIndex, type SparseVector } from "../sparse/sparse-index.ts";
 import { asMap, bestOf, expectSame } from "../test/twin.ts";
 import { Arena } from "./arena.ts";
-import { PostingIndex, type WeightedTerm } from "./posting-index.ts";
+import { PostingIndex } from "./posting-index.ts";
+import type { WeightedTerm } from "./query.ts";
 
 /** Numbers in [0, 1), the same in every run. */
 function randomFrom(seed: number): () => number {
@@ -157,7 +158,7 @@ describe("texts", () => {
 
   test("an index goes on in a further memory when one is full, and through all of them", () => {
     const random = randomFrom(3);
-    const texts = new Texts({ memoryBytesMax: 24 * 65_536, runPostingsMax: 100_000 });
+    const texts = new Texts({ memoryBytesMax: 24 * 65_536, runPostingsMax: 60_000 });
     for (let ordinal = 0; ordinal < 30_000; ordinal++) texts.add(ordinal, someText(random));
     expect(texts.index.arenaCount).toBeGreaterThan(2);
     searchAll(texts);
@@ -214,6 +215,118 @@ test("sparse vectors: long lists with and without negative weights equal brute f
       for (const k of [1, 10, 200]) expectSame(asMap(index.search(query, k, 0, null)), bestOf(scores, k));
     }
   }
+});
+
+test("with a threshold, whoever one posting gives as much is found and scored in full, and hardly anyone else", () => {
+  const random = randomFrom(6);
+  const vectorOf = (count: number): SparseVector => {
+    const entries = new Map<number, number>();
+    while (entries.size < count) entries.set(Math.floor(random() ** 3 * 800), random() ** 3);
+    return { indices: Uint32Array.from(entries.keys()).sort(), values: Float32Array.from(entries.values()) };
+  };
+  for (const levels of [16, 256]) {
+    const index = new SparseIndex({ tailRecordsMax: 2_000, levels, debug: true });
+    const held = Array.from({ length: 6_000 }, () => vectorOf(20));
+    for (const [ordinal, { indices, values }] of held.entries()) index.add(ordinal, indices, values);
+    while (index.tidy(100_000));
+    for (const threshold of [0.05, 0.3, 0.6, 0.95]) {
+      for (const count of [2, 6, 25]) {
+        const query = vectorOf(count);
+        const weights = new Map([...query.indices].map((dimension, i) => [dimension, query.values[i]]));
+        let greatest = 0;
+        const scores = new Map<number, number>();
+        const strongest = new Map<number, number>();
+        for (const [ordinal, { indices, values }] of held.entries())
+          for (const [i, dimension] of indices.entries()) {
+            const weight = weights.get(dimension);
+            if (weight === undefined) continue;
+            const product = weight * values[i];
+            greatest = Math.max(greatest, product);
+            scores.set(ordinal, (scores.get(ordinal) ?? 0) + product);
+            strongest.set(ordinal, Math.max(strongest.get(ordinal) ?? 0, product));
+          }
+        // All that are found, at k as great as there are records.
+        const found = asMap(index.search(query, held.length, threshold, null));
+        for (const [ordinal, product] of strongest) {
+          if (product >= threshold * greatest) expect(found.has(ordinal)).toBe(true);
+          if (product < (threshold - 1.5 / (levels - 1)) * greatest) expect(found.has(ordinal)).toBe(false);
+        }
+        for (const [ordinal, score] of found) expect(score).toBe(scores.get(ordinal));
+        for (const k of [1, 10])
+          expectSame(asMap(index.search(query, k, threshold, null)), bestOf(new Map(found), k));
+      }
+    }
+  }
+});
+
+test("a record is found that owes its place to all the lists of which each alone adds little", () => {
+  const random = randomFrom(8);
+  const dimensions = Array.from({ length: 11 }, (_, i) => i);
+  const index = new SparseIndex({ tailRecordsMax: 4_000, debug: true });
+  const expected = new Map<number, number>();
+  const query = {
+    indices: Uint32Array.from(dimensions),
+    values: Float32Array.of(1, ...Array(10).fill(0.05)),
+  };
+  for (let ordinal = 0; ordinal < 12_000; ordinal++) {
+    // The first have most of the first dimension, and some of the last have just enough of it when all others are added.
+    const isFirst = ordinal < 20;
+    const isOwing = ordinal % 1_000 === 999 && ordinal > 6_000;
+    const values = dimensions.map((i) => {
+      if (isFirst) return i === 0 ? 1 : 0;
+      if (isOwing) return i === 0 ? 0.51 : 1;
+      return i === 0 ? 0.4 * random() : 0.9 * random();
+    });
+    const having = dimensions.filter((i) => values[i] > 0);
+    const weights = Float32Array.from(having, (i) => values[i]);
+    index.add(ordinal, Uint32Array.from(having), weights);
+    if (isFirst || isOwing)
+      expected.set(
+        ordinal,
+        having.reduce((sum, i, place) => sum + query.values[i] * weights[place], 0),
+      );
+  }
+  while (index.tidy(100_000));
+  for (const k of [1, 6, 10, 26])
+    for (const threshold of [0, 0.2, 0.5])
+      expectSame(asMap(index.search(query, k, threshold, null)), bestOf(new Map(expected), k));
+});
+
+test("lists are found wherever their dimensions lie", () => {
+  const dimensions = [0, 7, 8, 40_000, 2 ** 31, 2 ** 32 - 2, 2 ** 32 - 1];
+  for (const ends of [1, 2, 4, 7])
+    for (const some of [dimensions.slice(0, ends), dimensions.slice(-ends)]) {
+      const index = new SparseIndex({ tailRecordsMax: 1, debug: true });
+      for (const [ordinal, dimension] of some.entries())
+        index.add(ordinal, Uint32Array.of(dimension), Float32Array.of(1));
+      for (const dimension of [...dimensions, 6, 9, 2 ** 31 - 1, 2 ** 32 - 3]) {
+        const query = { indices: Uint32Array.of(dimension), values: Float32Array.of(2) };
+        const ordinal = some.indexOf(dimension);
+        const expected = ordinal < 0 ? [] : [[ordinal, 2]];
+        expect([...asMap(index.search(query, 10, 0, null))]).toEqual(expected);
+      }
+    }
+});
+
+test("an idle index makes a run of a tail that is worth it, and one of its short runs", () => {
+  const random = randomFrom(7);
+  const index = new PostingIndex({
+    isText: false,
+    levels: 255,
+    amountOf: () => (weight) => weight,
+    tailRecordsMax: 800,
+  });
+  const add = (from: number, count: number) => {
+    for (let i = 0; i < count; i++) index.add(from + i, 0, [Math.floor(random() * 50)], [random()], 0);
+  };
+  add(0, 850);
+  expect([index.runCount, index.tailCount]).toEqual([1, 50]);
+  while (index.tidy(1_000));
+  expect([index.runCount, index.tailCount]).toEqual([1, 50]);
+  add(850, 250);
+  while (index.tidy(1_000));
+  expect([index.runCount, index.tailCount, index.count]).toEqual([1, 0, 1_100]);
+  index.check();
 });
 
 test("blocks of an arena never overlap, and what is freed is handed out again", () => {

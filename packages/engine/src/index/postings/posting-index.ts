@@ -12,31 +12,29 @@
 // All scores are f64, added in the order of the query's terms, in both: a record's score does not depend on where it lies.
 //
 // Merging goes on in pieces, some with each change in proportion to it, and the rest when the collection is idle (`tidy`), which
-// then makes one of any small neighbours: what a search does for each run and term it would else do for some ten runs more.
+// then makes a run of a tail that is worth it, and one of any small neighbours: what a search does for each run and term it would
+// else do for some ten runs more.
 //
 // Ranges of ordinals of runs and tail do not overlap and ascend. See `check`.
 
-import {
-  area as areaFields,
-  foundBytes,
-  kinds,
-  runRecordsMax,
-  termBytes,
-  term as termFields,
-  windowsMax,
-} from "@quiver/kernels/postings";
+import { kinds } from "@quiver/kernels/postings";
 import { failpoint } from "../../base/failpoint.ts";
 import { Growable } from "../../base/growable.ts";
 import { invariant } from "../../base/invariant.ts";
-import { keepBest } from "../../base/top-k.ts";
 import { assertAscending, type Candidates, nothing, type Visible } from "../contract.ts";
 import { absent } from "../ordinal-map.ts";
 import { Arena, type ArenaOptions } from "./arena.ts";
+import { Best } from "./best.ts";
 import type { Kept } from "./kept.ts";
+import { greatestIn } from "./list-bounds.ts";
 import { Merge } from "./merge.ts";
-import { type Accepts, found, hidden as hiddenState, RecordScores } from "./record-scores.ts";
-import { columnsOf, listHeaderBytes, longList, Run, type RunState, rankCodesAt } from "./run.ts";
+import { toMerge } from "./merge-choice.ts";
+import type { Formula, Hidden, Located, WeightedTerm } from "./query.ts";
+import type { Accepts } from "./record-scores.ts";
+import { Run, type RunState } from "./run.ts";
+import { searchRuns } from "./run-search.ts";
 import { type AmountOf, RunWriter } from "./run-writer.ts";
+import { FullScorer } from "./score-all.ts";
 import { Tail } from "./tail.ts";
 
 export type PostingOptions = ArenaOptions & {
@@ -56,9 +54,6 @@ export type PostingOptions = ArenaOptions & {
   readonly runPostingsMax?: number;
 };
 
-/** How texts are scored: an amount is tf / (tf + fixed + perTerm * length). For sparse vectors all 0. */
-export type Formula = { readonly fixed: number; readonly perTerm: number; readonly averageLength: number };
-
 /** What a checkpoint keeps, besides the images of the runs. */
 export type PostingState = {
   /** Every record with a smaller ordinal is in a run, or removed. */
@@ -68,43 +63,14 @@ export type PostingState = {
   readonly retired: Uint32Array;
 };
 
-/** Where a term's postings are: the list of each run, and of the tail; -1 for none. */
-export type Located = {
-  readonly runs: readonly number[];
-  readonly tail: number;
-  readonly isAnywhere: boolean;
-};
-
-export type WeightedTerm = {
-  readonly located: Located;
-  readonly weight: number;
-  /** Which records the term counts for; absent or null: all that have it. Only `searchAccepted` asks. */
-  readonly within?: Accepts;
-};
-
-/** What a search may not see besides removed records: by run, numbers of records; of the tail, slots. */
-export type Hidden = { readonly runs: readonly number[][]; readonly tail: readonly number[] };
-
 const tailRecords = 8_192;
 const tailPostings = 262_144;
 
 /** Of the longest run that a merge makes: some hundred MB, of vectors with very many dimensions. */
 const runPostings = 2 ** 24;
 
-/** A run of so many records, or half of the most postings, is left alone; smaller neighbours are merged. */
-const largeRun = runRecordsMax / 2;
-const smallRunsMin = 8;
-/** ... or as soon as they make a run that is nearly as long as can be. */
-const mergedMin = (7 * runRecordsMax) / 8;
-
 /** Postings merged for each that is added or removed, so that merging keeps up: each is merged about twice. */
 const mergeFactor = 6;
-
-/** f32 sums of n terms, of which the greatest possible is 1, are wrong by less than n + 4 times this. */
-const sumError = 2 ** -23;
-
-/** What bounds from f32 columns are multiplied with to be sure. */
-const boundMargin = 1 + 2 ** -20;
 
 export class PostingIndex {
   readonly #options: PostingOptions;
@@ -114,8 +80,7 @@ export class PostingIndex {
   /** By ascending ordinals. */
   #runs: Run[] = [];
   readonly #tail: Tail<Float32Array | Uint32Array>;
-  readonly #scores = new RecordScores();
-  readonly #bounds = new RunBounds();
+  readonly #scorer = new FullScorer();
   /** Records that are held and were retired. */
   readonly #retired = new Set<number>();
   #merge: Merge | undefined;
@@ -239,10 +204,18 @@ export class PostingIndex {
 
   /** The same for an index that is idle: merges what else is worth it too. */
   tidy(postings: number): boolean {
+    if (this.#merge === undefined && this.#isTailLong()) this.seal();
     this.#beginMerge(true);
     this.work(postings);
     this.#beginMerge(true);
-    return this.#merge !== undefined;
+    return this.#merge !== undefined || this.#isTailLong();
+  }
+
+  /** Whether the tail is worth a run while there is time: searching it takes longer than searching a run as long. */
+  #isTailLong(): boolean {
+    const { count, slotsEnd, postings } = this.#tail;
+    if (count === 0) return false;
+    return 8 * slotsEnd >= this.#tailRecordsMax || 8 * postings.total >= this.#tailPostingsMax;
   }
 
   /** Where a term's postings are. Valid until the next change. */
@@ -326,14 +299,11 @@ export class PostingIndex {
     limit = Number.NEGATIVE_INFINITY,
   ): Candidates {
     if (k <= 0 || terms.length === 0) return nothing;
-    const inTail = this.#searchTail(terms, k, formula, hidden, limit);
+    const inTail = this.#options.isText
+      ? this.#scorer.acceptedInTail(this.#tail, terms, k, formula, hidden, null)
+      : this.#scorer.sparseTail(this.#tail, terms, k, hidden, limit);
     if (this.#runs.length === 0) return inTail;
-    const hasNegative = terms.some(({ weight }) => weight < 0);
-    const best = new Best(k, inTail);
-    const search: RunSearch = { terms, k, formula, limit, hidden, best, hasNegative, floor: 0 };
-    search.floor = Math.max(best.floor, this.#knownFloor(search));
-    for (let i = 0; i < this.#runs.length; i++) this.#searchRun(this.#runs[i], i, search);
-    return best.bestOfHeap();
+    return searchRuns(this.#runs, { terms, k, formula, hidden, limit }, inTail);
   }
 
   /**
@@ -348,9 +318,9 @@ export class PostingIndex {
     accepts: Accepts,
   ): Candidates {
     if (k <= 0) return nothing;
-    const best = new Best(k, this.#acceptedInTail(terms, k, formula, hidden, accepts));
+    const best = new Best(k, this.#scorer.acceptedInTail(this.#tail, terms, k, formula, hidden, accepts));
     for (let i = 0; i < this.#runs.length; i++)
-      best.add(this.#acceptedInRun(i, terms, k, formula, hidden, accepts));
+      best.add(this.#scorer.acceptedInRun(this.#runs[i], i, terms, k, formula, hidden, accepts));
     return best.bestOfAdded();
   }
 
@@ -465,7 +435,7 @@ export class PostingIndex {
   }
 
   get memoryBytes(): number {
-    let bytes = this.#tail.memoryBytes + this.#scores.memoryBytes + setEntryBytes * this.#retired.size;
+    let bytes = this.#tail.memoryBytes + this.#scorer.memoryBytes + setEntryBytes * this.#retired.size;
     for (const arena of this.#arenas) bytes += arena.memoryBytes;
     for (const run of this.#runs) bytes += run.extraBytes;
     return bytes;
@@ -588,111 +558,6 @@ export class PostingIndex {
     return df;
   }
 
-  #searchTail(
-    terms: readonly WeightedTerm[],
-    k: number,
-    formula: Formula,
-    hidden: Hidden | null,
-    limit: number,
-  ): Candidates {
-    const tail = this.#tail;
-    const scores = this.#scores;
-    if (tail.count === 0) return nothing;
-    if (this.#options.isText) return this.#acceptedInTail(terms, k, formula, hidden, null);
-    scores.begin(tail.slotsEnd);
-    try {
-      if (hidden) for (const slot of hidden.tail) scores.touch(slot, hiddenState);
-      const isLimited = limit > Number.NEGATIVE_INFINITY;
-      if (isLimited) for (const term of terms) this.#considerInTail(term, limit);
-      for (const { located, weight } of terms)
-        if (located.tail >= 0) this.#addSparse(located.tail, weight, !isLimited);
-      return scores.best(tail.ordinals.values, k);
-    } finally {
-      scores.end();
-    }
-  }
-
-  #considerInTail({ located, weight }: WeightedTerm, limit: number): void {
-    if (located.tail < 0) return;
-    const { states } = this.#scores;
-    const { count, slots, values } = this.#tail.postings.read(located.tail);
-    for (let i = 0; i < count; i++)
-      if (weight * values[i] >= limit && states[slots[i]] === 0) this.#scores.touch(slots[i], found);
-  }
-
-  #addSparse(list: number, weight: number, isAnyFound: boolean): void {
-    const { states, scores } = this.#scores;
-    const { count, slots, values } = this.#tail.postings.read(list);
-    for (let i = 0; i < count; i++) {
-      const slot = slots[i];
-      if (states[slot] === 0) {
-        if (!isAnyFound) continue;
-        this.#scores.touch(slot, found);
-      }
-      scores[slot] += weight * values[i];
-    }
-  }
-
-  #acceptedInTail(
-    terms: readonly WeightedTerm[],
-    k: number,
-    formula: Formula,
-    hidden: Hidden | null,
-    accepts: Accepts,
-  ): Candidates {
-    const tail = this.#tail;
-    const ordinals = tail.ordinals.values;
-    this.#scores.begin(tail.slotsEnd);
-    try {
-      if (hidden) for (const slot of hidden.tail) this.#scores.touch(slot, hiddenState);
-      for (const { located, weight, within = null } of terms) {
-        if (located.tail < 0) continue;
-        const { count, slots, values } = tail.postings.read(located.tail);
-        for (let i = 0; i < count; i++) {
-          if (within !== null && !within(ordinals[slots[i]])) continue;
-          this.#addAmount(slots[i], weight, values[i], tail.lengths.values[slots[i]], formula);
-        }
-      }
-      return this.#scores.best(ordinals, k, accepts);
-    } finally {
-      this.#scores.end();
-    }
-  }
-
-  #acceptedInRun(
-    number: number,
-    terms: readonly WeightedTerm[],
-    k: number,
-    formula: Formula,
-    hidden: Hidden | null,
-    accepts: Accepts,
-  ): Candidates {
-    const run = this.#runs[number];
-    const scores = this.#scores;
-    scores.begin(run.recordCount);
-    try {
-      if (hidden) for (const record of hidden.runs[number]) scores.touch(record, hiddenState);
-      for (const { located, weight, within = null } of terms) {
-        const list = located.runs[number];
-        if (list < 0) continue;
-        for (let i = 0; i < run.counts[list]; i++) {
-          const record = run.recordAt(list, i);
-          if (run.isRemoved(record) || (within !== null && !within(run.ordinals[record]))) continue;
-          this.#addAmount(record, weight, run.valueOf(list, i), run.lengths[record], formula);
-        }
-      }
-      return scores.best(run.ordinals, k, accepts);
-    } finally {
-      scores.end();
-    }
-  }
-
-  #addAmount(slot: number, weight: number, tf: number, length: number, { fixed, perTerm }: Formula): void {
-    if (this.#scores.states[slot] === 0) this.#scores.touch(slot, found);
-    // What hidden records score is never read. The kernel takes the same steps.
-    this.#scores.scores[slot] += (weight * tf) / (tf + fixed + perTerm * length);
-  }
-
   /** Makes a run of the tail. */
   seal(): void {
     const tail = this.#tail;
@@ -786,334 +651,7 @@ export class PostingIndex {
       Merge.begin(arena, sources, this.#averageLength, this.#options.amountOf(this.#averageLength)),
     );
   }
-
-  /** A score that k records are known to reach, from the ranks of long lists: one posting gives them as much. */
-  #knownFloor({ terms, k, formula, limit, hidden, hasNegative }: RunSearch): number {
-    if (hasNegative) return Number.NEGATIVE_INFINITY;
-    let floor = Number.NEGATIVE_INFINITY;
-    for (const [i, run] of this.#runs.entries()) {
-      if (run.hasNegative) continue;
-      const hiddenHere = hidden?.runs[i].length ?? 0;
-      for (const { located, weight } of terms) {
-        const list = located.runs[i];
-        if (list < 0) continue;
-        const amount = amountAtRank(run, list, k + run.removedIn(list) + hiddenHere);
-        if (amount === undefined) continue;
-        const least = (weight * amount * shrinkage(run, formula)) / boundMargin;
-        if (least >= limit && least > floor) floor = least;
-      }
-    }
-    return floor;
-  }
-
-  #searchRun(run: Run, number: number, search: RunSearch): void {
-    const { formula, hidden, best } = search;
-    const bounds = this.#bounds;
-    if (!bounds.set(run, number, search.terms, growthOf(run, formula), search.floor)) return;
-    const { arena } = run;
-    invariant(arena.reserve(bounds.count, search.k), "there is no memory for a search");
-    const { words, floats, doubles } = arena;
-    const at = arena.area >>> 2;
-    const doublesAt = arena.area >>> 3;
-    const scale = bounds.total > 0 ? 1 / bounds.total : 1;
-    bounds.write(run, search.terms, scale);
-    words[at + areaFields.termCount / 4] = bounds.count;
-    words[at + areaFields.hidden / 4] = hidden?.runs[number].length
-      ? writeHidden(run, hidden.runs[number])
-      : run.removedBits.byteOffset;
-    words[at + areaFields.lengths / 4] = run.lengths.byteOffset;
-    words[at + areaFields.kind / 4] = run.kind;
-    words[at + areaFields.k / 4] = search.k;
-    words[at + areaFields.window / 4] = 0;
-    words[at + areaFields.sinks / 4] = run.hasNegative || search.hasNegative ? 1 : 0;
-    words[at + areaFields.foundCount / 4] = 0;
-    words[at + areaFields.recordCount / 4] = run.recordCount;
-    // Lower by what the kernel's amounts can be too small.
-    floats[at + areaFields.limit / 4] = search.limit * scale - 4 * sumError;
-    doubles[doublesAt + areaFields.floor / 8] = search.floor;
-    doubles[doublesAt + areaFields.slack / 8] = (bounds.count + 4) * sumError;
-    doubles[doublesAt + areaFields.fixed / 8] = formula.fixed;
-    doubles[doublesAt + areaFields.perTerm / 8] = formula.perTerm;
-    doubles[doublesAt + areaFields.scale / 8] = scale;
-    best.enter(arena);
-    for (let isDone = false; !isDone; ) {
-      isDone = arena.kernels.searchRun(arena.area) !== 0;
-      search.floor = doubles[doublesAt + areaFields.floor / 8];
-      best.take(run, search.floor);
-    }
-  }
-}
-
-/** So few terms are faster sorted without a call for each comparison. */
-const sortedByInsertion = 48;
-
-/** What the terms of a search add in one run: columns that are used again for the next, for a search goes through many. */
-class RunBounds {
-  count = 0;
-  /** The greatest absolute sum that there can be. */
-  total = 0;
-  #numbers = new Uint32Array(16);
-  #lists = new Uint32Array(16);
-  #bases = new Float64Array(16);
-  #slopes = new Float64Array(16);
-  #mosts = new Float64Array(16);
-  /** Terms by ascending `most`. */
-  #sorted: number[] = [];
-
-  /** @returns whether a record of the run can reach the floor */
-  set(run: Run, number: number, terms: readonly WeightedTerm[], growth: number, floor: number): boolean {
-    if (this.#numbers.length < terms.length) this.#resize(2 * terms.length);
-    this.count = 0;
-    this.total = 0;
-    let greatest = 0;
-    for (let i = 0; i < terms.length; i++) {
-      const list = terms[i].located.runs[number];
-      if (list < 0) continue;
-      const { base, slope, most } = boundsOf(run, list, terms[i].weight, growth);
-      const at = this.count++;
-      this.#numbers[at] = i;
-      this.#lists[at] = list;
-      this.#bases[at] = base;
-      this.#slopes[at] = slope;
-      this.#mosts[at] = most;
-      this.total += Math.max(Math.abs(base), Math.abs(base + slope * run.levels));
-      greatest += Math.max(0, most);
-    }
-    return this.count > 0 && !(greatest * boundMargin < floor);
-  }
-
-  /** Writes the terms into the area of the run's arena. */
-  write(run: Run, terms: readonly WeightedTerm[], scale: number): void {
-    const { arena } = run;
-    const { words, floats, doubles } = arena;
-    const mosts = this.#mosts;
-    const sorted = this.#sorted;
-    this.#sort();
-    const order = arena.field("order") >>> 2;
-    let at = arena.field("terms");
-    for (let i = 0; i < this.count; i++, at += termBytes) {
-      const term = sorted[i];
-      const list = this.#lists[term];
-      const listAt = run.placeOf(list);
-      const count = run.counts[list];
-      const columns = columnsOf(run.kind, count);
-      const word = at >>> 2;
-      words[word + termFields.records / 4] = listAt + listHeaderBytes;
-      words[word + termFields.codes / 4] = listAt + columns.codes;
-      words[word + termFields.exact / 4] = listAt + columns.exact;
-      words[word + termFields.count / 4] = count;
-      words[word + termFields.windows / 4] = count >= longList ? listAt + columns.windows : 0;
-      floats[word + termFields.base / 4] = this.#bases[term] * scale;
-      floats[word + termFields.slope / 4] = this.#slopes[term] * scale;
-      floats[word + termFields.bound / 4] = mosts[term] * scale;
-      doubles[(at + termFields.weight) >>> 3] = terms[this.#numbers[term]].weight;
-      words[word + termFields.cursor / 4] = 0;
-      words[word + termFields.end / 4] = 0;
-      words[order + term] = i;
-    }
-  }
-
-  #sort(): void {
-    const mosts = this.#mosts;
-    const sorted = this.#sorted;
-    sorted.length = this.count;
-    for (let i = 0; i < this.count; i++) sorted[i] = i;
-    if (this.count > sortedByInsertion) {
-      sorted.sort((a, b) => mosts[a] - mosts[b]);
-      return;
-    }
-    for (let i = 1; i < this.count; i++) {
-      let at = i;
-      for (; at > 0 && mosts[sorted[at - 1]] > mosts[i]; at--) sorted[at] = sorted[at - 1];
-      sorted[at] = i;
-    }
-  }
-
-  #resize(length: number): void {
-    this.#numbers = new Uint32Array(length);
-    this.#lists = new Uint32Array(length);
-    this.#bases = new Float64Array(length);
-    this.#slopes = new Float64Array(length);
-    this.#mosts = new Float64Array(length);
-  }
 }
 
 /** Of a Set of numbers, as measured in V8. */
 const setEntryBytes = 20;
-
-/** A search of the runs, as it goes on. */
-type RunSearch = {
-  readonly terms: readonly WeightedTerm[];
-  readonly k: number;
-  readonly formula: Formula;
-  readonly limit: number;
-  readonly hidden: Hidden | null;
-  readonly best: Best;
-  readonly hasNegative: boolean;
-  floor: number;
-};
-
-/** What a list's postings add at most: base + slope * code each, `most` any of them. */
-type Bound = { base: number; slope: number; most: number };
-
-function boundsOf(run: Run, list: number, weight: number, growth: number): Bound {
-  const at = run.placeOf(list) >>> 2;
-  const { floats } = run.arena;
-  const base = floats[at];
-  const slope = floats[at + 1];
-  if (weight >= 0) {
-    const factor = weight * growth;
-    return { base: factor * base, slope: factor * slope, most: factor * floats[at + 2] };
-  }
-  // With a negative weight the least amount counts most, and a posting has at least what the next smaller code says.
-  return { base: weight * (base - slope), slope: weight * slope, most: weight * base };
-}
-
-/** What the greatest posting of a list adds; where records were removed, at most that, and as near as is known without a search. */
-function greatestIn(run: Run, list: number, weight: number): number {
-  const removed = run.removedIn(list);
-  if (removed === 0) return boundsOf(run, list, weight, 1).most;
-  const ranked = weight >= 0 ? amountAtRank(run, list, removed + 1) : undefined;
-  if (ranked !== undefined) return weight * ranked;
-  let greatest = Number.NEGATIVE_INFINITY;
-  for (let i = 0; i < run.counts[list]; i++)
-    if (!run.isRemoved(run.recordAt(list, i))) greatest = Math.max(greatest, weight * run.valueOf(list, i));
-  return greatest;
-}
-
-/** An amount that so many postings of a list have or exceed, when its codes were made; undefined where that is not known. */
-function amountAtRank(run: Run, list: number, rank: number): number | undefined {
-  const count = run.counts[list];
-  const power = Math.ceil(Math.log2(rank));
-  if (count < longList || 2 ** power > count || power >= windowsMax) return undefined;
-  const place = run.placeOf(list);
-  const code = run.arena.bytes[place + columnsOf(run.kind, count).windows + rankCodesAt + power];
-  // A code is rounded up: what it stands for is more than the next smaller one.
-  return run.arena.floats[place >>> 2] + run.arena.floats[(place >>> 2) + 1] * Math.max(0, code - 1);
-}
-
-/** How much more a posting can add than when the codes were made: with longer texts on average, a text is shorter beside them. */
-function growthOf(run: Run, { averageLength }: Formula): number {
-  if (run.averageLength === 0) return 1;
-  // Without an average the length does not count at all.
-  if (averageLength === 0) return Number.MAX_SAFE_INTEGER;
-  return Math.max(1, averageLength / run.averageLength);
-}
-
-/** ... and how much less. */
-function shrinkage(run: Run, { averageLength }: Formula): number {
-  return averageLength > 0 && averageLength < run.averageLength ? averageLength / run.averageLength : 1;
-}
-
-/** Writes the bits of what is hidden from a search where the arena has room for them, and returns where. */
-function writeHidden(run: Run, records: readonly number[]): number {
-  const { bytes, hiddenAt } = run.arena;
-  bytes.set(run.removedBits, hiddenAt);
-  for (const record of records) bytes[hiddenAt + (record >>> 3)] |= 1 << (record & 7);
-  return hiddenAt;
-}
-
-/**
- * A run's neighbours of which the next merge makes one.
- * @param isIdle whether there is time: then any that are not full, where the longest of them grows by a quarter at least, so that
- * a posting that goes from run to run is merged some ten times at most
- */
-function toMerge(runs: readonly Run[], postingsMax: number, isIdle: boolean): Run[] | undefined {
-  const [recordsEnd, postingsEnd] = isIdle ? [mergedMin, (7 * postingsMax) / 8] : [largeRun, postingsMax / 2];
-  const isSmall = (run: Run) => run.count < recordsEnd && run.postings < postingsEnd;
-  for (let begin = 0; begin < runs.length; begin++) {
-    let end = begin;
-    let [records, postings, longest] = [0, 0, 0];
-    for (; end < runs.length && isSmall(runs[end]); end++) {
-      if (records + runs[end].count > runRecordsMax || postings + runs[end].postings > postingsMax) break;
-      records += runs[end].count;
-      postings += runs[end].postings;
-      longest = Math.max(longest, runs[end].postings);
-    }
-    const isNearlyFull = records >= mergedMin || postings >= (7 * postingsMax) / 8;
-    const isEnough = isIdle ? 4 * (postings - longest) >= longest : end - begin >= smallRunsMin;
-    if (end - begin >= 2 && (isNearlyFull || isEnough)) return runs.slice(begin, end);
-    if (4 * runs[begin].removedCount > runs[begin].recordCount) return [runs[begin]];
-  }
-  return undefined;
-}
-
-/** What was found so far, and the heap of the k best scores where it was last. */
-class Best {
-  readonly #k: number;
-  // Plain arrays: a typed array of more than 64 bytes is made outside of the heap, and few are found.
-  readonly #ordinals: number[] = [];
-  readonly #scores: number[] = [];
-  #arena: Arena | undefined;
-  #heap: number[];
-
-  constructor(k: number, first: Candidates) {
-    this.#k = k;
-    this.add(first);
-    // Ascending numbers are a heap.
-    this.#heap = [...first.scores].sort((a, b) => a - b).slice(-k);
-  }
-
-  /** Takes further candidates, of which the heap is not told. */
-  add({ count, ordinals, scores }: Candidates): void {
-    for (let i = 0; i < count; i++) {
-      this.#ordinals.push(ordinals[i]);
-      this.#scores.push(scores[i]);
-    }
-  }
-
-  /** The k-th best score; minus infinity while there are fewer. */
-  get floor(): number {
-    return this.#heap.length < this.#k ? Number.NEGATIVE_INFINITY : this.#heap[0];
-  }
-
-  /** Sees to it that the heap is in an arena, which has room for it. */
-  enter(arena: Arena): void {
-    if (this.#arena === arena) return;
-    this.#fetchHeap();
-    this.#arena = arena;
-    arena.doubles.set(this.#heap, arena.field("heap") >>> 3);
-    arena.words[(arena.area + areaFields.heapCount) >>> 2] = this.#heap.length;
-  }
-
-  /** Takes what a search of a run has found and can still be among the best. */
-  take(run: Run, floor: number): void {
-    const { doubles, words, area } = run.arena;
-    const count = run.arena.field("foundCount");
-    for (let i = 0, at = run.arena.field("found"); i < count; i++, at += foundBytes) {
-      const score = doubles[at >>> 3];
-      if (score < floor) continue;
-      this.#ordinals.push(run.ordinals[words[(at + 8) >>> 2]]);
-      this.#scores.push(score);
-    }
-    words[(area + areaFields.foundCount) >>> 2] = 0;
-  }
-
-  /** The k best of all that was found and is on the heap, and what ties with the last. */
-  bestOfHeap(): Candidates {
-    this.#fetchHeap();
-    const { floor } = this;
-    const best = { ordinals: [] as number[], scores: [] as number[] };
-    for (let i = 0; i < this.#scores.length; i++) {
-      if (this.#scores[i] < floor) continue;
-      best.ordinals.push(this.#ordinals[i]);
-      best.scores.push(this.#scores[i]);
-    }
-    return { count: best.ordinals.length, ...best };
-  }
-
-  /** ... of all that was added. */
-  bestOfAdded(): Candidates {
-    const scores = Float64Array.from(this.#scores);
-    return keepBest(Uint32Array.from(this.#ordinals), scores, scores.length, this.#k);
-  }
-
-  #fetchHeap(): void {
-    if (this.#arena === undefined) return;
-    const { doubles } = this.#arena;
-    const from = this.#arena.field("heap") >>> 3;
-    const count = this.#arena.field("heapCount");
-    this.#heap = [];
-    for (let i = 0; i < count; i++) this.#heap.push(doubles[from + i]);
-  }
-}

@@ -6,6 +6,7 @@
 
 import {
   kinds,
+  longList,
   runRecordsMax,
   stretchesMax,
   stretchRecords,
@@ -18,7 +19,6 @@ import {
   columnsOf,
   exactBytesOf,
   listHeaderBytes,
-  longList,
   Run,
   rankCodesAt,
   runHeader,

@@ -12,6 +12,7 @@
 
 import {
   kinds,
+  longList,
   runRecordsMax,
   stretchesMax,
   stretchRecords,
@@ -41,9 +42,6 @@ export const runHeader = {
 } as const;
 
 export const runHeaderBytes = 64;
-
-/** A list of this many postings or more has windows. */
-export const longList = 512;
 
 /** Byte offsets in a list's windows: of their greatest codes, of the codes by rank and of the stretches'; before are the begins. */
 export const windowCodesAt = 4 * (windowsMax + 1);
@@ -76,8 +74,6 @@ export type RunState = {
   readonly removed: Uint8Array;
 };
 
-const fenceStep = 32;
-
 /** Removals are probed for one by one where that is less work than to go through a list. */
 const probeCost = 16;
 
@@ -102,8 +98,9 @@ export class Run {
   readonly terms: Uint32Array;
   readonly counts: Uint32Array;
   readonly #places: Uint32Array;
-  /** Every `fenceStep`th of the terms. */
-  readonly #fence: Uint32Array;
+  /** Where the lists begin of the terms of each step of 2 ** stepBits: some four lists to a step, as terms mostly are spread. */
+  readonly #steps: Uint32Array;
+  readonly #stepBits: number;
   /** A bit for each record: whether it was removed. */
   readonly removedBits: Uint8Array;
   /** In the order of removal. */
@@ -130,7 +127,8 @@ export class Run {
     this.terms = column("termsAt", this.listCount);
     this.#places = column("placesAt", this.listCount);
     this.counts = column("countsAt", this.listCount);
-    this.#fence = this.terms.filter((_term, list) => list % fenceStep === 0);
+    this.#stepBits = stepBitsFor(this.terms);
+    this.#steps = stepsOf(this.terms, this.#stepBits);
     const bits = Math.ceil(this.recordCount / windowRecords) * windowRecords;
     this.removedBits = new Uint8Array(arena.bytes.buffer, at + field("removedAt"), bits / 8);
   }
@@ -176,7 +174,7 @@ export class Run {
   /** Bytes beside the block. */
   get extraBytes(): number {
     return (
-      this.#fence.byteLength +
+      this.#steps.byteLength +
       this.#removed.memoryBytes +
       this.#removedIn.byteLength +
       this.#removalsSeen.byteLength
@@ -225,17 +223,17 @@ export class Run {
 
   /** The list of a term, or -1. */
   listOf(term: number): number {
-    // First among every 32nd term, which stay in the cache: a search through all of them waits for memory ten times.
-    let low = 0;
-    let high = this.#fence.length;
-    while (low < high) {
+    const { terms } = this;
+    const step = term >>> this.#stepBits;
+    if (step >= this.#steps.length - 1) return -1;
+    let low = this.#steps[step];
+    let high = this.#steps[step + 1];
+    while (high - low > 8) {
       const middle = (low + high) >>> 1;
-      if (this.#fence[middle] <= term) low = middle + 1;
+      if (terms[middle] <= term) low = middle;
       else high = middle;
     }
-    if (low === 0) return -1;
-    const end = Math.min(low * fenceStep, this.listCount);
-    for (let list = (low - 1) * fenceStep; list < end; list++) if (this.terms[list] === term) return list;
+    for (; low < high; low++) if (terms[low] === term) return low;
     return -1;
   }
 
@@ -396,6 +394,23 @@ export class Run {
     for (let at = first; at < end; at++) removed += (removedBits[halves[at] >> 3] >> (halves[at] & 7)) & 1;
     return removed;
   }
+}
+
+/** The least bits by which there are four lists to a step on average, or more. */
+function stepBitsFor(terms: Uint32Array): number {
+  const last = terms[terms.length - 1] ?? 0;
+  let bits = 0;
+  while (bits < 31 && 4 * (last >>> bits) > terms.length) bits++;
+  return bits;
+}
+
+function stepsOf(terms: Uint32Array, bits: number): Uint32Array {
+  const steps = new Uint32Array(((terms[terms.length - 1] ?? 0) >>> bits) + 2);
+  for (let step = 0, list = 0; step < steps.length; step++) {
+    while (list < terms.length && terms[list] >>> bits < step) list++;
+    steps[step] = list;
+  }
+  return steps;
 }
 
 function assertAscends(values: Uint32Array, what: string): void {

@@ -10,12 +10,8 @@ import { invariant } from "../../base/invariant.ts";
 import type { Candidates, Index, Visible } from "../contract.ts";
 import type { ArenaOptions } from "../postings/arena.ts";
 import type { Kept } from "../postings/kept.ts";
-import {
-  type Located,
-  PostingIndex,
-  type PostingOptions,
-  type PostingState,
-} from "../postings/posting-index.ts";
+import { PostingIndex, type PostingOptions, type PostingState } from "../postings/posting-index.ts";
+import type { Located } from "../postings/query.ts";
 
 /** Unique u32 dimensions, in any order, and their finite weights, side by side. Borrowed. */
 export type SparseVector = {

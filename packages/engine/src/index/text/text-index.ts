@@ -21,14 +21,8 @@ import { segment } from "../../text/segment.ts";
 import type { Candidates, Index, Visible } from "../contract.ts";
 import type { ArenaOptions } from "../postings/arena.ts";
 import type { Kept } from "../postings/kept.ts";
-import {
-  type Formula,
-  type Located,
-  type WeightedTerm as LocatedTerm,
-  PostingIndex,
-  type PostingOptions,
-  type PostingState,
-} from "../postings/posting-index.ts";
+import { PostingIndex, type PostingOptions, type PostingState } from "../postings/posting-index.ts";
+import type { Formula, Located, WeightedTerm as LocatedTerm } from "../postings/query.ts";
 import type { Accepts } from "../postings/record-scores.ts";
 import type { AnalysedReader } from "./analysed.ts";
 import { Dictionary, type DictionaryState } from "./dictionary.ts";
@@ -285,7 +279,9 @@ export class TextIndex implements Index {
 
   /** Goes on with what is to be done in the background, for about so many postings; says whether there is more. */
   tidy(postings: number): boolean {
-    return this.#postings.tidy(postings);
+    const isMore = this.#postings.tidy(postings);
+    if (this.#postings.tailCount === 0) this.#positions?.seal();
+    return isMore;
   }
 
   get memoryBytes(): number {

@@ -1,0 +1,23 @@
+// What does a search of postings ask for?
+
+import type { Accepts } from "./record-scores.ts";
+
+/** How texts are scored: an amount is tf / (tf + fixed + perTerm * length). For sparse vectors all 0. */
+export type Formula = { readonly fixed: number; readonly perTerm: number; readonly averageLength: number };
+
+/** Where a term's postings are: the list of each run, and of the tail; -1 for none. */
+export type Located = {
+  readonly runs: readonly number[];
+  readonly tail: number;
+  readonly isAnywhere: boolean;
+};
+
+export type WeightedTerm = {
+  readonly located: Located;
+  readonly weight: number;
+  /** Which records the term counts for; absent or null: all that have it. Only `searchAccepted` asks. */
+  readonly within?: Accepts;
+};
+
+/** What a search may not see besides removed records: by run, numbers of records; of the tail, slots. */
+export type Hidden = { readonly runs: readonly number[][]; readonly tail: readonly number[] };

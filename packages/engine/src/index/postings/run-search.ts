@@ -1,0 +1,114 @@
+// Which records of the runs have the greatest scores?
+//
+// The kernel does it, a run at a time: it is told which lists the query's terms have there, and what k scores are known to be
+// reached, which is what it knows better afterwards. Here is what goes in and what comes out.
+
+import { area as fields, queryTerm, queryTermBytes } from "@quiver/kernels/postings";
+import { invariant } from "../../base/invariant.ts";
+import type { Candidates } from "../contract.ts";
+import { Best } from "./best.ts";
+import type { Formula, Hidden, WeightedTerm } from "./query.ts";
+import type { Run } from "./run.ts";
+
+/** What is searched for: see PostingIndex.search. */
+export type RunSearch = {
+  readonly terms: readonly WeightedTerm[];
+  readonly k: number;
+  readonly formula: Formula;
+  readonly hidden: Hidden | null;
+  /** Only records that one posting gives so much, or nearly so; minus infinity: all. */
+  readonly limit: number;
+};
+
+/**
+ * The k best records of the runs, and of what was found before, with all ties at the boundary.
+ * @param before what was found elsewhere
+ */
+export function searchRuns(runs: readonly Run[], search: RunSearch, before: Candidates): Candidates {
+  const best = new Best(search.k, before);
+  const hasNegative = search.terms.some(({ weight }) => weight < 0);
+  let { floor } = best;
+  for (let i = 0; i < runs.length; i++) floor = searchRun(runs[i], i, search, best, floor, hasNegative);
+  return best.bestOfHeap();
+}
+
+/** Searches a run. @returns the floor that is known then */
+function searchRun(
+  run: Run,
+  number: number,
+  { terms, k, formula, hidden, limit }: RunSearch,
+  best: Best,
+  floor: number,
+  hasNegative: boolean,
+): number {
+  const { arena } = run;
+  invariant(arena.reserve(terms.length, k), "there is no memory for a search");
+  const count = writeQuery(run, number, terms);
+  if (count === 0) return floor;
+  const { words, doubles } = arena;
+  const at = arena.area >>> 2;
+  const doublesAt = arena.area >>> 3;
+  const hiddenHere = hidden?.runs[number].length ?? 0;
+  words[at + fields.queryCount / 4] = count;
+  words[at + fields.hidden / 4] =
+    hidden !== null && hiddenHere > 0 ? writeHidden(run, hidden.runs[number]) : run.removedBits.byteOffset;
+  words[at + fields.missing / 4] = run.removedCount + hiddenHere;
+  words[at + fields.lengths / 4] = run.lengths.byteOffset;
+  words[at + fields.kind / 4] = run.kind;
+  words[at + fields.levels / 4] = run.levels;
+  words[at + fields.k / 4] = k;
+  words[at + fields.sinks / 4] = run.hasNegative || hasNegative ? 1 : 0;
+  words[at + fields.foundCount / 4] = 0;
+  words[at + fields.recordCount / 4] = run.recordCount;
+  words[at + fields.isEntered / 4] = 0;
+  doubles[doublesAt + fields.floor / 8] = floor;
+  doubles[doublesAt + fields.least / 8] = limit;
+  doubles[doublesAt + fields.fixed / 8] = formula.fixed;
+  doubles[doublesAt + fields.perTerm / 8] = formula.perTerm;
+  doubles[doublesAt + fields.growth / 8] = growthOf(run, formula);
+  doubles[doublesAt + fields.shrinkage / 8] = shrinkageOf(run, formula);
+  best.enter(arena);
+  for (let isDone = false; !isDone; ) {
+    isDone = arena.kernels.searchRun(arena.area) !== 0;
+    best.take(run, doubles[doublesAt + fields.floor / 8]);
+  }
+  return doubles[doublesAt + fields.floor / 8];
+}
+
+/** Writes where the run has the query's terms; returns how many it has. */
+function writeQuery(run: Run, number: number, terms: readonly WeightedTerm[]): number {
+  const { arena, counts } = run;
+  const { words, doubles } = arena;
+  const from = arena.field("query");
+  let at = from;
+  for (let i = 0; i < terms.length; i++) {
+    const list = terms[i].located.runs[number];
+    if (list < 0) continue;
+    words[(at + queryTerm.list) >>> 2] = run.placeOf(list);
+    words[(at + queryTerm.count) >>> 2] = counts[list];
+    doubles[(at + queryTerm.weight) >>> 3] = terms[i].weight;
+    at += queryTermBytes;
+  }
+  return (at - from) / queryTermBytes;
+}
+
+/** How much more a posting can add than when the codes were made: with longer texts on average, a text is shorter beside them. */
+function growthOf(run: Run, { averageLength }: Formula): number {
+  if (run.averageLength === 0) return 1;
+  // Without an average the length does not count at all.
+  if (averageLength === 0) return Number.MAX_SAFE_INTEGER;
+  return Math.max(1, averageLength / run.averageLength);
+}
+
+/** ... and how much less. */
+function shrinkageOf(run: Run, { averageLength }: Formula): number {
+  return averageLength > 0 && averageLength < run.averageLength ? averageLength / run.averageLength : 1;
+}
+
+/** Writes the bits of what is hidden from a search where the arena has room for them, and returns where. */
+function writeHidden(run: Run, records: readonly number[]): number {
+  const { bytes, hiddenAt } = run.arena;
+  bytes.set(run.removedBits, hiddenAt);
+  for (const record of records) bytes[hiddenAt + (record >>> 3)] |= 1 << (record & 7);
+  return hiddenAt;
+}

@@ -1,0 +1,138 @@
+// Which records have the greatest scores, when every posting is scored?
+//
+// That is how the tail is searched, and runs where not all records may be found or not all terms count for all. Scores are added
+// in the order of the query's terms, as everywhere: a record's score does not depend on where it lies.
+
+import type { Candidates } from "../contract.ts";
+import { nothing } from "../contract.ts";
+import type { Formula, Hidden, WeightedTerm } from "./query.ts";
+import { type Accepts, found, hidden as hiddenState, RecordScores } from "./record-scores.ts";
+import type { Run } from "./run.ts";
+import type { Tail } from "./tail.ts";
+
+export class FullScorer {
+  readonly #scores = new RecordScores();
+
+  get memoryBytes(): number {
+    return this.#scores.memoryBytes;
+  }
+
+  /**
+   * The k best of the tail's records, with all ties at the boundary.
+   * @param limit of sparse vectors: only records that one posting gives so much; minus infinity: all
+   */
+  sparseTail(
+    tail: Tail<Float32Array | Uint32Array>,
+    terms: readonly WeightedTerm[],
+    k: number,
+    hidden: Hidden | null,
+    limit: number,
+  ): Candidates {
+    const scores = this.#scores;
+    if (tail.count === 0) return nothing;
+    scores.begin(tail.slotsEnd);
+    try {
+      if (hidden) for (const slot of hidden.tail) scores.touch(slot, hiddenState);
+      const isLimited = limit > Number.NEGATIVE_INFINITY;
+      if (isLimited) for (const term of terms) this.#considerInTail(tail, term, limit);
+      for (const { located, weight } of terms)
+        if (located.tail >= 0) this.#addSparse(tail, located.tail, weight, !isLimited);
+      return scores.best(tail.ordinals.values, k);
+    } finally {
+      scores.end();
+    }
+  }
+
+  #considerInTail(
+    tail: Tail<Float32Array | Uint32Array>,
+    { located, weight }: WeightedTerm,
+    limit: number,
+  ): void {
+    if (located.tail < 0) return;
+    const { states } = this.#scores;
+    const { count, slots, values } = tail.postings.read(located.tail);
+    for (let i = 0; i < count; i++)
+      if (weight * values[i] >= limit && states[slots[i]] === 0) this.#scores.touch(slots[i], found);
+  }
+
+  #addSparse(
+    tail: Tail<Float32Array | Uint32Array>,
+    list: number,
+    weight: number,
+    isAnyFound: boolean,
+  ): void {
+    const { states, scores } = this.#scores;
+    const { count, slots, values } = tail.postings.read(list);
+    for (let i = 0; i < count; i++) {
+      const slot = slots[i];
+      if (states[slot] === 0) {
+        if (!isAnyFound) continue;
+        this.#scores.touch(slot, found);
+      }
+      scores[slot] += weight * values[i];
+    }
+  }
+
+  /** The k best of a text index's tail, of the records that may be found. */
+  acceptedInTail(
+    tail: Tail<Float32Array | Uint32Array>,
+    terms: readonly WeightedTerm[],
+    k: number,
+    formula: Formula,
+    hidden: Hidden | null,
+    accepts: Accepts,
+  ): Candidates {
+    if (tail.count === 0) return nothing;
+    const ordinals = tail.ordinals.values;
+    this.#scores.begin(tail.slotsEnd);
+    try {
+      if (hidden) for (const slot of hidden.tail) this.#scores.touch(slot, hiddenState);
+      for (const { located, weight, within = null } of terms) {
+        if (located.tail < 0) continue;
+        const { count, slots, values } = tail.postings.read(located.tail);
+        for (let i = 0; i < count; i++) {
+          if (within !== null && !within(ordinals[slots[i]])) continue;
+          this.#addAmount(slots[i], weight, values[i], tail.lengths.values[slots[i]], formula);
+        }
+      }
+      return this.#scores.best(ordinals, k, accepts);
+    } finally {
+      this.#scores.end();
+    }
+  }
+
+  /** ... of a run. @param number of the run */
+  acceptedInRun(
+    run: Run,
+    number: number,
+    terms: readonly WeightedTerm[],
+    k: number,
+    formula: Formula,
+    hidden: Hidden | null,
+    accepts: Accepts,
+  ): Candidates {
+    const scores = this.#scores;
+    scores.begin(run.recordCount);
+    try {
+      if (hidden) for (const record of hidden.runs[number]) scores.touch(record, hiddenState);
+      for (const { located, weight, within = null } of terms) {
+        const list = located.runs[number];
+        if (list < 0) continue;
+        for (let i = 0; i < run.counts[list]; i++) {
+          const record = run.recordAt(list, i);
+          if (run.isRemoved(record) || (within !== null && !within(run.ordinals[record]))) continue;
+          this.#addAmount(record, weight, run.valueOf(list, i), run.lengths[record], formula);
+        }
+      }
+      return scores.best(run.ordinals, k, accepts);
+    } finally {
+      scores.end();
+    }
+  }
+
+  #addAmount(slot: number, weight: number, tf: number, length: number, { fixed, perTerm }: Formula): void {
+    if (this.#scores.states[slot] === 0) this.#scores.touch(slot, found);
+    // What hidden records score is never read. The kernel takes the same steps.
+    this.#scores.scores[slot] += (weight * tf) / (tf + fixed + perTerm * length);
+  }
+}
