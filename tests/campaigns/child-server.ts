@@ -40,8 +40,7 @@ export type ChildServer = {
 export async function startChildServer(dataDir: string, flags: readonly string[] = []): Promise<ChildServer> {
   const args = ["serve", "--port", "0", "--data-dir", dataDir, "--log-level", "error", ...patience, ...flags];
   const child = spawn(process.execPath, ["--expose-gc", "--import", probe, main, ...args], {
-    // MALLOC_ARENA_MAX as `npm start` sets it (tools/launch.mjs).
-    env: { MALLOC_ARENA_MAX: "2", ...process.env, QUIVER_ADMIN_KEY: adminKey },
+    env: { ...process.env, QUIVER_ADMIN_KEY: adminKey },
     stdio: ["ignore", "pipe", "pipe", "ipc"],
   });
   const output = keepOutput(child);

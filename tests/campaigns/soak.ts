@@ -415,11 +415,7 @@ async function startServer(dataDir: string): Promise<ServerProcess> {
     "1GiB",
   ];
   const env = { ...process.env, QUIVER_ADMIN_KEY: key };
-  // MALLOC_ARENA_MAX as `npm start` sets it (tools/launch.mjs).
-  const child = spawn(process.execPath, [main, ...args], {
-    env: { MALLOC_ARENA_MAX: "2", ...env },
-    stdio: ["ignore", "pipe", "pipe"],
-  });
+  const child = spawn(process.execPath, [main, ...args], { env, stdio: ["ignore", "pipe", "pipe"] });
   let output = "";
   child.stderr.setEncoding("utf8").on("data", (text: string) => {
     output += text;

@@ -219,6 +219,11 @@ export function syncDirectory(path: string): void {
   sync(path, "r");
 }
 
+/** Makes what is in a file durable. @throws storage_failed, storage_full */
+export function syncFile(path: string): void {
+  sync(path, "r+");
+}
+
 function sync(path: string, mode: "r" | "r+"): void {
   try {
     const handle = openSync(path, mode);
@@ -237,7 +242,7 @@ function sync(path: string, mode: "r" | "r+"): void {
  * disk leaves a commit that is to be seen and that a power loss would take back, and a new file's name is not durable either.
  */
 export function syncStore(path: string): void {
-  sync(join(path, "data.mdb"), "r+");
+  syncFile(join(path, "data.mdb"));
   syncDirectory(path);
 }
 

@@ -5,17 +5,7 @@
 // first start builds), keys and sessions, every snapshot whose file is whole, as it is, and the audit log. Its versions begin anew. What is
 // not taken over is told record by record, and snapshot by snapshot.
 
-import {
-  chmodSync,
-  closeSync,
-  copyFileSync,
-  existsSync,
-  fsyncSync,
-  lstatSync,
-  mkdirSync,
-  openSync,
-  readdirSync,
-} from "node:fs";
+import { chmodSync, copyFileSync, existsSync, lstatSync, mkdirSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { QuiverError } from "@quiver/protocol/errors";
 import { limits } from "@quiver/protocol/limits";
@@ -38,6 +28,7 @@ import {
   requireUnused,
   snapshotsDirectory,
   syncDirectory,
+  syncFile,
   takeDataDirectory,
 } from "../../runtime/data-directory.ts";
 import { problemWords, SnapshotDirectory } from "../../runtime/snapshot-directory.ts";
@@ -282,10 +273,5 @@ class Repair {
 function copyDurably(from: string, to: string): void {
   copyFileSync(from, to);
   chmodSync(to, 0o600);
-  const file = openSync(to, "r+");
-  try {
-    fsyncSync(file);
-  } finally {
-    closeSync(file);
-  }
+  syncFile(to);
 }
