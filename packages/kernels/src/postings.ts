@@ -24,6 +24,9 @@ export const stretchesMax = runRecordsMax / stretchRecords;
 /** A list of so many postings has windows. */
 export const longList = 512;
 
+/** Of so many postings of a long list of sparse vectors one is a peak. */
+export const peakShare = 8;
+
 /** Bytes of a term of a search. */
 export const termBytes = 64;
 
@@ -59,10 +62,12 @@ export const area = {
   shrinkage: 136,
   least: 144,
   sorted: 152,
+  recordSums: 156,
+  touched: 160,
 } as const;
 
 /** Bytes of an area's fields. */
-export const areaBytes = 160;
+export const areaBytes = 168;
 
 /** Bytes of a record that was found: its score, f64, its number, u32, and 4 unused. */
 export const foundBytes = 16;
@@ -76,6 +81,13 @@ export type PostingsKernels = {
    * `windowRecords` records were found; returns 1 when all is done. The caller takes out what was found, and sets its count to 0, before it goes on.
    */
   readonly searchRun: (area: number) => number;
+  /**
+   * The same where only postings count that add the area's `least`, which is positive: what is found has the sum of those as its
+   * score. No amount may be negative, and `recordSums` and `touched` have room for the run.
+   */
+  readonly gatherRun: (area: number) => number;
+  /** Sets the scores of records that were put among the found. The floor must be minus infinity. */
+  readonly scoreRecords: (area: number) => void;
 };
 
 /** The kernel, bound to a shared memory that the caller lays out and grows. Throws where it has not been built. */

@@ -79,8 +79,10 @@ export function enterRun(area: usize): bool {
   const scale: f64 = total > 0 ? 1 / total : 1;
   store<f64>(area, scale, A_SCALE);
   store<f64>(area, (<f64>count + 4) * SUM_ERROR, A_SLACK);
-  // Lower by what sums can be too small.
-  store<f32>(area, <f32>(load<f64>(area, A_LEAST) * scale - 4 * SUM_ERROR), A_LIMIT);
+  // Lower by what sums can be too small, but never so low that an amount of nothing counts.
+  const least = load<f64>(area, A_LEAST);
+  const limit = <f32>(least * scale - 4 * SUM_ERROR);
+  store<f32>(area, least > 0 ? max<f32>(limit, f32.MIN_NORMAL_VALUE) : limit, A_LIMIT);
   store<u32>(area, count, A_TERM_COUNT);
   sort(area, query, count);
   writeTerms(area, query, count, scale);

@@ -14,6 +14,11 @@
 //
 //   windows:   begins u32 x 17 | greatest code u8 x 16 | ranks u8 x 16 | greatest code of a stretch u8 x 128
 //
+// Behind them a long list of sparse vectors has its *peaks* once more, the eighth of its postings with the greatest codes, by
+// descending code: a search that may miss some reads those and no others.
+//
+//   peaks:     records u16 | codes u8
+//
 // The whole run is one piece of memory, which can be written to disk as it is (drawn in engine/index/postings/run.ts).
 //
 // A search has an area, laid out by the program (engine/index/postings/arena.ts): the fields below, and behind their pointers
@@ -28,6 +33,8 @@
 //   sums       f32 x 4,096, zero between calls: what the window's records have so far
 //   marks      u64 x 64, zero between calls: which they are
 //   found      16 bytes each: score f64, record u32, and 4 unused
+//   recordSums, touched: where amounts are added up by record of the run instead of by window (gather.ts), f32 x 65,536, zero between
+//              searches, and u16 x 65,537, the records that have any; as large as the largest run needs that was searched so
 
 export const WINDOW_BITS: u32 = 12;
 export const WINDOW: u32 = 1 << WINDOW_BITS;
@@ -37,6 +44,10 @@ export const STRETCH_BITS: usize = 9;
 /** Byte offsets in the windows of a list. */
 export const W_CODES: usize = 68;
 export const W_STRETCHES: usize = 100;
+
+/** Where the peaks begin; of so many postings one is a peak (a power of two). */
+export const W_PEAKS: usize = 228;
+export const PEAK_BITS: u32 = 3;
 
 /** Byte offsets of a list's header. */
 export const L_BASE: usize = 0;
@@ -100,7 +111,7 @@ export const A_FOUND_COUNT: usize = 48;
 /** The window to go on with; 0 at first. */
 export const A_WINDOW: usize = 52;
 export const A_RECORD_COUNT: usize = 56;
-/** f32, scaled: only records that a single posting gives as much are found; minus infinity: all. */
+/** f32, scaled: only amounts that are as great count where candidates are gathered; minus infinity: all. */
 export const A_LIMIT: usize = 60;
 /** Whether an amount can be negative. */
 export const A_SINKS: usize = 104;
@@ -116,9 +127,12 @@ export const A_IS_ENTERED: usize = 124;
 /** f64: by how much an amount can have grown since the codes were made, at least 1; and shrunk, at most 1. */
 export const A_GROWTH: usize = 128;
 export const A_SHRINKAGE: usize = 136;
-/** f64: what a single posting must give to be of use; unscaled. */
+/** f64: what a single posting must give to count where candidates are gathered; unscaled. */
 export const A_LEAST: usize = 144;
 export const A_SORTED: usize = 152;
+export const A_RECORD_SUMS: usize = 156;
+export const A_TOUCHED: usize = 160;
+export const A_TOUCHED_COUNT: usize = 164;
 
 /** f64: scores below cannot be among the k best. */
 export const A_FLOOR: usize = 64;

@@ -11,25 +11,19 @@
 // such a sum can have: no record that belongs to the answer is lost.
 
 import { enterRun } from "./enter";
+import { exactScore } from "./exact";
 import { floorOf, take } from "./found";
 import {
-  A_FIXED,
   A_FOUND_COUNT,
   A_HIDDEN,
   A_IS_ENTERED,
-  A_KIND,
-  A_LENGTHS,
-  A_LIMIT,
   A_MARKS,
-  A_ORDER,
-  A_PER_TERM,
   A_RECORD_COUNT,
   A_SINKS,
   A_SUMS,
   A_TERM_COUNT,
   A_TERMS,
   A_WINDOW,
-  SPARSE,
   STRETCH_BITS,
   T_BASE,
   T_BOUND,
@@ -37,21 +31,18 @@ import {
   T_COUNT,
   T_CURSOR,
   T_END,
-  T_EXACT,
-  T_LEAST,
   T_MOST,
   T_RECORDS,
   T_SLOPE,
   T_STRETCH_MOST,
-  T_WEIGHT,
   T_WINDOWS,
   TERM_BYTES,
-  TEXT,
   W_CODES,
   W_STRETCHES,
   WINDOW,
   WINDOW_BITS,
 } from "./layout";
+import { postingOf } from "./posting-of";
 
 /**
  * Searches the area's run, from the beginning or from the area's window on, until all is done or more than `WINDOW` records were
@@ -80,41 +71,24 @@ function searchWindow(area: usize, window: u32): void {
   let most: f32 = 0;
   for (let term = terms; term < termsEnd; term += TERM_BYTES) most += enterWindow(term, window);
   if (most < floor) return;
-  const limit = load<f32>(area, A_LIMIT);
-  const isLimited = limit !== -Infinity;
-  const sinks = load<u32>(area, A_SINKS) !== 0;
   const sums = <usize>load<u32>(area, A_SUMS);
   const marks = <usize>load<u32>(area, A_MARKS);
-  let reaching: u32 = 0;
-  if (isLimited && !sinks) {
-    for (let term = terms; term < termsEnd; term += TERM_BYTES)
-      if (load<f32>(term, T_MOST) >= limit) reaching += markReaching(term, marks);
-    if (reaching === 0) return;
-  }
   let essential = terms;
   let aside: f32 = 0;
   for (; essential < termsEnd; essential += TERM_BYTES) {
-    const here = load<f32>(essential, T_MOST);
-    const more = aside + here;
-    if (!(more < floor * ASIDE) && (here >= limit || !sinks)) break;
+    const more = aside + load<f32>(essential, T_MOST);
+    if (!(more < floor * ASIDE)) break;
     aside = more;
   }
-  if (sinks) {
-    for (let term = essential; term < termsEnd; term += TERM_BYTES) addList(term, limit, sums, marks);
-  } else if (!isLimited) {
+  if (load<u32>(area, A_SINKS) !== 0) {
+    for (let term = essential; term < termsEnd; term += TERM_BYTES) addList(term, sums, marks);
+  } else {
     for (let term = essential; term < termsEnd; term += TERM_BYTES)
       addListUpTo(term, floor - aside, sums, marks);
-  } else if (reaching * LOOKED_UP < postingsOf(essential, termsEnd)) {
-    essential = termsEnd;
-  } else {
-    for (let term = essential; term < termsEnd; term += TERM_BYTES) addListUpTo(term, Infinity, sums, marks);
   }
   harvest(area, window << WINDOW_BITS, terms, essential);
   clear(essential, termsEnd, sums);
 }
-
-/** Looking a record up in the lists, until it is out of the question, takes as long as adding up about so many postings. */
-const LOOKED_UP: u32 = 100;
 
 /** Postings of the lists from one on in the window. */
 function postingsOf(term: usize, termsEnd: usize): u32 {
@@ -122,32 +96,6 @@ function postingsOf(term: usize, termsEnd: usize): u32 {
   for (let each = term; each < termsEnd; each += TERM_BYTES)
     postings += load<u32>(each, T_END) - load<u32>(each, T_CURSOR);
   return postings;
-}
-
-/**
- * Marks the records of a list's postings in the window that reach the limit, which are few: sixteen codes are looked at at once.
- * Returns how many there are.
- */
-function markReaching(term: usize, marks: usize): u32 {
-  const least = load<u32>(term, T_LEAST);
-  if (least > 255) return 0;
-  const wanted = i8x16.splat(<i8>least);
-  const codes = <usize>load<u32>(term, T_CODES);
-  const records = <usize>load<u32>(term, T_RECORDS);
-  const end = load<u32>(term, T_END);
-  let count: u32 = 0;
-  for (let posting = load<u32>(term, T_CURSOR); posting < end; posting += 16) {
-    let reaching = i8x16.bitmask(i8x16.ge_u(v128.load(codes + <usize>posting), wanted));
-    // What lies behind is of another window or list.
-    if (end - posting < 16) reaching &= (1 << (end - posting)) - 1;
-    count += popcnt<u32>(reaching);
-    for (; reaching !== 0; reaching &= reaching - 1) {
-      const place = <usize>recordAt(records, posting + ctz<u32>(reaching)) & (WINDOW - 1);
-      const mark = marks + ((place >> 6) << 3);
-      store<u64>(mark, load<u64>(mark) | ((<u64>1) << (<u64>place & 63)));
-    }
-  }
-  return count;
 }
 
 /** Finds the postings of a window in a list; returns the most that one of them adds. */
@@ -181,8 +129,8 @@ function enterWindow(term: usize, window: u32): f32 {
   return most;
 }
 
-/** Adds the amounts of a list's postings in the window to the sums of their records, and marks those of `limit` or more. */
-function addList(term: usize, limit: f32, sums: usize, marks: usize): void {
+/** Adds the amounts of a list's postings in the window to the sums of their records, and marks them. */
+function addList(term: usize, sums: usize, marks: usize): void {
   const from = load<u32>(term, T_CURSOR);
   const end = load<u32>(term, T_END);
   const base = load<f32>(term, T_BASE);
@@ -193,9 +141,7 @@ function addList(term: usize, limit: f32, sums: usize, marks: usize): void {
   for (let at = records + ((<usize>from) << 1); at < recordsEnd; at += 2) {
     const place = <usize>load<u16>(at) & (WINDOW - 1);
     const sum = sums + (place << 2);
-    const amount = base + slope * <f32>load<u8>(code++);
-    store<f32>(sum, load<f32>(sum) + amount);
-    if (amount < limit) continue;
+    store<f32>(sum, load<f32>(sum) + (base + slope * <f32>load<u8>(code++)));
     const mark = marks + ((place >> 6) << 3);
     store<u64>(mark, load<u64>(mark) | ((<u64>1) << (<u64>place & 63)));
   }
@@ -319,82 +265,4 @@ function enterStretch(terms: usize, essential: usize, stretch: usize): f32 {
     aside += most;
   }
   return aside;
-}
-
-/**
- * The place of a record's posting among those from `from` to `end` of a list, all in the record's window, or -1. Looks at the 32
- * postings around where it would be were they spread evenly, all at once: mostly it is there, or nowhere. A search step by step
- * takes more than twice as long, for the processor cannot guess where it goes.
- */
-function postingOf(term: usize, from: u32, end: u32, record: u32): i32 {
-  const records = <usize>load<u32>(term, T_RECORDS);
-  const count = end - from;
-  if (count < AT_ONCE) return search(records, from, end, record);
-  const even = from + (((record & (WINDOW - 1)) * count) >> WINDOW_BITS);
-  const first = min<u32>(max<i32>(<i32>from, <i32>even - <i32>AT_ONCE / 2), end - AT_ONCE);
-  const at = records + ((<usize>first) << 1);
-  if (first > from && <u32>load<u16>(at) > record) return search(records, from, first, record);
-  const behind = first + AT_ONCE;
-  if (behind < end && <u32>load<u16>(at, 2 * (AT_ONCE - 1)) < record)
-    return search(records, behind, end, record);
-  const wanted = i16x8.splat(<i16>record);
-  const low = i8x16.bitmask(
-    i8x16.narrow_i16x8_s(i16x8.eq(v128.load(at), wanted), i16x8.eq(v128.load(at, 16), wanted)),
-  );
-  const high = i8x16.bitmask(
-    i8x16.narrow_i16x8_s(i16x8.eq(v128.load(at, 32), wanted), i16x8.eq(v128.load(at, 48), wanted)),
-  );
-  const equal = low | (high << 16);
-  return equal === 0 ? -1 : <i32>first + ctz(equal);
-}
-
-/** Postings that are looked at at once. */
-const AT_ONCE: u32 = 32;
-
-/** The same, step by step. */
-function search(records: usize, from: u32, end: u32, record: u32): i32 {
-  let low = from;
-  for (let left = end - from; left > 0; ) {
-    const half = (left + 1) >> 1;
-    const before = recordAt(records, low + half - 1) < record;
-    low += before ? half : 0;
-    left = before ? left - half : half - 1;
-  }
-  return low < end && recordAt(records, low) === record ? <i32>low : -1;
-}
-
-function recordAt(records: usize, posting: u32): u32 {
-  return <u32>load<u16>(records + ((<usize>posting) << 1));
-}
-
-/** The exact score: amounts in the order of the query, each times its weight. */
-function exactScore(area: usize, record: u32): f64 {
-  const terms = <usize>load<u32>(area, A_TERMS);
-  const order = <usize>load<u32>(area, A_ORDER);
-  const orderEnd = order + ((<usize>load<u32>(area, A_TERM_COUNT)) << 2);
-  const kind = load<u32>(area, A_KIND);
-  let norm: f64 = 0;
-  if (kind !== SPARSE) {
-    const length = load<u32>(<usize>load<u32>(area, A_LENGTHS) + ((<usize>record) << 2));
-    norm = load<f64>(area, A_PER_TERM) * <f64>length;
-  }
-  const fixed = load<f64>(area, A_FIXED);
-  let score: f64 = 0;
-  for (let at = order; at < orderEnd; at += 4) {
-    const term = terms + <usize>load<u32>(at) * TERM_BYTES;
-    const posting = postingOf(term, load<u32>(term, T_CURSOR), load<u32>(term, T_END), record);
-    if (posting < 0) continue;
-    const weight = load<f64>(term, T_WEIGHT);
-    const exact = <usize>load<u32>(term, T_EXACT);
-    if (kind === SPARSE) {
-      score += weight * <f64>load<f32>(exact + ((<usize>posting) << 2));
-    } else {
-      const tf =
-        kind === TEXT
-          ? <f64>load<u8>(exact + <usize>posting)
-          : <f64>load<u32>(exact + ((<usize>posting) << 2));
-      score += (weight * tf) / (tf + fixed + norm);
-    }
-  }
-  return score;
 }

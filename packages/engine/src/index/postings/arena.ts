@@ -30,6 +30,9 @@ export type ArenaOptions = {
 /** A stretch of memory. */
 type Block = { at: number; bytes: number };
 
+/** Fields that point to what grows with what is searched for. */
+type Reserved = "terms" | "order" | "sorted" | "query" | "heap" | "recordSums" | "touched";
+
 const align = (bytes: number, to = 64): number => Math.ceil(bytes / to) * to;
 
 /** Where the area of searches lies; a place of 0 is none. */
@@ -52,6 +55,7 @@ export class Arena {
   #top = align(areaAt + areaBytes);
   #termsMax = 0;
   #heapMax = 0;
+  #recordsMax = 0;
 
   constructor({ memoryBytesMax = pagesMax * pageBytes, debug = false }: ArenaOptions = {}) {
     this.#pagesMax = Math.min(pagesMax, Math.floor(memoryBytesMax / pageBytes));
@@ -140,6 +144,16 @@ export class Arena {
     return true;
   }
 
+  /** Makes room for gathering from a run of so many records. @returns whether there is any */
+  reserveRecords(records: number): boolean {
+    if (records <= this.#recordsMax) return true;
+    const length = Math.min(runRecordsMax, 2 * records);
+    if (!this.#replace("recordSums", 4 * length) || !this.#replace("touched", 2 * (length + 1))) return false;
+    this.floats.fill(0, this.field("recordSums") >>> 2, (this.field("recordSums") >>> 2) + length);
+    this.#recordsMax = length;
+    return true;
+  }
+
   /** The value of a field of the area. */
   field(name: keyof typeof area): number {
     return this.words[(areaAt + area[name]) >>> 2];
@@ -156,7 +170,7 @@ export class Arena {
     invariant(end === this.#top && end <= this.bytes.length, `blocks end at ${end}, the top is ${this.#top}`);
   }
 
-  #replace(name: "terms" | "order" | "sorted" | "query" | "heap", bytes: number): boolean {
+  #replace(name: Reserved, bytes: number): boolean {
     const at = this.#take(bytes);
     if (at === undefined) return false;
     const before = this.field(name);

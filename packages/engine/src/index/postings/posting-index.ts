@@ -289,21 +289,22 @@ export class PostingIndex {
 
   /**
    * The k best records of those that have one of the terms, with all ties at the boundary.
-   * @param limit only records that one posting gives so much, or nearly so; minus infinity: all
+   * @param least of sparse vectors: what a posting must add to make a record a candidate; null: every record is one. With it some of
+   * the best can be missing, unless a weight is negative
    */
   search(
     terms: readonly WeightedTerm[],
     k: number,
     formula: Formula,
     hidden: Hidden | null,
-    limit = Number.NEGATIVE_INFINITY,
+    least: number | null = null,
   ): Candidates {
     if (k <= 0 || terms.length === 0) return nothing;
     const inTail = this.#options.isText
       ? this.#scorer.acceptedInTail(this.#tail, terms, k, formula, hidden, null)
-      : this.#scorer.sparseTail(this.#tail, terms, k, hidden, limit);
+      : this.#scorer.sparseTail(this.#tail, terms, k, hidden, least);
     if (this.#runs.length === 0) return inTail;
-    return searchRuns(this.#runs, { terms, k, formula, hidden, limit }, inTail);
+    return searchRuns(this.#runs, { terms, k, formula, hidden, least }, inTail);
   }
 
   /**

@@ -19,6 +19,8 @@ import {
   columnsOf,
   exactBytesOf,
   listHeaderBytes,
+  peakBytes,
+  peaksOf,
   Run,
   rankCodesAt,
   runHeader,
@@ -111,7 +113,11 @@ export class RunWriter {
     else if (kind === kinds.sparse) floats.set(values.subarray(0, count), exact >>> 2);
     else words.set(values.subarray(0, count), exact >>> 2);
     this.#encode(at, count, records, values);
-    if (count >= longList) this.#addWindows(at + columns.windows, at + columns.codes, count, records);
+    if (count >= longList) {
+      const havingCode = this.#addWindows(at + columns.windows, at + columns.codes, count, records);
+      const peaksAt = at + columns.windows + windowsBytes;
+      if (kind === kinds.sparse) this.#addPeaks(peaksAt, at + columns.codes, count, records, havingCode);
+    }
     this.#terms[this.#lists] = term;
     this.#places[this.#lists] = place;
     this.#counts[this.#lists++] = count;
@@ -185,7 +191,8 @@ export class RunWriter {
     }
   }
 
-  #addWindows(at: number, codesAt: number, count: number, records: Uint16Array): void {
+  /** @returns how many postings have each code */
+  #addWindows(at: number, codesAt: number, count: number, records: Uint16Array): Uint32Array {
     const { bytes, words } = this.#arena;
     const codes = bytes.subarray(codesAt, codesAt + count);
     const havingCode = new Uint32Array(256);
@@ -210,6 +217,22 @@ export class RunWriter {
       while (code > 0 && above < 2 ** rank) above += havingCode[--code];
       bytes[at + rankCodesAt + rank] = above >= 2 ** rank ? code : 0;
     }
+    return havingCode;
+  }
+
+  #addPeaks(at: number, codesAt: number, count: number, records: Uint16Array, havingCode: Uint32Array): void {
+    const { bytes, halves } = this.#arena;
+    const peaks = peaksOf(count);
+    // Where the next posting of each code goes.
+    const places = new Uint32Array(256);
+    for (let code = 254; code >= 0; code--) places[code] = places[code + 1] + havingCode[code + 1];
+    for (let i = 0; i < count; i++) {
+      const code = bytes[codesAt + i];
+      const place = places[code]++;
+      if (place >= peaks) continue;
+      halves[(at >>> 1) + place] = records[i];
+      bytes[at + 2 * peaks + place] = code;
+    }
   }
 }
 
@@ -230,5 +253,6 @@ function bytesMax(plan: RunPlan): number {
   const records = bitBytes(plan) + 4 * (ordinals.length + lengths.length) + 4 * 64;
   // Up to six bytes of padding, and twelve in the directory.
   const lists = listsMax * (listHeaderBytes + 6 + 12) + (3 + exactBytesOf(kind)) * postingsMax;
-  return runHeaderBytes + records + lists + Math.floor(postingsMax / longList) * windowsBytes;
+  const peaks = kind === kinds.sparse ? peakBytes * peaksOf(postingsMax) : 0;
+  return runHeaderBytes + records + lists + Math.floor(postingsMax / longList) * (windowsBytes + 3) + peaks;
 }

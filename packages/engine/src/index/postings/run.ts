@@ -13,6 +13,7 @@
 import {
   kinds,
   longList,
+  peakShare,
   runRecordsMax,
   stretchesMax,
   stretchRecords,
@@ -62,8 +63,16 @@ export function columnsOf(
   const exact = listHeaderBytes + ((2 * count + 3) & ~3);
   const codes = exact + exactBytesOf(kind) * count;
   const windows = (codes + count + 3) & ~3;
-  return { exact, codes, windows, end: windows + (count >= longList ? windowsBytes : 0) };
+  if (count < longList) return { exact, codes, windows, end: windows };
+  const peaksBytes = kind === kinds.sparse ? (peakBytes * peaksOf(count) + 3) & ~3 : 0;
+  return { exact, codes, windows, end: windows + windowsBytes + peaksBytes };
 }
+
+/** Peaks of a long list of sparse vectors. */
+export const peaksOf = (count: number): number => Math.floor(count / peakShare);
+
+/** A record's number and a code. */
+export const peakBytes = 3;
 
 /** What a checkpoint keeps of a run besides its image. */
 export type RunState = {
@@ -383,6 +392,23 @@ export class Run {
     const stretches = this.arena.bytes.subarray(place + windows + stretchCodesAt).subarray(0, stretchesMax);
     invariant(Buffer.compare(stretches, inStretch) === 0, `list ${list}: the codes of its stretches`);
     invariant(this.arena.words[((place + windows) >>> 2) + windowsMax] === count, `list ${list}: its end`);
+    if (this.kind === kinds.sparse) this.#checkPeaks(list, place + codes, place + windows + windowsBytes);
+  }
+
+  /** @param at of the peaks */
+  #checkPeaks(list: number, codesAt: number, at: number): void {
+    const { bytes, halves } = this.arena;
+    const count = this.counts[list];
+    const postings = Array.from({ length: count }, (_, i) => ({
+      record: this.recordAt(list, i),
+      code: bytes[codesAt + i],
+    }));
+    const peaks = postings.sort((a, b) => b.code - a.code || a.record - b.record).slice(0, peaksOf(count));
+    for (const [i, { record, code }] of peaks.entries())
+      invariant(
+        halves[(at >>> 1) + i] === record && bytes[at + 2 * peaks.length + i] === code,
+        `list ${list}: peak ${i} is not record ${record} with code ${code}`,
+      );
   }
 
   #countRemoved(list: number): number {

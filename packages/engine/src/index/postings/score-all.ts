@@ -19,24 +19,23 @@ export class FullScorer {
 
   /**
    * The k best of the tail's records, with all ties at the boundary.
-   * @param limit of sparse vectors: only records that one posting gives so much; minus infinity: all
+   * @param least only records that one posting gives so much; null: all
    */
   sparseTail(
     tail: Tail<Float32Array | Uint32Array>,
     terms: readonly WeightedTerm[],
     k: number,
     hidden: Hidden | null,
-    limit: number,
+    least: number | null,
   ): Candidates {
     const scores = this.#scores;
     if (tail.count === 0) return nothing;
     scores.begin(tail.slotsEnd);
     try {
       if (hidden) for (const slot of hidden.tail) scores.touch(slot, hiddenState);
-      const isLimited = limit > Number.NEGATIVE_INFINITY;
-      if (isLimited) for (const term of terms) this.#considerInTail(tail, term, limit);
+      if (least !== null) for (const term of terms) this.#considerInTail(tail, term, least);
       for (const { located, weight } of terms)
-        if (located.tail >= 0) this.#addSparse(tail, located.tail, weight, !isLimited);
+        if (located.tail >= 0) this.#addSparse(tail, located.tail, weight, least === null);
       return scores.best(tail.ordinals.values, k);
     } finally {
       scores.end();
@@ -46,13 +45,13 @@ export class FullScorer {
   #considerInTail(
     tail: Tail<Float32Array | Uint32Array>,
     { located, weight }: WeightedTerm,
-    limit: number,
+    least: number,
   ): void {
     if (located.tail < 0) return;
     const { states } = this.#scores;
     const { count, slots, values } = tail.postings.read(located.tail);
     for (let i = 0; i < count; i++)
-      if (weight * values[i] >= limit && states[slots[i]] === 0) this.#scores.touch(slots[i], found);
+      if (weight * values[i] >= least && states[slots[i]] === 0) this.#scores.touch(slots[i], found);
   }
 
   #addSparse(

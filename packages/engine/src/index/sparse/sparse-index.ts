@@ -77,16 +77,21 @@ export class SparseIndex implements Index {
    * with the query.
    *
    * With `threshold` t > 0, at most 1, postings that add less than t times what the greatest of the query's dimensions does
-   * give no record a chance by themselves: found are records that have a greater one, and by the margin of a level some
-   * others. What is found is scored in full.
+   * count only when candidates are scored, not when they are chosen: some of the best can be missing, and a record that has
+   * nothing else is. What is found is scored in full. A query or vectors with negative weights are searched exactly.
    */
   search(query: SparseVector, k: number, threshold: number, visible: Visible): Candidates {
     assertSparse(query.indices, query.values);
     invariant(threshold >= 0 && threshold <= 1, `the threshold ${threshold} is not in [0, 1]`);
     const terms = this.#termsOf(query);
     const greatest = threshold > 0 ? this.#postings.greatestAmount(terms) : 0;
-    const limit = greatest > 0 ? threshold * greatest : Number.NEGATIVE_INFINITY;
-    return this.#postings.search(terms, k, formula, this.#postings.hide(visible), limit);
+    return this.#postings.search(
+      terms,
+      k,
+      formula,
+      this.#postings.hide(visible),
+      greatest > 0 ? threshold * greatest : null,
+    );
   }
 
   /** Goes on with what is to be done in the background, for about so many postings; says whether there is more. */
