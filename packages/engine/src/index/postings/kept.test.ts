@@ -211,12 +211,14 @@ test("changes are counted until they are kept", () => {
   add(0, 39);
   expect(index.changes).toBe(0);
   add(39, 41);
+  index.tidy(1_000);
   expect(index.changes).toBe(80);
   const failed = index.save();
   failed.done(false);
   expect(index.changes).toBe(80);
   const kept = index.save();
   add(80, 40);
+  index.tidy(1_000);
   index.retire(3);
   kept.done(true);
   expect(index.changes).toBe(41);

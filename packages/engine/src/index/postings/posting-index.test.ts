@@ -340,6 +340,31 @@ test("lists are found wherever their dimensions lie", () => {
     }
 });
 
+test("a tail is searched, hidden from and removed from while it is being sealed", () => {
+  const random = randomFrom(12);
+  const texts = new Texts({ debug: true });
+  let next = 0;
+  for (const what of ["nothing", "some", "all"]) {
+    while (texts.index.isIdle) texts.add(2 * next++, someText(random));
+    const { runCount } = texts.index;
+    expect(texts.index.work(2_000)).toBe(true);
+    const sealed = [...texts.held.keys()].filter((ordinal) => ordinal >= texts.index.sealedEnd);
+    expect(texts.index.tailCount).toBe(sealed.length);
+    // Younger ones go to a tail of their own.
+    for (let i = 0; i < 3; i++) texts.add(2 * next++, { length: 1, frequencies: new Map([[1, 1]]) });
+    searchAll(texts, (ordinal) => ordinal < sealed[sealed.length - 1]);
+    const removed = sealed.filter((_, i) => what === "all" || (what === "some" && i % 3 === 0));
+    for (const ordinal of removed) texts.remove(ordinal);
+    texts.index.check();
+    searchAll(texts);
+    while (texts.index.work(3_000)) texts.search([1, 20, 2_000], 10);
+    expect(texts.index.runCount).toBe(what === "all" ? runCount : runCount + 1);
+    expect(texts.index.tailCount).toBe(3);
+    texts.index.check();
+    searchAll(texts);
+  }
+});
+
 test("an idle index makes a run of a tail that is worth it, and one of its short runs", () => {
   const random = randomFrom(7);
   const index = new PostingIndex({

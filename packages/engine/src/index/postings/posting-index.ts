@@ -11,11 +11,12 @@
 // The *tail* (tail.ts) is plain and scored in full; a *run* (run.ts) never changes and is searched in WebAssembly with pruning.
 // All scores are f64, added in the order of the query's terms, in both: a record's score does not depend on where it lies.
 //
-// Merging goes on in pieces, some with each change in proportion to it, and the rest when the collection is idle (`tidy`), which
-// then makes a run of a tail that is worth it, and one of any small neighbours: what a search does for each run and term it would
+// Sealing and merging go on in pieces, some with each change in proportion to it, and the rest when the collection is idle (`tidy`),
+// which then makes a run of a tail that is worth it, and one of any small neighbours: what a search does for each run and term it would
 // else do for some ten runs more.
 //
-// Ranges of ordinals of runs and tail do not overlap and ascend. See `check`.
+// While a tail is being sealed there are two: nothing is added to the older one. Ranges of ordinals of runs and tails do not overlap
+// and ascend. See `check`.
 
 import { kinds } from "@quiver/kernels/postings";
 import { failpoint } from "../../base/failpoint.ts";
@@ -33,8 +34,9 @@ import type { Formula, Hidden, Located, WeightedTerm } from "./query.ts";
 import type { Accepts } from "./record-scores.ts";
 import { Run, type RunState } from "./run.ts";
 import { searchRuns } from "./run-search.ts";
-import { type AmountOf, RunWriter } from "./run-writer.ts";
+import type { AmountOf } from "./run-writer.ts";
 import { FullScorer } from "./score-all.ts";
+import { Sealing } from "./sealing.ts";
 import { Tail } from "./tail.ts";
 
 export type PostingOptions = ArenaOptions & {
@@ -79,10 +81,12 @@ export class PostingIndex {
   readonly #arenas: Arena[] = [];
   /** By ascending ordinals. */
   #runs: Run[] = [];
-  readonly #tail: Tail<Float32Array | Uint32Array>;
+  /** One, or one that is being sealed and the one that records are added to. */
+  readonly #tails: Tail<Float32Array | Uint32Array>[] = [];
   readonly #scorer = new FullScorer();
   /** Records that are held and were retired. */
   readonly #retired = new Set<number>();
+  #sealing: Sealing | undefined;
   #merge: Merge | undefined;
   /** Runs that are being written to disk, and those of them that are of no more use afterwards. */
   #saving: readonly Run[] = [];
@@ -90,6 +94,9 @@ export class PostingIndex {
   /** Records of runs that are new or closed since the index was last kept. */
   #changes = 0;
   #last = -1;
+  #sealedEnd = 0;
+  /** What it will be when the sealing is over. */
+  #sealingEnd = 0;
   #averageLength = 0;
   #tailHasWide = false;
 
@@ -97,11 +104,11 @@ export class PostingIndex {
     this.#options = options;
     this.#tailRecordsMax = options.tailRecordsMax ?? tailRecords;
     this.#tailPostingsMax = options.tailPostingsMax ?? tailPostings;
-    this.#tail = options.isText ? new Tail<Float32Array | Uint32Array>(Uint32Array) : new Tail(Float32Array);
+    this.#addTail();
   }
 
   get count(): number {
-    return this.#runs.reduce((sum, run) => sum + run.count, this.#tail.count);
+    return this.#runs.reduce((sum, run) => sum + run.count, this.tailCount);
   }
 
   /** Memories that runs lie in. */
@@ -116,12 +123,12 @@ export class PostingIndex {
 
   /** Records that are in no run. */
   get tailCount(): number {
-    return this.#tail.count;
+    return this.#tails.reduce((sum, tail) => sum + tail.count, 0);
   }
 
-  /** Whether nothing is being merged. */
+  /** Whether nothing is being sealed or merged. */
   get isIdle(): boolean {
-    return this.#merge === undefined;
+    return this.#merge === undefined && this.#sealing === undefined;
   }
 
   /** Records of runs that are new or closed since the index was last kept. */
@@ -129,9 +136,14 @@ export class PostingIndex {
     return this.#changes;
   }
 
+  /** Every record with a smaller ordinal is in a run, or removed. */
+  get sealedEnd(): number {
+    return this.#sealedEnd;
+  }
+
   has(ordinal: number): boolean {
     const run = this.#runOf(ordinal);
-    return run !== undefined ? run.recordOf(ordinal) >= 0 : this.#tail.slotOf(ordinal) >= 0;
+    return run !== undefined ? run.recordOf(ordinal) >= 0 : this.#tailOf(ordinal) !== undefined;
   }
 
   /** Whether a record that is held was retired. */
@@ -154,14 +166,15 @@ export class PostingIndex {
   ): void {
     assertAscending(ordinal, this.#last);
     this.#last = ordinal;
-    const tail = this.#tail;
+    const tail = this.#youngest;
     const slot = tail.add(ordinal, length);
     for (let i = 0; i < terms.length; i++) {
       if (tail.append(terms[i], slot, values[i])) this.#options.onTermUsed?.(terms[i]);
       if (values[i] > 255) this.#tailHasWide = true;
     }
     this.#averageLength = averageLength;
-    if (tail.slotsEnd >= this.#tailRecordsMax || tail.postings.total >= this.#tailPostingsMax) this.seal();
+    if (tail.slotsEnd >= this.#tailRecordsMax || tail.postings.total >= this.#tailPostingsMax)
+      this.#beginSealing();
     this.work(mergeFactor * (terms.length + 1));
   }
 
@@ -176,8 +189,10 @@ export class PostingIndex {
     const wasRetired = this.#retired.delete(ordinal);
     const run = this.#runOf(ordinal);
     if (run === undefined) {
-      this.#tail.remove(ordinal);
-      if (this.#tail.count === 0) this.#clearTail();
+      const tail = this.#tailOf(ordinal);
+      tail?.remove(ordinal);
+      if (tail !== undefined && tail === this.#sealing?.tail) this.#sealing.remove(ordinal);
+      else if (tail?.count === 0) this.#clear(tail);
       return;
     }
     if (!wasRetired) this.#changes++;
@@ -188,8 +203,13 @@ export class PostingIndex {
     this.work(mergeFactor * Math.ceil(run.postings / run.recordCount));
   }
 
-  /** Goes on with merging, for about so many postings. @returns whether there is more to do */
+  /** Goes on with sealing and merging, for about so many postings. @returns whether there is more to do */
   work(postings: number): boolean {
+    if (this.#sealing !== undefined) {
+      if (!this.#sealing.step(postings)) return true;
+      this.#endSealing();
+      return this.#merge !== undefined;
+    }
     if (this.#merge === undefined) return false;
     if (!this.#merge.step(postings)) return true;
     const { sources } = this.#merge;
@@ -204,16 +224,16 @@ export class PostingIndex {
 
   /** The same for an index that is idle: merges what else is worth it too. */
   tidy(postings: number): boolean {
-    if (this.#merge === undefined && this.#isTailLong()) this.seal();
+    if (this.isIdle && this.#isTailLong()) this.#beginSealing();
     this.#beginMerge(true);
     this.work(postings);
     this.#beginMerge(true);
-    return this.#merge !== undefined || this.#isTailLong();
+    return !this.isIdle || this.#isTailLong();
   }
 
   /** Whether the tail is worth a run while there is time: searching it takes longer than searching a run as long. */
   #isTailLong(): boolean {
-    const { count, slotsEnd, postings } = this.#tail;
+    const { count, slotsEnd, postings } = this.#youngest;
     if (count === 0) return false;
     return 8 * slotsEnd >= this.#tailRecordsMax || 8 * postings.total >= this.#tailPostingsMax;
   }
@@ -222,14 +242,14 @@ export class PostingIndex {
   locate(term: number): Located {
     // A plain array: a typed one is made outside of the heap as soon as there are many runs.
     const runs: number[] = [];
-    const tail = this.#tail.lists.get(term) ?? -1;
-    let isAnywhere = tail >= 0;
+    const tails = this.#tails.map(({ lists }) => lists.get(term) ?? -1);
+    let isAnywhere = tails.some((list) => list >= 0);
     for (let i = 0; i < this.#runs.length; i++) {
       const list = this.#runs[i].listOf(term);
       runs.push(list);
       if (list >= 0) isAnywhere = true;
     }
-    return { runs, tail, isAnywhere };
+    return { runs, tails, isAnywhere };
   }
 
   /**
@@ -238,12 +258,16 @@ export class PostingIndex {
    */
   hide(visible: Visible): Hidden | null {
     if (visible === null) return null;
-    const hidden = { runs: this.#runs.map((): number[] => []), tail: [] as number[] };
+    const hidden = { runs: this.#runs.map((): number[] => []), tails: this.#tails.map((): number[] => []) };
     let isAnyHidden = false;
     const hide = (ordinal: number) => {
       isAnyHidden = true;
       const number = this.#runNumberOf(ordinal);
-      if (number < 0) hidden.tail.push(this.#tail.slotOf(ordinal));
+      if (number < 0)
+        for (const [i, tail] of this.#tails.entries()) {
+          const slot = tail.slotOf(ordinal);
+          if (slot >= 0) hidden.tails[i].push(slot);
+        }
       else hidden.runs[number].push(this.#runs[number].recordOf(ordinal));
     };
     for (const ordinal of this.#retired) if (!visible(ordinal)) hide(ordinal);
@@ -256,7 +280,7 @@ export class PostingIndex {
   }
 
   /** Records that have a term, of those that are not hidden. */
-  documentFrequency({ runs, tail }: Located, hidden: Hidden | null): number {
+  documentFrequency({ runs, tails }: Located, hidden: Hidden | null): number {
     let df = 0;
     for (let i = 0; i < runs.length; i++) {
       const list = runs[i];
@@ -265,7 +289,8 @@ export class PostingIndex {
       df += run.counts[list] - run.removedIn(list);
       if (hidden) for (const record of hidden.runs[i]) if (run.postingOf(list, record) >= 0) df--;
     }
-    return tail < 0 ? df : df + this.#countInTail(tail, hidden);
+    for (let i = 0; i < tails.length; i++) if (tails[i] >= 0) df += this.#countInTail(i, tails[i], hidden);
+    return df;
   }
 
   /** What the greatest posting of some terms adds, or a little less. Of sparse vectors. */
@@ -278,11 +303,12 @@ export class PostingIndex {
         const run = this.#runs[i];
         greatest = Math.max(greatest, greatestIn(run, list, weight));
       }
-      if (located.tail < 0) continue;
-      const { count, slots, values } = this.#tail.postings.read(located.tail);
-      const ordinals = this.#tail.ordinals.values;
-      for (let i = 0; i < count; i++)
-        if (ordinals[slots[i]] !== absent) greatest = Math.max(greatest, weight * values[i]);
+      for (const [i, { postings, ordinals }] of this.#tails.entries()) {
+        if (located.tails[i] < 0) continue;
+        const { count, slots, values } = postings.read(located.tails[i]);
+        for (let at = 0; at < count; at++)
+          if (ordinals.values[slots[at]] !== absent) greatest = Math.max(greatest, weight * values[at]);
+      }
     }
     return greatest;
   }
@@ -300,11 +326,13 @@ export class PostingIndex {
     least: number | null = null,
   ): Candidates {
     if (k <= 0 || terms.length === 0) return nothing;
-    const inTail = this.#options.isText
-      ? this.#scorer.acceptedInTail(this.#tail, terms, k, formula, hidden, null)
-      : this.#scorer.sparseTail(this.#tail, terms, k, hidden, least);
-    if (this.#runs.length === 0) return inTail;
-    return searchRuns(this.#runs, { terms, k, formula, hidden, least }, inTail);
+    const inTails = this.#bestOfTails(k, (tail, i) =>
+      this.#options.isText
+        ? this.#scorer.acceptedInTail(tail, i, terms, k, formula, hidden, null)
+        : this.#scorer.sparseTail(tail, i, terms, k, hidden, least),
+    );
+    if (this.#runs.length === 0) return inTails;
+    return searchRuns(this.#runs, { terms, k, formula, hidden, least }, inTails);
   }
 
   /**
@@ -319,14 +347,27 @@ export class PostingIndex {
     accepts: Accepts,
   ): Candidates {
     if (k <= 0) return nothing;
-    const best = new Best(k, this.#scorer.acceptedInTail(this.#tail, terms, k, formula, hidden, accepts));
+    const inTails = this.#bestOfTails(k, (tail, i) =>
+      this.#scorer.acceptedInTail(tail, i, terms, k, formula, hidden, accepts),
+    );
+    const best = new Best(k, inTails);
     for (let i = 0; i < this.#runs.length; i++)
       best.add(this.#scorer.acceptedInRun(this.#runs[i], i, terms, k, formula, hidden, accepts));
     return best.bestOfAdded();
   }
 
+  #bestOfTails(
+    k: number,
+    search: (tail: Tail<Float32Array | Uint32Array>, number: number) => Candidates,
+  ): Candidates {
+    if (this.#tails.length === 1) return search(this.#tails[0], 0);
+    const best = new Best(k, nothing);
+    for (const [i, tail] of this.#tails.entries()) best.add(search(tail, i));
+    return best.bestOfAdded();
+  }
+
   /** The ordinals held that have a term, ascending. */
-  holdersOf({ runs, tail }: Located): Uint32Array {
+  holdersOf({ runs, tails }: Located): Uint32Array {
     const holders = new Growable(Uint32Array);
     for (let i = 0; i < runs.length; i++) {
       const run = this.#runs[i];
@@ -336,10 +377,13 @@ export class PostingIndex {
         if (!run.isRemoved(record)) holders.push(run.ordinals[record]);
       }
     }
-    if (tail >= 0) {
-      const { count, slots } = this.#tail.postings.read(tail);
-      const ordinals = this.#tail.ordinals.values;
-      for (let i = 0; i < count; i++) if (ordinals[slots[i]] !== absent) holders.push(ordinals[slots[i]]);
+    for (const [i, { postings, ordinals }] of this.#tails.entries()) {
+      if (tails[i] < 0) continue;
+      const { count, slots } = postings.read(tails[i]);
+      for (let at = 0; at < count; at++) {
+        const ordinal = ordinals.values[slots[at]];
+        if (ordinal !== absent) holders.push(ordinal);
+      }
     }
     return holders.values.slice(0, holders.length);
   }
@@ -350,7 +394,7 @@ export class PostingIndex {
    * @param onMatch told the value and the record's place
    */
   valuesOf(
-    { runs, tail }: Located,
+    { runs, tails }: Located,
     places: ReadonlyMap<number, number>,
     onMatch: (place: number, value: number) => void,
   ): void {
@@ -361,20 +405,23 @@ export class PostingIndex {
       const posting = run.postingOf(runs[number], run.recordOf(ordinal));
       if (posting >= 0) onMatch(place, run.valueOf(runs[number], posting));
     }
-    if (tail < 0) return;
-    const { count, slots, values } = this.#tail.postings.read(tail);
-    for (let i = 0; i < count; i++) {
-      const place = places.get(this.#tail.ordinals.values[slots[i]]);
-      if (place !== undefined) onMatch(place, values[i]);
+    for (const [i, { postings, ordinals }] of this.#tails.entries()) {
+      if (tails[i] < 0) continue;
+      const { count, slots, values } = postings.read(tails[i]);
+      for (let at = 0; at < count; at++) {
+        const place = places.get(ordinals.values[slots[at]]);
+        if (place !== undefined) onMatch(place, values[at]);
+      }
     }
   }
 
   /** The length of a text that is held. */
   lengthOf(ordinal: number): number {
     const run = this.#runOf(ordinal);
-    const place = run ? run.recordOf(ordinal) : this.#tail.slotOf(ordinal);
+    const tail = this.#tailOf(ordinal);
+    const place = run?.recordOf(ordinal) ?? tail?.slotOf(ordinal) ?? -1;
     invariant(place >= 0, `ordinal ${ordinal} is not held`);
-    return run ? run.lengths[place] : this.#tail.lengths.values[place];
+    return (run?.lengths ?? tail?.lengths.values ?? [])[place];
   }
 
   /** The lengths of all texts that are held. */
@@ -383,9 +430,9 @@ export class PostingIndex {
     for (const run of this.#runs)
       for (let record = 0; record < run.lengths.length; record++)
         if (!run.isRemoved(record)) total += run.lengths[record];
-    const { ordinals, lengths, slotsEnd } = this.#tail;
-    for (let slot = 0; slot < slotsEnd; slot++)
-      if (ordinals.values[slot] !== absent) total += lengths.values[slot];
+    for (const { ordinals, lengths, slotsEnd } of this.#tails)
+      for (let slot = 0; slot < slotsEnd; slot++)
+        if (ordinals.values[slot] !== absent) total += lengths.values[slot];
     return total;
   }
 
@@ -394,9 +441,11 @@ export class PostingIndex {
     for (const run of this.#runs)
       for (let record = 0; record < run.recordCount; record++)
         if (!run.isRemoved(record)) yield [run.ordinals[record], run.lengths[record] ?? 0];
-    const { ordinals, lengths } = this.#tail;
-    for (let slot = 0; slot < this.#tail.slotsEnd; slot++)
-      if (ordinals.values[slot] !== absent) yield [ordinals.values[slot], lengths.values[slot]];
+    for (const tail of this.#tails)
+      for (let slot = 0; slot < tail.slotsEnd; slot++) {
+        const ordinal = tail.ordinals.values[slot];
+        if (ordinal !== absent) yield [ordinal, tail.lengths.values[slot]];
+      }
   }
 
   /**
@@ -406,14 +455,14 @@ export class PostingIndex {
    */
   *postings(onPosting: (term: number, ordinal: number, value: number) => void): Generator<void, boolean> {
     const runs = [...this.#runs];
-    const { postings, lists, ordinals } = this.#tail;
-    for (const term of lists.terms) {
-      const { count, slots, values } = postings.read(lists.get(term) as number);
-      for (let i = 0; i < count; i++) {
-        const ordinal = ordinals.values[slots[i]];
-        if (ordinal !== absent) onPosting(term, ordinal, values[i]);
+    for (const { postings, lists, ordinals } of this.#tails)
+      for (const term of lists.terms) {
+        const { count, slots, values } = postings.read(lists.get(term) as number);
+        for (let i = 0; i < count; i++) {
+          const ordinal = ordinals.values[slots[i]];
+          if (ordinal !== absent) onPosting(term, ordinal, values[i]);
+        }
       }
-    }
     for (const run of runs)
       for (let list = 0; list < run.listCount; list++) {
         yield;
@@ -431,12 +480,13 @@ export class PostingIndex {
     const uses = new Map<number, number>();
     const use = (term: number) => uses.set(term, (uses.get(term) ?? 0) + 1);
     for (const run of this.#runs) run.terms.forEach(use);
-    this.#tail.lists.terms.forEach(use);
+    for (const { lists } of this.#tails) lists.terms.forEach(use);
     return uses;
   }
 
   get memoryBytes(): number {
-    let bytes = this.#tail.memoryBytes + this.#scorer.memoryBytes + setEntryBytes * this.#retired.size;
+    let bytes = this.#scorer.memoryBytes + setEntryBytes * this.#retired.size;
+    for (const tail of this.#tails) bytes += tail.memoryBytes;
     for (const arena of this.#arenas) bytes += arena.memoryBytes;
     for (const run of this.#runs) bytes += run.extraBytes;
     return bytes;
@@ -449,12 +499,11 @@ export class PostingIndex {
   save(): Kept<PostingState> {
     invariant(this.#saving.length === 0, "an index is kept while it is being kept");
     const runs = [...this.#runs];
-    const { ordinals, slotsEnd } = this.#tail;
     const changes = this.#changes;
     this.#saving = runs;
     return {
       state: {
-        end: ordinals.values.subarray(0, slotsEnd).find((ordinal) => ordinal !== absent) ?? this.#last + 1,
+        end: this.#sealedEnd,
         runs: runs.map((run) => run.state()),
         retired: Uint32Array.from(this.#retired).filter((ordinal) => this.#runOf(ordinal) !== undefined),
       },
@@ -485,6 +534,7 @@ export class PostingIndex {
     await load(rooms.map(({ image }) => image));
     for (const { arena, at } of rooms) index.#replace([], Run.restored(arena, at));
     index.#last = state.end - 1;
+    index.#sealedEnd = state.end;
     return index;
   }
 
@@ -499,12 +549,13 @@ export class PostingIndex {
     this.#merge = undefined;
     this.#arenas.length = 0;
     this.#retired.clear();
-    this.#tail.clear();
+    this.#sealing = undefined;
+    this.#tails.length = 0;
+    this.#addTail();
   }
 
   check(): void {
     for (const arena of this.#arenas) arena.check();
-    this.#tail.check();
     let last = -1;
     for (const run of this.#runs) {
       const isMerged = this.#merge?.sources.includes(run) === true;
@@ -513,9 +564,17 @@ export class PostingIndex {
       last = run.lastOrdinal;
       run.check(this.#options.amountOf(run.averageLength));
     }
-    const { ordinals, slotsEnd } = this.#tail;
-    const first = ordinals.values.subarray(0, slotsEnd).find((ordinal) => ordinal !== absent);
-    invariant(first === undefined || first > last, `the tail begins with ordinal ${first} after ${last}`);
+    invariant(this.#tails.length === (this.#sealing ? 2 : 1), `there are ${this.#tails.length} tails`);
+    for (const tail of this.#tails) {
+      tail.check();
+      const [first] = ordinalsOf(tail);
+      invariant(
+        first === undefined || first >= this.#sealedEnd,
+        `ordinal ${first} is in a tail below ${this.#sealedEnd}`,
+      );
+      invariant(first === undefined || first > last, `a tail begins with ordinal ${first} after ${last}`);
+      last = ordinalsOf(tail).at(-1) ?? last;
+    }
     for (const ordinal of this.#retired)
       invariant(this.has(ordinal), `ordinal ${ordinal} is retired and gone`);
   }
@@ -538,9 +597,9 @@ export class PostingIndex {
 
   /** Ordinals that are held, descending. */
   *#fromYoungest(): Generator<number> {
-    const { ordinals, slotsEnd } = this.#tail;
-    for (let slot = slotsEnd - 1; slot >= 0; slot--)
-      if (ordinals.values[slot] !== absent) yield ordinals.values[slot];
+    for (const { ordinals, slotsEnd } of this.#tails.toReversed())
+      for (let slot = slotsEnd - 1; slot >= 0; slot--)
+        if (ordinals.values[slot] !== absent) yield ordinals.values[slot];
     for (let i = this.#runs.length - 1; i >= 0; i--) {
       const run = this.#runs[i];
       for (let record = run.recordCount - 1; record >= 0; record--)
@@ -548,70 +607,81 @@ export class PostingIndex {
     }
   }
 
-  // The tail.
+  // Tails.
 
-  #countInTail(list: number, hidden: Hidden | null): number {
-    const { count, slots } = this.#tail.postings.read(list);
-    const ordinals = this.#tail.ordinals.values;
-    const out = hidden && hidden.tail.length > 0 ? new Set(hidden.tail) : undefined;
+  get #youngest(): Tail<Float32Array | Uint32Array> {
+    return this.#tails[this.#tails.length - 1];
+  }
+
+  /** The tail that a record is in. */
+  #tailOf(ordinal: number): Tail<Float32Array | Uint32Array> | undefined {
+    return this.#tails.find((tail) => tail.slotOf(ordinal) >= 0);
+  }
+
+  #addTail(): void {
+    this.#tails.push(
+      this.#options.isText ? new Tail<Float32Array | Uint32Array>(Uint32Array) : new Tail(Float32Array),
+    );
+    this.#tailHasWide = false;
+  }
+
+  /** @param number of the tail @param list of it */
+  #countInTail(number: number, list: number, hidden: Hidden | null): number {
+    const { postings, ordinals } = this.#tails[number];
+    const { count, slots } = postings.read(list);
+    const slotsHidden = hidden?.tails[number] ?? [];
+    const out = slotsHidden.length > 0 ? new Set(slotsHidden) : undefined;
     let df = 0;
-    for (let i = 0; i < count; i++) if (ordinals[slots[i]] !== absent && !out?.has(slots[i])) df++;
+    for (let i = 0; i < count; i++) if (ordinals.values[slots[i]] !== absent && !out?.has(slots[i])) df++;
     return df;
   }
 
-  /** Makes a run of the tail. */
+  /** Makes a run of all that is in none, at once. */
   seal(): void {
-    const tail = this.#tail;
+    this.#beginSealing();
+    this.#sealing?.step(Number.POSITIVE_INFINITY);
+    if (this.#sealing !== undefined) this.#endSealing();
+  }
+
+  /** Begins to make a run of the tail that records were added to, and ends the sealing before where it is still on. */
+  #beginSealing(): void {
+    if (this.#sealing !== undefined) {
+      this.#sealing.step(Number.POSITIVE_INFINITY);
+      this.#endSealing();
+    }
+    const tail = this.#youngest;
     if (tail.count === 0) return;
-    const numbers = new Uint32Array(tail.slotsEnd);
-    const ordinals = new Uint32Array(tail.count);
-    const lengths = new Uint32Array(this.#options.isText ? tail.count : 0);
-    let next = 0;
-    for (let slot = 0; slot < tail.slotsEnd; slot++) {
-      if (tail.ordinals.values[slot] === absent) continue;
-      ordinals[next] = tail.ordinals.values[slot];
-      if (this.#options.isText) lengths[next] = tail.lengths.values[slot];
-      numbers[slot] = next++;
-    }
-    const terms = Uint32Array.from(tail.lists.terms).sort();
     const { isText, levels, amountOf } = this.#options;
-    const writer = this.#inArena((arena) =>
-      RunWriter.begin(arena, {
-        kind: !isText ? kinds.sparse : this.#tailHasWide ? kinds.wideText : kinds.text,
-        levels,
-        averageLength: this.#averageLength,
-        amountOf: amountOf(this.#averageLength),
-        ordinals,
-        lengths,
-        listsMax: terms.length,
-        postingsMax: tail.postings.total,
-      }),
-    );
-    invariant(writer !== undefined, "there is no memory for a run of postings");
-    const records = new Uint16Array(tail.slotsEnd);
-    const values = isText ? new Uint32Array(tail.slotsEnd) : new Float32Array(tail.slotsEnd);
-    for (const term of terms) {
-      const read = tail.postings.read(tail.lists.get(term) as number);
-      let count = 0;
-      for (let i = 0; i < read.count; i++) {
-        const slot = read.slots[i];
-        if (tail.ordinals.values[slot] === absent) continue;
-        records[count] = numbers[slot];
-        values[count++] = read.values[i];
-      }
-      writer.addList(term, count, records, values);
-    }
-    this.#changes += ordinals.length;
-    this.#replace([], writer.finish());
-    this.#clearTail();
+    const how = {
+      kind: !isText ? kinds.sparse : this.#tailHasWide ? kinds.wideText : kinds.text,
+      levels,
+      averageLength: this.#averageLength,
+      amountOf: amountOf(this.#averageLength),
+    };
+    this.#sealing = this.#inArena((arena) => Sealing.begin(arena, tail, isText, how));
+    invariant(this.#sealing !== undefined, "there is no memory for a run of postings");
+    this.#sealingEnd = this.#last + 1;
+    this.#addTail();
+  }
+
+  /** Puts the run of which all lists are written in the place of its tail. */
+  #endSealing(): void {
+    const { tail } = this.#sealing as Sealing;
+    const run = (this.#sealing as Sealing).finish();
+    this.#sealing = undefined;
+    this.#sealedEnd = this.#sealingEnd;
+    this.#tails.shift();
+    this.#changes += run.recordCount;
+    this.#replace([], run);
+    this.#clear(tail);
     this.#beginMerge();
   }
 
-  #clearTail(): void {
+  #clear(tail: Tail<Float32Array | Uint32Array>): void {
     const { onTermUnused } = this.#options;
-    if (onTermUnused) for (const term of this.#tail.lists.terms) onTermUnused(term);
-    this.#tail.clear();
-    this.#tailHasWide = false;
+    if (onTermUnused) for (const term of tail.lists.terms) onTermUnused(term);
+    tail.clear();
+    if (tail === this.#youngest) this.#tailHasWide = false;
   }
 
   // Runs.
@@ -652,6 +722,11 @@ export class PostingIndex {
       Merge.begin(arena, sources, this.#averageLength, this.#options.amountOf(this.#averageLength)),
     );
   }
+}
+
+/** The records of a tail that were not removed, ascending. */
+function ordinalsOf({ ordinals, slotsEnd }: Tail<Float32Array | Uint32Array>): Uint32Array {
+  return ordinals.values.subarray(0, slotsEnd).filter((ordinal) => ordinal !== absent);
 }
 
 /** Of a Set of numbers, as measured in V8. */

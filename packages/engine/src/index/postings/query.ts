@@ -5,10 +5,10 @@ import type { Accepts } from "./record-scores.ts";
 /** How texts are scored: an amount is tf / (tf + fixed + perTerm * length). For sparse vectors all 0. */
 export type Formula = { readonly fixed: number; readonly perTerm: number; readonly averageLength: number };
 
-/** Where a term's postings are: the list of each run, and of the tail; -1 for none. */
+/** Where a term's postings are: the list of each run, and of each tail; -1 for none. */
 export type Located = {
   readonly runs: readonly number[];
-  readonly tail: number;
+  readonly tails: readonly number[];
   readonly isAnywhere: boolean;
 };
 
@@ -19,5 +19,5 @@ export type WeightedTerm = {
   readonly within?: Accepts;
 };
 
-/** What a search may not see besides removed records: by run, numbers of records; of the tail, slots. */
-export type Hidden = { readonly runs: readonly number[][]; readonly tail: readonly number[] };
+/** What a search may not see besides removed records: by run, numbers of records; by tail, slots. */
+export type Hidden = { readonly runs: readonly number[][]; readonly tails: readonly number[][] };

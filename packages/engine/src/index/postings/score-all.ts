@@ -19,10 +19,12 @@ export class FullScorer {
 
   /**
    * The k best of the tail's records, with all ties at the boundary.
+   * @param number of the tail
    * @param least only records that one posting gives so much; null: all
    */
   sparseTail(
     tail: Tail<Float32Array | Uint32Array>,
+    number: number,
     terms: readonly WeightedTerm[],
     k: number,
     hidden: Hidden | null,
@@ -32,24 +34,21 @@ export class FullScorer {
     if (tail.count === 0) return nothing;
     scores.begin(tail.slotsEnd);
     try {
-      if (hidden) for (const slot of hidden.tail) scores.touch(slot, hiddenState);
-      if (least !== null) for (const term of terms) this.#considerInTail(tail, term, least);
+      if (hidden) for (const slot of hidden.tails[number]) scores.touch(slot, hiddenState);
+      if (least !== null)
+        for (const { located, weight } of terms) this.#consider(tail, located.tails[number], weight, least);
       for (const { located, weight } of terms)
-        if (located.tail >= 0) this.#addSparse(tail, located.tail, weight, least === null);
+        if (located.tails[number] >= 0) this.#addSparse(tail, located.tails[number], weight, least === null);
       return scores.best(tail.ordinals.values, k);
     } finally {
       scores.end();
     }
   }
 
-  #considerInTail(
-    tail: Tail<Float32Array | Uint32Array>,
-    { located, weight }: WeightedTerm,
-    least: number,
-  ): void {
-    if (located.tail < 0) return;
+  #consider(tail: Tail<Float32Array | Uint32Array>, list: number, weight: number, least: number): void {
+    if (list < 0) return;
     const { states } = this.#scores;
-    const { count, slots, values } = tail.postings.read(located.tail);
+    const { count, slots, values } = tail.postings.read(list);
     for (let i = 0; i < count; i++)
       if (weight * values[i] >= least && states[slots[i]] === 0) this.#scores.touch(slots[i], found);
   }
@@ -72,9 +71,10 @@ export class FullScorer {
     }
   }
 
-  /** The k best of a text index's tail, of the records that may be found. */
+  /** The k best of a text index's tail, of the records that may be found. @param number of the tail */
   acceptedInTail(
     tail: Tail<Float32Array | Uint32Array>,
+    number: number,
     terms: readonly WeightedTerm[],
     k: number,
     formula: Formula,
@@ -85,10 +85,11 @@ export class FullScorer {
     const ordinals = tail.ordinals.values;
     this.#scores.begin(tail.slotsEnd);
     try {
-      if (hidden) for (const slot of hidden.tail) this.#scores.touch(slot, hiddenState);
+      if (hidden) for (const slot of hidden.tails[number]) this.#scores.touch(slot, hiddenState);
       for (const { located, weight, within = null } of terms) {
-        if (located.tail < 0) continue;
-        const { count, slots, values } = tail.postings.read(located.tail);
+        const list = located.tails[number];
+        if (list < 0) continue;
+        const { count, slots, values } = tail.postings.read(list);
         for (let i = 0; i < count; i++) {
           if (within !== null && !within(ordinals[slots[i]])) continue;
           this.#addAmount(slots[i], weight, values[i], tail.lengths.values[slots[i]], formula);

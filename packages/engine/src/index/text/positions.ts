@@ -113,23 +113,31 @@ export class Positions {
     return this.#length > openBytesMax;
   }
 
-  /** Closes the open segment: its rows can be kept in a checkpoint from now on. */
-  seal(): void {
-    const ordinals = this.#ordinals.values.subarray(0, this.#ordinals.length);
-    if (ordinals.length === 0) return;
+  /** Closes the open segment's rows of ordinals below `end`: they can be kept in a checkpoint from now on. */
+  seal(end: number): void {
+    const count = this.#ordinals.length;
+    if (count === 0 || this.#ordinals.values[0] >= end) return;
     this.#begins.push(this.#length);
+    const rows = rowsBelow(this.#ordinals.values, count, end);
     const open: Segment = {
-      ordinals,
-      begins: this.#begins.values.subarray(0, this.#begins.length),
+      ordinals: this.#ordinals.values.subarray(0, rows),
+      begins: this.#begins.values.subarray(0, rows + 1),
       forgotten: this.#forgotten.values,
       bytes: this.#bytes,
       forgottenCount: 0,
     };
     const sealed = livingOf([open]);
     if (sealed.ordinals.length > 0) this.#segments.push(sealed);
-    for (const column of [this.#ordinals, this.#begins, this.#forgotten]) column.length = 0;
-    this.#length = 0;
-    if (this.#bytes.length > joinedBytesMax) this.#bytes = new Uint8Array(256);
+    // The others move to the front.
+    const begin = this.#begins.values[rows];
+    this.#bytes.copyWithin(0, begin, this.#length);
+    this.#length -= begin;
+    for (let row = rows; row < count; row++) this.#begins.values[row] -= begin;
+    for (const column of [this.#ordinals, this.#begins, this.#forgotten]) {
+      column.values.copyWithin(0, rows, count);
+      column.length = count - rows;
+    }
+    if (this.#length === 0 && this.#bytes.length > joinedBytesMax) this.#bytes = new Uint8Array(256);
   }
 
   /** The ascending positions of a term in a record; empty where the record does not have it. */
@@ -332,14 +340,20 @@ function livingOf(sources: readonly Segment[]): Segment {
 
 /** The place of a value among the first `count` ascending ones, or -1. */
 function placeIn(values: Uint32Array, count: number, value: number): number {
+  const place = rowsBelow(values, count, value);
+  return place < count && values[place] === value ? place : -1;
+}
+
+/** How many of the first `count` ascending values are below one. */
+function rowsBelow(values: Uint32Array, count: number, end: number): number {
   let low = 0;
   let high = count;
   while (low < high) {
     const middle = (low + high) >>> 1;
-    if (values[middle] < value) low = middle + 1;
+    if (values[middle] < end) low = middle + 1;
     else high = middle;
   }
-  return low < count && values[low] === value ? low : -1;
+  return low;
 }
 
 /** Reads varints one after another. */

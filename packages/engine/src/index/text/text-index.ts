@@ -190,7 +190,7 @@ export class TextIndex implements Index {
     this.#totalLength += length;
     this.#postings.add(ordinal, length, numbers, frequencies, this.#totalLength / this.#documents);
     if (this.#positions?.isFull) this.#postings.seal();
-    if (this.#postings.tailCount === 0) this.#positions?.seal();
+    this.#positions?.seal(this.#postings.sealedEnd);
   }
 
   /** The record no longer counts in `statistics`; versions that see it find it as before. */
@@ -280,7 +280,7 @@ export class TextIndex implements Index {
   /** Goes on with what is to be done in the background, for about so many postings; says whether there is more. */
   tidy(postings: number): boolean {
     const isMore = this.#postings.tidy(postings);
-    if (this.#postings.tailCount === 0) this.#positions?.seal();
+    this.#positions?.seal(this.#postings.sealedEnd);
     return isMore;
   }
 
@@ -308,7 +308,7 @@ export class TextIndex implements Index {
   /** Makes a run of the tail, so that a checkpoint has all records. */
   seal(): void {
     this.#postings.seal();
-    this.#positions?.seal();
+    this.#positions?.seal(this.#postings.sealedEnd);
   }
 
   /** What a checkpoint keeps; see PostingIndex.save. */
