@@ -84,6 +84,17 @@ export class PlainTextIndex extends PlainIndex {
     }
     return touchedCount;
   }
+
+  protected override addAll({ list, weight }: QueryTerm): void {
+    const { scores, rows, values } = this;
+    const norms = this.#norms;
+    const end = this.offsets[list + 1];
+    for (let i = this.offsets[list]; i < end; i++) {
+      const row = rows[i];
+      const tf = values[i];
+      scores[row] += (weight * tf) / (tf + norms[row]);
+    }
+  }
 }
 
 export const plain: EngineKind = {
