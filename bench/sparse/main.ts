@@ -25,7 +25,7 @@ import { measure } from "./measure.ts";
 import { sectionOf, writeReport } from "./report.ts";
 
 const allEngines = engineKinds.map(({ name }) => name).join(",");
-const thresholds = "0.9,0.8,0.7,0.6,0.5,0.45,0.4,0.35,0.3,0.25,0.2,0.15,0.1,0.05,0";
+const thresholds = "0.5,0.4,0.3,0.25,0.2,0.17,0.15,0.13,0.12,0.11,0.1,0.09,0.08,0.06,0.05,0.03,0.02,0";
 
 const { values } = parseArgs({
   options: {
