@@ -40,13 +40,18 @@ const candidatesFor = (k: number): number => k + 10;
  * @param before what was found elsewhere
  */
 export function searchRuns(runs: readonly Run[], search: RunSearch, before: Candidates): Candidates {
-  const sinks = search.terms.some(({ weight }) => weight < 0) || runs.some((run) => run.hasNegative);
-  // Sums of the greatest postings say nothing where others are negative.
-  if (search.least === null || sinks) return bestOfRuns(runs, { ...search, least: null }, before);
+  if (search.least === null || !canGather(runs, search))
+    return bestOfRuns(runs, { ...search, least: null }, before);
   const gathered = bestOfRuns(runs, { ...search, k: candidatesFor(search.k) }, nothing);
   const best = new Best(search.k, before);
   addScored(runs, search, gathered, best);
   return best.bestOfAdded();
+}
+
+/** Sums of the greatest postings say nothing where others are negative; and there must be room for them. */
+function canGather(runs: readonly Run[], { terms }: RunSearch): boolean {
+  if (terms.some(({ weight }) => weight < 0)) return false;
+  return runs.every((run) => !run.hasNegative && run.arena.reserveRecords(run.recordCount));
 }
 
 function bestOfRuns(runs: readonly Run[], search: RunSearch, before: Candidates): Candidates {
@@ -118,8 +123,7 @@ function enter(
   hasNegative: boolean,
 ): boolean {
   const { arena } = run;
-  const hasRoom = arena.reserve(terms.length, k) && (least === null || arena.reserveRecords(run.recordCount));
-  invariant(hasRoom, "there is no memory for a search");
+  invariant(arena.reserve(terms.length, k), "there is no memory for a search");
   const count = writeQuery(run, number, terms);
   if (count === 0) return false;
   const { words, doubles } = arena;
