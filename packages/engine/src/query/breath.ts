@@ -44,6 +44,15 @@ export class Breath {
     if (this.isOver()) await this.turn();
   }
 
+  /** Does work that comes in steps to its end. */
+  async finish<T>(steps: Generator<void, T>): Promise<T> {
+    for (;;) {
+      const step = steps.next();
+      if (step.done) return step.value;
+      if (this.isOver()) await this.turn();
+    }
+  }
+
   /** Does a search to its end. */
   async run(search: SteppedSearch): Promise<Candidates[]> {
     try {

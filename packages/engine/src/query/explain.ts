@@ -13,7 +13,7 @@ import { QuiverError } from "@quiver/protocol/errors";
 import { limits } from "@quiver/protocol/limits";
 import type { Explanation } from "@quiver/protocol/shapes/search";
 import { invariant } from "../base/invariant.ts";
-import { resolveTextQuery } from "../index/text/text-query.ts";
+import type { TextQuery } from "../index/text/text-query.ts";
 import type { View } from "../runtime/view.ts";
 import { contributionOf, type Ranking } from "./fusion.ts";
 import type { Fusion, Leg } from "./plan.ts";
@@ -37,9 +37,15 @@ export class Explainer {
   /**
    * One explanation for each result, in their order.
    * @param rankings what each of `legs` found, side by side with them
+   * @param query what the text leg asked for; null where there is none
    * @throws invalid_request when the request's results match more terms than can be explained at once
    */
-  explain(legs: readonly Leg[], rankings: readonly Ranking[], results: readonly Hit[]): Explanation[] {
+  explain(
+    legs: readonly Leg[],
+    rankings: readonly Ranking[],
+    results: readonly Hit[],
+    query: TextQuery | null,
+  ): Explanation[] {
     const explanations = results.map((): Explanation => ({}));
     for (const [i, leg] of legs.entries()) {
       const found = this.#standings(rankings[i], results);
@@ -51,7 +57,8 @@ export class Explainer {
           this.#explainSparse(leg, results, found, explanations);
           break;
         case "tf-idf":
-          this.#explainText(leg, results, found, explanations);
+          invariant(query !== null, "a text leg was not worked out");
+          this.#explainText(query, results, found, explanations);
           break;
       }
     }
@@ -90,7 +97,7 @@ export class Explainer {
   }
 
   #explainText(
-    leg: Leg & { kind: "tf-idf" },
+    { terms }: TextQuery,
     results: readonly Hit[],
     found: readonly (Standing | null)[],
     explanations: readonly Explanation[],
@@ -113,7 +120,6 @@ export class Explainer {
     for (const [at, explained] of legs.entries()) explanations[at]["tf-idf"] = explained;
     const inLeg = legs.flatMap((explained, at) => (explained ? { at, matches: explained.matches } : []));
     const ordinals = inLeg.map(({ at }) => results[at].ordinal);
-    const { terms } = resolveTextQuery(text, leg, visible);
     text.explain(ordinals, terms, statistics, visible, (i, { term, weight, ...match }) => {
       this.#countMatch();
       inLeg[i].matches.push({ term, query_tf: weight, ...match });

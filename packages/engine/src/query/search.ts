@@ -1,8 +1,8 @@
 // How does a plan become results?
 //
 // All queries of a request, all legs of a query and all fetches run on one pinned view. The event loop gets a turn when the
-// request has held it for long: between two queries of a batch, and between steps where many vectors are read. There, and before each
-// leg, the plan's deadline is asked: what nobody waits for ends.
+// request has held it for long: between two queries of a batch, between steps where many vectors are read, and while the clauses of a
+// text are worked out. There, and before each leg, the plan's deadline is asked: what nobody waits for ends.
 
 import { QuiverError } from "@quiver/protocol/errors";
 import { limits } from "@quiver/protocol/limits";
@@ -12,7 +12,7 @@ import { ordinalKey } from "../collection/tables.ts";
 import type { Candidates } from "../index/contract.ts";
 import type { VectorReader } from "../index/hnsw/exact-search.ts";
 import type { HnswIndex } from "../index/hnsw/hnsw-index.ts";
-import { resolveTextQuery } from "../index/text/text-query.ts";
+import { resolveTextQuery, type TextQuery } from "../index/text/text-query.ts";
 import type { View } from "../runtime/view.ts";
 import { Breath } from "./breath.ts";
 import { Explainer } from "./explain.ts";
@@ -33,8 +33,9 @@ export async function runPlan(view: View, plan: Plan, efSearch?: number): Promis
   const dense = new DenseLegs(view, plan, breath, efSearch);
   for (const [i, legs] of plan.queries.entries()) {
     await breath.take();
-    const { hits, rankings } = runQuery(view, legs, plan, await dense.answer(i));
-    const explanations = explainer?.explain(legs, rankings, hits);
+    const known = { dense: await dense.answer(i), text: await textQueryOf(view, legs, breath) };
+    const { hits, rankings } = runQuery(view, legs, plan, known);
+    const explanations = explainer?.explain(legs, rankings, hits, known.text);
     const results = hits.map((hit) => size.add(fetch(view, hit, plan.returnRawText)));
     if (explanations) for (const [i, result] of results.entries()) result.explanation = explanations[i];
     responses.push({ results });
@@ -107,6 +108,15 @@ export function searchExactly(
   return breath.run(denseOf(view).beginExactly(queries, k, () => view.visible, vectorsOf(view)));
 }
 
+/** What the text leg of a query asks for, worked out in steps; null where there is none. */
+function textQueryOf(view: View, legs: readonly Leg[], breath: Breath): Promise<TextQuery> | null {
+  const leg = legs.find((each) => each.kind === "tf-idf");
+  if (leg === undefined) return null;
+  const index = view.indexes["tf-idf"];
+  invariant(index !== undefined, "the view has no text index");
+  return breath.finish(resolveTextQuery(index, leg, () => view.visible));
+}
+
 /** The dense index of a view that must have one. */
 export function denseOf(view: View): HnswIndex {
   const index = view.indexes.dense;
@@ -122,12 +132,14 @@ export function legDepth({ topK, fusion }: Plan): number {
 /** What a query found, best first, and what each of its legs did. */
 type Found = { hits: Hit[]; rankings: Ranking[] };
 
-/** @param dense what the dense leg found; null where there is none */
-function runQuery(view: View, legs: readonly Leg[], plan: Plan, dense: Candidates | null): Found {
+/** What was worked out in steps before: what the dense leg found, and what the text leg asks for; null where there is none. */
+type Known = { readonly dense: Candidates | null; readonly text: TextQuery | null };
+
+function runQuery(view: View, legs: readonly Leg[], plan: Plan, known: Known): Found {
   const { topK, fusion } = plan;
   const runLeg = (leg: Leg, k: number): Hit[] => {
     plan.deadline.check();
-    return rankCandidates(view.snapshot, candidatesOf(view, leg, k, dense), k);
+    return rankCandidates(view.snapshot, candidatesOf(view, leg, k, known), k);
   };
   if (fusion === null) {
     const hits = runLeg(legs[0], topK);
@@ -138,20 +150,19 @@ function runQuery(view: View, legs: readonly Leg[], plan: Plan, dense: Candidate
   return { hits: rankHits(view.snapshot, fuse(rankings, fusion.constant), topK), rankings };
 }
 
-function candidatesOf(view: View, leg: Leg, k: number, found: Candidates | null): Candidates {
+function candidatesOf(view: View, leg: Leg, k: number, known: Known): Candidates {
   const { sparse, "tf-idf": text } = view.indexes;
   switch (leg.kind) {
     case "dense":
-      invariant(found !== null, "a dense leg was not searched");
-      return found;
+      invariant(known.dense !== null, "a dense leg was not searched");
+      return known.dense;
     case "sparse":
       invariant(sparse !== undefined, "the view has no sparse index");
       return sparse.search({ indices: leg.indices, values: leg.values }, k, leg.threshold, view.visible);
     case "tf-idf": {
-      invariant(text !== undefined, "the view has no text index");
-      const { visible } = view;
-      const { terms, accepts } = resolveTextQuery(text, leg, visible);
-      return text.searchTerms(terms, k, view.textStatistics, visible, accepts);
+      invariant(text !== undefined && known.text !== null, "a text leg was not worked out");
+      const { terms, accepts } = known.text;
+      return text.searchTerms(terms, k, view.textStatistics, view.visible, accepts);
     }
   }
 }

@@ -10,10 +10,18 @@ import { segment } from "../../text/segment.ts";
 import type { Visible } from "../contract.ts";
 import { asMap, bestOf, expectSame } from "../test/twin.ts";
 import { TextIndex, type TextOptions, type TextStatistics } from "./text-index.ts";
-import { resolveTextQuery } from "./text-query.ts";
+import { resolveTextQuery, type TextQuery } from "./text-query.ts";
 
-const resolve = (index: TextIndex, text: string, visible: Visible) =>
-  resolveTextQuery(index, { text, clauses: parseOperators(text, "query") }, visible);
+const stepsOf = (index: TextIndex, text: string, visible: Visible) =>
+  resolveTextQuery(index, { text, clauses: parseOperators(text, "query") }, () => visible);
+
+function resolve(index: TextIndex, text: string, visible: Visible): TextQuery {
+  const steps = stepsOf(index, text, visible);
+  for (;;) {
+    const step = steps.next();
+    if (step.done) return step.value;
+  }
+}
 
 /** Ordinal -> score, of the k best. */
 function search(

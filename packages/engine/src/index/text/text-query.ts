@@ -19,6 +19,11 @@
 // Nothing here depends on what only older versions have: of more terms than a word may stand for, those remain that most
 // records of the searched version have.
 //
+// A query can ask for much: a thousand phrases of frequent words. So it is worked out in steps, between which the index may be
+// used and changed. What is added meanwhile is not seen by the searched version, and what that sees is not removed: the sets
+// made before stay right for the records that it sees. Each term's records are fetched once, and of phrases only those records
+// are looked at that satisfy everything that is easier to tell.
+//
 // The index is asked by `termsOf`, `analyzer`, `expand`, `holdersOf` and `positionsOf` alone. `visible` may be asked
 // about a record more than once.
 
@@ -43,23 +48,53 @@ export type TextQuery = { readonly terms: readonly WeightedTerm[]; readonly acce
 /** What this file asks an index for. */
 export type TermSource = Pick<TextIndex, "termsOf" | "analyzer" | "expand" | "holdersOf" | "positionsOf">;
 
+/** Work in steps: others may take their turn at each `yield`. */
+type Steps<T> = Generator<void, T>;
+
 const findsNothing: TextQuery = { terms: [], accepts: null };
 
 /**
- * The terms and the filter of a query, valid until the index changes.
+ * The terms and the filter of a query, valid for the searched version for as long as nothing that it sees is removed.
  * @param query its text, and its clauses where it has operators; a phrase needs an index that keeps positions
+ * @param visible asked for what the version sees at each step that needs it
  */
-export function resolveTextQuery(
+export function* resolveTextQuery(
   index: TermSource,
   query: { readonly text: string; readonly clauses: readonly Clause[] | null },
-  visible: Visible,
-): TextQuery {
+  visible: () => Visible,
+): Steps<TextQuery> {
   if (query.clauses === null) return { terms: index.termsOf(query.text), accepts: null };
-  const meanings = query.clauses.flatMap((clause) => meaningOf(index, clause, visible) ?? []);
-  const wanted = meanings.filter(({ occur }) => occur !== "mustNot");
-  if (wanted.length === 0) return findsNothing;
-  const allowed = allowedBy(index, meanings);
-  return allowed === "nothing" ? findsNothing : { terms: termsOf(index, wanted), accepts: allowed };
+  const meanings: Meaning[] = [];
+  for (const clause of query.clauses) {
+    const meaning = yield* meaningOf(index, clause, visible);
+    if (meaning !== null) meanings.push(meaning);
+    yield;
+  }
+  if (meanings.every(({ occur }) => occur === "mustNot")) return findsNothing;
+  const holders = new Holders(index);
+  const { required, excluded } = yield* allowedBy(holders, meanings);
+  if (required?.length === 0) return findsNothing;
+  const terms = yield* termsOf(holders, meanings, required);
+  return { terms, accepts: acceptsOf(required, excluded) };
+}
+
+/** The records that have a term, fetched once for a query: it can have the same word in a thousand clauses. */
+class Holders {
+  readonly index: TermSource;
+  readonly #known = new Map<string, OrdinalSet>();
+
+  constructor(index: TermSource) {
+    this.index = index;
+  }
+
+  of(term: string): OrdinalSet {
+    let holders = this.#known.get(term);
+    if (holders === undefined) {
+      holders = this.index.holdersOf(term);
+      this.#known.set(term, holders);
+    }
+    return holders;
+  }
 }
 
 /** What a clause means to an index. */
@@ -74,14 +109,14 @@ type Meaning = {
 type PlacedTerm = { readonly term: string; readonly place: number };
 
 /** null where all words are dropped: the clause is as good as not there. */
-function meaningOf(index: TermSource, clause: Clause, visible: Visible): Meaning | null {
+function* meaningOf(index: TermSource, clause: Clause, visible: () => Visible): Steps<Meaning | null> {
   const { occur, kind, words } = clause;
   const needs: WeightedTerm[][] = [];
   const phrase: PlacedTerm[] = [];
   for (const analyzed of index.analyzer.analyze(words)) {
     const { term, position: place } = analyzed;
     if (isExpanding(clause) && place === words.length - 1) {
-      const expansions = expansionsOf(index, clause, analyzed, visible);
+      const expansions = yield* expansionsOf(index, clause, analyzed, visible);
       if (expansions !== null) needs.push(expansions);
     } else if (term !== null) {
       needs.push([{ term, weight: 1 }]);
@@ -93,18 +128,18 @@ function meaningOf(index: TermSource, clause: Clause, visible: Visible): Meaning
 }
 
 /** What a prefix or fuzzy word stands for, best first; null where it is no word. A stop word is a word here. */
-function expansionsOf(
+function* expansionsOf(
   index: TermSource,
   { occur, kind, distance }: Clause,
   { word, term, dropped }: AnalyzedWord,
-  visible: Visible,
-): WeightedTerm[] | null {
+  visible: () => Visible,
+): Steps<WeightedTerm[] | null> {
   const folded = index.analyzer.folded(word);
   if (dropped === "too_long" || folded === "") return null;
   const found = kind === "prefix" ? prefixed(index, folded, term) : similar(index, folded, term, distance);
   // The terms of an excluded clause are not scored, so all of them can count.
   if (occur === "mustNot") return found;
-  return mostFrequent(index, found, visible).sort(byWeight);
+  return (yield* mostFrequent(index, found, visible)).sort(byWeight);
 }
 
 function prefixed(index: TermSource, prefix: string, stem: string | null): WeightedTerm[] {
@@ -126,14 +161,21 @@ function similar(index: TermSource, folded: string, stem: string | null, distanc
 }
 
 /** At most `queryExpansionsMax` of the terms: of equal weight, those that most visible records have. */
-function mostFrequent(index: TermSource, terms: WeightedTerm[], visible: Visible): WeightedTerm[] {
+function* mostFrequent(
+  index: TermSource,
+  terms: WeightedTerm[],
+  visible: () => Visible,
+): Steps<WeightedTerm[]> {
   if (terms.length <= limits.queryExpansionsMax) return terms;
-  const dfOf = (term: string): number => {
-    const holders = index.holdersOf(term);
-    return visible === null ? holders.length : holders.filter((ordinal) => visible(ordinal)).length;
-  };
-  return terms
-    .map((weighted) => ({ weighted, df: dfOf(weighted.term) }))
+  const counted: { weighted: WeightedTerm; df: number }[] = [];
+  for (const weighted of terms) {
+    const sees = visible();
+    const holders = index.holdersOf(weighted.term);
+    const df = sees === null ? holders.length : holders.filter((ordinal) => sees(ordinal)).length;
+    counted.push({ weighted, df });
+    if (counted.length % termsPerStep === 0) yield;
+  }
+  return counted
     .sort((a, b) => b.weighted.weight - a.weighted.weight || b.df - a.df || byWeight(a.weighted, b.weighted))
     .slice(0, limits.queryExpansionsMax)
     .map(({ weighted }) => weighted);
@@ -143,12 +185,17 @@ function byWeight(a: WeightedTerm, b: WeightedTerm): number {
   return b.weight - a.weight || compareText(a.term, b.term);
 }
 
-/** The terms of the clauses, each where it comes first, with its weights added up. */
-function termsOf(index: TermSource, wanted: readonly Meaning[]): WeightedTerm[] {
+/** The terms of the clauses that are not excluded, each where it comes first, with its weights added up. */
+function* termsOf(
+  holders: Holders,
+  meanings: readonly Meaning[],
+  required: OrdinalSet | null,
+): Steps<WeightedTerm[]> {
   const terms: { term: string; weight: number; within: Accepts }[] = [];
   const everywhere = new Map<string, { weight: number }>();
-  for (const meaning of wanted) {
-    const within = scopeOf(index, meaning);
+  for (const meaning of meanings) {
+    if (meaning.occur === "mustNot") continue;
+    const within = yield* scopeOf(holders, meaning, required);
     for (const { term, weight } of meaning.needs.flat()) {
       const known = within === null ? everywhere.get(term) : undefined;
       if (known !== undefined) known.weight += weight;
@@ -163,31 +210,71 @@ function termsOf(index: TermSource, wanted: readonly Meaning[]): WeightedTerm[] 
 }
 
 /** Which records a clause's terms count for. All that are found have what is required, so only other phrases ask. */
-function scopeOf(index: TermSource, meaning: Meaning): Accepts {
+function* scopeOf(holders: Holders, meaning: Meaning, required: OrdinalSet | null): Steps<Accepts> {
   if (meaning.phrase === null || meaning.occur === "must") return null;
-  const having = satisfying(index, meaning);
+  const having = yield* satisfying(holders, meaning, required);
   return (ordinal) => contains(having, ordinal);
 }
 
-/** The filter of the required and excluded clauses. */
-function allowedBy(index: TermSource, meanings: readonly Meaning[]): Accepts | "nothing" {
-  const setsOf = (occur: Clause["occur"]) =>
-    meanings.filter((meaning) => meaning.occur === occur).map((meaning) => satisfying(index, meaning));
-  const excluded = unionOf(setsOf("mustNot"));
-  const required = setsOf("must");
-  if (required.length === 0) return excluded.length === 0 ? null : (ordinal) => !contains(excluded, ordinal);
-  const allowed = differenceOf(intersectionOf(required), excluded);
-  return allowed.length === 0 ? "nothing" : (ordinal) => contains(allowed, ordinal);
+/** The records that the required clauses leave, null: all of them; and those that are excluded. */
+function* allowedBy(
+  holders: Holders,
+  meanings: readonly Meaning[],
+): Steps<{ required: OrdinalSet | null; excluded: OrdinalSet }> {
+  const having = (occur: Clause["occur"]) => meanings.filter((meaning) => meaning.occur === occur);
+  let required: OrdinalSet | null = null;
+  // Phrases come last, when the fewest records are left to be looked at.
+  const easiestFirst = having("must").sort((a, b) => Number(a.phrase !== null) - Number(b.phrase !== null));
+  for (const meaning of easiestFirst) {
+    required = yield* satisfying(holders, meaning, required);
+    if (required.length === 0) return { required, excluded: noOrdinals };
+  }
+  const sets: OrdinalSet[] = [];
+  for (const meaning of having("mustNot")) sets.push(yield* satisfying(holders, meaning, required));
+  const excluded = unionOf(sets);
+  return { required: required && differenceOf(required, excluded), excluded };
 }
 
-/** The records held that satisfy a clause. */
-function satisfying(index: TermSource, { needs, phrase }: Meaning): OrdinalSet {
-  const having = intersectionOf(
-    needs.map((alternatives) => unionOf(alternatives.map(({ term }) => index.holdersOf(term)))),
-  );
-  if (phrase === null || having.length === 0) return having.length === 0 ? noOrdinals : having;
-  return having.filter((ordinal) => hasPhrase(index, phrase, ordinal));
+function acceptsOf(required: OrdinalSet | null, excluded: OrdinalSet): Accepts {
+  // What is required is freed of what is excluded.
+  if (required !== null) return (ordinal) => contains(required, ordinal);
+  return excluded.length === 0 ? null : (ordinal) => !contains(excluded, ordinal);
 }
+
+/** The records held that satisfy a clause. @param among those that matter; null: all */
+function* satisfying(
+  holders: Holders,
+  { needs, phrase }: Meaning,
+  among: OrdinalSet | null,
+): Steps<OrdinalSet> {
+  let having = among;
+  const asked = new Set<string>();
+  for (const [i, alternatives] of needs.entries()) {
+    // A clause of many words mostly has some of them several times.
+    const [{ term }] = alternatives.length === 1 ? alternatives : [{ term: null }];
+    if (term !== null && asked.has(term)) continue;
+    if (term !== null) asked.add(term);
+    const one =
+      term !== null
+        ? holders.of(term)
+        : unionOf(alternatives.map((each) => holders.index.holdersOf(each.term)));
+    having = having === null ? one : intersectionOf([having, one]);
+    if (having.length === 0) return noOrdinals;
+    if (i % termsPerStep === 0) yield;
+  }
+  if (having === null || phrase === null) return having ?? noOrdinals;
+  const kept = new Uint32Array(having.length);
+  let count = 0;
+  for (const [i, ordinal] of having.entries()) {
+    if (hasPhrase(holders.index, phrase, ordinal)) kept[count++] = ordinal;
+    if (i % recordsPerStep === 0) yield;
+  }
+  return kept.subarray(0, count);
+}
+
+/** Of a step: terms whose records are counted or intersected, and records of which it is asked whether they have a phrase. */
+const termsPerStep = 64;
+const recordsPerStep = 64;
 
 /** Whether a record that has all terms of a phrase has them in their places somewhere. */
 function hasPhrase(index: TermSource, phrase: readonly PlacedTerm[], ordinal: number): boolean {
