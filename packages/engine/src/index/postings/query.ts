@@ -1,6 +1,6 @@
 // What does a search of postings ask for?
 
-import type { Accepts } from "./record-scores.ts";
+import type { OrdinalSet } from "../ordinal-sets.ts";
 
 /** How texts are scored: an amount is tf / (tf + fixed + perTerm * length). For sparse vectors all 0. */
 export type Formula = { readonly fixed: number; readonly perTerm: number; readonly averageLength: number };
@@ -15,8 +15,8 @@ export type Located = {
 export type WeightedTerm = {
   readonly located: Located;
   readonly weight: number;
-  /** Which records the term counts for; absent or null: all that have it. Only `searchAccepted` asks. */
-  readonly within?: Accepts;
+  /** The records that the term counts for, of those that have it; absent or null: all. Only `searchAccepted` asks. */
+  readonly within?: OrdinalSet | null;
 };
 
 /** What a search may not see besides removed records: by run, numbers of records; by tail, slots. */

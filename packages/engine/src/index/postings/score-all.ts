@@ -5,6 +5,7 @@
 
 import type { Candidates } from "../contract.ts";
 import { nothing } from "../contract.ts";
+import { contains, firstFrom, type OrdinalSet } from "../ordinal-sets.ts";
 import type { Formula, Hidden, WeightedTerm } from "./query.ts";
 import { type Accepts, found, hidden as hiddenState, RecordScores } from "./record-scores.ts";
 import type { Run } from "./run.ts";
@@ -91,7 +92,7 @@ export class FullScorer {
         if (list < 0) continue;
         const { count, slots, values } = tail.postings.read(list);
         for (let i = 0; i < count; i++) {
-          if (within !== null && !within(ordinals[slots[i]])) continue;
+          if (within !== null && !contains(within, ordinals[slots[i]])) continue;
           this.#addAmount(slots[i], weight, values[i], tail.lengths.values[slots[i]], formula);
         }
       }
@@ -118,15 +119,30 @@ export class FullScorer {
       for (const { located, weight, within = null } of terms) {
         const list = located.runs[number];
         if (list < 0) continue;
+        if (within !== null) {
+          this.#addWithin(run, list, weight, within, formula);
+          continue;
+        }
         for (let i = 0; i < run.counts[list]; i++) {
           const record = run.recordAt(list, i);
-          if (run.isRemoved(record) || (within !== null && !within(run.ordinals[record]))) continue;
+          if (run.isRemoved(record)) continue;
           this.#addAmount(record, weight, run.valueOf(list, i), run.lengths[record], formula);
         }
       }
       return scores.best(run.ordinals, k, accepts);
     } finally {
       scores.end();
+    }
+  }
+
+  /** Adds what a list gives some records: mostly few, which are looked up instead of all being gone through. */
+  #addWithin(run: Run, list: number, weight: number, within: OrdinalSet, formula: Formula): void {
+    for (let at = firstFrom(within, run.firstOrdinal); at < within.length; at++) {
+      if (within[at] > run.lastOrdinal) return;
+      const record = run.recordOf(within[at]);
+      const posting = record < 0 ? -1 : run.postingOf(list, record);
+      if (posting < 0) continue;
+      this.#addAmount(record, weight, run.valueOf(list, posting), run.lengths[record], formula);
     }
   }
 

@@ -224,6 +224,31 @@ test("only retired records and the youngest are asked about, once, whatever term
   expect(asked.sort((a, b) => a - b)).toEqual([3, 7, 99]);
 });
 
+test("a query of thousands of words finds what brute force does, in tail and runs", () => {
+  const options: TextOptions = { language: "none", k1: 1.2, b: 0.75, tailRecordsMax: 64 };
+  const index = new TextIndex(options);
+  const twin = new Twin(options);
+  const word = (i: number) => `w${(i * i * 7 + i) % 4_001}`;
+  for (let ordinal = 0; ordinal < 200; ordinal++) {
+    const words = Array.from({ length: 20 + (ordinal % 9) }, (_, i) => word(31 * ordinal + i));
+    index.add(ordinal, words);
+    twin.records.set(ordinal, words);
+  }
+  for (let ordinal = 0; ordinal < 200; ordinal += 7) {
+    index.remove(ordinal);
+    twin.records.delete(ordinal);
+  }
+  expect(index.tailCount).toBeGreaterThan(0);
+  const query = Array.from({ length: 3_000 }, (_, i) => `w${i}`).join(" ");
+  for (const visible of [null, (ordinal: number) => ordinal < 198]) {
+    const statistics = twin.statistics();
+    expectSame(
+      asMap(index.search(query, 10, statistics, visible)),
+      twin.search(query, 10, statistics, visible),
+    );
+  }
+});
+
 test.skipIf(isAbsent("scifact"))("SciFact: nDCG@10 of BM25", () => {
   type Row = { _id: string; title: string; text: string };
   const corpus = readJsonLines<Row>("scifact/corpus.jsonl.gz");

@@ -19,6 +19,7 @@ import { type Analyzer, createAnalyzer, ownCopy } from "../../text/analyzer.ts";
 import { EditDistance } from "../../text/edit-distance.ts";
 import { segment } from "../../text/segment.ts";
 import type { Candidates, Index, Visible } from "../contract.ts";
+import { contains, type OrdinalSet } from "../ordinal-sets.ts";
 import type { ArenaOptions } from "../postings/arena.ts";
 import type { Kept } from "../postings/kept.ts";
 import { PostingIndex, type PostingOptions, type PostingState } from "../postings/posting-index.ts";
@@ -26,7 +27,6 @@ import type { Formula, Located, WeightedTerm as LocatedTerm } from "../postings/
 import type { Accepts } from "../postings/record-scores.ts";
 import type { AnalysedReader } from "./analysed.ts";
 import { Dictionary, type DictionaryState } from "./dictionary.ts";
-import type { OrdinalSet } from "./ordinal-sets.ts";
 import { Positions, type PositionsState } from "./positions.ts";
 
 export type { Accepts };
@@ -50,8 +50,8 @@ export type WeightedTerm = {
   readonly term: string;
   /** What its score is multiplied by, greater than 0: how often a plain query has the term. */
   readonly weight: number;
-  /** Which records the term counts for; absent or null: all that have it. Its df does not depend on it. */
-  readonly within?: Accepts;
+  /** The records that the term counts for, of those that have it; absent or null: all. Its df does not depend on it. */
+  readonly within?: OrdinalSet | null;
 };
 
 /** Terms that begin with a prefix, or that are at most `distance` edits (1 or 2) from a word. */
@@ -457,7 +457,7 @@ export class TextIndex implements Index {
       const df = this.#postings.documentFrequency(located, hidden);
       const weight = termWeight * idf(documents, df);
       this.#postings.valuesOf(located, places, (at, tf) => {
-        if (within !== null && !within(ordinals[at])) return;
+        if (within !== null && !contains(within, ordinals[at])) return;
         // The same steps as in the search, so that the same bits come out.
         const contribution = (weight * tf) / (tf + fixed + perTerm * this.lengthOf(ordinals[at]));
         onMatch(at, { term, weight: termWeight, tf, df, idf: idf(documents, df), contribution });

@@ -356,6 +356,40 @@ test("a prefix stands for the terms that most visible records have; an excluded 
   expect(search(index, "x -w*").size).toBe(0);
 });
 
+test("[Q20] what a query asks for is worked out in steps, whatever is added, removed and merged meanwhile", () => {
+  const words = ["bee", "beech", "run", "wasp", "dance"];
+  const textOf = (i: number) =>
+    Array.from({ length: 6 }, (_, at) => words[(i * (at + 2) + at * at) % 5]).join(" ");
+  const index = indexOf(
+    Array.from({ length: 900 }, (_, i) => textOf(i)),
+    { tailRecordsMax: 100 },
+  );
+  const end = 900;
+  const gone = (ordinal: number) => ordinal % 9 === 0;
+  const visible = (ordinal: number) => ordinal < end && !gone(ordinal);
+  for (let ordinal = 0; ordinal < end; ordinal += 9) index.retire(ordinal);
+  const statistics = index.statistics();
+  const query = '"bee dance" +wasp -"run run" "dance wasp bee" -beech bee~ da* "bee dance"';
+  const best = ({ terms, accepts }: TextQuery) =>
+    asMap(index.searchTerms(terms, 50, statistics, visible, accepts));
+  const before = best(resolve(index, query, visible));
+  expect(before.size).toBeGreaterThan(10);
+  const steps = stepsOf(index, query, visible);
+  for (let number = 0; ; number++) {
+    const step = steps.next();
+    if (step.done) {
+      expect(number).toBeGreaterThan(20);
+      expect(best(step.value)).toEqual(before);
+      break;
+    }
+    for (let i = 0; i < 20; i++) index.add(end + 20 * number + i, segment(textOf(number + i)));
+    for (let ordinal = 18 * number; ordinal < 18 * number + 18; ordinal++)
+      if (ordinal < end && gone(ordinal)) index.remove(ordinal);
+    index.tidy(1_000);
+  }
+  index.check();
+});
+
 test("positions are freed with their records, and counted", () => {
   const texts = Array.from({ length: 500 }, (_, i) => `a b c${i} a b`);
   const plain = indexOf(texts, { positions: false });

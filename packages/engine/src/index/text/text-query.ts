@@ -40,7 +40,7 @@ import {
   noOrdinals,
   type OrdinalSet,
   unionOf,
-} from "./ordinal-sets.ts";
+} from "../ordinal-sets.ts";
 import type { Accepts, TextIndex, WeightedTerm } from "./text-index.ts";
 
 export type TextQuery = { readonly terms: readonly WeightedTerm[]; readonly accepts: Accepts };
@@ -191,7 +191,7 @@ function* termsOf(
   meanings: readonly Meaning[],
   required: OrdinalSet | null,
 ): Steps<WeightedTerm[]> {
-  const terms: { term: string; weight: number; within: Accepts }[] = [];
+  const terms: { term: string; weight: number; within: OrdinalSet | null }[] = [];
   const everywhere = new Map<string, { weight: number }>();
   for (const meaning of meanings) {
     if (meaning.occur === "mustNot") continue;
@@ -210,10 +210,9 @@ function* termsOf(
 }
 
 /** Which records a clause's terms count for. All that are found have what is required, so only other phrases ask. */
-function* scopeOf(holders: Holders, meaning: Meaning, required: OrdinalSet | null): Steps<Accepts> {
+function* scopeOf(holders: Holders, meaning: Meaning, required: OrdinalSet | null): Steps<OrdinalSet | null> {
   if (meaning.phrase === null || meaning.occur === "must") return null;
-  const having = yield* satisfying(holders, meaning, required);
-  return (ordinal) => contains(having, ordinal);
+  return yield* satisfying(holders, meaning, required);
 }
 
 /** The records that the required clauses leave, null: all of them; and those that are excluded. */
@@ -267,22 +266,29 @@ function* satisfying(
   let count = 0;
   for (const [i, ordinal] of having.entries()) {
     if (hasPhrase(holders.index, phrase, ordinal)) kept[count++] = ordinal;
-    if (i % recordsPerStep === 0) yield;
+    if (i % recordsPerStep === 0 || phrase.length > recordsPerStep) yield;
   }
   return kept.subarray(0, count);
 }
 
-/** Of a step: terms whose records are counted or intersected, and records of which it is asked whether they have a phrase. */
+/** Of a step: terms whose records are counted or intersected, and records of which it is asked whether they have a short phrase. */
 const termsPerStep = 64;
 const recordsPerStep = 64;
 
 /** Whether a record that has all terms of a phrase has them in their places somewhere. */
 function hasPhrase(index: TermSource, phrase: readonly PlacedTerm[], ordinal: number): boolean {
-  const positions = new Map(phrase.map(({ term }) => [term, index.positionsOf(term, ordinal)]));
-  const placed = phrase.map(({ term, place }) => ({ place, at: positions.get(term) as Uint32Array }));
-  const rarest = placed.reduce((best, other) => (other.at.length < best.at.length ? other : best));
-  const others = placed.filter((other) => other !== rarest);
-  return rarest.at.some((position) =>
-    others.every(({ place, at }) => contains(at, position - rarest.place + place)),
-  );
+  const positions = new Map<string, Uint32Array>();
+  let rarest = phrase[0];
+  let rarestAt: Uint32Array | undefined;
+  for (const placed of phrase) {
+    if (positions.has(placed.term)) continue;
+    const at = index.positionsOf(placed.term, ordinal);
+    positions.set(placed.term, at);
+    if (rarestAt === undefined || at.length < rarestAt.length) [rarest, rarestAt] = [placed, at];
+  }
+  const isAt = (position: number): boolean =>
+    phrase.every(({ term, place }) =>
+      contains(positions.get(term) as Uint32Array, position - rarest.place + place),
+    );
+  return rarestAt?.some(isAt) === true;
 }

@@ -9,6 +9,12 @@ export const noOrdinals: OrdinalSet = new Uint32Array(0);
 
 /** Whether an ordinal, or any other number, is in an ascending list. */
 export function contains(set: OrdinalSet, wanted: number): boolean {
+  const at = firstFrom(set, wanted);
+  return at < set.length && set[at] === wanted;
+}
+
+/** The place of the first that is not smaller; the set's length where there is none. */
+export function firstFrom(set: OrdinalSet, wanted: number): number {
   let from = 0;
   let to = set.length;
   while (from < to) {
@@ -16,7 +22,7 @@ export function contains(set: OrdinalSet, wanted: number): boolean {
     if (set[middle] < wanted) from = middle + 1;
     else to = middle;
   }
-  return from < set.length && set[from] === wanted;
+  return from;
 }
 
 /** What is in any of the sets. */
