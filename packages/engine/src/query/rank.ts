@@ -1,7 +1,8 @@
 // In which order do hits come?
 //
 // By descending score, ties by id in the order of code points. An index knows no ids, so it hands over the k
-// best and everything that ties with the k-th; here the ids of those that tie are read and decide.
+// best and everything that ties with the k-th; here the ids of those that tie are read and decide. They can be many, as where all
+// texts are two words long: ids are read in steps, between which others may take their turn, and only the k first are kept.
 
 import { compareText } from "../base/bytes.ts";
 import { invariant } from "../base/invariant.ts";
@@ -19,29 +20,41 @@ export function recordOf(reader: Reader, ordinal: number): RecordReader {
   return new RecordReader(bytes);
 }
 
+/** Work in steps: others may take their turn at each `yield`. */
+export type Steps<T> = Generator<void, T>;
+
 /** Sorts hits by descending score, ties by id, and keeps the first `k`. */
-export function rankHits(reader: Reader, hits: Hit[], k: number): Hit[] {
+export function* rankHits(reader: Reader, hits: Hit[], k: number): Steps<Hit[]> {
   hits.sort((a, b) => b.score - a.score);
   const ranked: Hit[] = [];
   for (let from = 0; from < hits.length && ranked.length < k; ) {
     let to = from + 1;
     while (to < hits.length && hits[to].score === hits[from].score) to++;
     if (to === from + 1) ranked.push(hits[from]);
-    else ranked.push(...byId(reader, hits.slice(from, to)).slice(0, k - ranked.length));
+    else ranked.push(...(yield* firstById(reader, hits.slice(from, to), k - ranked.length)));
     from = to;
   }
   return ranked;
 }
 
-function byId(reader: Reader, hits: readonly Hit[]): Hit[] {
-  return hits
-    .map((hit) => ({ hit, id: recordOf(reader, hit.ordinal).id }))
-    .sort((a, b) => compareText(a.id, b.id))
-    .map(({ hit }) => hit);
+/** Ids that are read at a step. */
+const idsPerStep = 1_024;
+
+/** Of hits that tie, the `k` whose ids come first. */
+function* firstById(reader: Reader, ties: readonly Hit[], k: number): Steps<Hit[]> {
+  const first: { hit: Hit; id: string }[] = [];
+  for (let from = 0; from < ties.length; from += idsPerStep) {
+    if (from > 0) yield;
+    for (const hit of ties.slice(from, from + idsPerStep))
+      first.push({ hit, id: recordOf(reader, hit.ordinal).id });
+    first.sort((a, b) => compareText(a.id, b.id));
+    if (first.length > k) first.length = k;
+  }
+  return first.map(({ hit }) => hit);
 }
 
 /** The first `k` of an index's candidates in their final order. */
-export function rankCandidates(reader: Reader, candidates: Candidates, k: number): Hit[] {
+export function rankCandidates(reader: Reader, candidates: Candidates, k: number): Steps<Hit[]> {
   const { count, ordinals, scores } = candidates;
   const hits = Array.from({ length: count }, (_, i): Hit => ({ ordinal: ordinals[i], score: scores[i] }));
   return rankHits(reader, hits, k);

@@ -1,8 +1,9 @@
 // How does a plan become results?
 //
 // All queries of a request, all legs of a query and all fetches run on one pinned view. The event loop gets a turn when the
-// request has held it for long: between two queries of a batch, between steps where many vectors are read, and while the clauses of a
-// text are worked out. There, and before each leg, the plan's deadline is asked: what nobody waits for ends.
+// request has held it for long: between two queries of a batch, between steps where many vectors are read, while the clauses of a
+// text are worked out, and where very many hits tie. There, and before each leg, the plan's deadline is asked: what nobody waits for
+// ends.
 
 import { QuiverError } from "@quiver/protocol/errors";
 import { limits } from "@quiver/protocol/limits";
@@ -34,7 +35,7 @@ export async function runPlan(view: View, plan: Plan, efSearch?: number): Promis
   for (const [i, legs] of plan.queries.entries()) {
     await breath.take();
     const known = { dense: await dense.answer(i), text: await textQueryOf(view, legs, breath) };
-    const { hits, rankings } = runQuery(view, legs, plan, known);
+    const { hits, rankings } = await runQuery(view, legs, plan, known, breath);
     const explanations = explainer?.explain(legs, rankings, hits, known.text);
     const results = hits.map((hit) => size.add(fetch(view, hit, plan.returnRawText)));
     if (explanations) for (const [i, result] of results.entries()) result.explanation = explanations[i];
@@ -135,19 +136,27 @@ type Found = { hits: Hit[]; rankings: Ranking[] };
 /** What was worked out in steps before: what the dense leg found, and what the text leg asks for; null where there is none. */
 type Known = { readonly dense: Candidates | null; readonly text: TextQuery | null };
 
-function runQuery(view: View, legs: readonly Leg[], plan: Plan, known: Known): Found {
+async function runQuery(
+  view: View,
+  legs: readonly Leg[],
+  plan: Plan,
+  known: Known,
+  breath: Breath,
+): Promise<Found> {
   const { topK, fusion } = plan;
-  const runLeg = (leg: Leg, k: number): Hit[] => {
+  const runLeg = (leg: Leg, k: number): Promise<Hit[]> => {
     plan.deadline.check();
-    return rankCandidates(view.snapshot, candidatesOf(view, leg, k, known), k);
+    return breath.finish(rankCandidates(view.snapshot, candidatesOf(view, leg, k, known), k));
   };
   if (fusion === null) {
-    const hits = runLeg(legs[0], topK);
+    const hits = await runLeg(legs[0], topK);
     return { hits, rankings: [{ hits, weight: 1 }] };
   }
   const depth = legDepth(plan);
-  const rankings = legs.map((leg) => ({ hits: runLeg(leg, depth), weight: fusion.weights[leg.kind] }));
-  return { hits: rankHits(view.snapshot, fuse(rankings, fusion.constant), topK), rankings };
+  const rankings: Ranking[] = [];
+  for (const leg of legs) rankings.push({ hits: await runLeg(leg, depth), weight: fusion.weights[leg.kind] });
+  const hits = await breath.finish(rankHits(view.snapshot, fuse(rankings, fusion.constant), topK));
+  return { hits, rankings };
 }
 
 function candidatesOf(view: View, leg: Leg, k: number, known: Known): Candidates {
