@@ -10,7 +10,7 @@ import { metadataSpans, withExactMetadata } from "../src/request/exact-metadata.
 import { parseBody } from "../src/request/json.ts";
 import { mediaTypeFault } from "../src/request/media-type.ts";
 import { idParameter, integerParameter, parseQuery, queryOf, wordParameter } from "../src/request/query.ts";
-import { describe as describeValue, readablePath } from "../src/request/validation.ts";
+import { describe as describeValue, readablePath, shapeError } from "../src/request/validation.ts";
 
 const fault = (act: () => unknown): QuiverError => {
   try {
@@ -243,6 +243,16 @@ describe("faults", () => {
     expect(readablePath("/vectors/17/dense_values/3")).toBe("vectors[17].dense_values[3]");
     expect(readablePath("/quantization/properties/range/min")).toBe("quantization.properties.range.min");
     expect(readablePath("")).toBe("");
+  });
+
+  test("[E3] where a value may have several forms, the part is told that fits none", () => {
+    const schema = [{ type: "object", properties: { index: {}, value: {} } }];
+    const whole = { keyword: "anyOf", instancePath: "/query_terms/3", params: {}, data: {}, schema };
+    const part = { keyword: "type", params: {}, data: null };
+    const at = (instancePath: string) => shapeError([{ ...part, instancePath }, whole]);
+    expect(at("/query_terms/3/value").details.path).toBe("query_terms[3]");
+    expect(at("/query_terms/3/value").details.received).toBe("an object whose value is null");
+    expect(at("/query_terms/3").details.received).toBe("an object");
   });
 
   test("[E4] a received value is described, never repeated at length", () => {

@@ -1,7 +1,8 @@
 // What does a client read when its request breaks a shape?
 //
 // Ajv stops at the first fault. Of an `anyOf` it reports the faults of every branch and then the one of the whole; the
-// last one is therefore what is told. A message never repeats a vector, a text or a password.
+// last one is therefore what is told, and of what a branch said only which part it met. A message never repeats a vector, a text or
+// a password.
 
 import { QuiverError } from "@quiver/protocol/errors";
 
@@ -55,8 +56,20 @@ export function shapeError(faults: readonly ShapeFault[]): QuiverError {
   }
   const expected = expectation(fault);
   const secret = /(^|\.)password$/.test(at);
-  const received = secret ? `a ${typeof fault.data}` : describe(fault.data, fault.keyword === "enum");
+  const received = secret
+    ? `a ${typeof fault.data}`
+    : describe(fault.data, fault.keyword === "enum") + partOf(fault, faults);
   return fieldError(at, expected, received, `${at} must be ${expected}, not ${received}.`);
+}
+
+/** What of a value a branch of an `anyOf` could not take: ` whose value is null`; "" where it was the whole. */
+function partOf({ keyword, instancePath }: ShapeFault, faults: readonly ShapeFault[]): string {
+  if (keyword !== "anyOf") return "";
+  const inside = (fault: ShapeFault) => fault.instancePath.startsWith(`${instancePath}/`);
+  const part = faults.find((fault) => inside(fault) && fault.keyword !== "anyOf");
+  if (part === undefined) return "";
+  const name = readablePath(part.instancePath.slice(instancePath.length));
+  return ` whose ${name} is ${describe(part.data)}`;
 }
 
 /** An `invalid_request` about one field. `path` is `vectors[17].dense_values[3]`. */
