@@ -7,7 +7,7 @@
 //   the sum of a leg's matches, in their order and beginning with 0, is the leg's score, bit for bit, and
 //   the sum of the legs' contributions, in the order dense, sparse, tf-idf, is the result's.
 //
-// A search that asks for no explanation does nothing of this.
+// It takes steps, between which others may take their turn. A search that asks for no explanation does nothing of this.
 
 import { QuiverError } from "@quiver/protocol/errors";
 import { limits } from "@quiver/protocol/limits";
@@ -17,7 +17,7 @@ import type { TextQuery } from "../index/text/text-query.ts";
 import type { View } from "../runtime/view.ts";
 import { contributionOf, type Ranking } from "./fusion.ts";
 import type { Fusion, Leg } from "./plan.ts";
-import type { Hit } from "./rank.ts";
+import type { Hit, Steps } from "./rank.ts";
 
 /** Explains the queries of one request, which share the limit of `explainedMatchesMax`. */
 export class Explainer {
@@ -40,12 +40,12 @@ export class Explainer {
    * @param query what the text leg asked for; null where there is none
    * @throws invalid_request when the request's results match more terms than can be explained at once
    */
-  explain(
+  *explain(
     legs: readonly Leg[],
     rankings: readonly Ranking[],
     results: readonly Hit[],
     query: TextQuery | null,
-  ): Explanation[] {
+  ): Steps<Explanation[]> {
     const explanations = results.map((): Explanation => ({}));
     for (const [i, leg] of legs.entries()) {
       const found = this.#standings(rankings[i], results);
@@ -54,11 +54,11 @@ export class Explainer {
           for (const [at, standing] of found.entries()) explanations[at].dense = standing;
           break;
         case "sparse":
-          this.#explainSparse(leg, results, found, explanations);
+          yield* this.#explainSparse(leg, results, found, explanations);
           break;
         case "tf-idf":
           invariant(query !== null, "a text leg was not worked out");
-          this.#explainText(query, results, found, explanations);
+          yield* this.#explainText(query, results, found, explanations);
           break;
       }
     }
@@ -78,31 +78,31 @@ export class Explainer {
     });
   }
 
-  #explainSparse(
+  *#explainSparse(
     leg: Leg & { kind: "sparse" },
     results: readonly Hit[],
     found: readonly (Standing | null)[],
     explanations: readonly Explanation[],
-  ): void {
+  ): Steps<void> {
     const { sparse } = this.#view.indexes;
     invariant(sparse !== undefined, "the view has no sparse index");
     const legs = found.map((standing) => standing && { ...standing, matches: [] as SparseMatches });
     for (const [at, explained] of legs.entries()) explanations[at].sparse = explained;
     const inLeg = legs.flatMap((explained, at) => (explained ? { at, matches: explained.matches } : []));
     const ordinals = inLeg.map(({ at }) => results[at].ordinal);
-    sparse.explain(ordinals, leg, (i, { dimension, queryWeight, weight, product }) => {
+    yield* sparse.explain(ordinals, leg, (i, { dimension, queryWeight, weight, product }) => {
       this.#countMatch();
       inLeg[i].matches.push({ index: dimension, query_value: queryWeight, stored_value: weight, product });
     });
   }
 
-  #explainText(
+  *#explainText(
     { terms }: TextQuery,
     results: readonly Hit[],
     found: readonly (Standing | null)[],
     explanations: readonly Explanation[],
-  ): void {
-    const { textStatistics: statistics, visible, indexes } = this.#view;
+  ): Steps<void> {
+    const { textStatistics: statistics, indexes } = this.#view;
     const text = indexes["tf-idf"];
     invariant(text !== undefined, "the view has no text index");
     const { documents, totalLength } = statistics;
@@ -120,10 +120,16 @@ export class Explainer {
     for (const [at, explained] of legs.entries()) explanations[at]["tf-idf"] = explained;
     const inLeg = legs.flatMap((explained, at) => (explained ? { at, matches: explained.matches } : []));
     const ordinals = inLeg.map(({ at }) => results[at].ordinal);
-    text.explain(ordinals, terms, statistics, visible, (i, { term, weight, ...match }) => {
-      this.#countMatch();
-      inLeg[i].matches.push({ term, query_tf: weight, ...match });
-    });
+    yield* text.explain(
+      ordinals,
+      terms,
+      statistics,
+      () => this.#view.visible,
+      (i, { term, weight, ...match }) => {
+        this.#countMatch();
+        inLeg[i].matches.push({ term, query_tf: weight, ...match });
+      },
+    );
   }
 
   #countMatch(): void {

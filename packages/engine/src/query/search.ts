@@ -36,7 +36,8 @@ export async function runPlan(view: View, plan: Plan, efSearch?: number): Promis
     await breath.take();
     const known = { dense: await dense.answer(i), text: await textQueryOf(view, legs, breath) };
     const { hits, rankings } = await runQuery(view, legs, plan, known, breath);
-    const explanations = explainer?.explain(legs, rankings, hits, known.text);
+    const explanations =
+      explainer && (await breath.finish(explainer.explain(legs, rankings, hits, known.text)));
     const results = hits.map((hit) => size.add(fetch(view, hit, plan.returnRawText)));
     if (explanations) for (const [i, result] of results.entries()) result.explanation = explanations[i];
     responses.push({ results });

@@ -54,7 +54,8 @@ function expectExplained(
 ): void {
   const ordinals = [...found.keys()];
   const matches = ordinals.map((): SparseMatch[] => []);
-  index.explain(ordinals, query, (at, match) => matches[at].push(match));
+  const steps = index.explain(ordinals, query, (at, match) => matches[at].push(match));
+  for (let step = steps.next(); !step.done; step = steps.next());
   for (const [at, ordinal] of ordinals.entries()) {
     const record = twin.records.get(ordinal) as SparseVector;
     expect(matches[at].map(({ product }) => product)).toEqual(productsOf(query, record));
@@ -119,6 +120,33 @@ function expectEnough(
   const considered = twin.search(vector, twin.records.size, threshold, visible);
   expect(found.size).toBeGreaterThanOrEqual(Math.min(k, considered.size));
 }
+
+test("explanations come in steps, and are what they would be at once, whatever changes meanwhile", () => {
+  const index = new SparseIndex({ tailRecordsMax: 64 });
+  const twin = new Twin();
+  const add = (ordinal: number) => {
+    const entries = Array.from({ length: 20 }, (_, i) => [(31 * ordinal + 97 * i) % 401, 1 + i] as const);
+    const vector = sparse([...new Map(entries)]);
+    index.add(ordinal, vector.indices, vector.values);
+    twin.records.set(ordinal, vector);
+  };
+  for (let ordinal = 0; ordinal < 400; ordinal++) add(ordinal);
+  // Dimensions in descending order.
+  const query = sparse(Array.from({ length: 401 }, (_, i) => [400 - i, 1 + (i % 3)] as const));
+  const ordinals = Array.from({ length: 400 }, (_, ordinal) => ordinal).filter((ordinal) => ordinal % 5 > 0);
+  const products = ordinals.map((): number[] => []);
+  const steps = index.explain(ordinals, query, (at, { product }) => products[at].push(product));
+  let count = 0;
+  for (let step = steps.next(); !step.done; step = steps.next(), count++) {
+    for (let i = 0; i < 30; i++) add(400 + 30 * count + i);
+    for (let ordinal = 50 * count; ordinal < 50 * count + 50 && ordinal < 400; ordinal += 5)
+      index.remove(ordinal);
+    index.tidy(1_000);
+  }
+  expect(count).toBeGreaterThan(5);
+  for (const [at, ordinal] of ordinals.entries())
+    expect(products[at]).toEqual(productsOf(query, twin.records.get(ordinal) as SparseVector));
+});
 
 test("every search equals brute force, through all changes", () => {
   fc.assert(

@@ -9,6 +9,7 @@
 import { invariant } from "../../base/invariant.ts";
 import type { Candidates, Index, Visible } from "../contract.ts";
 import type { ArenaOptions } from "../postings/arena.ts";
+import { explainedTermsPerStep } from "../postings/explained.ts";
 import type { Kept } from "../postings/kept.ts";
 import { PostingIndex, type PostingOptions, type PostingState } from "../postings/posting-index.ts";
 import type { Located } from "../postings/query.ts";
@@ -155,35 +156,57 @@ export class SparseIndex implements Index {
   }
 
   /**
-   * What the scores of a search are made of. Added up in the order of the calls, beginning with 0, a record's products
+   * What the scores of a search are made of, in steps between which the index may be used and changed. Added up in the order of the calls, beginning with 0, a record's products
    * are its score, bit for bit.
    * @param ordinals records that are held, each once
    * @param onMatch told each dimension that a record shares with the query, and the record's place in `ordinals`; of one
    * record by ascending dimension. What it throws ends the call
    */
-  explain(
+  *explain(
     ordinals: readonly number[],
     query: SparseVector,
     onMatch: (at: number, match: SparseMatch) => void,
-  ): void {
+  ): Generator<void, void> {
     const places = new Map(ordinals.map((ordinal, at) => [ordinal, at]));
-    for (const { dimension, located, weight: queryWeight } of this.#termsOf(query))
-      this.#postings.valuesOf(located, places, (at, weight) =>
-        onMatch(at, { dimension, queryWeight, weight, product: queryWeight * weight }),
-      );
+    const { indices, values } = ascending(query);
+    const step = explainedTermsPerStep(ordinals.length);
+    for (let from = 0; from < indices.length; from += step) {
+      if (from > 0) yield;
+      // Where postings are is valid until the next change.
+      const part = {
+        indices: indices.subarray(from, from + step),
+        values: values.subarray(from, from + step),
+      };
+      for (const { dimension, located, weight: queryWeight } of this.#termsOf(part))
+        this.#postings.valuesOf(located, places, (at, weight) =>
+          onMatch(at, { dimension, queryWeight, weight, product: queryWeight * weight }),
+        );
+    }
   }
 
   /** The query's dimensions that have postings, ascending. */
-  #termsOf({ indices, values }: SparseVector): QueryTerm[] {
+  #termsOf(query: SparseVector): QueryTerm[] {
+    const { indices, values } = ascending(query);
     const terms: QueryTerm[] = [];
-    let isAscending = true;
     for (let i = 0; i < indices.length; i++) {
-      if (i > 0 && indices[i] < indices[i - 1]) isAscending = false;
       const located = this.#postings.locate(indices[i]);
       if (located.isAnywhere) terms.push({ dimension: indices[i], located, weight: values[i] });
     }
-    return isAscending ? terms : terms.sort((a, b) => a.dimension - b.dimension);
+    return terms;
   }
+}
+
+/** The vector by ascending dimension: itself where it is so already, as those of requests are. */
+function ascending(vector: SparseVector): SparseVector {
+  const { indices, values } = vector;
+  let isAscending = true;
+  for (let i = 1; i < indices.length; i++) if (indices[i] < indices[i - 1]) isAscending = false;
+  if (isAscending) return vector;
+  const order = Uint32Array.from(indices.keys()).sort((a, b) => indices[a] - indices[b]);
+  return {
+    indices: Uint32Array.from(order, (i) => indices[i]),
+    values: Float32Array.from(order, (i) => values[i]),
+  };
 }
 
 function postingOptions({ levels = 256, ...options }: SparseOptions): PostingOptions {

@@ -64,21 +64,29 @@ function expectExplained(
   const sums = ordinals.map(() => 0);
   const asked = twin.terms(query);
   const explained = ordinals.map((): string[] => []);
-  index.explain(ordinals, index.termsOf(query), statistics, visible, (at, match) => {
-    sums[at] += match.contribution;
-    explained[at].push(match.term);
-    const terms = twin.records.get(ordinals[at]) as string[];
-    const occurrences = (list: readonly string[]) => list.filter((term) => term === match.term).length;
-    const having = [...twin.records].filter(
-      ([ordinal, others]) => others.includes(match.term) && (visible === null || visible(ordinal)),
-    );
-    expect([match.weight, match.tf, match.df]).toEqual([
-      occurrences(asked),
-      occurrences(terms),
-      having.length,
-    ]);
-    expect(index.lengthOf(ordinals[at])).toBe(terms.length);
-  });
+  const terms = index.termsOf(query);
+  const steps = index.explain(
+    ordinals,
+    terms,
+    statistics,
+    () => visible,
+    (at, match) => {
+      sums[at] += match.contribution;
+      explained[at].push(match.term);
+      const terms = twin.records.get(ordinals[at]) as string[];
+      const occurrences = (list: readonly string[]) => list.filter((term) => term === match.term).length;
+      const having = [...twin.records].filter(
+        ([ordinal, others]) => others.includes(match.term) && (visible === null || visible(ordinal)),
+      );
+      expect([match.weight, match.tf, match.df]).toEqual([
+        occurrences(asked),
+        occurrences(terms),
+        having.length,
+      ]);
+      expect(index.lengthOf(ordinals[at])).toBe(terms.length);
+    },
+  );
+  for (let step = steps.next(); !step.done; step = steps.next());
   expect(sums).toEqual([...found.values()]);
   for (const [at, ordinal] of ordinals.entries()) {
     const terms = twin.records.get(ordinal) as string[];
@@ -247,6 +255,42 @@ test("a query of thousands of words finds what brute force does, in tail and run
       twin.search(query, 10, statistics, visible),
     );
   }
+});
+
+test("[Q20] explanations come in steps, and are what they would be at once, whatever changes meanwhile", () => {
+  const word = (i: number) => `w${(i * i * 7 + i) % 401}`;
+  const index = new TextIndex({ language: "none", k1: 1.2, b: 0.75, tailRecordsMax: 64 });
+  const textOf = (ordinal: number) =>
+    Array.from({ length: 20 + (ordinal % 9) }, (_, i) => word(31 * ordinal + i));
+  for (let ordinal = 0; ordinal < 500; ordinal++) index.add(ordinal, textOf(ordinal));
+  const visible = (ordinal: number) => ordinal < 500 && ordinal % 5 !== 0;
+  for (let ordinal = 0; ordinal < 500; ordinal += 5) index.retire(ordinal);
+  const statistics = index.statistics();
+  const terms = index.termsOf(Array.from({ length: 401 }, (_, i) => `w${i}`).join(" "));
+  const ordinals = Array.from({ length: 500 }, (_, ordinal) => ordinal).filter(visible);
+  const explained = (change: (step: number) => void) => {
+    const matches: unknown[] = [];
+    const steps = index.explain(
+      ordinals,
+      terms,
+      statistics,
+      () => visible,
+      (at, match) => matches.push([at, match]),
+    );
+    let count = 0;
+    for (let step = steps.next(); !step.done; step = steps.next()) change(count++);
+    expect(count).toBeGreaterThan(5);
+    return matches;
+  };
+  const atOnce = explained(() => {});
+  expect(atOnce.length).toBeGreaterThan(5_000);
+  const changed = explained((step) => {
+    for (let i = 0; i < 30; i++) index.add(500 + 30 * step + i, textOf(step + i));
+    for (let ordinal = 50 * step; ordinal < 50 * step + 50 && ordinal < 500; ordinal += 5)
+      index.remove(ordinal);
+    index.tidy(1_000);
+  });
+  expect(changed).toEqual(atOnce);
 });
 
 test.skipIf(isAbsent("scifact"))("SciFact: nDCG@10 of BM25", () => {

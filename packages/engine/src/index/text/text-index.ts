@@ -21,9 +21,10 @@ import { segment } from "../../text/segment.ts";
 import type { Candidates, Index, Visible } from "../contract.ts";
 import { contains, type OrdinalSet } from "../ordinal-sets.ts";
 import type { ArenaOptions } from "../postings/arena.ts";
+import { explainedTermsPerStep } from "../postings/explained.ts";
 import type { Kept } from "../postings/kept.ts";
 import { PostingIndex, type PostingOptions, type PostingState } from "../postings/posting-index.ts";
-import type { Formula, Located, WeightedTerm as LocatedTerm } from "../postings/query.ts";
+import type { Formula, Hidden, Located, WeightedTerm as LocatedTerm } from "../postings/query.ts";
 import type { Accepts } from "../postings/record-scores.ts";
 import type { AnalysedReader } from "./analysed.ts";
 import { Dictionary, type DictionaryState } from "./dictionary.ts";
@@ -433,25 +434,31 @@ export class TextIndex implements Index {
   }
 
   /**
-   * What the scores of `searchTerms` are made of. Added up in the order of the calls, beginning with 0, a record's
+   * What the scores of `searchTerms` are made of, in steps between which the index may be used and changed. Added up in the order of the calls, beginning with 0, a record's
    * contributions are its score, bit for bit.
    * @param ordinals records that are held and visible, each once
-   * @param terms, statistics, visible those of the search
+   * @param terms, statistics those of the search
+   * @param visible asked anew at each step for what the searched version sees
    * @param onMatch told each of `terms` that counts for a record, and the record's place in `ordinals`; of one record in
    * the order of `terms`. What it throws ends the call
    */
-  explain(
+  *explain(
     ordinals: readonly number[],
     terms: readonly WeightedTerm[],
     statistics: TextStatistics,
-    visible: Visible,
+    visible: () => Visible,
     onMatch: (at: number, match: TextMatch) => void,
-  ): void {
+  ): Generator<void, void> {
     const { documents } = statistics;
-    const hidden = this.#postings.hide(visible);
+    const termsPerStep = explainedTermsPerStep(ordinals.length);
+    let hidden: Hidden | null = null;
     const places = new Map(ordinals.map((ordinal, at) => [ordinal, at]));
     const { fixed, perTerm } = this.#formula(averageOf(statistics));
-    for (const { term, weight: termWeight, within = null } of terms) {
+    for (const [i, { term, weight: termWeight, within = null }] of terms.entries()) {
+      if (i % termsPerStep === 0) {
+        if (i > 0) yield;
+        hidden = this.#postings.hide(visible());
+      }
       const located = this.#locate(term);
       if (located === undefined) continue;
       const df = this.#postings.documentFrequency(located, hidden);

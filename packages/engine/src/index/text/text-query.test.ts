@@ -244,9 +244,17 @@ test("every search with operators equals brute force, bit for bit, through all c
             expectSame(found, twin.search(act.clauses, act.k, searched, visible));
             const sums = new Map([...found.keys()].map((ordinal) => [ordinal, 0]));
             const ordinals = [...found.keys()];
-            index.explain(ordinals, resolve(index, query, visible).terms, searched, visible, (at, match) => {
-              sums.set(ordinals[at], (sums.get(ordinals[at]) as number) + match.contribution);
-            });
+            const { terms } = resolve(index, query, visible);
+            const steps = index.explain(
+              ordinals,
+              terms,
+              searched,
+              () => visible,
+              (at, match) => {
+                sums.set(ordinals[at], (sums.get(ordinals[at]) as number) + match.contribution);
+              },
+            );
+            for (let step = steps.next(); !step.done; step = steps.next());
             expect(sums).toEqual(found);
           }
           statistics = twin.statistics();
