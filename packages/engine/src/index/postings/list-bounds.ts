@@ -19,17 +19,31 @@ export function boundsOf(run: Run, list: number, weight: number, growth: number)
   return { base: weight * (base - slope), slope: weight * slope, most: weight * base };
 }
 
-/** What the greatest posting of a list adds; where records were removed, at most that, and as near as is known without a search. */
-export function greatestIn(run: Run, list: number, weight: number): number {
-  const removed = run.removedIn(list);
+/**
+ * What the greatest posting of a list adds; where records were removed or are hidden, at most that, and as near as is known without a
+ * search.
+ * @param hidden records that do not count
+ */
+export function greatestIn(
+  run: Run,
+  list: number,
+  weight: number,
+  hidden: ReadonlySet<number> = noRecords,
+): number {
+  const removed = run.removedIn(list) + hidden.size;
   if (removed === 0) return boundsOf(run, list, weight, 1).most;
   const ranked = weight >= 0 ? amountAtRank(run, list, removed + 1) : undefined;
   if (ranked !== undefined) return weight * ranked;
   let greatest = Number.NEGATIVE_INFINITY;
-  for (let i = 0; i < run.counts[list]; i++)
-    if (!run.isRemoved(run.recordAt(list, i))) greatest = Math.max(greatest, weight * run.valueOf(list, i));
+  for (let i = 0; i < run.counts[list]; i++) {
+    const record = run.recordAt(list, i);
+    if (!run.isRemoved(record) && !hidden.has(record))
+      greatest = Math.max(greatest, weight * run.valueOf(list, i));
+  }
   return greatest;
 }
+
+const noRecords: ReadonlySet<number> = new Set();
 
 /** An amount that so many postings of a list have or exceed, when its codes were made; undefined where that is not known. */
 export function amountAtRank(run: Run, list: number, rank: number): number | undefined {

@@ -72,6 +72,47 @@ export class FullScorer {
     }
   }
 
+  /** ... of a run's. @param number of the run */
+  sparseInRun(
+    run: Run,
+    number: number,
+    terms: readonly WeightedTerm[],
+    k: number,
+    hidden: Hidden | null,
+    least: number | null,
+  ): Candidates {
+    const scores = this.#scores;
+    scores.begin(run.recordCount);
+    const { states } = scores;
+    try {
+      if (hidden) for (const record of hidden.runs[number]) scores.touch(record, hiddenState);
+      const each = (onPosting: (record: number, product: number) => void): void => {
+        for (const { located, weight } of terms) {
+          const list = located.runs[number];
+          if (list < 0) continue;
+          for (let i = 0; i < run.counts[list]; i++) {
+            const record = run.recordAt(list, i);
+            if (!run.isRemoved(record)) onPosting(record, weight * run.valueOf(list, i));
+          }
+        }
+      };
+      if (least !== null)
+        each((record, product) => {
+          if (product >= least && states[record] === 0) scores.touch(record, found);
+        });
+      each((record, product) => {
+        if (states[record] === 0) {
+          if (least !== null) return;
+          scores.touch(record, found);
+        }
+        scores.scores[record] += product;
+      });
+      return scores.best(run.ordinals, k);
+    } finally {
+      scores.end();
+    }
+  }
+
   /** The k best of a text index's tail, of the records that may be found. @param number of the tail */
   acceptedInTail(
     tail: Tail<Float32Array | Uint32Array>,

@@ -18,7 +18,7 @@ class Twin {
 
   search(query: SparseVector, k: number, threshold: number, visible: Visible): Map<number, number> {
     const scored = new Map<number, number>();
-    const greatest = Math.max(0, ...this.products(query));
+    const greatest = Math.max(0, ...this.products(query, visible));
     const limit = threshold > 0 && greatest > 0 ? threshold * greatest : Number.NEGATIVE_INFINITY;
     for (const [ordinal, record] of this.records) {
       const products = productsOf(query, record);
@@ -32,8 +32,10 @@ class Twin {
     return bestOf(scored, k);
   }
 
-  products(query: SparseVector): number[] {
-    return [...this.records.values()].flatMap((record) => productsOf(query, record));
+  products(query: SparseVector, visible: Visible): number[] {
+    return [...this.records].flatMap(([ordinal, record]) =>
+      visible === null || visible(ordinal) ? productsOf(query, record) : [],
+    );
   }
 }
 
@@ -147,6 +149,71 @@ test("explanations come in steps, and are what they would be at once, whatever c
   for (const [at, ordinal] of ordinals.entries())
     expect(products[at]).toEqual(productsOf(query, twin.records.get(ordinal) as SparseVector));
 });
+
+test("what is hidden from a search says nothing of the largest contribution", () => {
+  for (const isSealed of [false, true]) {
+    const index = new SparseIndex();
+    for (let ordinal = 0; ordinal < 2_000; ordinal++) {
+      const { indices, values } = sparse([[1, ordinal === 0 ? 10 : 1 + ordinal / 4_000]]);
+      index.add(ordinal, indices, values);
+    }
+    if (isSealed) index.seal();
+    index.retire(0);
+    const found = index.search(sparse([[1, 1]]), 3, 0.9, (ordinal) => ordinal !== 0);
+    expect([...found.ordinals].sort((a, b) => a - b)).toEqual([1_997, 1_998, 1_999]);
+  }
+});
+
+test("[Q7] where a weight is negative a search with a threshold is exact, in the tail and in runs", () => {
+  for (const isSealed of [false, true])
+    for (const sign of [1, -1]) {
+      const index = new SparseIndex();
+      const records = [
+        sparse([
+          [1, 10],
+          [2, -100 * sign],
+        ]),
+        sparse([[1, 1]]),
+        sparse([[1, 2]]),
+      ];
+      for (const [ordinal, { indices, values }] of records.entries()) index.add(ordinal, indices, values);
+      if (isSealed) index.seal();
+      const query = sparse([
+        [1, 1],
+        [2, sign],
+      ]);
+      expect(asMap(index.search(query, 10, 0.5, null))).toEqual(asMap(index.search(query, 10, 0, null)));
+    }
+});
+
+test.each([false, true])(
+  "a query of thousands of dimensions finds what brute force does; all in runs: %s",
+  (isSealed) => {
+    const index = new SparseIndex({ tailRecordsMax: 64 });
+    const twin = new Twin();
+    for (let ordinal = 0; ordinal < 200; ordinal++) {
+      const entries = Array.from({ length: 20 + (ordinal % 9) }, (_, i) => {
+        const at = 31 * ordinal + i;
+        return [(at * 97 + i) % 4_001, ((at * 7) % 23) - (ordinal % 2)] as const;
+      });
+      const vector = sparse([...new Map(entries)]);
+      index.add(ordinal, vector.indices, vector.values);
+      twin.records.set(ordinal, vector);
+    }
+    for (let ordinal = 0; ordinal < 200; ordinal += 7) {
+      index.remove(ordinal);
+      twin.records.delete(ordinal);
+    }
+    if (isSealed) index.seal();
+    expect(index.tailCount > 0).toBe(!isSealed);
+    const query = sparse(Array.from({ length: 3_000 }, (_, i) => [i, 1 + (i % 5)] as const));
+    for (const visible of [null, (ordinal: number) => ordinal < 198]) {
+      expectSame(asMap(index.search(query, 10, 0, visible)), twin.search(query, 10, 0, visible));
+      const limited = asMap(index.search(query, 10, 0.9, visible));
+      expectEnough(limited, twin, { vector: query, k: 10, threshold: 0.9 }, visible);
+    }
+  },
+);
 
 test("every search equals brute force, through all changes", () => {
   fc.assert(

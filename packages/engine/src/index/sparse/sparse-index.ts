@@ -85,14 +85,10 @@ export class SparseIndex implements Index {
     assertSparse(query.indices, query.values);
     invariant(threshold >= 0 && threshold <= 1, `the threshold ${threshold} is not in [0, 1]`);
     const terms = this.#termsOf(query);
-    const greatest = threshold > 0 ? this.#postings.greatestAmount(terms) : 0;
-    return this.#postings.search(
-      terms,
-      k,
-      formula,
-      this.#postings.hide(visible),
-      greatest > 0 ? threshold * greatest : null,
-    );
+    const hidden = this.#postings.hide(visible);
+    const greatest = threshold > 0 ? this.#postings.greatestAmount(terms, hidden) : 0;
+    const least = greatest > 0 ? threshold * greatest : null;
+    return this.#postings.search(terms, k, formula, hidden, least);
   }
 
   /** Goes on with what is to be done in the background, for about so many postings; says whether there is more. */

@@ -96,13 +96,6 @@ const wordBytes = 80;
 /** Codes of amounts are bytes. */
 const levels = 255;
 
-/**
- * Queries of more terms are scored in full. Pruning looks a record that may be among the best up in the lists of all terms, and the
- * more terms there are, the less it can rule out: 6,400 random words of 40,000 texts took 1.6 s, and scored in full 17 ms; up to
- * some 3,000 words pruning was faster.
- */
-const prunedTermsMax = 2_048;
-
 export class TextIndex implements Index {
   /** What texts and queries go through. */
   readonly analyzer: Analyzer;
@@ -251,7 +244,7 @@ export class TextIndex implements Index {
     const hidden = this.#postings.hide(visible);
     const formula = this.#formula(averageOf(statistics));
     const located: LocatedTerm[] = [];
-    let isPlain = accepts === null && terms.length <= prunedTermsMax;
+    let isPlain = accepts === null;
     for (const { term, weight, within } of terms) {
       const places = this.#locate(term);
       if (places === undefined) continue;
