@@ -25,7 +25,7 @@ export type RunSearch = {
   readonly k: number;
   readonly formula: Formula;
   readonly hidden: Hidden | null;
-  /** What a posting must add to count when candidates are gathered; null: every record is looked for exactly. */
+  /** What a posting must add to count when candidates are gathered, where no amount is negative; null: every record is looked for exactly. */
   readonly least: number | null;
 };
 
@@ -40,18 +40,12 @@ const candidatesFor = (k: number): number => k + 10;
  * @param before what was found elsewhere
  */
 export function searchRuns(runs: readonly Run[], search: RunSearch, before: Candidates): Candidates {
-  if (search.least === null || !canGather(runs, search))
-    return bestOfRuns(runs, { ...search, least: null }, before);
+  const isExact = search.least === null || !runs.every((run) => run.arena.reserveRecords(run.recordCount));
+  if (isExact) return bestOfRuns(runs, { ...search, least: null }, before);
   const gathered = bestOfRuns(runs, { ...search, k: candidatesFor(search.k) }, nothing);
   const best = new Best(search.k, before);
   addScored(runs, search, gathered, best);
   return best.bestOfAdded();
-}
-
-/** Sums of the greatest postings say nothing where others are negative; and there must be room for them. */
-function canGather(runs: readonly Run[], { terms }: RunSearch): boolean {
-  if (terms.some(({ weight }) => weight < 0)) return false;
-  return runs.every((run) => !run.hasNegative && run.arena.reserveRecords(run.recordCount));
 }
 
 function bestOfRuns(runs: readonly Run[], search: RunSearch, before: Candidates): Candidates {
