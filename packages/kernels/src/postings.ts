@@ -30,9 +30,17 @@ export const peakShare = 8;
 /** Bytes of a term of a search. */
 export const termBytes = 64;
 
-/** Bytes of a term of a query, and what is written of them: a list's place and postings, u32, and a weight, f64. */
+/** Bytes of a list's entry in the directory; its fields: u32, then f32, then the ranks, u8. */
+export const entryBytes = 32;
+export const entry = { place: 0, count: 4, base: 8, slope: 12, most: 16, ranks: 20 } as const;
+
+/** Ranks are the codes of the 2 ** rankBits-th greatest posting, the 2 ** (rankBits + 1)-th, and so on: so many. */
+export const rankBits = 4;
+export const ranksMax = 12;
+
+/** Bytes of a term of a query, and what is written of them: where its list's entry is, u32, and a weight, f64. */
 export const queryTermBytes = 40;
-export const queryTerm = { list: 0, count: 4, weight: 8 } as const;
+export const queryTerm = { entry: 0, weight: 8 } as const;
 
 /** Byte offsets of the fields of a search's area: u32, but for floor, fixed, perTerm, growth, shrinkage and least, f64. */
 export const area = {
@@ -64,10 +72,11 @@ export const area = {
   sorted: 152,
   recordSums: 156,
   touched: 160,
+  run: 168,
 } as const;
 
 /** Bytes of an area's fields. */
-export const areaBytes = 168;
+export const areaBytes = 176;
 
 /** Bytes of a record that was found: its score, f64, its number, u32, and 4 unused. */
 export const foundBytes = 16;

@@ -16,6 +16,7 @@ import {
   A_ORDER,
   A_QUERY,
   A_QUERY_COUNT,
+  A_RUN,
   A_SCALE,
   A_SHRINKAGE,
   A_SINKS,
@@ -24,18 +25,21 @@ import {
   A_TERM_COUNT,
   A_TERMS,
   A_WINDOW,
-  L_BASE,
-  L_BYTES,
-  L_MOST,
-  L_SLOPE,
+  E_BASE,
+  E_COUNT,
+  E_MOST,
+  E_PLACE,
+  E_RANKS,
+  E_SLOPE,
   LONG,
   Q_BASE,
   Q_BYTES,
-  Q_COUNT,
-  Q_LIST,
+  Q_ENTRY,
   Q_MOST,
   Q_SLOPE,
   Q_WEIGHT,
+  RANK_BITS,
+  RANKS,
   T_BASE,
   T_BOUND,
   T_CODES,
@@ -50,7 +54,6 @@ import {
   T_WINDOWS,
   TERM_BYTES,
   TEXT,
-  W_RANKS,
 } from "./layout";
 
 /** What bounds from f32 columns are multiplied with to be sure. */
@@ -93,15 +96,15 @@ export function enterRun(area: usize): bool {
 
 /** What a list's postings add at most: base + slope * code each, `most` any of them. */
 function bound(entry: usize, growth: f64): void {
-  const list = <usize>load<u32>(entry, Q_LIST);
+  const list = <usize>load<u32>(entry, Q_ENTRY);
   const weight = load<f64>(entry, Q_WEIGHT);
-  const base = <f64>load<f32>(list, L_BASE);
-  const slope = <f64>load<f32>(list, L_SLOPE);
+  const base = <f64>load<f32>(list, E_BASE);
+  const slope = <f64>load<f32>(list, E_SLOPE);
   if (weight >= 0) {
     const factor = weight * growth;
     store<f64>(entry, factor * base, Q_BASE);
     store<f64>(entry, factor * slope, Q_SLOPE);
-    store<f64>(entry, factor * <f64>load<f32>(list, L_MOST), Q_MOST);
+    store<f64>(entry, factor * <f64>load<f32>(list, E_MOST), Q_MOST);
   } else {
     // With a negative weight the least amount counts most, and a posting has at least what the next smaller code says.
     store<f64>(entry, weight * (base - slope), Q_BASE);
@@ -113,20 +116,19 @@ function bound(entry: usize, growth: f64): void {
 /** Raises the floor to what k records are known to reach, from the ranks of long lists: one posting gives them as much. */
 function raiseFloor(area: usize, query: usize, queryEnd: usize): void {
   const rank = load<u32>(area, A_K) + load<u32>(area, A_MISSING);
-  const power: u32 = rank <= 1 ? 0 : 32 - clz<u32>(rank - 1);
-  if (power >= 16) return;
+  const power: u32 = max<u32>(RANK_BITS, rank <= 1 ? 0 : 32 - clz<u32>(rank - 1));
+  if (power >= RANK_BITS + RANKS) return;
   const shrinkage = load<f64>(area, A_SHRINKAGE);
   const least = load<f64>(area, A_LEAST);
-  const kind = load<u32>(area, A_KIND);
   let floor = load<f64>(area, A_FLOOR);
   for (let entry = query; entry < queryEnd; entry += Q_BYTES) {
-    const count = load<u32>(entry, Q_COUNT);
+    const list = <usize>load<u32>(entry, Q_ENTRY);
+    const count = load<u32>(list, E_COUNT);
     if (count < LONG || (<u32>1) << power > count) continue;
-    const list = <usize>load<u32>(entry, Q_LIST);
-    const code = load<u8>(windowsOf(list, kind, count) + <usize>power, W_RANKS);
+    const code = load<u8>(list + <usize>(power - RANK_BITS), E_RANKS);
     // A code is rounded up: what it stands for is more than the next smaller one.
     const amount =
-      <f64>load<f32>(list, L_BASE) + <f64>load<f32>(list, L_SLOPE) * (code === 0 ? 0 : <f64>(code - 1));
+      <f64>load<f32>(list, E_BASE) + <f64>load<f32>(list, E_SLOPE) * (code === 0 ? 0 : <f64>(code - 1));
     const reached = (load<f64>(entry, Q_WEIGHT) * amount * shrinkage) / MARGIN;
     if (reached >= least && reached > floor) floor = reached;
   }
@@ -134,7 +136,7 @@ function raiseFloor(area: usize, query: usize, queryEnd: usize): void {
 }
 
 function exactOf(list: usize, count: u32): usize {
-  return list + L_BYTES + ((((<usize>count) << 1) + 3) & ~3);
+  return list + ((((<usize>count) << 1) + 3) & ~3);
 }
 
 function codesOf(list: usize, kind: u32, count: u32): usize {
@@ -176,6 +178,7 @@ function nextGap(gap: u32): u32 {
 
 function writeTerms(area: usize, query: usize, count: u32, scale: f64): void {
   const kind = load<u32>(area, A_KIND);
+  const run = <usize>load<u32>(area, A_RUN);
   const sorted = <usize>load<u32>(area, A_SORTED);
   const order = <usize>load<u32>(area, A_ORDER);
   let term = <usize>load<u32>(area, A_TERMS);
@@ -183,9 +186,10 @@ function writeTerms(area: usize, query: usize, count: u32, scale: f64): void {
     const place = load<u32>(sorted + ((<usize>i) << 2));
     const entry = query + <usize>place * Q_BYTES;
     store<u32>(order + ((<usize>place) << 2), i);
-    const list = <usize>load<u32>(entry, Q_LIST);
-    const postings = load<u32>(entry, Q_COUNT);
-    store<u32>(term, <u32>(list + L_BYTES), T_RECORDS);
+    const inDirectory = <usize>load<u32>(entry, Q_ENTRY);
+    const list = run + <usize>load<u32>(inDirectory, E_PLACE);
+    const postings = load<u32>(inDirectory, E_COUNT);
+    store<u32>(term, <u32>list, T_RECORDS);
     store<u32>(term, <u32>exactOf(list, postings), T_EXACT);
     store<u32>(term, <u32>codesOf(list, kind, postings), T_CODES);
     store<u32>(term, postings, T_COUNT);

@@ -3,16 +3,22 @@
 // A *run* is up to 65,536 records and their postings, which never change: record numbers are 16 bits. A *list* is the
 // postings of one term (or dimension) in a run, by ascending record, in columns side by side:
 //
-//   base f32 | slope f32 | most f32 | records u16 | exact: tf u8 or u32, or weight f32 | codes u8 | windows of a long list
+//   records u16 | exact: tf u8 or u32, or weight f32 | codes u8 | windows of a long list
+//
+// Its *entry* in the run's directory says all that a search needs before it goes through the list, in half a line of the cache: a
+// search meets each list of each run cold, and every place that it has to look at costs as much as adding up a hundred postings.
+//
+//   entry:     place of the list u32 | postings u32 | base f32 | slope f32 | most f32 | ranks of a long list u8 x 12
 //
 // A *code* is how much the posting counts: base + slope * code is at least what the posting adds to a score, times the
 // weight of the query; most is what the greatest of the list adds. The exact column makes the score itself.
 //
-// A run is searched in *windows* of 4,096 records. A long list says where each window begins and the greatest code in it; the
-// greatest code in each *stretch* of 512 records, 0 where it has no posting there; and the code of its 1st, 2nd, 4th, 8th ...
-// greatest posting, from which a search knows a floor before it begins:
+// The ranks are the codes of the 16th, 32nd, 64th ... greatest posting, from which a search knows a floor before it begins.
 //
-//   windows:   begins u32 x 17 | greatest code u8 x 16 | ranks u8 x 16 | greatest code of a stretch u8 x 128
+// A run is searched in *windows* of 4,096 records. A long list says where each window begins and the greatest code in it, and the
+// greatest code in each *stretch* of 512 records, 0 where it has no posting there:
+//
+//   windows:   begins u32 x 17 | greatest code u8 x 16 | greatest code of a stretch u8 x 128
 //
 // Behind them a long list of sparse vectors has its *peaks* once more, the eighth of its postings with the greatest codes, by
 // descending code: a search that may miss some reads those and no others.
@@ -23,8 +29,8 @@
 //
 // A search has an area, laid out by the program (engine/index/postings/arena.ts): the fields below, and behind their pointers
 //
-//   query      records of Q_BYTES for each term that has a list in the run, in the order of the query: the list's place, its
-//              postings, the weight. The kernel makes the rest of it (enter.ts), and
+//   query      records of Q_BYTES for each term that has a list in the run, in the order of the query: the list's entry and the
+//              weight. The kernel makes the rest of it (enter.ts), and
 //   sorted     u32, places in the query by ascending bound
 //   terms      records of TERM_BYTES, by ascending bound, the greatest amount that the term adds in this run
 //   order      u32, places of the terms in the order in which exact scores are added
@@ -43,28 +49,30 @@ export const STRETCH_BITS: usize = 9;
 
 /** Byte offsets in the windows of a list. */
 export const W_CODES: usize = 68;
-export const W_STRETCHES: usize = 100;
+export const W_STRETCHES: usize = 84;
 
 /** Where the peaks begin; of so many postings one is a peak (a power of two). */
-export const W_PEAKS: usize = 228;
+export const W_PEAKS: usize = 212;
 export const PEAK_BITS: u32 = 3;
 
-/** Byte offsets of a list's header. */
-export const L_BASE: usize = 0;
-export const L_SLOPE: usize = 4;
-export const L_MOST: usize = 8;
-export const L_BYTES: usize = 12;
+/** Byte offsets of a list's entry. The place counts from the run's beginning. */
+export const E_PLACE: usize = 0;
+export const E_COUNT: usize = 4;
+export const E_BASE: usize = 8;
+export const E_SLOPE: usize = 12;
+export const E_MOST: usize = 16;
+export const E_RANKS: usize = 20;
+
+/** The first rank is that of the 2 ** RANK_BITS-th greatest posting, and there are so many. */
+export const RANK_BITS: u32 = 4;
+export const RANKS: u32 = 12;
 
 /** A list of so many postings has windows. */
 export const LONG: u32 = 512;
 
-/** In the windows of a list: codes by rank. */
-export const W_RANKS: usize = 84;
-
 /** Of a term of the query; what is behind the weight, f64, the kernel finds out: unscaled base, slope and bound. */
 export const Q_BYTES: usize = 40;
-export const Q_LIST: usize = 0;
-export const Q_COUNT: usize = 4;
+export const Q_ENTRY: usize = 0;
 export const Q_WEIGHT: usize = 8;
 export const Q_BASE: usize = 16;
 export const Q_SLOPE: usize = 24;
@@ -133,6 +141,8 @@ export const A_SORTED: usize = 152;
 export const A_RECORD_SUMS: usize = 156;
 export const A_TOUCHED: usize = 160;
 export const A_TOUCHED_COUNT: usize = 164;
+/** Where the run begins. */
+export const A_RUN: usize = 168;
 
 /** f64: scores below cannot be among the k best. */
 export const A_FLOOR: usize = 64;

@@ -1,13 +1,13 @@
 // What do the postings of a list add at most?
 
-import { longList, windowsMax } from "@quiver/kernels/postings";
-import { columnsOf, type Run, rankCodesAt } from "./run.ts";
+import { entry, longList, rankBits, ranksMax } from "@quiver/kernels/postings";
+import type { Run } from "./run.ts";
 
 /** What a list's postings add at most: base + slope * code each, `most` any of them. */
 export type Bound = { base: number; slope: number; most: number };
 
 export function boundsOf(run: Run, list: number, weight: number, growth: number): Bound {
-  const at = run.placeOf(list) >>> 2;
+  const at = (run.entryOf(list) + entry.base) >>> 2;
   const { floats } = run.arena;
   const base = floats[at];
   const slope = floats[at + 1];
@@ -35,7 +35,7 @@ export function greatestIn(
   const ranked = weight >= 0 ? amountAtRank(run, list, removed + 1) : undefined;
   if (ranked !== undefined) return weight * ranked;
   let greatest = Number.NEGATIVE_INFINITY;
-  for (let i = 0; i < run.counts[list]; i++) {
+  for (let i = 0; i < run.countOf(list); i++) {
     const record = run.recordAt(list, i);
     if (!run.isRemoved(record) && !hidden.has(record))
       greatest = Math.max(greatest, weight * run.valueOf(list, i));
@@ -47,11 +47,12 @@ const noRecords: ReadonlySet<number> = new Set();
 
 /** An amount that so many postings of a list have or exceed, when its codes were made; undefined where that is not known. */
 export function amountAtRank(run: Run, list: number, rank: number): number | undefined {
-  const count = run.counts[list];
-  const power = Math.ceil(Math.log2(rank));
-  if (count < longList || 2 ** power > count || power >= windowsMax) return undefined;
-  const place = run.placeOf(list);
-  const code = run.arena.bytes[place + columnsOf(run.kind, count).windows + rankCodesAt + power];
+  const count = run.countOf(list);
+  const power = Math.max(rankBits, Math.ceil(Math.log2(rank)));
+  if (count < longList || 2 ** power > count || power >= rankBits + ranksMax) return undefined;
+  const at = run.entryOf(list);
+  const code = run.arena.bytes[at + entry.ranks + power - rankBits];
   // A code is rounded up: what it stands for is more than the next smaller one.
-  return run.arena.floats[place >>> 2] + run.arena.floats[(place >>> 2) + 1] * Math.max(0, code - 1);
+  const { floats } = run.arena;
+  return floats[(at + entry.base) >>> 2] + floats[(at + entry.slope) >>> 2] * Math.max(0, code - 1);
 }

@@ -108,7 +108,7 @@ export class Merge {
   #mergeList(term: number): number {
     let read = 0;
     for (const [i, run] of this.sources.entries())
-      if (run.terms[this.#at[i]] === term) read += run.counts[this.#at[i]];
+      if (run.terms[this.#at[i]] === term) read += run.countOf(this.#at[i]);
     this.#reserve(read);
     let count = 0;
     for (const [i, run] of this.sources.entries()) {
@@ -125,7 +125,7 @@ export class Merge {
   #append(run: Run, list: number, renumbered: Uint32Array, count: number): number {
     const records = this.#records;
     const values = this.#values;
-    const length = run.counts[list];
+    const length = run.countOf(list);
     const numbers = run.arena.halves;
     const first = run.recordsAt(list);
     const exact = run.exactColumn;

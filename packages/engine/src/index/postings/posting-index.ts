@@ -296,7 +296,7 @@ export class PostingIndex {
       const list = runs[i];
       if (list < 0) continue;
       const run = this.#runs[i];
-      df += run.counts[list] - run.removedIn(list);
+      df += run.countOf(list) - run.removedIn(list);
       if (hidden) for (const record of hidden.runs[i]) if (run.postingOf(list, record) >= 0) df--;
     }
     for (let i = 0; i < tails.length; i++) if (tails[i] >= 0) df += this.#countInTail(i, tails[i], hidden);
@@ -416,7 +416,7 @@ export class PostingIndex {
     for (let i = 0; i < runs.length; i++) {
       const run = this.#runs[i];
       if (runs[i] < 0) continue;
-      for (let posting = 0; posting < run.counts[runs[i]]; posting++) {
+      for (let posting = 0; posting < run.countOf(runs[i]); posting++) {
         const record = run.recordAt(runs[i], posting);
         if (!run.isRemoved(record)) holders.push(run.ordinals[record]);
       }
@@ -511,7 +511,7 @@ export class PostingIndex {
       for (let list = 0; list < run.listCount; list++) {
         yield;
         if (!this.#runs.includes(run)) return false;
-        for (let i = 0; i < run.counts[list]; i++) {
+        for (let i = 0; i < run.countOf(list); i++) {
           const record = run.recordAt(list, i);
           if (!run.isRemoved(record)) onPosting(run.terms[list], run.ordinals[record], run.valueOf(list, i));
         }

@@ -125,6 +125,7 @@ function enter(
   const doublesAt = arena.area >>> 3;
   const hiddenHere = hidden?.runs[number].length ?? 0;
   words[at + fields.queryCount / 4] = count;
+  words[at + fields.run / 4] = run.at;
   words[at + fields.hidden / 4] =
     hidden !== null && hiddenHere > 0 ? writeHidden(run, hidden.runs[number]) : run.removedBits.byteOffset;
   words[at + fields.missing / 4] = run.removedCount + hiddenHere;
@@ -147,15 +148,14 @@ function enter(
 
 /** Writes where the run has the query's terms; returns how many it has. */
 function writeQuery(run: Run, number: number, terms: readonly WeightedTerm[]): number {
-  const { arena, counts } = run;
+  const { arena } = run;
   const { words, doubles } = arena;
   const from = arena.field("query");
   let at = from;
   for (let i = 0; i < terms.length; i++) {
     const list = terms[i].located.runs[number];
     if (list < 0) continue;
-    words[(at + queryTerm.list) >>> 2] = run.placeOf(list);
-    words[(at + queryTerm.count) >>> 2] = counts[list];
+    words[(at + queryTerm.entry) >>> 2] = run.entryOf(list);
     doubles[(at + queryTerm.weight) >>> 3] = terms[i].weight;
     at += queryTermBytes;
   }

@@ -5,8 +5,12 @@
 // greatest amount, so that one outlier among the terms coarsens no other.
 
 import {
+  entry,
+  entryBytes,
   kinds,
   longList,
+  rankBits,
+  ranksMax,
   runRecordsMax,
   stretchesMax,
   stretchRecords,
@@ -18,11 +22,9 @@ import type { Arena } from "./arena.ts";
 import {
   columnsOf,
   exactBytesOf,
-  listHeaderBytes,
   peakBytes,
   peaksOf,
   Run,
-  rankCodesAt,
   runHeader,
   runHeaderBytes,
   stretchCodesAt,
@@ -62,8 +64,12 @@ export class RunWriter {
   readonly #removedAt = runHeaderBytes;
   readonly #listsAt: number;
   readonly #terms: Uint32Array;
-  readonly #places: Uint32Array;
-  readonly #counts: Uint32Array;
+  /** The same memory three times. */
+  readonly #entries: {
+    readonly words: Uint32Array;
+    readonly floats: Float32Array;
+    readonly bytes: Uint8Array;
+  };
   #lists = 0;
   #postings = 0;
   #hasNegative = false;
@@ -89,8 +95,8 @@ export class RunWriter {
     this.#top = this.#listsAt;
     // The directory is as long as there are lists: it is kept here until that is known.
     this.#terms = new Uint32Array(plan.listsMax);
-    this.#places = new Uint32Array(plan.listsMax);
-    this.#counts = new Uint32Array(plan.listsMax);
+    const words = new Uint32Array((entryBytes / 4) * plan.listsMax);
+    this.#entries = { words, floats: new Float32Array(words.buffer), bytes: new Uint8Array(words.buffer) };
     arena.bytes.fill(0, at, at + this.#ordinalsAt);
     arena.words.set(ordinals, (at + this.#ordinalsAt) >>> 2);
     arena.words.set(lengths, (at + this.#lengthsAt) >>> 2);
@@ -107,7 +113,7 @@ export class RunWriter {
     const columns = columnsOf(kind, count);
     const at = this.#at + place;
     const { bytes, halves, words, floats } = this.#arena;
-    halves.set(records.subarray(0, count), (at + listHeaderBytes) >>> 1);
+    halves.set(records.subarray(0, count), at >>> 1);
     const exact = at + columns.exact;
     if (kind === kinds.text) bytes.set(values.subarray(0, count), exact);
     else if (kind === kinds.sparse) floats.set(values.subarray(0, count), exact >>> 2);
@@ -119,8 +125,9 @@ export class RunWriter {
       if (kind === kinds.sparse) this.#addPeaks(peaksAt, at + columns.codes, count, records, havingCode);
     }
     this.#terms[this.#lists] = term;
-    this.#places[this.#lists] = place;
-    this.#counts[this.#lists++] = count;
+    const entryAt = entryBytes * this.#lists++;
+    this.#entries.words[(entryAt + entry.place) >>> 2] = place;
+    this.#entries.words[(entryAt + entry.count) >>> 2] = count;
     this.#postings += count;
     this.#top = place + columns.end;
   }
@@ -130,12 +137,10 @@ export class RunWriter {
     const { kind, levels, averageLength, ordinals } = this.#plan;
     const { words, doubles } = this.#arena;
     const termsAt = align(this.#top);
-    const placesAt = termsAt + 4 * this.#lists;
-    const countsAt = placesAt + 4 * this.#lists;
-    const end = countsAt + 4 * this.#lists;
+    const entriesAt = align(termsAt + 4 * this.#lists);
+    const end = entriesAt + entryBytes * this.#lists;
     words.set(this.#terms.subarray(0, this.#lists), (this.#at + termsAt) >>> 2);
-    words.set(this.#places.subarray(0, this.#lists), (this.#at + placesAt) >>> 2);
-    words.set(this.#counts.subarray(0, this.#lists), (this.#at + countsAt) >>> 2);
+    words.set(this.#entries.words.subarray(0, (entryBytes / 4) * this.#lists), (this.#at + entriesAt) >>> 2);
     const header = {
       bytes: end,
       kind,
@@ -148,8 +153,7 @@ export class RunWriter {
       ordinalsAt: this.#ordinalsAt,
       lengthsAt: this.#lengthsAt,
       termsAt,
-      placesAt,
-      countsAt,
+      entriesAt,
     };
     for (const [name, value] of Object.entries(header))
       words[(this.#at + runHeader[name as keyof typeof header]) >>> 2] = value;
@@ -175,11 +179,13 @@ export class RunWriter {
     // What a text's term adds comes close to nothing in long texts, and with another average length closer.
     const base = kind === kinds.sparse ? least : 0;
     const slope = slopeFor(most - base, levels);
-    const { bytes, floats } = this.#arena;
-    floats[at >>> 2] = base;
-    floats[(at >>> 2) + 1] = slope;
+    const { bytes } = this.#arena;
+    const { floats } = this.#entries;
+    const boundsAt = (entryBytes * this.#lists + entry.base) >>> 2;
+    floats[boundsAt] = base;
+    floats[boundsAt + 1] = slope;
     // A weight is an f32, and stays as it is.
-    floats[(at >>> 2) + 2] = kind === kinds.sparse ? most : most * slopeMargin;
+    floats[boundsAt + 2] = kind === kinds.sparse ? most : most * slopeMargin;
     const codes = at + columnsOf(kind, count).codes;
     const perAmount = slope > 0 ? 1 / slope : 0;
     for (let i = 0; i < count; i++) {
@@ -213,9 +219,11 @@ export class RunWriter {
     words[(at >>> 2) + windowsMax] = count;
     let code = 255;
     let above = havingCode[255];
-    for (let rank = 0; rank < windowsMax; rank++) {
-      while (code > 0 && above < 2 ** rank) above += havingCode[--code];
-      bytes[at + rankCodesAt + rank] = above >= 2 ** rank ? code : 0;
+    const ranksAt = entryBytes * this.#lists + entry.ranks;
+    for (let i = 0; i < ranksMax; i++) {
+      const rank = 2 ** (rankBits + i);
+      while (code > 0 && above < rank) above += havingCode[--code];
+      this.#entries.bytes[ranksAt + i] = above >= rank ? code : 0;
     }
     return havingCode;
   }
@@ -250,9 +258,9 @@ function bitBytes({ ordinals }: RunPlan): number {
 /** Bytes that a run of a plan takes at most. */
 function bytesMax(plan: RunPlan): number {
   const { kind, ordinals, lengths, listsMax, postingsMax } = plan;
-  const records = bitBytes(plan) + 4 * (ordinals.length + lengths.length) + 4 * 64;
-  // Up to six bytes of padding, and twelve in the directory.
-  const lists = listsMax * (listHeaderBytes + 6 + 12) + (3 + exactBytesOf(kind)) * postingsMax;
+  const records = bitBytes(plan) + 4 * (ordinals.length + lengths.length) + 5 * 64;
+  // Up to six bytes of padding, and what is in the directory.
+  const lists = listsMax * (6 + 4 + entryBytes) + (3 + exactBytesOf(kind)) * postingsMax;
   const peaks = kind === kinds.sparse ? peakBytes * peaksOf(postingsMax) : 0;
   return runHeaderBytes + records + lists + Math.floor(postingsMax / longList) * (windowsBytes + 3) + peaks;
 }

@@ -2,18 +2,22 @@
 //
 // A run is one block of an arena that never changes once written, but for the bits of removed records:
 //
-//   header | removed, a bit each | ordinals u32 | lengths u32 (texts) | terms u32 | places u32 | counts u32 | lists
+//   header | removed, a bit each | ordinals u32 | lengths u32 (texts) | lists | terms u32 | entries
 //
-// Records are numbered by ascending ordinal. The directory (terms, places, counts) is by ascending term; a list (drawn in
+// Records are numbered by ascending ordinal. The directory (terms, entries) is by ascending term; a list (drawn with its entry in
 // kernels/assembly/postings/layout.ts) lies at its place, counted in bytes from the block's beginning.
 //
 // How many records of a list were removed is found out when a search asks, and remembered with how many removals were taken
 // into account then: most terms are never asked for.
 
 import {
+  entry,
+  entryBytes,
   kinds,
   longList,
   peakShare,
+  rankBits,
+  ranksMax,
   runRecordsMax,
   stretchesMax,
   stretchRecords,
@@ -37,21 +41,16 @@ export const runHeader = {
   ordinalsAt: 32,
   lengthsAt: 36,
   termsAt: 40,
-  placesAt: 44,
-  countsAt: 48,
+  entriesAt: 44,
   averageLength: 56,
 } as const;
 
 export const runHeaderBytes = 64;
 
-/** Byte offsets in a list's windows: of their greatest codes, of the codes by rank and of the stretches'; before are the begins. */
+/** Byte offsets in a list's windows: of their greatest codes and of the stretches'; before are the begins. */
 export const windowCodesAt = 4 * (windowsMax + 1);
-export const rankCodesAt = windowCodesAt + windowsMax;
-export const stretchCodesAt = rankCodesAt + windowsMax;
+export const stretchCodesAt = windowCodesAt + windowsMax;
 export const windowsBytes = stretchCodesAt + stretchesMax;
-
-/** Of a list: base, slope, and the greatest amount of all its postings or a little more, f32 each. */
-export const listHeaderBytes = 12;
 
 export const exactBytesOf = (kind: number): number => (kind === kinds.text ? 1 : 4);
 
@@ -60,7 +59,7 @@ export function columnsOf(
   kind: number,
   count: number,
 ): { exact: number; codes: number; windows: number; end: number } {
-  const exact = listHeaderBytes + ((2 * count + 3) & ~3);
+  const exact = (2 * count + 3) & ~3;
   const codes = exact + exactBytesOf(kind) * count;
   const windows = (codes + count + 3) & ~3;
   if (count < longList) return { exact, codes, windows, end: windows };
@@ -105,8 +104,7 @@ export class Run {
   readonly lengths: Uint32Array;
   /** Of each list, ascending. */
   readonly terms: Uint32Array;
-  readonly counts: Uint32Array;
-  readonly #places: Uint32Array;
+  readonly #entriesAt: number;
   /** Where the lists begin of the terms of each step of 2 ** stepBits: some four lists to a step, as terms mostly are spread. */
   readonly #steps: Uint32Array;
   readonly #stepBits: number;
@@ -134,8 +132,7 @@ export class Run {
     this.ordinals = column("ordinalsAt", this.recordCount);
     this.lengths = column("lengthsAt", this.kind === kinds.sparse ? 0 : this.recordCount);
     this.terms = column("termsAt", this.listCount);
-    this.#places = column("placesAt", this.listCount);
-    this.counts = column("countsAt", this.listCount);
+    this.#entriesAt = at + field("entriesAt");
     this.#stepBits = stepBitsFor(this.terms);
     this.#steps = stepsOf(this.terms, this.#stepBits);
     const bits = Math.ceil(this.recordCount / windowRecords) * windowRecords;
@@ -246,9 +243,19 @@ export class Run {
     return -1;
   }
 
+  /** Where a list's entry lies in the arena. */
+  entryOf(list: number): number {
+    return this.#entriesAt + entryBytes * list;
+  }
+
+  /** Postings of a list, those of removed records included. */
+  countOf(list: number): number {
+    return this.arena.words[(this.entryOf(list) + entry.count) >>> 2];
+  }
+
   /** Where a list lies in the arena. */
   placeOf(list: number): number {
-    return this.at + this.#places[list];
+    return this.at + this.arena.words[(this.entryOf(list) + entry.place) >>> 2];
   }
 
   /** Postings of a list whose records were removed. */
@@ -257,7 +264,7 @@ export class Run {
     if (removals === 0) return 0;
     const since = removals - this.#removalsSeen[list];
     if (since === 0) return this.#removedIn[list];
-    if (probeCost * since < this.counts[list]) {
+    if (probeCost * since < this.countOf(list)) {
       let found = 0;
       for (let i = removals - since; i < removals; i++)
         if (this.postingOf(list, this.#removed.values[i]) >= 0) found++;
@@ -274,13 +281,13 @@ export class Run {
     const { halves } = this.arena;
     const first = this.recordsAt(list);
     let low = first;
-    let high = first + this.counts[list];
+    let high = first + this.countOf(list);
     while (low < high) {
       const middle = (low + high) >>> 1;
       if (halves[middle] < record) low = middle + 1;
       else high = middle;
     }
-    return low < first + this.counts[list] && halves[low] === record ? low - first : -1;
+    return low < first + this.countOf(list) && halves[low] === record ? low - first : -1;
   }
 
   /** The arena's view that exact columns are read in. */
@@ -291,13 +298,13 @@ export class Run {
 
   /** Where a list's exact column begins in that view. */
   exactAt(list: number): number {
-    const at = this.placeOf(list) + columnsOf(this.kind, this.counts[list]).exact;
+    const at = this.placeOf(list) + columnsOf(this.kind, this.countOf(list)).exact;
     return this.kind === kinds.text ? at : at >>> 2;
   }
 
   /** Where a list's records begin in the arena's `halves`. */
   recordsAt(list: number): number {
-    return (this.placeOf(list) + listHeaderBytes) >>> 1;
+    return this.placeOf(list) >>> 1;
   }
 
   /** A weight or a frequency. */
@@ -332,7 +339,7 @@ export class Run {
     const lengths = new Float64Array(this.recordCount);
     let postings = 0;
     for (let list = 0; list < this.listCount; list++) {
-      postings += this.counts[list];
+      postings += this.countOf(list);
       this.#checkList(list, lengths, amountOf);
     }
     invariant(postings === this.postings, `lists have ${postings} postings of ${this.postings}`);
@@ -345,9 +352,10 @@ export class Run {
   }
 
   #checkList(list: number, lengths: Float64Array, amountOf: (value: number, length: number) => number): void {
-    const count = this.counts[list];
+    const count = this.countOf(list);
     const place = this.placeOf(list);
-    const [base, slope, most] = this.arena.floats.subarray(place >>> 2, (place >>> 2) + 3);
+    const boundsAt = (this.entryOf(list) + entry.base) >>> 2;
+    const [base, slope, most] = this.arena.floats.subarray(boundsAt, boundsAt + 3);
     const { codes, windows } = columnsOf(this.kind, count);
     invariant(count > 0, `term ${this.terms[list]} has an empty list`);
     const ends = new Uint32Array(windowsMax);
@@ -392,13 +400,24 @@ export class Run {
     const stretches = this.arena.bytes.subarray(place + windows + stretchCodesAt).subarray(0, stretchesMax);
     invariant(Buffer.compare(stretches, inStretch) === 0, `list ${list}: the codes of its stretches`);
     invariant(this.arena.words[((place + windows) >>> 2) + windowsMax] === count, `list ${list}: its end`);
+    const descending = this.arena.bytes
+      .slice(place + codes, place + codes + count)
+      .sort()
+      .reverse();
+    for (let i = 0; i < ranksMax; i++) {
+      const code = this.arena.bytes[this.entryOf(list) + entry.ranks + i];
+      invariant(
+        code === (descending[2 ** (rankBits + i) - 1] ?? 0),
+        `list ${list}: rank ${i} has code ${code}`,
+      );
+    }
     if (this.kind === kinds.sparse) this.#checkPeaks(list, place + codes, place + windows + windowsBytes);
   }
 
   /** @param at of the peaks */
   #checkPeaks(list: number, codesAt: number, at: number): void {
     const { bytes, halves } = this.arena;
-    const count = this.counts[list];
+    const count = this.countOf(list);
     const postings = Array.from({ length: count }, (_, i) => ({
       record: this.recordAt(list, i),
       code: bytes[codesAt + i],
@@ -415,7 +434,7 @@ export class Run {
     const { halves } = this.arena;
     const { removedBits } = this;
     const first = this.recordsAt(list);
-    const end = first + this.counts[list];
+    const end = first + this.countOf(list);
     let removed = 0;
     for (let at = first; at < end; at++) removed += (removedBits[halves[at] >> 3] >> (halves[at] & 7)) & 1;
     return removed;

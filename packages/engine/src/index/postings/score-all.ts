@@ -90,7 +90,7 @@ export class FullScorer {
         for (const { located, weight } of terms) {
           const list = located.runs[number];
           if (list < 0) continue;
-          for (let i = 0; i < run.counts[list]; i++) {
+          for (let i = 0; i < run.countOf(list); i++) {
             const record = run.recordAt(list, i);
             if (!run.isRemoved(record)) onPosting(record, weight * run.valueOf(list, i));
           }
@@ -164,7 +164,7 @@ export class FullScorer {
           this.#addWithin(run, list, weight, within, formula);
           continue;
         }
-        for (let i = 0; i < run.counts[list]; i++) {
+        for (let i = 0; i < run.countOf(list); i++) {
           const record = run.recordAt(list, i);
           if (run.isRemoved(record)) continue;
           this.#addAmount(record, weight, run.valueOf(list, i), run.lengths[record], formula);
