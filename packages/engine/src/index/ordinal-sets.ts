@@ -13,10 +13,10 @@ export function contains(set: OrdinalSet, wanted: number): boolean {
   return at < set.length && set[at] === wanted;
 }
 
-/** The place of the first that is not smaller; the set's length where there is none. */
-export function firstFrom(set: OrdinalSet, wanted: number): number {
+/** The place of the first of `length` that is not smaller; `length` where there is none. */
+export function firstFrom(set: OrdinalSet, wanted: number, length = set.length): number {
   let from = 0;
-  let to = set.length;
+  let to = length;
   while (from < to) {
     const middle = (from + to) >>> 1;
     if (set[middle] < wanted) from = middle + 1;

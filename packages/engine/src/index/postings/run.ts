@@ -26,6 +26,7 @@ import {
 } from "@quiver/kernels/postings";
 import { Growable } from "../../base/growable.ts";
 import { invariant } from "../../base/invariant.ts";
+import { firstFrom } from "../ordinal-sets.ts";
 import type { Arena } from "./arena.ts";
 
 /** Byte offsets of the header's fields: u32, but for the last, f64. */
@@ -206,8 +207,8 @@ export class Run {
 
   /** The number of a record that was not removed, or -1. */
   recordOf(ordinal: number): number {
-    const record = indexOf(this.ordinals, ordinal);
-    return record >= 0 && !this.isRemoved(record) ? record : -1;
+    const record = firstFrom(this.ordinals, ordinal);
+    return this.ordinals[record] === ordinal && !this.isRemoved(record) ? record : -1;
   }
 
   isRemoved(record: number): boolean {
@@ -461,16 +462,4 @@ function stepsOf(terms: Uint32Array, bits: number): Uint32Array {
 function assertAscends(values: Uint32Array, what: string): void {
   for (let i = 1; i < values.length; i++)
     invariant(values[i] > values[i - 1], `${what} of a run: ${values[i]} follows ${values[i - 1]}`);
-}
-
-/** The place of a value among ascending ones, or -1. */
-function indexOf(values: Uint32Array, value: number): number {
-  let low = 0;
-  let high = values.length;
-  while (low < high) {
-    const middle = (low + high) >>> 1;
-    if (values[middle] < value) low = middle + 1;
-    else high = middle;
-  }
-  return low < values.length && values[low] === value ? low : -1;
 }

@@ -31,16 +31,35 @@ export class FullScorer {
     hidden: Hidden | null,
     least: number | null,
   ): Candidates {
-    const scores = this.#scores;
     if (tail.count === 0) return nothing;
-    scores.begin(tail.slotsEnd);
-    try {
-      if (hidden) for (const slot of hidden.tails[number]) scores.touch(slot, hiddenState);
+    return this.#best(tail.slotsEnd, hidden?.tails[number], tail.ordinals.values, k, null, () => {
       if (least !== null)
         for (const { located, weight } of terms) this.#consider(tail, located.tails[number], weight, least);
       for (const { located, weight } of terms)
         if (located.tails[number] >= 0) this.#addSparse(tail, located.tails[number], weight, least === null);
-      return scores.best(tail.ordinals.values, k);
+    });
+  }
+
+  /**
+   * The k best of records, when `add` has added up their scores.
+   * @param slotsEnd slots are below this
+   * @param hidden slots that are not to be found
+   * @param ordinals by slot
+   */
+  #best(
+    slotsEnd: number,
+    hidden: readonly number[] | undefined,
+    ordinals: Uint32Array,
+    k: number,
+    accepts: Accepts,
+    add: () => void,
+  ): Candidates {
+    const scores = this.#scores;
+    scores.begin(slotsEnd);
+    try {
+      if (hidden) for (const slot of hidden) scores.touch(slot, hiddenState);
+      add();
+      return scores.best(ordinals, k, accepts);
     } finally {
       scores.end();
     }
@@ -82,10 +101,8 @@ export class FullScorer {
     least: number | null,
   ): Candidates {
     const scores = this.#scores;
-    scores.begin(run.recordCount);
-    const { states } = scores;
-    try {
-      if (hidden) for (const record of hidden.runs[number]) scores.touch(record, hiddenState);
+    return this.#best(run.recordCount, hidden?.runs[number], run.ordinals, k, null, () => {
+      const { states } = scores;
       const each = (onPosting: (record: number, product: number) => void): void => {
         for (const { located, weight } of terms) {
           const list = located.runs[number];
@@ -107,10 +124,7 @@ export class FullScorer {
         }
         scores.scores[record] += product;
       });
-      return scores.best(run.ordinals, k);
-    } finally {
-      scores.end();
-    }
+    });
   }
 
   /** The k best of a text index's tail, of the records that may be found. @param number of the tail */
@@ -125,9 +139,7 @@ export class FullScorer {
   ): Candidates {
     if (tail.count === 0) return nothing;
     const ordinals = tail.ordinals.values;
-    this.#scores.begin(tail.slotsEnd);
-    try {
-      if (hidden) for (const slot of hidden.tails[number]) this.#scores.touch(slot, hiddenState);
+    return this.#best(tail.slotsEnd, hidden?.tails[number], ordinals, k, accepts, () => {
       for (const { located, weight, within = null } of terms) {
         const list = located.tails[number];
         if (list < 0) continue;
@@ -137,10 +149,7 @@ export class FullScorer {
           this.#addAmount(slots[i], weight, values[i], tail.lengths.values[slots[i]], formula);
         }
       }
-      return this.#scores.best(ordinals, k, accepts);
-    } finally {
-      this.#scores.end();
-    }
+    });
   }
 
   /** ... of a run. @param number of the run */
@@ -153,10 +162,7 @@ export class FullScorer {
     hidden: Hidden | null,
     accepts: Accepts,
   ): Candidates {
-    const scores = this.#scores;
-    scores.begin(run.recordCount);
-    try {
-      if (hidden) for (const record of hidden.runs[number]) scores.touch(record, hiddenState);
+    return this.#best(run.recordCount, hidden?.runs[number], run.ordinals, k, accepts, () => {
       for (const { located, weight, within = null } of terms) {
         const list = located.runs[number];
         if (list < 0) continue;
@@ -170,10 +176,7 @@ export class FullScorer {
           this.#addAmount(record, weight, run.valueOf(list, i), run.lengths[record], formula);
         }
       }
-      return scores.best(run.ordinals, k, accepts);
-    } finally {
-      scores.end();
-    }
+    });
   }
 
   /** Adds what a list gives some records: mostly few, which are looked up instead of all being gone through. */

@@ -14,6 +14,7 @@
 
 import { Growable } from "../../base/growable.ts";
 import { invariant } from "../../base/invariant.ts";
+import { firstFrom } from "../ordinal-sets.ts";
 
 /** Rows and bytes that a segment is joined up to, and bytes after which an open one is to be closed. */
 const joinedRowsMax = 8_192;
@@ -118,7 +119,7 @@ export class Positions {
     const count = this.#ordinals.length;
     if (count === 0 || this.#ordinals.values[0] >= end) return;
     this.#begins.push(this.#length);
-    const rows = rowsBelow(this.#ordinals.values, count, end);
+    const rows = firstFrom(this.#ordinals.values, end, count);
     const open: Segment = {
       ordinals: this.#ordinals.values.subarray(0, rows),
       begins: this.#begins.values.subarray(0, rows + 1),
@@ -340,20 +341,8 @@ function livingOf(sources: readonly Segment[]): Segment {
 
 /** The place of a value among the first `count` ascending ones, or -1. */
 function placeIn(values: Uint32Array, count: number, value: number): number {
-  const place = rowsBelow(values, count, value);
+  const place = firstFrom(values, value, count);
   return place < count && values[place] === value ? place : -1;
-}
-
-/** How many of the first `count` ascending values are below one. */
-function rowsBelow(values: Uint32Array, count: number, end: number): number {
-  let low = 0;
-  let high = count;
-  while (low < high) {
-    const middle = (low + high) >>> 1;
-    if (values[middle] < end) low = middle + 1;
-    else high = middle;
-  }
-  return low;
 }
 
 /** Reads varints one after another. */
