@@ -1,0 +1,246 @@
+// Does the dense index find what it has to, on data that it was not tuned on?
+//
+// Every kind of odd data (tests/odd-data), by every metric, type of codes and way of arriving (odd-data/modes), against exact
+// scores (odd-data/truth). What has to hold stands in odd-data/marks. hnswlib is asked the same, and both are told.
+//
+//   npm run test:odd-data -- --short                 auto and f32, one mode for each, drawn by the seed
+//   npm run test:odd-data -- --only one-hot,bits --metric cosine --type auto --mode all
+//   npm run test:odd-data -- --figures               everything, and the table of docs/dense-index.md
+//
+// Each case depends on the seed and on its own names alone, so that naming it repeats it.
+
+import { writeFileSync } from "node:fs";
+import { parseArgs } from "node:util";
+import { randomNumbers } from "@quiver/kernels/random";
+import { denseDataTypes, type MetricName, metricNames } from "@quiver/protocol/shapes/index-definition";
+import { all, type Generated, generate, type OddData } from "../odd-data/odd-data.ts";
+import { Random } from "../odd-data/random.ts";
+import {
+  emptyQueriesMax,
+  hitsOfChance,
+  itselfFirstMin,
+  judgedTypes,
+  recallMin,
+  type Settings,
+  settings,
+  topK,
+} from "./odd-data/marks.ts";
+import { type Mode, modes, play } from "./odd-data/modes.ts";
+import { writeTable } from "./odd-data/report.ts";
+import { openRival, rivalRefusal } from "./odd-data/rival.ts";
+import type { DataType } from "./odd-data/subject.ts";
+import { type Counted, count } from "./odd-data/truth.ts";
+
+export type CampaignOptions = {
+  readonly seed: number;
+  readonly kinds: readonly OddData[];
+  readonly metrics: readonly MetricName[];
+  readonly types: readonly DataType[];
+  /** Default: one for each case, drawn by the seed. */
+  readonly modes?: readonly Mode[] | undefined;
+  readonly settings: readonly Settings[];
+  /** Times the usual number of rows. */
+  readonly scale: number;
+  readonly queries: number;
+  /** Stored vectors that are asked for themselves, at most. */
+  readonly itself: number;
+  readonly withRival: boolean;
+  readonly say: (line: string) => void;
+};
+
+/** What one case found. */
+export type Case = {
+  readonly data: string;
+  readonly metric: MetricName;
+  /** As it was asked for; `hnswlib` for the rival. */
+  readonly type: DataType | "hnswlib";
+  /** What was used. */
+  readonly codes: string;
+  readonly mode: string;
+  readonly settings: string;
+  /** Undefined where it ended with a fault. */
+  readonly counted?: Counted;
+  /** Marks that are missed; of types that are not judged none. */
+  readonly faults: readonly string[];
+};
+
+/** A number that depends on all of the texts. */
+function seedOf(...parts: readonly (string | number)[]): number {
+  let hash = 0x811c9dc5;
+  for (const char of parts.join("/")) hash = Math.imul(hash ^ char.charCodeAt(0), 0x01000193);
+  return Math.floor(randomNumbers(hash)() * 2 ** 32);
+}
+
+/** Runs all cases, one after the other. */
+export async function oddDataCampaign(options: CampaignOptions): Promise<Case[]> {
+  const cases: Case[] = [];
+  for (const data of options.kinds) {
+    const reason = data.absent?.();
+    if (reason !== undefined) {
+      options.say(`${data.name} is left out: ${reason}`);
+      continue;
+    }
+    const made = generate(data, seedOf(options.seed, data.name), options.scale, options.queries);
+    for (const metric of options.metrics) {
+      if (data.metrics !== undefined && !data.metrics.includes(metric)) continue;
+      for (const each of await casesOf(options, data.name, made, metric)) {
+        cases.push(each);
+        options.say(lineOf(each));
+      }
+    }
+  }
+  return cases;
+}
+
+async function casesOf(
+  options: CampaignOptions,
+  data: string,
+  made: Generated,
+  metric: MetricName,
+): Promise<Case[]> {
+  const cases: Case[] = [];
+  const step = Math.max(1, Math.ceil(made.rows.length / options.itself));
+  for (const setting of options.settings) {
+    let rival: Counted | undefined;
+    if (options.withRival) {
+      rival = await count(openRival(metric, made.rows, setting), made.queries, step);
+      const named = { data, metric, settings: setting.name };
+      cases.push({ ...named, type: "hnswlib", codes: "f32", mode: "in-place", counted: rival, faults: [] });
+    }
+    for (const type of options.types) {
+      for (const mode of options.modes ?? [pickMode(options.seed, data, metric, type)])
+        cases.push(await runCase(options, { data, metric, type, mode, setting, made, rival, step }));
+    }
+  }
+  return cases;
+}
+
+const pickMode = (...parts: readonly (string | number)[]): Mode => modes[seedOf(...parts) % modes.length];
+
+type CaseOf = {
+  readonly data: string;
+  readonly metric: MetricName;
+  readonly type: DataType;
+  readonly mode: Mode;
+  readonly setting: Settings;
+  readonly made: Generated;
+  readonly rival: Counted | undefined;
+  readonly step: number;
+};
+
+async function runCase(
+  { seed }: CampaignOptions,
+  { data, metric, type, mode, setting, made, rival, step }: CaseOf,
+): Promise<Case> {
+  const named = { data, metric, type, mode: mode.name, settings: setting.name };
+  const { dimension, rows, queries } = made;
+  // A third of the rows, as it is where a collection grows on; the engine's interface knows no sample for other types.
+  const sampleCount = Math.min(1_000, Math.floor(rows.length / 3));
+  const wanted = { dimension, metric, dataType: type, settings: setting, sampleCount };
+  const random = new Random(seedOf(seed, data, metric, type, mode.name));
+  try {
+    const { subject, living } = await play(mode, wanted, rows, random);
+    try {
+      const search = (query: Float32Array, k: number) => subject.search(query, k);
+      const counted = await count({ metric, living, search }, queries, step);
+      const faults = judgedTypes.has(type) ? faultsOf(counted, rival) : [];
+      return { ...named, codes: subject.dataType(), counted, faults };
+    } finally {
+      await subject.close();
+    }
+  } catch (error) {
+    const cause = (error as Error).cause;
+    const fault = `${(error as Error).message}${cause === undefined ? "" : `: ${cause}`}`;
+    return { ...named, codes: "?", faults: [fault] };
+  }
+}
+
+/** The marks that are missed. */
+function faultsOf(counted: Counted, rival: Counted | undefined): string[] {
+  const { recall, itselfFirst, emptyQueries, queries } = counted;
+  const faults: string[] = [];
+  if (recall < recallMin) faults.push(`recall ${recall.toFixed(4)}`);
+  else if (rival !== undefined && recall < rival.recall - (hitsOfChance + 0.5) / (queries * topK))
+    faults.push(`recall ${recall.toFixed(4)}, hnswlib ${rival.recall.toFixed(4)}`);
+  if (itselfFirst < itselfFirstMin) faults.push(`itself first ${itselfFirst.toFixed(4)}`);
+  if (emptyQueries > emptyQueriesMax)
+    faults.push(`${emptyQueries} of ${queries} queries without a right result`);
+  return faults;
+}
+
+/** A case in one line; its names repeat it. */
+export function lineOf({ data, metric, type, codes, mode, settings, counted, faults }: Case): string {
+  const seen =
+    counted === undefined
+      ? ""
+      : `recall ${counted.recall.toFixed(4)} itself ${counted.itselfFirst.toFixed(4)} empty ${counted.emptyQueries}`;
+  const used = codes === type ? "" : ` (${codes})`;
+  const verdict = faults.length === 0 ? "" : `  FAILS: ${faults.join("; ")}`;
+  return `${data} ${metric} ${type}${used} ${mode} ${settings}: ${seen}${verdict}`;
+}
+
+// --- The command ----------------------------------------------------------------------------------------------------
+
+/** The things of these names; all where none is given. @throws with the names there are */
+function named<T>(
+  things: readonly T[],
+  nameOf: (thing: T) => string,
+  names: string | undefined,
+): readonly T[] {
+  if (names === undefined || names === "all") return things;
+  return names.split(",").map((name) => {
+    const thing = things.find((each) => nameOf(each) === name);
+    if (thing === undefined)
+      throw new Error(`nothing is called ${name}; there are ${things.map(nameOf).join(", ")}`);
+    return thing;
+  });
+}
+
+const itself = (name: string) => name;
+const byName = ({ name }: { name: string }) => name;
+
+async function command(): Promise<void> {
+  const { values } = parseArgs({
+    options: {
+      seed: { type: "string", default: "1" },
+      only: { type: "string" },
+      metric: { type: "string" },
+      type: { type: "string" },
+      mode: { type: "string" },
+      settings: { type: "string", default: "compared" },
+      rows: { type: "string", default: "1" },
+      queries: { type: "string", default: "100" },
+      itself: { type: "string", default: "1000" },
+      short: { type: "boolean", default: false },
+      "no-rival": { type: "boolean", default: false },
+      json: { type: "string" },
+      figures: { type: "boolean", default: false },
+    },
+  });
+  const say = (line: string) => process.stdout.write(`${line}\n`);
+  const refusal = values["no-rival"] ? "it is not asked for" : rivalRefusal();
+  if (refusal !== undefined) say(`hnswlib is left out: ${refusal}`);
+  const types: readonly DataType[] = ["auto", ...[...denseDataTypes].reverse()];
+  const kinds = named(all, byName, values.only);
+  const cases = await oddDataCampaign({
+    seed: Number(values.seed),
+    kinds: values.short ? kinds.filter(({ isLarge }) => !isLarge) : kinds,
+    metrics: named(metricNames, itself, values.metric),
+    types: named(types, itself, values.type ?? (values.short ? "auto,f32" : undefined)),
+    modes: values.mode === undefined && values.short ? undefined : named(modes, byName, values.mode),
+    settings: named(Object.values<Settings>(settings), byName, values.settings),
+    scale: Number(values.rows),
+    queries: Number(values.queries),
+    itself: Number(values.itself),
+    withRival: refusal === undefined,
+    say,
+  });
+  const failing = cases.filter(({ faults }) => faults.length > 0);
+  say(`\n${failing.length} of ${cases.length} cases fail${failing.length === 0 ? "" : ":"}`);
+  for (const each of failing) say(lineOf(each));
+  if (values.json !== undefined) writeFileSync(values.json, JSON.stringify(cases, null, 1));
+  if (values.figures) writeTable(cases, values);
+  process.exitCode = failing.length === 0 ? 0 : 1;
+}
+
+if (import.meta.main) await command();

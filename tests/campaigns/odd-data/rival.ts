@@ -1,0 +1,43 @@
+// What does hnswlib find in the same data, with the same settings?
+//
+// hnswlib-node of the benchmarks' own dependencies, compiled when they are installed. Where that is not possible, it is left out.
+
+import type { MetricName } from "@quiver/protocol/shapes/index-definition";
+import { rival } from "../../../bench/shared/engine.ts";
+import { installRivals } from "../../../bench/shared/install.ts";
+import type { Settings } from "./marks.ts";
+import type { Answering } from "./truth.ts";
+
+const spaces = { cosine: "cosine", euclidean: "l2", dot_product: "ip" } as const;
+
+/** Installs it where it is not; returns why it cannot be asked, or undefined. */
+export function rivalRefusal(): string | undefined {
+  const failure = installRivals();
+  if (failure !== undefined) return failure;
+  try {
+    rival("hnswlib-node");
+    return undefined;
+  } catch (error) {
+    return `hnswlib-node cannot be loaded: ${(error as Error).message.split("\n")[0]}`;
+  }
+}
+
+/** Rows in hnswlib, in the order in which they came. */
+export function openRival(
+  metric: MetricName,
+  rows: readonly Float32Array[],
+  { m, efConstruction, efSearch }: Settings,
+): Answering {
+  const { HierarchicalNSW } = rival("hnswlib-node");
+  const index = new HierarchicalNSW(spaces[metric], rows[0].length);
+  index.initIndex(rows.length, m, efConstruction, 100);
+  rows.forEach((row, label) => {
+    index.addPoint([...row], label);
+  });
+  index.setEf(efSearch);
+  return {
+    metric,
+    living: new Map(rows.map((row, label) => [label, row])),
+    search: (query, k) => index.searchKnn([...query], Math.min(k, rows.length)).neighbors as number[],
+  };
+}

@@ -1,0 +1,236 @@
+// How is the dense index given records, and asked?
+//
+// Two ways in: the index alone, with builders in its own thread or in threads, and the whole engine, whose records are written
+// durably first. Labels are numbers that go up and are never used again; a removed one is gone.
+
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import type { Collection, Database } from "@quiver/engine/database/contract";
+import { openDatabase } from "@quiver/engine/database/database";
+import type { Graph } from "@quiver/engine/index/hnsw/graph";
+import { HnswIndex, type HnswOptions, type HnswState } from "@quiver/engine/index/hnsw/hnsw-index";
+import { Builders } from "@quiver/engine/runtime/builders";
+import { bytesOfFloats } from "@quiver/engine/vector/floats";
+import type { denseDataTypes, MetricName } from "@quiver/protocol/shapes/index-definition";
+import type { Settings } from "./marks.ts";
+
+export type DataType = (typeof denseDataTypes)[number] | "auto";
+
+export type Wanted = {
+  readonly dimension: number;
+  readonly metric: MetricName;
+  readonly dataType: DataType;
+  readonly settings: Settings;
+  /** Records that are gathered before codes are calibrated. */
+  readonly sampleCount: number;
+  /** Threads that build; 0: in place. */
+  readonly builders: 0 | 1 | 2;
+};
+
+export type Subject = {
+  /** Labels from `first` on. */
+  add(first: number, rows: readonly Float32Array[]): Promise<void>;
+  remove(labels: readonly number[]): Promise<void>;
+  /** Ends and begins anew from what was kept, while records go on being removed. */
+  restart(removing: readonly number[]): Promise<void>;
+  /** Resolves when nothing is left to be done. */
+  ready(): Promise<void>;
+  search(query: Float32Array, k: number): Promise<readonly number[]>;
+  /** The type of the codes that are used now. */
+  dataType(): string;
+  close(): Promise<void>;
+};
+
+// ---- The index alone
+
+export function openIndex(wanted: Wanted): Subject {
+  const threads = wanted.builders === 0 ? undefined : new Builders(wanted.builders);
+  const directory = mkdtempSync(join(tmpdir(), "quiver-odd-data-"));
+  const path = join(directory, "dense");
+  const rows = new Map<number, Float32Array>();
+  let end = 0;
+  let building: unknown;
+  const { settings, sampleCount, dimension, metric, dataType } = wanted;
+  const options: HnswOptions = {
+    dimension,
+    metric,
+    dataType,
+    sampleCount,
+    m: settings.m,
+    m0: 2 * settings.m,
+    efConstruction: settings.efConstruction,
+    efSearch: settings.efSearch,
+    memoryBytesMax: 2 ** 28,
+    ...(threads && { builders: threads }),
+    onError: (error) => {
+      building ??= error;
+    },
+  };
+  let index = new HnswIndex(options);
+  const vectorOf = (label: number): Float32Array => rows.get(label) as Float32Array;
+
+  const idle = async () => {
+    while (!index.isIdle && building === undefined) await sleep(1);
+    if (building !== undefined) throw new Error("building failed", { cause: building });
+  };
+  const addOne = (label: number, row: Float32Array) => index.add(label, bytesOfFloats(row));
+
+  /** Writes what a checkpoint keeps, and removes records meanwhile. */
+  const keep = (removing: () => void) =>
+    new Promise<HnswState | undefined>((resolve, reject) => {
+      index.save(
+        (state, graphs, done) => {
+          const images = graphs.map(({ image }) => image);
+          const writer = threads ?? new Builders(1);
+          removing();
+          writer
+            .save(path, { configuration: "", version: 1, hash: "" }, state, images)
+            .then(() => {
+              done(true);
+              return writer.open<HnswState>(path);
+            })
+            .then(({ state: kept }) => resolve(kept), reject)
+            .finally(() => (threads === undefined ? writer.close() : undefined));
+        },
+        () => {
+          removing();
+          resolve(undefined);
+        },
+      );
+    });
+
+  const load = async (graphs: readonly Graph[]) => {
+    const reader = threads ?? new Builders(1);
+    await reader.load(
+      path,
+      graphs.map(({ image }) => image),
+    );
+    if (threads === undefined) await reader.close();
+  };
+
+  const remove = (labels: readonly number[]) => {
+    for (const label of labels) {
+      index.retire(label);
+      index.remove(label);
+      rows.delete(label);
+    }
+  };
+
+  return {
+    async add(first, added) {
+      for (const [i, row] of added.entries()) {
+        rows.set(first + i, row);
+        addOne(first + i, row);
+      }
+      end = first + added.length;
+      // Threads are given their turn, as between requests.
+      if (threads !== undefined) await sleep(0);
+    },
+    remove: async (labels) => remove(labels),
+    async restart(removing) {
+      const state = await keep(() => remove(removing));
+      index.close();
+      // Without a graph nothing is kept, and all is replayed.
+      index = state === undefined ? new HnswIndex(options) : await HnswIndex.restored(options, state, load);
+      const from = Math.min(end, state?.linkedEnd ?? 0);
+      for (let label = 0; label < from; label++) if (!rows.has(label)) index.remove(label);
+      for (let label = from; label < end; label++) if (rows.has(label)) addOne(label, vectorOf(label));
+    },
+    async ready() {
+      await idle();
+      index.settle();
+      await idle();
+      index.check(vectorOf);
+      if (index.count !== rows.size)
+        throw new Error(`the index has ${index.count} records instead of ${rows.size}`);
+    },
+    async search(query, k) {
+      const { ordinals, scores } = index.search(query, k, { vectorOf });
+      return Array.from(ordinals, (label, i) => ({ label, score: scores[i] }))
+        .sort((a, b) => b.score - a.score || a.label - b.label)
+        .slice(0, k)
+        .map(({ label }) => label);
+    },
+    dataType: () => index.encoding?.dataType ?? "none",
+    async close() {
+      index.close();
+      await threads?.close();
+      rmSync(directory, { recursive: true, force: true });
+    },
+  };
+}
+
+// ---- The whole engine
+
+const name = "odd";
+
+export async function openEngine(wanted: Wanted): Promise<Subject> {
+  const dataDir = mkdtempSync(join(tmpdir(), "quiver-odd-data-"));
+  const { dimension, metric, dataType, settings, sampleCount, builders } = wanted;
+  const open = () => openDatabase({ dataDir, builderThreads: Math.max(1, builders) });
+  let database: Database = await open();
+  await database.createCollection({
+    name,
+    dense_vector: { enabled: true, dimension },
+    sparse_vector: { enabled: false },
+    tf_idf_options: { enabled: false },
+    config: {},
+  });
+  let collection: Collection = database.collection(name);
+  await collection.createDenseIndex({
+    name: "dense",
+    distance_metric_type: metric,
+    quantization:
+      dataType === "auto"
+        ? { type: "auto", properties: { sample_threshold: sampleCount } }
+        : { type: "scalar", properties: { data_type: dataType } },
+    index: {
+      type: "hnsw",
+      properties: {
+        neighbors_count: settings.m,
+        level_0_neighbors_count: 2 * settings.m,
+        ef_construction: settings.efConstruction,
+        ef_search: settings.efSearch,
+      },
+    },
+  });
+  const status = () => collection.indexes().dense?.status;
+  const removeAll = async (labels: readonly number[]) => {
+    const transaction = collection.transaction((await collection.beginTransaction()).transaction_id);
+    for (const label of labels) await transaction.delete(String(label));
+    await transaction.commit();
+  };
+  return {
+    add: (first, rows) =>
+      collection.upsert(rows.map((row, i) => ({ id: String(first + i), dense_values: Array.from(row) }))),
+    remove: removeAll,
+    async restart(removing) {
+      await removeAll(removing);
+      await database.close();
+      database = await open();
+      await database.recovered;
+      collection = database.collection(name);
+      await collection.load();
+    },
+    async ready() {
+      await collection.indexed();
+      for (;;) {
+        const { failure, state, records_in_tail, data_type } = status() ?? {};
+        if (failure !== undefined) throw new Error(failure);
+        if (state === "ready" && (records_in_tail === 0 || data_type === undefined)) return;
+        await sleep(2);
+      }
+    },
+    async search(query, k) {
+      const { results } = await collection.searchDense({ query_vector: Array.from(query), top_k: k });
+      return results.map(({ id }) => Number(id));
+    },
+    dataType: () => status()?.data_type ?? "none",
+    async close() {
+      await database.close();
+      rmSync(dataDir, { recursive: true, force: true });
+    },
+  };
+}
