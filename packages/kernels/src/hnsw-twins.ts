@@ -30,6 +30,7 @@ export type TwinQuery = {
 };
 
 export function keyOfNode(type: TwinType, query: TwinQuery, { levels, factor, bias }: TwinNode): number {
+  if (type === "f32" && query.weight !== 0) return f32(0.5 * squaredDistance(query.values, levels));
   const isFloat = twinBlocks[type].twiceZero === 0;
   const dot = isFloat
     ? dotOfFloats(query.values, levels)
@@ -92,10 +93,23 @@ export function mergeOf(beam: readonly bigint[], entries: readonly bigint[], ef:
   return { beam: all.slice(0, ef), place: all.indexOf(least) };
 }
 
-/** Four running sums, added as (0 + 2) + (1 + 3). */
 function dotOfFloats(query: ArrayLike<number>, levels: readonly number[]): number {
+  return sumOf(levels.map((level, i) => f32(query[i] * level)));
+}
+
+function squaredDistance(query: ArrayLike<number>, levels: readonly number[]): number {
+  return sumOf(
+    levels.map((level, i) => {
+      const difference = f32(query[i] - level);
+      return f32(difference * difference);
+    }),
+  );
+}
+
+/** Four running sums, added as (0 + 2) + (1 + 3). */
+function sumOf(terms: readonly number[]): number {
   const sums = new Float32Array(4);
-  for (let i = 0; i < levels.length; i++) sums[i % 4] = sums[i % 4] + f32(query[i] * levels[i]);
+  for (let i = 0; i < terms.length; i++) sums[i % 4] = sums[i % 4] + terms[i];
   return f32(f32(sums[0] + sums[2]) + f32(sums[1] + sums[3]));
 }
 

@@ -23,6 +23,7 @@ export const header = {
   epoch: 48,
   entryLock: 52,
   locksAt: 56,
+  root: 60,
 } as const;
 
 /** Locks of four bytes each: node n has that of n modulo this. */
@@ -57,6 +58,8 @@ export type HnswKernels = {
   readonly hnswInsert: (scratch: number, node: number, level: number) => void;
   /** Searches for the query code in the area, which is entered; leaves the beam there and returns its length. */
   readonly hnswSearch: (scratch: number, ef: number) => number;
+  /** Sees to it that a search by a node's own code finds it with a beam of `ef`. */
+  readonly hnswReconnect: (scratch: number, node: number, ef: number) => void;
   /** Replaces a node's links to removed nodes. */
   readonly hnswRepair: (scratch: number, node: number, candidatesMax: number) => void;
   /**

@@ -15,7 +15,7 @@
 //   3. Records that were retired are found like others: whether a version sees them is for `visible` to say.
 
 import { invariant } from "../base/invariant.ts";
-import type { Scored } from "../base/top-k.ts";
+import { keepBest, type Scored } from "../base/top-k.ts";
 
 /**
  * What a search found: the k best by score, and every further record whose score equals the k-th (ties are decided
@@ -67,4 +67,12 @@ export const nothing: Candidates = Object.freeze({
 export function assertAscending(ordinal: number, last: number): void {
   if (Number.isInteger(ordinal) && ordinal > last && ordinal < 0xffff_ffff) return;
   invariant(false, `ordinal ${ordinal} is added after ${last}; ordinals are u32 and ascend`);
+}
+
+/** The k best of several answers, each record once, and what ties with the k-th. */
+export function bestOf(answers: readonly Candidates[], k: number): Candidates {
+  const scores = new Map<number, number>();
+  for (const answer of answers)
+    for (let i = 0; i < answer.count; i++) scores.set(answer.ordinals[i], answer.scores[i]);
+  return keepBest(Uint32Array.from(scores.keys()), Float64Array.from(scores.values()), scores.size, k);
 }

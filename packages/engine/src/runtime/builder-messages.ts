@@ -4,6 +4,7 @@ import type { TextLanguage } from "@quiver/protocol/shapes/index-definition";
 import type { CollectionDefinition } from "../collection/definition.ts";
 import type { CalibrationRequest } from "../index/hnsw/calibrate.ts";
 import type { GraphJob, PostedTarget } from "../index/hnsw/jobs.ts";
+import type { TruthRequest } from "../index/hnsw/truth.ts";
 
 export type BuilderStart = {
   /** Of this builder, and how many there are: they take the last areas of a graph. */
@@ -39,6 +40,7 @@ export type CheckpointMeta = {
 export type BuilderTask =
   | { readonly kind: "job"; readonly id: number; readonly target?: PostedTarget; readonly job: GraphJob }
   | { readonly kind: "calibrate"; readonly request: CalibrationRequest }
+  | { readonly kind: "truth"; readonly request: TruthRequest }
   | { readonly kind: "analyse"; readonly rows: TextRows; readonly analysis: Analysis }
   /** Writes a checkpoint: a state of plain values and typed arrays, and images, which lie in shared memory. */
   | {

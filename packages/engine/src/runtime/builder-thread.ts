@@ -15,6 +15,7 @@ import { Encoding } from "../index/hnsw/encoding.ts";
 import { Graph } from "../index/hnsw/graph.ts";
 import { type PostedTarget, perform } from "../index/hnsw/jobs.ts";
 import { Linker } from "../index/hnsw/linker.ts";
+import { exactNeighbours } from "../index/hnsw/truth.ts";
 import { type AnalysedTexts, analyseTexts, buffersOf } from "../index/text/analysed.ts";
 import { createAnalyzer } from "../text/analyzer.ts";
 import type {
@@ -49,12 +50,14 @@ function doTask(task: BuilderTask): unknown {
   switch (task.kind) {
     case "job": {
       failpoint("build:begin");
-      const result = perform(linkerOf(task.id, task.target), task.job);
+      perform(linkerOf(task.id, task.target), task.job);
       if (task.job.kind !== "insert") failpoint("repair:done");
-      return result;
+      return undefined;
     }
     case "calibrate":
       return calibrate(task.request);
+    case "truth":
+      return exactNeighbours(task.request);
     case "analyse":
       return analyse(task.rows, task.analysis);
     case "save":

@@ -104,7 +104,6 @@ describe("two builders", () => {
       expect(report.searches).toBeGreaterThan(100);
       expect(report.found / report.searches).toBeGreaterThan(quiet - 0.05);
     }
-    index.settle();
     await idle(index);
     index.check();
     // Units of some 3,000 living records were used again: without reuse there would be 10,500 of them.
@@ -123,7 +122,6 @@ describe("two builders", () => {
       if (i > 100 && i % 7 === 0) index.remove(i - 50);
     }
     await idle(index);
-    index.settle();
     await idle(index);
     index.check();
     for (let i = 0; i < count; i++) if (i % 3 === 0) expect(index.has(i)).toBe(false);
@@ -199,7 +197,6 @@ test("[N2] several graphs, two builders, records that come and go, and what is k
       for (let ordinal = from; ordinal <= i; ordinal++) index.add(ordinal, bytesOfFloats(rowOf(ordinal)));
     }
     await idle(index);
-    index.settle();
     await idle(index);
     const vectorOf = (ordinal: number) => rowOf(ordinal);
     index.check(vectorOf);
@@ -225,7 +222,7 @@ test("a builder that fails is told of, and every record is still found", async (
   for (let i = 0; i < 250; i++) add(i);
   await idle(index);
   // The thread is told of a graph that it cannot know.
-  builders.run = (_target, _job, done) => void setImmediate(() => done(new Error("no such graph"), 0));
+  builders.run = (_target, _job, done) => void setImmediate(() => done(new Error("no such graph")));
   for (let i = 250; i < 300; i++) add(i);
   await expect.poll(() => problems.length).toBe(1);
   expect(String(index.failure)).toContain("no such graph");

@@ -8,9 +8,11 @@ import { availableParallelism } from "node:os";
 import { Worker } from "node:worker_threads";
 import type { Finding } from "@quiver/protocol/shapes/check";
 import type { CollectionDefinition } from "../collection/definition.ts";
+import type { Candidates } from "../index/contract.ts";
 import type { CalibrationRequest } from "../index/hnsw/calibrate.ts";
 import type { EncodingState } from "../index/hnsw/encoding.ts";
 import type { GraphBuilders, GraphJob, Target } from "../index/hnsw/jobs.ts";
+import type { TruthRequest } from "../index/hnsw/truth.ts";
 import type { AnalysedTexts } from "../index/text/analysed.ts";
 import type {
   Analysis,
@@ -129,17 +131,21 @@ export class Builders implements GraphBuilders {
     this.#thread().send(task, done);
   }
 
-  run({ id, graph, encoding }: Target, job: GraphJob, done: (error: unknown, result: number) => void): void {
+  run({ id, graph, encoding }: Target, job: GraphJob, done: (error: unknown) => void): void {
     if (this.#isClosed) return;
     const thread = this.#thread();
     const isKnown = thread.known.has(id);
     thread.known.add(id);
     const target = isKnown ? {} : { target: { id, graph: graph.shared, encoding: encoding.toState() } };
-    thread.send({ kind: "job", id, job, ...target }, (error, value) => done(error, (value as number) ?? 0));
+    thread.send({ kind: "job", id, job, ...target }, (error) => done(error));
   }
 
   calibrate(request: CalibrationRequest, done: (error: unknown, state: EncodingState | null) => void): void {
     this.#send({ kind: "calibrate", request }, (error, value) => done(error, value as EncodingState | null));
+  }
+
+  truth(request: TruthRequest, done: (error: unknown, truths: Candidates[] | null) => void): void {
+    this.#send({ kind: "truth", request }, (error, value) => done(error, value as Candidates[] | null));
   }
 
   forget(id: number): void {

@@ -13,8 +13,9 @@
 //
 // Codes by type of data, in whole registers of 16 bytes; the query's values stand in the order in which they unfold:
 //
-//   f32       u as it is, and q . u in place of q . 2u
-//   f16       likewise, in two bytes
+//   f32       r as it is. With w = 1 the key is half of the squared distance, summed over the differences: the difference of two
+//             products has no digits left where vectors lie closer to each other than to the centre. Factor 1, bias 0.
+//   f16       u as it is, in two bytes, and q . u in place of q . 2u
 //   u8        u + 64 in [1, 127], a byte each; alone of them without padding, for a word less can be a unit less: what stands
 //             behind the code fills the last register, where every query is zero
 //   octal     2u + 7 = 2c, c in [0, 7]: of 128 values 2 registers with the low two bits, 1 with the high bit
@@ -55,6 +56,10 @@ export function keysOf(query: usize, ids: usize, count: u32, keys: usize): void 
   const nodesAt = <usize>load<u32>(NODES_AT);
   const unitBytes = <usize>load<u32>(UNIT_BYTES);
   const end = keys + ((<usize>count) << 2);
+  if (type === F32 && load<f32>(query, Q_WEIGHT) !== 0) {
+    halfDistances(values, ids, keys, end, codeBytes, nodesAt, unitBytes);
+    return;
+  }
   while (keys < end) {
     const a = nodesAt + <usize>load<u32>(ids) * unitBytes;
     const b = nodesAt + <usize>load<u32>(ids, 4) * unitBytes;
@@ -132,6 +137,41 @@ function dots4F32(query: usize, codeBytes: usize, a: usize, b: usize, c: usize, 
     v = f32x4.add(v, f32x4.mul(q, v128.load(d + i)));
   }
   return floatSums4(s, t, u, v);
+}
+
+/** Writes half of the squared distances between f32 values and those of nodes, four at a time. */
+function halfDistances(
+  query: usize,
+  ids: usize,
+  keys: usize,
+  end: usize,
+  codeBytes: usize,
+  nodesAt: usize,
+  unitBytes: usize,
+): void {
+  const half = f32x4.splat(0.5);
+  for (; keys < end; keys += 16, ids += 16) {
+    const a = nodesAt + <usize>load<u32>(ids) * unitBytes;
+    const b = nodesAt + <usize>load<u32>(ids, 4) * unitBytes;
+    const c = nodesAt + <usize>load<u32>(ids, 8) * unitBytes;
+    const d = nodesAt + <usize>load<u32>(ids, 12) * unitBytes;
+    let s = f32x4.splat(0);
+    let t = s;
+    let u = s;
+    let v = s;
+    for (let i: usize = 0; i < codeBytes; i += 16) {
+      const q = v128.load(query + i);
+      const toA = f32x4.sub(q, v128.load(a + i));
+      const toB = f32x4.sub(q, v128.load(b + i));
+      const toC = f32x4.sub(q, v128.load(c + i));
+      const toD = f32x4.sub(q, v128.load(d + i));
+      s = f32x4.add(s, f32x4.mul(toA, toA));
+      t = f32x4.add(t, f32x4.mul(toB, toB));
+      u = f32x4.add(u, f32x4.mul(toC, toC));
+      v = f32x4.add(v, f32x4.mul(toD, toD));
+    }
+    v128.store(keys, f32x4.mul(half, floatSums4(s, t, u, v)));
+  }
 }
 
 function dots4F16(query: usize, codeBytes: usize, a: usize, b: usize, c: usize, d: usize): v128 {

@@ -6,11 +6,19 @@
 //   tags     of each area, one byte per unit: equal to the area's epoch where this pass has met the node
 //   nodes    units of `unitBytes`, a multiple of 128; unit 0 is the first node's
 //
-//   a node       | code | factor f32 | bias f32 | ordinal u32 | upper u32 | count u32 | links of level 0: u32 x m0 | unused |
+//   a node       | code | factor f32 | bias f32 | ordinal u32 | upper u32 | parent u32 | count u32 | links of level 0: u32 x m0 | unused |
 //   upper unit   | next unit u32 | level u32 | per level: count u32, links u32 x m | ...
 //
 // A node's number is its unit. A node of level L > 0 has a chain of upper units that hold `levelsPerUnit` levels each,
 // beginning at `upper` (0xffffffff: none).
+//
+// The backbone: links of level 0 that are never pruned, so that every node can be reached.
+//
+//   Each node has a *parent*, whose list of level 0 leads to it; parents of parents end at ROOT, which is its own. So the lists
+//   hold a tree that spans all nodes, living and removed. The list of the entry point leads to ROOT, so all can be reached from
+//   there. A list is chosen anew around those links (`isProtected`). A new node takes the nearest of its candidates that has fewer
+//   than `childrenMax` children as its parent. Before removed nodes are unlinked, the owner draws a new tree without them (their
+//   parent becomes NONE, and they are no longer protected).
 //
 // The memory protocol: threads that search, builders that link, and one owner (the thread that makes the graph).
 //
@@ -50,6 +58,8 @@ export const EPOCH: usize = 48;
 /** 1 while a builder changes the entry point. */
 export const ENTRY_LOCK: usize = 52;
 export const LOCKS_AT: usize = 56;
+/** The node at which the chains of parents end; 0xffffffff: the graph is empty. */
+export const ROOT: usize = 60;
 /** A power of two. */
 export const LOCK_COUNT: u32 = 4096;
 
@@ -124,6 +134,22 @@ export function isDead(node: u32): boolean {
   return load<u32>(nodeAt(node) + load<u32>(CODE_BYTES), 8) === DEAD;
 }
 
+/** Where the number of a node's parent stands. */
+export function parentAt(node: u32): usize {
+  return nodeAt(node) + load<u32>(CODE_BYTES) + 16;
+}
+
+/** Whether the link of level 0 from `owner` to `node` must stay: it is part of the backbone. */
+export function isProtected(owner: u32, node: u32): boolean {
+  if (atomic.load<u32>(parentAt(node)) === owner) return true;
+  return node === atomic.load<u32>(ROOT) && owner === atomic.load<u32>(ENTRY);
+}
+
+/** Children that a node takes: half of its links at most, so that the other half goes where searches want it. */
+export function childrenMax(): u32 {
+  return max<u32>(1, load<u32>(M0) >> 1);
+}
+
 export function levelOf(node: u32): u32 {
   const upper = load<u32>(nodeAt(node) + load<u32>(CODE_BYTES), 12);
   return upper === NONE ? 0 : load<u32>(nodeAt(upper), 4);
@@ -132,7 +158,7 @@ export function levelOf(node: u32): u32 {
 /** Where the count of a node's link list of this level stands; the links follow it. */
 export function listAt(node: u32, level: u32): usize {
   const at = nodeAt(node) + load<u32>(CODE_BYTES);
-  if (level === 0) return at + 16;
+  if (level === 0) return at + 20;
   let upper = load<u32>(at + 12);
   const perUnit = load<u32>(LEVELS_PER_UNIT);
   let index = level - 1;

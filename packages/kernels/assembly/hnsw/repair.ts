@@ -1,13 +1,15 @@
 // How does a node do without its removed neighbours?
 //
 // A link to a removed node is replaced by that node's own links (FreshDiskANN, arXiv:2105.09613, algorithm 4): the links
-// are chosen anew from what is left of them and the living neighbours of the removed ones.
+// are chosen anew from what is left of them and the living neighbours of the removed ones. A removed node that still is part of the
+// backbone, because it was removed after that was drawn anew, keeps its link until the next time.
 
-import { select } from "./insert";
-import { biasOfNode, keysOf, queryOfNode } from "./keys";
+import { keptIds, select } from "./insert";
+import { keysOf, queryOfNode } from "./keys";
 import {
   enter,
   isDead,
+  isProtected,
   leave,
   levelOf,
   listAt,
@@ -17,7 +19,6 @@ import {
   S_BATCH,
   S_BEAM,
   S_EPOCH,
-  S_KEPT,
   S_KEYS,
   S_OWNER,
   S_TAGS,
@@ -37,19 +38,19 @@ export function hnswRepair(scratch: usize, node: u32, candidatesMax: u32): void 
 function repairLevel(scratch: usize, node: u32, level: u32, candidatesMax: u32): void {
   const list = listAt(node, level);
   const count = load<u32>(list);
-  let dead: u32 = 0;
-  for (let i: usize = 0; i < count; i++) if (isDead(load<u32>(list + 4 + (i << 2)))) dead++;
-  if (dead === 0) return;
+  let lost: u32 = 0;
+  for (let i: usize = 0; i < count; i++) lost += <u32>isLost(node, load<u32>(list + 4 + (i << 2)), level);
+  if (lost === 0) return;
   const query = <usize>load<u32>(scratch, S_OWNER);
   queryOfNode(node, query);
   newEpoch(scratch);
   mark(scratch, node);
   // Living links stay: they were chosen from far more candidates than there are here.
-  const kept = <usize>load<u32>(scratch, S_KEPT);
+  const kept = keptIds(scratch);
   let length: u32 = 0;
   for (let i: usize = 0; i < count; i++) {
     const link = load<u32>(list + 4 + (i << 2));
-    if (isDead(link)) continue;
+    if (isLost(node, link, level)) continue;
     mark(scratch, link);
     store<u32>(kept + ((<usize>length) << 2), link);
     length++;
@@ -57,13 +58,18 @@ function repairLevel(scratch: usize, node: u32, level: u32, candidatesMax: u32):
   let candidates: u32 = 0;
   for (let i: usize = 0; i < count; i++) {
     const link = load<u32>(list + 4 + (i << 2));
-    if (isDead(link)) candidates = gather(scratch, listAt(link, level), candidates, candidatesMax, query);
+    if (isLost(node, link, level))
+      candidates = gather(scratch, listAt(link, level), candidates, candidatesMax, query);
   }
   const limit = level === 0 ? load<u32>(M0) : load<u32>(M);
-  const constant = biasOfNode(node);
-  length = select(scratch, load<u32>(scratch, S_BEAM), candidates, constant, limit, length);
+  length = select(scratch, node, load<u32>(scratch, S_BEAM), candidates, limit, length);
   memory.copy(list + 4, kept, (<usize>length) << 2);
   atomic.store<u32>(list, length);
+}
+
+/** Whether a link has to go: it leads to a removed node, and is not of the backbone. */
+function isLost(node: u32, link: u32, level: u32): boolean {
+  return isDead(link) && !(level === 0 && isProtected(node, link));
 }
 
 /** Sorts the living, unmarked nodes of a list into the `length` candidates; returns their new number. */

@@ -121,7 +121,6 @@ function compareGraph(index: HnswIndex, end: number, file: LmdbFile): void {
     invariant(index.has(ordinal), `the record of ordinal ${ordinal} is not in the index`);
   }
   invariant(index.count === live, `the index has ${index.count} records; expected are ${live}`);
-  index.settle();
   index.check((ordinal) => {
     const key = u32Key(ordinal);
     const sealed = file.get("dense", key);

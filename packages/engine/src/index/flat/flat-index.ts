@@ -32,6 +32,15 @@ export type FlatOptions = {
   isUnordered?: boolean;
 };
 
+/** Rows of one segment, where they lie in shared memory; can be posted to a thread. */
+export type SharedRows = {
+  /** Row by row; the first `4 * dimension` bytes of each are f32 values. */
+  readonly bytes: Uint8Array;
+  readonly rowBytes: number;
+  /** Of the rows, as they were when it was asked. */
+  readonly ordinals: Uint32Array;
+};
+
 export class FlatIndex implements Index {
   readonly dimension: number;
   readonly metric: Metric;
@@ -179,6 +188,16 @@ export class FlatIndex implements Index {
   ordinalAt(slot: number): number {
     const { capacity } = this.#layout;
     return this.#segments[Math.floor(slot / capacity)].ordinalOf(slot % capacity);
+  }
+
+  /** All rows, for another thread to read. */
+  sharedRows(): SharedRows[] {
+    const { rowBytes, rowsAt } = this.#layout;
+    return this.#segments.map((segment) => ({
+      bytes: segment.bytes.subarray(rowsAt, rowsAt + segment.length * rowBytes),
+      rowBytes,
+      ordinals: Uint32Array.from({ length: segment.length }, (_, row) => segment.ordinalOf(row)),
+    }));
   }
 
   /** All ordinals, ascending. */

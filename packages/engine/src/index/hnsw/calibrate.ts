@@ -36,6 +36,9 @@ export type CalibrationRequest = {
 /** From the smallest on. */
 const candidates: readonly HnswDataType[] = ["binary", "quaternay", "octal", "u8", "f16"];
 
+/** Share of values that a range may cut off. */
+const clampedMax = 0.01;
+
 /** How much less recall than by f32 is allowed to the ranking by codes. */
 const bound = 0.002;
 const k = 10;
@@ -50,6 +53,17 @@ const collectionSize = 1_000_000;
 const growthMax = 8;
 
 export function calibrate(request: CalibrationRequest): EncodingState {
+  const { range, rows } = request;
+  if (range === undefined) return chosen(request);
+  const clampedShare = rows.filter((value) => value < range.min || value > range.max).length / rows.length;
+  // A range that cuts off more than outliers was not meant for these data; each vector has a scale of its own, so none is needed.
+  if (clampedShare <= clampedMax) return { ...chosen(request), clampedShare };
+  const state = chosen({ ...request, range: undefined });
+  const reason = `${state.reason}; the range ${range.min} to ${range.max} is not applied, for it cuts off ${(100 * clampedShare).toFixed(1)} % of the values`;
+  return { ...state, clampedShare, reason };
+}
+
+function chosen(request: CalibrationRequest): EncodingState {
   const { dataType, dimension, rows } = request;
   const sample = Array.from({ length: rows.length / dimension }, (_, i) =>
     rows.subarray(i * dimension, (i + 1) * dimension),
@@ -169,6 +183,9 @@ function keysBy(
       graph.kernels.keysOf(graph.placeOf("query"), ids, count, out);
       keys.set(graph.floats.subarray(out / 4, out / 4 + count), from);
     }
+    // Distances of f32 codes are whole; the keys of others lack what is the query's alone.
+    const constant = dataType === "f32" ? graph.floats[graph.placeOf("query") / 4 + 3] : 0;
+    if (constant !== 0) for (let i = 0; i < keys.length; i++) keys[i] -= constant;
     return keys;
   });
 }

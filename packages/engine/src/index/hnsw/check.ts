@@ -3,8 +3,7 @@
 import { none } from "@quiver/kernels/hnsw";
 import { invariant } from "../../base/invariant.ts";
 import type { Encoding } from "./encoding.ts";
-import { reach } from "./linker.ts";
-import type { Partition } from "./partition.ts";
+import { kinds, type Partition } from "./partition.ts";
 
 /**
  * Proves invariants 3 to 6 of hnsw-index.ts for a partition; throws with what is wrong.
@@ -45,6 +44,46 @@ export function checkGraph(
       }
     }
   }
-  const { orphans } = reach(graph, living);
-  invariant(orphans.length === 0, `no way leads to node ${orphans[0]} and ${orphans.length - 1} more`);
+  checkBackbone(partition);
+}
+
+/**
+ * Proves that every node can be reached from the entry point at level 0: by the backbone, and by following all links.
+ */
+function checkBackbone(partition: Partition): void {
+  const { graph } = partition;
+  const isReached = new Uint8Array(graph.units);
+  const stack = [graph.entry];
+  isReached[graph.entry] = 1;
+  for (let node = stack.pop(); node !== undefined; node = stack.pop())
+    for (const link of graph.linksOf(node, 0)) {
+      if (isReached[link] === 1) continue;
+      isReached[link] = 1;
+      stack.push(link);
+    }
+  const isRooted = new Uint8Array(graph.units);
+  isRooted[graph.root] = 1;
+  invariant(graph.parentOf(graph.root) === graph.root, "the root of the backbone has a parent");
+  invariant(
+    graph.entry === graph.root || graph.linksOf(graph.entry, 0).includes(graph.root),
+    "the entry point has no link to the root of the backbone",
+  );
+  for (let unit = 0; unit < graph.units; unit++) {
+    if (!partition.isNode(unit)) continue;
+    const isUnlinked = graph.parentOf(unit) === none;
+    invariant(isReached[unit] === 1 || isUnlinked, `no way leads to node ${unit}`);
+    invariant(!isUnlinked || partition.kinds.values[unit] === kinds.unlinked, `node ${unit} has no parent`);
+    if (isUnlinked) continue;
+    const chain: number[] = [];
+    for (let node = unit; isRooted[node] === 0; node = graph.parentOf(node)) {
+      const parent = graph.parentOf(node);
+      invariant(
+        graph.linksOf(parent, 0).includes(node),
+        `the parent ${parent} has no link to its child ${node}`,
+      );
+      chain.push(node);
+      invariant(chain.length <= graph.units, `the parents of node ${unit} do not end at the root`);
+    }
+    for (const node of chain) isRooted[node] = 1;
+  }
 }

@@ -32,8 +32,13 @@ function keyOf(
   const fields = new Float32Array(asked.buffer, 0, 4);
   const isFloat = encoding.dataType === "f32" || encoding.dataType === "f16";
   const values = isFloat ? new Float32Array(asked.buffer, 16) : new Int8Array(asked.buffer, 16);
-  let product = 0;
-  for (let i = 0; i < decoded.length; i++) product += decoded[i] * values[i];
+  let [product, squared] = [0, 0];
+  for (let i = 0; i < decoded.length; i++) {
+    product += decoded[i] * values[i];
+    squared += (decoded[i] - values[i]) ** 2;
+  }
+  // Distances of f32 codes are whole.
+  if (encoding.dataType === "f32" && fields[2] !== 0) return { key: squared / 2, constant: 0 };
   return { key: fields[2] * encoding.lastBias - fields[0] * product, constant: fields[3] };
 }
 

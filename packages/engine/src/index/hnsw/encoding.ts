@@ -55,6 +55,8 @@ export type EncodingState = {
   /** Of `dimension` values. */
   readonly centre: Float32Array;
   readonly unit: number;
+  /** Share of the sample's values that the range asked for cuts off; absent without a range. */
+  readonly clampedShare?: number;
   /** Why this type was chosen, where it was. */
   readonly reason?: string;
 };
@@ -192,7 +194,8 @@ export class Encoding {
     const length = this.#prepare(vector, true);
     this.lastBias = (length * length) / 2;
     this.lastFactor = length === 0 ? 0 : 1;
-    if (dataType === "f32" || dataType === "f16") this.#encodeFloats();
+    if (dataType === "f32") this.#encodeExactly();
+    else if (dataType === "f16") this.#encodeHalves();
     else this.#encodeLevels(length);
     this.lastBias = Math.fround(this.lastBias);
     this.lastFactor = Math.fround(this.lastFactor);
@@ -209,7 +212,8 @@ export class Encoding {
     const most = greatestOf(values);
     const floats = this.#queryFloats;
     if (this.#kind.queryValueBytes === 4) {
-      const scale = powerBelow(most);
+      // What differences are taken from has to be in the units of the codes.
+      const scale = this.dataType === "f32" && !isDot ? 1 : powerBelow(most);
       const inverse = 1 / scale;
       for (let i = 0; i < values.length; i++) floats[4 + i] = values[i] * inverse;
       floats[0] = scale * unit;
@@ -233,13 +237,18 @@ export class Encoding {
     return this.#query;
   }
 
-  #encodeFloats(): void {
+  /** Distances between f32 codes are sums over differences: nothing is kept beside them. */
+  #encodeExactly(): void {
+    this.#codeFloats.set(this.#values);
+    this.lastFactor = 1;
+    this.lastBias = 0;
+  }
+
+  #encodeHalves(): void {
     const values = this.#values;
     const scale = powerBelow(greatestOf(values));
     this.lastFactor *= scale;
-    if (this.dataType === "f32")
-      for (let i = 0; i < values.length; i++) this.#codeFloats[i] = values[i] / scale;
-    else for (let i = 0; i < values.length; i++) this.#codeHalves[i] = halfOf(values[i] / scale);
+    for (let i = 0; i < values.length; i++) this.#codeHalves[i] = halfOf(values[i] / scale);
   }
 
   /** By the best of the steps, see the top. */
@@ -323,14 +332,10 @@ export class Encoding {
     const { dimension, metric } = this;
     const { centre, range, unit } = this.#state;
     const taken = isClamped && range !== null ? clamped(vector, range) : vector;
-    let scale = 1;
-    if (metric === "cosine") {
-      const squared = squaredNorm(taken, 0, dimension);
-      scale = squared === 0 ? 0 : 1 / Math.sqrt(squared);
-    }
-    // A unit is a power of two: its inverse is exact.
+    const scale = metric === "cosine" ? directionScale(taken) : 1;
+    // A unit is a power of two: its inverse is exact. Adding zero makes 0 of -0: equal vectors have equal codes.
     const inverse = 1 / unit;
-    for (let i = 0; i < dimension; i++) values[i] = (taken[i] * scale - centre[i]) * inverse;
+    for (let i = 0; i < dimension; i++) values[i] = (taken[i] * scale - centre[i]) * inverse + 0;
     values.fill(0, dimension);
     let length = lengthOf(values);
     if (metric === "dot_product" && !isClamped ? length === 0 : length < lengthLeast) {
@@ -345,36 +350,28 @@ export class Encoding {
     return length;
   }
 
+  /** Finds the centre and the unit of a sample: twice through it, in f64, so that no magnitude is too large or too small. */
   #calibrate(centre: Float32Array, sample: readonly Float32Array[]): { centre: Float32Array; unit: number } {
     const { dimension, metric } = this;
-    const values = this.#values;
-    let squared = 0;
-    const sums = new Float64Array(dimension);
-    for (const row of sample) {
-      const length = this.#prepare(row, true);
-      squared += length * length;
-      // Before the rotation: the mean is of the vectors.
-      if (metric !== "dot_product") this.#addTo(sums, row);
-    }
-    values.fill(0);
     if (sample.length === 0) return { centre, unit: 1 };
+    const sums = new Float64Array(dimension);
+    // Products have no centre.
+    if (metric !== "dot_product")
+      for (const row of sample) this.#eachValue(row, (value, i) => (sums[i] += value));
     for (let i = 0; i < dimension; i++) centre[i] = sums[i] / sample.length;
-    // The mean of squares about the mean.
+    let squared = 0;
     let mean = 0;
-    for (let i = 0; i < dimension; i++) mean += centre[i] * centre[i];
-    const variance = Math.max(0, squared / sample.length - mean);
-    return { centre, unit: powerBelow(Math.sqrt(variance > 0 ? variance : mean)) };
+    for (const row of sample) this.#eachValue(row, (value, i) => (squared += (value - centre[i]) ** 2));
+    for (const value of centre) mean += value * value;
+    return { centre, unit: powerBelow(Math.sqrt(squared > 0 ? squared / sample.length : mean)) };
   }
 
-  #addTo(sums: Float64Array, row: Float32Array): void {
+  /** The values that a vector is compared by: in the range, and of length 1 where only directions count. */
+  #eachValue(row: Float32Array, take: (value: number, i: number) => void): void {
     const { range } = this.#state;
     const taken = range === null ? row : clamped(row, range);
-    let scale = 1;
-    if (this.metric === "cosine") {
-      const squared = squaredNorm(taken, 0, taken.length);
-      scale = squared === 0 ? 0 : 1 / Math.sqrt(squared);
-    }
-    for (let i = 0; i < sums.length; i++) sums[i] += taken[i] * scale;
+    const scale = this.metric === "cosine" ? directionScale(taken) : 1;
+    for (let i = 0; i < taken.length; i++) take(taken[i] * scale, i);
   }
 
   /** The residual, in units, of which the code is nearly; rotated where the type is. For tests. */
@@ -418,6 +415,12 @@ const rescoreDepths: Readonly<Record<HnswDataType, readonly [times: number, leas
   quaternay: [5, 50],
   binary: [10, 100],
 };
+
+/** What makes a vector's length 1; 0 where it has no direction. */
+function directionScale(vector: Float32Array): number {
+  const squared = squaredNorm(vector, 0, vector.length);
+  return squared === 0 ? 0 : 1 / Math.sqrt(squared);
+}
 
 const clamped = (vector: Float32Array, { min, max }: Range): Float32Array =>
   vector.map((value) => Math.min(max, Math.max(min, value)));

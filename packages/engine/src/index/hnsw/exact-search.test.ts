@@ -16,7 +16,7 @@ import { type GraphJob, InPlaceBuilders, type Target } from "./jobs.ts";
 class LateBuilders extends InPlaceBuilders {
   readonly #jobs: (() => void)[] = [];
 
-  override run(target: Target, job: GraphJob, done: (error: unknown, result: number) => void): void {
+  override run(target: Target, job: GraphJob, done: (error: unknown) => void): void {
     this.#jobs.push(() => super.run(target, job, done));
   }
 

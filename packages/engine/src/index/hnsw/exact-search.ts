@@ -1,4 +1,4 @@
-// How are all records of a dense index read, in steps between which the index changes?
+// How are all vectors of a dense index read, in steps between which the index changes?
 //
 // A record is in the tail, or in a graph; of those in graphs some are in the cache. In between it goes from the tail to a graph,
 // into the cache and out of it. None is missed, because the scans of tail and cache begin when the search begins, and tell what
@@ -17,10 +17,9 @@ import { Growable } from "../../base/growable.ts";
 import { keepBest } from "../../base/top-k.ts";
 import { bytesOfFloats, readFloats } from "../../vector/floats.ts";
 import type { ExactDistance, Metric } from "../../vector/metric.ts";
-import type { Candidates, Visible } from "../contract.ts";
+import { bestOf, type Candidates, type Visible } from "../contract.ts";
 import type { FlatIndex } from "../flat/flat-index.ts";
 import type { FlatScan } from "../flat/scan.ts";
-import { absent, type OrdinalMap } from "../ordinal-map.ts";
 
 /** A search that is done in steps, between which the index may change. It has to be ended, by `end`. */
 export interface SteppedSearch {
@@ -38,7 +37,9 @@ export type VectorReader = (ordinal: number) => Float32Array | Uint8Array;
 /** Where the records of an index are. */
 export type Places = {
   readonly metric: Metric;
-  readonly nodes: OrdinalMap;
+  /** Whether a name is in a graph, and how many are. */
+  isLinked(name: number): boolean;
+  readonly linkedCount: number;
   readonly tail: FlatIndex;
   readonly cache: FlatIndex;
   readonly cacheMax: number;
@@ -141,14 +142,15 @@ export class ExactSearch implements SteppedSearch {
 
   /** Passes over the ordinals of graphs and takes what is not in the cache; returns whether all are passed. */
   #readOthers(isTimeOver: () => boolean): boolean {
-    const { nodes, cache, ordinalEnd } = this.#places;
+    const { cache, linkedCount, ordinalEnd } = this.#places;
     // With all in the cache, or none in graphs, there is nothing to look for.
-    if (this.#ordinal === 0 && cache.count === nodes.size) this.#ordinal = ordinalEnd;
+    if (this.#ordinal === 0 && cache.count === linkedCount) this.#ordinal = ordinalEnd;
     const visible = this.#visible();
     let passed = 0;
     while (this.#ordinal < ordinalEnd) {
       const ordinal = this.#ordinal++;
-      if (nodes.get(ordinal) !== absent && !cache.has(ordinal) && (visible === null || visible(ordinal))) {
+      const isOutside = this.#places.isLinked(ordinal) && !cache.has(ordinal);
+      if (isOutside && (visible === null || visible(ordinal))) {
         this.#take(ordinal);
         passed += ordinalsPerRead;
       }
@@ -170,23 +172,15 @@ export class ExactSearch implements SteppedSearch {
   }
 }
 
-/** The k best of several answers, each record once, and what ties with the k-th. */
-export function bestOf(answers: readonly Candidates[], k: number): Candidates {
-  const scores = new Map<number, number>();
-  for (const answer of answers)
-    for (let i = 0; i < answer.count; i++) scores.set(answer.ordinals[i], answer.scores[i]);
-  return keepBest(Uint32Array.from(scores.keys()), Float64Array.from(scores.values()), scores.size, k);
-}
-
 /** A record's vector, wherever it is; undefined where the index has it no more. */
 export function vectorIn(
-  { nodes, cache, tail }: Places,
+  { cache, tail, isLinked }: Places,
   ordinal: number,
   vectorOf?: VectorReader,
 ): Float32Array | undefined {
   const held = cache.vectorOf(ordinal) ?? tail.vectorOf(ordinal);
   // What has left the index altogether is seen by nobody.
-  if (held !== undefined || nodes.get(ordinal) === absent) return held;
+  if (held !== undefined || !isLinked(ordinal)) return held;
   return readVector(ordinal, vectorOf);
 }
 

@@ -35,6 +35,9 @@ const align = (bytes: number, to = 128): number => Math.ceil(bytes / to) * to;
 /** A unit's number and that of its graph fit one u32 together, see hnsw-index.ts. */
 const unitsLimit = 2 ** 24;
 
+/** Bytes of a node beside its code and links. */
+const nodeBytes = 24;
+
 /** Where the first area lies, and how far its fields reach. */
 const areaAt = 128;
 const fieldsBytes = 128;
@@ -62,7 +65,7 @@ export class Graph {
     invariant(number >= 0 && number < shape.areas, `a graph of ${shape.areas} areas has no area ${number}`);
     this.shape = shape;
     const { codeBytes, queryBytes, m, m0, efMax } = shape;
-    this.unitBytes = Math.max(align(codeBytes + 20 + 4 * m0), align(8 + 4 * (m + 1)));
+    this.unitBytes = Math.max(align(codeBytes + nodeBytes + 4 * m0), align(8 + 4 * (m + 1)));
     this.levelsPerUnit = Math.floor((this.unitBytes - 8) / (4 * (m + 1)));
     const links = Math.max(m, m0) + 8;
     const places: Record<string, number> = {};
@@ -108,6 +111,7 @@ export class Graph {
     this.#set("levelsPerUnit", this.levelsPerUnit);
     this.#set("nodesAt", this.nodesAt);
     this.#set("entry", none);
+    this.#set("root", none);
     this.#set("buildMode", shape.buildMode);
     this.#set("epoch", 1);
     this.#set("locksAt", locks);
@@ -132,7 +136,8 @@ export class Graph {
 
   /** Looks at the memory anew, which another thread may have let grow. */
   refresh(): void {
-    // Read through the memory: only so a buffer of the present size is made.
+    // Growing by nothing tells this thread of what others have grown; only a buffer that is asked for then has the present size.
+    this.#memory.grow(0);
     const { buffer } = this.#memory;
     if (buffer.byteLength === this.bytes.byteLength) return;
     this.bytes = new Uint8Array(buffer);
@@ -168,6 +173,15 @@ export class Graph {
     this.words[header.entry / 4] = node;
   }
 
+  /** The node at which the chains of parents end. */
+  get root(): number {
+    return this.words[header.root / 4];
+  }
+
+  set root(node: number) {
+    this.words[header.root / 4] = node;
+  }
+
   /** Bytes in use: the header, the areas, the units, and as many tags in each area. */
   get memoryBytes(): number {
     const { areas } = this.shape;
@@ -183,12 +197,27 @@ export class Graph {
     return this.bytes.subarray(this.nodesAt, this.at(this.units));
   }
 
+  /** Whether so many more units fit the memory as it is, or as many as it can ever have. */
+  isReserved(units: number): boolean {
+    return this.#endWith(units) <= this.bytes.byteLength;
+  }
+
+  /** Lets the memory grow so that so many more units fit, as far as it can. No builder may be at work. */
+  reserve(units: number): void {
+    this.#grow(this.#endWith(units));
+  }
+
+  #endWith(units: number): number {
+    return this.at(Math.min(this.unitsMax, this.units + Math.max(0, units - this.#free.length)));
+  }
+
   /** Makes room for a checkpoint's image of this many units, whose bytes the caller then writes into `image`. */
-  reserve(units: number, entry: number, free: readonly number[]): void {
+  restore(units: number, entry: number, root: number, free: readonly number[]): void {
     invariant(this.units === 0 && units <= this.unitsMax, `${units} units do not fit this graph`);
     if (this.at(units) > this.bytes.byteLength) this.#grow(this.at(units));
     this.#set("units", units);
     this.entry = entry;
+    this.root = root;
     this.#free = [...free];
   }
 
@@ -211,13 +240,22 @@ export class Graph {
     return this.nodesAt + unit * this.unitBytes;
   }
 
-  /** Index in `words` of a node's factor; its bias, ordinal, upper unit and count follow. */
+  /** Index in `words` of a node's factor; its bias, ordinal, upper unit, parent and count follow. */
   metaAt(node: number): number {
     return (this.at(node) + this.shape.codeBytes) / 4;
   }
 
   ordinalOf(node: number): number {
     return this.words[this.metaAt(node) + 2];
+  }
+
+  /** The node whose list of level 0 leads to this one whatever else is pruned; `none`: it is being unlinked. */
+  parentOf(node: number): number {
+    return this.words[this.metaAt(node) + 4];
+  }
+
+  setParent(node: number, parent: number): void {
+    Atomics.store(this.words, this.metaAt(node) + 4, parent);
   }
 
   levelOf(node: number): number {
@@ -228,7 +266,7 @@ export class Graph {
   /** Index in `words` of the count of a node's links at a level; the links follow. */
   listAt(node: number, level: number): number {
     const meta = this.metaAt(node);
-    if (level === 0) return meta + 4;
+    if (level === 0) return meta + 5;
     let upper = this.words[meta + 3];
     let index = level - 1;
     for (; index >= this.levelsPerUnit; index -= this.levelsPerUnit) upper = this.words[this.at(upper) / 4];
@@ -279,6 +317,7 @@ export class Graph {
     const meta = this.metaAt(node);
     this.words[meta + 2] = ordinal;
     this.words[meta + 3] = none;
+    this.words[meta + 4] = none;
     let previous = meta + 3;
     for (let made = 0; made < level; made += this.levelsPerUnit) {
       const unit = this.#take();
@@ -299,8 +338,7 @@ export class Graph {
     const freed = this.#free.pop();
     const unit = freed ?? this.units;
     if (freed === undefined) {
-      const end = this.at(unit + 1);
-      if (end > this.bytes.byteLength) this.#grow(end);
+      if (!this.isReserved(1)) this.reserve(1);
       Atomics.store(this.words, header.units / 4, unit + 1);
     }
     this.bytes.fill(0, this.at(unit), this.at(unit + 1));

@@ -80,7 +80,6 @@ describe.each(metricNames)("%s", (metric) => {
       const rows = clustered(4_000, 24, 1);
       const queries = clustered(60, 24, 1).concat(rows.slice(0, 20));
       for (let i = 0; i < 2_000; i++) add(pair, i, rows[i]);
-      pair.hnsw.settle();
       pair.hnsw.check();
       expect(recallOf(pair, queries, 100)).toBeGreaterThan(floors[dataType]);
       expect(recallOf(pair, queries, 100, (ordinal) => ordinal % 50 === 7)).toBeGreaterThan(floors[dataType]);
@@ -90,7 +89,6 @@ describe.each(metricNames)("%s", (metric) => {
         remove(pair, (i * 7) % 2_000);
       }
       expect(pair.hnsw.count).toBe(2_000);
-      pair.hnsw.settle();
       pair.hnsw.check();
       expect(recallOf(pair, queries, 100)).toBeGreaterThan(floors[dataType]);
       expect(pair.hnsw.memoryBytes).toBeLessThan(1.35 * filled);
@@ -128,7 +126,6 @@ describe.each(metricNames)("%s", (metric) => {
             }
             expect(pair.hnsw.count).toBe(pair.flat.count);
           }
-          pair.hnsw.settle();
           pair.hnsw.check();
           for (const ordinal of pair.rows.keys()) expect(pair.hnsw.has(ordinal)).toBe(true);
           const query = Float32Array.of(1, 0, 0);
@@ -163,7 +160,6 @@ test("everything removed, also the entry point: the index is empty and can be fi
   expect(pair.hnsw.count).toBe(0);
   expect(pair.hnsw.search(rows[0], 3, { ef: 10 }).count).toBe(0);
   for (let i = 300; i < 600; i++) add(pair, i, rows[i]);
-  pair.hnsw.settle();
   pair.hnsw.check();
   expect(recallOf(pair, rows.slice(0, 50), 100)).toBeGreaterThan(0.98);
   pair.hnsw.close();
@@ -183,7 +179,6 @@ test("one cluster after the other is removed, and no way is lost", () => {
   }
   for (let cluster = 0; cluster < 9; cluster++) {
     for (let i = 200 * cluster; i < 200 * (cluster + 1); i++) remove(pair, i);
-    pair.hnsw.settle();
     pair.hnsw.check();
     expect(recallOf(pair, [...pair.rows.values()].slice(-50), 64)).toBeGreaterThan(0.95);
   }
@@ -200,7 +195,6 @@ test("[N2] records beyond one memory go into further graphs, and are found, remo
   for (let i = 0; i < 3_000; i++) add(pair, i, rows[i]);
   const graphs = pair.hnsw.partitionCount;
   expect(graphs).toBeGreaterThan(2);
-  pair.hnsw.settle();
   pair.hnsw.check();
   expect(recallOf(pair, rows.slice(0, 60), 60)).toBeGreaterThan(0.99);
   // The first graph's records go; there is room again, which is used before another graph is begun.
@@ -208,7 +202,6 @@ test("[N2] records beyond one memory go into further graphs, and are found, remo
     if (i % 3 !== 0) remove(pair, i);
     else if (i % 2 === 0) add(pair, 3_000 + i, rows[3_000 + i]);
   }
-  pair.hnsw.settle();
   pair.hnsw.check();
   expect(pair.hnsw.partitionCount).toBe(graphs);
   expect(recallOf(pair, rows.slice(3_000, 3_060), 60)).toBeGreaterThan(0.99);
@@ -280,7 +273,6 @@ test("an index that was kept goes on as if nothing had been", async () => {
     hnsw.remove(i - 700);
     remove(pair, i - 700);
   }
-  hnsw.settle();
   hnsw.check(vectorOf);
   expect(hnsw.count).toBe(pair.hnsw.count);
   for (const query of rows.slice(0, 30)) {
@@ -304,7 +296,6 @@ test.each([
     add(pair, i, rows[i]);
     if (i % 4 === 3) remove(pair, i - 3);
   }
-  pair.hnsw.settle();
   pair.hnsw.check();
   for (let i = 600; i < 700; i++) {
     const found = pair.hnsw.search(rows[i], 5, { ef: 4_096 });
@@ -331,7 +322,6 @@ test.skipIf(isAbsent("siftsmall"))("siftsmall: recall", () => {
     base.forEach((row, i) => {
       index.add(i, bytesOfFloats(row));
     });
-    index.settle();
     index.check();
     const floor = { binary: 0.95, quaternay: 0.98 }[dataType as string] ?? 0.99;
     expect(recallOfTruth(index, queries, truth, metrics.euclidean, base)).toBeGreaterThan(floor);
@@ -352,7 +342,6 @@ describe.skipIf(isAbsent("glove100-100k"))("glove100-100k, the first 6,000", () 
     test.each(hnswDataTypes)("%s: recall", (dataType) => {
       const pair = pairOf(100, metric, { dataType });
       for (const [i, row] of base.entries()) add(pair, i, row);
-      pair.hnsw.settle();
       pair.hnsw.check();
       expect(recallOf(pair, queries, 160)).toBeGreaterThan(floorsOnWords[metric][dataType]);
     });
@@ -368,7 +357,6 @@ describe.skipIf(isAbsent("fashion-mnist"))("fashion-mnist, the first 2,000", () 
     test.each(hnswDataTypes)("%s: recall", (dataType) => {
       const pair = pairOf(784, metric, { dataType });
       for (const [i, row] of base.entries()) add(pair, i, row);
-      pair.hnsw.settle();
       pair.hnsw.check();
       expect(recallOf(pair, queries, 100)).toBeGreaterThan(floorOnImages);
     });

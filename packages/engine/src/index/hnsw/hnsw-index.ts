@@ -4,52 +4,42 @@
 // exactly, from the full-precision vectors. Insertion and search run in WebAssembly (kernels/assembly/hnsw).
 //
 //        add            enough to calibrate by         job done
-//   ----------> tail -----------------------> tail, queued ------> graph (and cache)
-//                 \______________________________/                   |
-//                          remove: gone                    remove: dead, swept later
+//   ----------> tail -----------------------> tail, queued ------> graphs (and cache)
+//      |          \______________________________/                   |
+//      |                    remove: gone                    remove: dead, swept later
+//      |--- equal to a vector that is held ----> a copy of it (copies.ts)
+//      '--- cosine, and all values are zero ---> the vector without direction: its score is known
 //
-// The *tail* holds the vectors that no graph has yet, and every search scans it exactly: a record is found from the moment
-// it is added. Builders (jobs.ts) link what is queued, in the order of ordinals; with builders in place that happens within
-// `add`. The *cache* holds full-precision vectors of records in graphs, as many as may stay; of others the caller reads them.
+// Tail, cache and graphs hold *names*, one for each distinct vector; searches find names, and answer with their records. The
+// *tail* holds the vectors that no graph has yet, and every search scans it exactly: a record is found from the moment it is
+// added. Builders (jobs.ts) link what is queued; with builders in place that happens within `add`. The *cache* holds
+// full-precision vectors of what is in graphs, as many as may stay; others the caller reads.
 //
-// A graph lies in one WebAssembly memory, which ends at 4 GiB: when it is full the next *partition* begins. Searches go
-// through all of them.
-//
-// Jobs run beside each other and beside searches, but for a few that want no other builder: those wait until none is at work,
-// and what was queued waits for them.
+// Where the codes turn out to lose more than they may (quality.ts), a *successor* is built: graphs of better codes, beside the
+// ones that serve, which it replaces when it has all that they have.
 //
 // Invariants (see check):
-//   1. Each record is in the tail or in one partition; the map has those in partitions, with partition and node.
-//   2. Queued and handed-out records are in the tail, until their job is done or they are removed.
+//   1. Each name is in the tail or in the graphs, or is the one without direction; each record is a name or a copy of one.
+//   2. Names that are queued or handed out are in the tail, until their job is done or they are removed.
 //   3. A list has at most m0 links at level 0 and m above, to distinct other nodes of at least that level.
 //   4. The entry point is a node of the greatest level, dead or living.
-//   5. Links lead only to nodes, and after `settle` to every living one from the entry point.
+//   5. Links lead only to nodes, and every node can be reached from the entry point at level 0.
 //   6. A node's code, factor and bias are the encoding of its vector.
 
-import { none } from "@quiver/kernels/hnsw";
 import type { MetricName } from "@quiver/protocol/shapes/index-definition";
 import { Growable } from "../../base/growable.ts";
 import { invariant } from "../../base/invariant.ts";
 import { keepBest } from "../../base/top-k.ts";
 import { squaredNorm } from "../../vector/exact.ts";
-import { bytesOfFloats } from "../../vector/floats.ts";
+import { bytesOfFloats, readFloats } from "../../vector/floats.ts";
 import type { ExactDistance, Metric } from "../../vector/metric.ts";
 import { metrics } from "../../vector/metrics.ts";
-import { assertAscending, type Candidates, type Index, nothing, type Visible } from "../contract.ts";
+import { assertAscending, bestOf, type Candidates, type Index, nothing, type Visible } from "../contract.ts";
 import { FlatIndex } from "../flat/flat-index.ts";
-import { absent, OrdinalMap } from "../ordinal-map.ts";
-import type { CalibrationRequest } from "./calibrate.ts";
-import { checkGraph } from "./check.ts";
+import { absent } from "../ordinal-map.ts";
+import { Building, type BuildingState, readsPerBeamPlace } from "./building.ts";
+import { type EncodingState, type HnswDataType, rescoreDepth } from "./encoding.ts";
 import {
-  buildModes,
-  dataTypeNumbers,
-  Encoding,
-  type EncodingState,
-  type HnswDataType,
-  rescoreDepth,
-} from "./encoding.ts";
-import {
-  bestOf,
   ExactSearch,
   type Places,
   readVector,
@@ -57,16 +47,21 @@ import {
   type VectorReader,
   vectorIn,
 } from "./exact-search.ts";
-import type { Graph, GraphShape } from "./graph.ts";
-import { type GraphBuilders, type GraphJob, InPlaceBuilders } from "./jobs.ts";
-import { hash, levelOf } from "./level.ts";
-import { Partition, type PartitionState } from "./partition.ts";
+import type { FingerprintKey } from "./fingerprints.ts";
+import type { Graph } from "./graph.ts";
+import { efMax, type GraphSet } from "./graph-set.ts";
+import { type GraphBuilders, InPlaceBuilders } from "./jobs.ts";
+import { hash } from "./level.ts";
+import { isEqualTo, Names, type NamesState } from "./names.ts";
+import { type Measured, type Quality, type Question, qualityDepth } from "./quality.ts";
+
+export { efMax };
 
 export type HnswOptions = {
   /** 1 to 65,535. */
   dimension: number;
   metric: MetricName;
-  /** Codes of this type; `auto` measures on the sample and chooses. */
+  /** Codes of this type; `auto` measures and chooses. */
   dataType: HnswDataType | "auto";
   /** Values of vectors are clamped to it before they are encoded; default none. */
   range?: { readonly min: number; readonly max: number } | undefined;
@@ -80,11 +75,11 @@ export type HnswOptions = {
   levelsMax?: number;
   /** Decides the levels; default 0. */
   seed?: number;
-  /** Records that are gathered before codes are calibrated and the graph begins; default 1,000. */
+  /** Distinct vectors that are gathered before codes are calibrated and the graph begins; default 1,000. */
   sampleCount?: number;
-  /** Bytes of one partition's memory; 4 GiB at most, the default. */
+  /** Bytes of one graph's memory; 4 GiB at most, the default. */
   memoryBytesMax?: number;
-  /** Full-precision vectors of records in graphs that are kept in memory; default all. */
+  /** Full-precision vectors of what is in graphs that are kept in memory; default all. */
   cacheMax?: number;
   /** Threads that may search at a time, this one included; default 1. */
   searchers?: number;
@@ -92,10 +87,18 @@ export type HnswOptions = {
   builders?: GraphBuilders;
   /** Length of the beam where a search names none; default 128. */
   efSearch?: number;
+  /** Decides the hash that finds equal vectors; a random one keeps others from making vectors that collide. */
+  fingerprintKey?: FingerprintKey;
+  /** Reads the newest vector of a record, for building where not all are in the cache; undefined: the record is gone. */
+  readVector?: (ordinal: number) => Uint8Array | undefined;
   /** Told when building has failed; the index goes on by exact scans. */
   onError?: (error: unknown) => void;
   /** Told when a builder has done a job. */
   onProgress?: () => void;
+  /** Told when `tidy` has something to do. */
+  onMore?: () => void;
+  /** Told what was done about recall that is too low. */
+  onNotice?: (notice: string) => void;
 };
 
 export type HnswSearch = {
@@ -111,15 +114,12 @@ export type HnswSearch = {
 };
 
 /** What of an index a checkpoint keeps, besides the images of its graphs. */
-export type HnswState = {
-  readonly encoding: EncodingState;
-  /** Every record with a smaller ordinal was in a graph, or removed. */
+export type HnswState = BuildingState & {
+  readonly names: NamesState;
+  /** Every record with a smaller ordinal was kept, or removed. */
   readonly linkedEnd: number;
   /** Records that were retired and not yet removed. */
   readonly retired: Uint32Array;
-  readonly partitions: readonly PartitionState[];
-  /** Records that had been linked or removed. */
-  readonly work: number;
   readonly effort: MeasuredEffort | undefined;
 };
 
@@ -132,65 +132,26 @@ export type MeasuredEffort = {
   readonly work: number;
 };
 
-/** Beams are not longer than this: a search that needs more reads all records. */
-export const efMax = 4_096;
-
-/** Records of one insertion job, and nodes of one repair job: some ten milliseconds of work. */
-const insertMax = 64;
-const repairMax = 256;
-/** Jobs of a sweep for one insertion. */
-const repairsPerInsertion = 3;
-
-const partitionsMax = 255;
-const unitMask = 0xff_ffff;
-
-type Optional = "range" | "onError" | "onProgress";
+type Optional = "range" | "readVector" | "onError" | "onProgress" | "onMore" | "onNotice";
 
 export class HnswIndex implements Index {
   readonly dimension: number;
   readonly metric: Metric;
   readonly #options: Required<Omit<HnswOptions, Optional>> & Pick<HnswOptions, Optional>;
-  readonly #builders: GraphBuilders;
+  #names: Names;
   readonly #tail: FlatIndex;
   readonly #cache: FlatIndex;
-  /** Record -> partition * 2^24 + node. */
-  readonly #nodes = new OrdinalMap();
-  /** By number; undefined where one was given up. */
-  readonly #partitions: (Partition | undefined)[] = [];
-  #encoding: Encoding | undefined;
+  readonly #building: Building;
+  readonly #retired = new Set<number>();
   #last = -1;
-  /** Ordinals that wait for a builder, ascending from `#queueHead` on. */
-  #queue: number[] = [];
-  #queueHead = 0;
-  /** First ordinals of the insertions that are being done. */
-  readonly #inserting = new Set<number>();
-  /** Nodes whose records were removed while a checkpoint is written: what is written must not change meanwhile. */
-  #killedLater: { partition: Partition; node: number }[] = [];
-  #isSaving = false;
-  /** Records linked or removed since the index was made. */
-  #work = 0;
+  /** Records that came to a graph or left it since the last save. */
+  #changes = 0;
   #effort: MeasuredEffort | undefined;
   #isEffortKept = true;
-  /** Records that were removed while a builder links them. */
-  readonly #cancelled = new Set<number>();
-  readonly #handedOut = new Set<number>();
+  #keptQuality: Quality | undefined;
   /** What a search has found, while it lasts. */
   readonly #found = new Growable(Uint32Array);
   #scores = new Float64Array(0);
-  readonly #retired = new Set<number>();
-  #running = 0;
-  #isExclusive = false;
-  #isPumping = false;
-  #isCalibrating = false;
-  #turn = 0;
-  #saves: { start(): void; drop(): void }[] = [];
-  /** Records linked or killed since the last save. */
-  #changes = 0;
-  #settles = new Set<Partition>();
-  /** Graphs that are to be swept before they have to be. */
-  #sweeps = new Set<Partition>();
-  #failure: unknown;
-  #isClosed = false;
 
   constructor(options: HnswOptions) {
     const m = Math.max(2, options.m ?? 16);
@@ -204,57 +165,87 @@ export class HnswIndex implements Index {
       searchers: 1,
       efSearch: 128,
       builders: new InPlaceBuilders(),
+      fingerprintKey: [0x9e37_79b9, 0x7f4a_7c15],
       ...options,
       m,
       m0: Math.max(2, options.m0 ?? 2 * m),
     };
     invariant(this.#options.efConstruction <= efMax, `ef_construction is at most ${efMax}`);
-    this.#builders = this.#options.builders;
-    this.dimension = options.dimension;
-    this.metric = metrics[options.metric];
     const { dimension, metric } = options;
+    this.dimension = dimension;
+    this.metric = metrics[metric];
+    this.#names = new Names(dimension, this.#options.fingerprintKey);
     this.#tail = new FlatIndex({ dimension, metric });
     this.#cache = new FlatIndex({ dimension, metric, isUnordered: true });
+    this.#building = new Building(this.#options, {
+      waiting: () => this.#tail.ordinals(),
+      waitingCount: () => this.#tail.count,
+      vectorOf: (name) => this.#vectorToLink(name),
+      onLinked: (name) => this.#onLinked(name),
+      sample: (count) => this.#sample(count),
+      shared: () => (this.#cache.count === this.#graphs?.count ? this.#cache.sharedRows() : undefined),
+      beginTruth: (queries, k) => this.#beginTruth(queries, k),
+      ask: (question, ef) => this.#ask(question, ef),
+    });
   }
 
+  get #graphs(): GraphSet | undefined {
+    return this.#building.current;
+  }
+
+  /** Records held. */
   get count(): number {
-    return this.#nodes.size + this.#tail.count;
+    return this.vectorCount + this.#names.copies.extraCount;
+  }
+
+  /** Distinct vectors held. */
+  get vectorCount(): number {
+    const directionless = this.#names.directionless === absent ? 0 : 1;
+    return (this.#graphs?.count ?? 0) + this.#tail.count + directionless;
   }
 
   has(ordinal: number): boolean {
-    return this.#nodes.get(ordinal) !== absent || this.#tail.has(ordinal);
+    if (this.#names.copies.nameOf(ordinal) !== absent) return true;
+    return this.#isName(ordinal) && !this.#names.copies.isHeadless(ordinal);
   }
 
-  /** Records that are searched by exact scan, until builders have linked them. */
+  #isName(ordinal: number): boolean {
+    if (this.#tail.has(ordinal) || this.#graphs?.has(ordinal)) return true;
+    return ordinal === this.#names.directionless;
+  }
+
+  /** Vectors that are searched by exact scan, until builders have linked them. */
   get tailCount(): number {
     return this.#tail.count;
   }
 
   /** Every record with a smaller ordinal has its final place; records that wait for the sample to be complete have. */
   get linkedEnd(): number {
-    if (this.#isCalibrating) return 0;
-    let end = this.#queueHead < this.#queue.length ? this.#queue[this.#queueHead] : Number.POSITIVE_INFINITY;
-    for (const first of this.#inserting) end = Math.min(end, first);
-    return end;
+    return this.#building.linkedEnd;
   }
 
   /** The type of the codes and why it was chosen; undefined while the sample is gathered. */
   get encoding(): EncodingState | undefined {
-    return this.#encoding?.toState();
+    return this.#graphs?.encoding.toState();
+  }
+
+  /** The type of codes that is being built to take the place of the present one. */
+  get successorType(): HnswDataType | undefined {
+    return this.#building.successorType;
   }
 
   get partitionCount(): number {
-    return this.#partitions.filter((partition) => partition !== undefined).length;
+    return this.graphs.length;
   }
 
-  /** Records that were linked or removed since the index was last kept. */
+  /** Records that came to a graph or left it since the index was last kept. */
   get changes(): number {
     return this.#changes;
   }
 
-  /** Records that were linked or removed since the index was made. */
+  /** Vectors that were linked or removed since the index was made. */
   get work(): number {
-    return this.#work;
+    return this.#building.work;
   }
 
   /** What was measured of beams; a checkpoint keeps it. */
@@ -267,51 +258,98 @@ export class HnswIndex implements Index {
     this.#isEffortKept = false;
   }
 
-  /** Whether beams were measured since the index was last kept. */
+  /** Whether anything was measured since the index was last kept. */
   get hasNewEffort(): boolean {
-    return !this.#isEffortKept;
+    return !this.#isEffortKept || this.#keptQuality !== this.#building.quality;
+  }
+
+  /** What the graphs were last seen to find. */
+  get quality(): Quality | undefined {
+    return this.#building.quality;
+  }
+
+  /** Whether searches that name no beam read all vectors, because no beam finds enough. */
+  get isScanning(): boolean {
+    return this.#building.isScanning;
+  }
+
+  /** The beam of searches that name none. */
+  get efDefault(): number {
+    return Math.max(this.#options.efSearch, this.#building.efFloor);
   }
 
   /** The beam that a search of k records by a beam of `ef` takes: at least what is scored exactly. */
-  beamOf(k: number, ef: number = this.#options.efSearch): number {
-    return this.#encoding === undefined ? ef : Math.max(ef, this.#depthOf(k));
+  beamOf(k: number, ef: number = this.efDefault): number {
+    return this.#graphs === undefined ? ef : Math.max(ef, this.#depthOf(this.#graphs, k));
   }
 
   /** How many of the best by code are scored exactly for k records; more than a beam can have only where k is. */
-  #depthOf(k: number, rescore?: number): number {
-    const wanted = rescore ?? rescoreDepth((this.#encoding as Encoding).dataType, k);
+  #depthOf(graphs: GraphSet, k: number, rescore?: number): number {
+    const wanted = rescore ?? rescoreDepth(graphs.encoding.dataType, k);
     return Math.max(k, Math.min(wanted, efMax));
   }
 
   /** Bytes of codes and links. */
   get graphBytes(): number {
-    let bytes = 0;
-    for (const partition of this.#partitions) bytes += partition?.memoryBytes ?? 0;
-    return bytes;
+    return this.#graphs?.graphBytes ?? 0;
   }
 
   /** For threads that search too, and for tests. */
   get graphs(): readonly Graph[] {
-    return this.#partitions.flatMap((partition) => (partition === undefined ? [] : [partition.graph]));
+    return this.#graphs?.graphs ?? [];
   }
 
   /** Why building has stopped, if it has. */
   get failure(): unknown {
-    return this.#failure;
+    return this.#building.failure;
   }
 
-  /** Whether nothing is queued or being done. */
+  /** Whether nothing is queued, being done or being measured. */
   get isIdle(): boolean {
-    return this.#running === 0 && this.#queueHead >= this.#queue.length && this.#saves.length === 0;
+    return this.#building.isIdle;
   }
+
+  get memoryBytes(): number {
+    return (
+      this.#building.memoryBytes +
+      this.#tail.memoryBytes +
+      this.#cache.memoryBytes +
+      this.#names.memoryBytes +
+      8 * this.#retired.size +
+      500
+    );
+  }
+
+  // ---- Changing
 
   /** Adds a record: `values` are 4 * dimension bytes of finite little-endian f32, at any offset, and are copied. */
   add(ordinal: number, values: Uint8Array): void {
     assertAscending(ordinal, this.#last);
-    this.#tail.add(ordinal, values);
+    const bytes = 4 * this.dimension;
+    invariant(values.byteLength === bytes, `a vector has ${values.byteLength} bytes instead of ${bytes}`);
+    const names = this.#names;
+    names.read(values);
+    const name = names.find((held, vector) => this.#isVectorOf(held, vector));
+    if (name !== absent) {
+      names.copies.add(name, ordinal);
+      this.#changes++;
+    } else {
+      if (this.metric.name === "cosine" && names.isZero) names.directionless = ordinal;
+      else {
+        this.#tail.add(ordinal, names.bytes);
+        this.#building.enqueue(ordinal);
+      }
+      names.add(ordinal, (held) => this.#isName(held));
+    }
     this.#last = ordinal;
-    if (this.#encoding !== undefined) this.#queue.push(ordinal);
-    this.#pump();
+    this.#building.pump();
+  }
+
+  #isVectorOf(name: number, vector: Float32Array): boolean {
+    const held = this.#cache.vectorOf(name) ?? this.#tail.vectorOf(name);
+    if (held !== undefined) return isEqualTo(held, vector);
+    // Of a vector that is not in memory the code is compared, beside 64 bits of its hash.
+    return name === this.#names.directionless || (this.#graphs?.hasCode(name, vector) ?? false);
   }
 
   /** The record is found as before, and `visible` decides; a checkpoint does not keep it. */
@@ -320,30 +358,107 @@ export class HnswIndex implements Index {
   }
 
   remove(ordinal: number): void {
+    if (!this.has(ordinal)) return;
     this.#retired.delete(ordinal);
-    const place = this.#nodes.get(ordinal);
-    if (place === absent) {
-      if (this.#handedOut.has(ordinal)) this.#cancelled.add(ordinal);
-      this.#tail.remove(ordinal);
-      return;
-    }
-    this.#nodes.delete(ordinal);
-    this.#cache.remove(ordinal);
-    this.#kill(this.#partitionOf(place), place & unitMask);
-    this.#changed();
-    this.#pump();
-  }
-
-  #changed(): void {
     this.#changes++;
-    this.#work++;
+    const emptied = this.#names.copies.remove(ordinal);
+    if (emptied !== absent) this.#forget(emptied);
+    this.#building.pump();
   }
 
-  /** Marks a node as removed, now or when the checkpoint that is being written is done. */
-  #kill(partition: Partition, node: number): void {
-    if (this.#isSaving) this.#killedLater.push({ partition, node });
-    else partition.kill(node);
+  /** A name has no record any more. */
+  #forget(name: number): void {
+    if (name === this.#names.directionless) this.#names.directionless = absent;
+    this.#tail.remove(name);
+    this.#cache.remove(name);
+    this.#building.remove(name);
   }
+
+  /** Goes on with what can wait: sweeps, and measuring. Returns whether there is more for this thread to do. */
+  tidy(): boolean {
+    return this.#building.tidy();
+  }
+
+  /**
+   * Hands out what a checkpoint keeps, as soon as no builder is at work. It does not change until `done` is called, with whether
+   * it was kept; then building goes on. `drop` is called instead when nothing can be handed out: before there is a graph, after
+   * building has failed, or when the index is closed.
+   */
+  save(
+    keep: (state: HnswState, graphs: readonly Graph[], done: (isKept: boolean) => void) => void,
+    drop: () => void = () => {},
+  ): void {
+    this.#building.save((building, graphs, release) => {
+      const changes = this.#changes;
+      const linkedEnd = Math.min(this.linkedEnd, this.#last + 1);
+      const set = this.#graphs as GraphSet;
+      const state: HnswState = {
+        ...building,
+        names: this.#names.state((name) => set.has(name), linkedEnd),
+        linkedEnd,
+        retired: Uint32Array.from(this.#retired).filter((ordinal) => ordinal < linkedEnd),
+        effort: this.#effort,
+      };
+      keep(state, graphs, (isKept) => {
+        if (isKept) {
+          this.#changes -= changes;
+          this.#isEffortKept = this.#effort === state.effort;
+          this.#keptQuality = state.quality;
+        }
+        release();
+      });
+    }, drop);
+  }
+
+  /** An index as it was kept. @param load writes the image of each graph, see Graph.image */
+  static async restored(
+    options: HnswOptions,
+    state: HnswState,
+    load: (graphs: readonly Graph[]) => Promise<void>,
+  ): Promise<HnswIndex> {
+    const index = new HnswIndex(options);
+    const { names, empty } = Names.restored(options.dimension, state.names);
+    index.#names = names;
+    await index.#building.restore(state, load);
+    index.#effort = state.effort;
+    index.#keptQuality = state.quality;
+    index.#last = state.linkedEnd - 1;
+    for (const name of empty) index.#forget(name);
+    for (const ordinal of state.retired) index.remove(ordinal);
+    return index;
+  }
+
+  close(): void {
+    this.#building.close();
+    this.#names.clear();
+    this.#tail.close();
+    this.#cache.close();
+  }
+
+  // ---- Linking
+
+  /** The vector of a name that is to be linked. */
+  #vectorToLink(name: number): Float32Array | undefined {
+    const held = this.#tail.vectorOf(name) ?? this.#cache.vectorOf(name);
+    if (held !== undefined || !this.#graphs?.has(name)) return held;
+    const { readVector: read } = this.#options;
+    let bytes: Uint8Array | undefined;
+    this.#names.copies.each(name, (ordinal) => {
+      bytes = read?.(ordinal);
+      return bytes === undefined;
+    });
+    return bytes && readFloats(bytes);
+  }
+
+  /** The graphs that serve have a vector of the tail now. */
+  #onLinked(name: number): void {
+    this.#changes++;
+    if (this.#cache.count < this.#options.cacheMax)
+      this.#cache.add(name, bytesOfFloats(this.#tail.vectorOf(name) as Float32Array));
+    this.#tail.remove(name);
+  }
+
+  // ---- Searching
 
   /** About the k nearest records, with exact scores. `query` has `dimension` finite values and is borrowed. */
   search(query: Float32Array, k: number, options: HnswSearch): Candidates {
@@ -352,7 +467,8 @@ export class HnswIndex implements Index {
     const { visible = null, vectorOf } = options;
     const found = this.#searchGraphs(query, k, options);
     if (found === null) return this.searchExactly(query, k, visible, vectorOf);
-    return this.#tail.count === 0 ? found : bestOf([found, this.#tail.search(query, k, visible)], k);
+    const scanned = this.#tail.count === 0 ? nothing : this.#tail.search(query, k, this.#seesName(visible));
+    return this.#recordsOf(scanned.count === 0 ? found : bestOf([found, scanned], k), query, k, visible);
   }
 
   /**
@@ -368,44 +484,20 @@ export class HnswIndex implements Index {
     this.#assertQuery(query);
     const found = k <= 0 ? nothing : this.#searchGraphs(query, k, { ...options, visible: visible() });
     if (found === null) return this.beginExactly([query], k, visible, options.vectorOf);
-    if (k <= 0 || this.#tail.count === 0) return { run: () => true, finish: () => [found], end: () => {} };
-    const scan = this.#tail.scan(query, Math.min(k, this.count), visible, (ordinal) =>
-      vectorIn(this.#places, ordinal, options.vectorOf),
+    if (k <= 0 || this.#tail.count === 0) {
+      const answer = this.#recordsOf(found, query, k, visible());
+      return { run: () => true, finish: () => [answer], end: () => {} };
+    }
+    const sees = () => this.#seesName(visible());
+    const read = this.#readerOf(visible, options.vectorOf);
+    const scan = this.#tail.scan(query, Math.min(k, this.count), sees, (name) =>
+      vectorIn(this.#places, name, read),
     );
     return {
       run: (isTimeOver) => scan.run(isTimeOver),
-      finish: () => [bestOf([found, scan.finish()], k)],
+      finish: () => [this.#recordsOf(bestOf([found, scan.finish()], k), query, k, visible())],
       end: () => scan.end(),
     };
-  }
-
-  /** The k best of all graphs; null where too few of what they find can be seen, and only reading all records helps. */
-  #searchGraphs(query: Float32Array, k: number, options: HnswSearch): Candidates | null {
-    const { visible = null } = options;
-    if (this.#nodes.size === 0) return nothing;
-    const wanted = this.#depthOf(k, options.rescore);
-    const banned = options.without === undefined ? absent : this.#nodes.get(options.without);
-    for (
-      let beam = Math.max(options.ef ?? this.#options.efSearch, wanted);
-      beam <= efMax;
-      beam = Math.max(beam + 1, Math.min(4 * beam, efMax))
-    ) {
-      const ordinals = this.#found;
-      ordinals.length = 0;
-      let isExhausted = true;
-      for (let number = 0; number < this.#partitions.length; number++) {
-        const partition = this.#partitions[number];
-        if (partition === undefined) continue;
-        const without = banned !== absent && banned >>> 24 === number ? banned & unitMask : none;
-        const found = this.#searchGraph(partition.graph, query, beam, wanted, visible, without, ordinals);
-        if (found === beam) isExhausted = false;
-      }
-      // Where too few of the beam can be seen, a longer one finds more, unless it has met all there is on its way.
-      if (ordinals.length >= Math.min(k, this.#nodes.size))
-        return this.#score(query, ordinals.values, ordinals.length, k, options.vectorOf);
-      if (isExhausted) break;
-    }
-    return null;
   }
 
   /** The k nearest records, by reading all. */
@@ -431,173 +523,16 @@ export class HnswIndex implements Index {
   ): SteppedSearch {
     for (const query of queries) this.#assertQuery(query);
     // What is added later nobody sees, so no more can be found than there are.
-    const found = Math.min(k, this.count);
-    if (found > 0) return new ExactSearch(this.#places, queries, found, visible, vectorOf);
-    return { run: () => true, finish: () => queries.map(() => nothing), end: () => {} };
-  }
-
-  get #places(): Places {
+    const most = Math.min(k, this.count);
+    if (most <= 0) return { run: () => true, finish: () => queries.map(() => nothing), end: () => {} };
+    const sees = () => this.#seesName(visible());
+    const search = new ExactSearch(this.#places, queries, most, sees, this.#readerOf(visible, vectorOf));
     return {
-      metric: this.metric,
-      nodes: this.#nodes,
-      tail: this.#tail,
-      cache: this.#cache,
-      cacheMax: this.#options.cacheMax,
-      ordinalEnd: this.#last + 1,
+      run: (isTimeOver) => search.run(isTimeOver),
+      finish: () => search.finish().map((found, i) => this.#recordsOf(found, queries[i], k, visible())),
+      end: () => search.end(),
     };
   }
-
-  get memoryBytes(): number {
-    return (
-      this.graphBytes +
-      this.#tail.memoryBytes +
-      this.#cache.memoryBytes +
-      this.#nodes.memoryBytes +
-      8 * (this.#queue.length + this.#retired.size) +
-      500
-    );
-  }
-
-  /** Where nothing else is to be done, sweeps graphs that have some removed nodes: they take places in every beam. */
-  tidy(): boolean {
-    if (!this.isIdle) return false;
-    for (const partition of this.#partitions) if (partition?.isWorthSweeping) this.#sweeps.add(partition);
-    this.#pump();
-    return false;
-  }
-
-  /** Links nodes again to which no way leads, as soon as no builder is at work. */
-  settle(): void {
-    for (const partition of this.#partitions) if (partition !== undefined) this.#settles.add(partition);
-    this.#pump();
-  }
-
-  /**
-   * Hands out what a checkpoint keeps, as soon as no builder is at work and all ways are there. It does not change until `done`
-   * is called, with whether it was kept; then building goes on. `drop` is called instead when nothing can be handed out: before there is a graph, after building has
-   * failed, or when the index is closed.
-   */
-  save(
-    keep: (state: HnswState, graphs: readonly Graph[], done: (isKept: boolean) => void) => void,
-    drop: () => void = () => {},
-  ): void {
-    if (this.#isClosed || this.#failure !== undefined || this.#encoding === undefined) {
-      drop();
-      return;
-    }
-    this.settle();
-    const encoding = this.#encoding;
-    const start = () => {
-      const partitions = this.#partitions.filter((partition) => partition !== undefined);
-      this.#running++;
-      this.#isExclusive = true;
-      this.#isSaving = true;
-      const changes = this.#changes;
-      const state: HnswState = {
-        encoding: encoding.toState(),
-        linkedEnd: Math.min(this.linkedEnd, this.#last + 1),
-        retired: Uint32Array.from(this.#retired).filter((ordinal) => this.#nodes.get(ordinal) !== absent),
-        partitions: partitions.map((partition) => partition.state()),
-        work: this.#work,
-        effort: this.#effort,
-      };
-      const graphs = partitions.map(({ graph }) => graph);
-      keep(state, graphs, (isKept) => {
-        this.#running--;
-        this.#isExclusive = false;
-        this.#isSaving = false;
-        if (isKept) {
-          this.#changes -= changes;
-          this.#isEffortKept = this.#effort === state.effort;
-        }
-        for (const { partition, node } of this.#killedLater.splice(0)) partition.kill(node);
-        this.#pump();
-      });
-    };
-    this.#saves.push({ start, drop });
-    this.#pump();
-  }
-
-  /** An index as it was kept. @param load writes the image of each graph, see Graph.image */
-  static async restored(
-    options: HnswOptions,
-    state: HnswState,
-    load: (graphs: readonly Graph[]) => Promise<void>,
-  ): Promise<HnswIndex> {
-    const index = new HnswIndex(options);
-    const encoding = Encoding.fromState(state.encoding);
-    const shape = index.#shapeFor(encoding);
-    const partitions = state.partitions.map((kept) => Partition.restored(shape, encoding, kept));
-    await load(partitions.map(({ graph }) => graph));
-    index.#encoding = encoding;
-    for (const [number, partition] of partitions.entries()) {
-      index.#partitions.push(partition);
-      partition.graph.refresh();
-      for (const node of partition.living()) {
-        const ordinal = partition.graph.ordinalOf(node);
-        invariant(ordinal < none, `the kept node ${node} is said to live, and is marked as removed`);
-        index.#nodes.set(ordinal, number * 2 ** 24 + node);
-      }
-    }
-    index.#work = state.work;
-    index.#effort = state.effort;
-    index.#last = state.linkedEnd - 1;
-    for (const ordinal of state.retired) index.remove(ordinal);
-    return index;
-  }
-
-  /** Proves the invariants, as of the last `settle`. No builder may be at work. */
-  check(vectorOf?: VectorReader): void {
-    this.#nodes.check();
-    this.#tail.check();
-    this.#cache.check();
-    invariant(this.#running === 0, "an index is checked while builders are at work");
-    let living = 0;
-    for (const [number, partition] of this.#partitions.entries()) {
-      if (partition === undefined) continue;
-      partition.check();
-      living += partition.count;
-      checkGraph(partition, this.#encoding as Encoding, (ordinal, node) => {
-        const place = this.#nodes.get(ordinal);
-        invariant(
-          place === number * 2 ** 24 + node,
-          `ordinal ${ordinal} has node ${node}, the map says ${place}`,
-        );
-        return this.#vector(ordinal, vectorOf);
-      });
-    }
-    invariant(living === this.#nodes.size, `${living} living nodes for ${this.#nodes.size} records`);
-    invariant(this.#cache.count <= this.#options.cacheMax, "the cache holds more than it may");
-    for (let i = this.#queueHead; i < this.#queue.length; i++)
-      invariant(
-        this.#nodes.get(this.#queue[i]) === absent,
-        `the queued ordinal ${this.#queue[i]} has a node`,
-      );
-  }
-
-  close(): void {
-    this.#isClosed = true;
-    for (const partition of this.#partitions)
-      if (partition !== undefined) this.#builders.forget(partition.target.id);
-    this.#partitions.length = 0;
-    this.#nodes.clear();
-    this.#tail.close();
-    this.#cache.close();
-    this.#queue = [];
-    this.#queueHead = 0;
-    this.#dropSaves();
-  }
-
-  #dropSaves(): void {
-    for (const { drop } of this.#saves.splice(0)) drop();
-  }
-
-  /** The bytes of all graphs, for comparison: a copy. */
-  get bytes(): Uint8Array {
-    return Buffer.concat(this.#partitions.map((partition) => partition?.graph.image ?? new Uint8Array(0)));
-  }
-
-  // ---- Searching
 
   #assertQuery(query: Float32Array): void {
     const { dimension } = this;
@@ -605,302 +540,229 @@ export class HnswIndex implements Index {
     invariant(Number.isFinite(squaredNorm(query, 0, dimension)), "a query has a value that is not finite");
   }
 
-  /** Searches a graph and adds the first `wanted` visible ordinals; returns the length of the beam. */
-  #searchGraph(
-    graph: Graph,
-    query: Float32Array,
-    beam: number,
-    wanted: number,
-    visible: Visible,
-    without: number,
-    ordinals: Growable<Uint32Array>,
-  ): number {
-    const encoding = this.#encoding as Encoding;
-    graph.setQuery(encoding, query);
-    graph.ban(without);
-    graph.kernels.hnswEnter(graph.area);
-    const found = graph.kernels.hnswSearch(graph.area, beam);
-    const { words } = graph;
-    const at = graph.placeOf("beam") / 4;
-    const isChanging = this.#handedOut.size > 0 || this.#killedLater.length > 0;
-    const end = ordinals.length + wanted;
-    for (let i = 0; i < found && ordinals.length < end; i++) {
-      const ordinal = graph.ordinalOf(words[at + 2 * i] >>> 1);
-      if (ordinal === none) continue;
-      // A record that is being linked is still in the tail, and found there; one that is to be killed is gone.
-      if (isChanging && this.#nodes.get(ordinal) === absent) continue;
-      if (visible !== null && !visible(ordinal)) continue;
-      ordinals.push(ordinal);
-    }
-    graph.kernels.hnswLeave(graph.area);
-    return found;
+  /** Whether a version sees any record of a name. */
+  #seesName(visible: Visible): Visible {
+    const { copies } = this.#names;
+    return visible === null || copies.isEmpty ? visible : (name) => copies.seen(name, visible) !== absent;
   }
 
-  /** The k best of the first `count` ordinals, with exact scores. */
+  /** Reads the vector of a name, by a record that is seen: of others nothing may be stored any more. */
+  #readerOf(visible: () => Visible, vectorOf?: VectorReader): VectorReader | undefined {
+    const { copies } = this.#names;
+    if (vectorOf === undefined || copies.isEmpty) return vectorOf;
+    return (name) => {
+      const seen = copies.seen(name, visible());
+      return vectorOf(seen === absent ? name : seen);
+    };
+  }
+
+  /** The k best names of all graphs; null where too few of what they find can be seen, and only reading all helps. */
+  #searchGraphs(query: Float32Array, k: number, options: HnswSearch): Candidates | null {
+    const graphs = this.#graphs;
+    if (graphs === undefined || graphs.count === 0) return nothing;
+    if (options.ef === undefined && this.#isReadingCheaper(graphs)) return null;
+    const { visible = null } = options;
+    const wanted = this.#depthOf(graphs, k, options.rescore);
+    const sees = this.#seesName(visible);
+    // A vector with copies is there without the one record that the search goes by.
+    const { copies } = this.#names;
+    const isAlone = options.without !== undefined && copies.isEmpty;
+    const without = isAlone ? (options.without as number) : absent;
+    for (
+      let beam = Math.max(options.ef ?? this.efDefault, wanted);
+      beam <= efMax;
+      beam = Math.max(beam + 1, Math.min(4 * beam, efMax))
+    ) {
+      const names = this.#found;
+      names.length = 0;
+      const isExhausted = graphs.search(query, beam, wanted, sees, without, names);
+      // Where too few of the beam can be seen, a longer one finds more, unless it has met all there is on its way.
+      if (this.#isEnough(names, k, visible, graphs))
+        return this.#score(
+          query,
+          names.values,
+          names.length,
+          k,
+          this.#readerOf(() => visible, options.vectorOf),
+        );
+      if (isExhausted) break;
+    }
+    return null;
+  }
+
+  /** Whether a search that names no beam reads all vectors: a beam would cost as much, or find too little. */
+  #isReadingCheaper(graphs: GraphSet): boolean {
+    return this.isScanning || graphs.count <= readsPerBeamPlace * this.efDefault;
+  }
+
+  /** Whether names have k records that are seen, or are all that the graphs have. */
+  #isEnough(names: Growable<Uint32Array>, k: number, visible: Visible, graphs: GraphSet): boolean {
+    if (names.length >= Math.min(k, graphs.count)) return true;
+    const { copies } = this.#names;
+    if (copies.isEmpty) return false;
+    let records = 0;
+    for (let i = 0; i < names.length && records < k; i++)
+      copies.each(names.values[i], (ordinal) => {
+        if (visible === null || visible(ordinal)) records++;
+        return records < k;
+      });
+    return records >= k;
+  }
+
+  /** The k best of the first `count` names, with exact scores. */
   #score(
     query: Float32Array,
-    ordinals: Uint32Array,
+    names: Uint32Array,
     count: number,
     k: number,
     vectorOf?: VectorReader,
   ): Candidates {
     if (this.#scores.length < count) this.#scores = new Float64Array(2 * count);
     const scores = this.#scores;
-    this.#cache.distancesOf(query, ordinals, count, scores);
+    this.#cache.distancesOf(query, names, count, scores);
     let distanceTo: ExactDistance | undefined;
     for (let i = 0; i < count; i++) {
       if (Number.isNaN(scores[i])) {
         distanceTo ??= this.metric.exactDistance(query);
-        scores[i] = distanceTo(this.#read(ordinals[i], vectorOf), 0);
+        scores[i] = distanceTo(this.#read(names[i], vectorOf), 0);
       }
       scores[i] = this.metric.score(scores[i]);
     }
-    return keepBest(ordinals, scores, count, k);
+    return keepBest(names, scores, count, k);
+  }
+
+  /** The k best records of names with their scores, and what ties with the k-th. */
+  #recordsOf(found: Candidates, query: Float32Array, k: number, visible: Visible): Candidates {
+    const { copies, directionless } = this.#names;
+    if (k <= 0 || (copies.isEmpty && directionless === absent)) return found;
+    let all = found;
+    if (directionless !== absent && copies.seen(directionless, visible) !== absent) {
+      const zero = this.metric.score(this.metric.exactDistance(query)(new Float32Array(this.dimension), 0));
+      all = bestOf([found, { count: 1, ordinals: [directionless], scores: [zero] }], k);
+    }
+    if (copies.isEmpty) return all;
+    const order = Array.from({ length: all.count }, (_, i) => i).sort(
+      (a, b) => all.scores[b] - all.scores[a],
+    );
+    const best = { ordinals: [] as number[], scores: [] as number[] };
+    for (const i of order) {
+      if (best.ordinals.length >= k && all.scores[i] < (best.scores.at(-1) as number)) break;
+      copies.each(all.ordinals[i], (ordinal) => {
+        if (visible !== null && !visible(ordinal)) return true;
+        best.ordinals.push(ordinal);
+        best.scores.push(all.scores[i]);
+        return true;
+      });
+    }
+    return { count: best.ordinals.length, ...best };
   }
 
   /** Reads a vector that is not in the cache, and lets it take the place of another there. */
-  #read(ordinal: number, vectorOf?: VectorReader): Float32Array {
-    const vector = readVector(ordinal, vectorOf);
+  #read(name: number, vectorOf?: VectorReader): Float32Array {
+    const vector = readVector(name, vectorOf);
     const { cacheMax } = this.#options;
     if (cacheMax > 0) {
       // Which one has to go is left to chance, by a number that the ordinals make: no books are kept of what is used.
       if (this.#cache.count >= cacheMax)
-        this.#cache.remove(this.#cache.ordinalAt(hash(ordinal) % this.#cache.count));
-      this.#cache.add(ordinal, bytesOfFloats(vector));
+        this.#cache.remove(this.#cache.ordinalAt(hash(name) % this.#cache.count));
+      this.#cache.add(name, bytesOfFloats(vector));
     }
     return vector;
   }
 
-  #vector(ordinal: number, vectorOf?: VectorReader): Float32Array {
-    return this.#cache.vectorOf(ordinal) ?? this.#read(ordinal, vectorOf);
-  }
-
-  // ---- Building
-
-  #partitionOf(place: number): Partition {
-    const partition = this.#partitions[place >>> 24];
-    invariant(partition !== undefined, `the partition ${place >>> 24} was given up`);
-    return partition;
-  }
-
-  #shapeFor(encoding: Encoding): GraphShape {
-    const { m, m0, efConstruction, memoryBytesMax, searchers, metric } = this.#options;
+  get #places(): Places {
+    const graphs = this.#graphs;
     return {
-      codeBytes: encoding.codeBytes,
-      queryBytes: encoding.queryBytes,
-      dataType: dataTypeNumbers[encoding.dataType],
-      m,
-      m0,
-      efConstruction,
-      efMax,
-      buildMode: buildModes[metric],
-      memoryBytesMax,
-      areas: searchers + (this.#builders instanceof InPlaceBuilders ? 0 : this.#builders.width),
+      metric: this.metric,
+      isLinked: (name) => this.#graphs?.has(name) ?? false,
+      linkedCount: graphs?.count ?? 0,
+      tail: this.#tail,
+      cache: this.#cache,
+      cacheMax: this.#options.cacheMax,
+      ordinalEnd: this.#last + 1,
     };
   }
 
-  /** Hands out jobs while builders are free and there is something to do. */
-  #pump(): void {
-    if (this.#isPumping) return;
-    this.#isPumping = true;
-    try {
-      while (!this.#isClosed && this.#failure === undefined && this.#running < this.#builders.width)
-        if (!this.#start()) break;
-    } catch (error) {
-      this.#fail(error);
-    } finally {
-      this.#isPumping = false;
+  // ---- Measuring
+
+  /** Names of the graphs, evenly drawn, with their vectors; fewer where some cannot be read. */
+  #sample(count: number): { names: number[]; vectors: Float32Array } {
+    const { dimension } = this;
+    const all = this.#graphs?.names() ?? [];
+    const drawn = Math.min(count, all.length);
+    const names: number[] = [];
+    const vectors = new Float32Array(drawn * dimension);
+    for (let i = 0; i < drawn; i++) {
+      const name = all[Math.floor((i * all.length) / drawn)];
+      const vector = this.#vectorToLink(name);
+      if (vector === undefined) continue;
+      vectors.set(vector, names.length * dimension);
+      names.push(name);
     }
+    return { names, vectors: vectors.subarray(0, names.length * dimension) };
   }
 
-  /** Starts the next job, or does what takes no time; returns whether there was any. */
-  #start(): boolean {
-    if (this.#isExclusive) return false;
-    if (this.#encoding === undefined) return this.#calibrate();
-    const wish = this.#exclusiveWish();
-    if (wish !== undefined) {
-      if (this.#running > 0) return false;
-      wish();
-      return true;
-    }
-    const sweeping = this.#partitions.find((partition) => partition?.isSweeping && !partition.isSweptOut);
-    const isQueued = this.#skipRemoved();
-    if (sweeping !== undefined && (!isQueued || this.#turn++ % (1 + repairsPerInsertion) !== 0)) {
-      this.#run(sweeping, { kind: "repair", nodes: sweeping.nextToRepair(repairMax) });
-      return true;
-    }
-    if (!isQueued) return false;
-    this.#insert();
-    return true;
+  #beginTruth(queries: readonly Float32Array[], k: number): SteppedSearch | undefined {
+    if (this.#options.readVector === undefined) return undefined;
+    return new ExactSearch(
+      this.#places,
+      queries,
+      k,
+      () => null,
+      (name) => this.#vectorToLink(name) as Float32Array,
+    );
   }
 
-  /** The next thing that wants no builder beside it. */
-  #exclusiveWish(): (() => void) | undefined {
-    for (const [number, partition] of this.#partitions.entries()) {
-      if (partition === undefined) continue;
-      partition.reclaim();
-      if (partition.count === 0 && this.#running === 0) return () => this.#giveUp(number, partition);
-      if (partition.isSweptOut) return () => this.#settlePartition(partition, () => partition.endSweep());
-      if (partition.wantsSweep || (this.#sweeps.has(partition) && partition.isWorthSweeping))
-        return () => {
-          this.#sweeps.delete(partition);
-          partition.beginSweep();
-        };
-      if (this.#settles.has(partition) || partition.changes > 0.5 * partition.count + 1_000)
-        return () => this.#settlePartition(partition);
-    }
-    const save = this.#saves.shift();
-    return save && (() => save.start());
-  }
-
-  #calibrate(): boolean {
-    const { sampleCount, metric, dataType, range, seed } = this.#options;
-    if (this.#isCalibrating || this.#tail.count < sampleCount) return false;
-    this.#isCalibrating = true;
-    this.#running++;
-    const request: CalibrationRequest = {
-      metric,
-      dataType,
-      dimension: this.dimension,
-      range,
-      seed,
-      rows: this.#sample(),
+  #ask({ name, vector, truth }: Question, ef: number): Measured {
+    const graphs = this.#graphs as GraphSet;
+    const wanted = bestOthers(truth, (other) => other !== name && graphs.has(other));
+    const count = Math.min(qualityDepth, wanted.size);
+    const beam = this.beamOf(qualityDepth, ef);
+    const names = new Growable(Uint32Array);
+    graphs.search(vector, beam, beam, null, name, names);
+    const depth = this.#depthOf(graphs, qualityDepth);
+    const met = new Set<number>();
+    for (let i = 0; i < Math.min(depth, names.length); i++)
+      if (wanted.has(names.values[i])) met.add(names.values[i]);
+    let lostByCode = 0;
+    if (met.size < count)
+      for (const missed of wanted)
+        if (!met.has(missed) && graphs.isBeyond(missed, names, depth)) lostByCode++;
+    names.length = 0;
+    graphs.search(vector, beam, depth, null, absent, names);
+    return {
+      wanted: count,
+      met: Math.min(count, met.size),
+      lostByCode: Math.min(lostByCode, count - Math.min(count, met.size)),
+      // By products a vector need not be its own best answer.
+      isItselfFound:
+        this.metric.name === "dot_product" || names.values.subarray(0, names.length).includes(name),
     };
-    this.#builders.calibrate(request, (error, state) => {
-      this.#running--;
-      this.#isCalibrating = false;
-      if (this.#isClosed) return;
-      if (state === null) this.#fail(error);
-      else {
-        this.#encoding = Encoding.fromState(state);
-        this.#queue = [...this.#tail.ordinals()].sort((a, b) => a - b);
-        this.#queueHead = 0;
-      }
-      this.#pump();
-    });
-    return true;
   }
 
-  /** Rows of the tail, evenly chosen where there are very many. */
-  #sample(): Float32Array {
-    const ordinals = [...this.#tail.ordinals()].sort((a, b) => a - b);
-    const count = Math.min(ordinals.length, sampleMax);
-    const rows = new Float32Array(count * this.dimension);
-    for (let i = 0; i < count; i++) {
-      const ordinal = ordinals[Math.floor((i * ordinals.length) / count)];
-      rows.set(this.#tail.vectorOf(ordinal) as Float32Array, i * this.dimension);
-    }
-    return rows;
+  // ---- Proving
+
+  /** Proves the invariants. No builder may be at work. */
+  check(vectorOf?: VectorReader): void {
+    this.#tail.check();
+    this.#cache.check();
+    this.#names.copies.check((name) => this.#isName(name));
+    invariant(this.#cache.count <= this.#options.cacheMax, "the cache holds more than it may");
+    const read = this.#readerOf(() => null, vectorOf);
+    this.#graphs?.check((name) => this.#cache.vectorOf(name) ?? this.#read(name, read));
   }
 
-  /** Passes over queued records that were removed; returns whether any is left. */
-  #skipRemoved(): boolean {
-    while (this.#queueHead < this.#queue.length && !this.#tail.has(this.#queue[this.#queueHead]))
-      this.#queueHead++;
-    if (this.#queueHead < this.#queue.length) return true;
-    this.#queue.length = 0;
-    this.#queueHead = 0;
-    return false;
-  }
-
-  /** Hands the first queued records to a builder, as many as fit one partition. */
-  #insert(): void {
-    const { seed, m, levelsMax } = this.#options;
-    const [number, partition] = this.#withRoom();
-    const ordinals: number[] = [];
-    const nodes: number[] = [];
-    while (ordinals.length < insertMax && this.#skipRemoved()) {
-      if (!partition.graph.hasRoom(levelsMax - 1)) break;
-      const ordinal = this.#queue[this.#queueHead++];
-      nodes.push(partition.take(ordinal, levelOf(ordinal, seed, m, levelsMax)));
-      ordinals.push(ordinal);
-      this.#handedOut.add(ordinal);
-    }
-    if (this.#queueHead > 65_536) {
-      this.#queue = this.#queue.slice(this.#queueHead);
-      this.#queueHead = 0;
-    }
-    const vectors = new Float32Array(ordinals.length * this.dimension);
-    ordinals.forEach((ordinal, i) => {
-      vectors.set(this.#tail.vectorOf(ordinal) as Float32Array, i * this.dimension);
-    });
-    const first = ordinals[0];
-    this.#inserting.add(first);
-    this.#run(partition, { kind: "insert", nodes: Uint32Array.from(nodes), vectors }, () => {
-      this.#inserting.delete(first);
-      ordinals.forEach((ordinal, i) => {
-        this.#linked(ordinal, number, partition, nodes[i]);
-      });
-    });
-  }
-
-  /** A builder has linked a record's node: the record leaves the tail, or, where it was removed meanwhile, the graph. */
-  #linked(ordinal: number, number: number, partition: Partition, node: number): void {
-    this.#handedOut.delete(ordinal);
-    if (this.#cancelled.delete(ordinal)) {
-      this.#kill(partition, node);
-      return;
-    }
-    this.#nodes.set(ordinal, number * 2 ** 24 + node);
-    this.#changed();
-    if (this.#cache.count < this.#options.cacheMax)
-      this.#cache.add(ordinal, bytesOfFloats(this.#tail.vectorOf(ordinal) as Float32Array));
-    this.#tail.remove(ordinal);
-  }
-
-  /** The first partition with room for a node, made where there is none. */
-  #withRoom(): [number: number, partition: Partition] {
-    const { levelsMax } = this.#options;
-    const number = this.#partitions.findIndex((partition) => partition?.graph.hasRoom(levelsMax - 1));
-    if (number >= 0) return [number, this.#partitions[number] as Partition];
-    const free = this.#partitions.indexOf(undefined);
-    const added = free >= 0 ? free : this.#partitions.length;
-    invariant(added < partitionsMax, `an index has at most ${partitionsMax} partitions`);
-    const encoding = this.#encoding as Encoding;
-    const partition = new Partition(this.#shapeFor(encoding), encoding);
-    invariant(partition.graph.hasRoom(levelsMax - 1), "a partition has no room for a single node");
-    this.#partitions[added] = partition;
-    return [added, partition];
-  }
-
-  #giveUp(number: number, partition: Partition): void {
-    this.#partitions[number] = undefined;
-    this.#settles.delete(partition);
-    this.#sweeps.delete(partition);
-    this.#builders.forget(partition.target.id);
-  }
-
-  #settlePartition(partition: Partition, then: () => void = () => {}): void {
-    this.#settles.delete(partition);
-    this.#isExclusive = true;
-    this.#run(partition, { kind: "settle", living: partition.living() }, () => {
-      this.#isExclusive = false;
-      partition.changes = 0;
-      then();
-    });
-  }
-
-  #run(partition: Partition, job: GraphJob, then: () => void = () => {}): void {
-    this.#running++;
-    this.#builders.run(partition.target, job, (error) => {
-      this.#running--;
-      if (this.#isClosed) return;
-      if (error !== null) this.#fail(error);
-      else then();
-      this.#pump();
-      // In place nobody has time to spare.
-      if (!(this.#builders instanceof InPlaceBuilders)) this.tidy();
-      this.#options.onProgress?.();
-    });
-  }
-
-  /** Building ends here. Records that no graph has stay in the tail, so every answer remains right. */
-  #fail(error: unknown): void {
-    this.#failure ??= error;
-    this.#dropSaves();
-    this.#options.onError?.(error);
+  /** The bytes of all graphs, for comparison: a copy. */
+  get bytes(): Uint8Array {
+    return Buffer.concat(this.graphs.map((graph) => graph.image));
   }
 }
 
-/** Vectors that codes are calibrated by, at most. */
-const sampleMax = 10_000;
+/** The best answers that count, and what ties with the last of them. */
+function bestOthers({ count, ordinals, scores }: Candidates, counts: (name: number) => boolean): Set<number> {
+  const others = Array.from({ length: count }, (_, i) => i)
+    .filter((i) => counts(ordinals[i]))
+    .sort((a, b) => scores[b] - scores[a]);
+  const floor = scores[others[Math.min(qualityDepth, others.length) - 1]];
+  return new Set(others.filter((i) => scores[i] >= floor).map((i) => ordinals[i]));
+}

@@ -4,10 +4,12 @@
 // (runtime/builders.ts) or, in place, in the owner's own. A job that is done in place is done when `run` returns, so such
 // an index is synchronous, and equal calls make equal bytes.
 
+import type { Candidates } from "../contract.ts";
 import { type CalibrationRequest, calibrate } from "./calibrate.ts";
 import type { Encoding, EncodingState } from "./encoding.ts";
 import type { Graph, SharedGraph } from "./graph.ts";
 import { Linker } from "./linker.ts";
+import { exactNeighbours, type TruthRequest } from "./truth.ts";
 
 /** The graph that a job is about. `id` is unique in the process and tells builders that they know it already. */
 export type Target = { readonly id: number; readonly graph: Graph; readonly encoding: Encoding };
@@ -24,31 +26,38 @@ export type GraphJob =
   | { kind: "insert"; nodes: Uint32Array; vectors: Float32Array }
   /** Rids nodes of links to removed ones. */
   | { kind: "repair"; nodes: Uint32Array }
-  /** Chooses an entry point anew where it was removed, and links the living nodes that no way leads to. */
-  | { kind: "settle"; living: Uint32Array };
+  /** Sees to it that vectors that few links lead to are found by a beam of `ef`. One such job at a time. */
+  | { kind: "reconnect"; living: Uint32Array; ef: number }
+  /** Draws the backbone without the nodes that are to be unlinked, and chooses an entry point anew where that is among them. */
+  | { kind: "redraw"; living: Uint32Array; unlinked: Uint32Array };
 
 export interface GraphBuilders {
   /** Jobs that can run at a time, 1 at least. */
   readonly width: number;
-  /** Does a job; `done` is told how it ended, once. For `settle` the result is how many nodes were linked again. */
-  run(target: Target, job: GraphJob, done: (error: unknown, result: number) => void): void;
+  /** Does a job; `done` is told how it ended, once. */
+  run(target: Target, job: GraphJob, done: (error: unknown) => void): void;
   /** Learns an encoding from a sample. */
   calibrate(request: CalibrationRequest, done: (error: unknown, state: EncodingState | null) => void): void;
+  /** Finds exact answers; `done` is told how it ended, once. */
+  truth(request: TruthRequest, done: (error: unknown, truths: Candidates[] | null) => void): void;
   /** No job about this graph will come any more. */
   forget(id: number): void;
 }
 
 /** Does a job with a linker that is bound to its graph. */
-export function perform(linker: Linker, job: GraphJob): number {
+export function perform(linker: Linker, job: GraphJob): void {
   switch (job.kind) {
     case "insert":
       linker.insert(job.nodes, job.vectors);
-      return 0;
+      return;
     case "repair":
       linker.repair(job.nodes);
-      return 0;
-    case "settle":
-      return linker.settle(job.living);
+      return;
+    case "reconnect":
+      linker.reconnect(job.living, job.ef);
+      return;
+    case "redraw":
+      linker.redraw(job.living, job.unlinked);
   }
 }
 
@@ -57,20 +66,19 @@ export class InPlaceBuilders implements GraphBuilders {
   readonly width = 1;
   readonly #linkers = new Map<number, Linker>();
 
-  run({ id, graph, encoding }: Target, job: GraphJob, done: (error: unknown, result: number) => void): void {
+  run({ id, graph, encoding }: Target, job: GraphJob, done: (error: unknown) => void): void {
     let linker = this.#linkers.get(id);
     if (linker === undefined) {
       linker = new Linker(graph, encoding);
       this.#linkers.set(id, linker);
     }
-    let result = 0;
     try {
-      result = perform(linker, job);
+      perform(linker, job);
     } catch (error) {
-      done(error, 0);
+      done(error);
       return;
     }
-    done(null, result);
+    done(null);
   }
 
   calibrate(request: CalibrationRequest, done: (error: unknown, state: EncodingState | null) => void): void {
@@ -82,6 +90,17 @@ export class InPlaceBuilders implements GraphBuilders {
       return;
     }
     done(null, state);
+  }
+
+  truth(request: TruthRequest, done: (error: unknown, truths: Candidates[] | null) => void): void {
+    let truths: Candidates[];
+    try {
+      truths = exactNeighbours(request);
+    } catch (error) {
+      done(error, null);
+      return;
+    }
+    done(null, truths);
   }
 
   forget(id: number): void {

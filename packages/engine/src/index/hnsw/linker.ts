@@ -1,7 +1,7 @@
 // How does a builder change a graph?
 //
 // One object for each thread and graph. It works in its own area of the graph's memory and keeps to the protocol in
-// kernels/assembly/hnsw/layout.ts, so others may search and build meanwhile; `settle` alone wants no other builder beside it.
+// kernels/assembly/hnsw/layout.ts, so others may search and build meanwhile; `redraw` alone wants no other builder beside it.
 
 import { none } from "@quiver/kernels/hnsw";
 import { invariant } from "../../base/invariant.ts";
@@ -40,31 +40,92 @@ export class Linker {
     for (const node of nodes) graph.kernels.hnswRepair(graph.area, node, candidatesMax);
   }
 
-  /**
-   * A node can lose its last link from others when their lists are chosen anew: gives each such node of `living` a link.
-   * Returns how many there were.
-   */
-  settle(living: Uint32Array): number {
+  /** Sees to it that searches by a beam of `ef` find those of `living` that a single list leads to, or none but the backbone. */
+  reconnect(living: Uint32Array, ef: number): void {
     const graph = this.#graph;
     graph.refresh();
-    if (living.length === 0) return 0;
-    if (graph.ordinalOf(graph.entry) === none) graph.entry = this.#highest(living);
-    const { parents, orphans } = reach(graph, living);
-    for (const orphan of orphans) this.#adopt(orphan, parents, living);
-    return orphans.length;
-  }
-
-  #highest(living: Uint32Array): number {
-    let highest = living[0];
-    for (const node of living) if (this.#graph.levelOf(node) > this.#graph.levelOf(highest)) highest = node;
-    return highest;
+    const { words, kernels } = graph;
+    const leading = new Uint8Array(graph.units);
+    for (const node of living) {
+      const list = graph.listAt(node, 0);
+      for (let at = list + 1; at <= list + words[list]; at++)
+        if (leading[words[at]] < 2) leading[words[at]]++;
+    }
+    for (const node of living) if (leading[node] < 2) kernels.hnswReconnect(graph.area, node, ef);
   }
 
   /**
-   * Gives an unreached node a link from a reached one, a near one where that can be. A link that is no branch of the tree
-   * of ways may be given up for it; so what was reached remains so.
+   * Draws the backbone anew without the nodes of `unlinked`, which are removed: from here on no way to a living node has to lead
+   * over one of them, and their links may be dropped. Wants no other builder beside it; takes time in proportion to all links.
    */
-  #adopt(orphan: number, parents: Uint32Array, living: Uint32Array): void {
+  redraw(living: Uint32Array, unlinked: Uint32Array): void {
+    this.#graph.refresh();
+    if (living.length > 0) new Backbone(this.#graph, unlinked).draw(living);
+  }
+}
+
+/** The tree of ways that a graph keeps (kernels/assembly/hnsw/layout.ts), while it is drawn anew. */
+class Backbone {
+  readonly #graph: Graph;
+  /** Of each unit; `none`: not in the tree yet. */
+  readonly #parents: Uint32Array;
+  readonly #children: Uint16Array;
+  /** 1 where a unit is to be left out. */
+  readonly #isOut: Uint8Array;
+  /** Nodes of the tree, in the order in which they came into it. */
+  readonly #reached: number[] = [];
+
+  constructor(graph: Graph, unlinked: Uint32Array) {
+    this.#graph = graph;
+    this.#parents = new Uint32Array(graph.units).fill(none);
+    this.#children = new Uint16Array(graph.units);
+    this.#isOut = new Uint8Array(graph.units);
+    for (const node of unlinked) this.#isOut[node] = 1;
+  }
+
+  draw(living: Uint32Array): void {
+    const graph = this.#graph;
+    const { m0 } = graph.shape;
+    if (this.#isOut[graph.entry] === 1) graph.entry = highestOf(graph, living);
+    const root = graph.entry;
+    this.#parents[root] = root;
+    this.#reached.push(root);
+    // Half of a list at most is tied, as long as that reaches all; then all of it but one, where the entry point's way to the root goes.
+    this.#spread(0, Math.max(1, m0 >>> 1));
+    this.#spread(0, m0 - 1);
+    for (const orphan of living) {
+      if (this.#parents[orphan] !== none) continue;
+      this.#adopt(orphan);
+      this.#spread(this.#reached.length - 1, m0 - 1);
+    }
+    for (let unit = 0; unit < this.#isOut.length; unit++)
+      if (this.#isOut[unit] === 1) graph.setParent(unit, none);
+    for (const node of this.#reached) graph.setParent(node, this.#parents[node]);
+    graph.root = root;
+  }
+
+  /** Takes what the nodes reached from the given place on have links to, up to `most` children each. */
+  #spread(from: number, most: number): void {
+    const { words } = this.#graph;
+    for (let i = from; i < this.#reached.length; i++) {
+      const node = this.#reached[i];
+      const list = this.#graph.listAt(node, 0);
+      const end = list + words[list];
+      for (let at = list + 1; at <= end && this.#children[node] < most; at++) {
+        const link = words[at];
+        if (this.#parents[link] === none && this.#isOut[link] === 0) this.#take(link, node);
+      }
+    }
+  }
+
+  #take(node: number, parent: number): void {
+    this.#parents[node] = parent;
+    this.#children[parent]++;
+    this.#reached.push(node);
+  }
+
+  /** Gives a node that no link leads to one from a near node, or else from any of the tree. */
+  #adopt(orphan: number): void {
     const graph = this.#graph;
     const { kernels } = graph;
     kernels.queryOfNode(orphan, graph.placeOf("query"));
@@ -72,56 +133,32 @@ export class Linker {
     const found = kernels.hnswSearch(graph.area, adoptionBeam);
     kernels.hnswLeave(graph.area);
     const beam = graph.placeOf("beam") / 4;
-    for (let i = 0; i < found; i++) {
-      if (this.#isAdopted(orphan, graph.words[beam + 2 * i] >>> 1, parents)) return;
-    }
-    // A tree has fewer branches than the nodes have links, two at least each: there is one that can give one up.
-    for (const node of living) if (this.#isAdopted(orphan, node, parents)) return;
+    for (let i = 0; i < found; i++) if (this.#link(graph.words[beam + 2 * i] >>> 1, orphan)) return;
+    // A tree has fewer branches than its nodes may have: there is one with room.
+    for (const node of this.#reached) if (this.#link(node, orphan)) return;
     invariant(false, `no node has room for a link to ${orphan}`);
   }
 
-  #isAdopted(orphan: number, near: number, parents: Uint32Array): boolean {
+  #link(parent: number, orphan: number): boolean {
     const graph = this.#graph;
-    if (near === orphan || parents[near] === none || graph.ordinalOf(near) === none) return false;
-    const list = graph.listAt(near, 0);
-    const count = graph.words[list];
-    parents[orphan] = near;
-    // One that was unreached itself a moment ago may have the link already.
-    if (graph.linksOf(near, 0).includes(orphan)) return true;
-    let place = count;
-    if (count === graph.shape.m0) {
+    const { m0 } = graph.shape;
+    if (this.#parents[parent] === none || this.#children[parent] >= m0 - 1) return false;
+    const list = graph.listAt(parent, 0);
+    let place = graph.words[list];
+    if (place === m0) {
+      // The last link that is no branch goes.
       do place--;
-      while (place >= 0 && parents[graph.words[list + 1 + place]] === near);
-      if (place < 0) {
-        parents[orphan] = none;
-        return false;
-      }
+      while (this.#parents[graph.words[list + 1 + place]] === parent);
     }
     graph.words[list + 1 + place] = orphan;
-    Atomics.store(graph.words, list, Math.max(count, place + 1));
+    Atomics.store(graph.words, list, Math.max(graph.words[list], place + 1));
+    this.#take(orphan, parent);
     return true;
   }
 }
 
-/**
- * A tree of ways from the entry point at level 0, as the parent of each unit (`none`: not reached; the entry point is its
- * own), and the living nodes that are not in it. Takes time in proportion to all links.
- */
-export function reach(graph: Graph, living: Iterable<number>): { parents: Uint32Array; orphans: number[] } {
-  const parents = new Uint32Array(graph.units).fill(none);
-  const stack = [graph.entry];
-  parents[graph.entry] = graph.entry;
-  for (let node = stack.pop(); node !== undefined; node = stack.pop()) {
-    const list = graph.listAt(node, 0);
-    const end = list + graph.words[list];
-    for (let at = list + 1; at <= end; at++) {
-      const link = graph.words[at];
-      if (parents[link] !== none) continue;
-      parents[link] = node;
-      stack.push(link);
-    }
-  }
-  const orphans: number[] = [];
-  for (const node of living) if (parents[node] === none) orphans.push(node);
-  return { parents, orphans };
+function highestOf(graph: Graph, living: Uint32Array): number {
+  let highest = living[0];
+  for (const node of living) if (graph.levelOf(node) > graph.levelOf(highest)) highest = node;
+  return highest;
 }

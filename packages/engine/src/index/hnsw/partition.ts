@@ -1,11 +1,11 @@
 // What does the owner of a graph know of its units?
 //
-//              take                           sweep                      epoch over
-//   (free) ----------> node --kill--> dead  --------------> unlinked --------------> (free)
+//              take                        beginSweep                  endSweep, epoch over
+//   (free) ----------> node --kill--> dead  --------------> unlinked ---------------------> (free)
 //
 // A removed node still leads searches on, but is never an answer and gets no new link. When there is a dead node for six
-// living ones, a *sweep* repairs every node that links to those; then no list leads to them, a new epoch begins, and
-// when every thread has left the older ones their units are free. Sweeps go before insertions (hnsw-index.ts), so that while
+// living ones, a *sweep* draws the backbone without those (linker.ts) and repairs every node that links to them; then no list leads
+// to them, a new epoch begins, and when every thread has left the older ones their units are free. Sweeps go before insertions (hnsw-index.ts), so that while
 // one lasts a twelfth of the nodes is added at most: with everything replaced all the time, a quarter of the units is dead.
 
 import { none } from "@quiver/kernels/hnsw";
@@ -22,6 +22,7 @@ export const kinds = { free: 0, node: 1, upper: 2, dead: 3, unlinked: 4 } as con
 export type PartitionState = {
   readonly units: number;
   readonly entry: number;
+  readonly root: number;
   readonly count: number;
   readonly kinds: Uint8Array;
 };
@@ -34,8 +35,6 @@ export class Partition {
   readonly kinds = new Growable(Uint8Array);
   /** Living nodes. */
   count = 0;
-  /** Nodes that were linked or unlinked since ways were last looked for. */
-  changes = 0;
   #dead: number[] = [];
   /** The unit that the sweep comes to next; -1 while none is on. */
   #sweepAt = -1;
@@ -55,7 +54,6 @@ export class Partition {
     this.kinds.values[node] = kinds.node;
     for (const unit of this.graph.upperOf(node)) this.kinds.values[unit] = kinds.upper;
     this.count++;
-    this.changes++;
     return node;
   }
 
@@ -66,7 +64,6 @@ export class Partition {
     this.kinds.values[node] = kinds.dead;
     this.#dead.push(node);
     this.count--;
-    this.changes++;
   }
 
   get deadCount(): number {
@@ -87,11 +84,13 @@ export class Partition {
     return this.#sweepAt < 0 && 20 * this.#dead.length > this.count;
   }
 
-  beginSweep(): void {
+  /** Returns the nodes that are to be unlinked; before anything is repaired, the backbone has to be drawn without them. */
+  beginSweep(): Uint32Array {
     this.#sweepAt = 0;
     this.#sweptDead = this.#dead.length;
     // They are left out of the sweep's own repairs.
     for (const node of this.#dead) this.kinds.values[node] = kinds.unlinked;
+    return Uint32Array.from(this.#dead);
   }
 
   /** The next nodes, some `atMost`, that the sweep has to repair; none: it has come to its end. */
@@ -111,7 +110,7 @@ export class Partition {
     return this.#sweepAt >= this.graph.units;
   }
 
-  /** No list leads to those that the sweep was for, and the entry point lives: a new epoch begins. */
+  /** No list leads to those that the sweep was for: a new epoch begins. */
   endSweep(): void {
     const nodes = this.#dead.splice(0, this.#sweptDead);
     this.#sweepAt = -1;
@@ -148,8 +147,8 @@ export class Partition {
 
   /** What a checkpoint keeps. Nobody may build meanwhile. */
   state(): PartitionState {
-    const { units, entry } = this.graph;
-    return { units, entry, count: this.count, kinds: this.kinds.values.slice(0, this.kinds.length) };
+    const { units, entry, root } = this.graph;
+    return { units, entry, root, count: this.count, kinds: this.kinds.values.slice(0, this.kinds.length) };
   }
 
   /** A partition as it was kept, but for the bytes of its graph's image, which the caller writes. */
@@ -159,7 +158,7 @@ export class Partition {
     for (let unit = state.kinds.length - 1; unit >= 0; unit--) {
       if (state.kinds[unit] === kinds.free) free.push(unit);
     }
-    partition.graph.reserve(state.units, state.entry, free);
+    partition.graph.restore(state.units, state.entry, state.root, free);
     for (const [unit, kind] of state.kinds.entries()) {
       // What was being unlinked is dead again: the sweep begins anew.
       partition.kinds.push(kind === kinds.unlinked ? kinds.dead : kind);

@@ -1,0 +1,565 @@
+// What is built, measured and replaced?
+//
+// The side of a dense index that changes in the background: it calibrates codes when there is a sample, hands jobs on graphs to
+// builders, measures what the graphs find (quality.ts), and acts on it:
+//
+//   the codes lose more than `codeLossMax`    `auto`: the next better type; else, a range that cuts values off: codes without it.
+//                                             A *successor* is built with those, beside the graphs that serve, and takes their place
+//   recall is below `recallMin`, or vectors   searches that name no beam take a longer one; where none is long enough that costs
+//   are not found by themselves               less than reading all, they read all
+//
+// Recall is measured when the graphs have been built, and each time a tenth of them has changed.
+
+import type { MetricName } from "@quiver/protocol/shapes/index-definition";
+import type { Candidates } from "../contract.ts";
+import type { CalibrationRequest } from "./calibrate.ts";
+import { Encoding, type HnswDataType } from "./encoding.ts";
+import type { SteppedSearch } from "./exact-search.ts";
+import type { Graph } from "./graph.ts";
+import { efMax, type GraphHost, GraphSet, type GraphSetOptions, type GraphSetState } from "./graph-set.ts";
+import { type GraphBuilders, type GraphJob, InPlaceBuilders, type Target } from "./jobs.ts";
+import {
+  type Measured,
+  type Quality,
+  QualityCheck,
+  type Question,
+  qualityDepth,
+  sampleSize,
+} from "./quality.ts";
+import type { TruthRequest } from "./truth.ts";
+
+export type BuildingOptions = Omit<GraphSetOptions, "areas"> & {
+  readonly dimension: number;
+  readonly metric: MetricName;
+  readonly dataType: HnswDataType | "auto";
+  readonly range?: { readonly min: number; readonly max: number } | undefined;
+  readonly sampleCount: number;
+  readonly searchers: number;
+  readonly builders: GraphBuilders;
+  readonly efSearch: number;
+  readonly onError?: ((error: unknown) => void) | undefined;
+  readonly onProgress?: (() => void) | undefined;
+  readonly onMore?: (() => void) | undefined;
+  readonly onNotice?: ((notice: string) => void) | undefined;
+};
+
+/** The vectors of the index, by name. */
+export interface Vectors {
+  /** Vectors that no graph has, ascending. */
+  waiting(): number[];
+  waitingCount(): number;
+  /** Borrowed until the next call; undefined where the name has no record any more, or its vector cannot be read. */
+  vectorOf(name: number): Float32Array | undefined;
+  /** The graphs that serve have a name now. */
+  onLinked(name: number): void;
+  /** Some names of the graphs, evenly drawn, with their vectors: new arrays. */
+  sample(count: number): { names: number[]; vectors: Float32Array };
+  /** All linked vectors, where they are in memory; undefined where they are not. */
+  shared(): TruthRequest["rows"] | undefined;
+  /** Begins an exact search for names; undefined where vectors cannot be read. */
+  beginTruth(queries: readonly Float32Array[], k: number): SteppedSearch | undefined;
+  /** Asks the graphs one question. */
+  ask(question: Question, ef: number): Measured;
+}
+
+type Sample = ReturnType<Vectors["sample"]>;
+
+/** What a checkpoint keeps besides the images of graphs. */
+export type BuildingState = GraphSetState & {
+  /** Vectors that had been linked or removed. */
+  readonly work: number;
+  readonly quality: Quality | undefined;
+  readonly efFloor: number;
+  readonly isScanning: boolean;
+};
+
+/** Vectors that codes are calibrated by, at most. */
+const sampleMax = 10_000;
+
+/** What `auto` promises of the recall by its codes. */
+const codeLossMax = 0.01;
+/** Which type follows one that loses more: what is below u8 shows little of vectors that lie close together. */
+const better: Partial<Record<HnswDataType, HnswDataType>> = {
+  binary: "u8",
+  quaternay: "u8",
+  octal: "u8",
+  u8: "f16",
+  f16: "f32",
+};
+
+/** What is done something about. */
+const recallMin = 0.95;
+const itselfMin = 0.99;
+/** Following the links of a beam costs about as much as reading so many vectors in order for each of its places. */
+export const readsPerBeamPlace = 8;
+
+/** Share of the vectors whose change asks for a new measurement; before the first one, so many wait for the build to end. */
+const changeShare = 0.1;
+const firstCheckCount = 5_000;
+/** Fewer vectors say nothing. */
+const checkMin = 100;
+/** Vectors that are asked where those of the index have to be read from the store. */
+const sampleWithoutCache = 16;
+/** Questions asked between two looks at the clock. */
+const questionsPerStep = 4;
+
+export class Building {
+  readonly #options: BuildingOptions;
+  readonly #vectors: Vectors;
+  readonly #setOptions: GraphSetOptions;
+  #current: GraphSet | undefined;
+  #successor: GraphSet | undefined;
+  /** Names that the successor lacks, because their records are about to go; undefined while it is being built. */
+  #missing: Set<number> | undefined;
+  #running = 0;
+  #turn = 0;
+  #isPumping = false;
+  #isTidying = false;
+  #isCalibrating = false;
+  #failure: unknown;
+  #isClosed = false;
+  #work = 0;
+  /** What had been linked or removed when lonely vectors were reconnected. */
+  #reconnectedWork = -1;
+  #quality: Quality | undefined;
+  #efFloor = 0;
+  #isScanning = false;
+  /** Exact answers that are being found, by a builder (`null`) or in this thread. */
+  #truth: { search: SteppedSearch; sample: Sample } | null | undefined;
+  #check: QualityCheck | undefined;
+  /** What is to be told when a checkpoint that was asked for cannot be handed out. */
+  readonly #drops = new Set<() => void>();
+
+  constructor(options: BuildingOptions, vectors: Vectors) {
+    this.#options = options;
+    this.#vectors = vectors;
+    const { m, m0, efConstruction, levelsMax, seed, memoryBytesMax, searchers, builders } = options;
+    const areas = searchers + (builders instanceof InPlaceBuilders ? 0 : builders.width);
+    this.#setOptions = { m, m0, efConstruction, levelsMax, seed, memoryBytesMax, areas };
+  }
+
+  /** Takes over graphs as they were kept. @param load writes the image of each, see Graph.image */
+  async restore(state: BuildingState, load: (graphs: readonly Graph[]) => Promise<void>): Promise<void> {
+    this.#current = await GraphSet.restored(state, this.#setOptions, this.#host(), load);
+    this.#work = state.work;
+    this.#quality = state.quality;
+    this.#efFloor = state.efFloor;
+    this.#isScanning = state.isScanning;
+  }
+
+  /** The graphs that serve; undefined while the sample is gathered. */
+  get current(): GraphSet | undefined {
+    return this.#current;
+  }
+
+  /** Why building has stopped, if it has. */
+  get failure(): unknown {
+    return this.#failure;
+  }
+
+  /** What was measured last. */
+  get quality(): Quality | undefined {
+    return this.#quality;
+  }
+
+  /** Searches that name no beam take this one at least. */
+  get efFloor(): number {
+    return this.#efFloor;
+  }
+
+  /** Whether searches that name no beam read all vectors, because no beam finds enough. */
+  get isScanning(): boolean {
+    return this.#isScanning;
+  }
+
+  /** The type of the codes that are to take the place of the present ones. */
+  get successorType(): HnswDataType | undefined {
+    return this.#successor?.encoding.dataType;
+  }
+
+  /** Vectors that were linked or removed since the index was made. */
+  get work(): number {
+    return this.#work;
+  }
+
+  /** Every name with a smaller ordinal is linked, or waits for the sample to be complete. */
+  get linkedEnd(): number {
+    if (this.#isCalibrating && this.#current === undefined) return 0;
+    return this.#current?.linkedEnd ?? Number.POSITIVE_INFINITY;
+  }
+
+  /** Whether nothing is queued, being done or being measured. */
+  get isIdle(): boolean {
+    const isBuilt = this.#running === 0 && (this.#current?.isIdle ?? true);
+    return isBuilt && this.#successor === undefined && !this.#isMeasuring;
+  }
+
+  get memoryBytes(): number {
+    return (this.#current?.memoryBytes ?? 0) + (this.#successor?.memoryBytes ?? 0);
+  }
+
+  // ---- Names come and go
+
+  enqueue(name: number): void {
+    this.#current?.enqueue(name);
+    this.#successor?.enqueue(name);
+  }
+
+  /** A name has no record any more. */
+  remove(name: number): void {
+    if (this.#current?.has(name)) this.#work++;
+    this.#current?.remove(name);
+    this.#successor?.remove(name);
+    this.#missing?.delete(name);
+  }
+
+  /**
+   * Hands out what a checkpoint keeps, as soon as no builder is at work. The graphs do not change until `done` is called; then
+   * building goes on. `drop` is called instead when nothing can be handed out: before there is a graph, after building has
+   * failed, or when the index is closed.
+   */
+  save(
+    keep: (state: BuildingState, graphs: readonly Graph[], done: () => void) => void,
+    drop: () => void,
+  ): void {
+    const current = this.#current;
+    if (this.#isClosed || this.#failure !== undefined || current === undefined) {
+      drop();
+      return;
+    }
+    this.#drops.add(drop);
+    current.hold(() => {
+      this.#drops.delete(drop);
+      this.#running++;
+      const state = {
+        ...current.state(),
+        work: this.#work,
+        quality: this.#quality,
+        efFloor: this.#efFloor,
+        isScanning: this.#isScanning,
+      };
+      keep(state, current.graphs, () => {
+        this.#running--;
+        current.release();
+        this.pump();
+      });
+    });
+    this.pump();
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    this.#truth?.search.end();
+    this.#truth = undefined;
+    this.#check = undefined;
+    this.#current?.close();
+    this.#successor?.close();
+    this.#drop();
+  }
+
+  // ---- Jobs
+
+  /** Hands out jobs while builders are free and there is something to do. */
+  pump(): void {
+    if (this.#isPumping) return;
+    this.#isPumping = true;
+    try {
+      while (!this.#isClosed && this.#failure === undefined && this.#running < this.#options.builders.width)
+        if (!this.#start()) break;
+      this.#replace();
+    } catch (error) {
+      this.#fail(error);
+    } finally {
+      this.#isPumping = false;
+    }
+    // In place there is nobody who would go on later.
+    if (this.#isInPlace) this.#tidyAll();
+  }
+
+  #tidyAll(): void {
+    if (this.#isTidying) return;
+    this.#isTidying = true;
+    while (this.tidy());
+    this.#isTidying = false;
+  }
+
+  /** Goes on with what can wait; returns whether there is more that this thread has to do. */
+  tidy(): boolean {
+    if (this.#isClosed || this.#failure !== undefined) return false;
+    try {
+      this.#beginCheck();
+      this.#goOnMeasuring();
+    } catch (error) {
+      this.#fail(error);
+    }
+    if (this.isIdle && !this.#isInPlace) this.#current?.tidy();
+    this.pump();
+    return this.#truth != null || this.#check !== undefined || (this.#isInPlace && this.#isCheckDue);
+  }
+
+  get #isInPlace(): boolean {
+    return this.#options.builders instanceof InPlaceBuilders;
+  }
+
+  /** Starts the next job; a successor gets two of three, so that it comes to its end while records are added. */
+  #start(): boolean {
+    const [current, successor] = [this.#current, this.#successor];
+    if (current === undefined) return this.#calibrateFirst();
+    if (successor === undefined) return current.start();
+    // It is to take over as soon as no builder is at work on the others.
+    if (successor.isIdle && !this.#missing?.size) return false;
+    if (this.#turn++ % 3 === 0) return current.start() || successor.start();
+    return successor.start() || current.start();
+  }
+
+  /** What a set of graphs needs of this index; only the one that serves changes where vectors lie. */
+  #host(isServing: () => boolean = () => true): GraphHost {
+    const { builders } = this.#options;
+    return {
+      run: (target, job, done) => this.#run(target, job, done),
+      forget: (id) => builders.forget(id),
+      vectorOf: (name) => this.#vectors.vectorOf(name),
+      onLinked: (name) => {
+        if (!isServing()) return;
+        this.#work++;
+        this.#vectors.onLinked(name);
+      },
+    };
+  }
+
+  #run(target: Target, job: GraphJob, done: () => void): void {
+    this.#running++;
+    this.#options.builders.run(target, job, (error) => {
+      this.#running--;
+      if (this.#isClosed) return;
+      if (error === null) done();
+      else this.#fail(error);
+      this.pump();
+      this.#afterJob();
+    });
+  }
+
+  /** A builder has done something: perhaps it is time to measure, or to sweep. */
+  #afterJob(): void {
+    if (!this.#isInPlace && (this.#isCheckDue || this.isIdle) && this.tidy()) this.#options.onMore?.();
+    this.#options.onProgress?.();
+  }
+
+  // ---- Codes
+
+  #calibrateFirst(): boolean {
+    const { sampleCount, dataType, range } = this.#options;
+    if (this.#isCalibrating || this.#vectors.waitingCount() < sampleCount) return false;
+    const waiting = this.#vectors.waiting();
+    const count = Math.min(waiting.length, sampleMax);
+    const rows = this.#rowsOf(
+      Array.from({ length: count }, (_, i) => waiting[Math.floor((i * waiting.length) / count)]),
+    );
+    this.#calibrate({ dataType, range, rows }, (set) => {
+      this.#current = set;
+      for (const name of this.#vectors.waiting()) set.enqueue(name);
+    });
+    return true;
+  }
+
+  #rowsOf(names: readonly number[]): Float32Array {
+    const { dimension } = this.#options;
+    const rows = new Float32Array(names.length * dimension);
+    names.forEach((name, i) => {
+      rows.set(this.#vectors.vectorOf(name) as Float32Array, i * dimension);
+    });
+    return rows;
+  }
+
+  #calibrate(
+    request: Pick<CalibrationRequest, "dataType" | "range" | "rows">,
+    then: (set: GraphSet) => void,
+  ): void {
+    const { metric, dimension, seed, builders } = this.#options;
+    this.#isCalibrating = true;
+    this.#running++;
+    builders.calibrate({ ...request, metric, dimension, seed }, (error, state) => {
+      this.#running--;
+      this.#isCalibrating = false;
+      if (this.#isClosed) return;
+      if (state === null) this.#fail(error);
+      else {
+        const set: GraphSet = new GraphSet(
+          Encoding.fromState(state),
+          this.#setOptions,
+          this.#host(() => this.#current === set),
+        );
+        then(set);
+      }
+      this.pump();
+    });
+  }
+
+  /** Builds graphs of other codes, which take the place of those that serve. */
+  #succeed(dataType: HnswDataType, range: CalibrationRequest["range"], reason: string): void {
+    this.#options.onNotice?.(reason);
+    const { vectors } = this.#vectors.sample(sampleMax);
+    this.#calibrate({ dataType, range, rows: vectors }, (set) => {
+      const encoding = Encoding.fromState({ ...set.encoding.toState(), reason });
+      const successor: GraphSet = new GraphSet(
+        encoding,
+        this.#setOptions,
+        this.#host(() => this.#current === successor),
+      );
+      const names = [...(this.#current?.names() ?? []), ...this.#vectors.waiting()].sort((a, b) => a - b);
+      for (const name of names) successor.enqueue(name);
+      this.#successor = successor;
+    });
+  }
+
+  /** Puts the successor in place when it has all names that the serving graphs have. */
+  #replace(): void {
+    const [current, successor] = [this.#current, this.#successor];
+    if (!current || !successor?.isIdle || this.#isClosed || !current.isQuiet) return;
+    this.#missing ??= new Set(current.names().filter((name) => !successor.has(name)));
+    if (this.#missing.size > 0) return;
+    this.#missing = undefined;
+    this.#successor = undefined;
+    this.#current = successor;
+    for (const name of this.#vectors.waiting()) if (successor.has(name)) this.#vectors.onLinked(name);
+    current.close();
+    // What was measured was of other codes.
+    this.#reconnectedWork = -1;
+    this.#quality = undefined;
+    this.#efFloor = 0;
+    this.#isScanning = false;
+  }
+
+  // ---- Measuring
+
+  get #isMeasuring(): boolean {
+    return this.#truth !== undefined || this.#check !== undefined;
+  }
+
+  get #isCheckDue(): boolean {
+    const current = this.#current;
+    if (!current || this.#successor || this.#isCalibrating || this.#isMeasuring) return false;
+    if (current.count < checkMin) return false;
+    if (this.#quality === undefined) return current.isIdle || current.count >= firstCheckCount;
+    return this.#work - this.#quality.work >= Math.max(1, changeShare * this.#quality.count);
+  }
+
+  #beginCheck(): void {
+    if (!this.#isCheckDue || this.#reconnect()) return;
+    const { metric, dimension, builders } = this.#options;
+    const size = sampleSize((this.#current as GraphSet).count, dimension);
+    const sample = this.#vectors.sample(size);
+    // One more than is asked for: each vector is its own nearest.
+    const k = qualityDepth + 1;
+    const rows = this.#vectors.shared();
+    if (rows !== undefined) {
+      this.#truth = null;
+      builders.truth({ metric, dimension, rows, queries: sample.vectors, k }, (error, truths) => {
+        if (this.#isClosed) return;
+        this.#truth = undefined;
+        if (truths === null) this.#fail(error);
+        else this.#ask(sample, truths);
+        if (!this.#isInPlace) this.#options.onMore?.();
+      });
+      return;
+    }
+    const queries = sample.names.slice(0, sampleWithoutCache).map((_, i) => vectorAt(sample, i, dimension));
+    const search = this.#vectors.beginTruth(queries, k);
+    if (search !== undefined) this.#truth = { search, sample };
+  }
+
+  /** Before graphs that are built are measured, their lonely vectors are reconnected. Products have nothing to look for by themselves. */
+  #reconnect(): boolean {
+    const { metric, efSearch } = this.#options;
+    const current = this.#current as GraphSet;
+    if (metric === "dot_product" || !current.isIdle || this.#reconnectedWork === this.#work) return false;
+    this.#reconnectedWork = this.#work;
+    current.reconnect(efSearch);
+    return true;
+  }
+
+  #goOnMeasuring(): void {
+    if (this.#truth) {
+      const { search, sample } = this.#truth;
+      if (!search.run(() => true)) return;
+      const truths = search.finish();
+      search.end();
+      this.#truth = undefined;
+      this.#ask(sample, truths);
+    }
+    const check = this.#check;
+    if (check?.step((question, ef) => this.#vectors.ask(question, ef), questionsPerStep) === false) {
+      this.#check = undefined;
+      this.#judge(check);
+    }
+  }
+
+  #ask(sample: Sample, truths: readonly Candidates[]): void {
+    const { dimension, efSearch } = this.#options;
+    const questions = truths.map((truth, i) => ({
+      name: sample.names[i],
+      vector: vectorAt(sample, i, dimension),
+      truth,
+    }));
+    this.#check = new QualityCheck(questions, efSearch);
+  }
+
+  /** Acts on what was measured. */
+  #judge(check: QualityCheck): void {
+    const current = this.#current;
+    if (current === undefined) return;
+    const quality = check.result(current.count, this.#work);
+    this.#quality = quality;
+    if (this.#stepUp(quality, current.encoding)) return;
+    if (quality.recall >= recallMin && quality.itself >= itselfMin) {
+      if (quality.ef !== this.#options.efSearch && quality.ef !== this.#efFloor)
+        this.#options.onNotice?.(
+          `a beam of ${this.#options.efSearch} finds too little; searches that name none take one of ${quality.ef}`,
+        );
+      this.#efFloor = quality.ef === this.#options.efSearch ? 0 : quality.ef;
+      this.#isScanning = false;
+      return;
+    }
+    const longer = 2 * quality.ef;
+    if (longer <= efMax && readsPerBeamPlace * longer < current.count) {
+      this.#check = check.withBeam(longer);
+      return;
+    }
+    if (!this.#isScanning)
+      this.#options.onNotice?.(
+        `a beam of ${quality.ef} finds ${quality.recall.toFixed(3)} of the nearest vectors; searches that name no beam read all ${current.count}`,
+      );
+    this.#isScanning = true;
+  }
+
+  /** Has better codes built where the present ones lose too much, and there are any. */
+  #stepUp({ codeLoss }: Quality, encoding: Encoding): boolean {
+    if (codeLoss <= codeLossMax) return false;
+    const { dataType, range } = encoding.toState();
+    const told = `codes of type ${dataType} lost ${codeLoss.toFixed(3)} of the exact answers`;
+    const next = better[dataType];
+    if (this.#options.dataType === "auto" && next !== undefined) {
+      this.#succeed(next, range ?? undefined, `${told}, which is more than ${codeLossMax}`);
+      return true;
+    }
+    if (range === null) return false;
+    this.#succeed(dataType, undefined, `${told}, for the range cuts values off; it is not applied`);
+    return true;
+  }
+
+  /** Building ends here. Vectors that no graph has are found by scans, so every answer remains right. */
+  #fail(error: unknown): void {
+    if (this.#failure === undefined) this.#failure = error;
+    this.#drop();
+    this.#options.onError?.(error);
+  }
+
+  #drop(): void {
+    for (const drop of this.#drops) drop();
+    this.#drops.clear();
+  }
+}
+
+function vectorAt({ vectors }: Sample, i: number, dimension: number): Float32Array {
+  return vectors.subarray(i * dimension, (i + 1) * dimension);
+}

@@ -1,0 +1,134 @@
+// Which vectors may be equal to this one?
+//
+// A hash table from the contents of vectors to their names (copies.ts), by 64 bits of a hash whose key is drawn for each index: nobody
+// can make vectors that collide. Open addressing with linear probing in one typed array, three words a slot:
+//
+//   | name u32 (`absent`: free) | low 32 bits | high 32 bits |
+//
+// Names are never used again, so nothing is deleted: an entry whose name is gone is passed over, and dropped when the table grows.
+// At most three quarters are full. 16 to 32 bytes a vector.
+
+import { invariant } from "../../base/invariant.ts";
+import { absent } from "../ordinal-map.ts";
+
+export type FingerprintKey = readonly [low: number, high: number];
+
+const slotWords = 3;
+const slotsMin = 1_024;
+
+export class Fingerprints {
+  readonly #key: FingerprintKey;
+  #slots = emptySlots(slotsMin);
+  /** Slots that are not free. */
+  #used = 0;
+  /** The hash of the vector that was last asked about. */
+  #low = 0;
+  #high = 0;
+
+  constructor(key: FingerprintKey) {
+    this.#key = key;
+  }
+
+  /**
+   * The name of an equal vector; `absent` where there is none.
+   * @param words the bits of the vector's values, no minus zero among them
+   * @param isEqual whether the vector of a name is there, and equal
+   */
+  find(words: Uint32Array, isEqual: (name: number) => boolean): number {
+    this.#hash(words);
+    const slots = this.#slots;
+    for (let at = this.#home(this.#low); slots[at] !== absent; at = this.#next(at)) {
+      if (slots[at + 1] === this.#low && slots[at + 2] === this.#high && isEqual(slots[at])) return slots[at];
+    }
+    return absent;
+  }
+
+  /** Adds the vector that `find` was last asked about. @param isThere whether the vector of a name is there */
+  add(name: number, isThere: (name: number) => boolean): void {
+    if (4 * (this.#used + 1) > 3 * (this.#slots.length / slotWords)) this.#grow(isThere);
+    this.#put(name, this.#low, this.#high);
+  }
+
+  /** Entries of the names that are wanted, three words each, for `restore`. */
+  entries(isWanted: (name: number) => boolean): Uint32Array {
+    const slots = this.#slots;
+    const kept: number[] = [];
+    for (let at = 0; at < slots.length; at += slotWords)
+      if (slots[at] !== absent && isWanted(slots[at])) kept.push(slots[at], slots[at + 1], slots[at + 2]);
+    return Uint32Array.from(kept);
+  }
+
+  restore(entries: Uint32Array): void {
+    invariant(this.#used === 0 && entries.length % slotWords === 0, "fingerprints are restored once, whole");
+    this.#slots = emptySlots(slotsFor(entries.length / slotWords));
+    for (let i = 0; i < entries.length; i += slotWords) this.#put(entries[i], entries[i + 1], entries[i + 2]);
+  }
+
+  get memoryBytes(): number {
+    return this.#slots.byteLength;
+  }
+
+  clear(): void {
+    this.#slots = emptySlots(slotsMin);
+    this.#used = 0;
+  }
+
+  #home(low: number): number {
+    return slotWords * (low & (this.#slots.length / slotWords - 1));
+  }
+
+  #next(at: number): number {
+    const next = at + slotWords;
+    return next === this.#slots.length ? 0 : next;
+  }
+
+  #put(name: number, low: number, high: number): void {
+    let at = this.#home(low);
+    while (this.#slots[at] !== absent) at = this.#next(at);
+    this.#slots[at] = name;
+    this.#slots[at + 1] = low;
+    this.#slots[at + 2] = high;
+    this.#used++;
+  }
+
+  #grow(isThere: (name: number) => boolean): void {
+    const old = this.#slots;
+    let living = 0;
+    for (let at = 0; at < old.length; at += slotWords)
+      if (old[at] !== absent && isThere(old[at])) living++;
+      else old[at] = absent;
+    this.#slots = emptySlots(slotsFor(living + 1));
+    this.#used = 0;
+    for (let at = 0; at < old.length; at += slotWords)
+      if (old[at] !== absent) this.#put(old[at], old[at + 1], old[at + 2]);
+  }
+
+  /** Two MurmurHash3 of 32 bits by different keys, in one pass. */
+  #hash(words: Uint32Array): void {
+    let low = this.#key[0] | 0;
+    let high = this.#key[1] | 0;
+    for (let i = 0; i < words.length; i++) {
+      let mixed = Math.imul(words[i], 0xcc9e_2d51);
+      mixed = Math.imul((mixed << 15) | (mixed >>> 17), 0x1b87_3593);
+      low ^= mixed;
+      low = Math.imul((low << 13) | (low >>> 19), 5) + 0xe654_6b64;
+      mixed = Math.imul(words[i], 0x85eb_ca6b);
+      mixed = Math.imul((mixed << 16) | (mixed >>> 16), 0xc2b2_ae35);
+      high ^= mixed;
+      high = Math.imul((high << 17) | (high >>> 15), 9) + 0x52dc_e729;
+    }
+    this.#low = finalized(low ^ words.length);
+    this.#high = finalized(high ^ words.length);
+  }
+}
+
+function finalized(hash: number): number {
+  let mixed = Math.imul(hash ^ (hash >>> 16), 0x85eb_ca6b);
+  mixed = Math.imul(mixed ^ (mixed >>> 13), 0xc2b2_ae35);
+  return (mixed ^ (mixed >>> 16)) >>> 0;
+}
+
+/** A power of two of slots, at most half of which so many names fill. */
+const slotsFor = (names: number): number => Math.max(slotsMin, 2 ** Math.ceil(Math.log2(2 * names)));
+
+const emptySlots = (count: number): Uint32Array => new Uint32Array(slotWords * count).fill(absent);

@@ -1,0 +1,95 @@
+// Under which name does a vector lie in the index?
+//
+// Equal vectors have one name (copies.ts); a hash table finds it (fingerprints.ts). Values are compared as numbers: 0 and -0 are
+// equal, and every score by them is the same.
+
+import { absent } from "../ordinal-map.ts";
+import { Copies, type CopiesState } from "./copies.ts";
+import { type FingerprintKey, Fingerprints } from "./fingerprints.ts";
+
+/** What a checkpoint keeps. */
+export type NamesState = {
+  readonly key: FingerprintKey;
+  readonly fingerprints: Uint32Array;
+  readonly copies: CopiesState;
+  /** The name of the vector without direction; `absent`: there is none. */
+  readonly directionless: number;
+};
+
+export class Names {
+  readonly copies = new Copies();
+  /** The name of the vector whose values are all zero, where that has no direction; else `absent`. */
+  directionless: number = absent;
+  /** The vector that was read last: owned, and overwritten by the next one. */
+  readonly vector: Float32Array;
+  readonly bytes: Uint8Array;
+  readonly #words: Uint32Array;
+  readonly #key: FingerprintKey;
+  readonly #fingerprints: Fingerprints;
+
+  constructor(dimension: number, key: FingerprintKey) {
+    this.vector = new Float32Array(dimension);
+    this.bytes = new Uint8Array(this.vector.buffer);
+    this.#words = new Uint32Array(this.vector.buffer);
+    this.#key = key;
+    this.#fingerprints = new Fingerprints(key);
+  }
+
+  /** Takes over what was kept. Returns the names of which no record was kept. */
+  static restored(dimension: number, state: NamesState): { names: Names; empty: number[] } {
+    const names = new Names(dimension, state.key);
+    names.#fingerprints.restore(state.fingerprints);
+    names.directionless = state.directionless;
+    return { names, empty: names.copies.restore(state.copies) };
+  }
+
+  /** Makes these little-endian f32 values, `4 * dimension` bytes at any offset, the vector that the next calls are about. */
+  read(values: Uint8Array): void {
+    this.bytes.set(values);
+    const words = this.#words;
+    for (let i = 0; i < words.length; i++) if (words[i] === 0x8000_0000) words[i] = 0;
+  }
+
+  /** Whether all values of the vector are zero. */
+  get isZero(): boolean {
+    return this.#words.every((word) => word === 0);
+  }
+
+  /** The name of the vector; `absent`: it has none yet. @param isEqual whether a name is held, with this vector */
+  find(isEqual: (name: number, vector: Float32Array) => boolean): number {
+    return this.#fingerprints.find(this.#words, (name) => isEqual(name, this.vector));
+  }
+
+  /** Gives the vector that `find` did not find a name. @param isHeld whether a name is held */
+  add(name: number, isHeld: (name: number) => boolean): void {
+    this.#fingerprints.add(name, isHeld);
+  }
+
+  /** What is to be kept of the names that are kept: their records below `end`. */
+  state(isKept: (name: number) => boolean, end: number): NamesState {
+    const isDirectionlessKept = this.directionless < end;
+    const kept = (name: number) => isKept(name) || (isDirectionlessKept && name === this.directionless);
+    return {
+      key: this.#key,
+      fingerprints: this.#fingerprints.entries(kept),
+      copies: this.copies.state(kept, end),
+      directionless: isDirectionlessKept ? this.directionless : absent,
+    };
+  }
+
+  get memoryBytes(): number {
+    return this.copies.memoryBytes + this.#fingerprints.memoryBytes + this.bytes.byteLength;
+  }
+
+  clear(): void {
+    this.copies.clear();
+    this.#fingerprints.clear();
+    this.directionless = absent;
+  }
+}
+
+/** Whether two vectors of one length have the same numbers. */
+export function isEqualTo(a: Float32Array, b: Float32Array): boolean {
+  for (let i = 0; i < a.length; i++) if (a[i] !== b[i]) return false;
+  return true;
+}
