@@ -25,7 +25,7 @@ import {
   settings,
   topK,
 } from "./odd-data/marks.ts";
-import { type Mode, modes, play } from "./odd-data/modes.ts";
+import { Crews, type Mode, modes, play } from "./odd-data/modes.ts";
 import { writeFigures } from "./odd-data/report.ts";
 import { openRival, rivalRefusal } from "./odd-data/rival.ts";
 import type { DataType } from "./odd-data/subject.ts";
@@ -76,6 +76,15 @@ function seedOf(...parts: readonly (string | number)[]): number {
 
 /** Runs all cases, one after the other. */
 export async function oddDataCampaign(options: CampaignOptions): Promise<Case[]> {
+  const crews = new Crews();
+  try {
+    return await allCases(options, crews);
+  } finally {
+    await crews.close();
+  }
+}
+
+async function allCases(options: CampaignOptions, crews: Crews): Promise<Case[]> {
   const cases: Case[] = [];
   for (const data of options.kinds) {
     const reason = data.absent?.();
@@ -86,7 +95,7 @@ export async function oddDataCampaign(options: CampaignOptions): Promise<Case[]>
     const made = generate(data, seedOf(options.seed, data.name), options.scale, options.queries);
     for (const metric of options.metrics) {
       if (data.metrics !== undefined && !data.metrics.includes(metric)) continue;
-      for (const each of await casesOf(options, data.name, made, metric)) {
+      for (const each of await casesOf(options, crews, data.name, made, metric)) {
         cases.push(each);
         options.say(lineOf(each));
       }
@@ -97,6 +106,7 @@ export async function oddDataCampaign(options: CampaignOptions): Promise<Case[]>
 
 async function casesOf(
   options: CampaignOptions,
+  crews: Crews,
   data: string,
   made: Generated,
   metric: MetricName,
@@ -112,7 +122,7 @@ async function casesOf(
     }
     for (const type of options.types) {
       for (const mode of options.modes ?? [pickMode(options.seed, data, metric, type, made.rows.length)])
-        cases.push(await runCase(options, { data, metric, type, mode, setting, made, rival, step }));
+        cases.push(await runCase(options, crews, { data, metric, type, mode, setting, made, rival, step }));
     }
   }
   return cases;
@@ -121,7 +131,8 @@ async function casesOf(
 /** One of the modes. Of other types than auto the engine has no graph before 1,000 records, and nothing to be tried. */
 function pickMode(seed: number, data: string, metric: MetricName, type: Coding, rows: number): Mode {
   const fit = modes.filter(({ isEngine }) => !isEngine || type === "auto" || rows >= 1_500);
-  return fit[seedOf(seed, data, metric, type) % fit.length];
+  const lots = fit.flatMap((mode) => new Array<Mode>(mode.weight).fill(mode));
+  return lots[seedOf(seed, data, metric, type) % lots.length];
 }
 
 type CaseOf = {
@@ -137,6 +148,7 @@ type CaseOf = {
 
 async function runCase(
   { seed }: CampaignOptions,
+  crews: Crews,
   { data, metric, type, mode, setting, made, rival, step }: CaseOf,
 ): Promise<Case> {
   const named = { data, metric, type, mode: mode.name, settings: setting.name };
@@ -148,7 +160,7 @@ async function runCase(
   const wanted = { dimension, metric, ...coding, settings: setting, sampleCount };
   const random = new Random(seedOf(seed, data, metric, type, mode.name));
   try {
-    const { subject, living } = await play(mode, wanted, rows, random);
+    const { subject, living } = await play(mode, wanted, rows, random, crews);
     try {
       const search = (query: Float32Array, k: number) => subject.search(query, k);
       const counted = await count({ metric, living, search }, queries, step);

@@ -11,7 +11,7 @@ import type { Collection, Database } from "@quiver/engine/database/contract";
 import { openDatabase } from "@quiver/engine/database/database";
 import type { Graph } from "@quiver/engine/index/hnsw/graph";
 import { HnswIndex, type HnswOptions, type HnswState } from "@quiver/engine/index/hnsw/hnsw-index";
-import { Builders } from "@quiver/engine/runtime/builders";
+import type { Builders } from "@quiver/engine/runtime/builders";
 import { bytesOfFloats } from "@quiver/engine/vector/floats";
 import type { denseDataTypes, MetricName } from "@quiver/protocol/shapes/index-definition";
 import type { Settings } from "./marks.ts";
@@ -47,9 +47,8 @@ export type Subject = {
 
 // ---- The index alone
 
-export function openIndex(wanted: Wanted): Subject {
-  // Threads start when they have something to do: in place they only keep and read checkpoints.
-  const threads = new Builders(Math.max(1, wanted.builders));
+/** @param threads build, unless that is wanted in place, and keep and read checkpoints; the caller ends them */
+export function openIndex(wanted: Wanted, threads: Builders): Subject {
   const directory = mkdtempSync(join(tmpdir(), "quiver-odd-data-"));
   const path = join(directory, "dense");
   const rows = new Map<number, Float32Array>();
@@ -154,7 +153,6 @@ export function openIndex(wanted: Wanted): Subject {
     dataType: () => index.encoding?.dataType ?? "none",
     async close() {
       index.close();
-      await threads.close();
       rmSync(directory, { recursive: true, force: true });
     },
   };
