@@ -3,9 +3,10 @@
 // Every kind of odd data (tests/odd-data), by every metric, type of codes and way of arriving (odd-data/modes), against exact
 // scores (odd-data/truth). What has to hold stands in odd-data/marks. hnswlib is asked the same, and both are told.
 //
-//   npm run test:odd-data -- --short                 auto and f32, one mode for each, drawn by the seed
-//   npm run test:odd-data -- --only one-hot,bits --metric cosine --type auto --mode all
-//   npm run test:odd-data -- --figures               everything, and the table of docs/dense-index.md
+//   npm run test:odd-data -- --short                     auto and f32, one mode for each case, drawn by the seed
+//   npm run test:odd-data -- --only one-hot,bits --metric cosine --type auto --mode in-place,engine
+//   npm run test:odd-data -- --settings all --figures    everything, and the tables of docs/dense-index.md: hours
+//   npm run test:odd-data -- --mode drawn --figures      the same with one mode for each case
 //
 // Each case depends on the seed and on its own names alone, so that naming it repeats it.
 
@@ -250,12 +251,13 @@ async function command(): Promise<void> {
   if (refusal !== undefined) say(`hnswlib is left out: ${refusal}`);
   const types: readonly Coding[] = ["auto", ...[...denseDataTypes].reverse(), "u8-elsewhere"];
   const kinds = named(all, byName, values.only);
+  const mode = values.mode ?? (values.short ? "drawn" : "all");
   const cases = await oddDataCampaign({
     seed: Number(values.seed),
     kinds: values.short ? kinds.filter(({ isLarge }) => !isLarge) : kinds,
     metrics: named(metricNames, itself, values.metric),
     types: named(types, itself, values.type ?? (values.short ? "auto,f32" : undefined)),
-    modes: values.mode === undefined && values.short ? undefined : named(modes, byName, values.mode),
+    modes: mode === "drawn" ? undefined : named(modes, byName, mode),
     settings: named(Object.values<Settings>(settings), byName, values.settings),
     scale: Number(values.rows),
     queries: Number(values.queries),

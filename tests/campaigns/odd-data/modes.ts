@@ -163,7 +163,9 @@ export async function play(
   const living: Living = new Map();
   try {
     await mode.run({ subject, wanted: own, rows, random, living });
-    await subject.ready();
+    const records = await subject.ready();
+    if (records !== living.size)
+      throw new Error(`the index has ${records} records instead of ${living.size}`);
   } catch (error) {
     await subject.close();
     throw error;

@@ -37,8 +37,8 @@ export type Subject = {
   remove(labels: readonly number[]): Promise<void>;
   /** Ends and begins anew from what was kept, while records go on being removed. */
   restart(removing: readonly number[]): Promise<void>;
-  /** Resolves when nothing is left to be done. */
-  ready(): Promise<void>;
+  /** Resolves when nothing is left to be done, with the records there are. @throws where what was built is not sound */
+  ready(): Promise<number>;
   search(query: Float32Array, k: number): Promise<readonly number[]>;
   /** The type of the codes that are used now. */
   dataType(): string;
@@ -140,8 +140,7 @@ export function openIndex(wanted: Wanted, threads: Builders): Subject {
       index.settle();
       await idle();
       index.check(vectorOf);
-      if (index.count !== rows.size)
-        throw new Error(`the index has ${index.count} records instead of ${rows.size}`);
+      return index.count;
     },
     async search(query, k) {
       const { ordinals, scores } = index.search(query, k, { vectorOf });
@@ -215,9 +214,12 @@ export async function openEngine(wanted: Wanted): Promise<Subject> {
       for (;;) {
         const { failure, state, records_in_tail, data_type } = status() ?? {};
         if (failure !== undefined) throw new Error(failure);
-        if (state === "ready" && (records_in_tail === 0 || data_type === undefined)) return;
+        if (state === "ready" && (records_in_tail === 0 || data_type === undefined)) break;
         await sleep(2);
       }
+      const { findings } = await collection.check();
+      if (findings.length > 0) throw new Error(`the check finds: ${findings[0].message}`);
+      return collection.describe().vectors_count;
     },
     async search(query, k) {
       const { results } = await collection.searchDense({ query_vector: Array.from(query), top_k: k });
