@@ -22,6 +22,7 @@ test("of several ways of arriving the least recall is shown, and is bold below t
 
 test("a case that ended with a fault has found nothing", () => {
   const broken: Case = { ...found("f32", 1), counted: undefined };
+  expect(tableByData([found("f32", 1), broken]).at(-1)).toContain("| – · **fault** · – |");
   expect(tableByType([found("f32", 0.5, 0.25), broken]).at(-1)).toBe(
     "| f32 | 2 | 0 | 0.500 | 0.000 | 0.0 % | 1 of 50 |",
   );

@@ -45,12 +45,13 @@ export function tableByType(cases: readonly Case[]): string[] {
   ];
 }
 
-/** A line for each kind of data: by metric `auto`, `f32` and hnswlib. What is below the mark is bold. */
+/** A line for each kind of data: by metric `auto`, `f32` and hnswlib. What is below the mark is bold, and so are cases that ended with a fault. */
 export function tableByData(cases: readonly Case[]): string[] {
   const cell = (own: readonly Case[], metric: MetricName): string => {
     const shown = (["auto", "f32", "hnswlib"] as const).map((type) => {
       const some = own.filter((each) => each.metric === metric && each.type === type);
       if (some.length === 0) return "–";
+      if (some.some(({ counted }) => counted === undefined)) return "**fault**";
       const least = Math.min(...some.map(recallOf));
       return least < recallMin ? `**${least.toFixed(3)}**` : least.toFixed(3);
     });
