@@ -18,8 +18,8 @@ test.each(metricNames)(
       types: ["auto", "f32"],
       settings: [settings.compared],
       scale: 0.3,
-      queries: 40,
-      itself: 100,
+      queries: 30,
+      itself: 60,
       withRival: false,
       say: () => undefined,
     });
