@@ -3,9 +3,10 @@
 // Every kind of odd data (tests/odd-data), by every metric, type of codes and way of arriving (odd-data/modes), against exact
 // scores (odd-data/truth). What has to hold stands in odd-data/marks. hnswlib is asked the same, and both are told.
 //
-//   npm run test:odd-data -- --short                 auto and f32, one mode for each, drawn by the seed
-//   npm run test:odd-data -- --only one-hot,bits --metric cosine --type auto --mode all
-//   npm run test:odd-data -- --figures               everything, and the table of docs/dense-index.md
+//   npm run test:odd-data -- --short                     auto and f32, one mode for each case, drawn by the seed
+//   npm run test:odd-data -- --only one-hot,bits --metric cosine --type auto --mode in-place,engine
+//   npm run test:odd-data -- --settings all --figures    everything, and the tables of docs/dense-index.md: hours
+//   npm run test:odd-data -- --mode drawn --figures      the same with one mode for each case
 //
 // Each case depends on the seed and on its own names alone, so that naming it repeats it.
 
@@ -25,17 +26,20 @@ import {
   settings,
   topK,
 } from "./odd-data/marks.ts";
-import { type Mode, modes, play } from "./odd-data/modes.ts";
-import { writeTable } from "./odd-data/report.ts";
+import { Crews, type Mode, modes, play } from "./odd-data/modes.ts";
+import { writeFigures } from "./odd-data/report.ts";
 import { openRival, rivalRefusal } from "./odd-data/rival.ts";
 import type { DataType } from "./odd-data/subject.ts";
 import { type Counted, count } from "./odd-data/truth.ts";
+
+/** A type of codes, or `u8` with a range in which no value is. */
+export type Coding = DataType | "u8-elsewhere";
 
 export type CampaignOptions = {
   readonly seed: number;
   readonly kinds: readonly OddData[];
   readonly metrics: readonly MetricName[];
-  readonly types: readonly DataType[];
+  readonly types: readonly Coding[];
   /** Default: one for each case, drawn by the seed. */
   readonly modes?: readonly Mode[] | undefined;
   readonly settings: readonly Settings[];
@@ -53,7 +57,7 @@ export type Case = {
   readonly data: string;
   readonly metric: MetricName;
   /** As it was asked for; `hnswlib` for the rival. */
-  readonly type: DataType | "hnswlib";
+  readonly type: Coding | "hnswlib";
   /** What was used. */
   readonly codes: string;
   readonly mode: string;
@@ -73,6 +77,15 @@ function seedOf(...parts: readonly (string | number)[]): number {
 
 /** Runs all cases, one after the other. */
 export async function oddDataCampaign(options: CampaignOptions): Promise<Case[]> {
+  const crews = new Crews();
+  try {
+    return await allCases(options, crews);
+  } finally {
+    await crews.close();
+  }
+}
+
+async function allCases(options: CampaignOptions, crews: Crews): Promise<Case[]> {
   const cases: Case[] = [];
   for (const data of options.kinds) {
     const reason = data.absent?.();
@@ -83,7 +96,7 @@ export async function oddDataCampaign(options: CampaignOptions): Promise<Case[]>
     const made = generate(data, seedOf(options.seed, data.name), options.scale, options.queries);
     for (const metric of options.metrics) {
       if (data.metrics !== undefined && !data.metrics.includes(metric)) continue;
-      for (const each of await casesOf(options, data.name, made, metric)) {
+      for (const each of await casesOf(options, crews, data.name, made, metric)) {
         cases.push(each);
         options.say(lineOf(each));
       }
@@ -94,6 +107,7 @@ export async function oddDataCampaign(options: CampaignOptions): Promise<Case[]>
 
 async function casesOf(
   options: CampaignOptions,
+  crews: Crews,
   data: string,
   made: Generated,
   metric: MetricName,
@@ -108,19 +122,24 @@ async function casesOf(
       cases.push({ ...named, type: "hnswlib", codes: "f32", mode: "in-place", counted: rival, faults: [] });
     }
     for (const type of options.types) {
-      for (const mode of options.modes ?? [pickMode(options.seed, data, metric, type)])
-        cases.push(await runCase(options, { data, metric, type, mode, setting, made, rival, step }));
+      for (const mode of options.modes ?? [pickMode(options.seed, data, metric, type, made.rows.length)])
+        cases.push(await runCase(options, crews, { data, metric, type, mode, setting, made, rival, step }));
     }
   }
   return cases;
 }
 
-const pickMode = (...parts: readonly (string | number)[]): Mode => modes[seedOf(...parts) % modes.length];
+/** One of the modes. Of other types than auto the engine has no graph before 1,000 records, and nothing to be tried. */
+function pickMode(seed: number, data: string, metric: MetricName, type: Coding, rows: number): Mode {
+  const fit = modes.filter(({ isEngine }) => !isEngine || type === "auto" || rows >= 1_500);
+  const lots = fit.flatMap((mode) => new Array<Mode>(mode.weight).fill(mode));
+  return lots[seedOf(seed, data, metric, type) % lots.length];
+}
 
 type CaseOf = {
   readonly data: string;
   readonly metric: MetricName;
-  readonly type: DataType;
+  readonly type: Coding;
   readonly mode: Mode;
   readonly setting: Settings;
   readonly made: Generated;
@@ -130,16 +149,19 @@ type CaseOf = {
 
 async function runCase(
   { seed }: CampaignOptions,
+  crews: Crews,
   { data, metric, type, mode, setting, made, rival, step }: CaseOf,
 ): Promise<Case> {
   const named = { data, metric, type, mode: mode.name, settings: setting.name };
   const { dimension, rows, queries } = made;
   // A third of the rows, as it is where a collection grows on; the engine's interface knows no sample for other types.
   const sampleCount = Math.min(1_000, Math.floor(rows.length / 3));
-  const wanted = { dimension, metric, dataType: type, settings: setting, sampleCount };
+  const coding =
+    type === "u8-elsewhere" ? ({ dataType: "u8", range: rangeWithout(rows) } as const) : { dataType: type };
+  const wanted = { dimension, metric, ...coding, settings: setting, sampleCount };
   const random = new Random(seedOf(seed, data, metric, type, mode.name));
   try {
-    const { subject, living } = await play(mode, wanted, rows, random);
+    const { subject, living } = await play(mode, wanted, rows, random, crews);
     try {
       const search = (query: Float32Array, k: number) => subject.search(query, k);
       const counted = await count({ metric, living, search }, queries, step);
@@ -153,6 +175,13 @@ async function runCase(
     const fault = `${(error as Error).message}${cause === undefined ? "" : `: ${cause}`}`;
     return { ...named, codes: "?", faults: [fault] };
   }
+}
+
+/** A range of values that none of the rows has. */
+function rangeWithout(rows: readonly Float32Array[]): { min: number; max: number } {
+  let most = 0;
+  for (const row of rows) for (const value of row) most = Math.max(most, Math.abs(value));
+  return most === 0 ? { min: 1, max: 2 } : { min: 100 * most, max: 200 * most };
 }
 
 /** The marks that are missed. */
@@ -220,14 +249,15 @@ async function command(): Promise<void> {
   const say = (line: string) => process.stdout.write(`${line}\n`);
   const refusal = values["no-rival"] ? "it is not asked for" : rivalRefusal();
   if (refusal !== undefined) say(`hnswlib is left out: ${refusal}`);
-  const types: readonly DataType[] = ["auto", ...[...denseDataTypes].reverse()];
+  const types: readonly Coding[] = ["auto", ...[...denseDataTypes].reverse(), "u8-elsewhere"];
   const kinds = named(all, byName, values.only);
+  const mode = values.mode ?? (values.short ? "drawn" : "all");
   const cases = await oddDataCampaign({
     seed: Number(values.seed),
     kinds: values.short ? kinds.filter(({ isLarge }) => !isLarge) : kinds,
     metrics: named(metricNames, itself, values.metric),
     types: named(types, itself, values.type ?? (values.short ? "auto,f32" : undefined)),
-    modes: values.mode === undefined && values.short ? undefined : named(modes, byName, values.mode),
+    modes: mode === "drawn" ? undefined : named(modes, byName, mode),
     settings: named(Object.values<Settings>(settings), byName, values.settings),
     scale: Number(values.rows),
     queries: Number(values.queries),
@@ -239,8 +269,16 @@ async function command(): Promise<void> {
   say(`\n${failing.length} of ${cases.length} cases fail${failing.length === 0 ? "" : ":"}`);
   for (const each of failing) say(lineOf(each));
   if (values.json !== undefined) writeFileSync(values.json, JSON.stringify(cases, null, 1));
-  if (values.figures) writeTable(cases, values);
+  if (values.figures) writeFigures(cases, commandOf(values));
   process.exitCode = failing.length === 0 ? 0 : 1;
+}
+
+/** How a run is repeated. */
+function commandOf(values: Readonly<Record<string, string | boolean | undefined>>): string {
+  const flags = Object.entries(values)
+    .filter(([name, value]) => name !== "json" && value !== undefined && value !== false)
+    .map(([name, value]) => (value === true ? `--${name}` : `--${name} ${value}`));
+  return ["npm run test:odd-data --", ...flags].join(" ");
 }
 
 if (import.meta.main) await command();

@@ -66,7 +66,7 @@ export const arrivals: readonly OddData[] = [
     why: "the scale of the model's output changes after codes were calibrated",
     dimension,
     rows: (random, count) =>
-      rowsOf(count, textLike(random, dimension)).map((row, i) => (i < count / 2 ? row : scaled(row, 10))),
+      rowsOf(count, textLike(random, dimension, 1)).map((row, i) => (i < count / 2 ? row : scaled(row, 10))),
   },
   {
     name: "range-grows-thousandfold",

@@ -125,7 +125,7 @@ export const clusters: readonly OddData[] = [
     name: "text-like",
     why: "embeddings of texts fill a narrow cone",
     dimension: 64,
-    rows: (random, count) => rowsOf(count, textLike(random, 64)),
+    rows: (random, count) => rowsOf(count, textLike(random, 64, 1)),
   },
   {
     name: "narrow-cone",

@@ -3,10 +3,11 @@
 import type { OddData } from "./odd-data.ts";
 import { type Random, rowsOf, scaled, textLike } from "./random.ts";
 
-const dimension = 32;
+const dimension = 64;
 
 /** Rows like texts of which some are replaced. */
-const texts = (random: Random, count: number): Float32Array[] => rowsOf(count, textLike(random, dimension));
+const texts = (random: Random, count: number): Float32Array[] =>
+  rowsOf(count, textLike(random, dimension, 0));
 const zero = () => new Float32Array(dimension);
 const textQueries = (random: Random, count: number, rows: readonly Float32Array[]): Float32Array[] =>
   rowsOf(count, () => {
@@ -108,7 +109,7 @@ export const copies: readonly OddData[] = [
     why: "an embedding model that is broken answers always the same",
     dimension,
     rows: (random, count) => {
-      const row = textLike(random, dimension)();
+      const row = textLike(random, dimension, 0)();
       return rowsOf(count, () => row.slice());
     },
   },

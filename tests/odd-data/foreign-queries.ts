@@ -14,7 +14,7 @@ const foreign = (
   name,
   why,
   dimension,
-  rows: (random, count) => rowsOf(count, textLike(random, dimension)),
+  rows: (random, count) => rowsOf(count, textLike(random, dimension, 1)),
   queries: (random, count, rows) => rowsOf(count, () => query(random, random.pick(rows))),
 });
 
@@ -40,7 +40,7 @@ export const foreignQueries: readonly OddData[] = [
     name: "queries-of-another-kind",
     why: "texts that search pictures: their vectors lie in a cone of their own",
     dimension,
-    rows: (random, count) => rowsOf(count, textLike(random, dimension)),
-    queries: (random, count) => rowsOf(count, textLike(random, dimension)),
+    rows: (random, count) => rowsOf(count, textLike(random, dimension, 1)),
+    queries: (random, count) => rowsOf(count, textLike(random, dimension, 1)),
   },
 ];

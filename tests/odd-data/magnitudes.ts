@@ -48,7 +48,7 @@ export const magnitudes: readonly OddData[] = [
     dimension,
     rows: (random, count) => {
       const longest = random.below(count);
-      return rowsOf(count, textLike(random, dimension)).map((row, i) =>
+      return rowsOf(count, textLike(random, dimension, 1)).map((row, i) =>
         i === longest ? scaled(row, 40) : row,
       );
     },
@@ -157,7 +157,7 @@ export const magnitudes: readonly OddData[] = [
     dimension,
     rows: (random, count) => {
       const broken = new Set(random.distinct(5, count));
-      return rowsOf(count, textLike(random, dimension)).map((row, i) =>
+      return rowsOf(count, textLike(random, dimension, 1)).map((row, i) =>
         broken.has(i) ? scaled(row, 1e30) : row,
       );
     },

@@ -67,18 +67,20 @@ export const rowsOf = (count: number, row: (i: number) => Float32Array): Float32
 export const scaled = (row: Float32Array, factor: number): Float32Array => row.map((value) => value * factor);
 
 /**
- * Draws vectors like the embeddings of texts: of length 1, in a cone about a common direction, in 40 topics of different sizes, with
- * directions of which each matters less than the one before.
+ * Draws vectors like the embeddings of texts: of length 1, in 40 topics of different sizes, with directions of which each matters
+ * less than the one before.
+ * @param cone how much all have in common: 0 for texts that are mostly at right angles, 1 for the cone that many models make
  */
-export function textLike(random: Random, dimension: number): () => Float32Array {
-  const spread = Array.from({ length: dimension }, (_, i) => 1 / Math.sqrt(1 + i));
+export function textLike(random: Random, dimension: number, cone: number): () => Float32Array {
+  const decay = cone > 0 ? 0.5 : 0.15;
+  const spread = Array.from({ length: dimension }, (_, i) => (1 + i) ** -decay);
   const draw = (sigma: number) => spread.map((scale) => sigma * scale * random.normal());
-  const common = draw(1);
+  const common = draw(cone);
   const topics = Array.from({ length: 40 }, () => draw(0.8));
   return () => {
     // Small numbers are drawn more often: topics differ in size.
     const topic = topics[Math.floor(topics.length * random.uniform() ** 2)];
-    const noise = draw(0.6);
+    const noise = draw(cone > 0 ? 0.6 : 1);
     const vector = Float32Array.from(common, (value, i) => value + topic[i] + noise[i]);
     return scaled(vector, 1 / Math.hypot(...vector));
   };

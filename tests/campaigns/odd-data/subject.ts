@@ -11,7 +11,7 @@ import type { Collection, Database } from "@quiver/engine/database/contract";
 import { openDatabase } from "@quiver/engine/database/database";
 import type { Graph } from "@quiver/engine/index/hnsw/graph";
 import { HnswIndex, type HnswOptions, type HnswState } from "@quiver/engine/index/hnsw/hnsw-index";
-import { Builders } from "@quiver/engine/runtime/builders";
+import type { Builders } from "@quiver/engine/runtime/builders";
 import { bytesOfFloats } from "@quiver/engine/vector/floats";
 import type { denseDataTypes, MetricName } from "@quiver/protocol/shapes/index-definition";
 import type { Settings } from "./marks.ts";
@@ -22,6 +22,8 @@ export type Wanted = {
   readonly dimension: number;
   readonly metric: MetricName;
   readonly dataType: DataType;
+  /** Values are clamped to it, as the definition of the index says. */
+  readonly range?: { readonly min: number; readonly max: number } | undefined;
   readonly settings: Settings;
   /** Records that are gathered before codes are calibrated. */
   readonly sampleCount: number;
@@ -35,8 +37,8 @@ export type Subject = {
   remove(labels: readonly number[]): Promise<void>;
   /** Ends and begins anew from what was kept, while records go on being removed. */
   restart(removing: readonly number[]): Promise<void>;
-  /** Resolves when nothing is left to be done. */
-  ready(): Promise<void>;
+  /** Resolves when nothing is left to be done, with the records there are. @throws where what was built is not sound */
+  ready(): Promise<number>;
   search(query: Float32Array, k: number): Promise<readonly number[]>;
   /** The type of the codes that are used now. */
   dataType(): string;
@@ -45,70 +47,65 @@ export type Subject = {
 
 // ---- The index alone
 
-export function openIndex(wanted: Wanted): Subject {
-  const threads = wanted.builders === 0 ? undefined : new Builders(wanted.builders);
+/** @param threads build, unless that is wanted in place, and keep and read checkpoints; the caller ends them */
+export function openIndex(wanted: Wanted, threads: Builders): Subject {
   const directory = mkdtempSync(join(tmpdir(), "quiver-odd-data-"));
   const path = join(directory, "dense");
   const rows = new Map<number, Float32Array>();
   let end = 0;
-  let building: unknown;
-  const { settings, sampleCount, dimension, metric, dataType } = wanted;
+  let failure: unknown;
+  const { settings, sampleCount, dimension, metric, dataType, range } = wanted;
   const options: HnswOptions = {
     dimension,
     metric,
     dataType,
+    range,
     sampleCount,
     m: settings.m,
     m0: 2 * settings.m,
     efConstruction: settings.efConstruction,
     efSearch: settings.efSearch,
     memoryBytesMax: 2 ** 28,
-    ...(threads && { builders: threads }),
+    ...(wanted.builders > 0 && { builders: threads }),
     onError: (error) => {
-      building ??= error;
+      failure ??= error;
     },
   };
   let index = new HnswIndex(options);
   const vectorOf = (label: number): Float32Array => rows.get(label) as Float32Array;
 
   const idle = async () => {
-    while (!index.isIdle && building === undefined) await sleep(1);
-    if (building !== undefined) throw new Error("building failed", { cause: building });
+    while (!index.isIdle && failure === undefined) await sleep(1);
+    if (failure !== undefined) throw new Error("building failed", { cause: failure });
   };
   const addOne = (label: number, row: Float32Array) => index.add(label, bytesOfFloats(row));
 
-  /** Writes what a checkpoint keeps, and removes records meanwhile. */
-  const keep = (removing: () => void) =>
-    new Promise<HnswState | undefined>((resolve, reject) => {
-      index.save(
-        (state, graphs, done) => {
-          const images = graphs.map(({ image }) => image);
-          const writer = threads ?? new Builders(1);
-          removing();
-          writer
-            .save(path, { configuration: "", version: 1, hash: "" }, state, images)
-            .then(() => {
-              done(true);
-              return writer.open<HnswState>(path);
-            })
-            .then(({ state: kept }) => resolve(kept), reject)
-            .finally(() => (threads === undefined ? writer.close() : undefined));
-        },
-        () => {
-          removing();
-          resolve(undefined);
-        },
-      );
-    });
+  /** Writes what a checkpoint keeps, with `meanwhile` done before it is written; undefined where there is no graph yet. */
+  const keep = async (meanwhile: () => void): Promise<HnswState | undefined> => {
+    const { promise, resolve, reject } = Promise.withResolvers<boolean>();
+    index.save(
+      (state, graphs, done) => {
+        const images = graphs.map(({ image }) => image);
+        const writing = threads.save(path, { configuration: "", version: 1, hash: "" }, state, images);
+        meanwhile();
+        writing.then(() => {
+          done(true);
+          resolve(true);
+        }, reject);
+      },
+      () => {
+        meanwhile();
+        resolve(false);
+      },
+    );
+    return (await promise) ? (await threads.open<HnswState>(path)).state : undefined;
+  };
 
-  const load = async (graphs: readonly Graph[]) => {
-    const reader = threads ?? new Builders(1);
-    await reader.load(
+  const load = (graphs: readonly Graph[]) =>
+    threads.load(
       path,
       graphs.map(({ image }) => image),
     );
-    if (threads === undefined) await reader.close();
-  };
 
   const remove = (labels: readonly number[]) => {
     for (const label of labels) {
@@ -126,7 +123,7 @@ export function openIndex(wanted: Wanted): Subject {
       }
       end = first + added.length;
       // Threads are given their turn, as between requests.
-      if (threads !== undefined) await sleep(0);
+      await sleep(0);
     },
     remove: async (labels) => remove(labels),
     async restart(removing) {
@@ -143,8 +140,7 @@ export function openIndex(wanted: Wanted): Subject {
       index.settle();
       await idle();
       index.check(vectorOf);
-      if (index.count !== rows.size)
-        throw new Error(`the index has ${index.count} records instead of ${rows.size}`);
+      return index.count;
     },
     async search(query, k) {
       const { ordinals, scores } = index.search(query, k, { vectorOf });
@@ -156,7 +152,6 @@ export function openIndex(wanted: Wanted): Subject {
     dataType: () => index.encoding?.dataType ?? "none",
     async close() {
       index.close();
-      await threads?.close();
       rmSync(directory, { recursive: true, force: true });
     },
   };
@@ -168,7 +163,7 @@ const name = "odd";
 
 export async function openEngine(wanted: Wanted): Promise<Subject> {
   const dataDir = mkdtempSync(join(tmpdir(), "quiver-odd-data-"));
-  const { dimension, metric, dataType, settings, sampleCount, builders } = wanted;
+  const { dimension, metric, dataType, range, settings, sampleCount, builders } = wanted;
   const open = () => openDatabase({ dataDir, builderThreads: Math.max(1, builders) });
   let database: Database = await open();
   await database.createCollection({
@@ -185,7 +180,7 @@ export async function openEngine(wanted: Wanted): Promise<Subject> {
     quantization:
       dataType === "auto"
         ? { type: "auto", properties: { sample_threshold: sampleCount } }
-        : { type: "scalar", properties: { data_type: dataType } },
+        : { type: "scalar", properties: { data_type: dataType, ...(range && { range }) } },
     index: {
       type: "hnsw",
       properties: {
@@ -219,9 +214,12 @@ export async function openEngine(wanted: Wanted): Promise<Subject> {
       for (;;) {
         const { failure, state, records_in_tail, data_type } = status() ?? {};
         if (failure !== undefined) throw new Error(failure);
-        if (state === "ready" && (records_in_tail === 0 || data_type === undefined)) return;
+        if (state === "ready" && (records_in_tail === 0 || data_type === undefined)) break;
         await sleep(2);
       }
+      const { findings } = await collection.check();
+      if (findings.length > 0) throw new Error(`the check finds: ${findings[0].message}`);
+      return collection.describe().vectors_count;
     },
     async search(query, k) {
       const { results } = await collection.searchDense({ query_vector: Array.from(query), top_k: k });

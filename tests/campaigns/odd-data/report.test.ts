@@ -1,0 +1,29 @@
+// Do the tables say what was found?
+
+import { expect, test } from "vitest";
+import type { Case } from "../odd-data.ts";
+import { tableByData, tableByType } from "./report.ts";
+
+const found = (type: Case["type"], recall: number, itselfFirst = 1): Case => ({
+  data: "bits",
+  metric: "cosine",
+  type,
+  codes: "f32",
+  mode: "in-place",
+  settings: "compared",
+  counted: { recall, strictRecall: recall, emptyQueries: 1, queries: 50, itselfFirst, strictItselfFirst: 1 },
+  faults: [],
+});
+
+test("of several ways of arriving the least recall is shown, and is bold below the mark", () => {
+  const lines = tableByData([found("auto", 0.99), found("auto", 0.98), found("hnswlib", 1)]);
+  expect(lines.at(-1)).toBe("| bits | **0.980** · – · 1.000 | – · – · – | – · – · – |");
+});
+
+test("a case that ended with a fault has found nothing", () => {
+  const broken: Case = { ...found("f32", 1), counted: undefined };
+  expect(tableByData([found("f32", 1), broken]).at(-1)).toContain("| – · **fault** · – |");
+  expect(tableByType([found("f32", 0.5, 0.25), broken]).at(-1)).toBe(
+    "| f32 | 2 | 0 | 0.500 | 0.000 | 0.0 % | 1 of 50 |",
+  );
+});
