@@ -75,7 +75,7 @@ export function openIndex(wanted: Wanted, threads: Builders): Subject {
   const vectorOf = (label: number): Float32Array => rows.get(label) as Float32Array;
 
   const idle = async () => {
-    while (!index.isIdle && failure === undefined) await sleep(1);
+    while ((index.tidy() || !index.isIdle) && failure === undefined) await sleep(1);
     if (failure !== undefined) throw new Error("building failed", { cause: failure });
   };
   const addOne = (label: number, row: Float32Array) => index.add(label, bytesOfFloats(row));
@@ -136,8 +136,6 @@ export function openIndex(wanted: Wanted, threads: Builders): Subject {
       for (let label = from; label < end; label++) if (rows.has(label)) addOne(label, vectorOf(label));
     },
     async ready() {
-      await idle();
-      index.settle();
       await idle();
       index.check(vectorOf);
       return index.count;
