@@ -22,6 +22,10 @@ const kind = (status: number, meaning: string, retryable = false): ErrorKind => 
 /** Every error code there is, in the order of the reference. */
 export const errorKinds = {
   invalid_request: kind(400, "A field is missing, of the wrong type or out of range; nothing was changed."),
+  unknown_field: kind(
+    400,
+    "A body, a record or the query string has a field that is not known; details.suggestion is the nearest known name, where one is near. Nothing was changed.",
+  ),
   invalid_json: kind(400, "The request body is not JSON in UTF-8."),
   invalid_vector: kind(400, "A vector record breaks a rule of its collection; nothing was changed."),
   invalid_name: kind(400, "The collection name is empty, too long or has a character that is not allowed."),

@@ -3,7 +3,7 @@
 //   headers are there   request id, accounting  ->  stopping?  ->  CORS  ->  key  ->  known path and method?  ->  role
 //                       ->  room? (admission)
 //   body arrives        counted, limited, UTF-8, JSON                     (request/)
-//   body is there       missing?  ->  shape                               (protocol/shapes, request/validation)
+//   body is there       missing?  ->  shape  ->  unknown fields           (protocol/shapes, request/validation)
 //   its turn            waits in its lane, until its deadline             (admission)
 //   endpoint            engine                                            (routes/)
 //   answer              JSON text as it is; errors through one table      (error-answer)
@@ -17,8 +17,10 @@ import { Readable } from "node:stream";
 import cors from "@fastify/cors";
 import type { Database } from "@quiver/engine/database/contract";
 import { QuiverError } from "@quiver/protocol/errors";
+import { refuseUnknownFields } from "@quiver/protocol/fields";
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
 import type { Logger } from "pino";
+import type { TSchema } from "typebox";
 import { Admission } from "./admission.ts";
 import type { AuditLog } from "./audit/audit-log.ts";
 import { type Access, type Need, needOf, strictestNeed } from "./auth/access.ts";
@@ -31,10 +33,11 @@ import { registerHealth } from "./operations/health.ts";
 import { Metrics } from "./operations/metrics.ts";
 import { registerOpenapi, serveOpenapi } from "./operations/openapi.ts";
 import { BodyBudget, BodyShare, readBody } from "./request/body.ts";
+import { checkBody } from "./request/body-fields.ts";
 import { parseBody } from "./request/json.ts";
 import { mediaTypeFault, uploadFault } from "./request/media-type.ts";
 import { parseQuery } from "./request/query.ts";
-import { fieldError, type ShapeFault, shapeError, validatorOptions } from "./request/validation.ts";
+import { type ShapeFault, shapeError, validatorOptions } from "./request/validation.ts";
 import { Waits } from "./request/waits.ts";
 import { type EndpointConfig, registerRoutes } from "./routes/register.ts";
 import { createHttpServer, headersBytesMax, refuseUnreadable } from "./transport.ts";
@@ -193,13 +196,15 @@ export async function createApplication(parts: ApplicationParts): Promise<Fastif
     return value;
   });
   app.addHook("preValidation", (request, _reply, done) => {
-    if (request.routeOptions.config.route?.body !== undefined && request.body === undefined) {
-      throw fieldError(
-        "body",
-        "a JSON object",
-        "nothing",
-        "The request body is missing; send a JSON object.",
-      );
+    const { route, name } = request.routeOptions.config;
+    if (route !== undefined && name !== undefined) checkBody(route, name, request.body);
+    done();
+  });
+  app.addHook("preHandler", (request, _reply, done) => {
+    if (request.validationError) {
+      // A field that is not known may be the one that is missing, so it is named first.
+      refuseUnknownFields(request.routeOptions.config.route?.body as TSchema, request.body);
+      throw request.validationError;
     }
     done();
   });

@@ -5,6 +5,7 @@
 // ends there. Whoever hands a write to the writer asks it for the last time: what was handed over is done and awaited.
 
 import { QuiverError } from "@quiver/protocol/errors";
+import { refuseUnknownOptions } from "@quiver/protocol/fields";
 import { limits } from "@quiver/protocol/limits";
 
 /** How long a caller waits, of every call that may take long. */
@@ -31,9 +32,10 @@ export class Deadline {
   /** The one that never ends. */
   static readonly none = new Deadline(Number.POSITIVE_INFINITY, undefined);
 
-  /** Begins now. */
+  /** Begins now. @throws unknown_field */
   static of(options: CallOptions = {}): Deadline {
     if (options instanceof Deadline) return options;
+    refuseUnknownOptions(options, ["timeoutMs", "signal"]);
     const { timeoutMs, signal } = options;
     if (timeoutMs === undefined && signal === undefined) return Deadline.none;
     return new Deadline(timeoutMs ?? Number.POSITIVE_INFINITY, signal);

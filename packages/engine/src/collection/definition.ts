@@ -1,8 +1,9 @@
 // What was a collection created as?
 
 import { QuiverError } from "@quiver/protocol/errors";
+import { refuseUnknownFields } from "@quiver/protocol/fields";
 import { limits } from "@quiver/protocol/limits";
-import type { CollectionSummary, CreateCollection } from "@quiver/protocol/shapes/collection";
+import { type CollectionSummary, CreateCollection } from "@quiver/protocol/shapes/collection";
 
 /** What never changes about a collection. */
 export type CollectionDefinition = {
@@ -62,8 +63,9 @@ function positive(value: number | null | undefined, path: string, max: number): 
   return value;
 }
 
-/** Checks a create request completely. @throws invalid_name, invalid_request */
+/** Checks a create request completely. @throws unknown_field, invalid_name, invalid_request */
 export function defineCollection(request: CreateCollection): CollectionDefinition {
+  refuseUnknownFields(CreateCollection, request);
   checkCollectionName(request.name);
   const { description } = request;
   if (typeof description === "string") {

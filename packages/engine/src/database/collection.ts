@@ -5,19 +5,20 @@
 
 import { randomBytes } from "node:crypto";
 import { isQuiverError, QuiverError } from "@quiver/protocol/errors";
+import { refuseUnknownFields, refuseUnknownOptions } from "@quiver/protocol/fields";
 import { limits } from "@quiver/protocol/limits";
 import type { CheckReport, Finding } from "@quiver/protocol/shapes/check";
 import type { CollectionDetail } from "@quiver/protocol/shapes/collection";
-import type {
+import {
   AnalyzeText,
-  DenseIndex,
-  Indexes,
-  IndexKind,
-  IndexStatus,
-  Recall,
-  SparseIndex,
-  TextAnalysis,
-  TextIndex,
+  type DenseIndex,
+  type Indexes,
+  type IndexKind,
+  type IndexStatus,
+  type Recall,
+  type SparseIndex,
+  type TextAnalysis,
+  type TextIndex,
 } from "@quiver/protocol/shapes/index-definition";
 import type * as search from "@quiver/protocol/shapes/search";
 import type {
@@ -602,7 +603,9 @@ export class OpenCollection implements Collection {
     return Object.fromEntries(withStatus) as Indexes;
   }
 
-  analyzeText({ text }: AnalyzeText): TextAnalysis {
+  analyzeText(request: AnalyzeText): TextAnalysis {
+    refuseUnknownFields(AnalyzeText, request);
+    const { text } = request;
     plan.checkText(text, "text");
     const definitions = this.#read((snapshot) => readIndexDefinitions(snapshot));
     requireIndexes(definitions, ["tf-idf"], this.name);
@@ -1015,6 +1018,7 @@ export class OpenCollection implements Collection {
   // ---- Versions
 
   versions(page?: { limit?: number; before?: number }): VersionList {
+    refuseUnknownOptions(page, ["limit", "before"]);
     return this.#read((snapshot) => listVersions(snapshot, page));
   }
 

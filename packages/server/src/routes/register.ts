@@ -107,6 +107,8 @@ function register(app: FastifyInstance, name: RouteName, route: Route, parts: En
     // Every GET also answers HEAD, where the list does not have a HEAD of its own.
     exposeHeadRoute: route.method === "GET" && !hasOwnHead && route.mediaType === undefined,
     schema: route.body ? { body: route.body } : {},
+    // What is wrong is told by a hook, which looks for unknown fields first.
+    attachValidation: true,
     config,
     handler: async (request, reply) => answer(request, reply),
   });
