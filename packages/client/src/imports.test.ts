@@ -12,7 +12,9 @@ it("the client runs in browsers: it loads nothing but itself and what of the pro
       ([, from]) => from,
     );
     for (const from of loads)
-      expect(`${name}: ${from}`).toMatch(/: (\.\/[\w-]+\.ts|@quiver\/protocol\/(errors|limits|kind-of|nearest-name))$/);
+      expect(`${name}: ${from}`).toMatch(
+        /: (\.\/[\w-]+\.ts|@quiver\/protocol\/(errors|limits|kind-of|nearest-name))$/,
+      );
     expect(source).not.toMatch(/\b(process\.\w|Buffer\.\w|require\()/);
   }
 });

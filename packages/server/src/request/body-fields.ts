@@ -19,12 +19,7 @@ const NoFields = Fields({});
 export function checkBody(route: Route, name: RouteName, body: unknown): void {
   if (route.upload) return;
   if (route.body !== undefined && body === undefined) {
-    throw fieldError(
-      "body",
-      "a JSON object",
-      "nothing",
-      "The request body is missing; send a JSON object.",
-    );
+    throw fieldError("body", "a JSON object", "nothing", "The request body is missing; send a JSON object.");
   }
   const fields = asObject(body);
   if (fields !== undefined) for (const key of clientKeysOf(name)) delete fields[key];
