@@ -60,6 +60,10 @@ export const errorKinds = {
   unsupported_media_type: kind(415, "The request body is not declared as application/json."),
   range_not_satisfiable: kind(416, "The Range header asks for bytes that the file does not have."),
   rate_limited: kind(429, "Too many failed attempts to authenticate from this address.", true),
+  too_many_sessions: kind(
+    429,
+    "As many sessions live as may; none of them is ended for a new one. details.retry_after_seconds says when the first may end.",
+  ),
   headers_too_large: kind(431, "The request's headers are larger than the server's limit."),
   data_corrupted: kind(500, "A stored record failed its checksum; the details name its key."),
   format_too_new: kind(500, "The data directory was written by a newer version of Quiver."),

@@ -4,7 +4,8 @@
 //                       ->  room? (admission)
 //   body arrives        counted, limited, UTF-8, JSON                     (request/)
 //   body is there       missing?  ->  shape  ->  unknown fields           (protocol/shapes, request/validation)
-//   its turn            waits in its lane, until its deadline             (admission)
+//   its turn            waits in its lane, until its deadline;            (admission)
+//                       key still valid?                                  (auth/access)
 //   endpoint            engine                                            (routes/)
 //   answer              JSON text as it is; errors through one table      (error-answer)
 //   answer is out       log line, metrics, bytes given back
@@ -24,7 +25,7 @@ import type { TSchema } from "typebox";
 import { Admission } from "./admission.ts";
 import type { AuditLog } from "./audit/audit-log.ts";
 import { type Access, type Need, needOf, strictestNeed } from "./auth/access.ts";
-import type { Gate } from "./auth/gate.ts";
+import { type Gate, refuseTwoKeys } from "./auth/gate.ts";
 import type { CompleteServerConfig } from "./config.ts";
 import type { Connections } from "./connections.ts";
 import { errorAnswer } from "./error-answer.ts";
@@ -120,7 +121,7 @@ export async function createApplication(parts: ApplicationParts): Promise<Fastif
       const { request: asRequest, reply: asReply } = plain(request, reply);
       account.begin(asRequest, asReply);
       try {
-        gate.enter(asRequest.headers, asRequest.ip);
+        enter(asRequest);
         sendError(error, asRequest, asReply);
       } catch (refusal) {
         sendError(refusal, asRequest, asReply);
@@ -166,7 +167,7 @@ export async function createApplication(parts: ApplicationParts): Promise<Fastif
   }
   app.addHook("onRequest", (request, reply, done) => {
     const need = needFor(request);
-    const access = need.role === "anyone" ? undefined : gate.enter(request.headers, request.ip);
+    const access = need.role === "anyone" ? undefined : enter(request);
     request.access = access;
     if (request.is404) throw paths.errorFor(request.method, request.raw.url ?? "/");
     const { params } = request as { params: Record<string, string> };
@@ -175,7 +176,7 @@ export async function createApplication(parts: ApplicationParts): Promise<Fastif
     declareJson(request);
     const { route, name } = request.routeOptions.config;
     if (route !== undefined && name !== undefined) {
-      request.waits = new Waits(request.raw, reply.raw, name, config.requestDeadlineMs);
+      request.waits = new Waits(request.raw, reply.raw, name, config.requestDeadlineMs, access);
       const left = admission.arrive(name);
       reply.raw.once("close", left);
     }
@@ -228,6 +229,12 @@ export async function createApplication(parts: ApplicationParts): Promise<Fastif
   await registerDocs(app);
   await app.ready();
   return app;
+
+  /** @throws invalid_request, unauthorized, rate_limited */
+  function enter(request: FastifyRequest): Access {
+    refuseTwoKeys(request.raw.rawHeaders);
+    return gate.enter(request.headers, request.ip);
+  }
 
   /** Counts an answer until it is read, and gives it up when nothing of it is read for too long. */
   function hold(reply: FastifyReply, bytes: number): void {

@@ -367,7 +367,7 @@ describe("transactions", () => {
     expect((await server.call("getCollection", c)).json.vectors_count).toBe(before + 1_000);
     const status = (await server.call("getTransactionStatus", t)).json.status;
     const [{ stats }] = Object.values(status) as { stats: { records_upserted: number } }[];
-    expect(stats.records_upserted).toBe(1_000);
+    expect(stats.records_upserted).toBe(2_000);
   });
 
   test("[E6] the words that existing users look for are in the messages", async () => {

@@ -193,8 +193,8 @@ describe("bodies", () => {
   test("[H8] __proto__ and constructor as keys of a body are unknown fields", async () => {
     const raw = '{"__proto__":{"vectors":[{"id":"x","text":"x"}]},"constructor":1}';
     expect(expectError(await upsertRaw(raw), 400, "unknown_field").details.path).toBe("__proto__");
-    const constructor = '{"constructor":1,"vectors":[{"id":"x","text":"x"}]}';
-    expect(expectError(await upsertRaw(constructor), 400, "unknown_field").details.path).toBe("constructor");
+    const named = '{"constructor":1,"vectors":[{"id":"x","text":"x"}]}';
+    expect(expectError(await upsertRaw(named), 400, "unknown_field").details.path).toBe("constructor");
     const inside = '{"vectors":[{"__proto__":{"id":"x"},"text":"x"}]}';
     expect(expectError(await upsertRaw(inside), 400, "unknown_field").details.path).toBe(
       "vectors[0].__proto__",

@@ -839,15 +839,20 @@ export class OpenCollection implements Collection {
     }));
     const catchUp = this.#catchUp;
     if (catchUp === null || kinds.length === 0) return [];
-    const view = await catchUp.reach(version, kinds);
+    const unloaded = new QuiverError("not_ready", "The collection was unloaded meanwhile.");
+    let view: View | undefined;
     try {
+      view = await catchUp.reach(version, kinds);
       return await compareInverted(view, find, () => {
-        this.#gate.assertOpen();
-        if (catchUp.isStopped)
-          throw new QuiverError("shutting_down", "The collection was unloaded meanwhile; check again.");
+        if (catchUp.isStopped) throw unloaded;
       });
+    } catch (error) {
+      this.#gate.assertOpen();
+      // What is unloaded has no indexes to compare, as if it had been so from the beginning.
+      if (catchUp.isStopped) return [];
+      throw error;
     } finally {
-      view.unpin();
+      view?.unpin();
     }
   }
 
@@ -940,8 +945,8 @@ export class OpenCollection implements Collection {
 
   /** What a commit will add, and take while it is applied: the pages that it changes, up to a bound of the store. */
   #stagedSize(transactionId: string): { records: number; bytes: number; passingBytes: number } {
-    const { upserts, stagedBytes = 0 } = this.#read((snapshot) => readTransaction(snapshot, transactionId));
-    return { records: upserts, bytes: stagedBytes, passingBytes: Math.min(stagedBytes, commitBytesMax) };
+    const { staged, stagedBytes = 0 } = this.#read((snapshot) => readTransaction(snapshot, transactionId));
+    return { records: staged, bytes: stagedBytes, passingBytes: Math.min(stagedBytes, commitBytesMax) };
   }
 
   /** Transactions that the store has forgotten need no status any more. */

@@ -20,7 +20,7 @@ import type {
   CollectionSummary,
   CreateCollection,
 } from "@quiver/protocol/shapes/collection";
-import { RestoreCollection, type RestoredCollection } from "@quiver/protocol/shapes/snapshot";
+import { RestoreCollection, type RestoredCollection, type Snapshot } from "@quiver/protocol/shapes/snapshot";
 import { checkDefinitions } from "../backup/definitions.ts";
 import { compareText } from "../base/bytes.ts";
 import { failpoint } from "../base/failpoint.ts";
@@ -492,11 +492,15 @@ class OpenDatabase implements Database {
 
   // ---- Restoring
 
-  async restoreCollection(name: string, request: RestoreCollection): Promise<RestoredCollection> {
+  async restoreCollection(
+    name: string,
+    request: RestoreCollection,
+    reaches?: (snapshot: Snapshot) => boolean,
+  ): Promise<RestoredCollection> {
     this.#assertOpen();
     refuseUnknownFields(RestoreCollection, request);
     checkCollectionName(name);
-    const paths = this.snapshots.pathsOf(request.snapshots);
+    const paths = this.snapshots.pathsOf(request.snapshots, reaches);
     if (this.#changing.has(name) || this.#restoring.has(name))
       throw alreadyExists(name, "It is being created, deleted or restored just now.");
     if (this.#isTaken(name) && request.overwrite !== true)
@@ -513,7 +517,7 @@ class OpenDatabase implements Database {
       return await restored;
     } catch (error) {
       // Deleted while the restore was reaching for its file: that is no failure of the disk.
-      if (isQuiverError(error, "storage_failed")) this.snapshots.pathsOf(request.snapshots);
+      if (isQuiverError(error, "storage_failed")) this.snapshots.pathsOf(request.snapshots, reaches);
       throw error;
     } finally {
       this.#restoring.delete(name);

@@ -246,10 +246,10 @@ export class KeptSnapshots implements Snapshots {
   }
 
   /** The files of a chain, in its order. @throws snapshot_not_found, data_corrupted */
-  pathsOf(ids: readonly string[]): string[] {
+  pathsOf(ids: readonly string[], reaches: (snapshot: Snapshot) => boolean = () => true): string[] {
     return ids.map((id, i) => {
       const snapshot = this.#snapshots.get(id);
-      if (snapshot === undefined) throw notFound(id, `snapshots[${i}]`);
+      if (snapshot === undefined || !reaches(snapshot)) throw notFound(id, `snapshots[${i}]`);
       this.#requireIntact(snapshot);
       return this.#directory.pathOf(id);
     });

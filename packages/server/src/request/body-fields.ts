@@ -24,7 +24,10 @@ export function checkBody(route: Route, name: RouteName, body: unknown): void {
   const fields = asObject(body);
   if (fields !== undefined) for (const key of clientKeysOf(name)) delete fields[key];
   if (route.body !== undefined || body === undefined || body === null) return;
-  if (fields !== undefined) return refuseUnknownFields(NoFields, fields);
+  if (fields !== undefined) {
+    refuseUnknownFields(NoFields, fields);
+    return;
+  }
   const received = describe(body);
   throw fieldError(
     "body",
