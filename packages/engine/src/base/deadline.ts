@@ -26,11 +26,7 @@ export class Deadline {
   readonly #signal: AbortSignal | undefined;
   readonly #recheck: (() => void) | undefined;
 
-  private constructor(
-    timeoutMs: number,
-    signal: AbortSignal | undefined,
-    recheck: (() => void) | undefined,
-  ) {
+  private constructor(timeoutMs: number, signal: AbortSignal | undefined, recheck: (() => void) | undefined) {
     this.#timeoutMs = timeoutMs;
     this.#endMs = performance.now() + timeoutMs;
     this.#signal = signal;

@@ -26,11 +26,9 @@ export type CollectionDefinition = {
 export function checkCollectionName(name: unknown): asserts name is string {
   const problem = collectionNameProblem(name);
   if (problem === null) return;
-  throw new QuiverError(
-    "invalid_name",
-    `name ${problem}. A collection name has ${collectionNameRule}.`,
-    { path: "name" },
-  );
+  throw new QuiverError("invalid_name", `name ${problem}. A collection name has ${collectionNameRule}.`, {
+    path: "name",
+  });
 }
 
 function invalid(path: string, message: string): QuiverError {

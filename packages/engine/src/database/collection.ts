@@ -473,11 +473,21 @@ export class OpenCollection implements Collection {
       const batch = encodeUpserts(this.#definition, vectors, "vectors");
       if (batch.length === 0) return;
       const records = vectors.length;
-      const admitted = this.#catchUp?.admitWrite(records, deadline);
-      if (admitted) await admitted;
+      await this.#waitForIndexes(records, deadline);
       const size = { records, bytes: batch.length };
       await this.#writeRecords({ kind: "upsert", batch }, `Writing ${records} records`, size, deadline);
     });
+  }
+
+  /** Lets a write wait while the indexes are too far behind. What is unloaded has no indexes to wait for. */
+  async #waitForIndexes(records: number, deadline: Deadline): Promise<void> {
+    const catchUp = this.#catchUp;
+    try {
+      await catchUp?.admitWrite(records, deadline);
+    } catch (error) {
+      this.#gate.assertOpen();
+      if (!catchUp?.isStopped) throw error;
+    }
   }
 
   delete(id: string, options?: CallOptions): Promise<void> {
