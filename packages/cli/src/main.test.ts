@@ -527,7 +527,7 @@ describe("quiver import", () => {
       expect((await collection.get("b")).metadata).toBeNull();
       expect(await collection.getJson("c")).toContain('{"lang":"en","n":9007199254740993}');
       const told = await ask([...args, "--ignore-unknown"]);
-      expect(told.out).toContain("Of 2 records unknown fields were left out: metadta (2), lang (1).");
+      expect(told.out).toContain("Unknown fields were left out of 2 records: metadta (2), lang (1).");
     },
   );
 

@@ -133,10 +133,11 @@ export function unknownNameError(name: string, known: readonly string[], noun: s
 export function unknownFieldError({ path, name, known }: UnknownField, noun = "field"): QuiverError {
   const suggestion = nearestName(name, known);
   const hint = suggestion === undefined ? "." : `; did you mean \`${suggestion}\`?`;
-  const expected = known.length === 0 ? `no ${noun} at all` : `one of ${known.join(", ")}`;
+  const expected = known.length === 0 ? `no ${noun}` : `one of ${known.join(", ")}`;
+  const names = known.length === 0 ? `There is no ${noun} here.` : `Known: ${known.join(", ")}.`;
   return new QuiverError(
     "unknown_field",
-    `${path} is not a known ${noun}${hint} Expected is ${expected}. Nothing was changed. ` +
+    `${path} is not a known ${noun}${hint} ${names} Nothing was changed. ` +
       "Correct the name or leave it out, and send the request again.",
     { path, expected, ...(suggestion !== undefined && { suggestion }) },
   );

@@ -453,9 +453,9 @@ export function describeReport(report: ImportReport): string {
       .slice(0, 10)
       .map(({ field, records }) => `${field} (${formatCount(records)})`);
     const more = report.ignored_fields.length > 10 ? ", ..." : "";
-    lines.push(
-      `Of ${formatCount(report.records_with_ignored_fields)} records unknown fields were left out: ${fields.join(", ")}${more}.`,
-    );
+    const count = report.records_with_ignored_fields;
+    const records = count === 1 ? "1 record" : `${formatCount(count)} records`;
+    lines.push(`Unknown fields were left out of ${records}: ${fields.join(", ")}${more}.`);
   }
   if (rejected > 0) lines.push(`${formatCount(rejected)} lines were rejected.`);
   return lines.join("\n");
