@@ -473,21 +473,20 @@ export class OpenCollection implements Collection {
       const batch = encodeUpserts(this.#definition, vectors, "vectors");
       if (batch.length === 0) return;
       const records = vectors.length;
-      await this.#waitForIndexes(records, deadline);
+      const admitted = this.#indexesTakeMore(records, deadline);
+      if (admitted) await admitted;
       const size = { records, bytes: batch.length };
       await this.#writeRecords({ kind: "upsert", batch }, `Writing ${records} records`, size, deadline);
     });
   }
 
-  /** Lets a write wait while the indexes are too far behind. What is unloaded has no indexes to wait for. */
-  async #waitForIndexes(records: number, deadline: Deadline): Promise<void> {
+  /** Resolves when the indexes are not too far behind for a write; undefined: at once. What is unloaded has none to wait for. */
+  #indexesTakeMore(records: number, deadline: Deadline): Promise<void> | undefined {
     const catchUp = this.#catchUp;
-    try {
-      await catchUp?.admitWrite(records, deadline);
-    } catch (error) {
+    return catchUp?.admitWrite(records, deadline)?.catch((error: unknown) => {
       this.#gate.assertOpen();
-      if (!catchUp?.isStopped) throw error;
-    }
+      if (!catchUp.isStopped) throw error;
+    });
   }
 
   delete(id: string, options?: CallOptions): Promise<void> {
