@@ -223,14 +223,13 @@ class Pair {
           return;
         }
         this.#open.set(op.name, (await real.beginTransaction()).transaction_id);
-        model.staged = new Map();
+        model.begin();
         return;
       }
       case "stage": {
         const code = await codeOf(() => transaction.upsert(op.records));
         if (absent) expect(absent).toContain(code);
-        else if (code === "ok")
-          for (const r of op.records) model.staged?.set(r.id, { kind: "upsert", record: r });
+        else if (code === "ok") model.stageUpserts(op.records);
         else expect([code, model.maxVectors !== null]).toEqual(["max_vectors_exceeded", true]);
         return;
       }
@@ -239,7 +238,7 @@ class Pair {
         if (absent) expect(absent).toContain(code);
         else {
           expect(code).toBe(model.canStageDelete(op.id) ? "ok" : "vector_not_found");
-          if (code === "ok") model.staged?.set(op.id, { kind: "delete" });
+          if (code === "ok") model.stageDelete(op.id);
         }
         return;
       }
@@ -259,7 +258,12 @@ class Pair {
         await vi.waitUntil(() => "Complete" in transaction.status().status, { timeout: 30_000, interval: 1 });
         const { status } = transaction.status();
         expect(Object.keys(status)).toEqual(["Complete"]);
-        expect("Complete" in status && status.Complete.stats.version_created).toBe(model.version);
+        expect("Complete" in status && status.Complete.stats).toMatchObject({
+          version_created: model.version,
+          records_upserted: model.given.upserted,
+          records_deleted: model.given.deleted,
+          total_operations: model.given.upserted + model.given.deleted,
+        });
         return;
       }
       case "abort": {

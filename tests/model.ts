@@ -8,11 +8,14 @@ import type { VectorInput } from "@quiver/protocol/shapes/vector";
 export type Metric = "cosine" | "euclidean" | "dot_product";
 export type ModelRecord = VectorInput;
 export type Ranked = { id: string; score: number }[];
+export type Given = { upserted: number; deleted: number };
 type StagedOperation = { kind: "upsert"; record: ModelRecord } | { kind: "delete" };
 
 export class ModelCollection {
   records = new Map<string, ModelRecord>();
   staged: Map<string, StagedOperation> | null = null;
+  /** Operations that the last transaction was given, whatever became of them. */
+  given: Given = { upserted: 0, deleted: 0 };
   version = 0;
   counts = [0];
   metric: Metric | null = null;
@@ -51,6 +54,25 @@ export class ModelCollection {
     if (!this.records.delete(id)) return false;
     this.#newVersion();
     return true;
+  }
+
+  begin(): void {
+    this.staged = new Map();
+    this.given = { upserted: 0, deleted: 0 };
+  }
+
+  /** Nothing without an open transaction. */
+  stageUpserts(records: readonly ModelRecord[]): void {
+    if (this.staged === null) return;
+    this.given.upserted += records.length;
+    for (const record of records) this.staged.set(record.id, { kind: "upsert", record });
+  }
+
+  /** Nothing without an open transaction. */
+  stageDelete(id: string): void {
+    if (this.staged === null) return;
+    this.given.deleted++;
+    this.staged.set(id, { kind: "delete" });
   }
 
   canStageDelete(id: string): boolean {

@@ -490,6 +490,47 @@ describe("quiver import", () => {
     },
   );
 
+  it.each(["--streaming", "--transaction"])(
+    "[E9] rejects lines with unknown fields, and with --ignore-unknown imports and counts them, %s",
+    async (mode) => {
+      const collection = await client.createCollection({
+        name: `unknown${mode}`,
+        dense_vector: { enabled: true, dimension: 2 },
+      });
+      const lines = [
+        '{"id":"a","dense_values":[1,2],"metadta":{"n":1}}',
+        '{"id":"b","dense_values":[1,2],"lang":"en","metadta":{"n":1}}',
+        '{"id":"c","dense_values":[1,2],"metadata":{"lang":"en","n":9007199254740993}}',
+      ];
+      const path = file("unknown.jsonl", lines.join("\n"));
+      const args = ["import", collection.name, path, mode];
+      const strict = await ask([...args, "--json"]);
+      expect(strict.code).toBe(3);
+      expect(report(strict)).toMatchObject({ records: 1, rejected: 2, records_with_ignored_fields: 0 });
+      expect(report(strict).rejected_lines[0]).toMatchObject({ line: 1, code: "unknown_field" });
+      expect(strict.err).toContain(
+        `${path}:1: rejected (unknown_field): metadta is not a known field; did you mean \`metadata\`?`,
+      );
+      expect((await collection.describe()).vectors_count).toBe(1);
+
+      const lenient = await ask([...args, "--ignore-unknown", "--json"]);
+      expect(lenient.code).toBe(0);
+      expect(report(lenient)).toMatchObject({
+        records: 3,
+        rejected: 0,
+        records_with_ignored_fields: 2,
+        ignored_fields: [
+          { field: "metadta", records: 2 },
+          { field: "lang", records: 1 },
+        ],
+      });
+      expect((await collection.get("b")).metadata).toBeNull();
+      expect(await collection.getJson("c")).toContain('{"lang":"en","n":9007199254740993}');
+      const told = await ask([...args, "--ignore-unknown"]);
+      expect(told.out).toContain("Unknown fields were left out of 2 records: metadta (2), lang (1).");
+    },
+  );
+
   it("stops when too many lines are rejected; a transaction then leaves nothing", async () => {
     const collection = await client.createCollection({
       name: "too-many",

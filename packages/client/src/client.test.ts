@@ -262,6 +262,46 @@ describe("records", () => {
     });
   });
 
+  it("[E7] are refused with fields that the server does not know; options, with those that the client does not", async () => {
+    const collection = client.collection("unknown-fields");
+    await client.createCollection({ name: collection.name, dense_vector: { enabled: true, dimension: 2 } });
+    const loose = (value: unknown) => value as never;
+    const detailsOf = async (promise: Promise<unknown>) => {
+      try {
+        await promise;
+      } catch (error) {
+        if (isQuiverError(error, "unknown_field")) return [error.details.path, error.details.suggestion];
+        throw error;
+      }
+      throw new Error("not refused");
+    };
+    const many = Array.from({ length: 1_200 }, (_, i) => ({ id: `m${i}`, dense_values: [1, i] }));
+    const wrong = [...many, { id: "w", dense_values: [1, 2], metadta: {} }];
+    expect(await detailsOf(collection.upsert(loose(wrong)))).toEqual(["vectors[1200].metadta", "metadata"]);
+    expect(await detailsOf(collection.createDenseIndex(loose({ distanceMetricType: "cosine" })))).toEqual([
+      "distanceMetricType",
+      "distance_metric_type",
+    ]);
+    const search = collection.search.dense(loose({ query_vector: [1, 2], topK: 3 }));
+    expect(await detailsOf(search)).toEqual(["topK", "top_k"]);
+    const before = (await collection.currentVersion()).version_number;
+    expect(await detailsOf(collection.upsert(many, loose({ batchSize: 5 })))).toEqual([
+      "batchSize",
+      undefined,
+    ]);
+    expect(await detailsOf(collection.describe(loose({ timeout: 5 })))).toEqual(["timeout", "timeoutMs"]);
+    expect(await detailsOf((async () => collection.measureRecall(loose({ top_k: 5 })))())).toEqual([
+      "top_k",
+      "topK",
+    ]);
+    expect(await detailsOf((async () => collection.createSnapshot(loose({ since_version: 0 })))())).toEqual([
+      "since_version",
+      "sinceVersion",
+    ]);
+    expect((await collection.currentVersion()).version_number).toBe(before);
+    await collection.drop();
+  });
+
   it("are exported as they are stored, as of one version", async () => {
     const collection = await makeCollection({ records: animals });
     const exported = collection.export();

@@ -1,6 +1,7 @@
 // What can a caller do with one collection?
 
 import { isQuiverError } from "@quiver/protocol/errors";
+import { refuseUnknownOptions } from "@quiver/protocol/fields";
 import type { CheckReport } from "@quiver/protocol/shapes/check";
 import type { CollectionDetail } from "@quiver/protocol/shapes/collection";
 import type {
@@ -163,6 +164,7 @@ export class Collection {
     options: { sample?: number; topK?: number; efSearch?: number } = {},
     call: CallOptions = {},
   ): Promise<Recall> {
+    refuseUnknownOptions(options, ["sample", "topK", "efSearch"]);
     return this.#transport.request("measureRecall", {
       params: this.#params,
       query: {
@@ -207,7 +209,7 @@ export class Collection {
 
   /**
    * Creates or replaces records by id, any number of them, without a transaction. What has been acknowledged is
-   * durable and searchable at once.
+   * durable and visible to searches at once.
    *
    * More than `batchRecords` records or `batchBytes` bytes are split into several requests. Each request is
    * atomic, the call as a whole then is not: use a transaction for that. When a request fails, the error's
@@ -301,6 +303,7 @@ export class Collection {
 
   /** Versions, newest first. `before` continues a list: the smallest version number that was seen. */
   versions(page: { limit?: number; before?: number } = {}, call: CallOptions = {}): Promise<VersionList> {
+    refuseUnknownOptions(page, ["limit", "before"]);
     return this.#transport.request("listVersions", {
       params: this.#params,
       query: { limit: page.limit?.toString(), before: page.before?.toString() },
@@ -340,6 +343,7 @@ export class Collection {
     options: { sinceVersion?: number; sinceHash?: string } = {},
     call: CallOptions = {},
   ): Promise<Snapshot> {
+    refuseUnknownOptions(options, ["sinceVersion", "sinceHash"]);
     const body = { since_version: options.sinceVersion, since_hash: options.sinceHash };
     return this.#transport.request("createSnapshot", { params: this.#params, body, call });
   }

@@ -6,6 +6,7 @@
 // would send them as null.
 
 import { QuiverError } from "@quiver/protocol/errors";
+import { kindOf } from "@quiver/protocol/kind-of";
 import type { VectorInput } from "@quiver/protocol/shapes/vector";
 
 /** Dense values: plain numbers, or a typed array as embedding libraries give it. */
@@ -39,7 +40,7 @@ export class RawRecord {
 export function encodeRecord(record: RecordInput | RawRecord, position: number): string {
   if (record instanceof RawRecord) return record.json;
   if (typeof record !== "object" || record === null || Array.isArray(record)) {
-    throw invalid(position, "", `is ${describe(record)}, expected a record with an id`);
+    throw invalid(position, "", `is ${kindOf(record)}, expected a record with an id`);
   }
   const dense = record.dense_values;
   checkNumbers(dense, position, "dense_values");
@@ -95,11 +96,6 @@ function checkNumbers(values: unknown, position: number, field: string): void {
       throw invalid(position, `.${field}[${i}]`, `is ${value}, expected a finite number`);
     }
   }
-}
-
-function describe(value: unknown): string {
-  if (value === null) return "null";
-  return Array.isArray(value) ? "an array" : `a ${typeof value}`;
 }
 
 function invalid(position: number, field: string, why: string): QuiverError {

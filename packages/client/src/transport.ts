@@ -11,6 +11,7 @@
 // at once), or what Retry-After asks for where that is longer. `timeoutMs` bounds all attempts and waits together.
 
 import { QuiverError } from "@quiver/protocol/errors";
+import { refuseUnknownOptions } from "@quiver/protocol/fields";
 import type { RouteName } from "@quiver/protocol/routes";
 import {
   type Failure,
@@ -21,6 +22,7 @@ import {
   quiverError,
 } from "./answer.ts";
 import { type AnswerOf, type Endpoint, endpoints } from "./endpoints.ts";
+import type { BatchOptions } from "./upsert.ts";
 
 export const defaults = {
   url: "http://127.0.0.1:8443",
@@ -65,6 +67,18 @@ export type CallOptions = {
   /** How often this request may be repeated. */
   retries?: number;
 };
+
+/** Options of every call, and of the calls that send records or commit. */
+const callOptions: readonly (keyof (CallOptions & BatchOptions) | "waitForIndex")[] = [
+  "signal",
+  "timeoutMs",
+  "retries",
+  "batchRecords",
+  "batchBytes",
+  "concurrency",
+  "onProgress",
+  "waitForIndex",
+];
 
 export type RetryEvent = {
   /** Method and path, such as `GET /vectordb/collections`. */
@@ -165,6 +179,7 @@ export class Transport {
     parts: RequestParts,
     decode: (response: Response, request: string) => Promise<Outcome<T>>,
   ): Promise<T> {
+    refuseUnknownOptions(parts.call, callOptions);
     const url = this.#address(endpoint.path, parts);
     const request = `${endpoint.method} ${url.pathname}${url.search}`;
     const patience = new Patience(this.#options, parts.call, this.runtime);

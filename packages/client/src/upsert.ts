@@ -9,6 +9,7 @@
 // Invariant: when the error leaves this file, no request of the call is under way any more.
 
 import { QuiverError } from "@quiver/protocol/errors";
+import { kindOf } from "@quiver/protocol/kind-of";
 import { quiverError } from "./answer.ts";
 import { encodeRecord, type RawRecord, type RecordInput } from "./record.ts";
 
@@ -170,7 +171,7 @@ function asSource(
   }
   throw new QuiverError(
     "invalid_request",
-    `upsert() was given ${records === null ? "null" : `a ${typeof records}`}; expected a record or an iterable of records.`,
+    `upsert() was given ${kindOf(records)}; expected a record or an iterable of records.`,
   );
 }
 

@@ -22,6 +22,10 @@ const kind = (status: number, meaning: string, retryable = false): ErrorKind => 
 /** Every error code there is, in the order of the reference. */
 export const errorKinds = {
   invalid_request: kind(400, "A field is missing, of the wrong type or out of range; nothing was changed."),
+  unknown_field: kind(
+    400,
+    "A body, a record or the query string has a field that is not known; details.suggestion is the nearest known name, where one is near. Nothing was changed.",
+  ),
   invalid_json: kind(400, "The request body is not JSON in UTF-8."),
   invalid_vector: kind(400, "A vector record breaks a rule of its collection; nothing was changed."),
   invalid_name: kind(400, "The collection name is empty, too long or has a character that is not allowed."),
@@ -56,6 +60,10 @@ export const errorKinds = {
   unsupported_media_type: kind(415, "The request body is not declared as application/json."),
   range_not_satisfiable: kind(416, "The Range header asks for bytes that the file does not have."),
   rate_limited: kind(429, "Too many failed attempts to authenticate from this address.", true),
+  too_many_sessions: kind(
+    429,
+    "As many sessions live as may; none of them is ended for a new one. details.retry_after_seconds says when the first may end.",
+  ),
   headers_too_large: kind(431, "The request's headers are larger than the server's limit."),
   data_corrupted: kind(500, "A stored record failed its checksum; the details name its key."),
   format_too_new: kind(500, "The data directory was written by a newer version of Quiver."),

@@ -3,8 +3,9 @@
 //   headers are there   request id, accounting  ->  stopping?  ->  CORS  ->  key  ->  known path and method?  ->  role
 //                       ->  room? (admission)
 //   body arrives        counted, limited, UTF-8, JSON                     (request/)
-//   body is there       missing?  ->  shape                               (protocol/shapes, request/validation)
-//   its turn            waits in its lane, until its deadline             (admission)
+//   body is there       missing?  ->  shape  ->  unknown fields           (protocol/shapes, request/validation)
+//   its turn            waits in its lane, until its deadline;            (admission)
+//                       key still valid?                                  (auth/access)
 //   endpoint            engine                                            (routes/)
 //   answer              JSON text as it is; errors through one table      (error-answer)
 //   answer is out       log line, metrics, bytes given back
@@ -17,12 +18,14 @@ import { Readable } from "node:stream";
 import cors from "@fastify/cors";
 import type { Database } from "@quiver/engine/database/contract";
 import { QuiverError } from "@quiver/protocol/errors";
+import { refuseUnknownFields } from "@quiver/protocol/fields";
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
 import type { Logger } from "pino";
+import type { TSchema } from "typebox";
 import { Admission } from "./admission.ts";
 import type { AuditLog } from "./audit/audit-log.ts";
 import { type Access, type Need, needOf, strictestNeed } from "./auth/access.ts";
-import type { Gate } from "./auth/gate.ts";
+import { type Gate, refuseTwoKeys } from "./auth/gate.ts";
 import type { CompleteServerConfig } from "./config.ts";
 import type { Connections } from "./connections.ts";
 import { errorAnswer } from "./error-answer.ts";
@@ -31,10 +34,11 @@ import { registerHealth } from "./operations/health.ts";
 import { Metrics } from "./operations/metrics.ts";
 import { registerOpenapi, serveOpenapi } from "./operations/openapi.ts";
 import { BodyBudget, BodyShare, readBody } from "./request/body.ts";
+import { checkBody } from "./request/body-fields.ts";
 import { parseBody } from "./request/json.ts";
 import { mediaTypeFault, uploadFault } from "./request/media-type.ts";
 import { parseQuery } from "./request/query.ts";
-import { fieldError, type ShapeFault, shapeError, validatorOptions } from "./request/validation.ts";
+import { type ShapeFault, shapeError, validatorOptions } from "./request/validation.ts";
 import { Waits } from "./request/waits.ts";
 import { type EndpointConfig, registerRoutes } from "./routes/register.ts";
 import { createHttpServer, headersBytesMax, refuseUnreadable } from "./transport.ts";
@@ -117,7 +121,7 @@ export async function createApplication(parts: ApplicationParts): Promise<Fastif
       const { request: asRequest, reply: asReply } = plain(request, reply);
       account.begin(asRequest, asReply);
       try {
-        gate.enter(asRequest.headers, asRequest.ip);
+        enter(asRequest);
         sendError(error, asRequest, asReply);
       } catch (refusal) {
         sendError(refusal, asRequest, asReply);
@@ -163,7 +167,7 @@ export async function createApplication(parts: ApplicationParts): Promise<Fastif
   }
   app.addHook("onRequest", (request, reply, done) => {
     const need = needFor(request);
-    const access = need.role === "anyone" ? undefined : gate.enter(request.headers, request.ip);
+    const access = need.role === "anyone" ? undefined : enter(request);
     request.access = access;
     if (request.is404) throw paths.errorFor(request.method, request.raw.url ?? "/");
     const { params } = request as { params: Record<string, string> };
@@ -172,7 +176,7 @@ export async function createApplication(parts: ApplicationParts): Promise<Fastif
     declareJson(request);
     const { route, name } = request.routeOptions.config;
     if (route !== undefined && name !== undefined) {
-      request.waits = new Waits(request.raw, reply.raw, name, config.requestDeadlineMs);
+      request.waits = new Waits(request.raw, reply.raw, name, config.requestDeadlineMs, access);
       const left = admission.arrive(name);
       reply.raw.once("close", left);
     }
@@ -193,13 +197,15 @@ export async function createApplication(parts: ApplicationParts): Promise<Fastif
     return value;
   });
   app.addHook("preValidation", (request, _reply, done) => {
-    if (request.routeOptions.config.route?.body !== undefined && request.body === undefined) {
-      throw fieldError(
-        "body",
-        "a JSON object",
-        "nothing",
-        "The request body is missing; send a JSON object.",
-      );
+    const { route, name } = request.routeOptions.config;
+    if (route !== undefined && name !== undefined) checkBody(route, name, request.body);
+    done();
+  });
+  app.addHook("preHandler", (request, _reply, done) => {
+    if (request.validationError) {
+      // A field that is not known may be the one that is missing, so it is named first.
+      refuseUnknownFields(request.routeOptions.config.route?.body as TSchema, request.body);
+      throw request.validationError;
     }
     done();
   });
@@ -223,6 +229,12 @@ export async function createApplication(parts: ApplicationParts): Promise<Fastif
   await registerDocs(app);
   await app.ready();
   return app;
+
+  /** @throws invalid_request, unauthorized, rate_limited */
+  function enter(request: FastifyRequest): Access {
+    refuseTwoKeys(request.raw.rawHeaders);
+    return gate.enter(request.headers, request.ip);
+  }
 
   /** Counts an answer until it is read, and gives it up when nothing of it is read for too long. */
   function hold(reply: FastifyReply, bytes: number): void {

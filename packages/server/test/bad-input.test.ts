@@ -11,6 +11,7 @@ import {
   adminKey,
   collectionBody,
   denseIndexBody,
+  expectError,
   record,
   sparseIndexBody,
   startTestServer,
@@ -105,6 +106,17 @@ function withValue(body: unknown, steps: readonly Step[], value: unknown): unkno
   }
   at[steps.at(-1) as Step] = value;
   return copy;
+}
+
+/** The objects of a body, metadata left out: where they are, and the fields they have. */
+function* objectsOf(
+  value: unknown,
+  steps: readonly Step[] = [],
+): Generator<{ steps: readonly Step[]; names: string[] }> {
+  if (typeof value !== "object" || value === null || steps.at(-1) === "metadata") return;
+  if (!Array.isArray(value)) yield { steps, names: Object.keys(value) };
+  for (const [name, inner] of Object.entries(value))
+    yield* objectsOf(inner, [...steps, Array.isArray(value) ? Number(name) : name]);
 }
 
 const vector = record("bad-input");
@@ -252,6 +264,26 @@ describe.each(bodies)("$route", ({ route, body, collection }) => {
         expect(details.path, label).toBe(pathText(steps));
         expect(message, label).toContain(pathText(steps));
       }
+    }
+    expect(await everything()).toEqual(before);
+  });
+
+  test("[E7] an unknown field, at every level, is named with its place and what was meant; nothing changes", async () => {
+    const before = await everything();
+    const places = [...objectsOf(body)];
+    expect(places.length).toBeGreaterThan(0);
+    for (const { steps, names } of places) {
+      for (const name of names) {
+        // `top_k` is there, and `TOP_K` beside it.
+        const misspelt = [...steps, name.toUpperCase()];
+        const answer = await send(route, withValue(body, misspelt, null), collection);
+        const error = expectError(answer, 400, "unknown_field");
+        expect([error.details.path, error.details.suggestion]).toEqual([pathText(misspelt), name]);
+        expect(error.message).toContain(pathText(misspelt));
+        expect(error.message).toContain(`did you mean \`${name}\`?`);
+      }
+      const strange = await send(route, withValue(body, [...steps, "zzzzzzzz"], 1), collection);
+      expect(expectError(strange, 400, "unknown_field").details.suggestion).toBeUndefined();
     }
     expect(await everything()).toEqual(before);
   });

@@ -1,6 +1,8 @@
 // What the published TypeScript and Python clients of this interface send and need: the rules marked (client) in the
 // interface decisions, one test each.
 
+import { clientKeys } from "@quiver/protocol/client-keys";
+import { type Route, type RouteName, routes } from "@quiver/protocol/routes";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import {
   adminKey,
@@ -69,30 +71,6 @@ describe("transport", () => {
     return Number(chunk.toString().slice(9, 12));
   }
 
-  test("[H11] unknown keys in a body are ignored, at every level", async () => {
-    const body = {
-      ...collectionBody("unknown keys"),
-      index_type: "dense",
-      data_type: "f32",
-      dense_vector: { enabled: true, dimension: 4, auto_create_index: false, extra: [1] },
-      config: { max_vectors: null, replication_factor: null, shards: 3 },
-    };
-    expect((await server.call("createCollection", {}, body)).status).toBe(201);
-    const vector = { ...record("x"), namespace: "n", vector_type: 7 };
-    const sent = await server.call(
-      "streamingUpsert",
-      { collection_id: "unknown keys" },
-      { vectors: [vector], mode: "fast" },
-    );
-    expect(sent.status).toBe(200);
-    const found = await server.call("searchDense", c, {
-      query_vector: [1, 1, 0, 0],
-      rerank: true,
-      filter: null,
-    });
-    expect(found.status).toBe(200);
-  });
-
   test("[H11] a known key of the wrong type or range is 400; null for an optional key means absent", async () => {
     expectError(
       await server.call("searchDense", c, { query_vector: [1, 1, 0, 0], top_k: "5" }),
@@ -123,6 +101,156 @@ describe("transport", () => {
     };
     expect((await server.call("streamingUpsert", c, { vectors: [vector] })).status).toBe(200);
     expect((await server.call("deleteVector", { ...c, vector_id: "nulls" })).status).toBe(200);
+  });
+});
+
+/** What the clients' own code sends, in its order; `{t}` is the transaction that was created last. */
+const session = { username: "admin", password: adminKey };
+const nodeCollection = {
+  name: "recorded",
+  dense_vector: { enabled: true, dimension: 4, auto_create_index: false },
+  sparse_vector: { enabled: true, auto_create_index: false },
+  tf_idf_options: { enabled: true },
+  config: { max_vectors: null, replication_factor: null },
+  store_raw_text: false,
+};
+const earlyCollection = {
+  name: "recorded",
+  description: "early",
+  dense_vector: { enabled: true, auto_create_index: false, dimension: 4 },
+  sparse_vector: { enabled: true, auto_create_index: false },
+  tf_idf_options: { enabled: true },
+  metadata_schema: null,
+  config: { max_vectors: null, replication_factor: null },
+};
+const hnsw = {
+  type: "hnsw",
+  properties: {
+    num_layers: 7,
+    max_cache_size: 1000,
+    ef_construction: 512,
+    ef_search: 256,
+    neighbors_count: 32,
+    level_0_neighbors_count: 64,
+  },
+};
+const denseIndex = {
+  name: "recorded_index",
+  distance_metric_type: "cosine",
+  quantization: { type: "auto", properties: { sample_threshold: 100 } },
+  index: hnsw,
+};
+const sparseIndex = { name: "s", quantization: 64, sample_threshold: 1000 };
+const textIndex = { name: "t", sample_threshold: 1000, k1: 1.2, b: 0.75 };
+const r = "/vectordb/collections/recorded";
+const t = `${r}/transactions/{t}`;
+const typed = { index_type: "dense" };
+const vectors = [{ ...record("v"), metadata: { source: "recorded" } }];
+
+const recordings: Readonly<Record<string, readonly (readonly [string, string, unknown, number])[]>> = {
+  "TypeScript client": [
+    ["POST", "/auth/create-session", session, 200],
+    ["POST", "/vectordb/collections", nodeCollection, 201],
+    ["POST", `${r}/indexes/dense`, denseIndex, 201],
+    ["POST", `${r}/indexes/sparse`, { ...sparseIndex, data_type: "sparse" }, 201],
+    ["POST", `${r}/indexes/tf-idf`, textIndex, 201],
+    ["POST", `${r}/transactions`, typed, 200],
+    ["POST", `${t}/upsert`, { ...typed, vectors }, 200],
+    ["POST", `${t}/commit`, typed, 204],
+    ["POST", `${r}/search/dense`, { query_vector: [1, 1, 0, 0], top_k: 5, return_raw_text: false }, 200],
+    ["POST", `${r}/search/tf-idf`, { query_text: "fox", top_k: 5, return_raw_text: false }, 200],
+    ["POST", `${r}/transactions`, typed, 200],
+    ["POST", `${t}/abort`, typed, 204],
+    ["DELETE", `${r}/indexes/tf_idf`, undefined, 204],
+    ["DELETE", r, undefined, 204],
+  ],
+  "Python client": [
+    ["POST", "/auth/create-session", session, 200],
+    ["POST", "/vectordb/collections", { ...nodeCollection, description: null }, 201],
+    ["POST", `${r}/indexes/dense`, denseIndex, 201],
+    ["POST", `${r}/indexes/sparse`, sparseIndex, 201],
+    ["POST", `${r}/transactions`, undefined, 200],
+    ["POST", `${t}/upsert`, { vectors }, 200],
+    ["POST", `${t}/commit`, undefined, 204],
+    ["POST", `${r}/streaming/upsert`, { vectors }, 200],
+    ["DELETE", `${r}/streaming/vectors/v`, undefined, 204],
+    ["POST", `${r}/load`, undefined, 200],
+    ["DELETE", r, undefined, 204],
+  ],
+  "early Python client": [
+    ["POST", "/vectordb/collections", earlyCollection, 201],
+    ["POST", `${r}/indexes/dense`, denseIndex, 201],
+    ["POST", `${r}/transactions`, typed, 200],
+    ["POST", `${t}/upsert`, { ...typed, vectors }, 200],
+    ["POST", `${t}/abort`, typed, 204],
+    ["DELETE", r, undefined, 204],
+  ],
+};
+
+describe("keys that mean nothing here", () => {
+  test.each(Object.entries(recordings))("[E8] the requests of the %s are taken", async (_, requests) => {
+    let transaction = "";
+    for (const [method, path, body, status] of requests) {
+      const answer = await server.ask(path.replace("{t}", transaction), { method, body });
+      expect([method, path, answer.status, answer.text.slice(0, 300)]).toEqual([
+        method,
+        path,
+        status,
+        expect.anything(),
+      ]);
+      transaction = answer.json?.transaction_id ?? transaction;
+    }
+  });
+
+  test("[E8] each is taken where it is sent, and nowhere else", async () => {
+    const keys = clientKeys.map(({ key }) => key);
+    expect(keys).toEqual(["index_type", "data_type", "metadata_schema"]);
+    for (const [name, route] of Object.entries(routes) as [RouteName, Route][]) {
+      if (route.upload || route.method === "GET" || route.method === "HEAD") continue;
+      const taken = clientKeys.filter((each) => each.routes.includes(name)).map(({ key }) => key);
+      for (const key of keys) {
+        const answer = await server.call(name, {}, { [key]: "dense" });
+        const unknown = answer.json?.error.code === "unknown_field";
+        expect([name, key, unknown, answer.text.slice(0, 200)]).toEqual([
+          name,
+          key,
+          !taken.includes(key),
+          expect.anything(),
+        ]);
+      }
+    }
+    const nested = { vectors: [{ ...record("n"), index_type: "dense" }] };
+    const error = expectError(await server.call("streamingUpsert", c, nested), 400, "unknown_field");
+    expect(error.details.path).toBe("vectors[0].index_type");
+  });
+
+  test("[E8] none is in the OpenAPI document, which closes every object of a body", async () => {
+    const document = (await server.ask("/openapi.json")).text;
+    for (const key of ["index_type", "metadata_schema"]) {
+      // As a parameter of a path, index_type has a meaning.
+      expect(document).not.toMatch(new RegExp(`"${key}":\\{`));
+    }
+    const { paths } = JSON.parse(document);
+    for (const kind of ["dense", "sparse", "tf-idf"]) {
+      const { schema } =
+        paths[`/vectordb/collections/{collection_id}/indexes/${kind}`].post.requestBody.content[
+          "application/json"
+        ];
+      expect(Object.keys(schema.properties)).not.toContain("data_type");
+      expect(schema.additionalProperties).toBe(false);
+    }
+  });
+
+  test("[E7] an endpoint without a body refuses every field in one, and what is no object", async () => {
+    const error = expectError(await server.call("loadCollection", c, { wait: true }), 400, "unknown_field");
+    expect(error.details.path).toBe("wait");
+    expectError(
+      await server.call("commitTransaction", { ...c, transaction_id: "x" }, [1]),
+      400,
+      "invalid_request",
+    );
+    expect((await server.call("loadCollection", c, {})).status).toBe(200);
+    expect((await server.ask(pathOf("loadCollection", c), { method: "POST", raw: "null" })).status).toBe(200);
   });
 });
 
@@ -239,7 +367,7 @@ describe("transactions", () => {
     expect((await server.call("getCollection", c)).json.vectors_count).toBe(before + 1_000);
     const status = (await server.call("getTransactionStatus", t)).json.status;
     const [{ stats }] = Object.values(status) as { stats: { records_upserted: number } }[];
-    expect(stats.records_upserted).toBe(1_000);
+    expect(stats.records_upserted).toBe(2_000);
   });
 
   test("[E6] the words that existing users look for are in the messages", async () => {

@@ -873,7 +873,7 @@ describe("versions", () => {
     expect(await numbers("?limit=2")).toEqual([3, 2]);
     expect(await numbers("?limit=2&before=2")).toEqual([1, 0]);
     expect(await numbers("?before=0")).toEqual([]);
-    expect(await numbers("?before=9&unknown=1")).toEqual([3, 2, 1, 0]);
+    expect(await numbers("?before=9")).toEqual([3, 2, 1, 0]);
     for (const query of [
       "?limit=0",
       "?limit=1001",
@@ -916,7 +916,8 @@ const needsCollection = (Object.entries(routes) as [RouteName, Route][]).filter(
 test.each(needsCollection)(
   "[E1] %s answers a missing collection in the shape of every error",
   async (name, route) => {
-    const answer = await server.call(name, nowhere, route.body ? bodies[name] : undefined, "?document_id=d");
+    const query = name === "vectorsByDocument" ? "?document_id=d" : "";
+    const answer = await server.call(name, nowhere, route.body ? bodies[name] : undefined, query);
     expect(answer.headers.get("x-request-id")).toBeTruthy();
     if (route.method === "HEAD") expect([answer.status, answer.text]).toEqual([404, ""]);
     else {

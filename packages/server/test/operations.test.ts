@@ -110,7 +110,7 @@ describe("a running server", () => {
       "0.123456",
     ];
     const headers = { "x-request-id": "logged-request" };
-    const path = `${pathOf("streamingUpsert", { collection_id: "c" })}?x=query-secret`;
+    const path = pathOf("streamingUpsert", { collection_id: "c" });
     const vector = {
       id: "vector-secret",
       document_id: "document-secret",
@@ -123,7 +123,8 @@ describe("a running server", () => {
     await server.call("getVector", { collection_id: "collection-secret", vector_id: "vector-secret" });
     await server.call("searchText", { collection_id: "c" }, { query: "text secret" });
     await server.call("searchText", { collection_id: "c" }, { query: 7, x: "text secret" });
-    await server.ask(path, { raw: '{"text secret"' });
+    await server.ask(`${path}?x=query-secret`, { raw: '{"text secret"' });
+    expectError(await server.ask(`${path}?query-secret=1`, { body: { vectors: [] } }), 400, "unknown_field");
     await server.ask("/collection-secret/%zz?query-secret=1");
     await expect.poll(() => server.log.some((line) => line.request_id === "logged-request")).toBe(true);
     const line = server.log.find((entry) => entry.request_id === "logged-request");

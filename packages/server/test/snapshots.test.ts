@@ -257,7 +257,7 @@ it("[A10] a key that is limited to a collection restores no other one's snapshot
       body: { snapshots: [id] },
       key,
     });
-  expectError(await restored("mine-too", snapshot.id), 403, "forbidden");
+  expectError(await restored("mine-too", snapshot.id), 404, "snapshot_not_found");
   expectError(await restored("other", own.id), 403, "forbidden");
   expect((await restored("mine-too", own.id)).status).toBe(201);
 });

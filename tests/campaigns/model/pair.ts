@@ -3,7 +3,16 @@
 import { deepStrictEqual as same } from "node:assert/strict";
 import { setTimeout as sleep } from "node:timers/promises";
 import { type Route, type RouteName, routes } from "@quiver/protocol/routes";
-import { clauseText, fused, ModelCollection, type ModelRecord, type Ranked, tolerance } from "../../model.ts";
+import type { TransactionStats } from "@quiver/protocol/shapes/transaction";
+import {
+  clauseText,
+  fused,
+  type Given,
+  ModelCollection,
+  type ModelRecord,
+  type Ranked,
+  tolerance,
+} from "../../model.ts";
 import { adminKey } from "../child-server.ts";
 import {
   allIds,
@@ -36,7 +45,12 @@ type Answer = {
 type Modelled = {
   readonly model: ModelCollection;
   /** Of all transactions, oldest first. */
-  readonly transactions: { id: string; state: "open" | "committed" | "aborted"; version?: number }[];
+  readonly transactions: {
+    id: string;
+    state: "open" | "committed" | "aborted";
+    version?: number;
+    given: Given;
+  }[];
   isLoaded: boolean;
 };
 
@@ -306,8 +320,8 @@ export class Pair {
         const isOpen = model.staged !== null;
         const { json } = await this.#expect(isOpen ? "transaction_ongoing" : "ok", "createTransaction", name);
         if (isOpen) return;
-        pair.transactions.push({ id: json.transaction_id, state: "open" });
-        model.staged = new Map();
+        model.begin();
+        pair.transactions.push({ id: json.transaction_id, state: "open", given: model.given });
         return;
       }
       case "add":
@@ -441,12 +455,11 @@ export class Pair {
       const body = command.do === "add" ? command.record : { vectors: records };
       const limited = model.maxVectors === null ? ["ok"] : ["ok", "max_vectors_exceeded"];
       const answer = await this.#expect(staged ? limited : refused, route, name, params, body);
-      if (answer.status === 200)
-        for (const record of records) staged?.set(record.id, { kind: "upsert", record });
+      if (answer.status === 200) model.stageUpserts(records);
     } else if (command.do === "stageDelete") {
       const expected = !staged ? refused : model.canStageDelete(command.id) ? "ok" : "vector_not_found";
       await this.#expect(expected, "deleteVectorInTransaction", name, { ...params, vector_id: command.id });
-      if (expected === "ok") staged?.set(command.id, { kind: "delete" });
+      if (expected === "ok") model.stageDelete(command.id);
     } else if (command.do === "abort") {
       await this.#expect(staged ? "ok" : refused, "abortTransaction", name, params);
       if (!staged || !last) return;
@@ -683,19 +696,24 @@ export class Pair {
     const states = { open: ["NotStarted"], committed: ["InProgress", "Complete"], aborted: ["Aborted"] };
     const found = listed.transactions as {
       transaction_id: string;
-      status: Record<string, { stats: { version_created: number | null } }>;
+      status: Record<string, { stats: TransactionStats }>;
     }[];
     same(
       found.map(({ transaction_id }) => transaction_id),
       transactions.map(({ id }) => id).reverse(),
     );
     for (const [i, { status }] of found.entries()) {
-      const { state, version } = transactions[transactions.length - 1 - i];
+      const { state, version, given } = transactions[transactions.length - 1 - i];
       const [[key, { stats }]] = Object.entries(status);
       same(
         [states[state].includes(key), stats.version_created],
         [true, version ?? null],
         `${key} of ${state}`,
+      );
+      same(
+        [stats.records_upserted, stats.records_deleted, stats.total_operations],
+        [given.upserted, given.deleted, given.upserted + given.deleted],
+        `operations that a transaction was given, ${key}`,
       );
     }
   }

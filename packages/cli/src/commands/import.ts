@@ -26,6 +26,7 @@ type Flags = ConnectionOptions & {
   state?: string;
   rejects?: string;
   maxRejects: number;
+  ignoreUnknown?: boolean;
   retryFor: number;
   waitForIndex?: boolean;
   quiet?: boolean;
@@ -71,6 +72,10 @@ export function importCommand(finish: (code: number) => void): Command {
     .option("--state <file>", "where to note how far the import is (default: FILE.quiver-import.json)")
     .option("--rejects <file>", "write the rejected lines with their reasons to this file, as JSON Lines")
     .option("--max-rejects <n>", "stop when more lines than this are rejected", parsed(readInteger), 1_000)
+    .option(
+      "--ignore-unknown",
+      "leave fields that are not known out of the records, and count them, instead of rejecting their lines",
+    )
     .addOption(
       new Option("--retry-for <duration>", "how long to wait for a server that does not answer, or restarts")
         .argParser(parsed(readDuration))
@@ -84,7 +89,8 @@ export function importCommand(finish: (code: number) => void): Command {
 A JSON line is a record as the interface takes it:
   {"id": "a", "document_id": "d", "dense_values": [0.1, 0.9], "sparse_indices": [7], "sparse_values": [0.5],
    "text": "...", "metadata": {"page": 1}}
-Lines that are not such a record are rejected with file, line and reason; all others are imported. With --transaction
+Lines that are not such a record are rejected with file, line and reason; all others are imported. A line with a field
+that is not known, such as "metadta", is rejected, too; with --ignore-unknown it is imported without the field. With --transaction
 and too many rejected lines nothing is imported.
 
 An interrupted import goes on when the same command is run again. A record that is sent twice stays the same.
@@ -135,6 +141,7 @@ function importOptions(collection: string, files: readonly string[], flags: Flag
       files,
       format: flags.format === "auto" ? undefined : flags.format,
       dimension: flags.dimension,
+      unknown: flags.ignoreUnknown ? "ignore" : "reject",
       ids: { file: flags.ids, field: flags.idsField, prefix: flags.idPrefix },
     },
     mode: flags.transaction ? "transaction" : "streaming",

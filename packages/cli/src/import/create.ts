@@ -88,7 +88,7 @@ async function unlessThere(
 async function firstRecords(path: string): Promise<Item[]> {
   const { chunks } = await openInput(path);
   const items: Item[] = [];
-  for await (const more of readJsonLines(chunks, { offset: 0, number: 0 })) {
+  for await (const more of readJsonLines(chunks, { offset: 0, number: 0 }, "ignore")) {
     items.push(...more.filter(({ problem }) => !problem));
     if (items.length >= RECORDS_LOOKED_AT) break;
   }

@@ -4,7 +4,7 @@ import { UsageError } from "../exit-codes.ts";
 import { type IdOptions, rowIds } from "./ids.ts";
 import { type InputFile, openInput, readStart, sizeOf, standardInput } from "./input-file.ts";
 import type { Item, Position } from "./item.ts";
-import { readJsonLines } from "./json-lines.ts";
+import { readJsonLines, type Unknown } from "./json-lines.ts";
 import { readDimension, readF32, readFvecs } from "./rows.ts";
 
 export const formats = ["jsonl", "fvecs", "f32"] as const;
@@ -17,6 +17,8 @@ export type InputOptions = {
   /** Dimension of .f32 files. */
   readonly dimension?: number;
   readonly ids: IdOptions;
+  /** What becomes of fields of JSON lines that nobody knows. */
+  readonly unknown: Unknown;
 };
 
 /** A file of the import, as far as its name and its start tell. */
@@ -100,7 +102,7 @@ export async function* readItems(
   }
 
   function itemsOf(opened: InputFile, { path, format }: Input, start: { offset: number; number: number }) {
-    if (format === "jsonl" || !ids) return readJsonLines(opened.chunks, start);
+    if (format === "jsonl" || !ids) return readJsonLines(opened.chunks, start, options.unknown);
     return format === "fvecs"
       ? readFvecs(opened.chunks, start, ids, path)
       : readF32(opened.chunks, start, ids, path, options.dimension as number);

@@ -15,6 +15,7 @@ export type Rejected = { readonly item: Item; readonly code: string; readonly re
 const recordCodes = new Set([
   "invalid_vector",
   "invalid_request",
+  "unknown_field",
   "invalid_json",
   "modality_not_enabled",
   "body_too_large",

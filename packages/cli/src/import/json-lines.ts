@@ -1,10 +1,13 @@
 // Which records are in a file of JSON Lines?
 //
 // A record's text goes to the server as it stands in the file: numbers that JavaScript cannot hold stay what they are.
-// The one change: a record that was read from Quiver carries its sparse vector twice, as pairs in sparse_values and as
-// sparse_indices, while writing takes pairs alone; then sparse_indices is cut out of the text.
+// The changes: a record that was read from Quiver carries its sparse vector twice, as pairs in sparse_values and as
+// sparse_indices, while writing takes pairs alone; then sparse_indices is cut out of the text. And where unknown fields are
+// to be ignored they are cut out; otherwise a line with one is rejected here, as the server would.
 
+import { unknownField, unknownFieldError, withoutUnknownFields } from "@quiver/protocol/fields";
 import { limits } from "@quiver/protocol/limits";
+import { VectorInput } from "@quiver/protocol/shapes/vector";
 import type { Item, ReadFrom } from "./item.ts";
 import { type Line, splitLines } from "./lines.ts";
 
@@ -14,22 +17,29 @@ const BYTE_ORDER_MARK = Buffer.from([0xef, 0xbb, 0xbf]);
 
 const utf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
+/** What becomes of a field that nobody knows. */
+export type Unknown = "reject" | "ignore";
+
 /** Yields the records of each chunk; lines without text are left out. */
-export async function* readJsonLines(chunks: AsyncIterable<Buffer>, from: ReadFrom): AsyncGenerator<Item[]> {
+export async function* readJsonLines(
+  chunks: AsyncIterable<Buffer>,
+  from: ReadFrom,
+  unknown: Unknown,
+): AsyncGenerator<Item[]> {
   for await (const lines of splitLines(chunks, from, LINE_BYTES_MAX)) {
-    const items = lines.map(readLine).filter((item) => item !== undefined);
+    const items = lines.map((line) => readLine(line, unknown)).filter((item) => item !== undefined);
     if (items.length > 0) yield items;
   }
 }
 
 /** The record of a line; undefined for a line without text. */
-export function readLine({ number, end, bytes, start }: Line): Item | undefined {
-  const reject = (json: string, reason: string): Item => ({
+export function readLine({ number, end, bytes, start }: Line, unknown: Unknown): Item | undefined {
+  const reject = (json: string, reason: string, code = "invalid_json"): Item => ({
     number,
     end,
     json,
     id: undefined,
-    problem: { code: "invalid_json", reason },
+    problem: { code, reason },
   });
   if (!bytes) {
     return reject(
@@ -55,7 +65,23 @@ export function readLine({ number, end, bytes, start }: Line): Item | undefined 
     return reject(text, "is not a JSON object");
   }
   const { id } = record as { id?: unknown };
-  return { number, end, json: writable(text, record), id: typeof id === "string" ? id : undefined };
+  const item = { number, end, json: writable(text, record), id: typeof id === "string" ? id : undefined };
+  const found = unknownField(VectorInput, record);
+  if (found === undefined) return item;
+  if (unknown === "reject") return reject(text, unknownFieldError(found).message, "unknown_field");
+  return { ...item, ...withoutUnknown(item.json, record) };
+}
+
+/** The text of a record without what nobody knows; all else stays as it is written. */
+function withoutUnknown(text: string, record: object): { json: string; ignored: readonly string[] } {
+  const { value, removed } = withoutUnknownFields(VectorInput, record);
+  const known = value as Record<string, unknown>;
+  const members = topLevelMembers(text).flatMap(({ key, text: member }) => {
+    if (!Object.hasOwn(known, key)) return [];
+    const isCut = removed.some((path) => path.startsWith(`${key}[`));
+    return [isCut ? `${JSON.stringify(key)}:${JSON.stringify(known[key])}` : member];
+  });
+  return { json: `{${members.join(",")}}`, ignored: removed };
 }
 
 /** The text of a record as an upsert takes it. */

@@ -9,7 +9,7 @@ import { rowIds } from "./ids.ts";
 import { openInput, readStart } from "./input-file.ts";
 import { type InputOptions, inspectInputs, readItems } from "./inputs.ts";
 import type { Item } from "./item.ts";
-import { readJsonLines, topLevelMembers } from "./json-lines.ts";
+import { readJsonLines, topLevelMembers, type Unknown } from "./json-lines.ts";
 import { splitLines } from "./lines.ts";
 import { readF32, readFvecs } from "./rows.ts";
 
@@ -84,8 +84,41 @@ describe("lines", () => {
 });
 
 describe("JSON Lines", () => {
-  const read = (content: string | Buffer) =>
-    collect(readJsonLines(inChunks(Buffer.from(content), [64]), start));
+  const read = (content: string | Buffer, unknown: Unknown = "reject") =>
+    collect(readJsonLines(inChunks(Buffer.from(content), [64]), start, unknown));
+
+  it("[E9] with a field that nobody knows are rejected as the server would", async () => {
+    const line = '{"id":"a","text":"x","metadta":{"n":1}}';
+    const [item] = await read(line);
+    expect(item).toMatchObject({ json: line, id: undefined, problem: { code: "unknown_field" } });
+    expect(item.problem?.reason).toContain("metadta is not a known field; did you mean `metadata`?");
+    const nested = '{"id":"a","sparse_values":[{"index":1,"value":2,"weight":3}]}';
+    expect((await read(nested))[0].problem?.reason).toContain("sparse_values[0].weight");
+    const metadata = '{"id":"a","text":"x","metadata":{"metadta":[{"topK":1}],"__proto__":{}}}';
+    expect((await read(metadata))[0].problem).toBeUndefined();
+    expect((await read('{"id":"a","text":"x","__proto__":{}}'))[0].problem?.reason).toContain("__proto__");
+  });
+
+  it("[E9] lose such a field where it is to be ignored, and nothing else changes", async () => {
+    const read1 = async (line: string) => (await read(line, "ignore"))[0];
+    const line =
+      '{ "lang":"en","id":"a", "metadta":[1,{"}":","}], "metadata":{"n":1.0,"lang":1e999},"lang":2 }';
+    expect(await read1(line)).toEqual({
+      number: 1,
+      end: line.length,
+      json: '{"id":"a","metadata":{"n":1.0,"lang":1e999}}',
+      id: "a",
+      ignored: ["lang", "metadta"],
+    });
+    const nested = '{"id":"a","sparse_values":[{"index":1,"value":2.50,"weight":3}],"metadata":{"n":1.0}}';
+    expect(await read1(nested)).toMatchObject({
+      json: '{"id":"a","sparse_values":[{"index":1,"value":2.5}],"metadata":{"n":1.0}}',
+      ignored: ["sparse_values[].weight"],
+    });
+    const plain = '{"id":"a", "text":"x"}';
+    expect(await read1(plain)).toEqual({ number: 1, end: plain.length, json: plain, id: "a" });
+    expect(await read1('{"idd":"a"}')).toMatchObject({ json: "{}", id: undefined, ignored: ["idd"] });
+  });
 
   it("are passed on as they stand", async () => {
     const line =
@@ -261,6 +294,7 @@ describe("files", () => {
   const options = (files: string[], more: Partial<InputOptions> = {}): InputOptions => ({
     files,
     ids: { prefix: "", field: "id" },
+    unknown: "reject",
     ...more,
   });
 

@@ -27,6 +27,7 @@ import {
   deleteState,
   difference,
   emptyState,
+  type Ignored,
   type ImportIdentity,
   type ImportState,
   loadState,
@@ -62,6 +63,10 @@ export type ImportReport = {
   records_this_run: number;
   rejected: number;
   rejected_lines: readonly RejectedLine[];
+  /** With --ignore-unknown: records of which fields were left out, those of an interrupted first part included. */
+  records_with_ignored_fields: number;
+  /** How often each field was left out; the first 100. */
+  ignored_fields: readonly { field: string; records: number }[];
   resumed: boolean;
   seconds: number;
   records_per_second: number;
@@ -175,6 +180,8 @@ async function identityOf(
       dimension: dimension ?? null,
       idPrefix: ids.prefix,
       idsField: ids.field,
+      // Only where it is chosen, so that an import begun before there was the choice goes on.
+      ...(input.unknown === "ignore" && { unknown: "ignore" }),
     },
   };
 }
@@ -333,6 +340,7 @@ class ImportRun {
       rows: this.#state.rows + (hasRows ? items : 0),
       acknowledged: this.#state.acknowledged + items - rejected,
       rejected: this.#rejects.count,
+      ignored: withIgnored(this.#state.ignored ?? noneIgnored, batch),
     };
     this.#progress?.update({ bytes: batch.bytesRead, records: this.#state.acknowledged });
     if (performance.now() - this.#stateSavedAt >= STATE_EVERY_MS) this.#saveState();
@@ -395,6 +403,7 @@ class ImportRun {
     const thisRun = this.#state.acknowledged - this.#acknowledgedBefore;
     const rejected = this.#rejects.count;
     const interrupted = outcome === "interrupted";
+    const ignored = this.#state.ignored ?? noneIgnored;
     return {
       collection: this.#options.collection,
       mode: this.#options.mode,
@@ -404,6 +413,8 @@ class ImportRun {
       records_this_run: thisRun,
       rejected,
       rejected_lines: this.#rejects.kept,
+      records_with_ignored_fields: ignored.lines,
+      ignored_fields: ignored.fields.map(([field, records]) => ({ field, records })),
       resumed: this.#resumed,
       seconds: Math.round(seconds * 1000) / 1000,
       records_per_second: Math.round(thisRun / Math.max(seconds, 0.001)),
@@ -437,8 +448,30 @@ export function describeReport(report: ImportReport): string {
       `Imported ${formatCount(records)} records${resumed} into ${JSON.stringify(collection)} ${speed}.`,
     );
   }
+  if (report.records_with_ignored_fields > 0) {
+    const fields = report.ignored_fields
+      .slice(0, 10)
+      .map(({ field, records }) => `${field} (${formatCount(records)})`);
+    const more = report.ignored_fields.length > 10 ? ", ..." : "";
+    const count = report.records_with_ignored_fields;
+    const records = count === 1 ? "1 record" : `${formatCount(count)} records`;
+    lines.push(`Unknown fields were left out of ${records}: ${fields.join(", ")}${more}.`);
+  }
   if (rejected > 0) lines.push(`${formatCount(rejected)} lines were rejected.`);
   return lines.join("\n");
+}
+
+const noneIgnored: Ignored = { lines: 0, fields: [] };
+const ignoredFieldsMax = 100;
+
+/** Adds what was left out of a batch's records. */
+function withIgnored(before: Ignored, { records }: Batch): Ignored {
+  const cut = records.flatMap(({ ignored }) => (ignored === undefined ? [] : [ignored]));
+  if (cut.length === 0) return before;
+  const counts = new Map(before.fields);
+  for (const field of cut.flat())
+    if (counts.has(field) || counts.size < ignoredFieldsMax) counts.set(field, (counts.get(field) ?? 0) + 1);
+  return { lines: before.lines + cut.length, fields: [...counts] };
 }
 
 function idsOf({ records }: Batch): Set<string> {

@@ -40,11 +40,15 @@ export type ImportState = {
   readonly acknowledged: number;
   /** Lines before `position` that were rejected. */
   readonly rejected: number;
+  /** Lines before `position` of which unknown fields were left out, and how often each field was; absent in older states. */
+  readonly ignored?: Ignored;
   readonly transactionId: string | null;
   readonly version: { readonly number: number; readonly hash: string } | null;
   /** ISO 8601. */
   readonly updatedAt: string;
 };
+
+export type Ignored = { readonly lines: number; readonly fields: readonly (readonly [string, number])[] };
 
 export const statePathOf = (file: string): string => `${file}.quiver-import.json`;
 

@@ -5,6 +5,7 @@
 // ends there. Whoever hands a write to the writer asks it for the last time: what was handed over is done and awaited.
 
 import { QuiverError } from "@quiver/protocol/errors";
+import { refuseUnknownOptions } from "@quiver/protocol/fields";
 import { limits } from "@quiver/protocol/limits";
 
 /** How long a caller waits, of every call that may take long. */
@@ -15,28 +16,33 @@ export type CallLimits = {
   readonly timeoutMs?: number | undefined;
   /** Ends the call when it aborts; the call then rejects with its reason. */
   readonly signal?: AbortSignal | undefined;
+  /** Asked at every step, with the deadline: throws when the caller may not go on, as with a key that was revoked. */
+  readonly recheck?: (() => void) | undefined;
 };
 
 export class Deadline {
   readonly #endMs: number;
   readonly #timeoutMs: number;
   readonly #signal: AbortSignal | undefined;
+  readonly #recheck: (() => void) | undefined;
 
-  private constructor(timeoutMs: number, signal: AbortSignal | undefined) {
+  private constructor(timeoutMs: number, signal: AbortSignal | undefined, recheck: (() => void) | undefined) {
     this.#timeoutMs = timeoutMs;
     this.#endMs = performance.now() + timeoutMs;
     this.#signal = signal;
+    this.#recheck = recheck;
   }
 
   /** The one that never ends. */
-  static readonly none = new Deadline(Number.POSITIVE_INFINITY, undefined);
+  static readonly none = new Deadline(Number.POSITIVE_INFINITY, undefined, undefined);
 
-  /** Begins now. */
+  /** Begins now. @throws unknown_field */
   static of(options: CallOptions = {}): Deadline {
     if (options instanceof Deadline) return options;
-    const { timeoutMs, signal } = options;
-    if (timeoutMs === undefined && signal === undefined) return Deadline.none;
-    return new Deadline(timeoutMs ?? Number.POSITIVE_INFINITY, signal);
+    refuseUnknownOptions(options, ["timeoutMs", "signal", "recheck"]);
+    const { timeoutMs, signal, recheck } = options;
+    if (timeoutMs === undefined && signal === undefined && recheck === undefined) return Deadline.none;
+    return new Deadline(timeoutMs ?? Number.POSITIVE_INFINITY, signal, recheck);
   }
 
   /** Milliseconds that are left, 0 or more. */
@@ -48,9 +54,10 @@ export class Deadline {
     return this.#signal?.aborted === true || performance.now() >= this.#endMs;
   }
 
-  /** @throws deadline_exceeded, or the reason of the caller's signal */
+  /** @throws deadline_exceeded, the reason of the caller's signal, or what the caller's recheck throws */
   check(): void {
     if (this.isOver) throw this.reason;
+    this.#recheck?.();
   }
 
   /** Why it is over. */

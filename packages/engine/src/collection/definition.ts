@@ -1,8 +1,10 @@
 // What was a collection created as?
 
+import { collectionNameProblem, collectionNameRule } from "@quiver/protocol/collection-name";
 import { QuiverError } from "@quiver/protocol/errors";
+import { refuseUnknownFields } from "@quiver/protocol/fields";
 import { limits } from "@quiver/protocol/limits";
-import type { CollectionSummary, CreateCollection } from "@quiver/protocol/shapes/collection";
+import { type CollectionSummary, CreateCollection } from "@quiver/protocol/shapes/collection";
 
 /** What never changes about a collection. */
 export type CollectionDefinition = {
@@ -20,30 +22,13 @@ export type CollectionDefinition = {
   storeRawText: boolean;
 };
 
-// biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is looked for
-const forbidden = /[/\\?#%\u0000-\u001f\u007f-\u009f]/u;
-
 /** @throws invalid_name */
 export function checkCollectionName(name: unknown): asserts name is string {
-  const problem = nameProblem(name);
+  const problem = collectionNameProblem(name);
   if (problem === null) return;
-  throw new QuiverError(
-    "invalid_name",
-    `name ${problem}. A collection name has 1 to ${limits.collectionNameBytesMax} bytes of UTF-8, no / \\ ? # % and no control characters, and is not '.', '..' or 'loaded'.`,
-    { path: "name" },
-  );
-}
-
-function nameProblem(name: unknown): string | null {
-  if (typeof name !== "string") return "must be a string";
-  if (name === "") return "is empty";
-  if (!name.isWellFormed()) return "has half of a surrogate pair";
-  const bytes = Buffer.byteLength(name);
-  if (bytes > limits.collectionNameBytesMax) return `has ${bytes} bytes`;
-  const found = forbidden.exec(name);
-  if (found) return `has the character ${JSON.stringify(found[0])} at position ${found.index}`;
-  if (name === "." || name === ".." || name === "loaded") return `is '${name}', which is reserved`;
-  return null;
+  throw new QuiverError("invalid_name", `name ${problem}. A collection name has ${collectionNameRule}.`, {
+    path: "name",
+  });
 }
 
 function invalid(path: string, message: string): QuiverError {
@@ -62,8 +47,9 @@ function positive(value: number | null | undefined, path: string, max: number): 
   return value;
 }
 
-/** Checks a create request completely. @throws invalid_name, invalid_request */
+/** Checks a create request completely. @throws unknown_field, invalid_name, invalid_request */
 export function defineCollection(request: CreateCollection): CollectionDefinition {
+  refuseUnknownFields(CreateCollection, request);
   checkCollectionName(request.name);
   const { description } = request;
   if (typeof description === "string") {

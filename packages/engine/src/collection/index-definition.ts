@@ -1,15 +1,17 @@
 // Is an index definition complete and possible, and what are its defaults?
 
 import { QuiverError } from "@quiver/protocol/errors";
+import { refuseUnknownFields } from "@quiver/protocol/fields";
+import { kindOf } from "@quiver/protocol/kind-of";
 import { limits } from "@quiver/protocol/limits";
 import {
-  type DenseIndex,
+  DenseIndex,
   denseDataTypes,
   type IndexKind,
   metricNames,
-  type SparseIndex,
+  SparseIndex,
   sparseLevels,
-  type TextIndex,
+  TextIndex,
   textLanguages,
 } from "@quiver/protocol/shapes/index-definition";
 import { canonicalStopWord } from "../text/analyzer.ts";
@@ -48,8 +50,9 @@ function requireEnabled(enabled: boolean, kind: string, what: string): void {
     );
 }
 
-/** The definition with all defaults filled in. @throws invalid_request, modality_not_enabled */
+/** The definition with all defaults filled in. @throws unknown_field, invalid_request, modality_not_enabled */
 export function defineDenseIndex(collection: CollectionDefinition, given: DenseIndex): DenseIndex {
+  refuseUnknownFields(DenseIndex, given);
   requireEnabled(collection.dense, "dense", "dense vectors");
   checkName(given.name);
   oneOf(given.distance_metric_type, metricNames, "distance_metric_type");
@@ -119,8 +122,9 @@ function defineQuantization(given: DenseIndex["quantization"]): DenseIndex["quan
   return { type: "scalar", properties: { data_type, range: { min: range.min, max: range.max } } };
 }
 
-/** @throws invalid_request, modality_not_enabled */
+/** @throws unknown_field, invalid_request, modality_not_enabled */
 export function defineSparseIndex(collection: CollectionDefinition, given: SparseIndex): SparseIndex {
+  refuseUnknownFields(SparseIndex, given);
   requireEnabled(collection.sparse, "sparse", "sparse vectors");
   checkName(given.name);
   oneOf(given.quantization, sparseLevels, "quantization");
@@ -131,8 +135,9 @@ export function defineSparseIndex(collection: CollectionDefinition, given: Spars
   };
 }
 
-/** @throws invalid_request, modality_not_enabled */
+/** @throws unknown_field, invalid_request, modality_not_enabled */
 export function defineTextIndex(collection: CollectionDefinition, given: TextIndex): TextIndex {
+  refuseUnknownFields(TextIndex, given);
   requireEnabled(collection.text, "tf-idf", "text search");
   checkName(given.name);
   const { k1, b, language, stop_words, positions } = given;
@@ -142,7 +147,7 @@ export function defineTextIndex(collection: CollectionDefinition, given: TextInd
     throw invalid("b", `is ${b}; expected a number from 0 to 1.`);
   oneOf(language ?? "english", textLanguages, "language");
   if (typeof (positions ?? false) !== "boolean")
-    throw invalid("positions", `is a ${typeof positions}; expected true or false.`);
+    throw invalid("positions", `is ${kindOf(positions)}; expected true or false.`);
   return {
     name: given.name,
     sample_threshold: integer(given.sample_threshold, 0, "sample_threshold", limits.sampleThresholdMax),
@@ -172,7 +177,7 @@ function checkStopWords(words: readonly unknown[]): string[] {
 }
 
 function stopWordProblem(word: unknown): string | null {
-  if (typeof word !== "string") return `is ${word === null ? "null" : `a ${typeof word}`}`;
+  if (typeof word !== "string") return `is ${kindOf(word)}`;
   if (!word.isWellFormed()) return "has half of a surrogate pair, which UTF-8 cannot hold";
   const bytes = Buffer.byteLength(word);
   if (bytes > limits.stopWordBytesMax) return `has ${bytes} bytes`;

@@ -3,15 +3,17 @@
 // Everything is checked before anything is encoded for the store; the message names the position.
 
 import { QuiverError } from "@quiver/protocol/errors";
+import { refuseUnknownFields } from "@quiver/protocol/fields";
+import { kindOf } from "@quiver/protocol/kind-of";
 import { limits } from "@quiver/protocol/limits";
-import type { VectorInput } from "@quiver/protocol/shapes/vector";
+import { ExactVectorInput } from "@quiver/protocol/shapes/vector";
 import { ByteWriter } from "../base/byte-writer.ts";
 import { segment } from "../text/segment.ts";
 import type { CollectionDefinition } from "./definition.ts";
 import { type RecordContent, writeDelete, writeUpsert } from "./record.ts";
 
 /** A vector to write; `metadataJson`, where given, is the exact JSON text of `metadata`. */
-export type VectorWrite = VectorInput & { metadataJson?: string };
+export type VectorWrite = ExactVectorInput;
 
 /** A vector record breaks a rule. `path` is the field, such as `vectors[17].dense_values`. */
 function invalid(path: string, problem: string, details: Record<string, unknown> = {}): QuiverError {
@@ -61,7 +63,7 @@ export function checkId(id: unknown, path: string): asserts id is string {
 
 function idProblem(id: unknown): string | null {
   const wanted = `; expected a string of 1 to ${limits.idBytesMax} bytes of UTF-8.`;
-  if (typeof id !== "string") return `is ${id === undefined ? "missing" : `a ${typeof id}`}${wanted}`;
+  if (typeof id !== "string") return `is ${id === undefined ? "missing" : kindOf(id)}${wanted}`;
   if (id === "") return `is empty${wanted}`;
   if (!id.isWellFormed()) return `has half of a surrogate pair, which UTF-8 cannot hold${wanted}`;
   // A UTF-16 unit takes at most three bytes, so short ids need no count.
@@ -75,6 +77,7 @@ function idProblem(id: unknown): string | null {
 function checkVector(definition: CollectionDefinition, vector: VectorWrite, at: string): RecordContent {
   const field = (name: string) => (at === "" ? name : `${at}.${name}`);
   if (typeof vector !== "object" || vector === null) throw invalid(at, "must be a vector object.");
+  refuseUnknownFields(ExactVectorInput, vector, at);
   const problem = idProblem(vector.id);
   if (problem) throw invalid(field("id"), problem);
   const documentId = vector.document_id ?? null;

@@ -38,7 +38,7 @@ export type TransactionEntry = {
   message?: string;
   /** Positions staged; while open. */
   staged: number;
-  /** Distinct ids that the transaction upserts and deletes. */
+  /** Operations that the transaction was given, those included whose place was taken by later ones. */
   upserts: number;
   deletes: number;
   /** How many live records the commit would add, as seen when each operation was staged. */
@@ -214,11 +214,7 @@ function stagedGrowth(reader: Reader, batch: Uint8Array, exists: (id: Uint8Array
 function stageOne(writer: Writer, entry: TransactionEntry, operation: Operation, present: boolean): void {
   const earlierBytes = writer.get("stagedIds", operation.id);
   const earlier = earlierBytes && decodeStagedId(earlierBytes);
-  if (earlier) {
-    entry.growth -= earlier.growth;
-    if (earlier.kind === "upsert") entry.upserts--;
-    else entry.deletes--;
-  }
+  if (earlier) entry.growth -= earlier.growth;
   if (entry.staged > limits.ordinalMax) throw new QuiverError("storage_full", "The transaction is full.");
   const position = earlier ? earlier.position : entry.staged++;
   const growth = growthOf(operation, present);
@@ -240,11 +236,9 @@ export function tooManyVectors(maxVectors: number | null, excess: number): Quive
 
 /**
  * Applies all staged operations to a change. The caller publishes it and ends the transaction in the same
- * write. Counts what it really did into the entry: a delete of an id that is gone by now does nothing.
+ * write. A delete of an id that is gone by now does nothing.
  */
 export function applyStaged(writer: Writer, entry: TransactionEntry, change: Change): void {
-  entry.upserts = 0;
-  entry.deletes = 0;
   for (let position = 0; position < entry.staged; position++) {
     const bytes = writer.get("staged", u32Key(position));
     if (bytes === undefined)
@@ -255,10 +249,8 @@ export function applyStaged(writer: Writer, entry: TransactionEntry, change: Cha
       );
     // The store lends its bytes until its next call, and applying an operation makes many.
     for (const operation of readOperations(bytes.slice())) {
-      if (operation.kind === "upsert") {
-        change.upsert(operation);
-        entry.upserts++;
-      } else if (change.delete(operation.id)) entry.deletes++;
+      if (operation.kind === "upsert") change.upsert(operation);
+      else change.delete(operation.id);
     }
   }
 }

@@ -5,19 +5,20 @@
 
 import { randomBytes } from "node:crypto";
 import { isQuiverError, QuiverError } from "@quiver/protocol/errors";
+import { refuseUnknownFields, refuseUnknownOptions } from "@quiver/protocol/fields";
 import { limits } from "@quiver/protocol/limits";
 import type { CheckReport, Finding } from "@quiver/protocol/shapes/check";
 import type { CollectionDetail } from "@quiver/protocol/shapes/collection";
-import type {
+import {
   AnalyzeText,
-  DenseIndex,
-  Indexes,
-  IndexKind,
-  IndexStatus,
-  Recall,
-  SparseIndex,
-  TextAnalysis,
-  TextIndex,
+  type DenseIndex,
+  type Indexes,
+  type IndexKind,
+  type IndexStatus,
+  type Recall,
+  type SparseIndex,
+  type TextAnalysis,
+  type TextIndex,
 } from "@quiver/protocol/shapes/index-definition";
 import type * as search from "@quiver/protocol/shapes/search";
 import type {
@@ -472,10 +473,19 @@ export class OpenCollection implements Collection {
       const batch = encodeUpserts(this.#definition, vectors, "vectors");
       if (batch.length === 0) return;
       const records = vectors.length;
-      const admitted = this.#catchUp?.admitWrite(records, deadline);
+      const admitted = this.#indexesTakeMore(records, deadline);
       if (admitted) await admitted;
       const size = { records, bytes: batch.length };
       await this.#writeRecords({ kind: "upsert", batch }, `Writing ${records} records`, size, deadline);
+    });
+  }
+
+  /** Resolves when the indexes are not too far behind for a write; undefined: at once. What is unloaded has none to wait for. */
+  #indexesTakeMore(records: number, deadline: Deadline): Promise<void> | undefined {
+    const catchUp = this.#catchUp;
+    return catchUp?.admitWrite(records, deadline)?.catch((error: unknown) => {
+      this.#gate.assertOpen();
+      if (!catchUp.isStopped) throw error;
     });
   }
 
@@ -602,7 +612,9 @@ export class OpenCollection implements Collection {
     return Object.fromEntries(withStatus) as Indexes;
   }
 
-  analyzeText({ text }: AnalyzeText): TextAnalysis {
+  analyzeText(request: AnalyzeText): TextAnalysis {
+    refuseUnknownFields(AnalyzeText, request);
+    const { text } = request;
     plan.checkText(text, "text");
     const definitions = this.#read((snapshot) => readIndexDefinitions(snapshot));
     requireIndexes(definitions, ["tf-idf"], this.name);
@@ -836,15 +848,20 @@ export class OpenCollection implements Collection {
     }));
     const catchUp = this.#catchUp;
     if (catchUp === null || kinds.length === 0) return [];
-    const view = await catchUp.reach(version, kinds);
+    const unloaded = new QuiverError("not_ready", "The collection was unloaded meanwhile.");
+    let view: View | undefined;
     try {
+      view = await catchUp.reach(version, kinds);
       return await compareInverted(view, find, () => {
-        this.#gate.assertOpen();
-        if (catchUp.isStopped)
-          throw new QuiverError("shutting_down", "The collection was unloaded meanwhile; check again.");
+        if (catchUp.isStopped) throw unloaded;
       });
+    } catch (error) {
+      this.#gate.assertOpen();
+      // What is unloaded has no indexes to compare, as if it had been so from the beginning.
+      if (catchUp.isStopped) return [];
+      throw error;
     } finally {
-      view.unpin();
+      view?.unpin();
     }
   }
 
@@ -937,8 +954,8 @@ export class OpenCollection implements Collection {
 
   /** What a commit will add, and take while it is applied: the pages that it changes, up to a bound of the store. */
   #stagedSize(transactionId: string): { records: number; bytes: number; passingBytes: number } {
-    const { upserts, stagedBytes = 0 } = this.#read((snapshot) => readTransaction(snapshot, transactionId));
-    return { records: upserts, bytes: stagedBytes, passingBytes: Math.min(stagedBytes, commitBytesMax) };
+    const { staged, stagedBytes = 0 } = this.#read((snapshot) => readTransaction(snapshot, transactionId));
+    return { records: staged, bytes: stagedBytes, passingBytes: Math.min(stagedBytes, commitBytesMax) };
   }
 
   /** Transactions that the store has forgotten need no status any more. */
@@ -1015,6 +1032,7 @@ export class OpenCollection implements Collection {
   // ---- Versions
 
   versions(page?: { limit?: number; before?: number }): VersionList {
+    refuseUnknownOptions(page, ["limit", "before"]);
     return this.#read((snapshot) => listVersions(snapshot, page));
   }
 

@@ -108,9 +108,14 @@ export interface Database {
    * Makes a collection of snapshots: a full one and incremental ones after it. It has the version, hash, records, indexes and
    * change log that the last of them was taken of, and no transactions. All files are verified before anything is changed,
    * and the collection appears, or takes the place of the one that is there, in one step.
+   * @param reaches says of which snapshots the caller may know; all others are not there. Default: all
    * @throws snapshot_not_found, snapshot_chain_broken, invalid_snapshot, collection_already_exists (without `overwrite`)
    */
-  restoreCollection(name: string, request: RestoreCollection): Promise<RestoredCollection>;
+  restoreCollection(
+    name: string,
+    request: RestoreCollection,
+    reaches?: (snapshot: Snapshot) => boolean,
+  ): Promise<RestoredCollection>;
   statistics(): DatabaseStatistics;
   /** Sessions and the generated admin key live in the catalog. */
   readonly credentials: Credentials;

@@ -12,6 +12,7 @@ import { randomBytes } from "node:crypto";
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { isQuiverError, QuiverError } from "@quiver/protocol/errors";
+import { refuseUnknownFields, refuseUnknownOptions } from "@quiver/protocol/fields";
 import { limits } from "@quiver/protocol/limits";
 import type { Finding } from "@quiver/protocol/shapes/check";
 import type {
@@ -19,7 +20,7 @@ import type {
   CollectionSummary,
   CreateCollection,
 } from "@quiver/protocol/shapes/collection";
-import type { RestoreCollection, RestoredCollection } from "@quiver/protocol/shapes/snapshot";
+import { RestoreCollection, type RestoredCollection, type Snapshot } from "@quiver/protocol/shapes/snapshot";
 import { checkDefinitions } from "../backup/definitions.ts";
 import { compareText } from "../base/bytes.ts";
 import { failpoint } from "../base/failpoint.ts";
@@ -78,12 +79,23 @@ const mendingMs = 1_000;
 /** Findings of a start that are logged one by one, for each collection. */
 const loggedMax = 20;
 
+const optionNames = [
+  "dataDir",
+  "memoryBudgetBytes",
+  "transactionIdleMs",
+  "builderThreads",
+  "versionsKept",
+  "log",
+  "clock",
+] as const satisfies (keyof DatabaseOptions)[];
+
 /**
  * Opens, or makes, the database in a directory. A collection whose store is damaged is set aside (set-aside.ts) and keeps none of
  * the others from being served; a catalog whose pages are damaged keeps the database from opening.
  * @throws storage_failed, format_too_new, data_corrupted
  */
 export async function openDatabase(options: DatabaseOptions): Promise<Database> {
+  refuseUnknownOptions(options, optionNames);
   const release = takeDataDirectory(options.dataDir);
   let writer: Writer | null = null;
   try {
@@ -480,10 +492,15 @@ class OpenDatabase implements Database {
 
   // ---- Restoring
 
-  async restoreCollection(name: string, request: RestoreCollection): Promise<RestoredCollection> {
+  async restoreCollection(
+    name: string,
+    request: RestoreCollection,
+    reaches?: (snapshot: Snapshot) => boolean,
+  ): Promise<RestoredCollection> {
     this.#assertOpen();
+    refuseUnknownFields(RestoreCollection, request);
     checkCollectionName(name);
-    const paths = this.snapshots.pathsOf(request.snapshots);
+    const paths = this.snapshots.pathsOf(request.snapshots, reaches);
     if (this.#changing.has(name) || this.#restoring.has(name))
       throw alreadyExists(name, "It is being created, deleted or restored just now.");
     if (this.#isTaken(name) && request.overwrite !== true)
@@ -500,7 +517,7 @@ class OpenDatabase implements Database {
       return await restored;
     } catch (error) {
       // Deleted while the restore was reaching for its file: that is no failure of the disk.
-      if (isQuiverError(error, "storage_failed")) this.snapshots.pathsOf(request.snapshots);
+      if (isQuiverError(error, "storage_failed")) this.snapshots.pathsOf(request.snapshots, reaches);
       throw error;
     } finally {
       this.#restoring.delete(name);

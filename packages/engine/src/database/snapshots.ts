@@ -16,13 +16,14 @@ import { open, rm } from "node:fs/promises";
 import { Readable } from "node:stream";
 import { backupMagic } from "@quiver/protocol/backup-format";
 import { isQuiverError, QuiverError } from "@quiver/protocol/errors";
+import { refuseUnknownFields } from "@quiver/protocol/fields";
 import { limits } from "@quiver/protocol/limits";
 import type { CheckReport } from "@quiver/protocol/shapes/check";
-import type {
+import {
   CreateSnapshot,
-  RunningSnapshot,
-  Snapshot,
-  SnapshotList,
+  type RunningSnapshot,
+  type Snapshot,
+  type SnapshotList,
 } from "@quiver/protocol/shapes/snapshot";
 import { invalidSnapshot } from "../backup/block-file.ts";
 import { checkDefinitions } from "../backup/definitions.ts";
@@ -155,6 +156,7 @@ export class KeptSnapshots implements Snapshots {
   }
 
   async create(name: string, request: CreateSnapshot = {}): Promise<Snapshot> {
+    refuseUnknownFields(CreateSnapshot, request);
     const { since_version, since_hash } = request;
     if (since_version == null && since_hash != null)
       throw new QuiverError(
@@ -244,10 +246,10 @@ export class KeptSnapshots implements Snapshots {
   }
 
   /** The files of a chain, in its order. @throws snapshot_not_found, data_corrupted */
-  pathsOf(ids: readonly string[]): string[] {
+  pathsOf(ids: readonly string[], reaches: (snapshot: Snapshot) => boolean = () => true): string[] {
     return ids.map((id, i) => {
       const snapshot = this.#snapshots.get(id);
-      if (snapshot === undefined) throw notFound(id, `snapshots[${i}]`);
+      if (snapshot === undefined || !reaches(snapshot)) throw notFound(id, `snapshots[${i}]`);
       this.#requireIntact(snapshot);
       return this.#directory.pathOf(id);
     });

@@ -4,10 +4,10 @@
 // with its position. What comes out is a plan: one or more legs for each query, and how to fuse and answer.
 
 import { QuiverError } from "@quiver/protocol/errors";
+import { refuseUnknownFields, refuseUnknownOptions } from "@quiver/protocol/fields";
 import { limits } from "@quiver/protocol/limits";
 import type { IndexKind } from "@quiver/protocol/shapes/index-definition";
-import type * as search from "@quiver/protocol/shapes/search";
-import { textSyntaxes } from "@quiver/protocol/shapes/search";
+import * as search from "@quiver/protocol/shapes/search";
 import { Deadline } from "../base/deadline.ts";
 import type { CollectionDefinition } from "../collection/definition.ts";
 import { firstNotFloat, readPairs, sortSparse } from "../collection/schema.ts";
@@ -169,8 +169,8 @@ function textLeg(
 
 function syntaxOf({ syntax }: { syntax?: search.TextSyntax | null }): search.TextSyntax {
   const wanted = syntax ?? "plain";
-  if (textSyntaxes.includes(wanted)) return wanted;
-  throw invalid("syntax", `is ${JSON.stringify(syntax)}; expected one of ${textSyntaxes.join(", ")}.`);
+  if (search.textSyntaxes.includes(wanted)) return wanted;
+  throw invalid("syntax", `is ${JSON.stringify(syntax)}; expected one of ${search.textSyntaxes.join(", ")}.`);
 }
 
 /**
@@ -208,6 +208,7 @@ function requireEnabled(enabled: boolean, kind: string, path: string): void {
 }
 
 export function planDense(definition: CollectionDefinition, request: search.DenseSearch): Plan {
+  refuseUnknownFields(search.DenseSearch, request);
   const effort = effortOf(request);
   const leg = denseLeg(definition, request.query_vector, "query_vector");
   return { queries: [[leg]], ...common(request), effort, fusion: null };
@@ -219,6 +220,7 @@ export function planRecall(request: {
   top_k?: number | null;
   ef_search?: number | null;
 }): { sample: number; topK: number; efSearch: number | undefined } {
+  refuseUnknownOptions(request, ["sample", "top_k", "ef_search"]);
   integerIn(request.sample, "sample", 1, limits.recallSampleMax);
   integerIn(request.ef_search, "ef_search", 1, limits.efMax);
   const { topK } = common(request);
@@ -230,6 +232,7 @@ export function planRecall(request: {
 }
 
 export function planBatchDense(definition: CollectionDefinition, request: search.BatchDenseSearch): Plan {
+  refuseUnknownFields(search.BatchDenseSearch, request);
   const effort = effortOf(request);
   const queries = listOf(request.queries, "queries").map((query, i) => [
     denseLeg(definition, query?.vector, `queries[${i}].vector`),
@@ -238,12 +241,14 @@ export function planBatchDense(definition: CollectionDefinition, request: search
 }
 
 export function planSparse(definition: CollectionDefinition, request: search.SparseSearch): Plan {
+  refuseUnknownFields(search.SparseSearch, request);
   const threshold = thresholdOf(request.early_terminate_threshold, "early_terminate_threshold");
   const leg = sparseLeg(definition, request.query_terms, threshold, "query_terms");
   return { queries: [[leg]], ...common(request), effort: untuned, fusion: null };
 }
 
 export function planBatchSparse(definition: CollectionDefinition, request: search.BatchSparseSearch): Plan {
+  refuseUnknownFields(search.BatchSparseSearch, request);
   const threshold = thresholdOf(request.early_terminate_threshold, "early_terminate_threshold");
   const queries = listOf(request.query_terms_list, "query_terms_list").map((terms, i) => [
     sparseLeg(definition, terms, threshold, `query_terms_list[${i}]`),
@@ -252,6 +257,7 @@ export function planBatchSparse(definition: CollectionDefinition, request: searc
 }
 
 export function planText(definition: CollectionDefinition, request: search.TextSearch): Plan {
+  refuseUnknownFields(search.TextSearch, request);
   const text = request.query ?? request.query_text;
   if (text === null || text === undefined)
     throw invalid("query", "is missing; expected the text to search for, a string.");
@@ -260,6 +266,7 @@ export function planText(definition: CollectionDefinition, request: search.TextS
 }
 
 export function planBatchText(definition: CollectionDefinition, request: search.BatchTextSearch): Plan {
+  refuseUnknownFields(search.BatchTextSearch, request);
   const syntax = syntaxOf(request);
   const queries = listOf(request.queries, "queries").map((text, i) => [
     textLeg(definition, text, syntax, `queries[${i}]`),
@@ -316,6 +323,7 @@ function hybridOptions(request: Pick<search.HybridSearch, "sparse_early_terminat
 }
 
 export function planHybrid(definition: CollectionDefinition, request: search.HybridSearch): Plan {
+  refuseUnknownFields(search.HybridSearch, request);
   const effort = effortOf(request);
   const options = hybridOptions(request);
   const legs = hybridLegs(definition, request, options, (name) => name);
@@ -323,6 +331,7 @@ export function planHybrid(definition: CollectionDefinition, request: search.Hyb
 }
 
 export function planBatchHybrid(definition: CollectionDefinition, request: search.BatchHybridSearch): Plan {
+  refuseUnknownFields(search.BatchHybridSearch, request);
   const effort = effortOf(request);
   const options = hybridOptions(request);
   const queries = listOf(request.queries, "queries").map((query, i) =>

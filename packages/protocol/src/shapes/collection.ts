@@ -2,9 +2,9 @@
 
 import Type, { type Static } from "typebox";
 import { limits } from "../limits.ts";
-import { Maybe } from "./common.ts";
+import { Fields, Maybe } from "./common.ts";
 
-export const CollectionConfig = Type.Object({
+export const CollectionConfig = Fields({
   max_vectors: Maybe(
     Type.Integer({ minimum: 1, description: "Most live vectors the collection may hold; null: unlimited." }),
   ),
@@ -20,14 +20,14 @@ export const CollectionConfig = Type.Object({
   ),
 });
 
-export const CreateCollection = Type.Object(
+export const CreateCollection = Fields(
   {
     name: Type.String({
       description:
         "Unique name, also the collection's id: 1 to 255 bytes of UTF-8 without / \\ ? # % and control characters, not '.', '..' or 'loaded'.",
     }),
     description: Maybe(Type.String({ description: "Free text, at most 64 KiB." })),
-    dense_vector: Type.Object({
+    dense_vector: Fields({
       enabled: Type.Boolean({ description: "Enables dense vectors." }),
       dimension: Maybe(
         Type.Integer({
@@ -38,11 +38,11 @@ export const CreateCollection = Type.Object(
       ),
       auto_create_index: Maybe(Type.Boolean({ description: "Creates the dense index with defaults." })),
     }),
-    sparse_vector: Type.Object({
+    sparse_vector: Fields({
       enabled: Type.Boolean({ description: "Enables sparse vectors." }),
       auto_create_index: Maybe(Type.Boolean({ description: "Creates the sparse index with defaults." })),
     }),
-    tf_idf_options: Type.Object({ enabled: Type.Boolean({ description: "Enables text search (BM25)." }) }),
+    tf_idf_options: Fields({ enabled: Type.Boolean({ description: "Enables text search (BM25)." }) }),
     config: CollectionConfig,
     store_raw_text: Maybe(
       Type.Boolean({

@@ -1,11 +1,17 @@
 // What do all shapes have in common?
 //
 // A shape is a TypeBox schema: its TypeScript type, its validation and its place in the OpenAPI document all
-// come from it. Unknown keys are ignored everywhere, and `null` for an optional key means that it is absent.
+// come from it. Every object of a request is closed (`Fields`): a key that it does not name is refused. `null` for an optional
+// key means that it is absent.
 
-import Type, { type TSchema } from "typebox";
+import Type, { type TObjectOptions, type TProperties, type TSchema } from "typebox";
 
 type JsonSchema = { type: string; enum?: readonly unknown[] } & Record<string, unknown>;
+
+/** An object of a request: it has these fields, and any other is `unknown_field` (fields.ts). */
+export function Fields<T extends TProperties>(properties: T, options: TObjectOptions = {}) {
+  return Type.Object(properties, { ...options, additionalProperties: false });
+}
 
 /**
  * An optional key that also takes `null`, which means absent. The schema must have a single `type`.

@@ -2,7 +2,7 @@
 
 import Type, { type Static } from "typebox";
 import { limits } from "../limits.ts";
-import { Maybe, OneOf } from "./common.ts";
+import { Fields, Maybe, OneOf } from "./common.ts";
 
 export const metricNames = ["cosine", "euclidean", "dot_product"] as const;
 export const denseDataTypes = ["binary", "quaternay", "octal", "u8", "f16", "f32"] as const;
@@ -14,14 +14,14 @@ export type IndexKind = (typeof indexKinds)[number];
 
 const IndexName = Type.String({ minLength: 1, description: "Name of the index, at most 255 bytes." });
 
-const Range = Type.Object(
+const Range = Fields(
   { min: Type.Number(), max: Type.Number() },
   { description: "Values outside are clamped in the codes; min < max." },
 );
 
-export const Quantization = Type.Object({
+export const Quantization = Fields({
   type: OneOf(["auto", "scalar"]),
-  properties: Type.Object({
+  properties: Fields({
     sample_threshold: Maybe(
       Type.Integer({
         minimum: 1,
@@ -37,7 +37,7 @@ export const Quantization = Type.Object({
 const count = (maximum: number, description: string) =>
   Maybe(Type.Integer({ minimum: 1, maximum, description }));
 
-export const HnswProperties = Type.Object({
+export const HnswProperties = Fields({
   num_layers: count(limits.layersMax, "Cap of the graph's levels. Default 9."),
   max_cache_size: count(
     Number.MAX_SAFE_INTEGER,
@@ -60,14 +60,14 @@ export const HnswProperties = Type.Object({
   ),
 });
 
-export const DenseIndex = Type.Object({
+export const DenseIndex = Fields({
   name: IndexName,
   distance_metric_type: OneOf(metricNames),
   quantization: Quantization,
-  index: Type.Object({ type: OneOf(["hnsw"]), properties: HnswProperties }),
+  index: Fields({ type: OneOf(["hnsw"]), properties: HnswProperties }),
 });
 
-export const SparseIndex = Type.Object({
+export const SparseIndex = Fields({
   name: IndexName,
   quantization: Type.Unsafe<(typeof sparseLevels)[number]>({
     type: "integer",
@@ -127,7 +127,7 @@ export const textLanguages = [
   "none",
 ] as const;
 
-export const TextIndex = Type.Object({
+export const TextIndex = Fields({
   name: IndexName,
   sample_threshold: Type.Integer({ minimum: 1, maximum: limits.sampleThresholdMax }),
   k1: Type.Number({ minimum: 0, maximum: 1000, description: "Term-frequency saturation, typically 1.2." }),
@@ -203,7 +203,7 @@ export const Recall = Type.Object({
 /** Why a word of a text has no term. */
 export const dropReasons = ["stop_word", "too_long", "no_letters"] as const;
 
-export const AnalyzeText = Type.Object({
+export const AnalyzeText = Fields({
   text: Type.String({ description: "Text to analyse, at most 1 MiB of UTF-8, as the text of a query." }),
 });
 

@@ -2,7 +2,7 @@
 
 import Type, { type Static } from "typebox";
 import { limits } from "../limits.ts";
-import { Maybe, OneOf } from "./common.ts";
+import { Fields, Maybe, OneOf } from "./common.ts";
 
 /** From the least to the greatest; each role may do all that the ones before it may. */
 export const roles = ["read", "write", "admin"] as const;
@@ -16,7 +16,7 @@ const Collections = Type.Array(Type.String({ minLength: 1, maxLength: limits.col
     "The only collections that the key reaches: names, or prefixes with a star at the end (`logs-*`). Absent: all.",
 });
 
-export const CreateKey = Type.Object(
+export const CreateKey = Fields(
   {
     name: Type.String({ minLength: 1, description: "What the key is for, to recognise it by." }),
     role: OneOf(roles, {
@@ -32,7 +32,7 @@ export const CreateKey = Type.Object(
       }),
     ),
   },
-  { description: "Keys that are not known here are refused: what limits a key must not be overlooked." },
+  { description: "What the key may do. A limit that is not understood is refused." },
 );
 
 const information = {

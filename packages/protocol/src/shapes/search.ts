@@ -2,7 +2,7 @@
 
 import Type, { type Static, type TSchema } from "typebox";
 import { limits } from "../limits.ts";
-import { Maybe, OneOf } from "./common.ts";
+import { Fields, Maybe, OneOf } from "./common.ts";
 import { IndexValue, IndexValuePair } from "./vector.ts";
 
 const TopK = Maybe(
@@ -47,7 +47,7 @@ const FusionConstant = Maybe(
 
 const Weight = Maybe(Type.Number({ minimum: 0, maximum: 1_000_000, default: 1 }));
 const FusionWeights = Maybe(
-  Type.Object(
+  Fields(
     { dense: Weight, sparse: Weight, text: Weight },
     { description: "How much each leg counts: score = sum of weight / (k + rank). Default 1 for each." },
   ),
@@ -84,32 +84,32 @@ const Syntax = Maybe(
 const common = { top_k: TopK, return_raw_text: ReturnRawText, explain: Explain };
 const dense = { ef_search: EfSearch, recall_target: RecallTarget, exact: Exact };
 
-export const DenseSearch = Type.Object({ query_vector: QueryVector, ...common, ...dense });
-export const BatchDenseSearch = Type.Object({
-  queries: Type.Array(Type.Object({ vector: QueryVector }), Queries),
+export const DenseSearch = Fields({ query_vector: QueryVector, ...common, ...dense });
+export const BatchDenseSearch = Fields({
+  queries: Type.Array(Fields({ vector: QueryVector }), Queries),
   ...common,
   ...dense,
 });
 
-export const SparseSearch = Type.Object({
+export const SparseSearch = Fields({
   query_terms: QueryTerms,
   early_terminate_threshold: Threshold,
   ...common,
 });
-export const BatchSparseSearch = Type.Object({
+export const BatchSparseSearch = Fields({
   query_terms_list: Type.Array(QueryTerms, Queries),
   early_terminate_threshold: Threshold,
   ...common,
 });
 
 /** `query_text` is accepted for `query`. One of them is required. */
-export const TextSearch = Type.Object({
+export const TextSearch = Fields({
   query: Maybe(Type.String({ description: "Text to search for. Required." })),
   query_text: Maybe(Type.String({ description: "Other name of `query`." })),
   syntax: Syntax,
   ...common,
 });
-export const BatchTextSearch = Type.Object({
+export const BatchTextSearch = Fields({
   queries: Type.Array(Type.String(), Queries),
   syntax: Syntax,
   ...common,
@@ -128,12 +128,12 @@ const hybridOptions = {
   ...common,
   ...dense,
 };
-export const HybridSearch = Type.Object(
+export const HybridSearch = Fields(
   { ...hybridLegs, ...hybridOptions },
   { description: "At least two of query_vector, query_terms and query_text; all that are given are fused." },
 );
-export const BatchHybridSearch = Type.Object({
-  queries: Type.Array(Type.Object(hybridLegs), Queries),
+export const BatchHybridSearch = Fields({
+  queries: Type.Array(Fields(hybridLegs), Queries),
   ...hybridOptions,
 });
 

@@ -1,8 +1,9 @@
 // How does a client log in once and stay logged in?
 
 import Type, { type Static } from "typebox";
+import { Fields } from "./common.ts";
 
-export const CreateSession = Type.Object({ username: Type.String(), password: Type.String() });
+export const CreateSession = Fields({ username: Type.String(), password: Type.String() });
 
 export const Session = Type.Object({
   access_token: Type.String({ description: "Works as a bearer key for 24 hours from its last use." }),

@@ -2,12 +2,12 @@
 
 import Type, { type Static } from "typebox";
 import { limits } from "../limits.ts";
-import { Maybe } from "./common.ts";
+import { Fields, Maybe } from "./common.ts";
 
 const NullableInteger = (description: string) =>
   Type.Unsafe<number | null>({ type: ["integer", "null"], description });
 
-export const CreateSnapshot = Type.Object(
+export const CreateSnapshot = Fields(
   {
     since_version: Maybe(
       Type.Integer({
@@ -58,7 +58,7 @@ export const SnapshotList = Type.Object({
   running: Type.Array(RunningSnapshot, { description: "Those that are being made." }),
 });
 
-export const RestoreCollection = Type.Object({
+export const RestoreCollection = Fields({
   snapshots: Type.Array(Type.String(), {
     minItems: 1,
     maxItems: limits.snapshotChainMax,

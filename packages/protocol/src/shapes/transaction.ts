@@ -8,9 +8,16 @@ export const TransactionCreated = Type.Object({ transaction_id: Type.String(), c
 
 /** Every state carries all fields; before the commit `version_created` is null. */
 export const TransactionStats = Type.Object({
-  records_upserted: Type.Integer({ minimum: 0, description: "Distinct ids that the transaction writes." }),
-  records_deleted: Type.Integer({ minimum: 0, description: "Distinct ids that the transaction deletes." }),
-  total_operations: Type.Integer({ minimum: 0 }),
+  records_upserted: Type.Integer({
+    minimum: 0,
+    description: "Upserts that the transaction was given, repeated ones and those of one id each by itself.",
+  }),
+  records_deleted: Type.Integer({
+    minimum: 0,
+    description:
+      "Deletes that the transaction was given, those of records that it had upserted itself included.",
+  }),
+  total_operations: Type.Integer({ minimum: 0, description: "The sum of both." }),
   percentage_complete: Type.Number({ minimum: 0, maximum: 100 }),
   processing_time_seconds: Type.Integer({
     minimum: 0,

@@ -1,7 +1,7 @@
 // What does a vector record look like on the wire, going in and coming out?
 
 import Type, { type Static, type TSchema } from "typebox";
-import { Maybe } from "./common.ts";
+import { Fields, Maybe } from "./common.ts";
 
 /** `[index, value]`. */
 export const IndexValuePair = Type.Unsafe<[number, number]>({
@@ -11,12 +11,12 @@ export const IndexValuePair = Type.Unsafe<[number, number]>({
   maxItems: 2,
 } as unknown as TSchema);
 
-export const IndexValue = Type.Object({
+export const IndexValue = Fields({
   index: Type.Integer({ minimum: 0, maximum: 0xffff_ffff }),
   value: Type.Number(),
 });
 
-export const VectorInput = Type.Object(
+export const VectorInput = Fields(
   {
     id: Type.String({ description: "Unique identifier, 1 to 512 bytes of UTF-8." }),
     document_id: Maybe(
@@ -52,7 +52,13 @@ export const VectorInput = Type.Object(
   },
 );
 
-export const UpsertVectors = Type.Object({
+/** A record in the same process: `metadataJson`, where given, is the exact JSON text of `metadata`. */
+export const ExactVectorInput = Fields({
+  ...VectorInput.properties,
+  metadataJson: Type.Optional(Type.String()),
+});
+
+export const UpsertVectors = Fields({
   vectors: Type.Array(VectorInput, { description: "Records to create or replace by id, in order." }),
 });
 
@@ -82,5 +88,6 @@ export const VectorRecords = Type.Array(VectorRecord);
 export type IndexValuePair = Static<typeof IndexValuePair>;
 export type IndexValue = Static<typeof IndexValue>;
 export type VectorInput = Static<typeof VectorInput>;
+export type ExactVectorInput = Static<typeof ExactVectorInput>;
 export type UpsertVectors = Static<typeof UpsertVectors>;
 export type VectorRecord = Static<typeof VectorRecord>;

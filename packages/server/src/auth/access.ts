@@ -30,11 +30,28 @@ export class Access {
   readonly role: Role;
   /** Names, and prefixes with a star at the end; null for all. */
   readonly #collections: readonly string[] | null;
+  readonly #requireValid: () => void;
 
-  constructor(who: string, role: Role, collections: readonly string[] | null = null) {
+  /** @param requireValid throws when what the caller has shown is no longer valid; absent where it stays so */
+  constructor(
+    who: string,
+    role: Role,
+    collections: readonly string[] | null = null,
+    requireValid: () => void = () => {},
+  ) {
     this.who = who;
     this.role = role;
     this.#collections = collections;
+    this.#requireValid = requireValid;
+  }
+
+  /**
+   * Looks again whether the key or session is valid. To be called when time has passed since the request began, before
+   * anything is applied: a body may come slowly, and its turn late.
+   * @throws unauthorized
+   */
+  requireValid(): void {
+    this.#requireValid();
   }
 
   /** True when the caller may know of a collection of this name. */

@@ -8,11 +8,17 @@
 // Argon2) makes a guess expensive where a person chose the secret and there are few to try; among 2^256 equally likely
 // ones there is nothing to try, and the price would be paid by every request.
 //
-// Made and revoked are durable before they are acknowledged; a revoked key is refused from then on. The last use is
+// Made and revoked are durable before they are acknowledged; a revoked key is refused from then on, and so is what it has
+// asked for and is not begun yet (`Access.requireValid`). The last use is
 // written down at most once a minute, and at close.
 
 import { randomBytes } from "node:crypto";
 import type { Credentials } from "@quiver/engine/database/contract";
+import {
+  beginningProblem,
+  collectionNameProblem,
+  collectionNameRule,
+} from "@quiver/protocol/collection-name";
 import { QuiverError } from "@quiver/protocol/errors";
 import { limits } from "@quiver/protocol/limits";
 import type { CreateKey, KeyCreated, KeyInformation, Role } from "@quiver/protocol/shapes/key";
@@ -131,14 +137,7 @@ export class ApiKeys {
     const isKey = sameDigest(digest(secret, live?.stored.salt), live?.digest ?? nothing);
     if (live === undefined || !isKey) return undefined;
     const now = this.#clock();
-    const { expiresAtMs } = live.stored;
-    if (expiresAtMs !== null && now >= expiresAtMs) {
-      throw new QuiverError(
-        "unauthorized",
-        `The API key expired at ${new Date(expiresAtMs).toISOString()}. Send another one.`,
-        { expired_at: Math.floor(expiresAtMs / 1000) },
-      );
-    }
+    requireUnexpired(live.stored, now);
     live.stored.lastUsedMs = now;
     if (now - live.writtenMs >= writeEveryMs) this.#write(keyId, live);
     return live.access;
@@ -153,10 +152,18 @@ export class ApiKeys {
   }
 
   #keep(keyId: string, stored: StoredKey): void {
+    const requireValid = () => {
+      requireUnexpired(stored, this.#clock());
+      if (this.#live.get(keyId)?.stored !== stored)
+        throw new QuiverError(
+          "unauthorized",
+          "The API key was revoked before the request was carried out. Nothing of it was done. Send another key.",
+        );
+    };
     this.#live.set(keyId, {
       stored,
       digest: Buffer.from(stored.sha256, "hex"),
-      access: new Access(`key:${keyId}`, stored.role, stored.collections),
+      access: new Access(`key:${keyId}`, stored.role, stored.collections, requireValid),
       writtenMs: stored.lastUsedMs ?? 0,
     });
   }
@@ -165,6 +172,16 @@ export class ApiKeys {
     live.writtenMs = live.stored.lastUsedMs ?? 0;
     this.#writes.add(this.#credentials.put(prefix + keyId, { ...live.stored }));
   }
+}
+
+/** @throws unauthorized */
+function requireUnexpired({ expiresAtMs }: StoredKey, nowMs: number): void {
+  if (expiresAtMs === null || nowMs < expiresAtMs) return;
+  throw new QuiverError(
+    "unauthorized",
+    `The API key expired at ${new Date(expiresAtMs).toISOString()}. Send another one.`,
+    { expired_at: Math.floor(expiresAtMs / 1000) },
+  );
 }
 
 const seconds = (ms: number | null) => (ms === null ? null : Math.floor(ms / 1000));
@@ -181,30 +198,25 @@ function informationOf(keyId: string, stored: StoredKey): KeyInformation {
   };
 }
 
-const knownKeys = ["name", "role", "collections", "expires_at"];
-
 /** Largest time that a JavaScript date can hold, in seconds. */
 const secondsMax = 8_640_000_000_000;
 
-/**
- * What the shape cannot say. Unknown keys are ignored in other requests; here one would be a limit that its author
- * believes in, and that does not hold.
- */
+/** What the shape cannot say. */
 function checkCreateKey(request: CreateKey, now: number): void {
-  const unknown = Object.keys(request).find((key) => !knownKeys.includes(key));
-  if (unknown !== undefined) {
-    const path = unknown.slice(0, 100);
-    const expected = `only ${knownKeys.join(", ")}`;
-    throw fieldError(
-      path,
-      expected,
-      "an unknown key",
-      `${JSON.stringify(path)} is not known; expected are ${expected}.`,
-    );
-  }
   checkText("name", request.name, limits.apiKeyNameBytesMax);
   request.collections?.forEach((pattern, index) => {
-    checkText(`collections[${index}]`, pattern, limits.collectionNameBytesMax + 1);
+    const problem = pattern.endsWith("*")
+      ? beginningProblem(pattern.slice(0, -1))
+      : collectionNameProblem(pattern);
+    if (problem === null) return;
+    const path = `collections[${index}]`;
+    throw fieldError(
+      path,
+      "a name that a collection can have, or the beginning of one with a star",
+      problem,
+      `${path} ${problem}; no collection is called so. A collection name has ${collectionNameRule}; with a star at the end, ` +
+        "it stands for all that begin so.",
+    );
   });
   const { expires_at: expiresAt } = request;
   if (typeof expiresAt !== "number") return;

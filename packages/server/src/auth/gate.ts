@@ -62,7 +62,9 @@ export function keyedGate(
       const access = keys.use(secret);
       if (access !== undefined) return access;
       const sessionId = sessions.use(secret);
-      if (sessionId !== undefined) return new Access(`session:${sessionId}`, "admin");
+      if (sessionId !== undefined) {
+        return new Access(`session:${sessionId}`, "admin", null, () => sessions.requireLiving(secret));
+      }
       if (isAdminKey(secret, address)) return new Access("admin-key", "admin");
       throw new QuiverError(
         "unauthorized",
@@ -129,6 +131,26 @@ export function openGate(clock: () => number, sessionIdleMs: number, origins: re
     },
     async close() {},
   };
+}
+
+/**
+ * Refuses a request with two different Authorization headers: Node.js takes the first and a proxy in front may take the
+ * last, so that nobody can say whose request it is.
+ * @param rawHeaders names and values in turn
+ * @throws invalid_request
+ */
+export function refuseTwoKeys(rawHeaders: readonly string[]): void {
+  let first: string | undefined;
+  for (let i = 0; i < rawHeaders.length; i += 2) {
+    if (rawHeaders[i].length !== 13 || rawHeaders[i].toLowerCase() !== "authorization") continue;
+    first ??= rawHeaders[i + 1];
+    if (rawHeaders[i + 1] === first) continue;
+    throw new QuiverError(
+      "invalid_request",
+      "The request has two Authorization headers that differ. Send one.",
+      { path: "authorization", expected: "one header", received: "two that differ" },
+    );
+  }
 }
 
 function bearerSecret(authorization: string | undefined): string | undefined {

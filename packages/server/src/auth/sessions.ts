@@ -5,6 +5,7 @@
 // after a restart a session ends at most a minute early.
 
 import type { Credentials } from "@quiver/engine/database/contract";
+import { QuiverError } from "@quiver/protocol/errors";
 import { limits } from "@quiver/protocol/limits";
 import type { Session } from "@quiver/protocol/shapes/session";
 import { BackgroundWrites } from "./background-writes.ts";
@@ -22,6 +23,9 @@ export class Sessions {
   readonly #clock: () => number;
   readonly #live = new Map<string, LiveSession>();
   readonly #writes: BackgroundWrites;
+  readonly #sessionsMax: number;
+  /** Sessions that are being written down for the first time. */
+  #creating = 0;
 
   /**
    * Takes over the sessions of earlier starts and removes those that have expired or belong to another key.
@@ -32,7 +36,9 @@ export class Sessions {
     keyId: string,
     clock: () => number,
     onWriteError: (error: unknown) => void,
+    sessionsMax: number = limits.sessionsMax,
   ) {
+    this.#sessionsMax = sessionsMax;
     this.#credentials = credentials;
     this.#keyId = keyId;
     this.#clock = clock;
@@ -49,17 +55,25 @@ export class Sessions {
     return this.#live.size;
   }
 
-  /** Resolves when the session is durable. With too many sessions, the one that was used longest ago ends. */
+  /**
+   * Resolves when the session is durable.
+   * @throws too_many_sessions; a session that somebody works with never ends because others log in
+   */
   async create(): Promise<Session> {
     const now = this.#clock();
     const ended = [...this.#live].filter(([, session]) => this.#isOver(session)).map(([key]) => key);
-    if (this.#live.size - ended.length >= limits.sessionsMax) ended.push(this.#leastRecentlyUsed());
     for (const key of ended) this.#end(key);
+    if (this.#live.size + this.#creating >= this.#sessionsMax) throw this.#tooMany();
 
     const token = `qs_${randomSecret()}`;
     const stored = { createdAtMs: now, lastUsedMs: now, keyId: this.#keyId };
     const key = keyOf(token);
-    await this.#credentials.put(key, stored);
+    this.#creating++;
+    try {
+      await this.#credentials.put(key, stored);
+    } finally {
+      this.#creating--;
+    }
     this.#live.set(key, { ...stored, writtenMs: now });
     return {
       access_token: token,
@@ -85,6 +99,16 @@ export class Sessions {
     return key.slice(prefix.length, prefix.length + 16);
   }
 
+  /** @throws unauthorized when the token is of no living session */
+  requireLiving(token: string): void {
+    const session = this.#live.get(keyOf(token));
+    if (session !== undefined && !this.#isOver(session)) return;
+    throw new QuiverError(
+      "unauthorized",
+      "The session ended before the request was carried out. Nothing of it was done. Create another session.",
+    );
+  }
+
   /** Writes down every last use and waits for what is being written. */
   async close(): Promise<void> {
     for (const [key, session] of this.#live) {
@@ -97,12 +121,18 @@ export class Sessions {
     return this.#clock() - session.lastUsedMs >= limits.sessionIdleMs;
   }
 
-  #leastRecentlyUsed(): string {
-    let oldest: [string, LiveSession] | undefined;
-    for (const entry of this.#live) {
-      if (oldest === undefined || entry[1].lastUsedMs < oldest[1].lastUsedMs) oldest = entry;
-    }
-    return (oldest as [string, LiveSession])[0];
+  #tooMany(): QuiverError {
+    let firstEndsMs = Number.POSITIVE_INFINITY;
+    for (const { lastUsedMs } of this.#live.values())
+      firstEndsMs = Math.min(firstEndsMs, lastUsedMs + limits.sessionIdleMs);
+    const waitMs = Number.isFinite(firstEndsMs) ? firstEndsMs - this.#clock() : limits.sessionIdleMs;
+    const seconds = Math.max(1, Math.ceil(waitMs / 1000));
+    return new QuiverError(
+      "too_many_sessions",
+      `There are ${this.#sessionsMax} sessions, which is the limit; the first of them ends in ${seconds} seconds if it is not used. ` +
+        "Use the token of a session that is there, or an API key (POST /auth/keys), which has no such limit.",
+      { limit: this.#sessionsMax, retry_after_seconds: seconds },
+    );
   }
 
   #end(key: string): void {

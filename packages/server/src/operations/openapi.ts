@@ -103,6 +103,7 @@ function querySchema(query: Readonly<Record<string, string>>): unknown {
     properties: Object.fromEntries(
       entries.map((entry) => [entry.name, { type: "string", description: entry.description }]),
     ),
+    additionalProperties: false,
   };
 }
 
@@ -159,8 +160,8 @@ const tagTexts = [
 
 const introduction = `Stores vectors in named collections and searches them: dense, sparse, full text (BM25), and fused.
 
-Every request carries \`Authorization: Bearer <key>\`. Bodies are JSON in UTF-8; unknown keys are ignored, and \`null\`
-for an optional key means that it is absent. Every error answer is \`{"error": {"code", "message", "details"}}\`.
+Every request carries \`Authorization: Bearer <key>\`. Bodies are JSON in UTF-8; a field that is not known is refused, and
+\`null\` for an optional key means that it is absent. Every error answer is \`{"error": {"code", "message", "details"}}\`.
 
 Beside the endpoints below there are \`GET /health/live\`, \`GET /health/ready\` (both without a key) and
 \`GET /metrics\` for Prometheus.`;

@@ -39,8 +39,6 @@ export function withExactMetadata(
 ): readonly VectorWrite[] {
   let numbers = false;
   vectors.forEach((vector, index) => {
-    // A key of this name is an unknown key when a client sends it; the engine would take it as ours.
-    if (Object.hasOwn(vector, "metadataJson")) delete (vector as VectorWrite).metadataJson;
     const { metadata } = vector;
     if (metadata === null || metadata === undefined) return;
     const { depth, hasNumber } = measure(metadata);

@@ -1,8 +1,9 @@
 // What does the query string of a request say?
 //
-// `name=value` pairs joined by `&`, percent-encoded, `+` for a space. Names that a route does not know are ignored. A
-// name that a route knows may occur once: of two values either could be the one that was meant.
+// `name=value` pairs joined by `&`, percent-encoded, `+` for a space. A name that the route does not know is refused, as a
+// field of a body is. A name may occur once: of two values either could be the one that was meant.
 
+import { unknownNameError } from "@quiver/protocol/fields";
 import { limits } from "@quiver/protocol/limits";
 import type { Route } from "@quiver/protocol/routes";
 import { fieldError } from "./validation.ts";
@@ -35,7 +36,7 @@ export function parseQuery(text: string): RawQuery {
   }
 }
 
-/** @throws invalid_request for a malformed string, a repeated parameter, a missing required one */
+/** @throws invalid_request for a malformed string, a repeated parameter, a missing required one; unknown_field */
 export function queryOf(raw: RawQuery, route: Route): Query {
   if (raw.malformed) {
     throw fieldError(
@@ -45,6 +46,9 @@ export function queryOf(raw: RawQuery, route: Route): Query {
       "The query string has a percent sign without two hex digits behind it, or bytes that are not UTF-8.",
     );
   }
+  const known = Object.keys(route.query ?? {}).map((declared) => declared.replace(/^!/, ""));
+  const unknown = raw.pairs.find(([name]) => !known.includes(name))?.[0];
+  if (unknown !== undefined) throw unknownNameError(unknown, known, "query parameter");
   const query: Record<string, string | undefined> = Object.create(null);
   for (const declared of Object.keys(route.query ?? {})) {
     const required = declared.startsWith("!");

@@ -5,6 +5,7 @@
 // a password.
 
 import { QuiverError } from "@quiver/protocol/errors";
+import { kindOf } from "@quiver/protocol/kind-of";
 
 /** The part of Ajv's error object (with `verbose`) that is read here. */
 export type ShapeFault = {
@@ -57,7 +58,7 @@ export function shapeError(faults: readonly ShapeFault[]): QuiverError {
   const expected = expectation(fault);
   const secret = /(^|\.)password$/.test(at);
   const received = secret
-    ? `a ${typeof fault.data}`
+    ? kindOf(fault.data)
     : describe(fault.data, fault.keyword === "enum") + partOf(fault, faults);
   return fieldError(at, expected, received, `${at} must be ${expected}, not ${received}.`);
 }

@@ -8,6 +8,7 @@ import { Deadline } from "@quiver/engine/database/contract";
 import { limits } from "@quiver/protocol/limits";
 import type { RouteName } from "@quiver/protocol/routes";
 import { laneOf } from "../admission.ts";
+import type { Access } from "../auth/access.ts";
 import { fieldError } from "./validation.ts";
 
 export const timeoutHeader = "x-quiver-timeout-ms";
@@ -19,12 +20,23 @@ export class Waits {
   /**
    * Begins now.
    * @param defaultMs of searches
+   * @param access who calls; work ends, too, when the key is revoked or has expired. Absent where no key is needed
    * @throws invalid_request for a header that is no number of milliseconds
    */
-  constructor(request: IncomingMessage, response: ServerResponse, name: RouteName, defaultMs: number) {
+  constructor(
+    request: IncomingMessage,
+    response: ServerResponse,
+    name: RouteName,
+    defaultMs: number,
+    access: Access | undefined,
+  ) {
     const given = timeoutOf(request.headers[timeoutHeader]);
     const timeoutMs = given ?? (laneOf(name) === "search" ? defaultMs : undefined);
-    this.deadline = Deadline.of({ timeoutMs, signal: this.#gone.signal });
+    this.deadline = Deadline.of({
+      timeoutMs,
+      signal: this.#gone.signal,
+      recheck: access && (() => access.requireValid()),
+    });
     response.once("close", () => {
       if (!response.writableFinished) this.#gone.abort(new Error("the client has gone"));
     });

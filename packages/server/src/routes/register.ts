@@ -107,6 +107,8 @@ function register(app: FastifyInstance, name: RouteName, route: Route, parts: En
     // Every GET also answers HEAD, where the list does not have a HEAD of its own.
     exposeHeadRoute: route.method === "GET" && !hasOwnHead && route.mediaType === undefined,
     schema: route.body ? { body: route.body } : {},
+    // What is wrong is told by a hook, which looks for unknown fields first.
+    attachValidation: true,
     config,
     handler: async (request, reply) => answer(request, reply),
   });
@@ -128,13 +130,17 @@ function register(app: FastifyInstance, name: RouteName, route: Route, parts: En
       deadline: request.waits.deadline,
     } as unknown as Call<RouteName>;
     if (needOf(route).collections === "body.name") access.requireCollection(bodyName(request) ?? "");
+    const carryOut = () => {
+      access.requireValid();
+      return handler(call);
+    };
     const entered = lane.enter(call.deadline);
     const leave = entered instanceof Promise ? await entered : entered;
     let answered: unknown;
     try {
       answered = route.audited
-        ? await recorded(request, access, call, route.audited, () => handler(call))
-        : await handler(call);
+        ? await recorded(request, access, call, route.audited, carryOut)
+        : await carryOut();
     } finally {
       leave();
     }

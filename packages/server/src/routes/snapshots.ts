@@ -2,6 +2,7 @@
 
 import { Readable } from "node:stream";
 import type { Snapshot } from "@quiver/protocol/shapes/snapshot";
+import type { Access } from "../auth/access.ts";
 import { FileAnswer } from "../file-answer.ts";
 import { json } from "../json-answer.ts";
 import type { Handlers } from "./handlers.ts";
@@ -27,11 +28,13 @@ export const snapshotHandlers: Handlers<
   listAllSnapshots: ({ database }) => json(database.snapshots.listAll()),
   checkSnapshots: async ({ database, params }) => json(await database.snapshots.check(params.collection_id)),
   checkAllSnapshots: async ({ database }) => json(await database.snapshots.check()),
-  async uploadSnapshot({ database, body, names }) {
+  async uploadSnapshot({ database, access, body, names }) {
     const request = body ?? Readable.from([]);
     try {
       // What is refused half-way flows into nothing, so that the client can read the answer.
-      const snapshot = await database.snapshots.receive(request.iterator({ destroyOnReturn: false }));
+      const snapshot = await database.snapshots.receive(
+        whileValid(access, request.iterator({ destroyOnReturn: false })),
+      );
       Object.assign(names, { collection_id: snapshot.collection_name, ...identityOf(snapshot) });
       return json(snapshot);
     } catch (error) {
@@ -57,14 +60,22 @@ export const snapshotHandlers: Handlers<
   deleteSnapshot: ({ database, params }) =>
     database.snapshots.delete(params.collection_id, params.snapshot_id),
   async restoreCollection({ database, access, params, body, names }) {
-    // A key that is limited to collections must not read another one through its snapshot.
-    for (const { id, collection_name } of database.snapshots.listAll().snapshots)
-      if (body.snapshots.includes(id)) access.requireCollection(collection_name);
-    const restored = await database.restoreCollection(params.collection_id, body);
+    // A key that is limited to collections must not read another one through its snapshot, nor learn that it is there.
+    const reaches = (snapshot: Snapshot) => access.reaches(snapshot.collection_name);
+    const restored = await database.restoreCollection(params.collection_id, body, reaches);
     Object.assign(names, versionOf(restored));
     return json(restored);
   },
 };
+
+/** A body that ends with an error when the key was revoked, or has expired, while it came. */
+async function* whileValid<T>(access: Access, source: AsyncIterable<T>): AsyncGenerator<T> {
+  for await (const chunk of source) {
+    access.requireValid();
+    yield chunk;
+  }
+  access.requireValid();
+}
 
 /** What the audit log tells of a snapshot, and of what was restored. */
 const versionOf = ({ version_number, hash }: Pick<Snapshot, "version_number" | "hash">) => ({

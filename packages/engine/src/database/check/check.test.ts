@@ -142,6 +142,37 @@ it("[Z1] a live check compares the dense graph, and other requests go on meanwhi
   expect((await collection.check()).findings).toEqual([]);
 });
 
+it("[Z6] a collection that is unloaded while it is checked is checked as an unloaded one", async () => {
+  const database = await open();
+  await database.createCollection({
+    name: "c",
+    dense_vector: { enabled: true, dimension: 4, auto_create_index: true },
+    sparse_vector: { enabled: true, auto_create_index: true },
+    tf_idf_options: { enabled: true },
+    config: {},
+  });
+  const collection = database.collection("c");
+  await collection.createTextIndex({ name: "t", sample_threshold: 10, k1: 1.2, b: 0.75 });
+  await collection.upsert(Array.from({ length: 2_000 }, (_, i) => record(i)));
+  const compared = new Set<number>();
+  // At many moments of a check: before its view, while it compares, after that.
+  for (let turns = 0; turns < 10; turns++) {
+    await collection.load();
+    const checking = collection.check();
+    for (let i = 0; i < 5 * turns; i++) await new Promise(setImmediate);
+    const [report] = await Promise.all([checking, collection.unload()]);
+    expect(report.findings).toEqual([]);
+    expect(report.collections).toMatchObject([{ name: "c", records: 2_000 }]);
+    compared.add(report.collections[0].indexes.filter((kind) => kind !== "dense").length);
+  }
+  // The race was one: some unloads came in time, and a check that nobody disturbs compares both.
+  expect(compared).toContain(0);
+  await collection.load();
+  expect((await collection.check()).collections[0].indexes).toEqual(
+    expect.arrayContaining(["sparse", "tf-idf"]),
+  );
+});
+
 it("[Z1] a directory in use is refused, and so is one that is none", async () => {
   await fill();
   await open();

@@ -1,0 +1,30 @@
+// Which names can a collection have?
+
+import { limits } from "./limits.ts";
+
+/** What a name may be, in words. */
+export const collectionNameRule =
+  `1 to ${limits.collectionNameBytesMax} bytes of UTF-8, no / \\ ? # % and no control characters, and is not '.', '..' or ` +
+  "'loaded'";
+
+// biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is looked for
+const forbidden = /[/\\?#%\u0000-\u001f\u007f-\u009f]/u;
+
+/** What is wrong with a name, in words that follow it; null when nothing is. */
+export function collectionNameProblem(name: unknown): string | null {
+  if (typeof name !== "string") return "must be a string";
+  if (name === "") return "is empty";
+  const problem = beginningProblem(name);
+  if (problem !== null) return problem;
+  if (name === "." || name === ".." || name === "loaded") return `is '${name}', which is reserved`;
+  return null;
+}
+
+/** The same of what names begin with: with anything behind it, a reserved word is none. */
+export function beginningProblem(beginning: string): string | null {
+  if (!beginning.isWellFormed()) return "has half of a surrogate pair";
+  const bytes = new TextEncoder().encode(beginning).length;
+  if (bytes > limits.collectionNameBytesMax) return `has ${bytes} bytes`;
+  const found = forbidden.exec(beginning);
+  return found && `has the character ${JSON.stringify(found[0])} at position ${found.index}`;
+}

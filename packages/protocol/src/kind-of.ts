@@ -1,0 +1,9 @@
+// What is a received value, in a word or two?
+
+/** With its article: `undefined`, `null`, `an array`, `an object`, `a string`. */
+export function kindOf(value: unknown): string {
+  if (value === undefined) return "undefined";
+  if (value === null) return "null";
+  if (Array.isArray(value)) return "an array";
+  return typeof value === "object" ? "an object" : `a ${typeof value}`;
+}
