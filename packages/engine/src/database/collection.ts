@@ -49,7 +49,7 @@ import {
   encodeUpserts,
   type VectorWrite,
 } from "../collection/schema.ts";
-import { collectionTables } from "../collection/tables.ts";
+import { collectionTables, ordinalKey } from "../collection/tables.ts";
 import {
   listTransactions,
   openTransaction,
@@ -414,7 +414,9 @@ export class OpenCollection implements Collection {
       directory,
       builders,
       memoryBudgetBytes,
+      readVector: (ordinal) => this.#read((snapshot) => snapshot.get("dense", ordinalKey(ordinal))?.slice()),
       onProgress: () => catchUp.progressed(),
+      onNotice: (notice) => log.info({ collection: this.entry.internalId }, `dense index: ${notice}`),
       wake: () => catchUp.wake(),
       onProblem: (what, problem) => log.warn({ collection: this.entry.internalId, err: problem }, what),
     };
@@ -632,7 +634,7 @@ export class OpenCollection implements Collection {
     const indexed = isReady ? total : Math.max(0, Math.min(total, linked));
     return {
       state: feed === undefined ? "unloaded" : feed.isBuilt && feed.wasFinal ? "ready" : "building",
-      served_by: kind !== "dense" ? "inverted" : dense?.encoding === undefined ? "flat" : "hnsw",
+      served_by: kind !== "dense" ? "inverted" : dense?.isReadingAll === false ? "hnsw" : "flat",
       records_indexed: indexed,
       records_total: total,
       percentage_complete:
@@ -1052,9 +1054,23 @@ const indexBytesPerRecord = 200;
 const commitBytesMax = 1.5 * 2 ** 30;
 
 function denseStatus(index: HnswIndex): Partial<IndexStatus> {
-  const { encoding, failure } = index;
+  const { encoding, failure, quality } = index;
   return {
     ...(encoding && { data_type: encoding.dataType, data_type_reason: encoding.reason }),
+    ...(encoding?.clampedShare !== undefined && { clamped_share: encoding.clampedShare }),
+    ...(index.successorType && { next_data_type: index.successorType }),
+    distinct_vectors: index.vectorCount,
+    ef_search_effective: index.efDefault,
+    ...(quality && {
+      recall: {
+        recall_at_10: quality.recall,
+        finds_itself: quality.itself,
+        lost_by_codes: quality.codeLoss,
+        ef_search: quality.ef,
+        queries: quality.queries,
+        vectors: quality.count,
+      },
+    }),
     records_in_tail: index.tailCount,
     graphs: index.partitionCount,
     graph_bytes: index.graphBytes,

@@ -2,7 +2,7 @@
 //
 // One line for each kind: a definition becomes an empty index and the feed that fills it.
 
-import { createHash } from "node:crypto";
+import { createHash, randomInt } from "node:crypto";
 import { join } from "node:path";
 import type { DenseIndex, IndexKind, SparseIndex, TextIndex } from "@quiver/protocol/shapes/index-definition";
 import type { IndexDefinitions } from "../collection/apply.ts";
@@ -28,21 +28,30 @@ export type FeedSurroundings = {
   readonly builders: Builders;
   /** Bytes that loaded indexes may take; undefined: no limit. */
   readonly memoryBudgetBytes: number | undefined;
+  /** The newest dense vector of a record, as it is stored; undefined: the record is gone. */
+  readVector(ordinal: number): Uint8Array | undefined;
   /** An index has come further in the background. */
   onProgress(): void;
   /** A feed can go on. */
   wake(): void;
+  /** An index says what it does about data that are hard for it. */
+  onNotice(notice: string): void;
   /** Something went wrong that does no harm but to speed. */
   onProblem(what: string, problem: unknown): void;
 };
 
 /** What a dense index needs of them. */
-export type DenseSurroundings = Pick<FeedSurroundings, "memoryBudgetBytes" | "onProgress" | "onProblem"> & {
+export type DenseSurroundings = Pick<
+  FeedSurroundings,
+  "memoryBudgetBytes" | "readVector" | "onProgress" | "onNotice" | "onProblem" | "wake"
+> & {
   readonly builders: GraphBuilders;
+  /** Whether recall is measured and acted upon; default true. */
+  readonly measures?: boolean;
 };
 
 /** Increased when the bytes of a graph, or what a code means, change: kept indexes of before are not used. */
-const graphFormat = 4;
+const graphFormat = 5;
 
 /** ... when the bytes of a run or a dictionary do, or what a text's terms are; the runtime's tables of characters say that too. */
 const postingFormat = 3;
@@ -77,7 +86,12 @@ export function hnswOptions(
     sampleCount: sample_threshold ?? sampleDefault,
     cacheMax: properties.max_cache_size ?? allowed,
     builders: around.builders,
+    fingerprintKey: [randomInt(2 ** 32), randomInt(2 ** 32)],
+    measures: around.measures ?? true,
+    readVector: around.readVector,
     onProgress: around.onProgress,
+    onMore: around.wake,
+    onNotice: around.onNotice,
     onError: (error) => around.onProblem("building a dense index stopped on an error", error),
   };
 }
@@ -98,9 +112,9 @@ function keptDense(
   around: DenseSurroundings,
 ): KeptKind<HnswOptions, HnswIndex, HnswState> {
   const options = hnswOptions(collection, definition, around);
-  const { builders: _builders, onProgress: _onProgress, onError: _onError, ...deciding } = options;
-  const { cacheMax: _cacheMax, efSearch: _efSearch, ...configuration } = deciding;
-  return { options, configuration: hashOf({ graphFormat, ...configuration }), form: denseForm(options) };
+  const { dimension, metric, dataType, range, m, m0, efConstruction, levelsMax, sampleCount } = options;
+  const deciding = { dimension, metric, dataType, range, m, m0, efConstruction, levelsMax, sampleCount };
+  return { options, configuration: hashOf({ graphFormat, ...deciding }), form: denseForm(options) };
 }
 
 function keptSparse(

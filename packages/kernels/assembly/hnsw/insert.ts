@@ -173,7 +173,8 @@ export function hnswReconnect(scratch: usize, node: u32, ef: u32): void {
   const found = hnswSearch(scratch, ef);
   const beam = <usize>load<u32>(scratch, S_BEAM);
   let isFound = false;
-  for (let i: u32 = 0; i < found && !isFound; i++) isFound = nodeOf(load<u64>(beam + ((<usize>i) << 3))) === node;
+  for (let i: u32 = 0; i < found && !isFound; i++)
+    isFound = nodeOf(load<u64>(beam + ((<usize>i) << 3))) === node;
   for (let i: u32 = 0; i < found && !isFound; i++) {
     const host = nodeOf(load<u64>(beam + ((<usize>i) << 3)));
     if (isDead(host) || isBelow(host, node)) continue;

@@ -164,6 +164,42 @@ export const IndexStatus = Type.Object({
     Type.String({ description: "Dense: type of the codes; absent while the sample is gathered." }),
   ),
   data_type_reason: Type.Optional(Type.String({ description: "Dense: why codes are of this type." })),
+  next_data_type: Type.Optional(
+    Type.String({
+      description: "Dense: type of the codes that are being built, because the present ones lose too much.",
+    }),
+  ),
+  clamped_share: Type.Optional(
+    Type.Number({
+      description:
+        "Dense, scalar with a range: share of the sample's values outside of it, 0 to 1. Above 0.01 the range is not applied.",
+    }),
+  ),
+  distinct_vectors: Type.Optional(
+    Type.Integer({ description: "Dense: vectors that differ; records with equal ones share a node." }),
+  ),
+  ef_search_effective: Type.Optional(
+    Type.Integer({
+      description:
+        "Dense: beam of searches that name none; longer than ef_search where that finds too little.",
+    }),
+  ),
+  recall: Type.Optional(
+    Type.Object(
+      {
+        recall_at_10: Type.Number({ description: "Mean share of the ten exact answers, 0 to 1." }),
+        finds_itself: Type.Number({ description: "Share of vectors that a search for themselves finds." }),
+        lost_by_codes: Type.Number({ description: "Share of the exact answers that the codes lost." }),
+        ef_search: Type.Integer({ description: "The beam that was measured." }),
+        queries: Type.Integer(),
+        vectors: Type.Integer({ description: "Distinct vectors in the graphs when it was measured." }),
+      },
+      {
+        description:
+          "Dense: what the graphs were last seen to find, of a sample of their own vectors; measured when they are built and after each tenth of change.",
+      },
+    ),
+  ),
   records_in_tail: Type.Optional(
     Type.Integer({
       description: "Dense: records that are scanned exactly until they are linked into the graph.",

@@ -37,6 +37,7 @@ export type BuildingOptions = Omit<GraphSetOptions, "areas"> & {
   readonly searchers: number;
   readonly builders: GraphBuilders;
   readonly efSearch: number;
+  readonly measures: boolean;
   readonly onError?: ((error: unknown) => void) | undefined;
   readonly onProgress?: (() => void) | undefined;
   readonly onMore?: (() => void) | undefined;
@@ -438,7 +439,8 @@ export class Building {
 
   get #isCheckDue(): boolean {
     const current = this.#current;
-    if (!current || this.#successor || this.#isCalibrating || this.#isMeasuring) return false;
+    if (!this.#options.measures || !current || this.#successor || this.#isCalibrating || this.#isMeasuring)
+      return false;
     if (current.count < checkMin) return false;
     if (this.#quality === undefined) return current.isIdle || current.count >= firstCheckCount;
     return this.#work - this.#quality.work >= Math.max(1, changeShare * this.#quality.count);

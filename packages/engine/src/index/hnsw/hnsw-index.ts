@@ -87,6 +87,8 @@ export type HnswOptions = {
   builders?: GraphBuilders;
   /** Length of the beam where a search names none; default 128. */
   efSearch?: number;
+  /** Whether recall is measured in the background, and acted upon where it is too low; default true. */
+  measures?: boolean;
   /** Decides the hash that finds equal vectors; a random one keeps others from making vectors that collide. */
   fingerprintKey?: FingerprintKey;
   /** Reads the newest vector of a record, for building where not all are in the cache; undefined: the record is gone. */
@@ -165,6 +167,7 @@ export class HnswIndex implements Index {
       searchers: 1,
       efSearch: 128,
       builders: new InPlaceBuilders(),
+      measures: true,
       fingerprintKey: [0x9e37_79b9, 0x7f4a_7c15],
       ...options,
       m,
@@ -268,9 +271,10 @@ export class HnswIndex implements Index {
     return this.#building.quality;
   }
 
-  /** Whether searches that name no beam read all vectors, because no beam finds enough. */
-  get isScanning(): boolean {
-    return this.#building.isScanning;
+  /** Whether searches that name no beam read all vectors: there is no graph, a beam would cost as much, or none finds enough. */
+  get isReadingAll(): boolean {
+    const count = this.#graphs?.count ?? 0;
+    return this.#building.isScanning || count <= readsPerBeamPlace * this.efDefault;
   }
 
   /** The beam of searches that name none. */
@@ -560,7 +564,7 @@ export class HnswIndex implements Index {
   #searchGraphs(query: Float32Array, k: number, options: HnswSearch): Candidates | null {
     const graphs = this.#graphs;
     if (graphs === undefined || graphs.count === 0) return nothing;
-    if (options.ef === undefined && this.#isReadingCheaper(graphs)) return null;
+    if (options.ef === undefined && this.isReadingAll) return null;
     const { visible = null } = options;
     const wanted = this.#depthOf(graphs, k, options.rescore);
     const sees = this.#seesName(visible);
@@ -588,11 +592,6 @@ export class HnswIndex implements Index {
       if (isExhausted) break;
     }
     return null;
-  }
-
-  /** Whether a search that names no beam reads all vectors: a beam would cost as much, or find too little. */
-  #isReadingCheaper(graphs: GraphSet): boolean {
-    return this.isScanning || graphs.count <= readsPerBeamPlace * this.efDefault;
   }
 
   /** Whether names have k records that are seen, or are all that the graphs have. */
