@@ -25,7 +25,9 @@ afterEach(async () => {
 });
 
 const idle = async (index: HnswIndex) => {
-  await expect.poll(() => index.isIdle || index.failure !== undefined, { timeout: 60_000 }).toBe(true);
+  await expect
+    .poll(() => (!index.tidy() && index.isIdle) || index.failure !== undefined, { timeout: 60_000 })
+    .toBe(true);
   expect(index.failure).toBeUndefined();
 };
 

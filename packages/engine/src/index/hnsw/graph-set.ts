@@ -163,6 +163,11 @@ export class GraphSet {
     return this.#running === 0 && !this.#isExclusive;
   }
 
+  /** Whether removed vectors are being swept out of a graph, or have to be. */
+  get isSweeping(): boolean {
+    return this.#partitions.some((partition) => partition?.isSweeping || partition?.wantsSweep);
+  }
+
   get graphs(): readonly Graph[] {
     return this.#living().map(({ graph }) => graph);
   }
