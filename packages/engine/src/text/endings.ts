@@ -19,7 +19,7 @@ export const endings: Readonly<Partial<Record<TextLanguage, string>>> = {
     "čina ách ých činých ími ými činými čini ákem íkem ám kém ném vém ím ým činým ého čino ému činu činou " +
     "činy é čině eš mů",
   french: "ère ée âmes îmes ères âtes îtes ées èrent ât ité",
-  hungarian: "óka dék vonal sal ál dan án ádat ít scsá ssá ó",
+  hungarian: "nál nél ból ról tól ként ért",
   irish: "íochta óidigh áil ín íocht í",
   italian: "rà derò herò ierò lerò merò nerò rerò terò zerò irò",
   portuguese:
@@ -32,7 +32,7 @@ export const endings: Readonly<Partial<Record<TextLanguage, string>>> = {
     "škega činega čnega čevega iška čema iškima činima čnima čevima čina čna čeva iške čine čne čeve ških " +
     "činih čnih čevih čih škimi činimi čnimi čevimi čini čni čevi čanovi iškem činem čnem čevem čem iškim " +
     "činim čnim čevim čen čin iško čino čno čevo iškemu činemu čnemu čevemu ču čev vić š",
-  spanish: "aria oria fía gía anía ría tía án ón í",
+  spanish: "ía logía ión ían ábamos íamos áramos éramos ías í",
   turkish:
     "ğunda ında ğında ıyla ına ğına kça ğa ğinde ğine üne kçe ğe ğini ği ğundan ından ğından ğinden ogin " +
     "ğinin ğin anın arının asının arın ştir adır alıdır asıdır aktır ğunu ğu ğiniz anız alı anı asını arı " +

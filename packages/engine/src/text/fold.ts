@@ -1,7 +1,7 @@
 // Which spellings count as the same?
 //
-// Folding takes away what writers leave out: accents, Arabic and Hebrew vowel points, apostrophes, the commas of
-// thousands, skin tones; and it writes letters of their own as the usual substitute (ß -> ss, ø -> o) and every script's
+// Folding takes away what writers leave out: accents, Arabic and Hebrew vowel points, apostrophes, skin
+// tones; and it writes letters of their own as the usual substitute (ß -> ss, ø -> o) and every script's
 // decimal digits as 0 to 9. Marks that make another letter stay: vowel signs of Indic scripts, Thai tones, voiced kana (a
 // fold would turn "key" into "oyster"), й, ї and ў.
 //
@@ -10,7 +10,7 @@
 
 /** Nonspacing marks that are accents or points, as decomposition (NFD) leaves them; and signs inside words. */
 const dropped = [
-  "',\\u00b7\\u02bc\\u05f3\\u05f4", // apostrophes, and what else is inside of words
+  "'\\u00b7\\u02bc\\u05f3\\u05f4", // apostrophes, and what else is inside of words
   "\\u0300-\\u036f\\u1ab0-\\u1aff\\u1dc0-\\u1dff\\u20d0-\\u20ff\\ufe20-\\ufe2f", // combining diacritics
   "\\u0483-\\u0487", // Cyrillic titles and breathings
   "\\u0591-\\u05bd\\u05bf\\u05c1\\u05c2\\u05c4\\u05c5\\u05c7", // Hebrew points and accents
@@ -49,11 +49,10 @@ const nasals = /ङ्(?=[क-घ])|ञ्(?=[च-झ])|ण्(?=[ट-ढ])|न�
 const digits = /\p{Nd}/gu;
 const isDigit = /\p{Nd}/u;
 const beyondAscii = /[\u0080-\uffff]/;
-const inner = /[',]/;
 
 /** The folded word, in NFC. Folding twice changes nothing. Empty only where the word had no letter or digit. */
 export function fold(word: string): string {
-  if (!beyondAscii.test(word)) return inner.test(word) ? word.replace(/[',]/g, "") : word;
+  if (!beyondAscii.test(word)) return word.includes("'") ? word.replaceAll("'", "") : word;
   return word
     .normalize("NFD")
     .replace(letterOrMark, (found) => (found.length === 2 && found.charCodeAt(0) < 0xd800 ? found : ""))

@@ -9,7 +9,8 @@
 //   - a run of letters, digits and their marks: \p{L} \p{N} \p{M}, beginning with a letter or digit;
 //   - with an apostrophe inside, between letters, whichever sign stands for it: don't, don´t, l'homme (what it means
 //     depends on the language); a Hebrew quotation mark between Hebrew letters; the middle dot of Catalan l·l;
-//   - with points inside, between digits, and commas that group thousands: 3.14, 10,000.50 (1,2,3 is three numbers);
+//   - with points inside, between digits: 3.14; commas group thousands or stand for the point, and 10,000.50 is 10000.50,
+//     3,14 is 3.14, 1,2,3 three numbers, and the 1,4,5 of 1,4,5-trisphosphate one word;
 //   - one letter followed by ++ or #: c++, c#, f#;
 //   - without format characters (soft hyphen, joiners), which Unicode's rule WB4 makes transparent;
 //   - in Chinese, Japanese and Korean script a whole run, which grams.ts takes apart;
@@ -152,7 +153,8 @@ function words(text: string): string[] {
     const first = classAt(text, at);
     if (first === letter || first === digit) {
       at = wordEnd(text, at);
-      found.push(tidied(text.slice(start, at)));
+      const word = tidied(text.slice(start, at));
+      found.push(first === digit && word.includes(",") ? plainNumber(word, text, start) : word);
     } else if (first === gram) {
       at = runEnd(text, at, (kind) => kind === gram);
       found.push(tidied(text.slice(start, at)));
@@ -186,7 +188,7 @@ function wordEnd(text: string, start: number): number {
       if (!(kind === middleDot ? neighbours === "ll" : hebrew.test(neighbours))) return at;
     } else if (kind !== mark && kind !== format) {
       if (text[at] !== ",") return last === letter ? at + signsAt(text, start, at) : at;
-      const end = last === digit ? thousandsEnd(text, start, at) : at;
+      const end = last === digit ? numberEnd(text, start, at) : at;
       if (end === at) return at;
       at = end;
       continue;
@@ -210,15 +212,28 @@ function signsAt(text: string, start: number, at: number): number {
 
 /** Digits in groups of three, or as in India of two before the last three, and no further digit. */
 const thousands =
-  /(?:\p{Nd}{1,3}(?:,\p{Nd}{3}){1,12}|\p{Nd}{1,2}(?:,\p{Nd}{2}){1,12},\p{Nd}{3})(?!,?\p{Nd})/uy;
+  /(?:\p{Nd}{1,3}(?:,\p{Nd}{3}){1,12}|\p{Nd}{1,2}(?:,\p{Nd}{2}){1,12},\p{Nd}{3})(?![,\p{Nd}]\p{Nd}|\p{Nd})/uy;
+/** Places of atoms in the name of a molecule: 1,4,5-trisphosphate, PtdIns(3,4)P. */
+const locants = /\p{Nd}{1,2}(?:,\p{Nd}{1,2}){1,12}(?=-\p{L}|\)\p{L})/uy;
+/** Digits with one comma, which is a decimal one. */
+const decimals = /\p{Nd}{1,40},\p{Nd}{1,40}(?![.,]?\p{Nd})/uy;
 
-/** Where the groups of digits end whose first comma is at `comma`, and that begin the word at `start`; else `comma`. */
-function thousandsEnd(text: string, start: number, comma: number): number {
-  // At most three digits, of two code units each.
-  if (comma - start > 6) return comma;
+/** Where the number ends whose first comma is at `comma`, and that begins the word at `start`; `comma` where it is a list. */
+function numberEnd(text: string, start: number, comma: number): number {
+  for (const pattern of [thousands, locants, decimals]) {
+    pattern.lastIndex = start;
+    const found = pattern.exec(text);
+    if (found !== null && found[0].length > comma - start) return start + found[0].length;
+  }
+  return comma;
+}
+
+/** The number at `start` as it is written without commas for thousands, and with a decimal point; locants as they are. */
+function plainNumber(word: string, text: string, start: number): string {
   thousands.lastIndex = start;
-  const found = thousands.exec(text);
-  return found !== null && found[0].length > comma - start ? start + found[0].length : comma;
+  if (thousands.test(text)) return word.replaceAll(",", "");
+  locants.lastIndex = start;
+  return locants.test(text) ? word : word.replace(",", ".");
 }
 
 /** Where the emoji that begins at `start` ends: with its variation, skin tone, tags, and what is joined to it. */
