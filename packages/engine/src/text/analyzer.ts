@@ -121,11 +121,14 @@ class StopWords {
   readonly #language: Language;
   readonly #listed: Set<string>;
   readonly #folded: Set<string>;
+  /** UTF-16 code units of the longest of them. */
+  readonly #longest: number;
 
   constructor(listed: readonly string[], language: Language) {
     this.#language = language;
     this.#listed = new Set(listed.map((word) => spelt(word, language)));
     this.#folded = new Set(listed.map((word) => foldKeepingApostrophes(word)));
+    this.#longest = Math.max(0, ...Array.from(this.#folded, (word) => word.length));
   }
 
   /** Whether a word is listed, or what is left of it without its article or ending. */
@@ -133,6 +136,11 @@ class StopWords {
     if (this.#listed.size === 0) return false;
     const rest = withoutApostrophe(word, this.#language);
     return this.#isListed(word) || (rest !== word && this.#isListed(rest));
+  }
+
+  /** Whether a run is listed as a whole. @param letters of the folded run */
+  hasRun(letters: readonly string[]): boolean {
+    return letters.length <= this.#longest && this.#folded.has(letters.join(""));
   }
 
   /** Whether a piece of a run is dropped. Those of Korean words are no words. */
@@ -190,52 +198,52 @@ function withoutApostrophe(word: string, language: Language): string {
 function analyzerOf(words: Rules & Pick<Analyzer, "of">, stopWords: StopWords): Analyzer {
   const { of } = words;
   const reasonOf = (word: string): DropReason => {
-    if (!isRun(word) && isTooLong(word)) return "too_long";
+    if (isTooLong(word)) return "too_long";
     return stopWords.has(word) ? "stop_word" : "no_letters";
   };
   const analyze = (texts: readonly string[], gramsOf: GramsOf): AnalyzedWord[] => {
     const analyzed: AnalyzedWord[] = [];
     let place = 0;
     for (const word of texts) {
-      const letters = isRun(word) ? lettersOf(fold(word)) : null;
-      if (letters === null || letters.length === 0 || stopWords.has(word)) {
-        const { term } = letters === null ? of(word) : none;
-        analyzed.push({
-          position: place,
-          word,
-          term: term || null,
-          dropped: term === "" ? reasonOf(word) : null,
-        });
-      } else
+      if (!isRun(word)) {
+        const { term } = of(word);
+        const dropped = term === "" ? reasonOf(word) : null;
+        analyzed.push({ position: place++, word, term: term || null, dropped });
+        continue;
+      }
+      const letters = lettersOf(fold(word));
+      if (stopWords.hasRun(letters)) analyzed.push({ position: place, word, term: null, dropped: "stop_word" });
+      else
         for (const { gram, at } of gramsOf(letters)) {
           const isDropped = stopWords.hasGram(gram);
           const dropped = isDropped ? "stop_word" : null;
           analyzed.push({ position: place + at, word: gram, term: isDropped ? null : gram, dropped });
         }
-      place += letters?.length ?? 1;
+      place += letters.length;
     }
     return analyzed;
   };
   const read = (texts: readonly string[], take: TakeTerm): number => {
     let place = 0;
     let length = 0;
-    for (const word of texts)
-      if (isRun(word)) {
-        const letters = lettersOf(fold(word));
-        if (!stopWords.has(word)) {
-          length += letters.length;
-          for (const { gram, at } of gramsOfText(letters))
-            if (!stopWords.hasGram(gram)) take({ term: gram, form: "" }, place + at);
-        }
-        place += letters.length;
-      } else {
+    for (const word of texts) {
+      if (!isRun(word)) {
         const found = of(word);
         if (found.term !== "") {
           take(found, place);
           length++;
         }
         place++;
+        continue;
       }
+      const letters = lettersOf(fold(word));
+      if (!stopWords.hasRun(letters)) {
+        length += letters.length;
+        for (const { gram, at } of gramsOfText(letters))
+          if (!stopWords.hasGram(gram)) take({ term: gram, form: "" }, place + at);
+      }
+      place += letters.length;
+    }
     return length;
   };
   return {

@@ -18,7 +18,7 @@ export const endings: Readonly<Partial<Record<TextLanguage, string>>> = {
   czech:
     "čina ách ých činých ími ými činými čini ákem íkem ám kém ném vém ím ým činým ého čino ému činu činou " +
     "činy é čině eš mů",
-  french: "ère ée âmes îmes ères âtes îtes ées èrent ât ité",
+  french: "ère ée âmes îmes ères âtes ités ées èrent ât ité",
   hungarian: "nál nél ból ról tól ként ért",
   irish: "íochta óidigh áil ín íocht í",
   italian: "rà derò herò ierò lerò merò nerò rerò terò zerò irò",

@@ -212,11 +212,11 @@ function signsAt(text: string, start: number, at: number): number {
 
 /** Digits in groups of three, or as in India of two before the last three, and no further digit. */
 const thousands =
-  /(?:\p{Nd}{1,3}(?:,\p{Nd}{3}){1,12}|\p{Nd}{1,2}(?:,\p{Nd}{2}){1,12},\p{Nd}{3})(?![,\p{Nd}]\p{Nd}|\p{Nd})/uy;
+  /(?<!\p{Nd},)(?:\p{Nd}{1,3}(?:,\p{Nd}{3}){1,12}|\p{Nd}{1,2}(?:,\p{Nd}{2}){1,12},\p{Nd}{3})(?![,\p{Nd}]\p{Nd}|\p{Nd})/uy;
 /** Places of atoms in the name of a molecule: 1,4,5-trisphosphate, PtdIns(3,4)P. */
-const locants = /\p{Nd}{1,2}(?:,\p{Nd}{1,2}){1,12}(?=-\p{L}|\)\p{L})/uy;
-/** Digits with one comma, which is a decimal one. */
-const decimals = /\p{Nd}{1,40},\p{Nd}{1,40}(?![.,]?\p{Nd})/uy;
+const locants = /(?<!\p{Nd},)\p{Nd}{1,2}(?:,\p{Nd}{1,2}){1,12}(?=-\p{L}|\)\p{L})/uy;
+/** Digits with one comma, which is a decimal one; two years are a list. */
+const decimals = /(?<!\p{Nd},)(?!\p{Nd}{4},\p{Nd}{4}(?!\p{Nd}))\p{Nd}{1,40},\p{Nd}{1,40}(?![.,]?\p{Nd})/uy;
 
 /** Where the number ends whose first comma is at `comma`, and that begins the word at `start`; `comma` where it is a list. */
 function numberEnd(text: string, start: number, comma: number): number {
