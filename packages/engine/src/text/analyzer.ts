@@ -212,7 +212,8 @@ function analyzerOf(words: Rules & Pick<Analyzer, "of">, stopWords: StopWords): 
         continue;
       }
       const letters = lettersOf(fold(word));
-      if (stopWords.hasRun(letters)) analyzed.push({ position: place, word, term: null, dropped: "stop_word" });
+      if (stopWords.hasRun(letters))
+        analyzed.push({ position: place, word, term: null, dropped: "stop_word" });
       else
         for (const { gram, at } of gramsOf(letters)) {
           const isDropped = stopWords.hasGram(gram);

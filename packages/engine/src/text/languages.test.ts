@@ -32,7 +32,10 @@ const sentences: Readonly<Record<TextLanguage, readonly [text: string, analyzed:
     "Els nens van a l'escola i llegeixen els llibres de la biblioteca",
     "[els] nens>nen [van] [a] l'escola>esc [i] llegeixen>lleg [els] llibres>llibr [de] [la] biblioteca>bibliotec",
   ],
-  chinese: ["北京是中国的首都，学校在北京", "北 北京 京 京是 [是] 是中 [中] 中国 国 国的 [的] 的首 首 首都 [都] 学 学校 校 校在 [在] 在北 北 北京 京"],
+  chinese: [
+    "北京是中国的首都，学校在北京",
+    "北 北京 京 京是 [是] 是中 [中] 中国 国 国的 [的] 的首 首 首都 [都] 学 学校 校 校在 [在] 在北 北 北京 京",
+  ],
   croatian: [
     "Djeca idu u školu i čitaju knjige u knjižnici",
     "djeca idu [u] školu>skolu [i] čitaju>citaju knjige [u] knjižnici>knjiznici",
@@ -95,8 +98,14 @@ const sentences: Readonly<Record<TextLanguage, readonly [text: string, analyzed:
     "I bambini vanno a scuola e leggono i libri nelle biblioteche dell'università",
     "[i] bambini>bambin vanno>vann [a] scuola>scuol [e] leggono>legg [i] libri>libr [nelle] biblioteche>bibliotec dell'università>univers",
   ],
-  japanese: ["東京は日本の都市です", "東 東京 京 京は [は] は日 日 日本 本 本の [の] の都 都 都市 市 市で [で] [です] す"],
-  korean: ["서울은 수도이다. 그리고 부산은 큰 항구이다", "서 서울 울 울은 은 수 수도 도 도이 이 이다 다 [그리고] 부 부산 산 산은 은 큰 항 항구 구 구이 이 이다 다"],
+  japanese: [
+    "東京は日本の都市です",
+    "東 東京 京 京は [は] は日 日 日本 本 本の [の] の都 都 都市 市 市で [で] [です] す",
+  ],
+  korean: [
+    "서울은 수도이다. 그리고 부산은 큰 항구이다",
+    "서 서울 울 울은 은 수 수도 도 도이 이 이다 다 [그리고] 부 부산 산 산은 은 큰 항 항구 구 구이 이 이다 다",
+  ],
   latvian: ["Bērni iet uz skolu un lasa grāmatas", "bērni>berni iet [uz] skolu [un] lasa grāmatas>gramatas"],
   lithuanian: [
     "Vaikai eina į mokyklą ir skaito knygas už biblioteką",
@@ -246,6 +255,21 @@ describe("[Q9] stop words that a list has in another spelling than texts", () =>
     const terms = createAnalyzer("romanian").terms(segment("națiunilor naţiunilor"));
     expect(new Set(terms)).toEqual(new Set(["natiun"]));
   });
+});
+
+describe("[Q23] the table of words in docs/text-search.md", () => {
+  const page = readFileSync(new URL("../../../../docs/text-search.md", import.meta.url), "utf8");
+  const rows = [...page.matchAll(/^\| `([a-z]+)` \| `([^`]+)` \| ((?:`[^`]+` )+)\|/gm)];
+
+  test("has rows", () => expect(rows.length).toBeGreaterThan(25));
+
+  test.each(rows.map(([, language, text, terms]) => [language, text, terms]))(
+    "%s: %s",
+    (language, text, terms) => {
+      const expected = [...terms.matchAll(/`([^`]+)`/g)].map(([, term]) => term);
+      expect(createAnalyzer(language as TextLanguage).terms(segment(text))).toEqual(expected);
+    },
+  );
 });
 
 test("the table of languages in docs/text-search.md is that of the code", () => {

@@ -347,7 +347,10 @@ export class Run {
     if (this.kind === kinds.sparse) return;
     // A character of a run of Chinese, Japanese or Korean is one place, and may have two terms or none.
     for (const [record, length] of this.lengths.entries())
-      invariant(lengths[record] <= 2 * length, `record ${record} has ${lengths[record]} terms in ${length} places`);
+      invariant(
+        lengths[record] <= 2 * length,
+        `record ${record} has ${lengths[record]} terms in ${length} places`,
+      );
   }
 
   #checkList(list: number, lengths: Float64Array, amountOf: (value: number, length: number) => number): void {

@@ -20,16 +20,20 @@ export const markedWords: Readonly<Record<TextLanguage, string>> = {
   english: "café=cafés naïve résumé façade fiancée=fiancées Zürich jalapeño coöperate coöperation piñata",
   estonian: "õpetaja kool=kool ülikool märts töö küsimus nõukogu öö käsi šokolaad",
   finnish: "kylä=kylässä=kylän päivä=päivää=päivänä työ yö talo=talossa mäki äiti käsi",
-  french: "éducation éducations=éducation forêt=forêts élève=élèves qualité=qualités créée=créé âge=âges naïf garçon=garçons théâtre",
-  galician: "educación corazón canción=canción estación café lingüística historia=historia español avión música",
+  french:
+    "éducation éducations=éducation forêt=forêts élève=élèves qualité=qualités créée=créé âge=âges naïf garçon=garçons théâtre",
+  galician:
+    "educación corazón canción=canción estación café lingüística historia=historia español avión música",
   german: "Straße=Straßen Häuser=Häusern schöne=schönen Bücher=Büchern Mädchen Übung=Übungen Tür=Türen",
   greek: "οδός παιδιά θάλασσα σχολείο ημέρα βιβλία πόλη άνθρωπος γλώσσα ταξίδι",
   hebrew: "שָׁלוֹם סֵפֶר צה״ל ג׳ורג׳ בַּיִת מוֹרָה יֶלֶד",
   hindi: "हिन्दी ज़मीन चाँद पढ़ना लड़का कम्पनी पञ्जाब अण्डा गङ्गा फ़िल्म",
-  hungarian: "könyvtár=könyvtárban iskolából=iskolától szülő=szülők író=írónak ország=országban víz=vízben kérdés háromért",
+  hungarian:
+    "könyvtár=könyvtárban iskolából=iskolától szülő=szülők író=írónak ország=országban víz=vízben kérdés háromért",
   indonesian: "café résumé Zoë naïve",
   irish: "múinteoir páistí teorainn oibríocht=oibríochta Éire máthair bóthar cúirt",
-  italian: "università città qualità=qualità attività caffè parlerò=parlerà gioventù virtù lunedì possibilità",
+  italian:
+    "università città qualità=qualità attività caffè parlerò=parlerà gioventù virtù lunedì possibilità",
   japanese: "café Zürich naïve",
   korean: "café Zürich naïve",
   latvian: "grāmata skola=skola bērns māja šodien žurnāls ķermenis ļaudis ņemt čūska",
@@ -38,10 +42,10 @@ export const markedWords: Readonly<Record<TextLanguage, string>> = {
   norwegian: "skole=skolen bøker=bøkene måned=måneder øy gård=gården æra kjære blå årene",
   persian: "آب مدرسه کتاب أحمد قُرآن",
   polish: "książka szkoła łódź żółty świat źródło ćma mąż ręka góra",
-  portuguese:
-    "educação=educações nação razão possível ciência=ciências falávamos=falaram avô pão coração",
+  portuguese: "educação=educações nação razão possível ciência=ciências falávamos=falaram avô pão coração",
   romanian: "școală națiune=națiuni oraș cărți=cărțile țară=țări viață înțeles sărbătoare",
-  russian: "ёлка=ёлки=ёлкой зелёный=зелёная самолёт=самолёты ребёнок щёлочь=щёлочи за́мок орёл звёзды учёный=учёные",
+  russian:
+    "ёлка=ёлки=ёлкой зелёный=зелёная самолёт=самолёты ребёнок щёлочь=щёлочи за́мок орёл звёзды учёный=учёные",
   slovak: "škola žena ľudia mäso kôň čas ďaleko ťava ŕba ĺžka",
   slovene: "šola knjižnica=knjižnice človek žena čas miška noč življenje",
   spanish:
@@ -49,7 +53,8 @@ export const markedWords: Readonly<Record<TextLanguage, string>> = {
   swedish: "skola böcker=böckerna älskar=älska flöde=flöden gård=gården öppen sjöar kött",
   tamil: "café Zürich naïve",
   thai: "café Zürich naïve",
-  turkish: "kitapları=kitap okulları=okullar çocuğu=çocuklar öğretmen ağaç=ağaçlar şehir=şehirde ışık İstanbul gün",
+  turkish:
+    "kitapları=kitap okulları=okullar çocuğu=çocuklar öğretmen ağaç=ağaçlar şehir=şehirde ışık İstanbul gün",
   ukrainian: "за́мок вода́ слова́ café",
   urdu: "کِتاب أردو مُلک قُرآن",
   vietnamese: "tiếng việt trường đường nước người đọc sách thành phố",
