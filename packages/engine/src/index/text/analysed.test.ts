@@ -40,6 +40,10 @@ test.each([true, false])(
     }
     one.check();
     other.check();
+    const formsOf = (index: TextIndex) =>
+      index.expand({ prefix: "word" }, null).map(({ form, term }) => `${form} ${term}`);
+    expect(formsOf(other).sort()).toEqual(formsOf(one).sort());
+    expect(formsOf(other).length).toBeGreaterThan(400);
     expect(other.statistics()).toEqual(one.statistics());
     expect(other.count).toBe(one.count);
     for (const [ordinal, words] of texts) {

@@ -1,3 +1,4 @@
+import { randomNumbers } from "@quiver/kernels/random";
 import { limits } from "@quiver/protocol/limits";
 import type { TextLanguage } from "@quiver/protocol/shapes/index-definition";
 import fc from "fast-check";
@@ -9,6 +10,7 @@ import { isRun } from "../../text/grams.ts";
 import { parseOperators } from "../../text/operators.ts";
 import { segment } from "../../text/segment.ts";
 import type { Visible } from "../contract.ts";
+import { isAbsent, readJsonLines } from "../test/reference-data.ts";
 import { asMap, bestOf, expectSame } from "../test/twin.ts";
 import { TextIndex, type TextOptions, type TextStatistics } from "./text-index.ts";
 import { resolveTextQuery, type TextQuery } from "./text-query.ts";
@@ -250,7 +252,7 @@ const anyOptions: fc.Arbitrary<TextOptions> = fc.record({
   tailRecordsMax: fc.constantFrom(2, 20, 1_000),
 });
 
-test("every search with operators equals brute force, bit for bit, through all changes; and is explained", () => {
+test("[Q24] every search with operators equals brute force, bit for bit, through all changes; and is explained", () => {
   fc.assert(
     fc.property(anyOptions, fc.array(anyAct, { maxLength: 120, size: "max" }), (options, acts) => {
       const index = new TextIndex(options);
@@ -373,6 +375,67 @@ test.each([
 ] as const)("%s: %s finds %j", (language, query, expected) => {
   const texts = ["navigation", "navigated", "runs", "Café", "theory", "l'homme", "glaciers"];
   expect(found(indexOf(texts, { language }), query).map((ordinal) => texts[ordinal])).toEqual(expected);
+});
+
+test.skipIf(isAbsent("scifact"))(
+  "[Q24] SciFact: prefixes and fuzzy words find all records with such words",
+  () => {
+    type Row = { title: string; text: string };
+    const words = readJsonLines<Row>("scifact/corpus.jsonl.gz")
+      .slice(0, 1_500)
+      .map(({ title, text }) => [...new Set(segment(`${title} ${text}`))]);
+    const index = new TextIndex({ language: "english", k1: 1.2, b: 0.75 });
+    for (const [ordinal, each] of words.entries()) index.add(ordinal, each);
+    index.check();
+    const random = randomNumbers(24);
+    const draw = <T>(list: readonly T[]): T => list[Math.floor(random() * list.length)];
+    const plain = words.map((each) => each.filter((word) => /^[a-z]{4,}$/.test(word)));
+    const recordsOf = new Map<string, number[]>();
+    for (const [ordinal, each] of words.entries())
+      for (const word of each)
+        if (index.analyzer.of(word).term !== "")
+          recordsOf.set(word, [...(recordsOf.get(word) ?? []), ordinal]);
+    const expectAll = (query: string, isMeant: (word: string) => boolean) => {
+      const found = new Set(
+        resolve(index, query, null).terms.flatMap(({ term }) => [...index.holdersOf(term)]),
+      );
+      for (const [word, records] of recordsOf)
+        if (isMeant(word))
+          expect(
+            records.filter((ordinal) => !found.has(ordinal)),
+            `${query}: ${word}`,
+          ).toEqual([]);
+    };
+    for (let i = 0; i < 150; i++) {
+      const word = draw(draw(plain));
+      const prefix = word.slice(0, 3 + Math.floor(random() * (word.length - 2)));
+      expectAll(`${prefix}*`, (other) => fold(other).startsWith(prefix));
+      const at = Math.floor(random() * word.length);
+      const misspelt = word.slice(0, at) + draw(["", "x", word[at] + word[at]]) + word.slice(at + 1);
+      const distance = new EditDistance(misspelt);
+      expectAll(`${misspelt}~1`, (other) => distance.to(fold(other), 1) <= 1);
+    }
+  },
+);
+
+test("[Q24] what a version does not see, a prefix does not stand for", () => {
+  const texts = ["navigator", "navigation", "navig", "run"];
+  const index = indexOf(texts);
+  const seenBy = (query: string, visible: Visible) =>
+    resolve(index, query, visible).terms.flatMap(({ term }) =>
+      index.holdersOf(term).length > 0 ? term : [],
+    );
+  expect(seenBy("navigato*", null)).toEqual(["navig"]);
+  expect(seenBy("navigato*", (ordinal) => ordinal !== 0 || !index.has(0))).toEqual(["navig"]);
+  index.retire(0);
+  expect(seenBy("navigato*", (ordinal) => ordinal > 0)).toEqual([]);
+  expect(seenBy("navigato*", null)).toEqual(["navig"]);
+  index.remove(0);
+  expect(seenBy("navigato*", null)).toEqual([]);
+  expect(seenBy("navigati*", null)).toEqual(["navig"]);
+  // Of a record that came later than the version.
+  expect(seenBy("navigati*", (ordinal) => ordinal < 1)).toEqual([]);
+  index.check();
 });
 
 test("a fuzzy term counts 1 / (1 + edits), a prefix's terms like words, and each is its own in an explanation", () => {
