@@ -31,8 +31,11 @@ export const wordBytesMax = 255;
 /** A term, and the form of its word where that is another and the language has a stemmer; else "". */
 export type TermAndForm = { readonly term: string; readonly form: string };
 
-/** Told a term and the place of its word, from 0; words without a term and each character of a run have a place too. */
-export type TakeTerm = (found: TermAndForm, place: number) => void;
+/**
+ * Told a term, the form of its word as in `TermAndForm`, and the place of the word, from 0; words without a term and each
+ * character of a run have a place too.
+ */
+export type TakeTerm = (term: string, form: string, place: number) => void;
 
 export type Analyzer = {
   /** Whether words can have a form that is not their term. */
@@ -224,14 +227,14 @@ function analyzerOf(words: Rules & Pick<Analyzer, "of">, stopWords: StopWords): 
     }
     return analyzed;
   };
-  const read = (texts: readonly string[], take: TakeTerm): number => {
+  const read = (texts: readonly string[], take: TakeTerm, gramsOf: GramsOf = gramsOfText): number => {
     let place = 0;
     let length = 0;
     for (const word of texts) {
       if (!isRun(word)) {
-        const found = of(word);
-        if (found.term !== "") {
-          take(found, place);
+        const { term, form } = of(word);
+        if (term !== "") {
+          take(term, form, place);
           length++;
         }
         place++;
@@ -240,22 +243,23 @@ function analyzerOf(words: Rules & Pick<Analyzer, "of">, stopWords: StopWords): 
       const letters = lettersOf(fold(word));
       if (!stopWords.hasRun(letters)) {
         length += letters.length;
-        for (const { gram, at } of gramsOfText(letters))
-          if (!stopWords.hasGram(gram)) take({ term: gram, form: "" }, place + at);
+        for (const { gram, at } of gramsOf(letters))
+          if (!stopWords.hasGram(gram)) take(gram, "", place + at);
       }
       place += letters.length;
     }
     return length;
   };
+  const termsOf = (texts: readonly string[], gramsOf: GramsOf): string[] => {
+    const terms: string[] = [];
+    read(texts, (term) => terms.push(term), gramsOf);
+    return terms;
+  };
   return {
     ...words,
-    read,
-    terms(texts) {
-      const terms: string[] = [];
-      read(texts, ({ term }) => terms.push(term));
-      return terms;
-    },
-    queryTerms: (texts) => analyze(texts, gramsOfQuery).flatMap(({ term }) => term ?? []),
+    read: (texts, take) => read(texts, take),
+    terms: (texts) => termsOf(texts, gramsOfText),
+    queryTerms: (texts) => termsOf(texts, gramsOfQuery),
     analyze: (texts) => analyze(texts, gramsOfText),
     analyzeQuery: (texts) => analyze(texts, gramsOfQuery),
   };

@@ -80,7 +80,7 @@ export function textPostings(index: TextIndex): PostingSide {
       if (text === null) return;
       const words = text.kind === "raw" ? segment(text.value) : segmentProcessed(text.value);
       const frequencies = new Map<string, number>();
-      index.analyzer.read(words, ({ term }) => frequencies.set(term, (frequencies.get(term) ?? 0) + 1));
+      index.analyzer.read(words, (term) => frequencies.set(term, (frequencies.get(term) ?? 0) + 1));
       for (const [term, tf] of frequencies) yield termHash(term, tf);
     },
   };

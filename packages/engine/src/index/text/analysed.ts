@@ -43,22 +43,26 @@ export function analyseTexts(
   const places: number[] = [];
   const formBegins = [0];
   const formEntries: number[] = [];
+  /** By place of a form: the record that has it last. */
+  const lastOf: number[] = [];
   for (const [ordinal, words] of texts) {
     const placesOf = new Map<number, number[]>();
-    const formsOf = new Set<number>();
-    const length = analyzer.read(words, ({ term, form }, place) => {
+    const length = analyzer.read(words, (term, form, place) => {
       const number = terms.placeOf(term);
       const others = placesOf.get(number);
       if (others === undefined) placesOf.set(number, [place]);
       else others.push(place);
-      if (form !== "") formsOf.add(forms.placeOf(form));
+      if (form === "") return;
+      const formPlace = forms.placeOf(form);
+      if (lastOf[formPlace] === ordinal) return;
+      lastOf[formPlace] = ordinal;
+      formEntries.push(formPlace);
     });
     for (const [number, positions] of placesOf) {
       entries.push(number);
       frequencies.push(positions.length);
       if (hasPositions) for (const position of positions) places.push(position);
     }
-    for (const form of formsOf) formEntries.push(form);
     ordinals.push(ordinal);
     lengths.push(length);
     begins.push(entries.length);

@@ -58,11 +58,14 @@ export class Forms {
   add(ordinal: number, numbers: ArrayLike<number>): void {
     if (numbers.length === 0) return;
     this.rows.begin(ordinal);
+    this.rows.reserve(numbers.length);
+    const lastAdded = this.#lastAdded.values;
+    const counts = this.#counts.values;
     for (let i = 0; i < numbers.length; i++) {
       const number = numbers[i];
-      if (this.#lastAdded.values[number] === ordinal + 1) continue;
-      this.#lastAdded.values[number] = ordinal + 1;
-      if (this.#counts.values[number]++ === 0) this.#unused--;
+      if (lastAdded[number] === ordinal + 1) continue;
+      lastAdded[number] = ordinal + 1;
+      if (counts[number]++ === 0) this.#unused--;
       this.rows.write(number);
     }
   }

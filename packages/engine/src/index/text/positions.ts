@@ -32,6 +32,7 @@ export class Positions {
   ): void {
     const { rows } = this;
     rows.begin(ordinal);
+    rows.reserve(2 * terms.length + places.length);
     const begins = new Uint32Array(terms.length);
     for (let i = 1; i < terms.length; i++) begins[i] = begins[i - 1] + frequencies[i - 1];
     const order = Array.from(terms, (_term, i) => i).sort((a, b) => terms[a] - terms[b]);

@@ -16,6 +16,9 @@ const joinedRowsMax = 8_192;
 const joinedBytesMax = 2 ** 22;
 const openBytesMax = 2 ** 26;
 
+/** Of a number, as a varint. */
+const numberBytesMax = 5;
+
 /** Of a segment, besides its columns. */
 const segmentBytes = 600;
 
@@ -59,13 +62,17 @@ export class RecordRows {
     this.#count++;
   }
 
-  /** Writes a number, below 2^32, at the end of the row that was begun. */
+  /** Makes room for so many numbers. */
+  reserve(numbers: number): void {
+    const needed = this.#length + numberBytesMax * numbers;
+    if (needed <= this.#bytes.length) return;
+    const larger = new Uint8Array(Math.max(2 * this.#bytes.length, needed));
+    larger.set(this.#bytes);
+    this.#bytes = larger;
+  }
+
+  /** Writes a number, below 2^32, for which there is room, at the end of the row that was begun. */
   write(value: number): void {
-    if (this.#length + 5 > this.#bytes.length) {
-      const larger = new Uint8Array(2 * this.#bytes.length);
-      larger.set(this.#bytes);
-      this.#bytes = larger;
-    }
     let rest = value;
     for (; rest > 0x7f; rest >>>= 7) this.#bytes[this.#length++] = (rest & 0x7f) | 0x80;
     this.#bytes[this.#length++] = rest;

@@ -98,8 +98,8 @@ export type TextState = {
 /** In place of the number of a word's term or form: it has none. */
 const none = -1;
 
-/** The numbers of a word's term and form. */
-type WordNumbers = { readonly term: number; readonly form: number };
+/** The numbers of a word's term and form, and the record added last that has the word; -1: none. */
+type WordNumbers = { readonly term: number; readonly form: number; lastAdded: number };
 
 /** Words whose terms are remembered. */
 const wordsMax = 65_536;
@@ -181,14 +181,17 @@ export class TextIndex implements Index {
     };
     for (const word of words) {
       if (isRun(word)) {
-        length += this.analyzer.read([word], ({ term }) => count(this.#numberOf(term)));
+        length += this.analyzer.read([word], (term) => count(this.#numberOf(term)));
         continue;
       }
-      const { term, form } = this.#words.get(word) ?? this.#numbersOfWord(word);
+      const known = this.#words.get(word) ?? this.#numbersOfWord(word);
+      const { term } = known;
       if (term === none) continue;
       length++;
-      count(term);
-      if (form !== none) forms.push(form);
+      if (this.#frequencies.values[term]++ === 0) numbers.push(term);
+      if (known.form === none || known.lastAdded === ordinal) continue;
+      known.lastAdded = ordinal;
+      forms.push(known.form);
     }
     const frequencies = numbers.map((number) => this.#frequencies.values[number]);
     for (const number of numbers) this.#frequencies.values[number] = 0;
@@ -489,7 +492,7 @@ export class TextIndex implements Index {
   /** Number of a term -> its positions among the words of a text. */
   #placesOf(words: readonly string[]): Map<number, number[]> {
     const places = new Map<number, number[]>();
-    this.analyzer.read(words, ({ term }, place) => {
+    this.analyzer.read(words, (term, _form, place) => {
       const number = this.#numberOf(term);
       const known = places.get(number);
       if (known === undefined) places.set(number, [place]);
@@ -570,6 +573,7 @@ export class TextIndex implements Index {
     const numbers = {
       term: term === "" ? none : this.#numberOf(term),
       form: form === "" ? none : (this.#forms?.numberOf(form) ?? none),
+      lastAdded: -1,
     };
     if (this.#words.size >= wordsMax) this.#words.clear();
     // Words are slices of texts, which they must not keep.
