@@ -1,22 +1,22 @@
-// Which endings does a stemmer have to see with their marks, and what does leaving marks out confuse?
+// What do words lose and confuse when they are stemmed without their marks, and which endings would help?
 //
-//   node tools/launch.mjs run tools/endings.ts DIR [language ...]
+//   node tools/launch.mjs run tools/endings.ts DIR [language ...] [--learn]
 //
-// DIR has a list of words for each language, in a file of its name, one word a line. For each the tool learns the table that
-// stands in packages/engine/src/text/endings.ts, and measures it on the half of the words that it did not learn from.
+// DIR has a list of words for each language, in a file of its name, one word a line. The reference is the stemmer on words as
+// they are written, its stem folded. Two words that the reference joins and the term does not are *lost*; two that only the term
+// joins, and that differ in more than marks, are *merged*. Both are shares of pairs; measured are words that are folded and then
+// stemmed, and those that get the endings of packages/engine/src/text/endings.ts in between.
 //
-// The reference is the stemmer on words as they are written, its stem folded. A table is right about a word when the stem of
-// the folded word, its ending spelt by the table, is the reference's. Two words that the reference joins and the table does
-// not are *lost*; two that only the table joins, and that differ in more than marks, are *merged*. Both are counted in pairs.
-//
-// A table is learnt from short endings to longer ones: an ending is entered where its own spelling is right about more words
-// than that of the shorter ending, by `gainMin` of all words.
+// With --learn it proposes such a table, from short endings to longer ones: an ending is entered where its own spelling gives
+// more words the reference's stem than that of the shorter ending, by `gainMin` of all words. A list of base forms teaches the
+// wrong thing: compare a proposal on words of running text.
 
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { endingSpeller } from "@quiver/engine/text/endings";
+import { parseArgs } from "node:util";
+import { endingSpeller, endings } from "@quiver/engine/text/endings";
 import { fold } from "@quiver/engine/text/fold";
-import { languages, respelt } from "@quiver/engine/text/languages";
+import { type Language, languages, respelt } from "@quiver/engine/text/languages";
 import type { TextLanguage } from "@quiver/protocol/shapes/index-definition";
 import snowball from "snowball-stemmers";
 
@@ -32,15 +32,21 @@ type Stem = (word: string) => string;
 /** Folded ending -> as the stemmer should see it. */
 type Endings = Record<string, string>;
 
-const [directory, ...asked] = process.argv.slice(2);
+const { values: flags, positionals } = parseArgs({
+  allowPositionals: true,
+  options: { learn: { type: "boolean", default: false } },
+});
+const [directory, ...asked] = positionals;
 if (directory === undefined) throw new Error("expected the directory of the word lists");
-for (const [name, language] of Object.entries(languages)) {
+for (const [name, language] of Object.entries(languages) as [TextLanguage, Language][]) {
   const path = join(directory, name);
   if (language.stemmer === undefined || !existsSync(path)) continue;
   if (asked.length > 0 && !asked.includes(name)) continue;
   const words = wordsOf(path).map((word) => respelt(word, language.spellings ?? {}));
   const stemmer = snowball.newStemmer(language.stemmer);
-  report(name as TextLanguage, words, (word) => fold(stemmer.stem(word) || word));
+  const stem = (word: string) => fold(stemmer.stem(word) || word);
+  if (flags.learn) console.log(`  ${name}: "${Object.values(learn(words, stem)).join(" ")}",`);
+  else report(name, words, stem);
 }
 
 function wordsOf(path: string): string[] {
@@ -52,21 +58,16 @@ function wordsOf(path: string): string[] {
 }
 
 function report(name: TextLanguage, words: readonly string[], stem: Stem): void {
-  const learnt = words.filter((_word, i) => i % 2 === 0);
-  const others = words.filter((_word, i) => i % 2 === 1);
   const marked = words.filter((word) => fold(word) !== word);
   const met = marked.filter((word) => stem(word) === stem(fold(word))).length / Math.max(1, marked.length);
   const share = (part: number) => `${(100 * part).toFixed(1)} %`;
   const row = [name, String(words.length), share(marked.length / words.length), share(met)];
-  for (const endings of [{}, learn(learnt, stem)]) {
-    const spell = endingSpeller(Object.values(endings).join(" "));
-    const { lost, merged } = compare(others, stem, (word) => stem(spell(fold(word))));
+  for (const list of new Set(["", endings[name] ?? ""])) {
+    const spell = endingSpeller(list);
+    const { lost, merged } = compare(words, stem, (word) => stem(spell(fold(word))));
     row.push(share(lost), share(merged));
   }
-  const table = learn(words, stem);
-  row.push(String(Object.keys(table).length));
   console.log(`| ${row.join(" | ")} |`);
-  console.log(`  ${name}: "${Object.values(table).join(" ")}",`);
 }
 
 function learn(words: readonly string[], stem: Stem): Endings {

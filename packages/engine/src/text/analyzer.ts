@@ -243,8 +243,7 @@ function analyzerOf(words: Rules & Pick<Analyzer, "of">, stopWords: StopWords): 
       const letters = lettersOf(fold(word));
       if (!stopWords.hasRun(letters)) {
         length += letters.length;
-        for (const { gram, at } of gramsOf(letters))
-          if (!stopWords.hasGram(gram)) take(gram, "", place + at);
+        for (const { gram, at } of gramsOf(letters)) if (!stopWords.hasGram(gram)) take(gram, "", place + at);
       }
       place += letters.length;
     }

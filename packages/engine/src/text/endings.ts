@@ -5,9 +5,10 @@
 // that words with such letters mostly have, and is stemmed then: -ción. Where words differ in that (Spanish -ria is -ría in
 // `vivir`, and -ria in `historia`), longer endings say so.
 //
-// The endings were learnt, and what they lose and confuse was measured, on word lists of Debian (tools/endings.ts): see
-// docs/decisions/text-analysis.md. Languages that are not here lose little when words are simply folded before they are stemmed:
-// Danish, Dutch, Finnish, German, Norwegian, Russian, Swedish; or nothing was found to do better: Arabic.
+// The endings are those of grammars (Hungarian, Spanish) or were learnt from word lists; what they lose and confuse was measured
+// on words of dictionaries and of running text (tools/endings.ts): see docs/decisions/text-analysis.md. Languages that are not
+// here lose little when words are simply folded before they are stemmed (Danish, Dutch, Finnish, German, Norwegian, Russian,
+// Swedish), or nothing was found to do better (Arabic).
 
 import type { TextLanguage } from "@quiver/protocol/shapes/index-definition";
 import { fold } from "./fold.ts";

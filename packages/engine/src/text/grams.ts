@@ -12,6 +12,8 @@
 // bigrams of Lucene's CJKBigramFilter with its `outputUnigrams`, in texts; what dictionaries know was measured to be no
 // better in docs/decisions/text-analysis.md.
 
+import { fold } from "./fold.ts";
+
 const gramCharacter = /[\p{scx=Han}\p{scx=Hiragana}\p{scx=Katakana}\p{Script=Hangul}]/u;
 
 /** Whether a letter, digit or mark is of a script that is taken apart. */
@@ -33,6 +35,11 @@ export type Gram = { readonly gram: string; readonly at: number };
 /** The characters of a run, each with its marks. */
 export function lettersOf(run: string): string[] {
   return run.match(/\P{M}\p{M}*|^\p{M}+/gu) ?? [];
+}
+
+/** How many places a run takes. */
+export function placesOfRun(run: string): number {
+  return lettersOf(fold(run)).length;
 }
 
 /** What a text has of a run. @param letters of the run */

@@ -50,7 +50,8 @@ function normalized(text: string): string {
 /** Characters that NFKC would join with their neighbours, or make a space of: digits of other kinds, acute accents. */
 const joining = /[\p{No}\u00b4\u1ffd]/u;
 /** Where they are: much faster to look for. */
-const perhapsJoining = /[\u00b2-\u00be\u09f4-\u1fff\u2070-\u218b\u2460-\u2cff\u3192-\u33ff\ua830-\ua83f\ud800-\udfff]/;
+const perhapsJoining =
+  /[\u00b2-\u00be\u09f4-\u1fff\u2070-\u218b\u2460-\u2cff\u3192-\u33ff\ua830-\ua83f\ud800-\udfff]/;
 const betweenNumbers = /(?<=\p{Nd})(?=\p{No})|(?<=\p{No})(?=\p{Nd})|(?=[¼-¾⅐-⅞↉])|(?<=[¼-¾⅐-⅞↉])/gu;
 
 /** The text with spaces around fractions and between digits and exponents, and apostrophes for acute accents. */

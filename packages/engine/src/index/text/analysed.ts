@@ -7,6 +7,7 @@
 //   entry e:   terms[e], frequencies[e]; the next frequencies[e] of `places`
 
 import type { Analyzer } from "../../text/analyzer.ts";
+import { isRun, placesOfRun } from "../../text/grams.ts";
 
 export type AnalysedTexts = {
   /** Ascending. */
@@ -45,19 +46,42 @@ export function analyseTexts(
   const formEntries: number[] = [];
   /** By place of a form: the record that has it last. */
   const lastOf: number[] = [];
+  const known = new Map<string, KnownWord>();
+  const learn = (word: string): KnownWord => {
+    const { term, form } = analyzer.of(word);
+    const learnt = {
+      term: term === "" ? absent : terms.placeOf(term),
+      form: form === "" ? absent : forms.placeOf(form),
+    };
+    known.set(word, learnt);
+    return learnt;
+  };
   for (const [ordinal, words] of texts) {
     const placesOf = new Map<number, number[]>();
-    const length = analyzer.read(words, (term, form, place) => {
-      const number = terms.placeOf(term);
-      const others = placesOf.get(number);
-      if (others === undefined) placesOf.set(number, [place]);
+    const take = (term: number, place: number): void => {
+      const others = placesOf.get(term);
+      if (others === undefined) placesOf.set(term, [place]);
       else others.push(place);
-      if (form === "") return;
-      const formPlace = forms.placeOf(form);
-      if (lastOf[formPlace] === ordinal) return;
-      lastOf[formPlace] = ordinal;
-      formEntries.push(formPlace);
-    });
+    };
+    let place = 0;
+    let length = 0;
+    for (const word of words) {
+      if (isRun(word)) {
+        const first = place;
+        length += analyzer.read([word], (term, _form, at) => take(terms.placeOf(term), first + at));
+        place += placesOfRun(word);
+        continue;
+      }
+      const { term, form } = known.get(word) ?? learn(word);
+      if (term !== absent) {
+        take(term, place);
+        length++;
+      }
+      place++;
+      if (form === absent || lastOf[form] === ordinal) continue;
+      lastOf[form] = ordinal;
+      formEntries.push(form);
+    }
     for (const [number, positions] of placesOf) {
       entries.push(number);
       frequencies.push(positions.length);
@@ -81,6 +105,11 @@ export function analyseTexts(
     forms: forms.joined,
   };
 }
+
+/** The places of a word's term and form among those of the batch. */
+type KnownWord = { readonly term: number; readonly form: number };
+
+const absent = -1;
 
 /** Names in the order in which they are first met. */
 class Names {

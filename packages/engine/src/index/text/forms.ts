@@ -29,6 +29,8 @@ export class Forms {
   /** By number: 1 + the ordinal added last that has it. */
   readonly #lastAdded = new Growable(Uint32Array);
   #free: number[] = [];
+  /** The forms of the record that is added. */
+  #added = new Uint32Array(256);
   /** Forms in the dictionary that no record has. */
   #unused = 0;
 
@@ -57,17 +59,20 @@ export class Forms {
   /** Adds the forms of a record, of a greater ordinal than all before. @param numbers some of them perhaps several times */
   add(ordinal: number, numbers: ArrayLike<number>): void {
     if (numbers.length === 0) return;
-    this.rows.begin(ordinal);
-    this.rows.reserve(numbers.length);
+    if (this.#added.length < numbers.length) this.#added = new Uint32Array(2 * numbers.length);
+    const added = this.#added;
     const lastAdded = this.#lastAdded.values;
     const counts = this.#counts.values;
+    let count = 0;
     for (let i = 0; i < numbers.length; i++) {
       const number = numbers[i];
       if (lastAdded[number] === ordinal + 1) continue;
       lastAdded[number] = ordinal + 1;
       if (counts[number]++ === 0) this.#unused--;
-      this.rows.write(number);
+      added[count++] = number;
     }
+    this.rows.begin(ordinal);
+    this.rows.writeAll(added, count);
   }
 
   /** Takes a record's forms out. @returns whether numbers that were told before can be those of other forms now */

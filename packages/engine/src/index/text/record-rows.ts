@@ -71,6 +71,19 @@ export class RecordRows {
     this.#bytes = larger;
   }
 
+  /** Writes the first `count` numbers at the end of the row that was begun. */
+  writeAll(numbers: Uint32Array, count: number): void {
+    this.reserve(count);
+    const bytes = this.#bytes;
+    let at = this.#length;
+    for (let i = 0; i < count; i++) {
+      let rest = numbers[i];
+      for (; rest > 0x7f; rest >>>= 7) bytes[at++] = (rest & 0x7f) | 0x80;
+      bytes[at++] = rest;
+    }
+    this.#length = at;
+  }
+
   /** Writes a number, below 2^32, for which there is room, at the end of the row that was begun. */
   write(value: number): void {
     let rest = value;

@@ -95,17 +95,17 @@ export type TextState = {
   readonly forms: FormsState | null;
 };
 
-/** In place of the number of a word's term or form: it has none. */
-const none = -1;
+/** In place of the number of a word's term: it has none. */
+const dropped = -1;
 
-/** The numbers of a word's term and form, and the record added last that has the word; -1: none. */
-type WordNumbers = { readonly term: number; readonly form: number; lastAdded: number };
+/** In place of the number of its term where a word has a form: less than this, by the place of both numbers. */
+const withForm = -2;
 
 /** Words whose terms are remembered. */
 const wordsMax = 65_536;
 
-/** Of one of them: a Map's entry, a short string and two numbers, as measured in V8. */
-const wordBytes = 110;
+/** Of one of them: a Map's entry and a short string, as measured in V8. */
+const wordBytes = 80;
 
 /** Codes of amounts are bytes. */
 const levels = 255;
@@ -124,8 +124,12 @@ export class TextIndex implements Index {
   #freeTerms: number[] = [];
   /** By number of a term: 0 but while a record is added, then how often the record has it. */
   readonly #frequencies = new Growable(Uint32Array);
-  /** Words added before -> their numbers: most words of a text need no other look. */
-  readonly #words = new Map<string, WordNumbers>();
+  /**
+   * Words added before -> the number of their term, `dropped`, or `withForm` less the place of both numbers in `#wordNumbers`:
+   * most words of a text need no other look. Numbers in a column of their own take half the time of an object for each word.
+   */
+  readonly #words = new Map<string, number>();
+  readonly #wordNumbers = new Growable(Uint32Array);
   /** How often terms or forms were forgotten, whose numbers can be those of others now. */
   #forgets = 0;
   /** Records that have a term. */
@@ -176,22 +180,23 @@ export class TextIndex implements Index {
     const numbers: number[] = [];
     const forms: number[] = [];
     let length = 0;
-    const count = (term: number): void => {
-      if (this.#frequencies.values[term]++ === 0) numbers.push(term);
-    };
     for (const word of words) {
-      if (isRun(word)) {
-        length += this.analyzer.read([word], (term) => count(this.#numberOf(term)));
-        continue;
+      let number = this.#words.get(word);
+      if (number === undefined) {
+        if (isRun(word)) {
+          length += this.#countRun(word, numbers);
+          continue;
+        }
+        number = this.#numberOfWord(word);
       }
-      const known = this.#words.get(word) ?? this.#numbersOfWord(word);
-      const { term } = known;
-      if (term === none) continue;
+      if (number === dropped) continue;
+      if (number < dropped) {
+        const at = withForm - number;
+        number = this.#wordNumbers.values[at];
+        forms.push(this.#wordNumbers.values[at + 1]);
+      }
       length++;
-      if (this.#frequencies.values[term]++ === 0) numbers.push(term);
-      if (known.form === none || known.lastAdded === ordinal) continue;
-      known.lastAdded = ordinal;
-      forms.push(known.form);
+      if (this.#frequencies.values[number]++ === 0) numbers.push(number);
     }
     const frequencies = numbers.map((number) => this.#frequencies.values[number]);
     for (const number of numbers) this.#frequencies.values[number] = 0;
@@ -206,6 +211,14 @@ export class TextIndex implements Index {
     }
     this.#forms?.add(ordinal, forms);
     this.#add(ordinal, length, numbers, frequencies);
+  }
+
+  /** Counts the terms of a run, and enters those that are new to the record. @returns its length */
+  #countRun(run: string, numbers: number[]): number {
+    return this.analyzer.read([run], (term) => {
+      const number = this.#numberOf(term);
+      if (this.#frequencies.values[number]++ === 0) numbers.push(number);
+    });
   }
 
   /** Adds the record that comes next among texts that were analysed elsewhere, as `analyzer` does it, and moves on. */
@@ -343,7 +356,8 @@ export class TextIndex implements Index {
 
   get memoryBytes(): number {
     const rows = (this.#positions?.rows.memoryBytes ?? 0) + (this.#forms?.memoryBytes ?? 0);
-    const words = wordBytes * this.#words.size + this.#uses.memoryBytes + this.#frequencies.memoryBytes;
+    const columns = [this.#uses, this.#frequencies, this.#wordNumbers];
+    const words = columns.reduce((sum, column) => sum + column.memoryBytes, wordBytes * this.#words.size);
     return this.#postings.memoryBytes + this.#dictionary.memoryBytes + rows + words;
   }
 
@@ -437,7 +451,7 @@ export class TextIndex implements Index {
     this.#forms?.close();
     this.#uses.truncate(0);
     this.#frequencies.truncate(0);
-    this.#words.clear();
+    this.#forgetWords();
     this.#freeTerms.length = 0;
     this.#documents = 0;
     this.#totalLength = 0;
@@ -568,17 +582,20 @@ export class TextIndex implements Index {
     return number;
   }
 
-  #numbersOfWord(word: string): WordNumbers {
+  /** What `#words` says of a word, which it learns. */
+  #numberOfWord(word: string): number {
     const { term, form } = this.analyzer.of(word);
-    const numbers = {
-      term: term === "" ? none : this.#numberOf(term),
-      form: form === "" ? none : (this.#forms?.numberOf(form) ?? none),
-      lastAdded: -1,
-    };
-    if (this.#words.size >= wordsMax) this.#words.clear();
+    if (this.#words.size >= wordsMax) this.#forgetWords();
+    let number = term === "" ? dropped : this.#numberOf(term);
+    if (form !== "" && this.#forms !== null) {
+      const at = this.#wordNumbers.length;
+      this.#wordNumbers.push(number);
+      this.#wordNumbers.push(this.#forms.numberOf(form));
+      number = withForm - at;
+    }
     // Words are slices of texts, which they must not keep.
-    this.#words.set(ownCopy(word), numbers);
-    return numbers;
+    this.#words.set(ownCopy(word), number);
+    return number;
   }
 
   /** Forgets a term that no record has any more. */
@@ -590,8 +607,13 @@ export class TextIndex implements Index {
 
   /** Numbers of words that were known can mean others now. */
   #forgetNumbers(): void {
-    this.#words.clear();
+    this.#forgetWords();
     this.#forgets++;
+  }
+
+  #forgetWords(): void {
+    this.#words.clear();
+    this.#wordNumbers.truncate(0);
   }
 }
 
