@@ -55,7 +55,7 @@ const graphFormat = 5;
 
 /** ... when the bytes of a run or a dictionary do, or what a text's terms are; the runtime's tables of characters say that too. */
 const postingFormat = 3;
-const analysisFormat = { number: 1, icu: process.versions.icu, unicode: process.versions.unicode };
+const analysisFormat = { number: 2, icu: process.versions.icu, unicode: process.versions.unicode };
 
 /** Records by which codes are calibrated where the definition does not say. */
 const sampleDefault = 1_000;

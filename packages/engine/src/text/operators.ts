@@ -25,6 +25,7 @@
 
 import { QuiverError } from "@quiver/protocol/errors";
 import { limits } from "@quiver/protocol/limits";
+import { gramsOfQuery, isRun, lettersOf } from "./grams.ts";
 import { segment } from "./segment.ts";
 
 /** Whether records should have what a clause says, for a better score, must have it, or must not. */
@@ -34,7 +35,7 @@ export type Clause = {
   readonly occur: Occur;
   /** The last word of a prefix, and of a fuzzy clause, is not a word itself: it stands for many. */
   readonly kind: "words" | "phrase" | "prefix" | "fuzzy";
-  /** As `segment` makes them; at least one, and two of a phrase. */
+  /** As `segment` makes them; at least one, and of a phrase two, or a run (grams.ts) of three characters. */
   readonly words: readonly string[];
   /** Of a fuzzy clause: edits allowed, 1 or 2; else 0. */
   readonly distance: number;
@@ -157,11 +158,12 @@ function closingQuote(query: string, from: number, path: string): number {
   return at;
 }
 
-/** A clause of a text's words, or null where it has none. A phrase of one word is that word. */
+/** A clause of a text's words, or null where it has none. A phrase of one word is that word, a run several. */
 function clauseOf(kind: Clause["kind"], edges: Edges, text: string, distance = 0): Clause | null {
   const words = segment(unescaped(text));
   if (words.length === 0) return null;
-  const actual = kind === "phrase" && words.length === 1 ? "words" : kind;
+  const isOne = words.length === 1 && (!isRun(words[0]) || gramsOfQuery(lettersOf(words[0])).length === 1);
+  const actual = kind === "phrase" && isOne ? "words" : kind;
   return { ...edges, kind: actual, words, distance };
 }
 

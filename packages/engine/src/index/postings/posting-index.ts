@@ -280,13 +280,19 @@ export class PostingIndex {
         }
       else hidden.runs[number].push(this.#runs[number].recordOf(ordinal));
     };
-    for (const ordinal of this.#retired) if (!visible(ordinal)) hide(ordinal);
+    for (const ordinal of this.hiddenOrdinals(visible)) hide(ordinal);
+    return isAnyHidden ? hidden : null;
+  }
+
+  /** The ordinals that are held and that a version does not see, in no particular order. */
+  *hiddenOrdinals(visible: Visible): Generator<number> {
+    if (visible === null) return;
+    for (const ordinal of this.#retired) if (!visible(ordinal)) yield ordinal;
     for (const ordinal of this.#fromYoungest()) {
       if (this.#retired.has(ordinal)) continue;
       if (visible(ordinal)) break;
-      hide(ordinal);
+      yield ordinal;
     }
-    return isAnyHidden ? hidden : null;
   }
 
   /** Records that have a term, of those that are not hidden. */
@@ -466,18 +472,6 @@ export class PostingIndex {
     const place = run?.recordOf(ordinal) ?? tail?.slotOf(ordinal) ?? -1;
     invariant(place >= 0, `ordinal ${ordinal} is not held`);
     return (run?.lengths ?? tail?.lengths.values ?? [])[place];
-  }
-
-  /** The lengths of all texts that are held. */
-  totalLength(): number {
-    let total = 0;
-    for (const run of this.#runs)
-      for (let record = 0; record < run.lengths.length; record++)
-        if (!run.isRemoved(record)) total += run.lengths[record];
-    for (const { ordinals, lengths, slotsEnd } of this.#tails)
-      for (let slot = 0; slot < slotsEnd; slot++)
-        if (ordinals.values[slot] !== absent) total += lengths.values[slot];
-    return total;
   }
 
   /** All records that are held, and their lengths, by ascending ordinal. */

@@ -105,13 +105,18 @@ export class Dictionary {
   /**
    * The terms that pass a test, in no particular order.
    * @param passes asked about code units: those of a term are from `begin` to `end`, exclusive
+   * @param isWanted asked about the numbers of those that pass
    */
-  termsThat(passes: (units: Uint16Array, begin: number, end: number) => boolean): string[] {
+  termsThat(
+    passes: (units: Uint16Array, begin: number, end: number) => boolean,
+    isWanted: (number: number) => boolean = () => true,
+  ): string[] {
     const found: string[] = [];
     for (let number = 0; number < this.#numbersEnd; number++) {
       const begin = this.#begins[number];
       const length = this.#lengths[number];
-      if (length > 0 && passes(this.#units, begin, begin + length)) found.push(this.termOf(number));
+      if (length > 0 && passes(this.#units, begin, begin + length) && isWanted(number))
+        found.push(this.termOf(number));
     }
     return found;
   }
