@@ -52,12 +52,14 @@ const joining = /[\p{No}\u00b4\u1ffd]/u;
 /** Where they are: much faster to look for. */
 const perhapsJoining =
   /[\u00b2-\u00be\u09f4-\u1fff\u2070-\u218b\u2460-\u2cff\u3192-\u33ff\ua830-\ua83f\ud800-\udfff]/;
-const betweenNumbers = /(?<=\p{Nd})(?=\p{No})|(?<=\p{No})(?=\p{Nd})|(?=[¼-¾⅐-⅞↉])|(?<=[¼-¾⅐-⅞↉])/gu;
 
 /** The text with spaces around fractions and between digits and exponents, and apostrophes for acute accents. */
 function apart(text: string): string {
   if (!perhapsJoining.test(text) || !joining.test(text)) return text;
-  return text.replace(/[\u00b4\u1ffd]/g, "'").replace(betweenNumbers, " ");
+  return text
+    .replace(/[\u00b4\u1ffd]/g, "'")
+    .replace(/[¼-¾⅐-⅞↉]/g, " $& ")
+    .replace(/\p{Nd}(?=\p{No})|\p{No}(?=\p{Nd})/gu, "$& ");
 }
 
 // What a character is to a word.
