@@ -44,6 +44,8 @@ import type { VectorWrite } from "../collection/schema.ts";
 export type DatabaseOptions = {
   /** Directory of all data; made when it is not there. One process at a time. */
   dataDir: string;
+  /** Opening waits for so long for another process that has the directory open and is ending. Default 10 seconds. */
+  lockWaitMs?: number;
   /**
    * Bytes that loaded indexes may take. Beyond it idle collections are unloaded; what would exceed it all the same is refused with
    * `memory_budget_exceeded`, and so is what would take the process 512 MiB beyond it. Default: no limit.

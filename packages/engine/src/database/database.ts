@@ -84,10 +84,14 @@ const loggedMax = 20;
  * @throws storage_failed, format_too_new, data_corrupted
  */
 export async function openDatabase(options: DatabaseOptions): Promise<Database> {
-  const release = takeDataDirectory(options.dataDir);
+  const log = options.log ?? silent;
+  const release = await takeDataDirectory(options.dataDir, {
+    waitMs: options.lockWaitMs,
+    onWait: (message, waitMs) => log.warn({ wait_ms_max: waitMs }, message),
+    clock: options.clock,
+  });
   let writer: Writer | null = null;
   try {
-    const log = options.log ?? silent;
     const catalog = readVerified(options.dataDir);
     if (catalog === undefined) await makeCatalog(options.dataDir);
     writer = await Writer.start(
