@@ -161,8 +161,18 @@ export interface Snapshots {
   receive(source: AsyncIterable<Uint8Array>): Promise<Snapshot>;
 }
 
+/** Work in the background that fails, and is tried again until it is done. */
+export type FailingTask = {
+  /** In words: `indexing`, `building the dense index`. */
+  task: string;
+  message: string;
+  /** Failures in a row. */
+  attempts: number;
+};
+
 export type CollectionStatistics = {
   name: string;
+  failing: FailingTask[];
   records: number;
   version: number;
   loaded: boolean;
@@ -178,6 +188,10 @@ export type DatabaseStatistics = {
   collections: CollectionStatistics[];
   /** Collections that are damaged and not served. */
   damaged: { name: string; message: string }[];
+  /** What fails in the background, apart from that of single collections. */
+  failing: FailingTask[];
+  /** Why writes are refused until a restart, if they are: the thread that makes them has ended. */
+  writerFailure: string | undefined;
   /** Durable commits since start, and how many requests they carried. */
   commits: number;
   commitRequests: number;

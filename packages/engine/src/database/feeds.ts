@@ -32,12 +32,17 @@ export type FeedSurroundings = {
   onProgress(): void;
   /** A feed can go on. */
   wake(): void;
+  /** Does in the background what never fails. */
+  run(act: () => Promise<void>): void;
   /** Something went wrong that does no harm but to speed. */
   onProblem(what: string, problem: unknown): void;
 };
 
 /** What a dense index needs of them. */
-export type DenseSurroundings = Pick<FeedSurroundings, "memoryBudgetBytes" | "onProgress" | "onProblem"> & {
+export type DenseSurroundings = Pick<
+  FeedSurroundings,
+  "memoryBudgetBytes" | "onProgress" | "wake" | "onProblem"
+> & {
   readonly builders: GraphBuilders;
 };
 
@@ -78,7 +83,7 @@ export function hnswOptions(
     cacheMax: properties.max_cache_size ?? allowed,
     builders: around.builders,
     onProgress: around.onProgress,
-    onError: (error) => around.onProblem("building a dense index stopped on an error", error),
+    onError: () => around.wake(),
   };
 }
 
@@ -176,6 +181,7 @@ function textFeed(collection: CollectionDefinition, definition: TextIndex, aroun
   return new Feed<TextPostings>("tf-idf", () => new TextPostings(kept.options), keeper, {
     analyse: (rows) => around.builders.analyse(rows, analysis),
     onArrival: () => around.wake(),
+    run: (act) => around.run(act),
   }) as unknown as Feed;
 }
 

@@ -31,7 +31,7 @@ import type { TextIndex } from "../index/text/text-index.ts";
 import { wordsOf } from "../runtime/stored-words.ts";
 import type { Reader, Snapshot } from "../storage/store.ts";
 import type { Keeper } from "./keeper.ts";
-import { type AnalyseRows, ReadAhead } from "./read-ahead.ts";
+import { type Analysts, ReadAhead } from "./read-ahead.ts";
 
 /** What a kind of index takes from the store. */
 type Source<Held> = {
@@ -72,13 +72,6 @@ const readAheadMin = 2_000;
 /** Keys passed between two looks at the clock. */
 const keysPerLook = 256;
 
-/** Threads that analyse texts. */
-export type Analysts = {
-  readonly analyse: AnalyseRows;
-  /** Told when the feed can go on. */
-  readonly onArrival: () => void;
-};
-
 export class Feed<Held extends Index = Index> {
   readonly kind: IndexKind;
   readonly #analysts: Analysts | undefined;
@@ -86,6 +79,7 @@ export class Feed<Held extends Index = Index> {
   #ahead: ReadAhead | undefined;
   readonly #source: Source<Held>;
   readonly #keeper: Keeper<Held> | undefined;
+  readonly #make: () => Held;
   #index: Held;
   #cursor = 0;
   #closedVersion = -1;
@@ -107,7 +101,18 @@ export class Feed<Held extends Index = Index> {
     this.#analysts = analysts;
     this.kind = kind;
     this.#source = sources[kind] as unknown as Source<Held>;
+    this.#make = make;
     this.#index = make();
+  }
+
+  /** A feed of the same index, which begins from what is kept of it, or from nothing. */
+  anew(): Feed<Held> {
+    return new Feed(this.kind, this.#make, this.#keeper, this.#analysts);
+  }
+
+  /** Why the index cannot be built any further, if it cannot. */
+  get failure(): unknown {
+    return this.#index.failure;
   }
 
   get index(): Held {
@@ -258,7 +263,7 @@ export class Feed<Held extends Index = Index> {
   #addRows(reader: Reader, head: Head, isTimeOver: () => boolean): boolean {
     if (this.#cursor === head.nextOrdinal) return true;
     if (this.#analysts !== undefined && head.nextOrdinal - this.#cursor >= readAheadMin)
-      this.#ahead ??= new ReadAhead(this.#analysts.analyse, this.#cursor, this.#analysts.onArrival);
+      this.#ahead ??= new ReadAhead(this.#analysts, this.#cursor);
     if (this.#ahead !== undefined) return this.#addAhead(this.#ahead, reader, head, isTimeOver);
     let rows = 0;
     for (const [key, stored] of reader.entries(this.#source.table, { start: ordinalKey(this.#cursor) })) {

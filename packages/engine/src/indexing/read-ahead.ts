@@ -20,6 +20,15 @@ import type { Reader } from "../storage/store.ts";
 /** Analyses rows, whose memory it takes over. */
 export type AnalyseRows = (rows: TextRows) => Promise<AnalysedTexts>;
 
+/** Threads that analyse texts. */
+export type Analysts = {
+  readonly analyse: AnalyseRows;
+  /** Told when there is more to add, or an error to be thrown. */
+  readonly onArrival: () => void;
+  /** Does in the background what never fails. */
+  readonly run: (act: () => Promise<void>) => void;
+};
+
 /** Of a batch: rows, and bytes after which it is closed. Some ten milliseconds of work. */
 const batchRowsMax = 256;
 const batchBytes = 2 ** 19;
@@ -37,16 +46,18 @@ type Batch = {
 export class ReadAhead {
   readonly #analyse: AnalyseRows;
   readonly #onArrival: () => void;
+  readonly #run: (act: () => Promise<void>) => void;
   /** In the order of ordinals. */
   readonly #batches: Batch[] = [];
   readonly #closed = new Set<number>();
   /** All smaller ordinals were handed out. */
   #end: number;
 
-  /** @param first the ordinal to begin with. @param onArrival told when there is more to add, or an error to be thrown */
-  constructor(analyse: AnalyseRows, first: number, onArrival: () => void) {
+  /** @param first the ordinal to begin with */
+  constructor({ analyse, onArrival, run }: Analysts, first: number) {
     this.#analyse = analyse;
     this.#onArrival = onArrival;
+    this.#run = run;
     this.#end = first;
   }
 
@@ -120,15 +131,14 @@ export class ReadAhead {
     this.#end = batchEnd;
     const batch: Batch = { end: batchEnd, texts: undefined, error: undefined };
     this.#batches.push(batch);
-    const done = (): void => this.#onArrival();
-    this.#analyse(joined(ordinals, rows, length))
-      .then((texts) => {
-        batch.texts = new AnalysedReader(texts);
-      })
-      .catch((error: unknown) => {
+    this.#run(async () => {
+      try {
+        batch.texts = new AnalysedReader(await this.#analyse(joined(ordinals, rows, length)));
+      } catch (error) {
         batch.error = error ?? new Error("texts could not be analysed");
-      })
-      .finally(done);
+      }
+      this.#onArrival();
+    });
   }
 }
 

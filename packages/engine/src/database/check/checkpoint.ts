@@ -61,7 +61,7 @@ async function compare(
   kind: IndexKind,
   { file, definition, indexes }: Truth,
 ): Promise<undefined | false> {
-  const around = { memoryBudgetBytes: undefined, onProgress: () => {}, onProblem: () => {} };
+  const around = { memoryBudgetBytes: undefined, onProgress: () => {}, wake: () => {}, onProblem: () => {} };
   const { configuration, form } = keptIndex(definition, kind, indexes, {
     ...around,
     builders: new InPlaceBuilders(),

@@ -770,11 +770,13 @@ export class HnswIndex implements Index {
       this.#running--;
       this.#isCalibrating = false;
       if (this.#isClosed) return;
-      if (state === null) this.#fail(error);
-      else {
+      try {
+        if (state === null) throw error;
         this.#encoding = Encoding.fromState(state);
         this.#queue = [...this.#tail.ordinals()].sort((a, b) => a - b);
         this.#queueHead = 0;
+      } catch (failure) {
+        this.#fail(failure);
       }
       this.#pump();
     });
@@ -885,8 +887,12 @@ export class HnswIndex implements Index {
     this.#builders.run(partition.target, job, (error) => {
       this.#running--;
       if (this.#isClosed) return;
-      if (error !== null) this.#fail(error);
-      else then();
+      try {
+        if (error !== null) throw error;
+        then();
+      } catch (failure) {
+        this.#fail(failure);
+      }
       this.#pump();
       // In place nobody has time to spare.
       if (!(this.#builders instanceof InPlaceBuilders)) this.tidy();
