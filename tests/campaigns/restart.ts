@@ -1,6 +1,6 @@
 // Is a server up again at once when it was killed, though the killed process still ends?
 //
-//   node tests/campaigns/restart.ts [--restarts 100] [--seed 1]
+//   node tests/campaigns/restart.ts [--restarts 100] [--seed 1] | --replay DIR
 //
 // A server under the load of five clients is sent SIGKILL, and the next one is started on the same directory without its end
 // being waited for. Each start must succeed, and have what was acknowledged (crash/ledger.ts). Every eighth time two start at
@@ -12,6 +12,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { parseArgs } from "node:util";
 import { randomNumbers } from "@quiver/kernels/random";
+import { keptError, replayCommand } from "./crash/kept-failure.ts";
 import { Ledger } from "./crash/ledger.ts";
 import { begin, type Load, work } from "./crash/load.ts";
 import { mustListen, type ServerProcess, startServer } from "./crash/server-process.ts";
@@ -64,8 +65,13 @@ export async function restartCampaign({ restarts, seed, counts = noRestarts() }:
     }
     return counts;
   } catch (error) {
-    const message = `restart ${counts.restarts + 1}, seed ${seed}: ${(error as Error).message}`;
-    throw new Error(`${message}\n\nThe server said:\n${server.output()}`, { cause: error });
+    await server.kill();
+    const told = `restart ${counts.restarts + 1}: ${(error as Error).message}\n\nThe server said:\n${server.output()}`;
+    throw keptError(
+      new Error(told, { cause: error }),
+      { campaign: "restart", seed },
+      { ledger: load.ledger, data: directory },
+    );
   } finally {
     await server.kill();
     rmSync(directory, { recursive: true, force: true });
@@ -94,8 +100,10 @@ async function command(): Promise<void> {
     options: {
       restarts: { type: "string", default: "100" },
       seed: { type: "string", default: String(Date.now() % 1_000_000) },
+      replay: { type: "string" },
     },
   });
+  if (values.replay !== undefined) return replayCommand(values.replay);
   const [restarts, seed] = [values.restarts, values.seed].map(Number);
   process.stdout.write(`seed ${seed}\n`);
   const counts = noRestarts();

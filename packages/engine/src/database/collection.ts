@@ -334,7 +334,7 @@ export class OpenCollection implements Collection {
         this.#catchUp = null;
         failpoint("unload:stopped");
         this.#completeTransactions(Number.POSITIVE_INFINITY);
-        collectGarbage();
+        this.#background.once("collecting garbage", collectGarbage);
       }),
     );
   }

@@ -465,7 +465,7 @@ class OpenDatabase implements Database {
       failpoint("drop:out-of-catalog");
       await this.#removeCollection(collection);
       failpoint("drop:removed");
-      collectGarbage();
+      this.#background.once("collecting garbage", collectGarbage);
     } catch (error) {
       // It is gone, durably, since the catalog does not have it; the next start removes what is left of it.
       this.#log.warn(
@@ -554,7 +554,7 @@ class OpenDatabase implements Database {
   async #removeReplaced(replaced: OpenCollection): Promise<void> {
     try {
       await this.#removeCollection(replaced, "replaced by a restore");
-      collectGarbage();
+      this.#background.once("collecting garbage", collectGarbage);
     } catch (err) {
       // The restore is done; what is left of the replaced collection goes at the next start.
       const collection = replaced.entry.internalId;
@@ -667,7 +667,7 @@ class OpenDatabase implements Database {
     const budget = this.#options.memoryBudgetBytes;
     if (budget === undefined || this.#balancing || this.#closing) return;
     await this.#unloadIdle(budget, 1);
-    collectGarbage();
+    this.#background.once("collecting garbage", collectGarbage);
   }
 
   /** For what is about to take memory: idle collections leave, and what they had is free when this resolves. */

@@ -8,7 +8,8 @@
 //         +------------------------------------------+
 //         |     an error: told to those who wait; tried again by the next search, and soon by itself (base/background.ts)
 //
-//   an index whose building has failed goes on as it is; another one is built beside it and takes its place
+//   an index whose building has failed goes on as it is; another one is built beside it and takes its place. One that has failed
+//   in the midst of a change is out of use until then, and its searches are told; those of other indexes go on
 //
 // Invariants:
 //   - A published view's version is the version of its snapshot and of all its indexes (4).
@@ -58,11 +59,12 @@ type Waiter = {
   reject(error: unknown): void;
 };
 
-/** Lets an index go on with what can wait, until the time is over. @returns whether there is more */
-function hasMoreToDo(index: Index, end: number): boolean {
-  if (index.tidy === undefined) return false;
-  while (index.tidy(postingsPerLook)) if (performance.now() >= end) return true;
-  return false;
+function removeFrom(index: Index, ordinal: number): void {
+  try {
+    index.remove(ordinal);
+  } catch {
+    // It is out of use, and closed when its last search has ended.
+  }
 }
 
 export class CatchUp {
@@ -184,7 +186,7 @@ export class CatchUp {
   /** Sees to indexes whose building has failed, and puts a successor that has come as far in its place. */
   #replaceFailed(version: number, ordinalEnd: number): void {
     for (const feed of this.#feeds.values()) {
-      if (feed.failure === undefined || this.#failed.has(feed)) continue;
+      if (feed.failure === undefined || this.#failed.has(feed) || feed.isRestoring) continue;
       this.#failed.add(feed);
       const { kind } = feed;
       this.#background.failed(building(kind), feed.failure, () => this.#buildSuccessor(kind));
@@ -193,6 +195,7 @@ export class CatchUp {
       if (feed.failure !== undefined) {
         this.#dropSuccessor(kind);
         failed(feed.failure);
+        if (this.#feeds.get(kind)?.isStuck) this.#refuse(kind, feed.failure);
       } else if (feed.watermark === version && feed.finalEnd >= ordinalEnd) {
         this.#successors.delete(kind);
         this.#closing.push((this.#feeds.get(kind) as Feed).index);
@@ -255,13 +258,18 @@ export class CatchUp {
     if (dropped) this.#closing.push(dropped.index);
     this.#closeIndexes();
     this.#background.run(`removing what was kept of the ${kind} index`, () => dropped?.forget());
-    const refused = this.#waiters.filter((waiter) => waiter.kinds.includes(kind));
-    this.#waiters = this.#waiters.filter((waiter) => !waiter.kinds.includes(kind));
     const error = new QuiverError("index_not_found", `The ${kind} index was deleted meanwhile.`, {
       index_type: kind,
     });
-    for (const waiter of refused) waiter.reject(error);
+    this.#refuse(kind, error);
     this.wake();
+  }
+
+  /** Refuses those who wait for an index. */
+  #refuse(kind: IndexKind, reason: unknown): void {
+    const refused = this.#waiters.filter((waiter) => waiter.kinds.includes(kind));
+    this.#waiters = this.#waiters.filter((waiter) => !waiter.kinds.includes(kind));
+    for (const waiter of refused) waiter.reject(reason);
   }
 
   /** Something was committed or changed: look soon. */
@@ -300,6 +308,8 @@ export class CatchUp {
       view = serving();
     }
     if (view) return view.pin();
+    const stuck = kinds.map((kind) => this.#feeds.get(kind)).find((feed) => feed?.isStuck);
+    if (stuck !== undefined && !this.#successors.has(stuck.kind)) return Promise.reject(stuck.failure);
     return new Promise((resolve, reject) => {
       if (this.#stopped) {
         reject(new QuiverError("shutting_down", "The collection was unloaded meanwhile; search again."));
@@ -389,7 +399,7 @@ export class CatchUp {
         return isThere;
       };
       this.#replaceFailed(head.version, head.nextOrdinal);
-      const feeds = [...this.#feeds.values()].filter((feed) => !feed.isRestoring);
+      const feeds = [...this.#feeds.values()].filter((feed) => !feed.isRestoring && !feed.isStuck);
       for (const feed of feeds)
         if (feed.isBuilt && feed.watermark < head.version && !advance(feed)) return feed.isWaiting;
       const built = feeds.filter((feed) => feed.watermark === head.version);
@@ -405,7 +415,7 @@ export class CatchUp {
       ];
       if (behind.length === 0) {
         if (feeds.length === this.#feeds.size) this.#rise(head.version, head.nextOrdinal);
-        const isMore = feeds.some((feed) => hasMoreToDo(feed.index, end));
+        const isMore = feeds.some((feed) => feed.tidy(postingsPerLook, () => performance.now() >= end));
         this.#keep();
         return !isMore;
       }
@@ -467,7 +477,8 @@ export class CatchUp {
     for (const ordinal of this.#visibility.reclaim(this.#views.oldestVersion)) {
       for (const feed of this.#all()) feed.remove(ordinal);
       // A search may still go through an index that is out of use, and nothing hides the ordinal from it any more.
-      for (const index of this.#closing) index.remove(ordinal);
+      for (const index of this.#closing) removeFrom(index, ordinal);
     }
+    if ([...this.#feeds.values()].some((feed) => feed.isStuck)) this.wake();
   }
 }

@@ -13,6 +13,9 @@
 // Where the log no longer reaches back to `closedVersion`, the closures are found by *reconciling*: what the index holds
 // below the cursor and the snapshot does not have was closed since, by the snapshot's version at the latest.
 //
+// A read of the store that fails leaves the feed where it stands: the next step goes on from there. An index that fails in the midst of a
+// change may be half changed. It is *stuck* then: it is not fed any more, and another one has to be built (catch-up.ts).
+//
 // Where very many texts are to be added, other threads analyse them (read-ahead.ts).
 //
 // An index may be kept on disk (keeper.ts): such a feed begins with `restore`, and is told when to `keep` itself.
@@ -90,6 +93,8 @@ export class Feed<Held extends Index = Index> {
   /** The ordinal that the watermark's version ends at. */
   #watermarkEnd = 0;
   #wasFinal = false;
+  /** What the index failed with in the midst of a change. */
+  #stuckBy: unknown;
 
   /**
    * @param make makes an empty index of the definition
@@ -112,7 +117,31 @@ export class Feed<Held extends Index = Index> {
 
   /** Why the index cannot be built any further, if it cannot. */
   get failure(): unknown {
-    return this.#index.failure;
+    return this.#stuckBy ?? this.#index.failure;
+  }
+
+  /** Whether it cannot be fed, either. */
+  get isStuck(): boolean {
+    return this.#stuckBy !== undefined;
+  }
+
+  /** Changes the index. */
+  #change<T>(act: (index: Held) => T): T {
+    try {
+      return act(this.#index);
+    } catch (error) {
+      this.#stuckBy ??= error ?? new Error("an index failed");
+      throw error;
+    }
+  }
+
+  /** Lets the index go on with what can wait, until the time is over. @returns whether there is more */
+  tidy(postings: number, isTimeOver: () => boolean): boolean {
+    return this.#change((index) => {
+      if (index.tidy === undefined) return false;
+      while (index.tidy(postings)) if (isTimeOver()) return true;
+      return false;
+    });
   }
 
   get index(): Held {
@@ -221,7 +250,7 @@ export class Feed<Held extends Index = Index> {
             this.#ahead?.close(ordinal);
             continue;
           }
-          this.#index.retire(ordinal);
+          this.#change((index) => index.retire(ordinal));
           onClosed(ordinal, version);
         }
       this.#closedVersion = version;
@@ -242,7 +271,7 @@ export class Feed<Held extends Index = Index> {
     const closeUpTo = (end: number) => {
       for (; work.at < end; work.at++) {
         if (!this.#index.has(work.at)) continue;
-        this.#index.retire(work.at);
+        this.#change((index) => index.retire(work.at));
         onClosed(work.at, head.version);
       }
     };
@@ -269,7 +298,7 @@ export class Feed<Held extends Index = Index> {
     for (const [key, stored] of reader.entries(this.#source.table, { start: ordinalKey(this.#cursor) })) {
       const ordinal = readU32Key(key);
       invariant(ordinal >= this.#cursor && ordinal < head.nextOrdinal, `ordinal ${ordinal} is out of order`);
-      this.#source.add(this.#index, ordinal, stored);
+      this.#change((index) => this.#source.add(index, ordinal, stored));
       this.#cursor = ordinal + 1;
       if (++rows % rowsPerLook === 0 && isTimeOver()) return this.#cursor === head.nextOrdinal;
     }
@@ -280,9 +309,15 @@ export class Feed<Held extends Index = Index> {
   #addAhead(ahead: ReadAhead, reader: Reader, head: Head, isTimeOver: () => boolean): boolean {
     const index = this.#index as unknown as TextIndex;
     try {
-      const isThere = ahead.step(reader, head.nextOrdinal, index, isTimeOver, (cursor) => {
-        this.#cursor = cursor;
-      });
+      const isThere = ahead.step(
+        reader,
+        head.nextOrdinal,
+        (texts) => this.#change(() => index.addAnalysed(texts)),
+        isTimeOver,
+        (cursor) => {
+          this.#cursor = cursor;
+        },
+      );
       if (isThere) this.#ahead = undefined;
       return isThere;
     } catch (error) {
@@ -292,7 +327,12 @@ export class Feed<Held extends Index = Index> {
     }
   }
 
+  /** No version sees the record any more. A failure is a state, for there is nobody who could be told. */
   remove(ordinal: number): void {
-    this.#index.remove(ordinal);
+    try {
+      this.#change((index) => index.remove(ordinal));
+    } catch {
+      // It is stuck.
+    }
   }
 }

@@ -13,7 +13,6 @@ import { readU32Key } from "../base/bytes.ts";
 import { invariant } from "../base/invariant.ts";
 import { ordinalKey } from "../collection/tables.ts";
 import { AnalysedReader, type AnalysedTexts } from "../index/text/analysed.ts";
-import type { TextIndex } from "../index/text/text-index.ts";
 import type { TextRows } from "../runtime/builder-messages.ts";
 import type { Reader } from "../storage/store.ts";
 
@@ -74,13 +73,14 @@ export class ReadAhead {
 
   /**
    * Hands out rows and adds what has come back, until the time is over or all up to `end` is added.
+   * @param add adds the record that the reader is at, and takes it on
    * @param onAdded told up to where, exclusive, all is in the index
    * @returns whether all is added
    */
   step(
     reader: Reader,
     end: number,
-    index: TextIndex,
+    add: (texts: AnalysedReader) => void,
     isTimeOver: () => boolean,
     onAdded: (cursor: number) => void,
   ): boolean {
@@ -89,7 +89,7 @@ export class ReadAhead {
       const [first] = this.#batches;
       if (first === undefined) return true;
       if (first.error !== undefined) throw first.error;
-      if (first.texts === undefined || !this.#add(index, first.texts, isTimeOver, onAdded)) return false;
+      if (first.texts === undefined || !this.#add(add, first.texts, isTimeOver, onAdded)) return false;
       onAdded(first.end);
       this.#batches.shift();
       if (isTimeOver()) return this.#batches.length === 0 && this.#end >= end;
@@ -98,7 +98,7 @@ export class ReadAhead {
 
   /** @returns whether the whole batch is added */
   #add(
-    index: TextIndex,
+    add: (texts: AnalysedReader) => void,
     texts: AnalysedReader,
     isTimeOver: () => boolean,
     onAdded: (cursor: number) => void,
@@ -106,7 +106,7 @@ export class ReadAhead {
     for (let added = 1; !texts.isAtEnd; added++) {
       const { ordinal } = texts;
       if (this.#closed.delete(ordinal)) texts.next();
-      else index.addAnalysed(texts);
+      else add(texts);
       onAdded(ordinal + 1);
       if (added % addedPerLook === 0 && isTimeOver()) return texts.isAtEnd;
     }
