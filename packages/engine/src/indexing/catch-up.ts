@@ -139,12 +139,10 @@ export class CatchUp {
   #standing(): Standing {
     let taken = this.#seenEnd;
     let limit: number = limits.indexBacklogRecordsMax;
-    for (const { index, isRestoring, finalEnd } of this.#feeds.values()) {
-      if (isRestoring || this.#hasFailed) continue;
-      if (index instanceof HnswIndex) {
-        if (index.failure !== undefined) continue;
+    for (const { index, isRestoring, finalEnd, failure } of this.#feeds.values()) {
+      if (isRestoring || this.#hasFailed || failure !== undefined) continue;
+      if (index instanceof HnswIndex)
         limit = Math.min(limit, Math.ceil(limits.indexBacklogBytesMax / (4 * index.dimension)));
-      }
       taken = Math.min(taken, finalEnd);
     }
     return { taken, committed: this.#seenEnd, limit };
