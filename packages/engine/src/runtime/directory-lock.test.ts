@@ -8,6 +8,7 @@ import {
   mkdirSync,
   mkdtempSync,
   readdirSync,
+  readFileSync,
   realpathSync,
   rmSync,
   statSync,
@@ -116,6 +117,31 @@ describe("[R6] one owner", () => {
       owner.child.kill("SIGKILL");
     }
   });
+
+  it("is taken over at once in the moment of the kill, by a process that runs already", async () => {
+    for (let kill = 0; kill < 3; kill++) {
+      const owner = start(dataDir);
+      expect(await owner.next()).toBe("open");
+      owner.child.kill("SIGKILL");
+      await (await openDatabase({ dataDir, lockWaitMs: 60_000 })).close();
+    }
+  });
+
+  it.skipIf(process.platform !== "linux")(
+    "is none any more when it was killed and nobody has asked how it ended",
+    async () => {
+      // `sleep`, which the shell becomes, asks after none of its children: the killed one stays in the table of processes.
+      const command = `"${process.execPath}" "${program.pathname}" "${dataDir}" & echo $!; exec sleep 1000`;
+      const parent = spawn("sh", ["-c", command], { stdio: ["ignore", "pipe", "inherit"] });
+      children.add(parent);
+      const lines = createInterface({ input: parent.stdout })[Symbol.asyncIterator]();
+      const pid = Number((await lines.next()).value);
+      expect((await lines.next()).value).toBe("open");
+      process.kill(pid, "SIGKILL");
+      await (await openDatabase({ dataDir, lockWaitMs: 60_000 })).close();
+      expect(readFileSync(`/proc/${pid}/stat`, "utf8")).toMatch(/\) Z /);
+    },
+  );
 
   it("is free in a copy that was made while it was in use", async () => {
     const owner = start(dataDir);
