@@ -1,6 +1,6 @@
 // Does work in the background outlive its failures, and make up for them?
 
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -117,4 +117,22 @@ it("[K2] while its reads fail, a collection says so, its searches are told, and 
   expect((await other.searchText({ query: `word${served}` })).results).toHaveLength(3);
   await until(() => isIndexed(hit));
   await expectFound(hit);
+});
+
+it("[R1] a collection that is deleted while its indexes are written to disk leaves nothing behind", async () => {
+  for (let round = 0; round < 6; round++) {
+    const collection = await makeCollection("gone");
+    const vectors = Array.from({ length: 1_200 }, (_, i) => ({
+      id: `r${i}`,
+      dense_values: [i, 1, 2, 3],
+      text: "word",
+    }));
+    await collection.upsert(vectors);
+    await collection.indexed();
+    // Some moment of the building or the writing.
+    await sleep(round * 15);
+    await database.deleteCollection("gone");
+    await sleep(100);
+    expect(readdirSync(join(dataDir, "collections"))).toEqual([]);
+  }
 });

@@ -470,6 +470,7 @@ export class OpenCollection implements Collection {
     this.#catchUp = null;
     catchUp?.stop(reason);
     this.#background.stop();
+    await catchUp?.written();
     await this.#gate.empty();
     await this.#residence;
     await this.#store.close();

@@ -85,6 +85,8 @@ export class CatchUp {
   #completed = -1;
   #scheduled = false;
   #stopped = false;
+  /** Feeds of indexes that are out of use, which may still be being written to disk. */
+  readonly #dropped = new Set<Feed>();
   /** Indexes that are out of use but for searches that run. */
   #closing: Index[] = [];
   readonly #backlog: Backlog;
@@ -255,7 +257,13 @@ export class CatchUp {
     this.#views.withdraw();
     if (dropped) this.#closing.push(dropped.index);
     this.#closeIndexes();
-    this.#background.run(`removing what was kept of the ${kind} index`, () => dropped?.forget());
+    if (dropped !== undefined) {
+      this.#dropped.add(dropped);
+      this.#background.run(`removing what was kept of the ${kind} index`, async () => {
+        await dropped.forget();
+        this.#dropped.delete(dropped);
+      });
+    }
     const error = new QuiverError("index_not_found", `The ${kind} index was deleted meanwhile.`, {
       index_type: kind,
     });
@@ -349,10 +357,18 @@ export class CatchUp {
     for (const waiter of this.#waiters.splice(0)) waiter.reject(reason);
     for (const task of [indexing, ...[...this.#feeds.keys()].map(building)]) this.#background.forget(task);
     this.#views.withdraw();
-    for (const feed of this.#all()) this.#closing.push(feed.index);
+    for (const feed of this.#all()) {
+      this.#closing.push(feed.index);
+      this.#dropped.add(feed);
+    }
     this.#feeds.clear();
     this.#successors.clear();
     this.#closeIndexes();
+  }
+
+  /** After `stop`: resolves when no thread writes any index to disk. Only then may the collection's directory be removed. */
+  async written(): Promise<void> {
+    await Promise.all([...this.#dropped].map((feed) => feed.settled()));
   }
 
   /** Indexes are closed when no search has them any more. */

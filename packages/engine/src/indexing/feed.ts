@@ -204,6 +204,11 @@ export class Feed<Held extends Index = Index> {
     return this.#keeper?.keep(this.#index, () => this.#closedVersion, reader, isLast);
   }
 
+  /** Resolves when nothing of the index is being written to disk. */
+  async settled(): Promise<void> {
+    await this.#keeper?.settled();
+  }
+
   /** Removes what was kept of the index. */
   forget(): Promise<void> | undefined {
     return this.#keeper?.forget();

@@ -107,7 +107,7 @@ export class Keeper<Held extends Index, State = unknown> {
   ): Promise<void> | undefined {
     // What is being written may lack what came since; who is the last waits, and looks again.
     if (this.#saving !== undefined && isLast)
-      return this.#settled().then(() => this.keep(index, version, reader, isLast));
+      return this.settled().then(() => this.keep(index, version, reader, isLast));
     if (this.#saving !== undefined || this.#isForgotten) return undefined;
     const changes = this.#form.changes(index, isLast);
     if (changes === undefined) return undefined;
@@ -141,7 +141,7 @@ export class Keeper<Held extends Index, State = unknown> {
   }
 
   /** Resolves when nothing is being written; how that ended is told to who began it. */
-  async #settled(): Promise<void> {
+  async settled(): Promise<void> {
     try {
       await this.#saving;
     } catch {
@@ -152,7 +152,7 @@ export class Keeper<Held extends Index, State = unknown> {
   /** Removes what was kept; nothing is kept any more. */
   async forget(): Promise<void> {
     this.#isForgotten = true;
-    await this.#settled();
+    await this.settled();
     removeCheckpoint(this.#path);
   }
 }
