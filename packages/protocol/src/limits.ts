@@ -99,6 +99,9 @@ export const limits = {
   /** Searches that may wait for one collection's indexes. */
   viewWaitersMax: 16_384,
 
+  /** A start waits for so long for an owner of its data directory that is ending. */
+  lockWaitMsDefault: 10_000,
+
   /** Exports that may run at a time: each holds a version of its collection, whose space is not used again meanwhile. */
   exportsMax: 64,
 

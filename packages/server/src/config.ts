@@ -14,6 +14,8 @@ export type LogLevel = (typeof logLevels)[number];
 export type ServerConfig = {
   /** Directory of all data; made when it is not there. One server at a time. */
   dataDir: string;
+  /** A start waits for so long for a server that has the directory open and is ending. Default 10 seconds. */
+  lockWaitMs?: number;
   /** Address or host name to listen on. Default `127.0.0.1`. */
   host?: string;
   /** TCP port; 0 takes a free one, which `RunningServer.port` then tells. Default 8443. */
@@ -109,6 +111,7 @@ export const configDefaults = {
   bodyLimitBytes: limits.bodyBytesDefault,
   bodiesInMemoryBytesMax: limits.bodiesInMemoryBytesDefault,
   answersInMemoryBytesMax: limits.answersInMemoryBytesDefault,
+  lockWaitMs: limits.lockWaitMsDefault,
   requestDeadlineMs: limits.requestDeadlineMsDefault,
   queueWaitMs: limits.queueWaitMsDefault,
   answerStallMs: limits.answerStallMsDefault,
@@ -148,6 +151,7 @@ const bounds: Partial<Record<keyof ServerConfig, readonly [number, number]>> = {
   bodyLimitBytes: [1024, 512 * 1024 * 1024],
   bodiesInMemoryBytesMax: [1024, Number.MAX_SAFE_INTEGER],
   answersInMemoryBytesMax: [1024, Number.MAX_SAFE_INTEGER],
+  lockWaitMs: [0, timerMsMax],
   requestDeadlineMs: [1, timerMsMax],
   queueWaitMs: [1, timerMsMax],
   answerStallMs: [1, timerMsMax],

@@ -66,6 +66,11 @@ export const settings: readonly Setting[] = [
     help: "directory of all data, made when it is not there",
     fallback: defaultDataDir,
   }),
+  setting("lock-wait", "lockWaitMs", readDuration, {
+    value: "duration",
+    help: "how long a start waits for a server that has the directory open and is ending",
+    fallback: minutes(configDefaults.lockWaitMs),
+  }),
   setting("admin-key", "adminKey", text, {
     value: "key",
     help: "the admin key; better in the variable, for others can see flags",

@@ -104,7 +104,16 @@ export class Deadline {
     if (this === Deadline.none) return promise;
     return new Promise((resolve, reject) => {
       const end = this.onOver(reject);
-      promise.then(resolve, reject).finally(end);
+      promise.then(
+        (value) => {
+          end();
+          resolve(value);
+        },
+        (error: unknown) => {
+          end();
+          reject(error);
+        },
+      );
     });
   }
 }

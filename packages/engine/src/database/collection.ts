@@ -28,6 +28,7 @@ import type {
   TransactionStatus,
 } from "@quiver/protocol/shapes/transaction";
 import type { Version, VersionList } from "@quiver/protocol/shapes/version";
+import type { Background } from "../base/background.ts";
 import { toHex } from "../base/bytes.ts";
 import { type CallOptions, Deadline } from "../base/deadline.ts";
 import { failpoint } from "../base/failpoint.ts";
@@ -58,7 +59,7 @@ import {
 } from "../collection/transaction.ts";
 import { currentVersion, listVersions, readVersion, versionByHash } from "../collection/versions.ts";
 import { HnswIndex } from "../index/hnsw/hnsw-index.ts";
-import { CatchUp } from "../indexing/catch-up.ts";
+import { building, CatchUp, indexing } from "../indexing/catch-up.ts";
 import * as plan from "../query/plan.ts";
 import { EffortTable, measureRecall } from "../query/recall.ts";
 import { legDepth, runPlan } from "../query/search.ts";
@@ -75,6 +76,7 @@ import { compareInverted } from "./check/index-comparison.ts";
 import { RunningCheck } from "./check/live.ts";
 import type { Collection, CollectionStatistics, DatabaseLog, Transaction, VectorExport } from "./contract.ts";
 import { RunningExport } from "./export.ts";
+import { failingTasks, loggedBackground } from "./failing-tasks.ts";
 import { checkpointPath, type FeedSurroundings, keptIndex, makeFeed } from "./feeds.ts";
 import { Gate } from "./gate.ts";
 import { indexSize } from "./index-size.ts";
@@ -122,12 +124,15 @@ export class OpenCollection implements Collection {
   readonly #indexingTransactions = new Map<string, number>();
   /** When their indexing was seen to be complete, until the store knows it. */
   readonly #completedMs = new Map<string, number>();
+  /** Of those, what the store is being told. */
+  readonly #completing = new Set<string>();
   lastUsedMs: number;
   /** Bytes that each index will take when it is built. */
   readonly #expectedBytes = new Map<IndexKind, number>();
   /** What the indexes took when they were unloaded, and at which version: better than an estimate, while it is the same. */
   #whenUnloaded: { bytes: number; version: number } | undefined;
   #closed: Promise<void> | null = null;
+  readonly #background: Background;
 
   /** The writer has the store open already. Indexes are not in memory until `start`. */
   constructor(entry: CatalogEntry, around: CollectionSurroundings) {
@@ -135,6 +140,7 @@ export class OpenCollection implements Collection {
     this.#around = around;
     this.#store = new LmdbStore(around.directory, collectionTables);
     this.lastUsedMs = around.clock();
+    this.#background = loggedBackground(around.log, { collection: entry.internalId });
     this.#read((snapshot) => {
       for (const transaction of listTransactions(snapshot))
         if (transaction.state === "committed")
@@ -293,6 +299,7 @@ export class OpenCollection implements Collection {
     const head = this.#read((_, current) => current);
     return {
       name: this.name,
+      failing: failingTasks(this.#background),
       records: head.live,
       version: head.version,
       loaded: this.isLoaded,
@@ -319,7 +326,7 @@ export class OpenCollection implements Collection {
         failpoint("unload:begin");
         await this.#saveResidence(false);
         failpoint("unload:noted");
-        await this.#catchUp?.keepLast();
+        await this.#keepIndexes();
         this.#whenUnloaded = this.#read((_, { version }) => ({ bytes: this.memoryBytes, version }));
         failpoint("unload:kept");
         this.#catchUp?.stop(
@@ -328,7 +335,7 @@ export class OpenCollection implements Collection {
         this.#catchUp = null;
         failpoint("unload:stopped");
         this.#completeTransactions(Number.POSITIVE_INFINITY);
-        collectGarbage();
+        this.#background.once("collecting garbage", collectGarbage);
       }),
     );
   }
@@ -377,17 +384,13 @@ export class OpenCollection implements Collection {
   }
 
   #startIndexes(): void {
-    const catchUp = new CatchUp(this.#store, {
-      onComplete: (version) => {
+    const events = {
+      onComplete: (version: number) => {
         this.#completeTransactions(version);
         this.#around.onMemoryUse();
       },
-      onFailed: (error) =>
-        this.#around.log.error(
-          { collection: this.entry.internalId, err: error },
-          "indexing stopped on an error",
-        ),
-    });
+    };
+    const catchUp = new CatchUp(this.#store, events, this.#background);
     this.#catchUp = catchUp;
     this.#efforts = new EffortTable();
     const definitions = this.#read((snapshot) => readIndexDefinitions(snapshot));
@@ -418,8 +421,15 @@ export class OpenCollection implements Collection {
       onProgress: () => catchUp.progressed(),
       onNotice: (notice) => log.info({ collection: this.entry.internalId }, `dense index: ${notice}`),
       wake: () => catchUp.wake(),
+      run: (act) => this.#background.once("analysing texts", act),
       onProblem: (what, problem) => log.warn({ collection: this.entry.internalId, err: problem }, what),
     };
+  }
+
+  /** Before indexes leave memory. What cannot be kept is built again from the records. */
+  async #keepIndexes(): Promise<void> {
+    for (const err of (await this.#catchUp?.keepLast()) ?? [])
+      this.#around.log.warn({ collection: this.entry.internalId, err }, "an index could not be kept on disk");
   }
 
   async indexed(): Promise<void> {
@@ -458,10 +468,12 @@ export class OpenCollection implements Collection {
     for (const exported of [...this.#exports]) exported.stop(reason);
     for (const work of this.#workAside) work.abort(reason);
     for (const check of this.#checks) check.stop(reason);
-    if (isKept) await this.#catchUp?.keepLast();
+    if (isKept) await this.#keepIndexes();
     const catchUp = this.#catchUp;
     this.#catchUp = null;
     catchUp?.stop(reason);
+    this.#background.stop();
+    await catchUp?.written();
     await this.#gate.empty();
     await this.#residence;
     await this.#store.close();
@@ -637,12 +649,19 @@ export class OpenCollection implements Collection {
       served_by: kind !== "dense" ? "inverted" : dense?.isReadingAll === false ? "hnsw" : "flat",
       records_indexed: indexed,
       records_total: total,
+      ...(this.#failureOf(kind) !== undefined && { failure: this.#failureOf(kind) }),
       percentage_complete:
         feed === undefined ? 0 : isReady ? 100 : Math.floor(feed.progress(0, head.nextOrdinal) * 1000) / 10,
       watermark: Math.max(0, feed?.watermark ?? 0),
       memory_bytes: feed?.index.memoryBytes ?? 0,
       ...(dense && denseStatus(dense)),
     };
+  }
+
+  /** Why an index does not go on at present: its building, or the reading of what all are built from, fails. */
+  #failureOf(kind: IndexKind): string | undefined {
+    return failingTasks(this.#background).find(({ task }) => task === indexing || task === building(kind))
+      ?.message;
   }
 
   // ---- Search
@@ -1012,14 +1031,30 @@ export class OpenCollection implements Collection {
       if (version > watermark) continue;
       this.#indexingTransactions.delete(id);
       this.#completedMs.set(id, completedMs);
-      this.#around.writer
-        .write(this.entry.internalId, { kind: "complete", transactionId: id, completedMs })
-        .then(() => this.#completedMs.delete(id))
-        .catch((error: unknown) =>
-          // Nothing is lost: the next start finds the transaction committed and completes it again.
-          this.#around.log.warn({ err: error }, "a transaction's completion was not stored"),
-        );
     }
+    if (this.#completedMs.size > this.#completing.size)
+      this.#background.run("noting that transactions are indexed", () => this.#noteCompleted());
+  }
+
+  /** Notes it in the store. Where that fails, nothing is lost: the next start finds the transactions committed, and completes them again. */
+  async #noteCompleted(): Promise<void> {
+    const noting = [...this.#completedMs].filter(([id]) => !this.#completing.has(id));
+    const write = async ([id, completedMs]: [string, number]) => {
+      this.#completing.add(id);
+      try {
+        const { internalId } = this.entry;
+        await this.#around.writer.write(internalId, { kind: "complete", transactionId: id, completedMs });
+        this.#completedMs.delete(id);
+      } catch (error) {
+        if (!isQuiverError(error, "transaction_not_found")) throw error;
+        // The store has forgotten the transaction meanwhile.
+        this.#completedMs.delete(id);
+      } finally {
+        this.#completing.delete(id);
+      }
+    };
+    const failed = (await Promise.allSettled(noting.map(write))).find(({ status }) => status === "rejected");
+    if (failed?.status === "rejected") throw failed.reason;
   }
 
   /** Aborts the open transaction when its last operation is older than the limit. */
@@ -1054,7 +1089,7 @@ const indexBytesPerRecord = 200;
 const commitBytesMax = 1.5 * 2 ** 30;
 
 function denseStatus(index: HnswIndex): Partial<IndexStatus> {
-  const { encoding, failure, quality } = index;
+  const { encoding, quality } = index;
   return {
     ...(encoding && { data_type: encoding.dataType, data_type_reason: encoding.reason }),
     ...(encoding?.clampedShare !== undefined && { clamped_share: encoding.clampedShare }),
@@ -1075,7 +1110,6 @@ function denseStatus(index: HnswIndex): Partial<IndexStatus> {
     graphs: index.partitionCount,
     graph_bytes: index.graphBytes,
     ...(index.effort && { recall_table_records: index.effort.count }),
-    ...(failure !== undefined && { failure: failure instanceof Error ? failure.message : String(failure) }),
   };
 }
 

@@ -44,6 +44,8 @@ import type { VectorWrite } from "../collection/schema.ts";
 export type DatabaseOptions = {
   /** Directory of all data; made when it is not there. One process at a time. */
   dataDir: string;
+  /** Opening waits for so long for another process that has the directory open and is ending. Default 10 seconds. */
+  lockWaitMs?: number;
   /**
    * Bytes that loaded indexes may take. Beyond it idle collections are unloaded; what would exceed it all the same is refused with
    * `memory_budget_exceeded`, and so is what would take the process 512 MiB beyond it. Default: no limit.
@@ -164,8 +166,18 @@ export interface Snapshots {
   receive(source: AsyncIterable<Uint8Array>): Promise<Snapshot>;
 }
 
+/** Work in the background that fails, and is tried again until it is done. */
+export type FailingTask = {
+  /** In words: `indexing`, `building the dense index`. */
+  task: string;
+  message: string;
+  /** Failures in a row. */
+  attempts: number;
+};
+
 export type CollectionStatistics = {
   name: string;
+  failing: FailingTask[];
   records: number;
   version: number;
   loaded: boolean;
@@ -181,6 +193,10 @@ export type DatabaseStatistics = {
   collections: CollectionStatistics[];
   /** Collections that are damaged and not served. */
   damaged: { name: string; message: string }[];
+  /** What fails in the background, apart from that of single collections. */
+  failing: FailingTask[];
+  /** Why writes are refused until a restart, if they are: the thread that makes them has ended. */
+  writerFailure: string | undefined;
   /** Durable commits since start, and how many requests they carried. */
   commits: number;
   commitRequests: number;

@@ -36,6 +36,8 @@ export type FeedSurroundings = {
   wake(): void;
   /** An index says what it does about data that are hard for it. */
   onNotice(notice: string): void;
+  /** Does in the background what never fails. */
+  run(act: () => Promise<void>): void;
   /** Something went wrong that does no harm but to speed. */
   onProblem(what: string, problem: unknown): void;
 };
@@ -92,7 +94,7 @@ export function hnswOptions(
     onProgress: around.onProgress,
     onMore: around.wake,
     onNotice: around.onNotice,
-    onError: (error) => around.onProblem("building a dense index stopped on an error", error),
+    onError: () => around.wake(),
   };
 }
 
@@ -190,6 +192,7 @@ function textFeed(collection: CollectionDefinition, definition: TextIndex, aroun
   return new Feed<TextPostings>("tf-idf", () => new TextPostings(kept.options), keeper, {
     analyse: (rows) => around.builders.analyse(rows, analysis),
     onArrival: () => around.wake(),
+    run: (act) => around.run(act),
   }) as unknown as Feed;
 }
 

@@ -158,7 +158,7 @@ export class EffortTable {
       if (index.effort === undefined) await this.#measureOnce(pin);
       else if (index.work - index.effort.work > effortChange * index.effort.count)
         // A view is pinned at once; what goes wrong is tried again by the next search.
-        void this.#measureOnce(pin).catch(() => undefined);
+        this.#measureOnce(pin).catch(() => undefined);
     }
     if (index.effort === undefined) return undefined;
     const depth = depths.findIndex((measured) => measured >= k);

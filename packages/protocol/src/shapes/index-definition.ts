@@ -216,7 +216,10 @@ export const IndexStatus = Type.Object({
     }),
   ),
   failure: Type.Optional(
-    Type.String({ description: "Dense: why building has stopped. Searches go on by exact scans." }),
+    Type.String({
+      description:
+        "Only while the index does not go on: why. It is tried again by itself; answers stay right.",
+    }),
   ),
 });
 

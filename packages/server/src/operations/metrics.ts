@@ -119,6 +119,11 @@ export class Metrics {
       return database.statistics().writerQueueBytes;
     });
     this.#gauge("quiver_request_bodies_bytes", "Bytes of request bodies in memory.", bodyBytes);
+    this.#gauge(
+      "quiver_failing_tasks",
+      "Tasks of the background that fail and are tried again, apart from those of collections.",
+      () => database.statistics().failing.length,
+    );
     this.#gauge("quiver_recovered", "1 when every index has caught up since the start.", () => {
       return database.isRecovered ? 1 : 0;
     });
@@ -174,6 +179,11 @@ const collectionGauges: readonly [string, string, (collection: CollectionStatist
     (c) => c.indexProgress,
   ],
   ["quiver_collection_waiting_writes", "Writes that wait for the indexes.", (c) => c.waitingWrites],
+  [
+    "quiver_collection_failing_tasks",
+    "Tasks of the background that fail and are tried again.",
+    (c) => c.failing.length,
+  ],
   ["quiver_collection_open_transaction", "1 while a transaction is open.", (c) => Number(c.openTransaction)],
 ];
 

@@ -339,8 +339,12 @@ export class Building {
     this.#options.builders.run(target, job, (error) => {
       this.#running--;
       if (this.#isClosed) return;
-      if (error === null) done();
-      else this.#fail(error);
+      try {
+        if (error !== null) throw error;
+        done();
+      } catch (failure) {
+        this.#fail(failure);
+      }
       this.pump();
       this.#afterJob();
     });
@@ -389,14 +393,16 @@ export class Building {
       this.#running--;
       this.#isCalibrating = false;
       if (this.#isClosed) return;
-      if (state === null) this.#fail(error);
-      else {
+      try {
+        if (state === null) throw error;
         const set: GraphSet = new GraphSet(
           Encoding.fromState(state),
           this.#setOptions,
           this.#host(() => this.#current === set),
         );
         then(set);
+      } catch (failure) {
+        this.#fail(failure);
       }
       this.pump();
     });
@@ -468,8 +474,12 @@ export class Building {
       builders.truth({ metric, dimension, rows, queries: sample.vectors, k }, (error, truths) => {
         if (this.#isClosed) return;
         this.#truth = undefined;
-        if (truths === null) this.#fail(error);
-        else this.#ask(sample, truths);
+        try {
+          if (truths === null) throw error;
+          this.#ask(sample, truths);
+        } catch (failure) {
+          this.#fail(failure);
+        }
         if (!this.#isInPlace) this.#options.onMore?.();
       });
       return;

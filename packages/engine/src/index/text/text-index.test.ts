@@ -3,7 +3,6 @@ import { expect, test } from "vitest";
 import { createAnalyzer } from "../../text/analyzer.ts";
 import { segment } from "../../text/segment.ts";
 import type { Visible } from "../contract.ts";
-import { isAbsent, ndcgAt10, readJsonLines, readJudgements } from "../test/reference-data.ts";
 import { asMap, bestOf, expectSame } from "../test/twin.ts";
 import { TextIndex, type TextOptions, type TextStatistics } from "./text-index.ts";
 
@@ -300,33 +299,4 @@ test("[Q20] explanations come in steps, and are what they would be at once, what
     index.tidy(1_000);
   });
   expect(changed).toEqual(atOnce);
-});
-
-test.skipIf(isAbsent("scifact"))("SciFact: nDCG@10 of BM25", () => {
-  type Row = { _id: string; title: string; text: string };
-  const corpus = readJsonLines<Row>("scifact/corpus.jsonl.gz");
-  const queries = readJsonLines<Row>("scifact/queries.jsonl.gz");
-  const judgements = readJudgements("scifact/qrels.tsv");
-  const words = corpus.map(({ title, text }) => segment(`${title} ${text}`));
-  const ndcg = (k1: number, b: number): number => {
-    const index = new TextIndex({ language: "english", k1, b });
-    words.forEach((words, ordinal) => {
-      index.add(ordinal, words);
-    });
-    index.check();
-    let sum = 0;
-    for (const { _id, text } of queries) {
-      const relevant = judgements.get(_id);
-      if (relevant === undefined) continue;
-      const best = [...asMap(index.search(text, 10, index.statistics(), null))];
-      best.sort(([a, x], [b, y]) => y - x || (corpus[a]._id < corpus[b]._id ? -1 : 1));
-      sum += ndcgAt10(
-        best.map(([ordinal]) => corpus[ordinal]._id),
-        relevant,
-      );
-    }
-    return sum / judgements.size;
-  };
-  expect(ndcg(0.9, 0.4)).toBeCloseTo(0.6823, 4);
-  expect(ndcg(1.2, 0.75)).toBeCloseTo(0.6858, 4);
 });

@@ -10,7 +10,7 @@ import { isRun } from "../../text/grams.ts";
 import { parseOperators } from "../../text/operators.ts";
 import { segment } from "../../text/segment.ts";
 import type { Visible } from "../contract.ts";
-import { isAbsent, readJsonLines } from "../test/reference-data.ts";
+import { onSet, readJsonLines } from "../test/reference-data.ts";
 import { asMap, bestOf, expectSame } from "../test/twin.ts";
 import { TextIndex, type TextOptions, type TextStatistics } from "./text-index.ts";
 import { resolveTextQuery, type TextQuery } from "./text-query.ts";
@@ -377,9 +377,8 @@ test.each([
   expect(found(indexOf(texts, { language }), query).map((ordinal) => texts[ordinal])).toEqual(expected);
 });
 
-test.skipIf(isAbsent("scifact"))(
-  "[Q24] SciFact: prefixes and fuzzy words find all records with such words",
-  () => {
+onSet("scifact", () => {
+  test("[Q24] SciFact: prefixes and fuzzy words find all records with such words", () => {
     type Row = { title: string; text: string };
     const words = readJsonLines<Row>("scifact/corpus.jsonl.gz")
       .slice(0, 1_500)
@@ -415,8 +414,8 @@ test.skipIf(isAbsent("scifact"))(
       const distance = new EditDistance(misspelt);
       expectAll(`${misspelt}~1`, (other) => distance.to(fold(other), 1) <= 1);
     }
-  },
-);
+  });
+});
 
 test("[Q24] what a version does not see, a prefix does not stand for", () => {
   const texts = ["navigator", "navigation", "navig", "run"];
