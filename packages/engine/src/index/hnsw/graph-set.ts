@@ -412,7 +412,10 @@ export class GraphSet {
       if (partition.wantsSweep || (this.#sweeps.has(partition) && partition.isWorthSweeping))
         return () => this.#beginSweep(partition);
     }
-    return this.#growth() ?? this.#holds.shift();
+    const growth = this.#growth();
+    if (growth !== undefined || this.#holds.length === 0) return growth;
+    // It stays in its place until its time has come.
+    return () => this.#holds.shift()?.();
   }
 
   #giveUp(number: number, partition: Partition): void {
