@@ -1,11 +1,13 @@
 // Unit tests of what reads a request: JSON with positions, exact metadata, paths of faults, query strings.
 
+import { finishAtOnce } from "@quiver/engine/database/contract";
 import type { QuiverError } from "@quiver/protocol/errors";
 import { routes } from "@quiver/protocol/routes";
 import type { VectorInput } from "@quiver/protocol/shapes/vector";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { BodyBudget, BodyShare } from "../src/request/body.ts";
+import { FairShare } from "../src/fair-share.ts";
+import { BodyShare } from "../src/request/body.ts";
 import { metadataSpans, withExactMetadata } from "../src/request/exact-metadata.ts";
 import { parseBody } from "../src/request/json.ts";
 import { mediaTypeFault } from "../src/request/media-type.ts";
@@ -21,7 +23,8 @@ const fault = (act: () => unknown): QuiverError => {
   throw new Error("nothing was thrown");
 };
 
-const parse = (text: string | Buffer) => parseBody(typeof text === "string" ? Buffer.from(text) : text);
+const parse = (text: string | Buffer) =>
+  finishAtOnce(parseBody(typeof text === "string" ? Buffer.from(text) : text));
 
 describe("JSON", () => {
   test("[H6] malformed JSON is refused with line, column and position of the first fault", () => {
@@ -103,7 +106,7 @@ describe("JSON", () => {
 describe("exact metadata", () => {
   const complete = (text: string) => {
     const { vectors } = JSON.parse(text) as { vectors: VectorInput[] };
-    return withExactMetadata(vectors, text, "vectors");
+    return finishAtOnce(withExactMetadata(vectors, parse(text), "vectors"));
   };
 
   test("[H9] numbers that JavaScript cannot write as they came keep their text", () => {
@@ -183,7 +186,9 @@ describe("exact metadata", () => {
     expect(fault(() => complete(body(65))).details.path).toBe("vectors[1].metadata");
     expect(fault(() => complete(body(100_000))).code).toBe("invalid_request");
     const single = JSON.parse(`{"id":"a","metadata":${nested(65)}}`) as VectorInput;
-    expect(fault(() => withExactMetadata([single], "", "body")).details.path).toBe("metadata");
+    expect(fault(() => finishAtOnce(withExactMetadata([single], parse("{}"), "body"))).details.path).toBe(
+      "metadata",
+    );
   });
 });
 
@@ -266,18 +271,18 @@ describe("faults", () => {
 
 describe("bodies in memory", () => {
   test("[H4] bodies together may hold so much, and give it back once", () => {
-    const budget = new BodyBudget(100);
-    const one = new BodyShare(budget);
-    const two = new BodyShare(budget);
+    const budget = new FairShare(160);
+    const one = new BodyShare(budget, "a");
+    const two = new BodyShare(budget, "a");
     expect(one.take(80)).toBe(true);
     expect(two.take(30)).toBe(false);
     expect(two.take(20)).toBe(true);
     one.end();
     one.end();
     expect(one.take(1)).toBe(false);
-    expect(budget.bytes).toBe(20);
+    expect(budget.taken).toBe(20);
     two.end();
-    expect(budget.bytes).toBe(0);
-    expect(new BodyShare(budget).take(1_000)).toBe(true);
+    expect(budget.taken).toBe(0);
+    expect(new BodyShare(budget, "a").take(1_000)).toBe(true);
   });
 });

@@ -30,6 +30,7 @@ import type { Version, VersionList } from "@quiver/protocol/shapes/version";
 import { toHex } from "../base/bytes.ts";
 import { type CallOptions, Deadline } from "../base/deadline.ts";
 import { failpoint } from "../base/failpoint.ts";
+import type { Steps } from "../base/steps.ts";
 import {
   type IndexDefinitions,
   IndexDefinitionsReader,
@@ -44,8 +45,8 @@ import * as reading from "../collection/reading.ts";
 import {
   checkId,
   encodeDelete,
-  encodeUpsert,
-  encodeUpserts,
+  encodeUpsertInSteps,
+  encodeUpsertsInSteps,
   type VectorWrite,
 } from "../collection/schema.ts";
 import { collectionTables } from "../collection/tables.ts";
@@ -376,17 +377,21 @@ export class OpenCollection implements Collection {
   }
 
   #startIndexes(): void {
-    const catchUp = new CatchUp(this.#store, {
-      onComplete: (version) => {
-        this.#completeTransactions(version);
-        this.#around.onMemoryUse();
+    const catchUp = new CatchUp(
+      this.#store,
+      {
+        onComplete: (version) => {
+          this.#completeTransactions(version);
+          this.#around.onMemoryUse();
+        },
+        onFailed: (error) =>
+          this.#around.log.error(
+            { collection: this.entry.internalId, err: error },
+            "indexing stopped on an error",
+          ),
       },
-      onFailed: (error) =>
-        this.#around.log.error(
-          { collection: this.entry.internalId, err: error },
-          "indexing stopped on an error",
-        ),
-    });
+      this.name,
+    );
     this.#catchUp = catchUp;
     this.#efforts = new EffortTable();
     const definitions = this.#read((snapshot) => readIndexDefinitions(snapshot));
@@ -469,7 +474,7 @@ export class OpenCollection implements Collection {
   upsert(vectors: readonly VectorWrite[], options?: CallOptions): Promise<void> {
     return this.#gate.pass(async () => {
       const deadline = Deadline.of(options);
-      const batch = encodeUpserts(this.#definition, vectors, "vectors");
+      const batch = await deadline.task.finish(encodeUpsertsInSteps(this.#definition, vectors, "vectors"));
       if (batch.length === 0) return;
       const records = vectors.length;
       const admitted = this.#catchUp?.admitWrite(records, deadline);
@@ -496,9 +501,16 @@ export class OpenCollection implements Collection {
     return this.#read((snapshot) => reading.vectorExists(snapshot, id));
   }
 
-  byDocument(documentId: string): reading.StoredVector[] {
-    checkId(documentId, "document_id");
-    return this.#read((snapshot) => reading.vectorsOfDocument(snapshot, documentId));
+  byDocument(documentId: string, options?: CallOptions): Promise<reading.StoredVector[]> {
+    return this.#gate.pass(async () => {
+      checkId(documentId, "document_id");
+      const snapshot = this.#store.snapshot();
+      try {
+        return await Deadline.of(options).task.finish(reading.vectorsOfDocument(snapshot, documentId));
+      } finally {
+        snapshot.release();
+      }
+    });
   }
 
   exportVectors(): VectorExport {
@@ -884,9 +896,9 @@ export class OpenCollection implements Collection {
     return {
       id: transactionId,
       add: (vector, options) =>
-        this.#stage(transactionId, () => encodeUpsert(this.#definition, vector), options),
+        this.#stage(transactionId, () => encodeUpsertInSteps(this.#definition, vector), options),
       upsert: (vectors, options) =>
-        this.#stage(transactionId, () => encodeUpserts(this.#definition, vectors, "vectors"), options),
+        this.#stage(transactionId, () => encodeUpsertsInSteps(this.#definition, vectors, "vectors"), options),
       delete: (id, options) => this.#stageDelete(transactionId, id, options),
       commit: (options) => this.#commit(transactionId, options),
       abort: (options) =>
@@ -898,10 +910,10 @@ export class OpenCollection implements Collection {
     };
   }
 
-  #stage(transactionId: string, encode: () => Uint8Array, options?: CallOptions): Promise<void> {
+  #stage(transactionId: string, encode: () => Steps<Uint8Array>, options?: CallOptions): Promise<void> {
     return this.#gate.pass(async () => {
       const deadline = Deadline.of(options);
-      const batch = encode();
+      const batch = await deadline.task.finish(encode());
       // What is staged is on disk only; its commit is what takes memory.
       const done = this.#isMemoryLimited ? await this.#admit("Staging records", 0, batch.length) : () => {};
       try {

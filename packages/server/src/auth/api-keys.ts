@@ -29,6 +29,8 @@ type StoredKey = {
   name: string;
   role: Role;
   collections: string[] | null;
+  /** Absent in keys that older servers have made. */
+  weight?: number;
   salt: string;
   sha256: string;
   createdAtMs: number;
@@ -76,6 +78,7 @@ export class ApiKeys {
       name: request.name,
       role: request.role,
       collections: request.collections ? [...new Set(request.collections)] : null,
+      weight: request.weight ?? 1,
       salt,
       sha256: digest(key, salt).toString("hex"),
       createdAtMs: now,
@@ -156,7 +159,7 @@ export class ApiKeys {
     this.#live.set(keyId, {
       stored,
       digest: Buffer.from(stored.sha256, "hex"),
-      access: new Access(`key:${keyId}`, stored.role, stored.collections),
+      access: new Access(`key:${keyId}`, stored.role, stored.collections, stored.weight),
       writtenMs: stored.lastUsedMs ?? 0,
     });
   }
@@ -175,13 +178,14 @@ function informationOf(keyId: string, stored: StoredKey): KeyInformation {
     name: stored.name,
     role: stored.role,
     collections: stored.collections,
+    weight: stored.weight ?? 1,
     created_at: Math.floor(stored.createdAtMs / 1000),
     expires_at: seconds(stored.expiresAtMs),
     last_used_at: seconds(stored.lastUsedMs),
   };
 }
 
-const knownKeys = ["name", "role", "collections", "expires_at"];
+const knownKeys = ["name", "role", "collections", "expires_at", "weight"];
 
 /** Largest time that a JavaScript date can hold, in seconds. */
 const secondsMax = 8_640_000_000_000;

@@ -1,54 +1,28 @@
 // How does the body of a request get into memory, and when is it refused on the way?
 //
-// Every chunk is counted twice: against the request's own limit, and against what all requests together may hold.
+// Every chunk is counted twice: against the request's own limit, and against its key's share of what all requests together may hold.
 // A request gives its bytes back when it has been answered or its connection has gone, never earlier: what was parsed
 // from the body lives as long.
 
 import type { IncomingMessage } from "node:http";
 import { QuiverError } from "@quiver/protocol/errors";
+import type { FairShare } from "../fair-share.ts";
 
-/** Bytes of bodies in memory, over all requests of one server. */
-export class BodyBudget {
-  readonly bytesMax: number;
-  #bytes = 0;
-
-  constructor(bytesMax: number) {
-    this.bytesMax = bytesMax;
-  }
-
-  get bytes(): number {
-    return this.#bytes;
-  }
-
-  /** False, and nothing taken, when the bytes do not fit. The first body always fits: a limit must not refuse all. */
-  take(bytes: number): boolean {
-    if (this.#bytes > 0 && this.#bytes + bytes > this.bytesMax) return false;
-    this.#bytes += bytes;
-    return true;
-  }
-
-  /** Takes bytes that are there already, whether they fit or not. */
-  force(bytes: number): void {
-    this.#bytes += bytes;
-  }
-
-  giveBack(bytes: number): void {
-    this.#bytes -= bytes;
-  }
-}
-
-/** What one request holds of the budget. */
+/** What the body of one request holds of what all bodies together may. */
 export class BodyShare {
-  readonly #budget: BodyBudget;
+  readonly #budget: FairShare;
+  readonly #key: string;
   #bytes = 0;
   #over = false;
 
-  constructor(budget: BodyBudget) {
+  /** @param key that sent the request */
+  constructor(budget: FairShare, key: string) {
     this.#budget = budget;
+    this.#key = key;
   }
 
   take(bytes: number): boolean {
-    if (this.#over || !this.#budget.take(bytes)) return false;
+    if (this.#over || !this.#budget.take(this.#key, bytes)) return false;
     this.#bytes += bytes;
     return true;
   }
@@ -57,7 +31,7 @@ export class BodyShare {
   end(): void {
     if (this.#over) return;
     this.#over = true;
-    this.#budget.giveBack(this.#bytes);
+    this.#budget.giveBack(this.#key, this.#bytes);
   }
 }
 
@@ -123,5 +97,5 @@ const tooLarge = (bytesMax: number, received: number) =>
 const overloaded = () =>
   new QuiverError(
     "overloaded",
-    "The server holds as many request bodies as it may. Send the request again later.",
+    "The key has as many bytes of request bodies under way as it may. Send the request again later.",
   );

@@ -30,6 +30,7 @@
 import { limits } from "@quiver/protocol/limits";
 import type { AnalyzedWord } from "@quiver/protocol/shapes/index-definition";
 import { compareText } from "../../base/bytes.ts";
+import type { Steps } from "../../base/steps.ts";
 import { EditDistance } from "../../text/edit-distance.ts";
 import { type Clause, isExpanding } from "../../text/operators.ts";
 import type { Visible } from "../contract.ts";
@@ -47,9 +48,6 @@ export type TextQuery = { readonly terms: readonly WeightedTerm[]; readonly acce
 
 /** What this file asks an index for. */
 export type TermSource = Pick<TextIndex, "termsOf" | "analyzer" | "expand" | "holdersOf" | "positionsOf">;
-
-/** Work in steps: others may take their turn at each `yield`. */
-type Steps<T> = Generator<void, T>;
 
 const findsNothing: TextQuery = { terms: [], accepts: null };
 
