@@ -13,7 +13,10 @@ const probe = resolve(import.meta.dirname, "child-probe.ts");
 export const adminKey = "campaign-admin-key";
 
 /** A campaign of answers wants answers: what is refused under load, and after wrong keys, has campaigns of its own. */
-const patience = ["--queue-wait", "2m", "--request-deadline", "5m", "--auth-failures-max", "1000000000"];
+const patience = [
+  ...["--queue-wait", "2m", "--request-deadline", "5m", "--request-deadline-max", "1h"],
+  ...["--auth-failures-max", "1000000000"],
+];
 
 /** Milliseconds that a start may take; recovery after a kill is part of it. */
 const startMsMax = 120_000;
@@ -39,10 +42,11 @@ export type ChildServer = {
  */
 export async function startChildServer(dataDir: string, flags: readonly string[] = []): Promise<ChildServer> {
   const args = ["serve", "--port", "0", "--data-dir", dataDir, "--log-level", "error", ...patience, ...flags];
-  const child = spawn(process.execPath, ["--expose-gc", "--import", probe, main, ...args], {
+  const child = spawn(process.execPath, [...(process.env.FAIR_PROF?.split(" ") ?? []), "--expose-gc", "--import", probe, main, ...args], {
     env: { ...process.env, QUIVER_ADMIN_KEY: adminKey },
     stdio: ["ignore", "pipe", "pipe", "ipc"],
   });
+  child.stderr?.pipe(process.stderr); // TRACE
   const output = keepOutput(child);
   let exit: string | undefined;
   const ended = new Promise<void>((done) =>

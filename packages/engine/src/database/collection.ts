@@ -69,8 +69,8 @@ import type { View } from "../runtime/view.ts";
 import type { Writer } from "../runtime/writer.ts";
 import { LmdbStore } from "../storage/lmdb.ts";
 import type { Snapshot } from "../storage/store.ts";
-import { createAnalyzer } from "../text/analyzer.ts";
-import { segment } from "../text/segment.ts";
+import { type Analyzer, createAnalyzer } from "../text/analyzer.ts";
+import { segmentInSteps } from "../text/segment.ts";
 import { compareInverted } from "./check/index-comparison.ts";
 import { RunningCheck } from "./check/live.ts";
 import type { Collection, CollectionStatistics, DatabaseLog, Transaction, VectorExport } from "./contract.ts";
@@ -614,13 +614,15 @@ export class OpenCollection implements Collection {
     return Object.fromEntries(withStatus) as Indexes;
   }
 
-  analyzeText({ text }: AnalyzeText): TextAnalysis {
+  async analyzeText({ text }: AnalyzeText, options?: CallOptions): Promise<TextAnalysis> {
+    const { task } = Deadline.of(options);
     plan.checkText(text, "text");
     const definitions = this.#read((snapshot) => readIndexDefinitions(snapshot));
     requireIndexes(definitions, ["tf-idf"], this.name);
     const { language, stop_words } = definitions["tf-idf"] as TextIndex;
     const analyzer = createAnalyzer(language ?? "english", stop_words);
-    return { language: language ?? "english", terms: analyzer.analyze(segment(text)) };
+    const words = await task.finish(segmentInSteps(text));
+    return { language: language ?? "english", terms: await task.finish(analyzeInSteps(analyzer, words)) };
   }
 
   #indexStatus(kind: IndexKind, head: Head): IndexStatus {
@@ -690,7 +692,7 @@ export class OpenCollection implements Collection {
   }
 
   async #searchOne(
-    makePlan: () => plan.Plan,
+    makePlan: () => plan.Plan | Steps<plan.Plan>,
     options: CallOptions | undefined,
   ): Promise<search.SearchResponse> {
     return (await this.#search(makePlan, options))[0];
@@ -698,13 +700,14 @@ export class OpenCollection implements Collection {
 
   /** @param kind the index that the endpoint is about, required even when there is no query */
   #search(
-    makePlan: () => plan.Plan,
+    makePlan: () => plan.Plan | Steps<plan.Plan>,
     options: CallOptions | undefined,
     kind?: IndexKind,
   ): Promise<search.SearchResponse[]> {
     return this.#gate.pass(async () => {
       const deadline = Deadline.of(options);
-      const planned = { ...makePlan(), deadline };
+      const made = makePlan();
+      const planned = { ...("queries" in made ? made : await deadline.task.finish(made)), deadline };
       plan.checkSize(planned);
       const kinds = plan.kindsOf(planned);
       if (kind && kinds.length === 0) kinds.push(kind);
@@ -1044,6 +1047,19 @@ const indexBytesPerByte = 1.5;
 const indexBytesPerRecord = 200;
 /** What the store keeps of changed pages in memory during one write, at most: measured with commits of up to 16 GB. */
 const commitBytesMax = 1.5 * 2 ** 30;
+
+/** Words that are analysed at a step. */
+const wordsPerStep = 1_024;
+
+function* analyzeInSteps(analyzer: Analyzer, words: readonly string[]): Steps<TextAnalysis["terms"]> {
+  const terms: TextAnalysis["terms"] = [];
+  for (let from = 0; from < words.length; from += wordsPerStep) {
+    for (const each of analyzer.analyze(words.slice(from, from + wordsPerStep)))
+      terms.push({ ...each, position: from + each.position });
+    yield;
+  }
+  return terms;
+}
 
 function denseStatus(index: HnswIndex): Partial<IndexStatus> {
   const { encoding, failure } = index;

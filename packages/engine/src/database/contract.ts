@@ -225,7 +225,7 @@ export interface Collection {
    * @param request `text`: at most 1 MiB of UTF-8
    * @throws invalid_request, index_not_found
    */
-  analyzeText(request: AnalyzeText): TextAnalysis;
+  analyzeText(request: AnalyzeText, options?: CallOptions): Promise<TextAnalysis>;
   indexes(): Indexes;
   /**
    * Measures the dense index against exact search, with vectors of the collection as queries.

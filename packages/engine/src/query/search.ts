@@ -148,7 +148,7 @@ async function runQuery(
   const { topK, fusion } = plan;
   const runLeg = (leg: Leg, k: number): Promise<Hit[]> => {
     plan.deadline.check();
-    return slices.finish(rankCandidates(view.snapshot, candidatesOf(view, leg, k, known), k));
+    return slices.finish(runLegInSteps(view, leg, k, known));
   };
   if (fusion === null) {
     const hits = await runLeg(legs[0], topK);
@@ -161,7 +161,12 @@ async function runQuery(
   return { hits, rankings };
 }
 
-function candidatesOf(view: View, leg: Leg, k: number, known: Known): Candidates {
+function* runLegInSteps(view: View, leg: Leg, k: number, known: Known): Steps<Hit[]> {
+  const candidates = yield* candidatesOf(view, leg, k, known);
+  return yield* rankCandidates(view.snapshot, candidates, k);
+}
+
+function* candidatesOf(view: View, leg: Leg, k: number, known: Known): Steps<Candidates> {
   const { sparse, "tf-idf": text } = view.indexes;
   switch (leg.kind) {
     case "dense":
@@ -169,11 +174,11 @@ function candidatesOf(view: View, leg: Leg, k: number, known: Known): Candidates
       return known.dense;
     case "sparse":
       invariant(sparse !== undefined, "the view has no sparse index");
-      return sparse.search({ indices: leg.indices, values: leg.values }, k, leg.threshold, view.visible);
+      return yield* sparse.searchInSteps(leg, k, leg.threshold, () => view.visible);
     case "tf-idf": {
       invariant(text !== undefined && known.text !== null, "a text leg was not worked out");
       const { terms, accepts } = known.text;
-      return text.searchTerms(terms, k, view.textStatistics, view.visible, accepts);
+      return yield* text.searchTermsInSteps(terms, k, view.textStatistics, () => view.visible, accepts);
     }
   }
 }

@@ -3,6 +3,7 @@
 
 import { randomNumbers } from "@quiver/kernels/random";
 import { expect, test } from "vitest";
+import { finishAtOnce } from "../../base/steps.ts";
 import { SparseIndex, type SparseState } from "../sparse/sparse-index.ts";
 import { asMap, expectSame } from "../test/twin.ts";
 import { TextIndex, type TextOptions, type TextState } from "../text/text-index.ts";
@@ -158,11 +159,10 @@ function expectAlike(
     }
   }
   expect(
-    index
-      .expand({ prefix: "only" })
+    finishAtOnce(index.expand({ prefix: "only" }))
       .filter((term) => index.holdersOf(term).length > 0)
       .sort(),
-  ).toEqual(fresh.expand({ prefix: "only" }).sort());
+  ).toEqual(finishAtOnce(fresh.expand({ prefix: "only" })).sort());
 }
 
 test.each([1, 2, 3])(

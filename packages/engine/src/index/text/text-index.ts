@@ -15,15 +15,21 @@
 import type { TextLanguage } from "@quiver/protocol/shapes/index-definition";
 import { Growable } from "../../base/growable.ts";
 import { invariant } from "../../base/invariant.ts";
+import { finishAtOnce, type Steps } from "../../base/steps.ts";
 import { type Analyzer, createAnalyzer, ownCopy } from "../../text/analyzer.ts";
 import { EditDistance } from "../../text/edit-distance.ts";
-import { segment } from "../../text/segment.ts";
+import { segmentInSteps } from "../../text/segment.ts";
 import type { Candidates, Index, Visible } from "../contract.ts";
 import { contains, type OrdinalSet } from "../ordinal-sets.ts";
 import type { ArenaOptions } from "../postings/arena.ts";
 import { explainedTermsPerStep } from "../postings/explained.ts";
 import type { Kept } from "../postings/kept.ts";
-import { PostingIndex, type PostingOptions, type PostingState } from "../postings/posting-index.ts";
+import {
+  PostingIndex,
+  type PostingOptions,
+  type PostingState,
+  prunedTermsMax,
+} from "../postings/posting-index.ts";
 import type { Formula, Hidden, Located, WeightedTerm as LocatedTerm } from "../postings/query.ts";
 import type { Accepts } from "../postings/record-scores.ts";
 import type { AnalysedReader } from "./analysed.ts";
@@ -45,6 +51,14 @@ export type TextOptions = ArenaOptions & {
   /** Less for tests, see posting-index.ts. */
   readonly tailRecordsMax?: number;
 };
+
+/** Of a step: words that are analysed, and terms that are located. */
+const wordsPerStep = 2_048;
+const termsPerStep = 256;
+/** So many postings are scored at once. */
+const postingsAtOnce = 50_000;
+/** A search in steps begins anew so often when lists were moved meanwhile; then it is done at once. */
+const attemptsMax = 3;
 
 /** A term to search for. */
 export type WeightedTerm = {
@@ -224,9 +238,18 @@ export class TextIndex implements Index {
 
   /** The terms of a plain query in the order in which it has them first, each as often as it has it. */
   termsOf(query: string): WeightedTerm[] {
+    return finishAtOnce(this.termsInSteps(query));
+  }
+
+  /** `termsOf`, in steps. */
+  *termsInSteps(query: string): Steps<WeightedTerm[]> {
     const frequencies = new Map<string, number>();
-    for (const term of this.analyzer.terms(segment(query)))
-      frequencies.set(term, (frequencies.get(term) ?? 0) + 1);
+    const words = yield* segmentInSteps(query);
+    for (let from = 0; from < words.length; from += wordsPerStep) {
+      if (from > 0) yield;
+      for (const term of this.analyzer.terms(words.slice(from, from + wordsPerStep)))
+        frequencies.set(term, (frequencies.get(term) ?? 0) + 1);
+    }
     return Array.from(frequencies, ([term, weight]) => ({ term, weight }));
   }
 
@@ -257,8 +280,62 @@ export class TextIndex implements Index {
       : this.#postings.searchAccepted(located, k, formula, hidden, accepts);
   }
 
-  /** All terms of records that are held, or were until lately, that pass a test; in no particular order. */
-  expand(test: TermTest): string[] {
+  /**
+   * `searchTerms` in steps, between which the index may change, where much is to be scored.
+   * @param visible asked anew for what the searched version sees
+   */
+  *searchTermsInSteps(
+    terms: readonly WeightedTerm[],
+    k: number,
+    statistics: TextStatistics,
+    visible: () => Visible,
+    accepts: Accepts = null,
+  ): Steps<Candidates> {
+    for (let attempt = 0; attempt < attemptsMax; attempt++) {
+      const found = yield* this.#tryInSteps(terms, k, statistics, visible, accepts);
+      if (found !== null) return found;
+    }
+    return this.searchTerms(terms, k, statistics, visible(), accepts);
+  }
+
+  /** @returns null where lists were moved meanwhile */
+  *#tryInSteps(
+    terms: readonly WeightedTerm[],
+    k: number,
+    statistics: TextStatistics,
+    visible: () => Visible,
+    accepts: Accepts,
+  ): Steps<Candidates | null> {
+    const { layout } = this.#postings;
+    const formula = this.#formula(averageOf(statistics));
+    let hidden = this.#postings.hide(visible());
+    const located: LocatedTerm[] = [];
+    let isPlain = accepts === null;
+    let postings = 0;
+    for (const [i, { term, weight, within }] of terms.entries()) {
+      if (i % termsPerStep === termsPerStep - 1) {
+        yield;
+        if (this.#postings.layout !== layout) return null;
+        hidden = this.#postings.hide(visible());
+      }
+      const places = this.#locate(term);
+      if (places === undefined) continue;
+      const df = this.#postings.documentFrequency(places, hidden);
+      postings += df;
+      located.push({ located: places, weight: weight * idf(statistics.documents, df), within });
+      if (within != null) isPlain = false;
+    }
+    if (isPlain && located.length <= prunedTermsMax)
+      return this.#postings.search(located, k, formula, hidden);
+    if (postings <= postingsAtOnce)
+      return isPlain
+        ? this.#postings.search(located, k, formula, hidden)
+        : this.#postings.searchAccepted(located, k, formula, hidden, accepts);
+    return yield* this.#postings.searchInSteps(located, k, formula, visible, accepts);
+  }
+
+  /** All terms of records that are held, or were until lately, that pass a test; in no particular order, and in steps. */
+  expand(test: TermTest): Steps<string[]> {
     return this.#dictionary.termsThat(testOf(test));
   }
 

@@ -24,7 +24,7 @@
 // made before stay right for the records that it sees. Each term's records are fetched once, and of phrases only those records
 // are looked at that satisfy everything that is easier to tell.
 //
-// The index is asked by `termsOf`, `analyzer`, `expand`, `holdersOf` and `positionsOf` alone. `visible` may be asked
+// The index is asked by `termsInSteps`, `analyzer`, `expand`, `holdersOf` and `positionsOf` alone. `visible` may be asked
 // about a record more than once.
 
 import { limits } from "@quiver/protocol/limits";
@@ -40,6 +40,7 @@ import {
   intersectionOf,
   noOrdinals,
   type OrdinalSet,
+  unionInSteps,
   unionOf,
 } from "../ordinal-sets.ts";
 import type { Accepts, TextIndex, WeightedTerm } from "./text-index.ts";
@@ -47,7 +48,10 @@ import type { Accepts, TextIndex, WeightedTerm } from "./text-index.ts";
 export type TextQuery = { readonly terms: readonly WeightedTerm[]; readonly accepts: Accepts };
 
 /** What this file asks an index for. */
-export type TermSource = Pick<TextIndex, "termsOf" | "analyzer" | "expand" | "holdersOf" | "positionsOf">;
+export type TermSource = Pick<
+  TextIndex,
+  "termsInSteps" | "analyzer" | "expand" | "holdersOf" | "positionsOf"
+>;
 
 const findsNothing: TextQuery = { terms: [], accepts: null };
 
@@ -61,7 +65,7 @@ export function* resolveTextQuery(
   query: { readonly text: string; readonly clauses: readonly Clause[] | null },
   visible: () => Visible,
 ): Steps<TextQuery> {
-  if (query.clauses === null) return { terms: index.termsOf(query.text), accepts: null };
+  if (query.clauses === null) return { terms: yield* index.termsInSteps(query.text), accepts: null };
   const meanings: Meaning[] = [];
   for (const clause of query.clauses) {
     const meaning = yield* meaningOf(index, clause, visible);
@@ -134,23 +138,31 @@ function* expansionsOf(
 ): Steps<WeightedTerm[] | null> {
   const folded = index.analyzer.folded(word);
   if (dropped === "too_long" || folded === "") return null;
-  const found = kind === "prefix" ? prefixed(index, folded, term) : similar(index, folded, term, distance);
+  const found =
+    kind === "prefix" ? yield* prefixed(index, folded, term) : yield* similar(index, folded, term, distance);
   // The terms of an excluded clause are not scored, so all of them can count.
   if (occur === "mustNot") return found;
   return (yield* mostFrequent(index, found, visible)).sort(byWeight);
 }
 
-function prefixed(index: TermSource, prefix: string, stem: string | null): WeightedTerm[] {
-  const terms = new Set(index.expand({ prefix }));
+function* prefixed(index: TermSource, prefix: string, stem: string | null): Steps<WeightedTerm[]> {
+  const terms = new Set(yield* index.expand({ prefix }));
   if (stem !== null) terms.add(stem);
   return Array.from(terms, (term) => ({ term, weight: 1 }));
 }
 
-function similar(index: TermSource, folded: string, stem: string | null, distance: number): WeightedTerm[] {
+function* similar(
+  index: TermSource,
+  folded: string,
+  stem: string | null,
+  distance: number,
+): Steps<WeightedTerm[]> {
   const nearest = new Map<string, number>();
   for (const fuzzy of new Set([folded, stem ?? folded])) {
     const distances = new EditDistance(fuzzy);
-    for (const term of index.expand({ fuzzy, distance })) {
+    const terms = yield* index.expand({ fuzzy, distance });
+    for (const [i, term] of terms.entries()) {
+      if (i % wordsPerStep === wordsPerStep - 1) yield;
       const edits = distances.to(term, distance);
       nearest.set(term, Math.min(edits, nearest.get(term) ?? edits));
     }
@@ -166,12 +178,16 @@ function* mostFrequent(
 ): Steps<WeightedTerm[]> {
   if (terms.length <= limits.queryExpansionsMax) return terms;
   const counted: { weighted: WeightedTerm; df: number }[] = [];
+  let read = 0;
   for (const weighted of terms) {
     const sees = visible();
     const holders = index.holdersOf(weighted.term);
     const df = sees === null ? holders.length : holders.filter((ordinal) => sees(ordinal)).length;
     counted.push({ weighted, df });
-    if (counted.length % termsPerStep === 0) yield;
+    read += holders.length;
+    if (counted.length % termsPerStep !== 0 && read < postingsPerStep) continue;
+    read = 0;
+    yield;
   }
   return counted
     .sort((a, b) => b.weighted.weight - a.weighted.weight || b.df - a.df || byWeight(a.weighted, b.weighted))
@@ -251,10 +267,7 @@ function* satisfying(
     const [{ term }] = alternatives.length === 1 ? alternatives : [{ term: null }];
     if (term !== null && asked.has(term)) continue;
     if (term !== null) asked.add(term);
-    const one =
-      term !== null
-        ? holders.of(term)
-        : unionOf(alternatives.map((each) => holders.index.holdersOf(each.term)));
+    const one = term !== null ? holders.of(term) : yield* holdersOfAny(holders.index, alternatives);
     having = having === null ? one : intersectionOf([having, one]);
     if (having.length === 0) return noOrdinals;
     if (i % termsPerStep === 0) yield;
@@ -269,6 +282,24 @@ function* satisfying(
   return kept.subarray(0, count);
 }
 
+/** The records that have one of some terms. */
+function* holdersOfAny(index: TermSource, terms: readonly WeightedTerm[]): Steps<OrdinalSet> {
+  const sets: OrdinalSet[] = [];
+  let read = 0;
+  for (const { term } of terms) {
+    const set = index.holdersOf(term);
+    sets.push(set);
+    read += set.length;
+    if (sets.length % termsPerStep !== 0 && read < postingsPerStep) continue;
+    read = 0;
+    yield;
+  }
+  return yield* unionInSteps(sets);
+}
+
+/** Of a step: words that are compared, and postings that are read. */
+const wordsPerStep = 1_024;
+const postingsPerStep = 50_000;
 /** Of a step: terms whose records are counted or intersected, and records of which it is asked whether they have a short phrase. */
 const termsPerStep = 64;
 const recordsPerStep = 64;
