@@ -4,7 +4,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { resolve } from "node:path";
 import { createInterface } from "node:readline";
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Probe } from "./child-probe.ts";
+import type { Holds, Probe } from "./child-probe.ts";
 
 const main = resolve(import.meta.dirname, "../../packages/cli/src/main.ts");
 const probe = resolve(import.meta.dirname, "child-probe.ts");
@@ -30,6 +30,8 @@ export type ChildServer = {
   exit(): string | undefined;
   /** Memory and handles after a full collection of garbage. */
   measure(): Promise<Probe>;
+  /** How long the event loop was held at a time since this was asked last, in processor time. */
+  holds(): Promise<Holds>;
   /** Ends it as a service manager does. @throws unless it ends well */
   stop(): Promise<void>;
   /** SIGKILL. */
@@ -42,11 +44,10 @@ export type ChildServer = {
  */
 export async function startChildServer(dataDir: string, flags: readonly string[] = []): Promise<ChildServer> {
   const args = ["serve", "--port", "0", "--data-dir", dataDir, "--log-level", "error", ...patience, ...flags];
-  const child = spawn(process.execPath, [...(process.env.FAIR_PROF?.split(" ") ?? []), "--expose-gc", "--import", probe, main, ...args], {
+  const child = spawn(process.execPath, ["--expose-gc", "--import", probe, main, ...args], {
     env: { ...process.env, QUIVER_ADMIN_KEY: adminKey },
     stdio: ["ignore", "pipe", "pipe", "ipc"],
   });
-  child.stderr?.pipe(process.stderr); // TRACE
   const output = keepOutput(child);
   let exit: string | undefined;
   const ended = new Promise<void>((done) =>
@@ -62,18 +63,20 @@ export async function startChildServer(dataDir: string, flags: readonly string[]
     });
     void ended.then(() => failed(new Error(`the server did not start (${exit}):\n${output()}`)));
   });
+  const askProbe = <T>(what: "measure" | "holds") =>
+    new Promise<T>((answered, failed) => {
+      child.once("message", (message) => answered(message as T));
+      void ended.then(() => failed(new Error(`the server is gone (${exit}):\n${output()}`)));
+      child.send(what);
+    });
   await untilReady(url, () => exit);
   return {
     url,
     port: Number(new URL(url).port),
     output,
     exit: () => exit,
-    measure: () =>
-      new Promise((measured, failed) => {
-        child.once("message", (message) => measured(message as Probe));
-        void ended.then(() => failed(new Error(`the server is gone (${exit}):\n${output()}`)));
-        child.send("measure");
-      }),
+    measure: () => askProbe<Probe>("measure"),
+    holds: () => askProbe<Holds>("holds"),
     async stop() {
       child.kill("SIGTERM");
       await ended;

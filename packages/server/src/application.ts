@@ -15,7 +15,7 @@ import { randomUUID } from "node:crypto";
 import type { IncomingMessage } from "node:http";
 import { Readable } from "node:stream";
 import cors from "@fastify/cors";
-import type { Database } from "@quiver/engine/database/contract";
+import { type Database, Task } from "@quiver/engine/database/contract";
 import { QuiverError } from "@quiver/protocol/errors";
 import { limits } from "@quiver/protocol/limits";
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
@@ -32,7 +32,7 @@ import { docsPath, registerDocs } from "./operations/docs.ts";
 import { registerHealth } from "./operations/health.ts";
 import { Metrics } from "./operations/metrics.ts";
 import { registerOpenapi, serveOpenapi } from "./operations/openapi.ts";
-import { BodyShare, readBody } from "./request/body.ts";
+import { BodyShare, drain, readBody } from "./request/body.ts";
 import { type ParsedBody, parseBody } from "./request/json.ts";
 import { type CheckShape, checkLongArrays, type Schema } from "./request/large-validation.ts";
 import { mediaTypeFault, uploadFault } from "./request/media-type.ts";
@@ -201,8 +201,12 @@ export async function createApplication(parts: ApplicationParts): Promise<Fastif
     request.bodyShare = share;
     const { declaredMediaType } = request;
     if (request.routeOptions.config.route?.upload) return acceptUpload(request, stream);
-    const bytes = await readBody(stream, share, config.bodyLimitBytes, () =>
-      mediaTypeFault(declaredMediaType, request.headers["content-encoding"]),
+    const bytes = await readBody(
+      stream,
+      share,
+      config.bodyLimitBytes,
+      () => mediaTypeFault(declaredMediaType, request.headers["content-encoding"]),
+      arrivalTask(request),
     );
     if (bytes === undefined) return undefined;
     // The parsing is the first of the work, unless the path has none.
@@ -274,6 +278,9 @@ export async function createApplication(parts: ApplicationParts): Promise<Fastif
       return;
     }
     const answer = errorAnswer(error, request.routeOptions.config.route, request.id, privateTexts);
+    // What nobody reads any more would else be read as fast as it comes.
+    if (!request.raw.complete && request.raw.listenerCount("data") === 0)
+      drain(request.raw, arrivalTask(request));
     const { code, details } = answer.body.error;
     if (answer.serverFault) account.fault(request, error);
     // Fastify closes the connection after a fault in a body; ours has been read, or flows into nothing.
@@ -295,6 +302,10 @@ function declaredBytes({ raw }: FastifyRequest): number {
   if (raw.headers["transfer-encoding"] !== undefined) return limits.bodyPieceBytes;
   return Number(raw.headers["content-length"] ?? 0);
 }
+
+/** In whose slices a body arrives. Reading is the largest of a key's work: whatever it has to do comes first. */
+const arrivalTask = (request: FastifyRequest): Task =>
+  new Task({ key: payerOf(request), group: "bodies", expectedMs: Number.POSITIVE_INFINITY });
 
 /** Who pays for a request. */
 const payerOf = ({ access }: FastifyRequest): string => access?.payer ?? "nobody";

@@ -207,7 +207,7 @@ function pathOf({ path, query }: Route, random: () => number): string {
 
 /** A body with everything at its limit, cut where it has as many bytes as are sent at a time. */
 function bodyOf(name: RouteName, schema: Schema, random: () => number): Buffer {
-  const value = valueOf(schema, "", random, { left: bodyBytes }) as Record<string, unknown>;
+  const value = shapedOf(schema, "", random, { left: bodyBytes }) as Record<string, unknown>;
   if (name.startsWith("search")) {
     const batch = Object.values(value).find((each) => Array.isArray(each) && each.length > 1_000);
     const queries = name.startsWith("searchBatch") ? ((batch as unknown[] | undefined)?.length ?? 1) : 1;
@@ -222,24 +222,24 @@ function bodyOf(name: RouteName, schema: Schema, random: () => number): Buffer {
 
 type Room = { left: number };
 
-function valueOf(schema: Schema, key: string, random: () => number, room: Room): unknown {
+function shapedOf(schema: Schema, key: string, random: () => number, room: Room): unknown {
   const hinted = hintOf(key, random, room);
   if (hinted !== undefined) return hinted;
   if (schema.enum) return schema.enum.at(-1) ?? schema.enum[0];
-  if (schema.anyOf) return valueOf(schema.anyOf[0], key, random, room);
+  if (schema.anyOf) return shapedOf(schema.anyOf[0], key, random, room);
   const type = typeof schema.type === "string" ? schema.type : schema.type?.find((each) => each !== "null");
   switch (type) {
     case "object":
       return Object.fromEntries(
         Object.entries(schema.properties ?? {}).map(([name, inner]) => [
           name,
-          valueOf(inner, name, random, room),
+          shapedOf(inner, name, random, room),
         ]),
       );
     case "array": {
       const items: unknown[] = [];
       while (room.left > 0 && items.length < (schema.maxItems ?? Number.POSITIVE_INFINITY)) {
-        const item = valueOf(schema.items ?? {}, `${key}[]`, random, room);
+        const item = shapedOf(schema.items ?? {}, `${key}[]`, random, room);
         room.left -= JSON.stringify(item).length;
         items.push(item);
       }

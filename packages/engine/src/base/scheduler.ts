@@ -114,8 +114,6 @@ export class Scheduler {
 
   /** Lets a task wait for its next slice; it is `granted` in a round of its own, or `refused` when nobody wants it any more. */
   enter(task: Task): void {
-    if (this.#running !== undefined && cpuMs() - (this.#running as any).cpu > 10)
-      (this.#running as any).at ??= new Error().stack!.split("\n").slice(2, 9).join("\n"); // TRACE
     const { key, group } = this.#sharesOf(task.account);
     group.tasks.add(task, levelOf(task.demandMs, limits.sliceMs));
     key.waiting++;
@@ -183,7 +181,6 @@ export class Scheduler {
     const task = this.#next();
     if (task === undefined) return;
     this.#running = { task, beganMs: this.#loop.now() };
-    (this.#running as any).cpu = cpuMs(); // TRACE
     task.grant();
   }
 
@@ -204,18 +201,6 @@ export class Scheduler {
     this.#isScheduled = false;
     const running = this.#running;
     this.#running = undefined;
-    if (running !== undefined) {
-      const cpu = cpuMs() - (running as any).cpu;
-      if (cpu > 10)
-        console.error(
-          "LONG",
-          cpu.toFixed(1),
-          "wall",
-          (this.#loop.now() - running.beganMs).toFixed(1),
-          (running as any).at ?? "ended without slice",
-          JSON.stringify(running.task.account),
-        );
-    } // TRACE
     if (running !== undefined) {
       const ms = Math.max(sliceMsMin, this.#loop.now() - running.beganMs);
       this.#longestMs = Math.max(this.#longestMs, ms);
@@ -357,8 +342,3 @@ export class Task {
 export function arrived(): void {
   scheduler.arrived();
 }
-
-function cpuMs(): number {
-  const { user, system } = (process as any).threadCpuUsage();
-  return (user + system) / 1000;
-} // TRACE

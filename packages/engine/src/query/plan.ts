@@ -124,14 +124,15 @@ const queriesPerStep = 16;
 function* eachQuery<T>(
   queries: readonly T[],
   path: string,
-  legsOf: (query: T, path: string) => Steps<Leg[]>,
+  legsOf: (query: T, path: string) => Leg[] | Steps<Leg[]>,
 ): Steps<Leg[][]> {
   if (!Array.isArray(queries)) throw invalid(path, "must be an array of queries.");
   if (queries.length > limits.batchQueriesMax)
     throw invalid(path, `has ${queries.length} queries, at most ${limits.batchQueriesMax} are allowed.`);
   const legs: Leg[][] = [];
   for (const [i, query] of queries.entries()) {
-    if (legs.push(yield* legsOf(query, `${path}[${i}]`)) % queriesPerStep === 0) yield;
+    const made = legsOf(query, `${path}[${i}]`);
+    if (legs.push(Array.isArray(made) ? made : yield* made) % queriesPerStep === 0) yield;
   }
   return legs;
 }
@@ -251,9 +252,9 @@ export function* planBatchDense(
   request: search.BatchDenseSearch,
 ): Steps<Plan> {
   const effort = effortOf(request);
-  const queries = yield* eachQuery(request.queries, "queries", function* (query, path) {
-    return [denseLeg(definition, query?.vector, `${path}.vector`)];
-  });
+  const queries = yield* eachQuery(request.queries, "queries", (query, path) => [
+    denseLeg(definition, query?.vector, `${path}.vector`),
+  ]);
   return { queries, ...common(request), effort, fusion: null };
 }
 
@@ -268,9 +269,9 @@ export function* planBatchSparse(
   request: search.BatchSparseSearch,
 ): Steps<Plan> {
   const threshold = thresholdOf(request.early_terminate_threshold, "early_terminate_threshold");
-  const queries = yield* eachQuery(request.query_terms_list, "query_terms_list", function* (terms, path) {
-    return [sparseLeg(definition, terms, threshold, path)];
-  });
+  const queries = yield* eachQuery(request.query_terms_list, "query_terms_list", (terms, path) => [
+    sparseLeg(definition, terms, threshold, path),
+  ]);
   return { queries, ...common(request), effort: untuned, fusion: null };
 }
 

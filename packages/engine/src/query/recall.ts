@@ -12,7 +12,7 @@ import type { Candidates } from "../index/contract.ts";
 import { efMax } from "../index/hnsw/hnsw-index.ts";
 import type { View } from "../runtime/view.ts";
 import { readFloats } from "../vector/floats.ts";
-import { denseOf, exactQueriesMax, searchExactly, vectorsOf } from "./search.ts";
+import { denseOf, exactQueriesFor, searchExactly, vectorsOf } from "./search.ts";
 import { Slices } from "./slices.ts";
 
 export type RecallMeasurement = {
@@ -106,8 +106,9 @@ export async function measureRecall(
   const slices = new Slices(deadline);
   const samples = sampleOf(view, count);
   let [sum, worst, searchMs, exactMs] = [0, 1, 0, 0];
-  for (let from = 0; from < samples.length; from += exactQueriesMax) {
-    const group = samples.slice(from, from + exactQueriesMax);
+  const groupSize = exactQueriesFor(topK + 1);
+  for (let from = 0; from < samples.length; from += groupSize) {
+    const group = samples.slice(from, from + groupSize);
     const begin = slices.heldMs;
     const truths = await exactAnswers(view, group, topK + 1, slices);
     exactMs += slices.heldMs - begin;

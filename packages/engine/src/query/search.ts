@@ -46,8 +46,14 @@ export async function runPlan(view: View, plan: Plan, efSearch?: number): Promis
   return responses;
 }
 
-/** Queries that are answered by one pass over all vectors, at most. */
-export const exactQueriesMax = 64;
+/** Queries that are answered by one pass over all vectors, at most, and results that they have together: all are put in order at once. */
+const exactQueriesMax = 64;
+const exactResultsMax = 20_000;
+
+/** Queries for k results each that are answered by one pass over all vectors. */
+export function exactQueriesFor(k: number): number {
+  return Math.max(1, Math.min(exactQueriesMax, Math.floor(exactResultsMax / k)));
+}
 
 /** Finds the candidates of the dense legs of a plan's queries, in steps. */
 class DenseLegs {
@@ -85,7 +91,11 @@ class DenseLegs {
     if (!this.#exact.has(query)) {
       const queries: number[] = [];
       const vectors: Float32Array[] = [];
-      for (let i = query; i < this.#plan.queries.length && vectors.length < exactQueriesMax; i++) {
+      for (
+        let i = query;
+        i < this.#plan.queries.length && vectors.length < exactQueriesFor(legDepth(this.#plan));
+        i++
+      ) {
         const leg = this.#denseLeg(i);
         if (leg === null) continue;
         queries.push(i);
@@ -101,7 +111,7 @@ class DenseLegs {
   }
 }
 
-/** The k nearest records to each of up to `exactQueriesMax` queries by reading all of a view's vectors, in steps. */
+/** The k nearest records to each of up to `exactQueriesFor(k)` queries by reading all of a view's vectors, in steps. */
 export function searchExactly(
   view: View,
   queries: readonly Float32Array[],

@@ -5,6 +5,7 @@
 // from the body lives as long.
 
 import type { IncomingMessage } from "node:http";
+import type { Task } from "@quiver/engine/database/contract";
 import { QuiverError } from "@quiver/protocol/errors";
 import type { FairShare } from "../fair-share.ts";
 
@@ -22,7 +23,11 @@ export class BodyShare {
   }
 
   take(bytes: number): boolean {
-    if (this.#over || !this.#budget.take(this.#key, bytes)) return false;
+    if (this.#over) return false;
+    // The only body there is has room for all of it: a limit must not refuse everybody.
+    const isAlone = this.#budget.taken === this.#bytes && this.#bytes + bytes <= this.#budget.max;
+    if (isAlone) this.#budget.force(this.#key, bytes);
+    else if (!this.#budget.take(this.#key, bytes)) return false;
     this.#bytes += bytes;
     return true;
   }
@@ -35,8 +40,35 @@ export class BodyShare {
   }
 }
 
+/** Bytes of a body that are taken between two time slices of its key. */
+const bytesPerSlice = 256 * 1024;
+
+/**
+ * Lets a body arrive no faster than its key gets slices: who sends much is kept from taking the event loop by that alone.
+ * @returns to be told of each chunk
+ */
+function pacer(stream: IncomingMessage, task: Task): (bytes: number) => void {
+  let left = bytesPerSlice;
+  return (bytes) => {
+    left -= bytes;
+    if (left > 0) return;
+    left = bytesPerSlice;
+    stream.pause();
+    const goOn = () => stream.resume();
+    // Its deadline may be over; what is still to come flows on then, for the answer says so.
+    task.slice().then(goOn, goOn);
+  };
+}
+
+/** Lets what is still to come of a refused body flow into nothing, so that the client can read the answer. */
+export function drain(stream: IncomingMessage, task: Task): void {
+  const onData = pacer(stream, task);
+  stream.on("error", ignore).on("data", (chunk: Buffer) => onData(chunk.length));
+}
+
 /**
  * Reads the whole body; an empty one is `undefined`.
+ * @param pace whose slices it takes to arrive; of the body alone
  * @throws body_too_large, overloaded, unsupported_media_type (`acceptable` is false and there is a body); rejects
  *   with the stream's error when the client goes away
  */
@@ -45,6 +77,7 @@ export function readBody(
   share: BodyShare,
   bytesMax: number,
   acceptable: () => QuiverError | undefined,
+  pace: Task,
 ): Promise<Buffer | undefined> {
   const declared = Number(stream.headers["content-length"] ?? Number.NaN);
   return new Promise((resolve, reject) => {
@@ -55,11 +88,10 @@ export function readBody(
       stream.off("data", onData).off("end", onEnd).off("error", onError).off("close", onClose);
       act();
     };
-    // What is still to come of a refused body flows into nothing, so that the client can read the answer.
+    const tell = pacer(stream, pace);
     const refuse = (error: QuiverError) =>
       settle(() => {
-        stream.on("error", ignore);
-        stream.resume();
+        drain(stream, pace);
         reject(error);
       });
     const onData = (chunk: Buffer) => {
@@ -71,6 +103,7 @@ export function readBody(
       if (received > bytesMax) return refuse(tooLarge(bytesMax, received));
       if (!share.take(chunk.length)) return refuse(overloaded());
       chunks.push(chunk);
+      tell(chunk.length);
     };
     const onEnd = () =>
       settle(() =>
