@@ -312,6 +312,15 @@ export class Task {
     if (this.isOver()) await this.slice();
   }
 
+  /** Begins work that comes in steps: its value where this slice is enough for it. */
+  begin<T>(steps: Generator<void, T>): T | Promise<T> {
+    for (;;) {
+      const step = steps.next();
+      if (step.done) return step.value;
+      if (this.isOver()) return this.slice().then(() => this.finish(steps));
+    }
+  }
+
   /** Does work that comes in steps to its end. */
   async finish<T>(steps: Generator<void, T>): Promise<T> {
     for (;;) {

@@ -474,7 +474,9 @@ export class OpenCollection implements Collection {
   upsert(vectors: readonly VectorWrite[], options?: CallOptions): Promise<void> {
     return this.#gate.pass(async () => {
       const deadline = Deadline.of(options);
-      const batch = await deadline.task.finish(encodeUpsertsInSteps(this.#definition, vectors, "vectors"));
+      // What is encoded at once is handed over at once, before whoever asks can change his mind.
+      const encoded = deadline.task.begin(encodeUpsertsInSteps(this.#definition, vectors, "vectors"));
+      const batch = encoded instanceof Promise ? await encoded : encoded;
       if (batch.length === 0) return;
       const records = vectors.length;
       const admitted = this.#catchUp?.admitWrite(records, deadline);
@@ -916,7 +918,8 @@ export class OpenCollection implements Collection {
   #stage(transactionId: string, encode: () => Steps<Uint8Array>, options?: CallOptions): Promise<void> {
     return this.#gate.pass(async () => {
       const deadline = Deadline.of(options);
-      const batch = await deadline.task.finish(encode());
+      const encoded = deadline.task.begin(encode());
+      const batch = encoded instanceof Promise ? await encoded : encoded;
       // What is staged is on disk only; its commit is what takes memory.
       const done = this.#isMemoryLimited ? await this.#admit("Staging records", 0, batch.length) : () => {};
       try {

@@ -286,7 +286,7 @@ it("[Q14] a text is shown as its index takes it: each word in its place, with it
   expect((await collection.analyzeText({ text: "the" })).terms).toHaveLength(1);
   expect(collection.describe().loaded).toBe(false);
   const german = await make({ text: { language: "german" } });
-  expect(german.analyzeText({ text: "die Häuser" })).toMatchObject({
+  expect(await german.analyzeText({ text: "die Häuser" })).toMatchObject({
     language: "german",
     terms: [{ dropped: "stop_word" }, { word: "häuser", term: "haus" }],
   });
