@@ -329,7 +329,7 @@ test("[Q20] many terms scored in steps find what they find at once, whatever is 
     return state / 2 ** 32;
   };
   const wordAt = (i: number) => `word${i}`;
-  const textOf = () => Array.from({ length: 30 }, () => wordAt(Math.floor(random() ** 2 * 900))).join(" ");
+  const textOf = () => Array.from({ length: 30 }, () => wordAt(Math.floor(random() ** 2 * 900)));
   const index = new TextIndex({ language: "none", k1: 1.2, b: 0.75, tailRecordsMax: 500 });
   const end = 4_000;
   for (let ordinal = 0; ordinal < end; ordinal++) index.add(ordinal, textOf());
