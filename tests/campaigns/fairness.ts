@@ -266,5 +266,9 @@ if (process.argv[1] === import.meta.filename) {
   const options = { seconds, records: 20_000, only: values.only, isJudged };
   const outcomes = await fairness(options, (line) => process.stdout.write(`${line}\n`));
   if (values.write)
-    writeFigures("fairness", `npm run test:fairness -- --seconds ${seconds}`, figuresOf(outcomes));
+    writeFigures(
+      "fairness",
+      `npm run test:fairness -- --seconds ${seconds}${values.only === "" ? "" : ` --only "${values.only}"`}`,
+      figuresOf(outcomes),
+    );
 }

@@ -427,16 +427,17 @@ export class PostingIndex {
     if (k <= 0) return nothing;
     const { layout } = this;
     const counting = least !== null && this.#hasNegative(terms) ? null : least;
-    const isSeen: Accepts = (ordinal) => {
-      const sees = visible();
-      return (sees === null || sees(ordinal)) && (accepts === null || accepts(ordinal));
-    };
+    // Asked for at each step and not for each record: making the test takes longer than it does.
+    let sees = visible();
+    const isSeen: Accepts = (ordinal) =>
+      (sees === null || sees(ordinal)) && (accepts === null || accepts(ordinal));
     const steps = this.#scoreAll(new FullScorer(), terms, k, formula, this.hide(visible()), isSeen, counting);
     for (;;) {
       const step = steps.next();
       if (step.done) return step.value;
       yield;
       if (this.layout !== layout) return null;
+      sees = visible();
     }
   }
 

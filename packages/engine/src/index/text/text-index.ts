@@ -278,7 +278,7 @@ export class TextIndex implements Index {
       located.push({ located: places, weight: weight * idf(statistics.documents, df), within });
       if (within != null) isPlain = false;
     }
-    return isPlain
+    return isPlain && isWorthPruning(located.length, k)
       ? this.#postings.search(located, k, formula, hidden)
       : this.#postings.searchAccepted(located, k, formula, hidden, accepts);
   }
@@ -328,10 +328,10 @@ export class TextIndex implements Index {
       located.push({ located: places, weight: weight * idf(statistics.documents, df), within });
       if (within != null) isPlain = false;
     }
-    if (postings <= postingsAtOnce || (isPlain && isWorthPruning(located.length, k)))
-      return isPlain
-        ? this.#postings.search(located, k, formula, hidden)
-        : this.#postings.searchAccepted(located, k, formula, hidden, accepts);
+    if (isPlain && isWorthPruning(located.length, k))
+      return this.#postings.search(located, k, formula, hidden);
+    if (postings <= postingsAtOnce)
+      return this.#postings.searchAccepted(located, k, formula, hidden, accepts);
     return yield* this.#postings.searchInSteps(located, k, formula, visible, accepts);
   }
 
