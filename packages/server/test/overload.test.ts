@@ -316,6 +316,7 @@ describe("a server", () => {
     expect((await server.call("getVector", { ...c, vector_id: "w" })).status).toBe(200);
     expect((await server.ask("/health/live")).status).toBe(200);
     expect(await running()).toBe(8);
+    expect(await metric('quiver_queue_wait_seconds_count{queue="large"}')).toBeGreaterThanOrEqual(16);
     for (const socket of sockets) socket.destroy();
     await expect.poll(running, { timeout: 20_000 }).toBe(0);
   });

@@ -3,7 +3,7 @@
 // Labels are routes (never paths), methods, statuses and collection names: few values each. What the process as a
 // whole uses is measured once, however many servers run in it.
 
-import type { Database, DatabaseStatistics } from "@quiver/engine/database/contract";
+import { type Database, type DatabaseStatistics, scheduler } from "@quiver/engine/database/contract";
 import type { FastifyInstance } from "fastify";
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "prom-client";
 import type { Admission, Queue } from "../admission.ts";
@@ -59,6 +59,21 @@ export class Metrics {
         },
       });
     }
+    const waits = new Histogram({
+      name: "quiver_queue_wait_seconds",
+      help: "Seconds that requests waited for their turn, begun or refused, by queue.",
+      labelNames: ["queue"] as const,
+      buckets: secondsBuckets,
+      registers: [this.#registry],
+    });
+    for (const queue of Object.values(admission.queues))
+      queue.onWaited = (ms) => waits.observe({ queue: queue.name }, ms / 1_000);
+    this.#gauge(
+      "quiver_slice_longest_seconds",
+      "The longest time slice of the request thread since this was asked last.",
+      () => scheduler.takeLongestMs() / 1_000,
+    );
+    this.#gauge("quiver_slices_waiting", "Tasks that wait for a time slice.", () => scheduler.waiting);
     new Counter({
       name: "quiver_requests_refused_total",
       help: "Requests that were refused: at their arrival because their key had too many, or because the wait was too long.",
