@@ -10,7 +10,7 @@
 //
 // Invariants:
 //   - A published view's version is the version of its snapshot and of all its indexes (4).
-//   - A slice holds the event loop for about `limits.indexingSliceMs`, so that requests go on between slices.
+//   - A slice holds the event loop for about `limits.sliceMs`, so that requests go on between slices.
 //   - A search that must see version v calls `reach(v)`. It works along, and so a small lag costs no wait.
 //   - Building one index does not hold up searches of the others.
 //
@@ -23,7 +23,7 @@ import { QuiverError } from "@quiver/protocol/errors";
 import { limits } from "@quiver/protocol/limits";
 import type { IndexKind } from "@quiver/protocol/shapes/index-definition";
 import { Deadline } from "../base/deadline.ts";
-import { nextTurn } from "../base/turns.ts";
+import { Task } from "../base/scheduler.ts";
 import { readHead } from "../collection/head.ts";
 import { Visibility } from "../collection/visibility.ts";
 import type { Index } from "../index/contract.ts";
@@ -71,6 +71,8 @@ export class CatchUp {
   /** Published versions that are not complete, ascending, and the ordinals that they end at. */
   #incomplete: { version: number; ordinalEnd: number }[] = [];
   #completed = -1;
+  /** Background indexing is one key to the scheduler, of which collections get equal shares. */
+  readonly #task: Task;
   #scheduled = false;
   #stopped = false;
   /** Indexes that are out of use but for searches that run. */
@@ -80,7 +82,9 @@ export class CatchUp {
   #seenEnd = 0;
   #hasFailed = false;
 
-  constructor(store: Store, events: CatchUpEvents) {
+  /** @param name of the collection, for the scheduler */
+  constructor(store: Store, events: CatchUpEvents, name = "") {
+    this.#task = new Task({ key: "indexing", group: name });
     this.#store = store;
     this.#events = events;
     this.#views = new Views(() => this.#reclaim());
@@ -192,7 +196,7 @@ export class CatchUp {
   wake(): void {
     if (this.#scheduled || this.#stopped) return;
     this.#scheduled = true;
-    void nextTurn().then(() => {
+    void this.#task.slice().then(() => {
       this.#scheduled = false;
       if (!this.#stopped && !this.#step()) this.wake();
     });
@@ -200,24 +204,39 @@ export class CatchUp {
 
   /**
    * A view at `version` or later that has the given indexes, pinned for the caller, who unpins it.
-   * Works one slice along at once; where that is not enough, waits for the background, until the deadline.
+   * Works along in slices of the caller's own, so that it waits for nobody else's turn; what only builder threads can do is waited
+   * for, until the deadline.
    */
   reach(
     version: number,
     kinds: readonly IndexKind[],
     deadline: Deadline = Deadline.none,
   ): View | Promise<View> {
-    const serving = (): View | null => {
-      const view = this.#views.current;
-      if (view === null || view.version < version) return null;
-      return kinds.every((kind) => view.indexes[kind] !== undefined) ? view : null;
-    };
-    let view = serving();
-    if (view === null && !this.#stopped) {
-      this.#step();
-      view = serving();
+    const view = this.#serving(version, kinds);
+    return view === null ? this.#workAlong(version, kinds, deadline) : view.pin();
+  }
+
+  async #workAlong(version: number, kinds: readonly IndexKind[], deadline: Deadline): Promise<View> {
+    const { task } = deadline;
+    while (!this.#stopped) {
+      const isAllDone = this.#step();
+      const view = this.#serving(version, kinds);
+      if (view !== null) return view.pin();
+      if (isAllDone) break;
+      await task.slice();
     }
-    if (view) return view.pin();
+    return this.#waitFor(version, kinds, deadline);
+  }
+
+  /** The current view, where it has what is asked for. */
+  #serving(version: number, kinds: readonly IndexKind[]): View | null {
+    const view = this.#views.current;
+    if (view === null || view.version < version) return null;
+    return kinds.every((kind) => view.indexes[kind] !== undefined) ? view : null;
+  }
+
+  /** Waits for the background, whose next view may serve. */
+  #waitFor(version: number, kinds: readonly IndexKind[], deadline: Deadline): Promise<View> {
     return new Promise((resolve, reject) => {
       if (this.#stopped) {
         reject(new QuiverError("shutting_down", "The collection was unloaded meanwhile; search again."));
@@ -277,7 +296,7 @@ export class CatchUp {
     try {
       const head = readHead(snapshot);
       this.#seenEnd = head.nextOrdinal;
-      const end = performance.now() + limits.indexingSliceMs;
+      const end = performance.now() + limits.sliceMs;
       const advance = (feed: Feed) => {
         const isThere = feed.step(
           snapshot,

@@ -1,8 +1,15 @@
 import { randomNumbers } from "@quiver/kernels/random";
 import { expect, test } from "vitest";
+import { finishAtOnce } from "../../base/steps.ts";
 import { Forms } from "./forms.ts";
 
-const all = (forms: Forms, hidden: Iterable<number> = []) => forms.formsThat(() => true, hidden).sort();
+const all = (forms: Forms, hidden: Iterable<number> = []) =>
+  finishAtOnce(
+    forms.formsThat(
+      () => true,
+      () => hidden,
+    ),
+  ).sort();
 
 test.each([1, 2, 3])(
   "forms are those of the records that are held and not hidden, through all changes: seed %i",
