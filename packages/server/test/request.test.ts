@@ -218,6 +218,39 @@ describe("large bodies", () => {
       expect(whole(body)).toBe(false);
     }
   });
+
+  test("[E7] [O12] an unknown field of a large body is named before what else is wrong, wherever both are", () => {
+    const ajv = new Ajv({ strict: false, verbose: true, allowUnionTypes: true });
+    const check: CheckShape = (schema, value) => {
+      const validate = ajv.compile(schema as object);
+      return validate(value) ? undefined : (validate.errors as never);
+    };
+    const schema = routes.streamingUpsert.body as unknown as Schema;
+    const pairs = Array.from({ length: 9_000 }, (_, i): unknown => ({ index: i, value: 1 }));
+    const bodyOf = () => ({
+      vectors: Array.from({ length: 400 }, (_, i) => ({
+        id: `v${i}`,
+        sparse_values: i === 50 ? [...pairs] : [],
+        dense_values: Array.from({ length: 20 }, () => 0.5),
+      })) as Record<string, unknown>[],
+    });
+    const unknowns: [(body: ReturnType<typeof bodyOf>) => void, string][] = [
+      [(body) => (body.vectors[399].metadta = {}), "vectors[399].metadta"],
+      [(body) => (body.vectors[50].metadta = {}), "vectors[50].metadta"],
+      [
+        (body) => ((body.vectors[50].sparse_values as unknown[])[8_999] = { index: 1, value: 2, wait: 3 }),
+        "vectors[50].sparse_values[8999].wait",
+      ],
+    ];
+    for (const [misname, path] of unknowns)
+      for (const alsoWrong of [false, true]) {
+        const body = bodyOf();
+        misname(body);
+        if (alsoWrong) body.vectors[0].id = 7;
+        const error = fault(() => finishAtOnce(checkLongArrays(schema, body, check)));
+        expect([error.code, error.details.path]).toEqual(["unknown_field", path]);
+      }
+  });
 });
 
 describe("exact metadata", () => {

@@ -299,6 +299,19 @@ it("[Q14] a text is shown as its index takes it: each word in its place, with it
   expect((await refused(() => german.analyzeText({ text: "die" }))).code).toBe("index_not_found");
 });
 
+it("[Q14] [Q22] places go on where a long text is shown in steps, runs of Chinese among its words", async () => {
+  const collection = await make();
+  const sentence = "the bees 東京タワー dance ";
+  const places = 8;
+  const { terms } = await collection.analyzeText({ text: sentence.repeat(2_000) });
+  const { terms: once } = await collection.analyzeText({ text: sentence });
+  expect(terms).toEqual(
+    Array.from({ length: 2_000 }, (_, i) =>
+      once.map((each) => ({ ...each, position: i * places + each.position })),
+    ).flat(),
+  );
+});
+
 const hive = [
   { id: "a", text: "The waggle dance of the bees" },
   { id: "b", text: "Dance, waggle!" },

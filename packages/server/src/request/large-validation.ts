@@ -2,7 +2,8 @@
 //
 // A compiled schema cannot pause. So arrays that are long are checked apart, some items at a time, by the schema of their items; what
 // is left, a shell with empty arrays in their places, is small and goes through the route's own schema. A fault is named by its place
-// in the whole body. A body with several faults can have another one of them named than a check of the whole would name.
+// in the whole body. A body with several faults can have another one of them named than a check of the whole would name; but a field
+// that is not known is named before all others, as in a small body.
 
 import type { Steps } from "@quiver/engine/database/contract";
 import { refuseUnknownFields } from "@quiver/protocol/fields";
@@ -24,11 +25,56 @@ const leavesPerStep = 4_096;
 
 /**
  * What is left of a body to be checked: itself, with empty arrays where the long ones were.
- * @throws invalid_request or unknown_field naming the place of what does not fit
+ * @throws unknown_field, or else invalid_request, naming the place of what does not fit
  */
 export function* checkLongArrays(schema: Schema, body: unknown, check: CheckShape): Steps<unknown> {
-  const fault = new Finder(check);
-  return yield* fault.shellOf(schema, body, "");
+  try {
+    return yield* new Finder(check).shellOf(schema, body, "");
+  } catch (fault) {
+    // A field that is not known may be the one that is missing, so it is named first.
+    yield* refuseUnknownInSteps(schema, body, "");
+    throw fault;
+  }
+}
+
+/** `refuseUnknownFields` of a large value, in steps. @param path pointer to the value */
+function* refuseUnknownInSteps(schema: Schema, value: unknown, path: string): Steps<void> {
+  const { shell, long } = partsOf(schema, value);
+  refuseUnknownFields(schema as TSchema, shell, readablePath(path));
+  for (const { name, items, array } of long) {
+    let leaves = 0;
+    for (const [i, item] of array.entries()) {
+      const at = `${path}/${name}/${i}`;
+      const size = sizeOf(items, item);
+      if (size > leavesPerStep) yield* refuseUnknownInSteps(items, item, at);
+      else refuseUnknownFields(items as TSchema, item, readablePath(at));
+      leaves += size;
+      if (leaves < leavesPerStep) continue;
+      leaves = 0;
+      yield;
+    }
+  }
+}
+
+/** A long array of an object: its name there, its schema, and that of its items. */
+type LongArray = {
+  readonly name: string;
+  readonly schema: Schema;
+  readonly items: Schema;
+  readonly array: readonly unknown[];
+};
+
+/** An object's long arrays, and the object with empty ones in their places. */
+function partsOf(schema: Schema, value: unknown): { shell: unknown; long: readonly LongArray[] } {
+  if (typeof value !== "object" || value === null || Array.isArray(value)) return { shell: value, long: [] };
+  const long: LongArray[] = [];
+  for (const [name, inner] of Object.entries(schema.properties ?? {})) {
+    const part = Object.hasOwn(value, name) ? (value as Record<string, unknown>)[name] : undefined;
+    if (inner.items === undefined || !isLongArray(inner.items, part)) continue;
+    long.push({ name, schema: inner, items: inner.items, array: part });
+  }
+  if (long.length === 0) return { shell: value, long };
+  return { shell: { ...value, ...Object.fromEntries(long.map(({ name }) => [name, []])) }, long };
 }
 
 class Finder {
@@ -40,22 +86,13 @@ class Finder {
 
   /** An object without its long arrays, which are checked. */
   *shellOf(schema: Schema, value: unknown, path: string): Steps<unknown> {
-    if (typeof value !== "object" || value === null || Array.isArray(value)) return value;
-    let shell: Record<string, unknown> | undefined;
-    for (const [name, inner] of Object.entries(schema.properties ?? {})) {
-      const part = Object.hasOwn(value, name) ? (value as Record<string, unknown>)[name] : undefined;
-      if (!isLongArray(inner, part)) continue;
-      yield* this.#checkArray(inner, part, `${path}/${name}`);
-      shell ??= { ...value };
-      shell[name] = [];
-    }
-    return shell ?? value;
+    const { shell, long } = partsOf(schema, value);
+    for (const part of long) yield* this.#checkArray(part, `${path}/${part.name}`);
+    return shell;
   }
 
-  *#checkArray(schema: Schema, array: readonly unknown[], path: string): Steps<void> {
+  *#checkArray({ schema, items, array }: LongArray, path: string): Steps<void> {
     this.#assert(bareOf(schema), array, path, 0);
-    const { items } = schema;
-    if (items === undefined) return;
     const runSchema = runOf(items);
     let run: unknown[] = [];
     let leaves = 0;
@@ -66,7 +103,7 @@ class Finder {
       run.push(size > leavesPerStep ? yield* this.shellOf(items, item, `${path}/${i}`) : item);
       leaves += Math.min(size, leavesPerStep);
       if (leaves < leavesPerStep && i + 1 < array.length) continue;
-      this.#assert(runSchema, run, path, from, items);
+      this.#assert(runSchema, run, path, from);
       run = [];
       leaves = 0;
       from = i + 1;
@@ -74,17 +111,10 @@ class Finder {
     }
   }
 
-  /**
-   * @param from position of the value's first item in the array at `path`
-   * @param items schema of the items, absent where they are not looked at
-   */
-  #assert(schema: Schema, value: readonly unknown[], path: string, from: number, items?: Schema): void {
+  /** @param from position of the value's first item in the array at `path` */
+  #assert(schema: Schema, value: readonly unknown[], path: string, from: number): void {
     const faults = this.#check(schema, value);
     if (faults === undefined) return;
-    // A field that is not known may be the one that is missing, so it is named first.
-    if (items !== undefined)
-      for (const [i, item] of value.entries())
-        refuseUnknownFields(items as TSchema, item, readablePath(`${path}/${from + i}`));
     throw shapeError(
       faults.map((fault) => ({ ...fault, instancePath: placed(fault.instancePath, path, from) })),
     );
@@ -97,9 +127,9 @@ function placed(instancePath: string, path: string, from: number): string {
   return match === null ? path : `${path}/${from + Number(match[1])}${match[2]}`;
 }
 
-function isLongArray(schema: Schema, value: unknown): value is unknown[] {
-  if (schema.items === undefined || !Array.isArray(value)) return false;
-  return value.length > leavesPerStep || sizesOf(schema.items, value) > leavesPerStep;
+function isLongArray(items: Schema, value: unknown): value is unknown[] {
+  if (!Array.isArray(value)) return false;
+  return value.length > leavesPerStep || sizesOf(items, value) > leavesPerStep;
 }
 
 /** About how many leaves items have; no more are counted than matter. */
