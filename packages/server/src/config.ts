@@ -52,8 +52,12 @@ export type ServerConfig = {
   answersInMemoryBytesMax?: number;
   /** A search that does not say itself for how long it is waited for is stopped after so long. Default 1 minute. */
   requestDeadlineMs?: number;
-  /** A request that would wait for its turn for longer than this gets 503 at once. Default 2 seconds. */
+  /** No request is worked on for longer than this, whatever it says itself. Default 1 minute. */
+  requestDeadlineMaxMs?: number;
+  /** A request that has waited for its turn for so long gets 503. Default 2 seconds. */
   queueWaitMs?: number;
+  /** Requests of one key that may be under way at a time; further ones get 503 at once. Default 2,048. */
+  keyRequestsMax?: number;
   /** An answer of which the client reads nothing for so long is given up, and its connection ends. Default 2 minutes. */
   answerStallMs?: number;
   /** A request, body included, must have arrived completely after so long. Default 5 minutes. */
@@ -113,7 +117,9 @@ export const configDefaults = {
   answersInMemoryBytesMax: limits.answersInMemoryBytesDefault,
   lockWaitMs: limits.lockWaitMsDefault,
   requestDeadlineMs: limits.requestDeadlineMsDefault,
+  requestDeadlineMaxMs: limits.requestDeadlineMaxMsDefault,
   queueWaitMs: limits.queueWaitMsDefault,
+  keyRequestsMax: limits.keyRequestsMaxDefault,
   answerStallMs: limits.answerStallMsDefault,
   requestTimeoutMs: 5 * 60_000,
   headersTimeoutMs: 60_000,
@@ -153,7 +159,9 @@ const bounds: Partial<Record<keyof ServerConfig, readonly [number, number]>> = {
   answersInMemoryBytesMax: [1024, Number.MAX_SAFE_INTEGER],
   lockWaitMs: [0, timerMsMax],
   requestDeadlineMs: [1, timerMsMax],
+  requestDeadlineMaxMs: [1, timerMsMax],
   queueWaitMs: [1, timerMsMax],
+  keyRequestsMax: [1, limits.requestsMax],
   answerStallMs: [1, timerMsMax],
   requestTimeoutMs: [1, timerMsMax],
   headersTimeoutMs: [1, timerMsMax],

@@ -67,6 +67,8 @@ it("takes every setting from each of the three sources", () => {
     lockWait: ["3s", 3_000],
     requestDeadline: ["20s", 20_000],
     queueWait: ["3s", 3_000],
+    requestDeadlineMax: ["2m", 120_000],
+    keyRequestsMax: ["100", 100],
     answerStall: ["40s", 40_000],
     requestTimeout: ["10s", 10_000],
     headersTimeout: ["5s", 5_000],

@@ -32,6 +32,7 @@ import type { Background } from "../base/background.ts";
 import { toHex } from "../base/bytes.ts";
 import { type CallOptions, Deadline } from "../base/deadline.ts";
 import { failpoint } from "../base/failpoint.ts";
+import type { Steps } from "../base/steps.ts";
 import {
   type IndexDefinitions,
   IndexDefinitionsReader,
@@ -46,8 +47,8 @@ import * as reading from "../collection/reading.ts";
 import {
   checkId,
   encodeDelete,
-  encodeUpsert,
-  encodeUpserts,
+  encodeUpsertInSteps,
+  encodeUpsertsInSteps,
   type VectorWrite,
 } from "../collection/schema.ts";
 import { collectionTables, ordinalKey } from "../collection/tables.ts";
@@ -70,8 +71,9 @@ import type { View } from "../runtime/view.ts";
 import type { Writer } from "../runtime/writer.ts";
 import { LmdbStore } from "../storage/lmdb.ts";
 import type { Snapshot } from "../storage/store.ts";
-import { createAnalyzer } from "../text/analyzer.ts";
-import { segment } from "../text/segment.ts";
+import { type Analyzer, createAnalyzer } from "../text/analyzer.ts";
+import { isRun, placesOfRun } from "../text/grams.ts";
+import { segmentInSteps } from "../text/segment.ts";
 import { compareInverted } from "./check/index-comparison.ts";
 import { RunningCheck } from "./check/live.ts";
 import type { Collection, CollectionStatistics, DatabaseLog, Transaction, VectorExport } from "./contract.ts";
@@ -390,7 +392,7 @@ export class OpenCollection implements Collection {
         this.#around.onMemoryUse();
       },
     };
-    const catchUp = new CatchUp(this.#store, events, this.#background);
+    const catchUp = new CatchUp(this.#store, events, this.#background, this.name);
     this.#catchUp = catchUp;
     this.#efforts = new EffortTable();
     const definitions = this.#read((snapshot) => readIndexDefinitions(snapshot));
@@ -484,7 +486,9 @@ export class OpenCollection implements Collection {
   upsert(vectors: readonly VectorWrite[], options?: CallOptions): Promise<void> {
     return this.#gate.pass(async () => {
       const deadline = Deadline.of(options);
-      const batch = encodeUpserts(this.#definition, vectors, "vectors");
+      // What is encoded at once is handed over at once, before whoever asks can change his mind.
+      const encoded = deadline.task.begin(encodeUpsertsInSteps(this.#definition, vectors, "vectors"));
+      const batch = encoded instanceof Promise ? await encoded : encoded;
       if (batch.length === 0) return;
       const records = vectors.length;
       const admitted = this.#indexesTakeMore(records, deadline);
@@ -520,9 +524,16 @@ export class OpenCollection implements Collection {
     return this.#read((snapshot) => reading.vectorExists(snapshot, id));
   }
 
-  byDocument(documentId: string): reading.StoredVector[] {
-    checkId(documentId, "document_id");
-    return this.#read((snapshot) => reading.vectorsOfDocument(snapshot, documentId));
+  byDocument(documentId: string, options?: CallOptions): Promise<reading.StoredVector[]> {
+    return this.#gate.pass(async () => {
+      checkId(documentId, "document_id");
+      const snapshot = this.#store.snapshot();
+      try {
+        return await Deadline.of(options).task.finish(reading.vectorsOfDocument(snapshot, documentId));
+      } finally {
+        snapshot.release();
+      }
+    });
   }
 
   exportVectors(): VectorExport {
@@ -626,15 +637,17 @@ export class OpenCollection implements Collection {
     return Object.fromEntries(withStatus) as Indexes;
   }
 
-  analyzeText(request: AnalyzeText): TextAnalysis {
+  async analyzeText(request: AnalyzeText, options?: CallOptions): Promise<TextAnalysis> {
     refuseUnknownFields(AnalyzeText, request);
     const { text } = request;
+    const { task } = Deadline.of(options);
     plan.checkText(text, "text");
     const definitions = this.#read((snapshot) => readIndexDefinitions(snapshot));
     requireIndexes(definitions, ["tf-idf"], this.name);
     const { language, stop_words } = definitions["tf-idf"] as TextIndex;
     const analyzer = createAnalyzer(language ?? "english", stop_words);
-    return { language: language ?? "english", terms: analyzer.analyze(segment(text)) };
+    const words = await task.finish(segmentInSteps(text));
+    return { language: language ?? "english", terms: await task.finish(analyzeInSteps(analyzer, words)) };
   }
 
   #indexStatus(kind: IndexKind, head: Head): IndexStatus {
@@ -711,7 +724,7 @@ export class OpenCollection implements Collection {
   }
 
   async #searchOne(
-    makePlan: () => plan.Plan,
+    makePlan: () => plan.Plan | Steps<plan.Plan>,
     options: CallOptions | undefined,
   ): Promise<search.SearchResponse> {
     return (await this.#search(makePlan, options))[0];
@@ -719,13 +732,14 @@ export class OpenCollection implements Collection {
 
   /** @param kind the index that the endpoint is about, required even when there is no query */
   #search(
-    makePlan: () => plan.Plan,
+    makePlan: () => plan.Plan | Steps<plan.Plan>,
     options: CallOptions | undefined,
     kind?: IndexKind,
   ): Promise<search.SearchResponse[]> {
     return this.#gate.pass(async () => {
       const deadline = Deadline.of(options);
-      const planned = { ...makePlan(), deadline };
+      const made = makePlan();
+      const planned = { ...("queries" in made ? made : await deadline.task.finish(made)), deadline };
       plan.checkSize(planned);
       const kinds = plan.kindsOf(planned);
       if (kind && kinds.length === 0) kinds.push(kind);
@@ -922,9 +936,9 @@ export class OpenCollection implements Collection {
     return {
       id: transactionId,
       add: (vector, options) =>
-        this.#stage(transactionId, () => encodeUpsert(this.#definition, vector), options),
+        this.#stage(transactionId, () => encodeUpsertInSteps(this.#definition, vector), options),
       upsert: (vectors, options) =>
-        this.#stage(transactionId, () => encodeUpserts(this.#definition, vectors, "vectors"), options),
+        this.#stage(transactionId, () => encodeUpsertsInSteps(this.#definition, vectors, "vectors"), options),
       delete: (id, options) => this.#stageDelete(transactionId, id, options),
       commit: (options) => this.#commit(transactionId, options),
       abort: (options) =>
@@ -936,10 +950,11 @@ export class OpenCollection implements Collection {
     };
   }
 
-  #stage(transactionId: string, encode: () => Uint8Array, options?: CallOptions): Promise<void> {
+  #stage(transactionId: string, encode: () => Steps<Uint8Array>, options?: CallOptions): Promise<void> {
     return this.#gate.pass(async () => {
       const deadline = Deadline.of(options);
-      const batch = encode();
+      const encoded = deadline.task.begin(encode());
+      const batch = encoded instanceof Promise ? await encoded : encoded;
       // What is staged is on disk only; its commit is what takes memory.
       const done = this.#isMemoryLimited ? await this.#admit("Staging records", 0, batch.length) : () => {};
       try {
@@ -1087,6 +1102,21 @@ const indexBytesPerByte = 1.5;
 const indexBytesPerRecord = 200;
 /** What the store keeps of changed pages in memory during one write, at most: measured with commits of up to 16 GB. */
 const commitBytesMax = 1.5 * 2 ** 30;
+
+/** Words that are analysed at a step. */
+const wordsPerStep = 1_024;
+
+function* analyzeInSteps(analyzer: Analyzer, words: readonly string[]): Steps<TextAnalysis["terms"]> {
+  const terms: TextAnalysis["terms"] = [];
+  let place = 0;
+  for (let from = 0; from < words.length; from += wordsPerStep) {
+    const some = words.slice(from, from + wordsPerStep);
+    for (const each of analyzer.analyze(some)) terms.push({ ...each, position: place + each.position });
+    for (const word of some) place += isRun(word) ? placesOfRun(word) : 1;
+    yield;
+  }
+  return terms;
+}
 
 function denseStatus(index: HnswIndex): Partial<IndexStatus> {
   const { encoding, quality } = index;

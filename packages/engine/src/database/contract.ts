@@ -70,8 +70,10 @@ export type DatabaseLog = {
 };
 
 export { type CallOptions, Deadline } from "../base/deadline.ts";
+export { LevelQueue, levelOf } from "../base/level-queue.ts";
+export { type Account, arrived, scheduler, Task } from "../base/scheduler.ts";
 /** How a program that takes connections shares its event loop with searches and indexing. */
-export { arrived, nextTurn } from "../base/turns.ts";
+export { finishAtOnce, type Steps } from "../base/steps.ts";
 export type { VectorWrite };
 
 /** A vector that was read. */
@@ -231,7 +233,7 @@ export interface Collection {
   get(id: string): StoredVector;
   has(id: string): boolean;
   /** All vectors of a document, by id. */
-  byDocument(documentId: string): StoredVector[];
+  byDocument(documentId: string, options?: CallOptions): Promise<StoredVector[]>;
   /** Every vector of the version that is current now, in the order in which they were written. */
   exportVectors(): VectorExport;
 
@@ -244,7 +246,7 @@ export interface Collection {
    * @param request `text`: at most 1 MiB of UTF-8
    * @throws invalid_request, index_not_found
    */
-  analyzeText(request: AnalyzeText): TextAnalysis;
+  analyzeText(request: AnalyzeText, options?: CallOptions): Promise<TextAnalysis>;
   indexes(): Indexes;
   /**
    * Measures the dense index against exact search, with vectors of the collection as queries.

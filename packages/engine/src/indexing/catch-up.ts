@@ -13,7 +13,7 @@
 //
 // Invariants:
 //   - A published view's version is the version of its snapshot and of all its indexes (4).
-//   - A slice holds the event loop for about `limits.indexingSliceMs`, so that requests go on between slices.
+//   - A slice holds the event loop for about `limits.sliceMs`, so that requests go on between slices.
 //   - A search that must see version v calls `reach(v)`. It works along, and so a small lag costs no wait.
 //   - Building one index does not hold up searches of the others.
 //
@@ -27,7 +27,7 @@ import { limits } from "@quiver/protocol/limits";
 import type { IndexKind } from "@quiver/protocol/shapes/index-definition";
 import type { Background } from "../base/background.ts";
 import { Deadline } from "../base/deadline.ts";
-import { nextTurn } from "../base/turns.ts";
+import { Task } from "../base/scheduler.ts";
 import { readHead } from "../collection/head.ts";
 import { Visibility } from "../collection/visibility.ts";
 import type { Index } from "../index/contract.ts";
@@ -83,6 +83,8 @@ export class CatchUp {
   /** Published versions that are not complete, ascending, and the ordinals that they end at. */
   #incomplete: { version: number; ordinalEnd: number }[] = [];
   #completed = -1;
+  /** Background indexing is one key to the scheduler, of which collections get equal shares. */
+  readonly #task: Task;
   #scheduled = false;
   #stopped = false;
   /** Feeds of indexes that are out of use, which may still be being written to disk. */
@@ -94,8 +96,12 @@ export class CatchUp {
   #seenEnd = 0;
   #hasFailed = false;
 
-  /** @param background of the collection: stopped when the collection closes */
-  constructor(store: Store, events: CatchUpEvents, background: Background) {
+  /**
+   * @param background of the collection: stopped when the collection closes
+   * @param name of the collection, for the scheduler
+   */
+  constructor(store: Store, events: CatchUpEvents, background: Background, name = "") {
+    this.#task = new Task({ key: "indexing", group: name });
     this.#store = store;
     this.#events = events;
     this.#background = background;
@@ -283,7 +289,7 @@ export class CatchUp {
     if (this.#scheduled || this.#stopped) return;
     this.#scheduled = true;
     this.#background.run(indexing, async () => {
-      await nextTurn();
+      await this.#task.slice();
       this.#scheduled = false;
       if (!this.#stopped && !this.#step()) this.wake();
     });
@@ -291,31 +297,42 @@ export class CatchUp {
 
   /**
    * A view at `version` or later that has the given indexes, pinned for the caller, who unpins it.
-   * Works one slice along at once; where that is not enough, waits for the background, until the deadline.
+   * Works along in slices of the caller's own, so that it waits for nobody else's turn; what only builder threads can do is waited
+   * for, until the deadline.
    */
   reach(
     version: number,
     kinds: readonly IndexKind[],
     deadline: Deadline = Deadline.none,
   ): View | Promise<View> {
-    const serving = (): View | null => {
-      const view = this.#views.current;
-      if (view === null || view.version < version) return null;
-      return kinds.every((kind) => view.indexes[kind] !== undefined) ? view : null;
-    };
-    let view = serving();
-    if (view === null && !this.#stopped) {
-      try {
-        this.#step();
-      } catch (error) {
-        return Promise.reject(error);
-      }
+    const view = this.#serving(version, kinds);
+    return view === null ? this.#workAlong(version, kinds, deadline) : view.pin();
+  }
+
+  async #workAlong(version: number, kinds: readonly IndexKind[], deadline: Deadline): Promise<View> {
+    const { task } = deadline;
+    while (!this.#stopped) {
+      const isAllDone = this.#step();
       this.#background.succeeded(indexing);
-      view = serving();
+      const view = this.#serving(version, kinds);
+      if (view !== null) return view.pin();
+      if (isAllDone) break;
+      await task.slice();
     }
-    if (view) return view.pin();
     const stuck = kinds.map((kind) => this.#feeds.get(kind)).find((feed) => feed?.isStuck);
-    if (stuck !== undefined && !this.#successors.has(stuck.kind)) return Promise.reject(stuck.failure);
+    if (stuck !== undefined && !this.#successors.has(stuck.kind)) throw stuck.failure;
+    return this.#waitFor(version, kinds, deadline);
+  }
+
+  /** The current view, where it has what is asked for. */
+  #serving(version: number, kinds: readonly IndexKind[]): View | null {
+    const view = this.#views.current;
+    if (view === null || view.version < version) return null;
+    return kinds.every((kind) => view.indexes[kind] !== undefined) ? view : null;
+  }
+
+  /** Waits for the background, whose next view may serve. */
+  #waitFor(version: number, kinds: readonly IndexKind[], deadline: Deadline): Promise<View> {
     return new Promise((resolve, reject) => {
       if (this.#stopped) {
         reject(new QuiverError("shutting_down", "The collection was unloaded meanwhile; search again."));
@@ -401,7 +418,7 @@ export class CatchUp {
     try {
       const head = readHead(snapshot);
       this.#seenEnd = head.nextOrdinal;
-      const end = performance.now() + limits.indexingSliceMs;
+      const end = performance.now() + limits.sliceMs;
       const advance = (feed: Feed) => {
         const isThere = feed.step(
           snapshot,

@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { segment, segmentProcessed } from "./segment.ts";
+import { finishAtOnce } from "../base/steps.ts";
+import { segment, segmentInSteps, segmentProcessed } from "./segment.ts";
 
 describe("words", () => {
   test.each([
@@ -115,4 +116,29 @@ test("the largest text, and a word as large", () => {
   const largest = 16 * 2 ** 20;
   expect(segment("naïve ".repeat(largest / 8)).length).toBe(largest / 8);
   expect(segment("a".repeat(largest))).toEqual(["a".repeat(largest)]);
+});
+
+test("a long text segmented in steps has the words that it has at once", () => {
+  const pieces = fc.constantFrom(
+    "rivers",
+    " ",
+    "\n",
+    "e\u0301",
+    "\u0308",
+    "ΟΔΟΣ",
+    "don't",
+    "3.14",
+    "漢字",
+    "ไทย",
+    "-",
+    "\u00ad",
+  );
+  fc.assert(
+    fc.property(fc.array(pieces, { minLength: 40, maxLength: 80 }), fc.nat(600), (parts, more) => {
+      const text = parts.join("").repeat(200 + more);
+      expect(finishAtOnce(segmentInSteps(text))).toEqual(segment(text));
+    }),
+    { numRuns: 20 },
+  );
+  expect([...segmentInSteps("two words ".repeat(20_000))].length).toBeGreaterThan(5);
 });

@@ -25,6 +25,7 @@
 //
 // The table of docs/text-search.md has an example of each, and a test goes through it.
 
+import type { Steps } from "../base/steps.ts";
 import { isGramCharacter } from "./grams.ts";
 
 /** Combining marks in a row that are read; Unicode's stream-safe format (UAX #15) allows as many. */
@@ -35,6 +36,26 @@ const beyondAscii = /[\u0080-\uffff]/;
 /** The words of a text in their order: NFKC and lower case, with their marks. */
 export function segment(text: string): string[] {
   return words(beyondAscii.test(text) ? normalized(text) : text.toLowerCase());
+}
+
+/** Characters that are segmented at a step, at least. */
+const charactersPerStep = 16 * 1024;
+/** White space that separates words whatever stands beside it: after it the text goes on as if it began there. */
+const space = /[ \t\n\r]/g;
+
+/** `segment` of a long text, in steps: it is cut at white space, which no word, mark or run reaches across. */
+export function* segmentInSteps(text: string): Steps<string[]> {
+  if (text.length <= 2 * charactersPerStep) return segment(text);
+  const words: string[] = [];
+  for (let from = 0; from < text.length; ) {
+    space.lastIndex = from + charactersPerStep;
+    const found = space.exec(text);
+    const to = found === null ? text.length : found.index;
+    for (const word of segment(text.slice(from, to))) words.push(word);
+    from = found === null ? to : to + 1;
+    yield;
+  }
+  return words;
 }
 
 /** The words of a stored processed text: `segment(text)` of a text stored as `segment(text).join(" ")`. */

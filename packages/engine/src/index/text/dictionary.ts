@@ -12,8 +12,12 @@
 // at most half of the slots are used.
 
 import { invariant } from "../../base/invariant.ts";
+import type { Steps } from "../../base/steps.ts";
 
 const slotsMin = 1_024;
+
+/** Terms that are tested at a step. */
+const termsPerStep = 1_024;
 
 /** What of a dictionary a checkpoint keeps, besides its columns. */
 export type DictionaryState = {
@@ -103,20 +107,17 @@ export class Dictionary {
   }
 
   /**
-   * The terms that pass a test, in no particular order.
+   * The terms that pass a test, in no particular order; in steps, between which terms may come and go. Those that are there all the
+   * time are told once.
    * @param passes asked about code units: those of a term are from `begin` to `end`, exclusive
-   * @param isWanted asked about the numbers of those that pass
    */
-  termsThat(
-    passes: (units: Uint16Array, begin: number, end: number) => boolean,
-    isWanted: (number: number) => boolean = () => true,
-  ): string[] {
+  *termsThat(passes: (units: Uint16Array, begin: number, end: number) => boolean): Steps<string[]> {
     const found: string[] = [];
     for (let number = 0; number < this.#numbersEnd; number++) {
+      if (number % termsPerStep === termsPerStep - 1) yield;
       const begin = this.#begins[number];
       const length = this.#lengths[number];
-      if (length > 0 && passes(this.#units, begin, begin + length) && isWanted(number))
-        found.push(this.termOf(number));
+      if (length > 0 && passes(this.#units, begin, begin + length)) found.push(this.termOf(number));
     }
     return found;
   }

@@ -1,8 +1,15 @@
 import { randomNumbers } from "@quiver/kernels/random";
 import { expect, test } from "vitest";
+import { finishAtOnce } from "../../base/steps.ts";
 import { Forms } from "./forms.ts";
 
-const all = (forms: Forms, hidden: Iterable<number> = []) => forms.formsThat(() => true, hidden).sort();
+const all = (forms: Forms, hidden: Iterable<number> = []) =>
+  finishAtOnce(
+    forms.formsThat(
+      () => true,
+      () => hidden,
+    ),
+  ).sort();
 
 test.each([1, 2, 3])(
   "forms are those of the records that are held and not hidden, through all changes: seed %i",
@@ -39,6 +46,48 @@ test.each([1, 2, 3])(
     expect(forms.memoryBytes).toBeLessThan(2_000_000);
     forms.close();
     expect(all(forms)).toEqual([]);
+  },
+);
+
+test.each(["only added", "added and removed"])(
+  "[Q20] forms are looked through in steps, and are what they are at once, whatever records are %s meanwhile",
+  (changes) => {
+    const forms = new Forms();
+    const add = (ordinal: number, list: readonly string[]) =>
+      forms.add(
+        ordinal,
+        list.map((form) => forms.numberOf(form)),
+      );
+    const recordCount = 4_000;
+    const listOf = (ordinal: number) =>
+      Array.from({ length: 30 }, (_, i) => `form ${(7 * ordinal + i) % 20_000}`);
+    for (let ordinal = 0; ordinal < recordCount; ordinal++) add(ordinal, listOf(ordinal));
+    const isHidden = (ordinal: number) => ordinal % 4 !== 0;
+    const seen = new Set<string>();
+    for (let ordinal = 0; ordinal < recordCount; ordinal += 4)
+      for (const form of listOf(ordinal)) seen.add(form);
+    const held = new Set(Array.from({ length: recordCount }, (_, ordinal) => ordinal));
+    const steps = forms.formsThat(
+      () => true,
+      () => [...held].filter(isHidden),
+    );
+    let step = steps.next();
+    let count = 0;
+    for (; !step.done; step = steps.next(), count++) {
+      // What is added is not visible, and of what is removed nothing was.
+      for (let i = 0; i < 5; i++) {
+        const ordinal = recordCount + 4 * (5 * count + i) + 1;
+        add(ordinal, [`form ${count}`, `new ${ordinal}`]);
+        held.add(ordinal);
+        const gone = 4 * (5 * count + i) + 1;
+        if (changes === "only added" || gone >= recordCount) continue;
+        forms.remove(gone);
+        held.delete(gone);
+      }
+    }
+    expect(count).toBeGreaterThan(2);
+    expect(step.value.sort()).toEqual([...seen].sort());
+    forms.check();
   },
 );
 

@@ -13,6 +13,7 @@
 
 import { Growable } from "../../base/growable.ts";
 import { invariant } from "../../base/invariant.ts";
+import { finishAtOnce, type Steps } from "../../base/steps.ts";
 import { Dictionary, type DictionaryState } from "./dictionary.ts";
 import { RecordRows, type Row, RowReader, type RowsState } from "./record-rows.ts";
 
@@ -21,6 +22,11 @@ export type FormsState = { readonly dictionary: DictionaryState; readonly rows: 
 
 /** Forms that no record has are forgotten when there are so many, and a quarter of all. */
 const unusedMax = 1_024;
+
+/** Numbers of rows that are read at a step. */
+const numbersPerStep = 16 * 1024;
+/** Counting in steps begins anew so often when records have gone meanwhile; then it is done at once. */
+const attemptsMax = 3;
 
 export class Forms {
   readonly #dictionary: Dictionary;
@@ -33,6 +39,8 @@ export class Forms {
   #added = new Uint32Array(256);
   /** Forms in the dictionary that no record has. */
   #unused = 0;
+  /** Records that were taken out. */
+  #removals = 0;
 
   /** @param dictionary, rows as they were kept; absent: none */
   constructor(dictionary = new Dictionary(), rows = new RecordRows()) {
@@ -79,6 +87,7 @@ export class Forms {
   remove(ordinal: number): boolean {
     const row = this.rows.of(ordinal);
     if (row === undefined) return false;
+    this.#removals++;
     for (const number of numbersOf(row)) if (--this.#counts.values[number] === 0) this.#unused++;
     this.rows.delete(ordinal);
     if (this.#unused < unusedMax || 4 * this.#unused < this.#dictionary.size) return false;
@@ -87,22 +96,48 @@ export class Forms {
   }
 
   /**
-   * The forms that pass a test and that a record has, in no particular order.
+   * The forms that pass a test and that a record has, in no particular order; in steps, between which records may come and go.
+   * What comes meanwhile does not count.
    * @param passes asked about code units: those of a form are from `begin` to `end`, exclusive
-   * @param hidden ordinals of records that do not count
+   * @param hidden the ordinals of records that do not count, asked anew where records have gone
    */
-  formsThat(
+  *formsThat(
     passes: (units: Uint16Array, begin: number, end: number) => boolean,
-    hidden: Iterable<number>,
-  ): string[] {
-    const uncounted = new Map<number, number>();
-    for (const ordinal of hidden) {
+    hidden: () => Iterable<number>,
+  ): Steps<string[]> {
+    const passed = yield* this.#dictionary.termsThat(passes);
+    for (let attempt = 0; attempt < attemptsMax; attempt++) {
+      const counted = yield* this.#thoseOfRecords(passed, hidden());
+      if (counted !== null) return counted;
+    }
+    return finishAtOnce(this.#thoseOfRecords(passed, hidden())) as string[];
+  }
+
+  /** The forms that a record has that is not hidden. @returns null where records have gone meanwhile */
+  *#thoseOfRecords(forms: readonly string[], hidden: Iterable<number>): Steps<string[] | null> {
+    const removals = this.#removals;
+    // All at once, so that what is added later is neither counted nor subtracted.
+    const counts = new Map<number, number>();
+    const numbers = forms.map((form) => this.#dictionary.get(form));
+    for (const number of numbers) if (number !== undefined) counts.set(number, this.#counts.values[number]);
+    const ordinals = counts.size === 0 ? [] : [...hidden];
+    let read = 0;
+    for (const ordinal of ordinals) {
       const row = this.rows.of(ordinal);
       if (row === undefined) continue;
-      for (const number of numbersOf(row)) uncounted.set(number, (uncounted.get(number) ?? 0) + 1);
+      for (const number of numbersOf(row)) {
+        const count = counts.get(number);
+        if (count !== undefined) counts.set(number, count - 1);
+        read++;
+      }
+      if (read < numbersPerStep) continue;
+      read = 0;
+      yield;
+      if (this.#removals !== removals) return null;
     }
-    return this.#dictionary.termsThat(passes, (number) => {
-      return this.#counts.values[number] > (uncounted.get(number) ?? 0);
+    return forms.filter((_, i) => {
+      const number = numbers[i];
+      return number !== undefined && (counts.get(number) as number) > 0;
     });
   }
 

@@ -300,3 +300,39 @@ test("[Q20] explanations come in steps, and are what they would be at once, what
   });
   expect(changed).toEqual(atOnce);
 });
+
+test("[Q20] many terms scored in steps find what they find at once, whatever is added, removed and merged meanwhile", () => {
+  let state = 5;
+  const random = () => {
+    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
+    return state / 2 ** 32;
+  };
+  const wordAt = (i: number) => `word${i}`;
+  const textOf = () => Array.from({ length: 30 }, () => wordAt(Math.floor(random() ** 2 * 900)));
+  const index = new TextIndex({ language: "none", k1: 1.2, b: 0.75, tailRecordsMax: 500 });
+  const end = 4_000;
+  for (let ordinal = 0; ordinal < end; ordinal++) index.add(ordinal, textOf());
+  const terms = Array.from({ length: 400 }, (_, i) => ({ term: wordAt(i), weight: 1 + (i % 3) }));
+  const statistics = index.statistics();
+  const sees = (ordinal: number) => ordinal < end;
+  const atOnce = asMap(index.searchTerms(terms, 50, statistics, sees));
+  for (const isChanged of [false, true]) {
+    const steps = index.searchTermsInSteps(terms, 50, statistics, () => sees);
+    let next = end + (isChanged ? 1_000 : 0);
+    let paused = 0;
+    for (;;) {
+      const step = steps.next();
+      if (step.done) {
+        expect(asMap(step.value)).toEqual(atOnce);
+        break;
+      }
+      paused++;
+      if (isChanged) {
+        for (let i = 0; i < 40; i++) index.add(next++, textOf());
+        index.remove(next - 7);
+        index.tidy(2_000);
+      }
+    }
+    expect(paused).toBeGreaterThan(1);
+  }
+});

@@ -28,11 +28,12 @@
 // made before stay right for the records that it sees. Each term's records are fetched once, and of phrases only those records
 // are looked at that satisfy everything that is easier to tell.
 //
-// The index is asked by `termsOf`, `analyzer`, `expand`, `holdersOf` and `positionsOf` alone. `visible` may be asked
+// The index is asked by `termsInSteps`, `analyzer`, `expand`, `holdersOf` and `positionsOf` alone. `visible` may be asked
 // about a record more than once.
 
 import { limits } from "@quiver/protocol/limits";
 import { compareText } from "../../base/bytes.ts";
+import type { Steps } from "../../base/steps.ts";
 import { EditDistance } from "../../text/edit-distance.ts";
 import { fold } from "../../text/fold.ts";
 import { isRun } from "../../text/grams.ts";
@@ -44,6 +45,7 @@ import {
   intersectionOf,
   noOrdinals,
   type OrdinalSet,
+  unionInSteps,
   unionOf,
 } from "../ordinal-sets.ts";
 import type { Accepts, TextIndex, WeightedTerm } from "./text-index.ts";
@@ -51,10 +53,10 @@ import type { Accepts, TextIndex, WeightedTerm } from "./text-index.ts";
 export type TextQuery = { readonly terms: readonly WeightedTerm[]; readonly accepts: Accepts };
 
 /** What this file asks an index for. */
-export type TermSource = Pick<TextIndex, "termsOf" | "analyzer" | "expand" | "holdersOf" | "positionsOf">;
-
-/** Work in steps: others may take their turn at each `yield`. */
-type Steps<T> = Generator<void, T>;
+export type TermSource = Pick<
+  TextIndex,
+  "termsInSteps" | "analyzer" | "expand" | "holdersOf" | "positionsOf"
+>;
 
 const findsNothing: TextQuery = { terms: [], accepts: null };
 
@@ -68,7 +70,7 @@ export function* resolveTextQuery(
   query: { readonly text: string; readonly clauses: readonly Clause[] | null },
   visible: () => Visible,
 ): Steps<TextQuery> {
-  if (query.clauses === null) return { terms: index.termsOf(query.text), accepts: null };
+  if (query.clauses === null) return { terms: yield* index.termsInSteps(query.text), accepts: null };
   const meanings: Meaning[] = [];
   for (const clause of query.clauses) {
     const meaning = yield* meaningOf(index, clause, visible);
@@ -157,34 +159,37 @@ function* expansionsOf(
   const { term: stem } = analyzer.of(word);
   const found =
     kind === "prefix"
-      ? prefixed(index, written, stem, visible())
-      : similar(index, stem === "" ? written : written.add(stem), distance, visible());
+      ? yield* prefixed(index, written, stem, visible)
+      : yield* similar(index, stem === "" ? written : written.add(stem), distance, visible);
   // The terms of an excluded clause are not scored, so all of them can count.
   if (occur === "mustNot") return found;
   return (yield* mostFrequent(index, found, visible)).sort(byWeight);
 }
 
-function prefixed(
+function* prefixed(
   index: TermSource,
   prefixes: ReadonlySet<string>,
   stem: string,
-  visible: Visible,
-): WeightedTerm[] {
+  visible: () => Visible,
+): Steps<WeightedTerm[]> {
   const terms = new Set(stem === "" ? [] : [stem]);
-  for (const prefix of prefixes) for (const { term } of index.expand({ prefix }, visible)) terms.add(term);
+  for (const prefix of prefixes)
+    for (const { term } of yield* index.expand({ prefix }, visible)) terms.add(term);
   return Array.from(terms, (term) => ({ term, weight: 1 }));
 }
 
-function similar(
+function* similar(
   index: TermSource,
   words: ReadonlySet<string>,
   distance: number,
-  visible: Visible,
-): WeightedTerm[] {
+  visible: () => Visible,
+): Steps<WeightedTerm[]> {
   const nearest = new Map<string, number>();
   for (const fuzzy of words) {
     const distances = new EditDistance(fuzzy);
-    for (const { form, term } of index.expand({ fuzzy, distance }, visible)) {
+    const expansions = yield* index.expand({ fuzzy, distance }, visible);
+    for (const [i, { form, term }] of expansions.entries()) {
+      if (i % wordsPerStep === wordsPerStep - 1) yield;
       const edits = distances.to(form, distance);
       nearest.set(term, Math.min(edits, nearest.get(term) ?? edits));
     }
@@ -200,12 +205,16 @@ function* mostFrequent(
 ): Steps<WeightedTerm[]> {
   if (terms.length <= limits.queryExpansionsMax) return terms;
   const counted: { weighted: WeightedTerm; df: number }[] = [];
+  let read = 0;
   for (const weighted of terms) {
     const sees = visible();
     const holders = index.holdersOf(weighted.term);
     const df = sees === null ? holders.length : holders.filter((ordinal) => sees(ordinal)).length;
     counted.push({ weighted, df });
-    if (counted.length % termsPerStep === 0) yield;
+    read += holders.length;
+    if (counted.length % termsPerStep !== 0 && read < postingsPerStep) continue;
+    read = 0;
+    yield;
   }
   return counted
     .sort((a, b) => b.weighted.weight - a.weighted.weight || b.df - a.df || byWeight(a.weighted, b.weighted))
@@ -285,10 +294,7 @@ function* satisfying(
     const [{ term }] = alternatives.length === 1 ? alternatives : [{ term: null }];
     if (term !== null && asked.has(term)) continue;
     if (term !== null) asked.add(term);
-    const one =
-      term !== null
-        ? holders.of(term)
-        : unionOf(alternatives.map((each) => holders.index.holdersOf(each.term)));
+    const one = term !== null ? holders.of(term) : yield* holdersOfAny(holders.index, alternatives);
     having = having === null ? one : intersectionOf([having, one]);
     if (having.length === 0) return noOrdinals;
     if (i % termsPerStep === 0) yield;
@@ -303,6 +309,24 @@ function* satisfying(
   return kept.subarray(0, count);
 }
 
+/** The records that have one of some terms. */
+function* holdersOfAny(index: TermSource, terms: readonly WeightedTerm[]): Steps<OrdinalSet> {
+  const sets: OrdinalSet[] = [];
+  let read = 0;
+  for (const { term } of terms) {
+    const set = index.holdersOf(term);
+    sets.push(set);
+    read += set.length;
+    if (sets.length % termsPerStep !== 0 && read < postingsPerStep) continue;
+    read = 0;
+    yield;
+  }
+  return yield* unionInSteps(sets);
+}
+
+/** Of a step: words that are compared, and postings that are read. */
+const wordsPerStep = 1_024;
+const postingsPerStep = 50_000;
 /** Of a step: terms whose records are counted or intersected, and records of which it is asked whether they have a short phrase. */
 const termsPerStep = 64;
 const recordsPerStep = 64;
