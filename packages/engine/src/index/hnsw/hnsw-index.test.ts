@@ -120,7 +120,7 @@ test("everything removed, also the entry point: the index is empty and can be fi
   expect(pair.hnsw.count).toBe(0);
 });
 
-test("one cluster after the other is removed, and no way is lost", () => {
+test("[N12] one cluster after the other is removed, and no way is lost", () => {
   const pair = pairOf(8, "euclidean", { dataType: "f32", sampleCount: 100 });
   const next = randomNumbers(9);
   for (let i = 0; i < 2_000; i++) {
