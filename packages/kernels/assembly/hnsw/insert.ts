@@ -15,13 +15,13 @@
 
 import { biasOfNode, compareDistances, keysOf, queryOfNode } from "./keys";
 import {
+  CODE_BYTES,
   childrenMax,
   EF_CONSTRUCTION,
   ENTRY,
   ENTRY_LOCK,
   enter,
   isDead,
-  isProtected,
   leave,
   levelOf,
   listAt,
@@ -29,7 +29,9 @@ import {
   lockNode,
   M,
   M0,
+  NODES_AT,
   NONE,
+  PARENT,
   parentAt,
   ROOT,
   S_BEAM,
@@ -40,6 +42,7 @@ import {
   S_OWNER,
   S_QUERY,
   S_SHRINK,
+  UNIT_BYTES,
   unlock,
   unlockNode,
 } from "./layout";
@@ -197,10 +200,12 @@ function isBelow(below: u32, node: u32): boolean {
 function childrenOf(host: u32): u32 {
   const list = listAt(host, 0);
   const end = list + ((<usize>load<u32>(list)) << 2);
+  const parents = <usize>load<u32>(NODES_AT) + <usize>load<u32>(CODE_BYTES) + PARENT;
+  const unitBytes = <usize>load<u32>(UNIT_BYTES);
   let count: u32 = 0;
   for (let at = list; at < end; at += 4) {
     const link = load<u32>(at, 4);
-    if (link !== host && atomic.load<u32>(parentAt(link)) === host) count++;
+    count += <u32>(link !== host && atomic.load<u32>(parents + <usize>link * unitBytes) === host);
   }
   return count;
 }
@@ -229,8 +234,7 @@ export function keptIds(scratch: usize): usize {
 /**
  * Chooses up to `limit` of `count` sorted candidates as links of `owner`, beside the `length` ids that `keptIds` begins with.
  * Keys may be products or distances, but links are chosen by distance, see docs/decisions/hnsw-dot-product.md. Writes the ids to
- * `keptIds`, and returns how many there are then. @param isBase whether the list is of level 0; its links of the backbone are
- * kept already
+ * `keptIds`, and returns how many there are then.
  */
 export function select(
   scratch: usize,
@@ -239,21 +243,28 @@ export function select(
   count: u32,
   limit: u32,
   length: u32 = 0,
-  isBase: boolean = false,
 ): u32 {
   // The owner stands before the kept ids: its key is computed with theirs.
   const ids = <usize>load<u32>(scratch, S_KEPT);
   const keys = <usize>load<u32>(scratch, S_KEYS);
   const query = <usize>load<u32>(scratch, S_CANDIDATE);
   store<u32>(ids, owner);
+  const begin = length;
   for (let i: u32 = 0; i < count && length < limit; i++) {
     const node = nodeOf(load<u64>(candidates + ((<usize>i) << 3)));
-    if (isDead(node) || node === owner || (isBase && isProtected(owner, node))) continue;
+    if (isDead(node) || node === owner || isAmong(node, ids, begin)) continue;
     if (length > 0 && !isWanted(node, ids, length, query, keys)) continue;
     store<u32>(ids + 4 + ((<usize>length) << 2), node);
     length++;
   }
   return length;
+}
+
+/** Whether a node is among the `count` ids that were kept before; mostly there is none, or one. */
+function isAmong(node: u32, ids: usize, count: u32): boolean {
+  for (let at = ids + 4; at < ids + 4 + ((<usize>count) << 2); at += 4)
+    if (load<u32>(at) === node) return true;
+  return false;
 }
 
 /** Whether a candidate is nearer to the owner, the first of the ids, than to each of the `length` others, one at least. */
@@ -315,7 +326,7 @@ function connectLocked(scratch: usize, owner: u32, node: u32, level: u32, candid
     insert(candidates, i + 1, entryOf(load<f32>(keys + at), load<u32>(ids + at)));
   }
   const length = level === 0 ? keepProtected(scratch, owner, ids, count + 1) : 0;
-  const kept = select(scratch, owner, candidates, count + 1, limit, length, level === 0);
+  const kept = select(scratch, owner, candidates, count + 1, limit, length);
   memory.copy(list + 4, keptIds(scratch), (<usize>kept) << 2);
   atomic.store<u32>(list, kept);
 }
@@ -323,10 +334,14 @@ function connectLocked(scratch: usize, owner: u32, node: u32, level: u32, candid
 /** Begins the kept ids with those of `count` links that are of the backbone; returns how many there are. */
 function keepProtected(scratch: usize, owner: u32, links: usize, count: u32): u32 {
   const kept = keptIds(scratch);
+  const parents = <usize>load<u32>(NODES_AT) + <usize>load<u32>(CODE_BYTES) + PARENT;
+  const unitBytes = <usize>load<u32>(UNIT_BYTES);
+  const root = owner === atomic.load<u32>(ENTRY) ? atomic.load<u32>(ROOT) : NONE;
   let length: u32 = 0;
   for (let i: usize = 0; i < count; i++) {
     const link = load<u32>(links + (i << 2));
-    if (link === owner || !isProtected(owner, link)) continue;
+    if (atomic.load<u32>(parents + <usize>link * unitBytes) !== owner && link !== root) continue;
+    if (link === owner) continue;
     store<u32>(kept + ((<usize>length) << 2), link);
     length++;
   }

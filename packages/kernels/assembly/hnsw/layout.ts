@@ -134,9 +134,11 @@ export function isDead(node: u32): boolean {
   return load<u32>(nodeAt(node) + load<u32>(CODE_BYTES), 8) === DEAD;
 }
 
-/** Where the number of a node's parent stands. */
+/** Where a node's parent stands behind its code. */
+export const PARENT: usize = 16;
+
 export function parentAt(node: u32): usize {
-  return nodeAt(node) + load<u32>(CODE_BYTES) + 16;
+  return nodeAt(node) + load<u32>(CODE_BYTES) + PARENT;
 }
 
 /** Whether the link of level 0 from `owner` to `node` must stay: it is part of the backbone. */

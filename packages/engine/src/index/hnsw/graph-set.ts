@@ -453,7 +453,7 @@ export class GraphSet {
     const names: number[] = [];
     const nodes: number[] = [];
     const { dimension } = this.encoding;
-    const vectors = new Float32Array(insertMax * dimension);
+    const vectors = new Float32Array(Math.min(insertMax, this.#queue.length - this.#queueHead) * dimension);
     for (; this.#queueHead < this.#queue.length && names.length < insertMax; this.#queueHead++) {
       if (!this.#hasRoom(partition)) break;
       const name = this.#queue[this.#queueHead];

@@ -57,6 +57,8 @@ export class Graph {
   words: Uint32Array;
   floats: Float32Array;
   readonly #memory: WebAssembly.Memory;
+  /** Whether another thread owns the graph, and lets it grow. */
+  readonly #isAttached: boolean;
   readonly #areaBytes: number;
   #free: number[] = [];
 
@@ -100,7 +102,8 @@ export class Graph {
     this.bytes = new Uint8Array(this.#memory.buffer);
     this.words = new Uint32Array(this.#memory.buffer);
     this.floats = new Float32Array(this.#memory.buffer);
-    if (memory !== undefined) return;
+    this.#isAttached = memory !== undefined;
+    if (this.#isAttached) return;
     this.#set("codeBytes", codeBytes);
     this.#set("dataType", shape.dataType);
     this.#set("queryBytes", queryBytes);
@@ -137,7 +140,7 @@ export class Graph {
   /** Looks at the memory anew, which another thread may have let grow. */
   refresh(): void {
     // Growing by nothing tells this thread of what others have grown; only a buffer that is asked for then has the present size.
-    this.#memory.grow(0);
+    if (this.#isAttached) this.#memory.grow(0);
     const { buffer } = this.#memory;
     if (buffer.byteLength === this.bytes.byteLength) return;
     this.bytes = new Uint8Array(buffer);
