@@ -293,15 +293,16 @@ export class Building {
   /** Goes on with what can wait; returns whether there is more that this thread has to do. */
   tidy(): boolean {
     if (this.#isClosed || this.#failure !== undefined) return false;
+    let hasBegun = false;
     try {
-      this.#beginCheck();
+      hasBegun = this.#beginCheck();
       this.#goOnMeasuring();
     } catch (error) {
       this.#fail(error);
     }
     if (this.isIdle && !this.#isInPlace) this.#current?.tidy();
     this.pump();
-    return this.#truth != null || this.#check !== undefined || (this.#isInPlace && this.#isCheckDue);
+    return this.#truth != null || this.#check !== undefined || (this.#isInPlace && hasBegun);
   }
 
   get #isInPlace(): boolean {
@@ -461,8 +462,10 @@ export class Building {
     return this.#work - this.#quality.work >= Math.max(1, share * this.#quality.count);
   }
 
-  #beginCheck(): void {
-    if (!this.#isCheckDue || this.#reconnect()) return;
+  /** Begins to measure, where it is time to; returns whether something was begun. */
+  #beginCheck(): boolean {
+    if (!this.#isCheckDue) return false;
+    if (this.#reconnect()) return true;
     const { metric, dimension, builders } = this.#options;
     const size = sampleSize((this.#current as GraphSet).count, dimension);
     const sample = this.#vectors.sample(size);
@@ -482,11 +485,12 @@ export class Building {
         }
         if (!this.#isInPlace) this.#options.onMore?.();
       });
-      return;
+      return true;
     }
     const queries = sample.names.slice(0, sampleWithoutCache).map((_, i) => vectorAt(sample, i, dimension));
     const search = this.#vectors.beginTruth(queries, k);
     if (search !== undefined) this.#truth = { search, sample };
+    return search !== undefined;
   }
 
   /** Before graphs that are built are measured, their lonely vectors are reconnected. Products have nothing to look for by themselves. */

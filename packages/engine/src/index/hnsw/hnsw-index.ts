@@ -703,13 +703,10 @@ export class HnswIndex implements Index {
 
   #beginTruth(queries: readonly Float32Array[], k: number): SteppedSearch | undefined {
     if (this.#options.readVector === undefined) return undefined;
-    return new ExactSearch(
-      this.#places,
-      queries,
-      k,
-      () => null,
-      (name) => this.#vectorToLink(name) as Float32Array,
-    );
+    // Of a record that is about to be removed nothing may be stored any more.
+    const isThere = (name: number) => this.#vectorToLink(name) !== undefined;
+    const read = (name: number) => this.#vectorToLink(name) as Float32Array;
+    return new ExactSearch(this.#places, queries, k, () => isThere, read);
   }
 
   #ask({ name, vector, truth }: Question, ef: number): Measured {
