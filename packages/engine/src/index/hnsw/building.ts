@@ -101,7 +101,6 @@ export const readsPerBeamPlace = 8;
 
 /** Share of the vectors whose change asks for a new measurement; before the first one, so many wait for the build to end. */
 const changeShare = 0.1;
-const changeShareAtEffort = 0.01;
 const firstCheckCount = 5_000;
 /** Fewer vectors say nothing. */
 const checkMin = 100;
@@ -128,6 +127,8 @@ export class Building {
   #work = 0;
   /** What had been linked or removed when lonely vectors were reconnected. */
   #reconnectedWork = -1;
+  /** Whether builders were at work when recall was measured last. */
+  #isBuildMeasured = false;
   #quality: Quality | undefined;
   #efFloor = 0;
   #isScanning = false;
@@ -457,9 +458,11 @@ export class Building {
     // Removed vectors take places in beams until they are swept.
     if (current.count < checkMin || current.isSweeping) return false;
     if (this.#quality === undefined) return current.isIdle || current.count >= firstCheckCount;
-    const share =
-      current.isIdle && (this.#isScanning || this.#efFloor > 0) ? changeShareAtEffort : changeShare;
-    return this.#work - this.#quality.work >= Math.max(1, share * this.#quality.count);
+    const change = this.#work - this.#quality.work;
+    // What had to be raised in the middle of a build is looked at again at its end.
+    if (this.#isBuildMeasured && current.isIdle && change > 0 && (this.#isScanning || this.#efFloor > 0))
+      return true;
+    return change >= Math.max(1, changeShare * this.#quality.count);
   }
 
   /** Begins to measure, where it is time to; returns whether something was begun. */
@@ -535,6 +538,7 @@ export class Building {
     if (current === undefined) return;
     const quality = check.result(current.count, this.#work);
     this.#quality = quality;
+    this.#isBuildMeasured = !current.isIdle;
     if (this.#stepUp(quality, current.encoding)) return;
     const wanted = wantedOf(current.count);
     if (quality.recall >= wanted.recall && quality.itself >= wanted.itself) {

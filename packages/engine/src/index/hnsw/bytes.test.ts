@@ -26,6 +26,7 @@ test.each(hnswDataTypes)("%s: bytes of codes and links are those of the document
       dataType,
       efConstruction: 4,
       sampleCount: 10,
+      measures: false,
     });
     const bytesAt: number[] = [];
     for (let ordinal = 0; ordinal < 4_000; ordinal++) {
