@@ -53,6 +53,10 @@ export function flatBytes({ dimension, segmentBytesMax = 2 ** 32 }: Omit<FlatOpt
   );
 }
 
+/** Bytes of a flat index that had rows, and has none any more. */
+export const emptiedBytes = ({ dimension, segmentBytesMax = 2 ** 32 }: Omit<FlatOptions, "metric">): number =>
+  segmentBytesOf(layOutSegment(dimension, segmentBytesMax), 1);
+
 export class FlatIndex implements Index {
   readonly dimension: number;
   readonly metric: Metric;
@@ -219,6 +223,10 @@ export class FlatIndex implements Index {
 
   get memoryBytes(): number {
     return this.#slots.memoryBytes + this.#segments.reduce((sum, segment) => sum + segment.memoryBytes, 0);
+  }
+
+  get restoredBytes(): number {
+    return this.memoryBytes;
   }
 
   /** Gives back what is not needed for the rows that are there. */

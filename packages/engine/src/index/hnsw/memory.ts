@@ -4,7 +4,7 @@
 // what is written: memory that a graph has grown by in advance takes nothing of the machine. Where the codes are yet to be chosen
 // (`auto`), a byte for each value is taken for them.
 
-import { flatBytes } from "../flat/flat-index.ts";
+import { emptiedBytes, flatBytes } from "../flat/flat-index.ts";
 import { ordinalMapBytes } from "../ordinal-map.ts";
 import { codeSizes, dataTypeNumbers, type HnswDataType } from "./encoding.ts";
 import { fingerprintBytes } from "./fingerprints.ts";
@@ -59,8 +59,8 @@ function unitsOfNode(m: number, levelsPerUnit: number, levelsMax: number): numbe
   return units;
 }
 
-/** Bytes of the graphs of so many vectors. */
-function graphSetBytes(shape: DenseShape, vectors: number, pages: number): number {
+/** Bytes of the graphs of so many vectors, and of the map that says where they are. */
+export function graphSetBytes(shape: DenseShape, vectors: number, pages = Math.ceil(vectors / 1_024)): number {
   if (vectors === 0) return 0;
   const graph = shapeOf(shape);
   const layout = layOutGraph(graph);
@@ -84,8 +84,7 @@ export function denseBytes(shape: DenseShape, { vectors, copies = 0, cached = 0,
   return (
     own +
     graphSetBytes(shape, vectors, pagesOf(vectors)) +
-    // The tail is empty, and stays.
-    flatBytes({ dimension }, 0, 0) +
+    emptiedBytes({ dimension }) +
     flatBytes({ dimension }, Math.min(cached, vectors), pagesOf(Math.min(cached, vectors)))
   );
 }

@@ -163,6 +163,12 @@ export class Positions {
     return bytes;
   }
 
+  /** What it would be if all were closed. */
+  get restoredBytes(): number {
+    const open = this.#length + 9 * this.#ordinals.length;
+    return this.#segments.reduce((sum, segment) => sum + segmentBytes + bytesOf(segment), open);
+  }
+
   close(): void {
     this.#segments = [];
     for (const column of [this.#ordinals, this.#begins, this.#forgotten]) column.truncate(0);

@@ -291,6 +291,21 @@ export class TextIndex implements Index {
     return this.#postings.memoryBytes + this.#dictionary.memoryBytes + positions + words;
   }
 
+  get restoredBytes(): number {
+    const positions = this.#positions?.restoredBytes ?? 0;
+    const columns = this.#uses.memoryBytes + this.#frequencies.memoryBytes;
+    return this.#postings.restoredBytes + this.#dictionary.memoryBytes + positions + columns;
+  }
+
+  /** The terms of words, which are looked up anew. */
+  get spareBytes(): number {
+    return wordBytes * this.#words.size;
+  }
+
+  giveUp(): void {
+    this.#words.clear();
+  }
+
   /** Records of runs that are new or closed since the index was last kept. */
   get changes(): number {
     return this.#postings.changes;
