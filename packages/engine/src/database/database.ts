@@ -678,6 +678,7 @@ class OpenDatabase implements Database {
         );
       }
     await this.#balanceMemory();
+    for (const collection of this.#collections.values()) collection.retryPostponed();
   }
 
   /** Unloads idle collections while the loaded ones exceed the budget. The most recently used one stays, even where it alone does. */
@@ -701,7 +702,7 @@ class OpenDatabase implements Database {
     clearInterval(waiting);
   }
 
-  /** Unloads idle collections, least recently used first, down to so many bytes or so many collections. One at a time does this. */
+  /** Makes caches smaller and unloads idle collections, least recently used first, down to so many bytes or so many collections. One at a time does this. */
   async #unloadIdle(bytesMax: number, staying: number): Promise<void> {
     while (this.#balancing) await this.#balancing;
     this.#balancing = this.#unload(bytesMax, staying).finally(() => {
@@ -715,6 +716,10 @@ class OpenDatabase implements Database {
       .filter((collection) => collection.isLoaded)
       .sort((a, b) => b.lastUsedMs - a.lastUsedMs);
     let bytes = loaded.reduce((sum, collection) => sum + collection.expectedBytes, 0);
+    for (const collection of loaded.toReversed()) {
+      if (bytes <= bytesMax) return;
+      bytes -= collection.giveUp(bytes - bytesMax);
+    }
     while (bytes > bytesMax && loaded.length > staying) {
       const oldest = loaded.pop() as OpenCollection;
       if (oldest.isBusy) continue;

@@ -53,6 +53,8 @@ export interface Index {
   readonly memoryBytes: number;
   /** Bytes that it would hold after it was kept on disk and restored, searches and background work aside. */
   readonly restoredBytes: number;
+  /** Bytes that it will hold when so many further records and all background work are done; absent: it is to be estimated. */
+  expectedBytes?(records: number): number;
   /** Of `memoryBytes`, what it can do without; absent: nothing. */
   readonly spareBytes?: number;
   /** Gives up of that so many bytes, or all there are. Searches are slower afterwards, and as exact. */

@@ -2,15 +2,16 @@
 //
 // Two things are counted, and each has its bound:
 //
-//   indexes    what the indexes of loaded collections say of themselves (typed arrays and WebAssembly memories), what those that are
-//              still being built are expected to take more, and what writes that are under way are expected to add: the budget
+//   indexes    what the indexes of loaded collections say of themselves (what is written of typed arrays and WebAssembly memories),
+//              what they are expected to take more when all records are in their final places, and what writes that are under way
+//              are expected to add: the budget
 //   process    memory that belongs to this process alone and that the system cannot take back (Linux: RssAnon + RssShmem; elsewhere
 //              the resident set): heaps of all threads, buffers, WebAssembly memories, what is free and not given back yet. The
 //              stores' files are mapped, and not in it. Counted from the opening of the database on, for the process may be another
 //              program that embeds it: the budget and `processBytesBeside`
 //
-// Whoever is to take more asks `admit`. Where it does not fit, idle collections are unloaded first and the garbage is collected;
-// where it still does not, it is refused before anything has changed. The system would end the whole process instead.
+// Whoever is to take more asks `admit`. Where it does not fit, indexes give up their caches, idle collections are unloaded, and the
+// garbage is collected; where it still does not, it is refused before anything has changed. The system would end the whole process instead.
 
 import { readFileSync } from "node:fs";
 import { QuiverError } from "@quiver/protocol/errors";
@@ -39,7 +40,7 @@ export type MemoryParts = {
   readonly budgetBytes: number | undefined;
   /** Bytes that indexes take, or will when they are built. */
   indexBytes(): number;
-  /** Makes idle collections leave until so many bytes of indexes are there at most; resolves when what they took is free. */
+  /** Makes caches smaller and idle collections leave until so many bytes of indexes are there at most; resolves when what they took is free. */
   makeRoom(indexBytesMax: number): Promise<void>;
   /** Default: `processBytes`. */
   readonly processBytes?: () => number;
@@ -60,6 +61,8 @@ export class MemoryBudget {
   readonly #processBytes: () => number;
   /** What has been admitted and is not in any index yet. */
   #reserved = 0;
+  /** Of that, what is done: it counts until the indexes are measured again. */
+  #done = 0;
   /** What the process had when the database was opened. */
   readonly #before: number;
   #process = 0;
@@ -100,6 +103,8 @@ export class MemoryBudget {
     this.#measuredMs = nowMs;
     this.#process = Math.max(0, this.#processBytes() - this.#before);
     this.#indexes = this.#parts.indexBytes();
+    this.#reserved -= this.#done;
+    this.#done = 0;
   }
 
   /** Whether so many bytes of indexes fit without anybody leaving. */
@@ -110,6 +115,16 @@ export class MemoryBudget {
       this.indexBytes + indexBytes <= budgetBytes &&
       this.processBytes + indexBytes + passingBytes <= budgetBytes + processBytesBeside
     );
+  }
+
+  /** Whether so many bytes may be taken that an index can do without, and a sixteenth of the budget is left for what must be. */
+  leavesRoom(bytes: number): boolean {
+    const { budgetBytes } = this.#parts;
+    if (budgetBytes === undefined) return true;
+    const leaves = this.fits({ indexBytes: bytes + budgetBytes / 16 });
+    // Who asks takes it, and asks again soon.
+    if (leaves) this.changed();
+    return leaves;
   }
 
   /**
@@ -124,7 +139,7 @@ export class MemoryBudget {
     this.#reserved += wish.indexBytes;
     let isHeld = true;
     return () => {
-      if (isHeld) this.#reserved -= wish.indexBytes;
+      if (isHeld) this.#done += wish.indexBytes;
       isHeld = false;
       if (wish.indexBytes >= muchBytes) this.changed();
     };

@@ -85,7 +85,7 @@ const prunedTermsMax = 2_048;
 const copiedBytesPerPosting = 64;
 
 /** Of a tail without records. */
-const emptyTailBytes = new Tail(Uint32Array).memoryBytes;
+export const emptyTailBytes = new Tail(Uint32Array).memoryBytes;
 
 /** Postings merged for each that is added or removed, so that merging keeps up: each is merged about twice. */
 const mergeFactor = 6;

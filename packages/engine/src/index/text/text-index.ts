@@ -42,6 +42,8 @@ export type TextOptions = ArenaOptions & {
   b: number;
   /** Whether it is kept where in a text a term is, for phrases; absent: no. */
   positions?: boolean;
+  /** Whether so many bytes more may be taken for a while; default: always. */
+  readonly mayTake?: (bytes: number) => boolean;
   /** Less for tests, see posting-index.ts. */
   readonly tailRecordsMax?: number;
 };
