@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { DenseIndex, IndexKind } from "@quiver/protocol/shapes/index-definition";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { type HnswDataType, HnswIndex, type HnswOptions, type HnswState } from "../index/hnsw/hnsw-index.ts";
+import { HnswIndex, type HnswOptions, type HnswState } from "../index/hnsw/hnsw-index.ts";
 import { denseBytes } from "../index/hnsw/memory.ts";
 import { bytesOfFloats } from "../vector/floats.ts";
 import type { Database } from "./contract.ts";
@@ -47,7 +47,7 @@ const types = ["f32", "f16", "u8", "octal", "quaternay", "binary"] as const;
 const shapes = [
   { dimension: 4, vectors: 3_000, copies: 0, cacheMax: Number.POSITIVE_INFINITY },
   { dimension: 64, vectors: 1_500, copies: 1_500, cacheMax: 400 },
-  { dimension: 700, vectors: 1_200, copies: 0, cacheMax: 0 },
+  { dimension: 700, vectors: 2_000, copies: 0, cacheMax: 0 },
 ] as const;
 
 test.each(
@@ -62,7 +62,7 @@ test.each(
   const options: HnswOptions = {
     dimension,
     metric: "euclidean",
-    dataType: dataType as HnswDataType,
+    dataType,
     efConstruction: 8,
     cacheMax,
     measures: false,
@@ -98,8 +98,8 @@ test.each(
 const dense = (type: string): DenseIndex => ({
   name: "d",
   distance_metric_type: "euclidean",
-  quantization: type === "auto" ? { type, properties: {} } : { type: "scalar", properties: { data_type: type as "u8" } },
-  index: { type: "hnsw", properties: { ef_construction: 16, max_cache_size: 0 } },
+  quantization: type === "auto" ? { type, properties: { sample_threshold: 1_000 } } : { type: "scalar", properties: { data_type: type as "u8" } },
+  index: { type: "hnsw", properties: { ef_construction: 16, max_cache_size: 1 } },
 });
 
 /** Words as texts have them: few of them often, and always new ones. */
@@ -121,6 +121,7 @@ async function made(kinds: readonly IndexKind[], type: string, positions: boolea
     dense_vector: { enabled: true, dimension: 32 },
     sparse_vector: { enabled: true },
     tf_idf_options: { enabled: true },
+    config: {},
   });
   const collection = database.collection("c");
   for (let from = 0; from < 12_000; from += 2_000)
@@ -160,7 +161,7 @@ test.each([
   await collection.unload();
   const estimated = estimate(kind);
   await collection.load();
-  const used = collection.indexes()[kind]?.status.memory_bytes as number;
-  console.info(kind, type, positions, estimated, used, (estimated / used).toFixed(3));
-  expect(off(estimated, used)).toBeLessThan(tolerance);
+  // Runs that were kept may have to be merged first, which takes memory for a while.
+  const used = () => collection.indexes()[kind]?.status.memory_bytes as number;
+  await expect.poll(() => off(estimated, used()), { timeout: 20_000 }).toBeLessThan(tolerance);
 });

@@ -2,7 +2,7 @@
 //
 // Asked before a load, a new index and a write, so it must be cheap. What was kept on disk says it itself (keeper.ts). Else a dense index
 // follows from its definition and the number of its records, which are taken to be different, and an inverted one from a sample of
-// the records: postings in proportion, terms as they grow in it (Heaps' law). What is meant is the index with nothing left to
+// the records: postings in proportion, different terms as many as those that few of it have foretell. What is meant is the index with nothing left to
 // build or merge, without caches. How near that is: index-size.test.ts.
 
 import { longList, runRecordsMax } from "@quiver/kernels/postings";
@@ -36,7 +36,7 @@ export type Sized = {
 };
 
 /** Records that are looked at, and places where it is looked whether there are any. */
-const sampleCount = 512;
+const sampleCount = 1_024;
 const placesMax = 256;
 const pageOrdinals = 1_024;
 
@@ -48,15 +48,15 @@ export function indexSize(sized: Sized, kind: IndexKind): IndexSize {
 
 /** The size of an index when it is loaded. @param kept as it was kept on disk; undefined: it has to be built */
 export function sizeToLoad(sized: Sized, kind: IndexKind, kept: KeptSize | undefined): IndexSize {
-  const size = indexSize(sized, kind);
-  if (kept === undefined) return size;
+  if (kept === undefined || kept.records === 0) return indexSize(sized, kind);
   const { reader, head } = sized;
+  const recordBytes = kept.bytes / kept.records;
   const count = { dense: head.dense, sparse: head.sparse, "tf-idf": head.text }[kind];
   const version = readVersion(reader, kept.version);
   const end = version === undefined ? head.nextOrdinal : (version.firstOrdinal ?? 0) + (version.opened ?? 0);
   // Records that came since, in the place of others too, which leave when they are there.
   const since = Math.min(count, Math.max(head.nextOrdinal - end, count - kept.records, 0));
-  return { bytes: kept.bytes + since * size.recordBytes, recordBytes: size.recordBytes };
+  return { bytes: kept.bytes + since * recordBytes, recordBytes };
 }
 
 function denseSize({ reader, head, collection, definitions, areas }: Sized): IndexSize {
@@ -97,11 +97,9 @@ class TermSample {
   records = 0;
   postings = 0;
   places = 0;
-  #half = 0;
   readonly #having = new Map<string | number, number>();
 
   add(terms: readonly (string | number)[]): void {
-    if (this.records === sampleCount / 2) this.#half = this.#having.size;
     this.records++;
     this.places += terms.length;
     for (const term of new Set(terms)) {
@@ -116,14 +114,18 @@ class TermSample {
     return characters;
   }
 
-  /** Different terms of so many records. */
+  /** Different terms of so many records, by those that few of the sampled ones have (Chao et al., Ecological Monographs 84(1), 2014). */
   termsOf(records: number): number {
     const { size } = this.#having;
-    if (records <= this.records) return size;
-    // Of too few nothing is known: then all terms are taken to be new.
-    const growth = this.records / (sampleCount / 2);
-    const exponent = this.#half > 0 && growth > 1.5 ? Math.log(size / this.#half) / Math.log(growth) : 1;
-    return size * (records / this.records) ** exponent;
+    if (records <= this.records || size === 0) return size;
+    let [once, twice] = [0, 0];
+    for (const having of this.#having.values())
+      if (having === 1) once++;
+      else if (having === 2) twice++;
+    if (once === 0) return size;
+    const unseen = twice > 0 ? once ** 2 / (2 * twice) : (once * (once - 1)) / 2;
+    const share = once / (this.records * unseen + once);
+    return size + unseen * (1 - (1 - share) ** (records - this.records));
   }
 
   /** Terms that 512 of so many records have. */
