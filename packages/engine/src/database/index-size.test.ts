@@ -1,22 +1,21 @@
 // How near are estimates of an index's memory to what it then takes?
 
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { DenseIndex, IndexKind } from "@quiver/protocol/shapes/index-definition";
 import { afterEach, beforeEach, expect, test } from "vitest";
+import { readIndexDefinitions } from "../collection/apply.ts";
+import type { CollectionDefinition } from "../collection/definition.ts";
+import { readHead } from "../collection/head.ts";
+import { collectionTables } from "../collection/tables.ts";
 import { HnswIndex, type HnswOptions, type HnswState } from "../index/hnsw/hnsw-index.ts";
 import { denseBytes } from "../index/hnsw/memory.ts";
+import { LmdbStore } from "../storage/lmdb.ts";
 import { bytesOfFloats } from "../vector/floats.ts";
 import type { Database } from "./contract.ts";
 import { openDatabase } from "./database.ts";
 import { indexSize } from "./index-size.ts";
-import { readIndexDefinitions } from "../collection/apply.ts";
-import { readHead } from "../collection/head.ts";
-import { collectionTables } from "../collection/tables.ts";
-import type { CollectionDefinition } from "../collection/definition.ts";
-import { LmdbStore } from "../storage/lmdb.ts";
-import { readdirSync } from "node:fs";
 
 const tolerance = 0.05;
 let directory: string;
@@ -50,67 +49,65 @@ const shapes = [
   { dimension: 700, vectors: 2_000, copies: 0, cacheMax: 0 },
 ] as const;
 
-test.each(
-  types.flatMap((dataType) => shapes.map((shape) => ({ dataType, ...shape }))),
-)("[R11] a dense index of $dataType, dimension $dimension, $copies copies: its memory is known before, and when it is restored", async ({
-  dataType,
-  dimension,
-  vectors,
-  copies,
-  cacheMax,
-}) => {
-  const options: HnswOptions = {
-    dimension,
-    metric: "euclidean",
-    dataType,
-    efConstruction: 8,
-    cacheMax,
-    measures: false,
-  };
-  const index = new HnswIndex(options);
-  fill(index, vectors, copies);
-  const estimate = (cached: number) =>
-    denseBytes({ ...options, areas: 1 }, { vectors, copies, cached });
-  expect(off(estimate(cacheMax), index.memoryBytes)).toBeLessThan(tolerance);
-  expect(off(index.expectedBytes(0), index.memoryBytes)).toBeLessThan(tolerance);
-  let kept: HnswState | undefined;
-  const images: Uint8Array[] = [];
-  index.save((state, graphs, done) => {
-    kept = structuredClone(state);
-    for (const { image } of graphs) images.push(image.slice());
-    done(true);
-  });
-  const told = index.restoredBytes;
-  const restored = await HnswIndex.restored(options, kept as HnswState, async (graphs) => {
-    graphs.forEach(({ image }, i) => {
-      image.set(images[i]);
+test.each(types.flatMap((dataType) => shapes.map((shape) => ({ dataType, ...shape }))))(
+  "[R11] a dense index of $dataType, dimension $dimension, $copies copies: its memory is known before, and when it is restored",
+  async ({ dataType, dimension, vectors, copies, cacheMax }) => {
+    const options: HnswOptions = {
+      dimension,
+      metric: "euclidean",
+      dataType,
+      efConstruction: 8,
+      cacheMax,
+      measures: false,
+    };
+    const index = new HnswIndex(options);
+    fill(index, vectors, copies);
+    const estimate = (cached: number) => denseBytes({ ...options, areas: 1 }, { vectors, copies, cached });
+    expect(off(estimate(cacheMax), index.memoryBytes)).toBeLessThan(tolerance);
+    expect(off(index.expectedBytes(0), index.memoryBytes)).toBeLessThan(tolerance);
+    let kept: HnswState | undefined;
+    const images: Uint8Array[] = [];
+    index.save((state, graphs, done) => {
+      kept = structuredClone(state);
+      for (const { image } of graphs) images.push(image.slice());
+      done(true);
     });
-  });
-  expect(off(told, restored.memoryBytes)).toBeLessThan(tolerance);
-  expect(off(estimate(0), restored.memoryBytes)).toBeLessThan(tolerance);
-  // What it can do without is given back.
-  index.giveUp(Number.POSITIVE_INFINITY);
-  expect(off(estimate(0), index.memoryBytes)).toBeLessThan(tolerance);
-  index.close();
-  restored.close();
-});
+    const told = index.restoredBytes;
+    const restored = await HnswIndex.restored(options, kept as HnswState, async (graphs) => {
+      graphs.forEach(({ image }, i) => {
+        image.set(images[i]);
+      });
+    });
+    expect(off(told, restored.memoryBytes)).toBeLessThan(tolerance);
+    expect(off(estimate(0), restored.memoryBytes)).toBeLessThan(tolerance);
+    // What it can do without is given back.
+    index.giveUp(Number.POSITIVE_INFINITY);
+    expect(off(estimate(0), index.memoryBytes)).toBeLessThan(tolerance);
+    index.close();
+    restored.close();
+  },
+);
 
 const dense = (type: string): DenseIndex => ({
   name: "d",
   distance_metric_type: "euclidean",
-  quantization: type === "auto" ? { type, properties: { sample_threshold: 1_000 } } : { type: "scalar", properties: { data_type: type as "u8" } },
+  quantization:
+    type === "auto"
+      ? { type, properties: { sample_threshold: 1_000 } }
+      : { type: "scalar", properties: { data_type: type as "u8" } },
   index: { type: "hnsw", properties: { ef_construction: 16, max_cache_size: 1 } },
 });
 
 /** Words as texts have them: few of them often, and always new ones. */
-const wordOf = (seed: number) => `w${Math.floor(((Math.sin(seed * 12.9898) * 43_758.5453) % 1) ** 4 * 30_000)}`;
+const wordOf = (seed: number) =>
+  `w${Math.floor(((Math.sin(seed * 12.9898) * 43_758.5453) % 1) ** 4 * 30_000)}`;
 const recordOf = (i: number) => ({
   id: `r${i}`,
   dense_values: Array.from({ length: 32 }, (_, d) => Math.sin(1.3 * i * (d + 1)) + (d === 0 ? i : 0)),
-  sparse_values: Array.from({ length: 30 + (i % 21) }, (_, d) => [d * 97 + ((i * 7_919 + d) % 97), 1 + ((i * d) % 7)]) as [
-    number,
-    number,
-  ][],
+  sparse_values: Array.from({ length: 30 + (i % 21) }, (_, d) => [
+    d * 97 + ((i * 7_919 + d) % 97),
+    1 + ((i * d) % 7),
+  ]) as [number, number][],
   text: Array.from({ length: 20 + (i % 41) }, (_, w) => wordOf(i * 61 + w)).join(" "),
 });
 
@@ -127,9 +124,17 @@ async function made(kinds: readonly IndexKind[], type: string, positions: boolea
   for (let from = 0; from < 12_000; from += 2_000)
     await collection.upsert(Array.from({ length: 2_000 }, (_, i) => recordOf(from + i)));
   if (kinds.includes("dense")) await collection.createDenseIndex(dense(type));
-  if (kinds.includes("sparse")) await collection.createSparseIndex({ name: "s", quantization: 64, sample_threshold: 10 });
+  if (kinds.includes("sparse"))
+    await collection.createSparseIndex({ name: "s", quantization: 64, sample_threshold: 10 });
   if (kinds.includes("tf-idf"))
-    await collection.createTextIndex({ name: "t", sample_threshold: 10, k1: 1.2, b: 0.75, language: "none", positions });
+    await collection.createTextIndex({
+      name: "t",
+      sample_threshold: 10,
+      k1: 1.2,
+      b: 0.75,
+      language: "none",
+      positions,
+    });
   return database;
 }
 
@@ -140,7 +145,13 @@ function estimate(kind: IndexKind): number {
   const reader = store.snapshot();
   try {
     const collection = { dimension: 32, dense: true, sparse: true, text: true } as CollectionDefinition;
-    const sized = { reader, head: readHead(reader), collection, definitions: readIndexDefinitions(reader), areas: 2 };
+    const sized = {
+      reader,
+      head: readHead(reader),
+      collection,
+      definitions: readIndexDefinitions(reader),
+      areas: 2,
+    };
     return indexSize(sized, kind).bytes;
   } finally {
     reader.release();
@@ -154,14 +165,17 @@ test.each([
   ["sparse", "", false],
   ["tf-idf", "", false],
   ["tf-idf", "", true],
-] as const)("[R11] an index of kind %s (%s, positions: %s): the estimate from the records, what was kept, and what is taken", async (kind, type, positions) => {
-  const db = await made([kind], type, positions);
-  const collection = db.collection("c");
-  await expect.poll(() => collection.indexes()[kind]?.status.state, { timeout: 60_000 }).toBe("ready");
-  await collection.unload();
-  const estimated = estimate(kind);
-  await collection.load();
-  // Runs that were kept may have to be merged first, which takes memory for a while.
-  const used = () => collection.indexes()[kind]?.status.memory_bytes as number;
-  await expect.poll(() => off(estimated, used()), { timeout: 20_000 }).toBeLessThan(tolerance);
-});
+] as const)(
+  "[R11] an index of kind %s (%s, positions: %s): the estimate from the records, what was kept, and what is taken",
+  async (kind, type, positions) => {
+    const db = await made([kind], type, positions);
+    const collection = db.collection("c");
+    await expect.poll(() => collection.indexes()[kind]?.status.state, { timeout: 60_000 }).toBe("ready");
+    await collection.unload();
+    const estimated = estimate(kind);
+    await collection.load();
+    // Runs that were kept may have to be merged first, which takes memory for a while.
+    const used = () => collection.indexes()[kind]?.status.memory_bytes as number;
+    await expect.poll(() => off(estimated, used()), { timeout: 20_000 }).toBeLessThan(tolerance);
+  },
+);

@@ -86,7 +86,11 @@ function pagesOf(reader: Reader, { nextOrdinal }: Head): number {
   let used = 0;
   for (let i = 0; i < looked; i++) {
     const page = Math.floor((i * all) / looked);
-    const range = { start: ordinalKey(page * pageOrdinals), end: ordinalKey((page + 1) * pageOrdinals), limit: 1 };
+    const range = {
+      start: ordinalKey(page * pageOrdinals),
+      end: ordinalKey((page + 1) * pageOrdinals),
+      limit: 1,
+    };
     for (const _ of reader.keys("dense", range)) used++;
   }
   return looked === 0 ? 0 : Math.ceil((all * used) / looked);

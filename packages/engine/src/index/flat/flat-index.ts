@@ -20,7 +20,7 @@ import { metrics } from "../../vector/metrics.ts";
 import { assertAscending, type Candidates, type Index, nothing, type Visible } from "../contract.ts";
 import { absent, OrdinalMap, ordinalMapBytes } from "../ordinal-map.ts";
 import { FlatScan } from "./scan.ts";
-import { layOutSegment, Segment, segmentBytesOf, type SegmentLayout, sumsRows } from "./segment.ts";
+import { layOutSegment, Segment, type SegmentLayout, segmentBytesOf, sumsRows } from "./segment.ts";
 
 export type FlatOptions = {
   /** 1 to 65,535. */
@@ -42,7 +42,11 @@ export type SharedRows = {
 };
 
 /** Bytes of a flat index of so many rows. @param pages of 1,024 ordinals that have a row */
-export function flatBytes({ dimension, segmentBytesMax = 2 ** 32 }: Omit<FlatOptions, "metric">, rows: number, pages: number): number {
+export function flatBytes(
+  { dimension, segmentBytesMax = 2 ** 32 }: Omit<FlatOptions, "metric">,
+  rows: number,
+  pages: number,
+): number {
   const layout = layOutSegment(dimension, segmentBytesMax);
   const full = Math.floor(rows / layout.capacity);
   const rest = rows % layout.capacity;

@@ -88,7 +88,10 @@ export class Segment {
 
   /** What the memory has grown by beyond the rows that were ever there was never written, so the system gives no pages for it. */
   get memoryBytes(): number {
-    return segmentBytesOf(this.layout, this.#touched) + (this.ordinals.length - blocksFor(this.#touched)) * blockBytes;
+    return (
+      segmentBytesOf(this.layout, this.#touched) +
+      (this.ordinals.length - blocksFor(this.#touched)) * blockBytes
+    );
   }
 
   /** Where a row begins, in floats. */

@@ -447,7 +447,10 @@ export class Building {
     const [current, postponed] = [this.#current, this.#postponed];
     if (!current || !postponed || this.#successor || this.#isCalibrating) return false;
     const vectors = current.count + this.#vectors.waitingCount();
-    const bytes = graphSetBytes({ ...this.#options, dataType: postponed.dataType, areas: this.areas }, vectors);
+    const bytes = graphSetBytes(
+      { ...this.#options, dataType: postponed.dataType, areas: this.areas },
+      vectors,
+    );
     if (mayTake?.(bytes) === false) return false;
     this.#postponed = undefined;
     this.#successorBytes = bytes;

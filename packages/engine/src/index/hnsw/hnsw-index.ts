@@ -515,8 +515,7 @@ export class HnswIndex implements Index {
   /** The graphs that serve have a vector of the tail now. */
   #onLinked(name: number): void {
     this.#changes++;
-    if (this.#mayCache())
-      this.#cache.add(name, bytesOfFloats(this.#tail.vectorOf(name) as Float32Array));
+    if (this.#mayCache()) this.#cache.add(name, bytesOfFloats(this.#tail.vectorOf(name) as Float32Array));
     this.#tail.remove(name);
   }
 

@@ -60,7 +60,11 @@ function unitsOfNode(m: number, levelsPerUnit: number, levelsMax: number): numbe
 }
 
 /** Bytes of the graphs of so many vectors, and of the map that says where they are. */
-export function graphSetBytes(shape: DenseShape, vectors: number, pages = Math.ceil(vectors / 1_024)): number {
+export function graphSetBytes(
+  shape: DenseShape,
+  vectors: number,
+  pages = Math.ceil(vectors / 1_024),
+): number {
   if (vectors === 0) return 0;
   const graph = shapeOf(shape);
   const layout = layOutGraph(graph);
@@ -74,7 +78,10 @@ export function graphSetBytes(shape: DenseShape, vectors: number, pages = Math.c
 }
 
 /** Bytes of a dense index that has all its vectors in graphs, or in its tail where they are too few. */
-export function denseBytes(shape: DenseShape, { vectors, copies = 0, cached = 0, pages }: DenseCounts): number {
+export function denseBytes(
+  shape: DenseShape,
+  { vectors, copies = 0, cached = 0, pages }: DenseCounts,
+): number {
   const { dimension, sampleCount = 1_000 } = shape;
   const records = vectors + copies;
   const pagesOf = (count: number) => Math.min(count, pages ?? Math.ceil(records / 1_024));

@@ -25,7 +25,14 @@ export function textBytes(counts: TextCounts): number {
   const units = 2 * Math.max(8 * termsMin, unused * characters);
   // How often each is used, and a counter.
   const uses = 2 * 4 * powerOfTwo(allTerms, 16);
-  return postingBytes(true, counts) + slots + columns + units + uses + positionBytes(records, postings, places, allTerms);
+  return (
+    postingBytes(true, counts) +
+    slots +
+    columns +
+    units +
+    uses +
+    positionBytes(records, postings, places, allTerms)
+  );
 }
 
 /** Of each row, each term of it (its distance from the term before, and its bytes), and each place. */
