@@ -139,8 +139,11 @@ it("[O5] loads, indexes and writes beyond the process' budget are refused and ch
       .poll(() => collection.indexes().dense?.status.percentage_complete, { timeout: 60_000 })
       .toBe(100);
   }
-  // Room for one of them, of about two million bytes, and a little more.
-  const db = await open({ memoryBudgetBytes: 2_600_000 });
+  // Room for one of them, as it is restored without caches, and a little more.
+  const restored = await open();
+  await restored.recovered;
+  const [{ memoryBytes }] = restored.statistics().collections;
+  const db = await open({ memoryBudgetBytes: Math.ceil(1.18 * memoryBytes) });
   expect(db.loadedCollections()).toEqual(["b"]);
   const [a, b] = [db.collection("a"), db.collection("b")];
   // The idle one leaves, so this fits.

@@ -5,6 +5,7 @@
 //
 //   the codes lose more than `codeLossMax`    `auto`: the next better type; else, a range that cuts values off: codes without it.
 //                                             A *successor* is built with those, beside the graphs that serve, and takes their place
+//   more of the memory is free than used      a successor with the same codes is built, and the memory of the present graphs given back
 //   recall is below `recallMin`, or vectors   searches that name no beam take a longer one; where none is long enough that costs
 //   are not found by themselves               less than reading all, they read all
 //
@@ -70,6 +71,8 @@ export interface Vectors {
 type Succession = {
   readonly dataType: HnswDataType;
   readonly range: CalibrationRequest["range"];
+  /** Why there are other graphs to be, and why of this type. */
+  readonly notice: string;
   readonly reason: string;
 };
 
@@ -139,6 +142,8 @@ export class Building {
   #quality: Quality | undefined;
   #efFloor = 0;
   #isScanning = false;
+  /** Whether vectors that are not in memory cannot be read, so that there are no exact answers. */
+  #isUnmeasurable = false;
   /** Exact answers that are being found, by a builder (`null`) or in this thread. */
   #truth: { search: SteppedSearch; sample: Sample } | null | undefined;
   #check: QualityCheck | undefined;
@@ -327,6 +332,7 @@ export class Building {
       this.#fail(error);
     }
     if (this.isIdle && !this.#isInPlace) this.#current?.tidy();
+    if (this.isIdle) this.#compact();
     this.pump();
     return this.#truth != null || this.#check !== undefined || (this.#isInPlace && this.#isCheckDue);
   }
@@ -436,9 +442,18 @@ export class Building {
     if (this.#goOnSucceeding()) return true;
     if (isNew)
       this.#options.onNotice?.(
-        `${succession.reason}; the memory budget has no room for graphs of type ${succession.dataType} beside the present ones, so these serve until it has`,
+        `${succession.notice}; the memory budget has no room for graphs of type ${succession.dataType} beside the present ones, so these serve until it has`,
       );
     return false;
+  }
+
+  /** Builds the graphs anew where most of their memory is free, to give it back. */
+  #compact(): void {
+    const current = this.#current;
+    if (!this.#options.measures || this.#postponed || !current?.isMostlyFree || current.count === 0) return;
+    const { dataType, range, reason } = current.encoding.toState();
+    const notice = "most of the graphs' memory is free after removals; they are built anew to give it back";
+    this.#succeed({ dataType, range: range ?? undefined, notice, reason: reason ?? notice });
   }
 
   /** Begins with a successor that waits for memory, where there is some. */
@@ -454,13 +469,13 @@ export class Building {
     if (mayTake?.(bytes) === false) return false;
     this.#postponed = undefined;
     this.#successorBytes = bytes;
-    onNotice?.(postponed.reason);
+    onNotice?.(postponed.notice);
     this.#build(postponed);
     return true;
   }
 
   /** Builds graphs of other codes, which take the place of those that serve. */
-  #build({ dataType, range, reason }: Succession): void {
+  #build({ dataType, range, reason }: Pick<Succession, "dataType" | "range" | "reason">): void {
     const { vectors } = this.#vectors.sample(sampleMax);
     this.#calibrate({ dataType, range, rows: vectors }, (set) => {
       const encoding = Encoding.fromState({ ...set.encoding.toState(), reason });
@@ -504,7 +519,7 @@ export class Building {
     const current = this.#current;
     if (!this.#options.measures || !current || this.#successor || this.#isCalibrating || this.#isMeasuring)
       return false;
-    if (current.count < checkMin) return false;
+    if (current.count < checkMin || this.#isUnmeasurable) return false;
     if (this.#quality === undefined) return current.isIdle || current.count >= firstCheckCount;
     return this.#work - this.#quality.work >= Math.max(1, changeShare * this.#quality.count);
   }
@@ -530,7 +545,8 @@ export class Building {
     }
     const queries = sample.names.slice(0, sampleWithoutCache).map((_, i) => vectorAt(sample, i, dimension));
     const search = this.#vectors.beginTruth(queries, k);
-    if (search !== undefined) this.#truth = { search, sample };
+    if (search === undefined) this.#isUnmeasurable = true;
+    else this.#truth = { search, sample };
   }
 
   /** Before graphs that are built are measured, their lonely vectors are reconnected. Products have nothing to look for by themselves. */
@@ -607,11 +623,11 @@ export class Building {
     const next = better[dataType];
     if (this.#options.dataType === "auto" && next !== undefined) {
       const reason = `${told}, which is more than ${codeLossMax}`;
-      return { dataType: next, range: range ?? undefined, reason };
+      return { dataType: next, range: range ?? undefined, notice: reason, reason };
     }
     if (range === null) return undefined;
     const reason = `${told}, for the range cuts values off; it is not applied`;
-    return { dataType, range: undefined, reason };
+    return { dataType, range: undefined, notice: reason, reason };
   }
 
   /** Building ends here. Vectors that no graph has are found by scans, so every answer remains right. */
