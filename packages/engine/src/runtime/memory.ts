@@ -23,7 +23,7 @@ export const processBytesBeside = 512 * 1024 * 1024;
 const measureEveryMs = 50;
 /** What takes so many bytes is measured anew at once when it is done. */
 const muchBytes = 1024 * 1024;
-/** After room could not be made it is not tried again for so long: it means a full garbage collection. */
+/** After room could not be made garbage is not collected in vain again for so long: a full collection holds the thread. */
 const makeRoomEveryMs = 2_000;
 
 /** Bytes of memory that only this process uses and that the system cannot take back. */
@@ -40,8 +40,11 @@ export type MemoryParts = {
   readonly budgetBytes: number | undefined;
   /** Bytes that indexes take, or will when they are built. */
   indexBytes(): number;
-  /** Makes caches smaller and idle collections leave until so many bytes of indexes are there at most; resolves when what they took is free. */
-  makeRoom(indexBytesMax: number): Promise<void>;
+  /**
+   * Makes caches smaller and idle collections leave until so many bytes of indexes are there at most; resolves when what they took is free.
+   * @param isAgain whether it was in vain a moment ago: where nothing can leave, there is no use in collecting garbage
+   */
+  makeRoom(indexBytesMax: number, isAgain: boolean): Promise<void>;
   /** Default: `processBytes`. */
   readonly processBytes?: () => number;
 };
@@ -149,8 +152,8 @@ export class MemoryBudget {
     const nowMs = performance.now();
     const budget = this.#parts.budgetBytes as number;
     // What alone exceeds the budget makes nobody leave.
-    if (indexBytes > budget || nowMs - this.#triedMs < makeRoomEveryMs) return;
-    await this.#parts.makeRoom(budget - indexBytes - this.#reserved);
+    if (indexBytes > budget) return;
+    await this.#parts.makeRoom(budget - indexBytes - this.#reserved, nowMs - this.#triedMs < makeRoomEveryMs);
     this.changed();
     this.#triedMs = this.fits({ indexBytes }) ? Number.NEGATIVE_INFINITY : performance.now();
   }

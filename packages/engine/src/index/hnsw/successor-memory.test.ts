@@ -7,7 +7,10 @@ import { HnswIndex } from "./hnsw-index.ts";
 const dimension = 16;
 
 const vectorOf = (ordinal: number) =>
-  Float32Array.from({ length: dimension }, (_, i) => (ordinal < 200 ? 1 : 20) * Math.sin(ordinal * 1.37 * (i + 1)));
+  Float32Array.from(
+    { length: dimension },
+    (_, i) => (ordinal < 200 ? 1 : 20) * Math.sin(ordinal * 1.37 * (i + 1)),
+  );
 
 /** An index whose codes lose much: the range suits the first vectors, by which they are calibrated, and cuts the others off. */
 function filled(mayTake: (bytes: number) => boolean): { index: HnswIndex; notices: string[] } {
@@ -47,7 +50,13 @@ test("[R14] a successor for which there is no memory is not begun, told once, an
 });
 
 test("[R13] graphs whose vectors were mostly removed are built anew, and their memory comes back", () => {
-  const index = new HnswIndex({ dimension, metric: "euclidean", dataType: "u8", sampleCount: 200, efConstruction: 32 });
+  const index = new HnswIndex({
+    dimension,
+    metric: "euclidean",
+    dataType: "u8",
+    sampleCount: 200,
+    efConstruction: 32,
+  });
   const row = new Float32Array(dimension);
   for (let ordinal = 0; ordinal < 4_000; ordinal++) {
     for (let i = 0; i < dimension; i++) row[i] = Math.sin(ordinal * 1.37 * (i + 1));
