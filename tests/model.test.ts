@@ -176,7 +176,7 @@ class Pair {
     }
     const real = this.#database.collection(op.name);
     await this.#act(op, real, model);
-    this.#compare(real, model);
+    await this.#compare(real, model);
   }
 
   async #create(collection: string, max: number | null, model?: ModelCollection): Promise<void> {
@@ -393,7 +393,7 @@ class Pair {
       }
   }
 
-  #compare(real: Collection, model: ModelCollection): void {
+  async #compare(real: Collection, model: ModelCollection): Promise<void> {
     if (!this.#models.has(real.name)) return;
     expect(real.describe().vectors_count).toBe(model.records.size);
     for (const vectorId of ids) {
@@ -414,7 +414,7 @@ class Pair {
       });
     }
     for (const document of ["d1", "d2"])
-      expect(real.byDocument(document).map((v) => v.toRecord().id)).toEqual(model.document(document));
+      expect((await real.byDocument(document)).map((v) => v.toRecord().id)).toEqual(model.document(document));
     const { versions, current_hash, current_version } = real.versions();
     expect(current_version).toBe(model.version);
     expect(versions.map((v) => v.version_number)).toEqual(versions.map((_, i) => model.version - i));

@@ -140,7 +140,8 @@ export class ModelCollection {
       .map((record) => ({
         id: record.id,
         words: (record.text as string).split(" ").filter((word) => word !== ""),
-      }));
+      }))
+      .filter(({ words }) => words.length > 0);
     const n = documents.length;
     const average = documents.reduce((sum, { words }) => sum + words.length, 0) / n;
     const vocabulary = [...new Set(documents.flatMap(({ words }) => words))];

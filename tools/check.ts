@@ -1,7 +1,8 @@
-// Is everything in order? This is `npm test`, `npm run check` and all that CI runs.
+// Is everything in order? This is `npm test` and `npm run check`; CI runs it in a clone without neighbours (.ci/run).
 //
 //   npm run check                          all steps, in the order of the table below
 //   npm run check -- --only floors,links   some of them
+//   npm run check -- --only shared         those of the tests that need the data sets of ../shared
 //
 // The steps stand in two groups: the first reads the sources, the second runs them. All steps of a group run, so that
 // one call shows all that is wrong in it; a group with a failure is the last one.
@@ -23,7 +24,13 @@ type Outcome = {
   closing?: string;
 };
 
-type Step = { name: string; what: string; run: () => Promise<Outcome> };
+type Step = {
+  name: string;
+  what: string;
+  run: () => Promise<Outcome>;
+  /** A part of another step, which runs only where it is asked for. */
+  isPart?: true;
+};
 
 const root = resolve(import.meta.dirname, "..");
 const testReport = join(root, ".cache", "vitest.json");
@@ -45,7 +52,13 @@ const groups: readonly (readonly Step[])[] = [
   ],
   [
     { name: "examples", what: "examples of the documents", run: examples },
-    { name: "tests", what: "tests (vitest)", run: tests },
+    { name: "tests", what: "tests (vitest)", run: () => tests() },
+    {
+      name: "shared",
+      what: "those of the tests that need the data sets of ../shared",
+      run: () => tests(".shared.test."),
+      isPart: true,
+    },
   ],
 ];
 
@@ -54,11 +67,11 @@ async function examples(): Promise<Outcome> {
   return { errors, notes, counted: `${compiled} examples (${run} run)` };
 }
 
-/** Runs all tests; vitest prints as it goes. */
-async function tests(): Promise<Outcome> {
+/** Runs all tests, or the files whose path has a text in it; vitest prints as it goes. */
+async function tests(...files: readonly string[]): Promise<Outcome> {
   mkdirSync(join(root, ".cache"), { recursive: true });
   const reporters = ["--reporter=default", "--reporter=json", `--outputFile.json=${testReport}`];
-  const args = [binary("vitest/vitest.mjs"), "run", ...reporters];
+  const args = [binary("vitest/vitest.mjs"), "run", ...reporters, ...files];
   const { code, signal } = await endOf(startNode(args, { cwd: root, stdio: "inherit" }));
   if (code !== 0)
     return { errors: [`vitest ended with ${signal ?? `exit code ${code}`}; its report is above`] };
@@ -115,7 +128,7 @@ async function check(only: ReadonlySet<string> | undefined): Promise<boolean> {
   let stepsRun = 0;
   for (const group of groups) {
     for (const step of group) {
-      if (only !== undefined && !only.has(step.name)) continue;
+      if (only === undefined ? step.isPart : !only.has(step.name)) continue;
       stepsRun++;
       if (!(await report(step, counts, closings))) failed.push(step.name);
     }

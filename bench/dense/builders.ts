@@ -5,17 +5,26 @@
 // Wall time from the first record to the last link, in turns, for a machine that has a core for each; the thread that hands
 // out the jobs needs some of one too.
 
+import { Background, type BackgroundEvents } from "../../packages/engine/src/base/background.ts";
 import { HnswIndex } from "../../packages/engine/src/index/hnsw/hnsw-index.ts";
 import { Builders } from "../../packages/engine/src/runtime/builders.ts";
 import { bytesOfFloats } from "../../packages/engine/src/vector/floats.ts";
 import { readSet } from "./data.ts";
 import { efConstruction, m } from "./engine.ts";
 
+const told: BackgroundEvents = {
+  onFailed({ task, error }) {
+    console.error(task, error);
+    process.exit(1);
+  },
+  onRecovered() {},
+};
+
 const set = readSet("clusters128-1m", 100_000);
 const rounds = 3;
 
 async function build(width: number, count: number): Promise<{ wall: number; cpu: number }> {
-  const builders = new Builders(width);
+  const builders = new Builders(new Background(told), width);
   const { dimension, metric } = set;
   try {
     let onProgress = () => {};

@@ -39,8 +39,42 @@ function privateBytes(): number {
   return Number(line[1]) * 1024;
 }
 
+/** How long the event loop was held at a time, in milliseconds of the thread's own processor time. */
+export type Holds = { readonly p99Ms: number; readonly worstMs: number };
+
+const lookMs = 5;
+const holds: number[] = [];
+
+/**
+ * Looks at intervals what the thread has used since the look before: a look that comes late, because the loop was held, sees all of
+ * it. What other processes take from the thread does not count, so it says the same on a busy machine.
+ */
+function watchHolds(): void {
+  const used = () => {
+    const { user, system } = (
+      process as NodeJS.Process & { threadCpuUsage(): NodeJS.CpuUsage }
+    ).threadCpuUsage();
+    return (user + system) / 1_000;
+  };
+  let before = used();
+  setInterval(() => {
+    const now = used();
+    holds.push(now - before);
+    before = now;
+  }, lookMs).unref();
+}
+
+function takeHolds(): Holds {
+  const sorted = holds.splice(0).sort((a, b) => a - b);
+  return { p99Ms: sorted[Math.floor(0.99 * sorted.length)] ?? 0, worstMs: sorted.at(-1) ?? 0 };
+}
+
 if (process.channel) {
-  process.on("message", () => void measure().then((probe) => process.send?.(probe)));
+  watchHolds();
+  process.on("message", (message) => {
+    if (message === "holds") process.send?.(takeHolds());
+    else void measure().then((probe) => process.send?.(probe));
+  });
   // The channel alone keeps no server running.
   process.channel.unref();
 }

@@ -4,7 +4,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { resolve } from "node:path";
 import { createInterface } from "node:readline";
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Probe } from "./child-probe.ts";
+import type { Holds, Probe } from "./child-probe.ts";
 
 const main = resolve(import.meta.dirname, "../../packages/cli/src/main.ts");
 const probe = resolve(import.meta.dirname, "child-probe.ts");
@@ -13,7 +13,10 @@ const probe = resolve(import.meta.dirname, "child-probe.ts");
 export const adminKey = "campaign-admin-key";
 
 /** A campaign of answers wants answers: what is refused under load, and after wrong keys, has campaigns of its own. */
-const patience = ["--queue-wait", "2m", "--request-deadline", "5m", "--auth-failures-max", "1000000000"];
+const patience = [
+  ...["--queue-wait", "2m", "--request-deadline", "5m", "--request-deadline-max", "1h"],
+  ...["--auth-failures-max", "1000000000"],
+];
 
 /** Milliseconds that a start may take; recovery after a kill is part of it. */
 const startMsMax = 120_000;
@@ -27,6 +30,8 @@ export type ChildServer = {
   exit(): string | undefined;
   /** Memory and handles after a full collection of garbage. */
   measure(): Promise<Probe>;
+  /** How long the event loop was held at a time since this was asked last, in processor time. */
+  holds(): Promise<Holds>;
   /** Ends it as a service manager does. @throws unless it ends well */
   stop(): Promise<void>;
   /** SIGKILL. */
@@ -58,18 +63,20 @@ export async function startChildServer(dataDir: string, flags: readonly string[]
     });
     void ended.then(() => failed(new Error(`the server did not start (${exit}):\n${output()}`)));
   });
+  const askProbe = <T>(what: "measure" | "holds") =>
+    new Promise<T>((answered, failed) => {
+      child.once("message", (message) => answered(message as T));
+      void ended.then(() => failed(new Error(`the server is gone (${exit}):\n${output()}`)));
+      child.send(what);
+    });
   await untilReady(url, () => exit);
   return {
     url,
     port: Number(new URL(url).port),
     output,
     exit: () => exit,
-    measure: () =>
-      new Promise((measured, failed) => {
-        child.once("message", (message) => measured(message as Probe));
-        void ended.then(() => failed(new Error(`the server is gone (${exit}):\n${output()}`)));
-        child.send("measure");
-      }),
+    measure: () => askProbe<Probe>("measure"),
+    holds: () => askProbe<Holds>("holds"),
     async stop() {
       child.kill("SIGTERM");
       await ended;

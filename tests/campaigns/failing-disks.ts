@@ -1,6 +1,6 @@
 // What does a server do when its disk fails?
 //
-//   node tests/campaigns/failing-disks.ts [--trials 150] [--seed 1]
+//   node tests/campaigns/failing-disks.ts [--trials 150] [--seed 1] | --replay DIR
 //
 // A server works under mixed load, with a shim (crash/disk-shim.c) between it and its disk. In each trial some calls fail from
 // some moment on: writes, syncs, the write of a commit's meta page, writes that need space, new names; of the catalog, of
@@ -29,6 +29,7 @@ import {
   shimEnvironment,
   whyNoShim,
 } from "./crash/disk-shim.ts";
+import { keptError, replayCommand } from "./crash/kept-failure.ts";
 import { Ledger } from "./crash/ledger.ts";
 import { begin, type Load, pick, type Random, upsert, work } from "./crash/load.ts";
 import { mustListen, type ServerProcess, startServer } from "./crash/server-process.ts";
@@ -66,7 +67,7 @@ export async function failingDisksCampaign(
   counts = nothing(),
 ): Promise<FailingDisksCounts> {
   const folder = realpathSync(mkdtempSync(join(tmpdir(), "quiver-failing-")));
-  const campaign = new Campaign(folder, randomNumbers(seed), counts);
+  const campaign = new Campaign(folder, seed, counts);
   try {
     await campaign.run(trials);
     return counts;
@@ -92,11 +93,14 @@ class Campaign {
   readonly #faults: Faults;
   readonly #environment: Record<string, string>;
   readonly #random: Random;
+  readonly #seed: number;
   readonly #load: Load;
   #server: ServerProcess | undefined;
 
-  constructor(folder: string, random: Random, counts: FailingDisksCounts) {
+  constructor(folder: string, seed: number, counts: FailingDisksCounts) {
     this.counts = counts;
+    this.#seed = seed;
+    const random = randomNumbers(seed);
     this.#disk = join(folder, "disk");
     mkdirSync(this.#disk);
     this.#faults = new Faults(join(folder, "faults"));
@@ -127,9 +131,12 @@ class Campaign {
           this.counts.restarts++;
         }
       } catch (error) {
-        throw new Error(
-          `trial ${this.counts.trials + 1}, ${JSON.stringify(fault)}: ${(error as Error).message}\n\nThe server said:\n${this.#server?.output().slice(-6_000)}`,
-          { cause: error },
+        await this.#server?.kill();
+        const told = `trial ${this.counts.trials + 1}, ${JSON.stringify(fault)}: ${(error as Error).message}\n\nThe server said:\n${this.#server?.output().slice(-6_000)}`;
+        throw keptError(
+          new Error(told, { cause: error }),
+          { campaign: "failing-disks", seed: this.#seed, fault },
+          { ledger: this.#load.ledger, data: join(this.#disk, "data") },
         );
       }
       this.counts.trials++;
@@ -294,8 +301,10 @@ async function command(): Promise<void> {
     options: {
       trials: { type: "string", default: "150" },
       seed: { type: "string", default: String(Date.now() % 1_000_000) },
+      replay: { type: "string" },
     },
   });
+  if (values.replay !== undefined) return replayCommand(values.replay);
   const reason = whyNoShim();
   if (reason !== null) {
     process.stdout.write(`skipped: ${reason}\n`);

@@ -1,6 +1,6 @@
 // Does a server that is killed at random moments keep what it acknowledged, and nothing else?
 //
-//   node tests/campaigns/kill.ts [--kills 1000] [--seed 1] [--lanes 2] [--minutes 9 --tally FILE]
+//   node tests/campaigns/kill.ts [--kills 1000] [--seed 1] [--lanes 2] [--minutes 9 --tally FILE] | --replay DIR
 //
 // A server process under mixed load from several clients is killed with SIGKILL, started again on the same directory, and
 // compared with the ledger (crash/ledger.ts): then the next load begins. About one kill in seven comes while the server is
@@ -18,6 +18,7 @@ import type { QuiverClient } from "@quiver/client";
 import { randomNumbers } from "@quiver/kernels/random";
 import type { CheckReport } from "@quiver/protocol/shapes/check";
 import { checkDirectory } from "@quiver/server/offline";
+import { keptError, replayCommand } from "./crash/kept-failure.ts";
 import { Ledger } from "./crash/ledger.ts";
 import { begin, type Load, type Random, work } from "./crash/load.ts";
 import { mustListen, startServer } from "./crash/server-process.ts";
@@ -73,7 +74,7 @@ export async function killCampaign({
   await Promise.all(
     Array.from({ length: lanes }, async (_, number) => {
       const random = randomNumbers(seed * 1_000 + number);
-      while (!isEnough()) await new Lane(random, counts).live(isEnough, 20 + Math.floor(random() * 40));
+      while (!isEnough()) await new Lane(random, seed, counts).live(isEnough, 20 + Math.floor(random() * 40));
     }),
   );
   return counts;
@@ -100,12 +101,14 @@ function figuresOf(counts: KillCounts): Figures {
 class Lane {
   readonly #directory = mkdtempSync(join(tmpdir(), "quiver-kills-"));
   readonly #random: Random;
+  readonly #seed: number;
   readonly #counts: KillCounts;
   readonly #load: Load;
   #startMs = 1_000;
 
-  constructor(random: Random, counts: KillCounts) {
+  constructor(random: Random, seed: number, counts: KillCounts) {
     this.#random = random;
+    this.#seed = seed;
     this.#counts = counts;
     this.#load = { ledger: new Ledger(), random, acknowledged: counts.acknowledged, stamp: 0 };
     counts.directories++;
@@ -133,9 +136,13 @@ class Lane {
       server = startServer(this.#directory);
       await this.#verify(await mustListen(server));
     } catch (error) {
-      throw new Error(`${(error as Error).message}\n\nThe server said:\n${server.output()}`, {
-        cause: error,
-      });
+      await server.kill();
+      const told = `kill ${this.#counts.kills}: ${(error as Error).message}\n\nThe server said:\n${server.output()}`;
+      throw keptError(
+        new Error(told, { cause: error }),
+        { campaign: "kill", seed: this.#seed },
+        { ledger: this.#load.ledger, data: this.#directory },
+      );
     } finally {
       await server.kill();
       rmSync(this.#directory, { recursive: true, force: true });
@@ -196,8 +203,10 @@ async function command(): Promise<void> {
       lanes: { type: "string", default: "2" },
       minutes: { type: "string" },
       tally: { type: "string" },
+      replay: { type: "string" },
     },
   });
+  if (values.replay !== undefined) return replayCommand(values.replay);
   const [kills, seed, lanes] = [values.kills, values.seed, values.lanes].map(Number);
   const minutes = values.minutes === undefined ? undefined : Number(values.minutes);
   process.stdout.write(`seed ${seed}\n`);

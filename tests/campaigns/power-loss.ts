@@ -1,6 +1,6 @@
 // Is everything acknowledged there after the power went?
 //
-//   node tests/campaigns/power-loss.ts [--images 1000] [--seed 1] [--minutes 9 --tally FILE]
+//   node tests/campaigns/power-loss.ts [--images 1000] [--seed 1] [--minutes 9 --tally FILE] | --replay DIR
 //
 // A server works under mixed load with a shim (crash/disk-shim.c) between it and the disk, which logs what is written and synced.
 // With each operation the log's length is noted when it is asked for and when it is acknowledged. Then the power goes, at many
@@ -8,10 +8,13 @@
 // (crash/disk-log.ts). Each image of the disk is opened by a server and compared with the ledger: what was acknowledged before the
 // moment is there, what was asked for after it is not, and what was in flight is there as a whole or not at all.
 //
+// A failure is kept with its log and image (crash/kept-failure.ts), and played again by --replay.
+//
 // Without gcc, or on another system than Linux, it is skipped with a word.
 
 import { type ChildProcess, fork } from "node:child_process";
 import {
+  cpSync,
   existsSync,
   mkdirSync,
   mkdtempSync,
@@ -29,6 +32,7 @@ import { randomNumbers } from "@quiver/kernels/random";
 import { Disk, fates, readLog } from "./crash/disk-log.ts";
 import { compileShim, shimEnvironment, whyNoShim } from "./crash/disk-shim.ts";
 import type { HostAnswer, HostRequest } from "./crash/host.ts";
+import { keptError, replayCommand } from "./crash/kept-failure.ts";
 import { Ledger } from "./crash/ledger.ts";
 import { begin, type Load, work } from "./crash/load.ts";
 import { mustListen, startServer } from "./crash/server-process.ts";
@@ -86,7 +90,7 @@ export async function powerLossCampaign(options: PowerLossOptions): Promise<Powe
       const life = await makeLog(session, shim, random, number % 3 === 2 ? records : 0);
       counts.logs++;
       const most = Math.min(imagesPerLog, images - counts.images);
-      await losePower(session, life, host, random, most, isEnough, counts, isLying);
+      await losePower(session, life, host, random, most, isEnough, counts, { isLying, seed });
       rmSync(session, { recursive: true, force: true });
     }
   } finally {
@@ -139,7 +143,7 @@ async function losePower(
   images: number,
   isEnough: () => boolean,
   counts: PowerLossCounts,
-  isLying: boolean,
+  { isLying, seed }: { isLying: boolean; seed: number },
 ): Promise<void> {
   const log = readLog(join(session, "log")).filter(({ kind }) => !isLying || kind !== "sync");
   counts.logBytes += log.at(-1)?.position ?? 0;
@@ -154,16 +158,25 @@ async function losePower(
     const folder = join(session, `image-${number}`);
     mkdirSync(folder);
     if (disk.image(folder, fate, random)) counts.withUnsynced++;
+    // As it was before a server opened it.
+    const untouched = join(session, "untouched");
+    cpSync(folder, untouched, { recursive: true });
     try {
       if (disk.position >= servedAt && !existsSync(join(folder, "data", "admin-key")))
         throw new Error("the file with the admin key is gone");
       await compare(join(folder, "data"), ledger.copy(), disk.position, host, random, counts);
     } catch (error) {
-      throw new Error(
-        `image ${counts.images + 1} of log ${counts.logs}, the power gone at byte ${disk.position}, what was not synced ${fate}: ${(error as Error).message}`,
-        { cause: error },
+      const what = `image ${counts.images + 1} of log ${counts.logs}, the power gone at byte ${disk.position}, what was not synced ${fate}`;
+      const told = new Error(`${what}: ${(error as Error).message}`, { cause: error });
+      // What a control finds out is meant to be found.
+      if (isLying) throw told;
+      throw keptError(
+        told,
+        { campaign: "power-loss", seed, moment: disk.position, fate, recordsPlayed: played },
+        { ledger, data: join(untouched, "data"), log: join(session, "log") },
       );
     }
+    rmSync(untouched, { recursive: true, force: true });
     rmSync(folder, { recursive: true, force: true });
     counts.images++;
   }
@@ -238,8 +251,10 @@ async function command(): Promise<void> {
       seed: { type: "string", default: String(Date.now() % 1_000_000) },
       minutes: { type: "string" },
       tally: { type: "string" },
+      replay: { type: "string" },
     },
   });
+  if (values.replay !== undefined) return replayCommand(values.replay);
   const reason = whyNoShim();
   if (reason !== null) {
     process.stdout.write(`skipped: ${reason}\n`);

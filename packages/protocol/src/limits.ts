@@ -27,6 +27,8 @@ export const limits = {
   resultsPerRequestMax: 1_000_000,
   /** Bytes of ids and texts that the results of one request may have. */
   resultBytesMax: 256 * 1024 * 1024,
+  /** Bytes of the stored vectors of a document that are read at once. */
+  documentBytesMax: 256 * 1024 * 1024,
   /** Matched terms and dimensions that the explanations of one request may list. */
   explainedMatchesMax: 100_000,
   queryTextBytesMax: 1024 * 1024,
@@ -68,12 +70,12 @@ export const limits = {
   writerQueueBytesMax: 256 * 1024 * 1024,
   /** Requests that may wait for the writer, likewise. */
   writerQueueRequestsMax: 16_384,
-  /** Milliseconds that background indexing may hold the event loop at a time. */
-  indexingSliceMs: 8,
+  /** Milliseconds for which a task may hold the event loop at a time. */
+  sliceMs: 4,
+  /** Milliseconds between two slices in which arriving connections are taken, at most. */
+  arrivalsMs: 4,
   /** Batches of texts that are analysed ahead of an index, or wait to be added. */
   analysedBatchesMax: 16,
-  /** Milliseconds that a batch search may hold the event loop at a time. */
-  searchSliceMs: 20,
 
   /** Snapshots that are kept of one collection, uploaded ones included. */
   snapshotsPerCollectionMax: 100,
@@ -99,16 +101,30 @@ export const limits = {
   /** Searches that may wait for one collection's indexes. */
   viewWaitersMax: 16_384,
 
+  /** A start waits for so long for an owner of its data directory that is ending. */
+  lockWaitMsDefault: 10_000,
+
   /** Exports that may run at a time: each holds a version of its collection, whose space is not used again meanwhile. */
   exportsMax: 64,
 
-  /** Milliseconds that a request may take at most; of a timer, too. */
+  /** Milliseconds that a client may say it waits for; of a timer, too. What is more than the server allows is cut to that. */
   requestDeadlineMsMax: 2 ** 31 - 1,
   requestDeadlineMsDefault: 60_000,
-  /** Requests that wait for their turn are refused at once when they would wait for longer than this. */
+  requestDeadlineMaxMsDefault: 60_000,
+  /** A request that has waited for so long for its turn is refused. */
   queueWaitMsDefault: 2_000,
-  /** An event loop that is late by this share of that wait, twice in a row, takes no further requests. */
-  eventLoopLateShare: 0.5,
+  /** Requests that are under way in a server, and of one key. */
+  requestsMax: 8_192,
+  keyRequestsMaxDefault: 2_048,
+  /** A request is large when more work is expected of it than this. */
+  largeWorkMs: 20,
+  /** Large requests that are worked on at a time, and of one key. */
+  largeRunningMax: 24,
+  largeRunningKeyMax: 8,
+  /** Weight of an API key: its share of the server's time beside others. */
+  keyWeightMax: 100,
+  /** Bytes of a body that is parsed, checked or encoded at once; larger ones take several time slices. */
+  bodyPieceBytes: 64 * 1024,
   /** An answer of which the client reads nothing for so long is given up. */
   answerStallMsDefault: 120_000,
   /** Bytes of log lines that wait to be written; further ones are counted and left out. */

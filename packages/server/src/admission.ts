@@ -1,40 +1,40 @@
 // Who may begin, who waits, and who is sent away at once?
 //
-// Each kind of work has a lane of its own, so that searches do not starve writes, nor long work short work:
+//   headers are there --arrive--> [body arrives] --begin--> waiting --place--> first time slice --> at work --> answered
+//                        \ refused: no room                    \ refused: waits for longer than `queueWaitMs`
 //
-//   headers are there --arrive--> [body arrives] --enter--> waiting (in order) --> running --> answered
-//                        \ refused: the lane is full, or the wait would be too long, or the event loop is late
+// Every request belongs to a key, and all that keys share is shared fairly (fair-share.ts): requests that are present, places in which
+// they are worked on, bytes of bodies and of unread answers. What is at work runs in time slices that the scheduler deals out by key,
+// collection and size, so a place only bounds what is held in memory meanwhile.
 //
-// A request is refused before its body is read and parsed, which costs some 50 microseconds; an accepted one begins within about
-// `queueWaitMs`. How long the wait would be is known from the lane itself: how many wait, and at which intervals they began lately.
+// There are places for each kind of work, and places for large work of any kind: a request holds one of them. Small requests therefore
+// find a place while large ones of the same key wait for theirs. A request is large when more work is expected of it than
+// `largeWorkMs`; what is expected is known from the length of its body first, and better when that has been read.
 //
-// Searches and validations run in the thread that also reads from the connections. Within one turn of its event loop a lane begins
-// no more work once `turnMs` are over: otherwise a turn would take as long as all that arrived during the last one, each longer than
-// the one before, and refusals would wait as long as everything else.
+// Of one key the smallest request begins first (level-queue.ts).
+//
+// A request is refused at its arrival, before its body is read, when its key has as many requests here as it may, or when at the
+// rate at which the key's requests began lately it would wait for too long. One that has waited for `queueWaitMs` is refused then.
 
-import { type Deadline, nextTurn } from "@quiver/engine/database/contract";
+import { type Deadline, LevelQueue, levelOf, type Task } from "@quiver/engine/database/contract";
 import { QuiverError } from "@quiver/protocol/errors";
 import { limits } from "@quiver/protocol/limits";
 import type { RouteName } from "@quiver/protocol/routes";
+import { FairShare } from "./fair-share.ts";
 
-export type LaneName = "search" | "write" | "read" | "recall" | "administration";
+export const workKinds = ["search", "write", "read", "export", "recall", "administration"] as const;
+export type WorkKind = (typeof workKinds)[number];
+export type QueueName = WorkKind | "large";
 
-type LaneLimits = {
-  /** Requests that run at a time. */
-  readonly runningMax: number;
-  /** Requests that have arrived and do not run yet, their bodies included that are still arriving. */
-  readonly waitingMax: number;
-  /** Whether a long wait is a reason to refuse. */
-  readonly isQuick: boolean;
-};
-
-/** A search holds a version of its collection, so not many run at a time; writes of one group commit wait for it together. */
-const laneLimits: Readonly<Record<LaneName, LaneLimits>> = {
-  search: { runningMax: 16, waitingMax: 4_096, isQuick: true },
-  write: { runningMax: 256, waitingMax: 4_096, isQuick: true },
-  read: { runningMax: 256, waitingMax: 4_096, isQuick: true },
-  recall: { runningMax: 2, waitingMax: 16, isQuick: false },
-  administration: { runningMax: 64, waitingMax: 1_024, isQuick: false },
+/** Requests that are worked on at a time: in all, and of one key. */
+const placesOf: Readonly<Record<QueueName, readonly [max: number, keyMax: number]>> = {
+  search: [192, 64],
+  write: [768, 256],
+  read: [768, 256],
+  export: [limits.exportsMax, limits.exportsMax / 2],
+  recall: [6, 2],
+  administration: [192, 64],
+  large: [limits.largeRunningMax, limits.largeRunningKeyMax],
 };
 
 const writes: ReadonlySet<RouteName> = new Set<RouteName>([
@@ -67,216 +67,294 @@ const administration: ReadonlySet<RouteName> = new Set<RouteName>([
   "restoreCollection",
 ]);
 
-/** The lane of an endpoint. */
-export function laneOf(name: RouteName): LaneName {
+/** What kind of work an endpoint is. */
+export function kindOf(name: RouteName): WorkKind {
   if (name.startsWith("search")) return "search";
   if (name === "measureRecall") return "recall";
+  if (name === "exportVectors") return "export";
   if (writes.has(name)) return "write";
   return administration.has(name) ? "administration" : "read";
 }
 
-/** Milliseconds of one turn of the event loop in which a lane begins work. */
-const turnMs = 10;
+/** Milliseconds between two looks for requests that have waited for too long. */
+const lookMs = 20;
 /** Beginnings that are seen before their intervals say how long a wait is, and over about how many the mean is taken. */
 const intervalsMin = 8;
 const intervalsOver = 32;
 
-type Waiting = { readonly sinceMs: number; begin(): void };
+type Waiting = {
+  readonly work: Work;
+  readonly sinceMs: number;
+  resolve(): void;
+  reject(reason: unknown): void;
+};
 
-export class Lane {
-  readonly name: LaneName;
-  readonly #limits: LaneLimits;
-  readonly #waitMs: number;
-  /** In the order in which they came. */
-  readonly #waiting = new Set<Waiting>();
-  /** Arrived and not answered. */
-  present = 0;
-  running = 0;
-  refused = 0;
+/** The requests of one key in one queue. */
+class KeyQueue {
+  /** Those that have no place yet. */
+  readonly queue = new LevelQueue<Waiting>();
+  /** Those that have none, or have not had their first slice there. */
+  waiting = 0;
   /** Mean milliseconds between two that began while others waited, and how many were seen since none waited. */
   #intervalMs = 0;
   #intervals = 0;
   #lastBeganMs: number | undefined;
-  #turnEndMs = 0;
-  #isTurnScheduled = false;
 
-  /** @param waitMs longest wait for which a request is accepted, about */
-  constructor(name: LaneName, waitMs: number) {
+  began(nowMs: number): void {
+    if (this.#lastBeganMs !== undefined) {
+      this.#intervals = Math.min(this.#intervals + 1, intervalsOver);
+      this.#intervalMs += (nowMs - this.#lastBeganMs - this.#intervalMs) / this.#intervals;
+    }
+    this.#lastBeganMs = this.waiting > 0 ? nowMs : undefined;
+    if (this.waiting === 0) this.#intervals = 0;
+  }
+
+  /** Milliseconds that a request which comes now would wait, at the rate of late. */
+  get expectedWaitMs(): number {
+    return this.#intervals < intervalsMin ? 0 : this.waiting * this.#intervalMs;
+  }
+}
+
+/** Requests that wait for one sort of place, or have one. */
+export class Queue {
+  readonly name: QueueName;
+  readonly #places: FairShare;
+  readonly #waitMs: number;
+  readonly #clock: () => number;
+  readonly #keys = new Map<string, KeyQueue>();
+  readonly #waiting = new Set<Waiting>();
+  #looking: NodeJS.Timeout | undefined;
+  refused = 0;
+  /** Told how long one waited, in milliseconds, when it begins or is refused. */
+  onWaited: (ms: number) => void = () => {};
+
+  /** @param waitMs after which who waits is refused */
+  constructor(name: QueueName, waitMs: number, clock: () => number = () => performance.now()) {
     this.name = name;
-    this.#limits = laneLimits[name];
-    this.#waitMs = this.#limits.isQuick ? waitMs : Number.POSITIVE_INFINITY;
+    this.#places = new FairShare(...placesOf[name]);
+    this.#waitMs = waitMs;
+    this.#clock = clock;
+  }
+
+  get running(): number {
+    return this.#places.taken;
   }
 
   get waiting(): number {
     return this.#waiting.size;
   }
 
-  /** Milliseconds that a request which comes now would wait, about. */
-  get expectedWaitMs(): number {
-    const [oldest] = this.#waiting;
-    if (oldest === undefined) return 0;
-    const byInterval = this.#intervals < intervalsMin ? 0 : this.waiting * this.#intervalMs;
-    return Math.max(performance.now() - oldest.sinceMs, byInterval);
+  /** @throws overloaded where a request of the key would wait for too long */
+  assertSoon(key: string): void {
+    const waitMs = this.#keys.get(key)?.expectedWaitMs ?? 0;
+    if (waitMs > this.#waitMs) throw this.#refusal(key, waitMs);
   }
 
-  /** @returns to be called when the request is answered, or gone. @throws overloaded */
-  arrive(): () => void {
-    const { runningMax, waitingMax } = this.#limits;
-    const waitMs = this.expectedWaitMs;
-    if (this.present >= runningMax + waitingMax || waitMs > this.#waitMs) {
-      this.refused++;
-      throw tooMuch(this, waitMs);
+  /** Waits for a place, and for the first slice in it. @throws overloaded, or what the deadline says */
+  enter(work: Work): Promise<void> {
+    const { key } = work;
+    let queue = this.#keys.get(key);
+    if (queue === undefined) {
+      queue = new KeyQueue();
+      this.#keys.set(key, queue);
     }
-    this.present++;
-    return () => {
-      this.present--;
-    };
-  }
-
-  /** Waits for its turn. @returns to be called when the work is done. @throws what the deadline says */
-  enter(deadline: Deadline): (() => void) | Promise<() => void> {
-    deadline.check();
-    if (this.waiting === 0 && this.#hasRoom()) return this.#begin();
+    const level = levelOf(work.task.demandMs, limits.sliceMs);
     return new Promise((resolve, reject) => {
-      let end = () => {};
-      const waiting: Waiting = {
-        sinceMs: performance.now(),
-        begin: () => {
-          end();
-          resolve(this.#begin());
-        },
-      };
+      const waiting: Waiting = { work, sinceMs: this.#clock(), resolve, reject };
+      queue.queue.add(waiting, level);
+      queue.waiting++;
       this.#waiting.add(waiting);
-      end = deadline.onOver((reason) => {
-        this.#waiting.delete(waiting);
-        reject(reason);
-      });
-      this.#scheduleTurn();
+      this.#looking ??= setInterval(() => this.look(), lookMs).unref();
+      this.#fill(key, queue);
     });
   }
 
-  #hasRoom(): boolean {
-    if (this.running >= this.#limits.runningMax) return false;
-    const nowMs = performance.now();
-    if (this.#isTurnScheduled) return nowMs < this.#turnEndMs;
-    this.#turnEndMs = nowMs + turnMs;
-    this.#scheduleTurn();
-    return true;
+  /** Gives a place back. */
+  leave(key: string): void {
+    this.#places.giveBack(key);
+    for (const [name, queue] of this.#keys) this.#fill(name, queue);
   }
 
-  #scheduleTurn(): void {
-    if (this.#isTurnScheduled) return;
-    this.#isTurnScheduled = true;
-    void nextTurn().then(() => {
-      this.#isTurnScheduled = false;
-      this.#next();
-    });
-  }
-
-  /** Begins the one that has waited longest, if there is room. */
-  #next(): void {
-    const [oldest] = this.#waiting;
-    if (oldest === undefined) {
-      this.#lastBeganMs = undefined;
-      this.#intervals = 0;
-      return;
+  /** Refuses who has waited for too long, and lets go who waits for nothing any more. Called every `lookMs` while any wait. */
+  look(): void {
+    const nowMs = this.#clock();
+    for (const waiting of this.#waiting) {
+      const { work, sinceMs } = waiting;
+      if (work.deadline.isOver) this.#refuse(waiting, work.deadline.reason);
+      else if (nowMs - sinceMs > this.#waitMs) {
+        this.#refuse(waiting, this.#refusal(work.key, nowMs - sinceMs));
+      }
     }
-    if (!this.#hasRoom()) return;
-    this.#waiting.delete(oldest);
-    const nowMs = performance.now();
-    if (this.#lastBeganMs !== undefined) {
-      this.#intervals = Math.min(this.#intervals + 1, intervalsOver);
-      this.#intervalMs += (nowMs - this.#lastBeganMs - this.#intervalMs) / this.#intervals;
-    }
-    this.#lastBeganMs = nowMs;
-    oldest.begin();
+    if (this.#waiting.size > 0) return;
+    clearInterval(this.#looking);
+    this.#looking = undefined;
   }
 
-  #begin(): () => void {
-    this.running++;
-    let isRunning = true;
-    return () => {
-      if (!isRunning) return;
-      isRunning = false;
-      this.running--;
-      this.#next();
-    };
-  }
-}
-
-function tooMuch({ name, waiting }: Lane, waitMs: number): QuiverError {
-  const retryAfter = Math.max(1, Math.ceil(waitMs / 1_000));
-  return new QuiverError(
-    "overloaded",
-    `More ${name} work has come than the server does soon: ${waiting} requests wait, for about ${Math.round(waitMs)} ms. ` +
-      `Nothing of this one was done. Send it again after ${retryAfter} s.`,
-    { queue: name, waiting, wait_ms: Math.round(waitMs), retry_after_seconds: retryAfter },
-  );
-}
-
-/** How often the lateness of the event loop is looked at, in milliseconds. */
-const tickMs = 100;
-
-/** Is the event loop late again and again? One late turn, such as a large body's parsing, is no reason to refuse anybody. */
-export class Lateness {
-  readonly #timer: NodeJS.Timeout;
-  #tickedMs = performance.now();
-  #lateMs = 0;
-
-  constructor() {
-    this.#timer = setInterval(() => {
-      const nowMs = performance.now();
-      this.#lateMs = Math.max(0, nowMs - this.#tickedMs - tickMs);
-      this.#tickedMs = nowMs;
-    }, tickMs);
-    this.#timer.unref();
-  }
-
-  /** Milliseconds by which the loop was late in its last turn, and is in this one already: the smaller of both. */
-  get ms(): number {
-    return Math.min(this.#lateMs, Math.max(0, performance.now() - this.#tickedMs - tickMs));
-  }
-
-  stop(): void {
-    clearInterval(this.#timer);
-  }
-}
-
-/** All lanes of a server, and what else speaks against more work. */
-export class Admission {
-  readonly lanes: Readonly<Record<LaneName, Lane>>;
-  readonly #lateness = new Lateness();
-  readonly #lateMsMax: number;
-  readonly #answers: { readonly bytes: number; readonly bytesMax: number };
-
-  /** @param answers bytes of answers that clients have not read yet */
-  constructor(waitMs: number, answers: { readonly bytes: number; readonly bytesMax: number }) {
-    this.#answers = answers;
-    this.#lateMsMax = limits.eventLoopLateShare * waitMs;
-    const names = Object.keys(laneLimits) as LaneName[];
-    this.lanes = Object.fromEntries(
-      names.map((name) => [name, new Lane(name, waitMs)]),
-    ) as Admission["lanes"];
-  }
-
-  /** A request for an endpoint is there, its body not yet. @returns to be called when it is answered, or gone. @throws overloaded */
-  arrive(name: RouteName): () => void {
-    const lane = this.lanes[laneOf(name)];
-    const isLate = this.#lateness.ms > this.#lateMsMax;
-    if (isLate || this.#answers.bytes > this.#answers.bytesMax) {
-      lane.refused++;
-      throw new QuiverError(
-        "overloaded",
-        isLate
-          ? `The server's event loop is ${Math.round(this.#lateness.ms)} ms late. Nothing of this request was done. Send it again later.`
-          : "The server holds as many unread answers as it may. Nothing of this request was done. Send it again later.",
-        { queue: isLate ? "event_loop" : "answers", retry_after_seconds: 1 },
+  #fill(key: string, queue: KeyQueue): void {
+    while (queue.queue.size > 0 && this.#places.take(key)) {
+      const next = queue.queue.take() as Waiting;
+      next.work.task.slice().then(
+        () => {
+          this.#left(next);
+          queue.began(this.#clock());
+          next.resolve();
+        },
+        (reason: unknown) => {
+          this.#left(next);
+          this.leave(key);
+          next.reject(reason);
+        },
       );
     }
-    return lane.arrive();
+    if (queue.waiting === 0 && this.#places.heldBy(key) === 0) this.#keys.delete(key);
   }
 
-  stop(): void {
-    this.#lateness.stop();
+  #refuse(waiting: Waiting, reason: unknown): void {
+    const { work } = waiting;
+    if (this.#keys.get(work.key)?.queue.remove(waiting)) {
+      this.#left(waiting);
+      waiting.reject(reason);
+    } else work.task.cancel(reason);
+  }
+
+  /** It waits no longer. */
+  #left(waiting: Waiting): void {
+    this.#waiting.delete(waiting);
+    const queue = this.#keys.get(waiting.work.key);
+    if (queue !== undefined) queue.waiting--;
+    this.onWaited(this.#clock() - waiting.sinceMs);
+  }
+
+  #refusal(key: string, waitMs: number): QuiverError {
+    this.refused++;
+    const waiting = this.#keys.get(key)?.waiting ?? 0;
+    const seconds = Math.max(1, Math.ceil(waitMs / 1_000));
+    return new QuiverError(
+      "overloaded",
+      `The key has sent more ${this.name} work than the server does soon: ${waiting} of its requests wait, for about ` +
+        `${Math.round(waitMs)} ms. Nothing of this one was done. Send it again after ${seconds} s.`,
+      { queue: this.name, waiting, wait_ms: Math.round(waitMs), retry_after_seconds: seconds },
+    );
+  }
+}
+
+/** Who asks, for what, and how much of it. */
+export type Arrival = {
+  readonly kind: WorkKind;
+  /** That pays. */
+  readonly key: string;
+  readonly deadline: Deadline;
+};
+
+/** All queues of a server. */
+export class Admission {
+  readonly queues: Readonly<Record<QueueName, Queue>>;
+  readonly present: FairShare;
+  readonly #answers: FairShare;
+  /** Refused at their arrival for want of a place, whatever their queue. */
+  refused = 0;
+
+  /**
+   * @param waitMs after which who waits is refused
+   * @param keyRequestsMax requests of one key that may be here at a time
+   * @param answers bytes of answers that clients have not read yet, by key
+   */
+  constructor(waitMs: number, keyRequestsMax: number, answers: FairShare) {
+    this.present = new FairShare(limits.requestsMax, keyRequestsMax);
+    this.#answers = answers;
+    const names: QueueName[] = [...workKinds, "large"];
+    this.queues = Object.fromEntries(
+      names.map((name) => [name, new Queue(name, waitMs)]),
+    ) as Admission["queues"];
+  }
+
+  /** A request is there, its body not yet. @throws overloaded */
+  arrive({ kind, key, deadline }: Arrival): Work {
+    if (this.#answers.heldBy(key) > 0 && !this.#answers.hasRoom(key, 0))
+      throw this.#full("answers", "has left as many bytes of answers unread", this.#answers.heldBy(key));
+    if (!this.present.hasRoom(key, 1))
+      throw this.#full("requests", "has as many requests under way", this.present.heldBy(key));
+    this.queues[kind].assertSoon(key);
+    this.present.force(key, 1);
+    return new Work(this, kind, key, deadline);
+  }
+
+  #full(what: string, does: string, held: number): QuiverError {
+    this.refused++;
+    return new QuiverError(
+      "overloaded",
+      `The key ${does} as it may: ${held}. Nothing of this request was done. Send it again later.`,
+      { queue: what, held, retry_after_seconds: 1 },
+    );
+  }
+}
+
+/** One request: its place, and the time slices in which it is worked on. */
+export class Work {
+  readonly key: string;
+  readonly task: Task;
+  readonly deadline: Deadline;
+  readonly #admission: Admission;
+  readonly #kind: WorkKind;
+  #place: QueueName | undefined;
+  #beginning: Promise<void> | undefined;
+  #isPresent = true;
+  #isHeld = 0;
+
+  constructor(admission: Admission, kind: WorkKind, key: string, deadline: Deadline) {
+    this.#admission = admission;
+    this.#kind = kind;
+    this.key = key;
+    this.deadline = deadline;
+    this.task = deadline.task;
+  }
+
+  /** Waits for a place and the first slice; the first call counts. @throws overloaded, deadline_exceeded */
+  begin(): Promise<void> {
+    this.#beginning ??= this.#enter(this.task.demandMs > limits.largeWorkMs ? "large" : this.#kind);
+    return this.#beginning;
+  }
+
+  /** Says how much work it is, where that is known better now. Large work waits for a place of its own. @throws overloaded */
+  async expect(ms: number): Promise<void> {
+    this.task.expect(ms);
+    if (ms <= limits.largeWorkMs || this.#place === "large") return;
+    this.end();
+    await this.#enter("large");
+  }
+
+  async #enter(name: QueueName): Promise<void> {
+    await this.#admission.queues[name].enter(this);
+    this.#place = name;
+    if (!this.#isPresent) this.end();
+  }
+
+  /** Somebody goes on with it after its handler has ended: the place is kept until the same is called back. */
+  hold(): () => void {
+    this.#isHeld++;
+    let isOver = false;
+    return () => {
+      if (isOver) return;
+      isOver = true;
+      this.#isHeld--;
+      this.end();
+    };
+  }
+
+  /** Gives the place back, unless somebody holds it. */
+  end(): void {
+    if (this.#place === undefined || this.#isHeld > 0) return;
+    const place = this.#place;
+    this.#place = undefined;
+    this.#admission.queues[place].leave(this.key);
+  }
+
+  /** It is answered, or its client has gone. */
+  left(): void {
+    if (!this.#isPresent) return;
+    this.#isPresent = false;
+    this.#isHeld = 0;
+    this.end();
+    this.#admission.present.giveBack(this.key);
   }
 }

@@ -2,10 +2,11 @@
 //
 //   headers are there   request id, accounting  ->  stopping?  ->  CORS  ->  key  ->  known path and method?  ->  role
 //                       ->  room? (admission)
-//   body arrives        counted, limited, UTF-8, JSON                     (request/)
-//   body is there       missing?  ->  shape  ->  unknown fields           (protocol/shapes, request/validation)
-//   its turn            waits in its lane, until its deadline;            (admission)
-//                       key still valid?                                  (auth/access)
+//   body arrives        counted, limited                                  (request/)
+//   its turn            waits for a place and a time slice                (admission); all that follows goes in slices
+//   body is there       UTF-8, JSON  ->  missing?  ->  unknown fields  ->  shape
+//                                                                         (request/, protocol/shapes, protocol/fields)
+//   key still valid?    it can have been revoked meanwhile                (auth/access)
 //   endpoint            engine                                            (routes/)
 //   answer              JSON text as it is; errors through one table      (error-answer)
 //   answer is out       log line, metrics, bytes given back
@@ -16,26 +17,29 @@ import { randomUUID } from "node:crypto";
 import type { IncomingMessage } from "node:http";
 import { Readable } from "node:stream";
 import cors from "@fastify/cors";
-import type { Database } from "@quiver/engine/database/contract";
+import { type Database, Task } from "@quiver/engine/database/contract";
 import { QuiverError } from "@quiver/protocol/errors";
 import { refuseUnknownFields } from "@quiver/protocol/fields";
+import { limits } from "@quiver/protocol/limits";
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
 import type { Logger } from "pino";
 import type { TSchema } from "typebox";
-import { Admission } from "./admission.ts";
+import { Admission, kindOf, type Work } from "./admission.ts";
 import type { AuditLog } from "./audit/audit-log.ts";
 import { type Access, type Need, needOf, strictestNeed } from "./auth/access.ts";
 import { type Gate, refuseTwoKeys } from "./auth/gate.ts";
 import type { CompleteServerConfig } from "./config.ts";
 import type { Connections } from "./connections.ts";
 import { errorAnswer } from "./error-answer.ts";
+import { FairShare } from "./fair-share.ts";
 import { docsPath, registerDocs } from "./operations/docs.ts";
 import { registerHealth } from "./operations/health.ts";
 import { Metrics } from "./operations/metrics.ts";
 import { registerOpenapi, serveOpenapi } from "./operations/openapi.ts";
-import { BodyBudget, BodyShare, readBody } from "./request/body.ts";
+import { BodyShare, drain, readBody } from "./request/body.ts";
 import { checkBody } from "./request/body-fields.ts";
-import { parseBody } from "./request/json.ts";
+import { type ParsedBody, parseBody } from "./request/json.ts";
+import { type CheckShape, checkLongArrays, type Schema } from "./request/large-validation.ts";
 import { mediaTypeFault, uploadFault } from "./request/media-type.ts";
 import { parseQuery } from "./request/query.ts";
 import { type ShapeFault, shapeError, validatorOptions } from "./request/validation.ts";
@@ -46,8 +50,8 @@ import { KnownPaths } from "./unknown-route.ts";
 
 declare module "fastify" {
   interface FastifyRequest {
-    /** The text of the body; empty without one. */
-    bodyText: string;
+    /** What the body was parsed from; absent without one. */
+    parsedBody: ParsedBody | undefined;
     /** What the client declared the body to be; Fastify sees every body as JSON and lets our reader decide. */
     declaredMediaType: string | undefined;
     bodyShare: BodyShare | undefined;
@@ -55,6 +59,8 @@ declare module "fastify" {
     access: Access | undefined;
     /** For how long the client waits, and whether it is still there. */
     waits: Waits;
+    /** The request's place and its time slices. */
+    work: Work;
   }
   interface FastifyContextConfig extends EndpointConfig {}
 }
@@ -83,13 +89,13 @@ const clientGone = 499;
 
 export async function createApplication(parts: ApplicationParts): Promise<FastifyInstance> {
   const { config, database, gate, connections, isStopping } = parts;
-  const budget = new BodyBudget(config.bodiesInMemoryBytesMax);
-  const answers = new BodyBudget(config.answersInMemoryBytesMax);
-  const admission = new Admission(config.queueWaitMs, answers);
+  const budget = new FairShare(config.bodiesInMemoryBytesMax);
+  const answers = new FairShare(config.answersInMemoryBytesMax);
+  const admission = new Admission(config.queueWaitMs, config.keyRequestsMax, answers);
   const metrics = new Metrics(
     database,
-    () => budget.bytes,
-    () => answers.bytes,
+    () => budget.taken,
+    () => answers.taken,
     admission,
   );
   const account = accounting(parts.logger, metrics, connections);
@@ -129,12 +135,12 @@ export async function createApplication(parts: ApplicationParts): Promise<Fastif
     },
   });
 
-  app.decorateRequest("bodyText", "");
+  app.decorateRequest("parsedBody", undefined);
   app.decorateRequest("declaredMediaType", undefined);
   app.decorateRequest("bodyShare", undefined);
   app.decorateRequest("access", undefined);
   app.decorateRequest("waits", undefined as never);
-  app.addHook("onClose", async () => admission.stop());
+  app.decorateRequest("work", undefined as never);
   // Answers are JSON text already, or a small object; their schemas are for the reference only.
   app.setSerializerCompiler(() => (value) => JSON.stringify(value));
   app.addHook("onRoute", ({ method, url }) => {
@@ -176,43 +182,75 @@ export async function createApplication(parts: ApplicationParts): Promise<Fastif
     declareJson(request);
     const { route, name } = request.routeOptions.config;
     if (route !== undefined && name !== undefined) {
-      request.waits = new Waits(request.raw, reply.raw, name, config.requestDeadlineMs, access);
-      const left = admission.arrive(name);
-      reply.raw.once("close", left);
+      const kind = kindOf(name);
+      const key = payerOf(request);
+      const times = {
+        defaultMs: kind === "search" ? config.requestDeadlineMs : undefined,
+        maxMs: config.requestDeadlineMaxMs,
+      };
+      const payer = {
+        key,
+        weight: access?.weight,
+        group: params.collection_id,
+        expectedMs: route.upload ? 0 : bodyMsPerByte * declaredBytes(request),
+      };
+      request.waits = new Waits(request.raw, reply.raw, times, payer, access);
+      const work = admission.arrive({ kind, key, deadline: request.waits.deadline });
+      request.work = work;
+      reply.raw.once("close", () => work.left());
     }
     done();
   });
   app.removeAllContentTypeParsers();
   app.addContentTypeParser("*", async (request: FastifyRequest, stream: IncomingMessage) => {
-    const share = new BodyShare(budget);
+    const share = new BodyShare(budget, payerOf(request));
     request.bodyShare = share;
     const { declaredMediaType } = request;
     if (request.routeOptions.config.route?.upload) return acceptUpload(request, stream);
-    const bytes = await readBody(stream, share, config.bodyLimitBytes, () =>
-      mediaTypeFault(declaredMediaType, request.headers["content-encoding"]),
+    const bytes = await readBody(
+      stream,
+      share,
+      config.bodyLimitBytes,
+      () => mediaTypeFault(declaredMediaType, request.headers["content-encoding"]),
+      arrivalTask(request),
     );
     if (bytes === undefined) return undefined;
-    const { text, value } = parseBody(bytes);
-    request.bodyText = text;
-    return value;
+    // The parsing is the first of the work, unless the path has none.
+    if (request.work === undefined) return undefined;
+    await request.work.begin();
+    request.parsedBody = await request.work.task.finish(parseBody(bytes));
+    return request.parsedBody.value;
   });
-  app.addHook("preValidation", (request, _reply, done) => {
+  app.addHook("preValidation", async (request) => {
     const { route, name } = request.routeOptions.config;
-    if (route !== undefined && name !== undefined) checkBody(route, name, request.body);
-    done();
+    if (route === undefined || name === undefined) return;
+    checkBody(route, name, request.body);
+    // Fastify checks the shell of a large body; what is long in it is checked here, in steps.
+    const schema = route.body as Schema | undefined;
+    if (schema === undefined || request.parsedBody?.spans === undefined) return;
+    const check: CheckShape = (part, value) => {
+      const validate = request.compileValidationSchema(part as Record<string, unknown>);
+      return validate(value) ? undefined : (validate.errors as unknown as ShapeFault[]);
+    };
+    request.body = await request.work.task.finish(checkLongArrays(schema, request.body, check));
   });
   app.addHook("preHandler", (request, _reply, done) => {
     if (request.validationError) {
-      // A field that is not known may be the one that is missing, so it is named first.
+      // A field that is not known may be the one that is missing, so it is named first. Of a large body the shell is left here.
       refuseUnknownFields(request.routeOptions.config.route?.body as TSchema, request.body);
       throw request.validationError;
     }
+    if (request.parsedBody !== undefined) request.body = request.parsedBody.value;
     done();
   });
   app.addHook("onSend", (request, reply, payload, done) => {
     if (isStopping()) reply.header("connection", "close");
     // The status has gone out when a stream fails: its connection breaks off, and only the log can say why.
-    hold(reply, typeof payload === "string" ? payload.length : 0);
+    hold(
+      request,
+      reply,
+      typeof payload === "string" ? payload.length : Number(reply.getHeader("content-length") ?? 0),
+    );
     if (payload instanceof Readable) payload.once("error", (error) => account.fault(request, error));
     done();
   });
@@ -222,7 +260,7 @@ export async function createApplication(parts: ApplicationParts): Promise<Fastif
   });
 
   await registerOpenapi(app, parts.version);
-  registerRoutes(app, { database, gate, admission, audit: parts.audit, onAuditError: account.fault });
+  registerRoutes(app, { database, gate, audit: parts.audit, onAuditError: account.fault });
   registerHealth(app, database);
   metrics.register(app);
   serveOpenapi(app);
@@ -237,11 +275,12 @@ export async function createApplication(parts: ApplicationParts): Promise<Fastif
   }
 
   /** Counts an answer until it is read, and gives it up when nothing of it is read for too long. */
-  function hold(reply: FastifyReply, bytes: number): void {
+  function hold(request: FastifyRequest, reply: FastifyReply, bytes: number): void {
     reply.raw.setTimeout(config.answerStallMs, () => reply.raw.socket?.destroy());
     if (bytes < countedAnswerBytes) return;
-    answers.force(bytes);
-    reply.raw.once("close", () => answers.giveBack(bytes));
+    const key = payerOf(request);
+    answers.force(key, bytes);
+    reply.raw.once("close", () => answers.giveBack(key, bytes));
   }
 
   function sendError(error: unknown, request: FastifyRequest, reply: FastifyReply): void {
@@ -251,6 +290,9 @@ export async function createApplication(parts: ApplicationParts): Promise<Fastif
       return;
     }
     const answer = errorAnswer(error, request.routeOptions.config.route, request.id, privateTexts);
+    // What nobody reads any more would else be read as fast as it comes.
+    if (!request.raw.complete && request.raw.listenerCount("data") === 0)
+      drain(request.raw, arrivalTask(request));
     const { code, details } = answer.body.error;
     if (answer.serverFault) account.fault(request, error);
     // Fastify closes the connection after a fault in a body; ours has been read, or flows into nothing.
@@ -263,6 +305,22 @@ export async function createApplication(parts: ApplicationParts): Promise<Fastif
     reply.code(answer.status).type("application/json; charset=utf-8").send(JSON.stringify(answer.body));
   }
 }
+
+/** Milliseconds of work that a byte of a body is expected to make. */
+const bodyMsPerByte = 30 / 2 ** 20;
+
+/** Bytes that a request's body is said to have; as many as are parsed at once where it says nothing. */
+function declaredBytes({ raw }: FastifyRequest): number {
+  if (raw.headers["transfer-encoding"] !== undefined) return limits.bodyPieceBytes;
+  return Number(raw.headers["content-length"] ?? 0);
+}
+
+/** In whose slices a body arrives. Reading is the largest of a key's work: whatever it has to do comes first. */
+const arrivalTask = (request: FastifyRequest): Task =>
+  new Task({ key: payerOf(request), group: "bodies", expectedMs: Number.POSITIVE_INFINITY });
+
+/** Who pays for a request. */
+const payerOf = ({ access }: FastifyRequest): string => access?.payer ?? "nobody";
 
 /** The body of an upload is not read here: its handler takes it as it comes. */
 function acceptUpload(request: FastifyRequest, stream: IncomingMessage): IncomingMessage {

@@ -14,6 +14,8 @@ export type LogLevel = (typeof logLevels)[number];
 export type ServerConfig = {
   /** Directory of all data; made when it is not there. One server at a time. */
   dataDir: string;
+  /** A start waits for so long for a server that has the directory open and is ending. Default 10 seconds. */
+  lockWaitMs?: number;
   /** Address or host name to listen on. Default `127.0.0.1`. */
   host?: string;
   /** TCP port; 0 takes a free one, which `RunningServer.port` then tells. Default 8443. */
@@ -50,8 +52,12 @@ export type ServerConfig = {
   answersInMemoryBytesMax?: number;
   /** A search that does not say itself for how long it is waited for is stopped after so long. Default 1 minute. */
   requestDeadlineMs?: number;
-  /** A request that would wait for its turn for longer than this gets 503 at once. Default 2 seconds. */
+  /** No request is worked on for longer than this, whatever it says itself. Default 1 minute. */
+  requestDeadlineMaxMs?: number;
+  /** A request that has waited for its turn for so long gets 503. Default 2 seconds. */
   queueWaitMs?: number;
+  /** Requests of one key that may be under way at a time; further ones get 503 at once. Default 2,048. */
+  keyRequestsMax?: number;
   /** An answer of which the client reads nothing for so long is given up, and its connection ends. Default 2 minutes. */
   answerStallMs?: number;
   /** A request, body included, must have arrived completely after so long. Default 5 minutes. */
@@ -109,8 +115,11 @@ export const configDefaults = {
   bodyLimitBytes: limits.bodyBytesDefault,
   bodiesInMemoryBytesMax: limits.bodiesInMemoryBytesDefault,
   answersInMemoryBytesMax: limits.answersInMemoryBytesDefault,
+  lockWaitMs: limits.lockWaitMsDefault,
   requestDeadlineMs: limits.requestDeadlineMsDefault,
+  requestDeadlineMaxMs: limits.requestDeadlineMaxMsDefault,
   queueWaitMs: limits.queueWaitMsDefault,
+  keyRequestsMax: limits.keyRequestsMaxDefault,
   answerStallMs: limits.answerStallMsDefault,
   requestTimeoutMs: 5 * 60_000,
   headersTimeoutMs: 60_000,
@@ -148,8 +157,11 @@ const bounds: Partial<Record<keyof ServerConfig, readonly [number, number]>> = {
   bodyLimitBytes: [1024, 512 * 1024 * 1024],
   bodiesInMemoryBytesMax: [1024, Number.MAX_SAFE_INTEGER],
   answersInMemoryBytesMax: [1024, Number.MAX_SAFE_INTEGER],
+  lockWaitMs: [0, timerMsMax],
   requestDeadlineMs: [1, timerMsMax],
+  requestDeadlineMaxMs: [1, timerMsMax],
   queueWaitMs: [1, timerMsMax],
+  keyRequestsMax: [1, limits.requestsMax],
   answerStallMs: [1, timerMsMax],
   requestTimeoutMs: [1, timerMsMax],
   headersTimeoutMs: [1, timerMsMax],

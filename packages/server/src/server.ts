@@ -52,6 +52,7 @@ export async function startServer(given: ServerConfig): Promise<RunningServer> {
   const logger = config.logger ?? openLog(config.logLevel);
   const database = await openDatabase({
     dataDir: config.dataDir,
+    lockWaitMs: config.lockWaitMs,
     memoryBudgetBytes: config.memoryBudgetBytes,
     transactionIdleMs: config.transactionIdleMs,
     versionsKept: config.versionsKept,

@@ -53,6 +53,7 @@ describe("making a key", () => {
       collections: null,
       created_at: seconds(now),
       expires_at: null,
+      weight: 1,
       last_used_at: null,
     });
     expect((await server.ask("/vectordb/collections", { key })).status).toBe(200);

@@ -1,13 +1,11 @@
 // What does the server do when more comes than it can do?
 
-import type { Socket } from "node:net";
 import { Deadline } from "@quiver/engine/database/contract";
 import { isQuiverError, type QuiverError } from "@quiver/protocol/errors";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { Lane } from "../src/admission.ts";
+import { Admission, Queue, type WorkKind } from "../src/admission.ts";
+import { FairShare } from "../src/fair-share.ts";
 import { expectError, pathOf, rawHead, readAnswer, startTestServer, type TestServer } from "./running.ts";
-
-const soon = (ms = 5) => new Promise((resolve) => setTimeout(resolve, ms));
 
 function refusalOf(act: () => unknown): QuiverError {
   try {
@@ -19,78 +17,186 @@ function refusalOf(act: () => unknown): QuiverError {
   throw new Error("nothing was refused");
 }
 
-describe("a lane", () => {
-  test("[O1] has as many inside as it may, and their places come back", async () => {
-    const lane = new Lane("recall", 1_000);
-    const present = Array.from({ length: 18 }, () => lane.arrive());
-    expect(refusalOf(() => lane.arrive())).toMatchObject({ status: 503, details: { queue: "recall" } });
-    expect(lane.refused).toBe(1);
-    present[0]();
-    lane.arrive();
+/** A request of a key, with a deadline of its own. */
+function arrivalOf(key: string, timeoutMs?: number, kind: WorkKind = "search") {
+  return { kind, key, deadline: Deadline.of({ timeoutMs, account: { key } }) };
+}
+
+describe("a share of what all keys may hold", () => {
+  test("[O11] a key holds at most twice as much as stays free, so that there is always something for the next", () => {
+    const share = new FairShare(90);
+    const taken = (key: string) => {
+      let count = 0;
+      while (share.take(key)) count++;
+      return count;
+    };
+    expect(taken("a")).toBe(60);
+    expect(taken("b")).toBe(20);
+    for (const key of ["c", "d", "e"]) expect(taken(key)).toBeGreaterThan(0);
+    share.giveBack("a", 60);
+    expect(share.heldBy("a")).toBe(0);
+    expect(taken("b")).toBeGreaterThan(0);
   });
 
-  test("[O1] lets the first one in first, as many at a time as may run", async () => {
-    const lane = new Lane("search", 1_000);
-    const order: number[] = [];
-    let [running, most] = [0, 0];
-    await Promise.all(
-      Array.from({ length: 200 }, async (_, i) => {
-        const leave = await lane.enter(Deadline.none);
-        order.push(i);
-        most = Math.max(most, ++running);
-        await soon(1);
-        running--;
-        leave();
-        leave();
-      }),
-    );
-    expect(order).toEqual(order.toSorted((a, b) => a - b));
-    expect(most).toBe(16);
-    expect([lane.running, lane.waiting]).toEqual([0, 0]);
+  test("[O11] the first may always take what it needs, and a key's own limit holds whatever is free", () => {
+    const share = new FairShare(10, 2);
+    expect(share.take("large", 1_000)).toBe(true);
+    expect(share.take("other")).toBe(false);
+    share.giveBack("large", 1_000);
+    expect([share.take("a"), share.take("a"), share.take("a")]).toEqual([true, true, false]);
+    expect(share.take("b")).toBe(true);
+  });
+});
+
+describe("admission", () => {
+  const noAnswers = new FairShare(1_000);
+  const admissionOf = (waitMs = 1_000, keyRequestsMax = 2_048, answers = noAnswers) =>
+    new Admission(waitMs, keyRequestsMax, answers);
+
+  test("[O1] a key has as many requests under way as it may, whatever the others have, and their places come back", () => {
+    const admission = admissionOf(1_000, 3);
+    const works = Array.from({ length: 3 }, () => admission.arrive(arrivalOf("a")));
+    expect(refusalOf(() => admission.arrive(arrivalOf("a"))).details).toMatchObject({
+      queue: "requests",
+      held: 3,
+    });
+    expect(admission.refused).toBe(1);
+    admission.arrive(arrivalOf("b"));
+    works[0].left();
+    works[0].left();
+    admission.arrive(arrivalOf("a"));
+    expect(admission.present.taken).toBe(4);
   });
 
-  test("[O1] refuses at once when the wait would be too long, and says when to come again", async () => {
-    const lane = new Lane("search", 20);
-    const inside = await Promise.all(Array.from({ length: 16 }, () => lane.enter(Deadline.none)));
-    const waiting = lane.enter(Deadline.none);
-    lane.arrive();
-    await soon(40);
-    const refusal = refusalOf(() => lane.arrive());
-    expect(refusal.details.retry_after_seconds).toBe(1);
-    expect(refusal.details.waiting).toBe(1);
-    inside[0]();
-    (await waiting)();
-    lane.arrive();
+  test("[O10] while one key takes all the places it gets, another one finds one", async () => {
+    const admission = admissionOf();
+    const { search } = admission.queues;
+    const tyrants = Array.from({ length: 100 }, () => admission.arrive(arrivalOf("tyrant")));
+    const begun = tyrants.map((work) => work.begin());
+    await Promise.race(begun);
+    await expect.poll(() => search.waiting).toBe(100 - 64);
+    expect(search.running).toBe(64);
+    await admission.arrive(arrivalOf("calm")).begin();
+    expect(search.running).toBe(65);
+    for (const work of tyrants) work.left();
+    await Promise.all(begun);
+    await expect.poll(() => [search.running, search.waiting]).toEqual([1, 0]);
+  });
+
+  test("[O10] large requests wait for places of their own, and small ones of the same key do not wait for them", async () => {
+    const admission = admissionOf(60_000);
+    const large = Array.from({ length: 20 }, () => admission.arrive(arrivalOf("a")));
+    for (const work of large) work.task.expect(10_000);
+    const begun = large.map((work) => work.begin());
+    await expect.poll(() => admission.queues.large.running).toBe(8);
+    await expect.poll(() => admission.queues.large.waiting).toBe(12);
+    await admission.arrive(arrivalOf("a")).begin();
+    // One that turns out to be large gives its first place back and waits for another.
+    const late = admission.arrive(arrivalOf("a"));
+    await late.begin();
+    const grown = late.expect(10_000);
+    expect(admission.queues.large.waiting).toBe(13);
+    for (const work of large) work.left();
+    await Promise.all(begun);
+    await grown;
+    expect(admission.queues.search.running).toBe(1);
+    late.end();
+    await expect.poll(() => admission.queues.large.running).toBe(0);
+  });
+
+  test("[O1] of one key the smallest begins first", async () => {
+    const admission = admissionOf();
+    const holding = Array.from({ length: 2 }, () => admission.arrive(arrivalOf("a", undefined, "recall")));
+    for (const work of holding) await work.begin();
+    const order: string[] = [];
+    const waiting = ["large", "small"].map(async (name) => {
+      const work = admission.arrive(arrivalOf("a", undefined, "recall"));
+      if (name === "large") work.task.expect(15);
+      await work.begin();
+      order.push(name);
+      work.left();
+    });
+    holding[0].left();
+    await Promise.all(waiting);
+    expect(order).toEqual(["small", "large"]);
+  });
+
+  test("[O1] nobody waits unrefused for longer than the queue's wait, and a refusal says when to come again", async () => {
+    let nowMs = 0;
+    const queue = new Queue("recall", 2_000, () => nowMs);
+    const admission = admissionOf();
+    const workOf = () => admission.arrive(arrivalOf("a", undefined, "recall"));
+    await queue.enter(workOf());
+    await queue.enter(workOf());
+    const waiting = queue.enter(workOf());
+    nowMs = 2_000;
+    queue.look();
+    expect(queue.waiting).toBe(1);
+    nowMs = 2_001;
+    queue.look();
+    const refused = await waiting.catch((error: unknown) => error as QuiverError);
+    expect(refused).toMatchObject({
+      code: "overloaded",
+      details: { queue: "recall", wait_ms: 2_001, retry_after_seconds: 3 },
+    });
+    expect([queue.waiting, queue.running, queue.refused]).toEqual([0, 2, 1]);
+  });
+
+  test("[O1] a request that would wait for too long at the rate of late is refused when it comes", async () => {
+    let nowMs = 0;
+    const queue = new Queue("recall", 2_000, () => nowMs);
+    const admission = admissionOf();
+    const entered: Promise<void>[] = [];
+    for (let i = 0; i < 40; i++) entered.push(queue.enter(admission.arrive(arrivalOf("a"))));
+    queue.assertSoon("a");
+    for (let i = 0; i < 12; i++) {
+      await expect.poll(() => queue.running).toBe(2);
+      await Promise.all(entered.slice(0, i + 2));
+      nowMs += 100;
+      queue.leave("a");
+      await entered[i + 2];
+    }
+    // 26 wait, of which one begins every 100 ms.
+    const refusal = refusalOf(() => queue.assertSoon("a"));
+    expect(refusal.details.wait_ms).toBeGreaterThan(2_000);
+    queue.assertSoon("b");
   });
 
   test("[O3] who waits leaves at the deadline, and nobody loses a place", async () => {
-    const lane = new Lane("recall", 1_000);
-    const inside = [await lane.enter(Deadline.none), await lane.enter(Deadline.none)];
-    const hasty = Promise.resolve(lane.enter(Deadline.of({ timeoutMs: 10 })));
-    const patient = lane.enter(Deadline.none);
+    const admission = admissionOf();
+    const workOf = (timeoutMs?: number) => admission.arrive(arrivalOf("a", timeoutMs, "recall"));
+    const inside = [workOf(), workOf()];
+    for (const work of inside) await work.begin();
+    const hasty = workOf(10).begin();
+    const patient = workOf();
+    const begun = patient.begin();
     await expect(hasty).rejects.toMatchObject({ code: "deadline_exceeded" });
-    expect(lane.waiting).toBe(1);
-    inside[0]();
-    (await patient)();
-    inside[1]();
-    expect([lane.running, lane.waiting]).toEqual([0, 0]);
+    expect(admission.queues.recall.waiting).toBe(1);
+    inside[0].left();
+    await begun;
+    inside[1].left();
+    patient.left();
+    expect([admission.queues.recall.running, admission.queues.recall.waiting]).toEqual([0, 0]);
   });
 
-  test("[O1] work that never waits leaves the event loop its turns", async () => {
-    const lane = new Lane("search", 1_000);
-    let turns = 0;
-    const timer = setInterval(() => turns++, 1);
-    await Promise.all(
-      Array.from({ length: 100 }, async () => {
-        const leave = await lane.enter(Deadline.none);
-        const end = performance.now() + 3;
-        while (performance.now() < end);
-        leave();
-      }),
-    );
-    clearInterval(timer);
-    // 300 milliseconds of work in turns of 10; all in one turn would leave the timer none.
-    expect(turns).toBeGreaterThan(5);
+  test("[O11] a key that leaves answers unread gets no more of them; others do", () => {
+    const answers = new FairShare(1_000);
+    const admission = admissionOf(1_000, 100, answers);
+    answers.force("stalled", 2_000);
+    expect(refusalOf(() => admission.arrive(arrivalOf("stalled"))).details.queue).toBe("answers");
+    admission.arrive(arrivalOf("calm"));
+  });
+
+  test("a place that somebody holds is given back by him, or when the request is over", async () => {
+    const admission = admissionOf();
+    const work = admission.arrive(arrivalOf("a", undefined, "export"));
+    await work.begin();
+    const end = work.hold();
+    work.end();
+    expect(admission.queues.export.running).toBe(1);
+    end();
+    end();
+    expect(admission.queues.export.running).toBe(0);
   });
 });
 
@@ -113,7 +219,7 @@ describe("a server", () => {
     const line = text.split("\n").find((each) => each.startsWith(`${name} `) || each.startsWith(`${name}{`));
     return Number(line?.slice(line.lastIndexOf(" ")));
   };
-  const running = () => metric('quiver_requests_running{queue="search"}');
+  const running = () => metric('quiver_requests_running{queue="large"}');
 
   async function startLong(count: number) {
     const sockets = await Promise.all(Array.from({ length: count }, () => server.connect()));
@@ -174,33 +280,69 @@ describe("a server", () => {
     expect(server.log.filter(({ msg }) => msg === "request failed")).toEqual([]);
   });
 
-  test("[O1] when searches are full, further ones get 503 with Retry-After at once, and all else goes on", async () => {
-    const sockets: Socket[] = [];
-    // However fast the machine is and however few of them it lets finish: long ones come until one more search is refused.
-    const hasty = () =>
-      server.ask(pathOf("searchDense", c), {
-        body: { query_vector: vectorOf(1) },
-        headers: { "x-quiver-timeout-ms": "2000" },
-      });
-    let refused = await hasty();
-    for (const endMs = Date.now() + 90_000; refused.status !== 503 && Date.now() < endMs; ) {
-      expect([200, 504]).toContain(refused.status);
-      sockets.push(...(await startLong(2)));
-      refused = await hasty();
-    }
-    const error = expectError(refused, 503, "overloaded");
-    expect(["search", "event_loop"]).toContain(error.details.queue);
+  test("[O3] what a client says it waits for is cut to the server's maximum", async () => {
+    const strict = await startTestServer({ requestDeadlineMaxMs: 300 });
+    await strict.makeCollection("c", { dimension });
+    const vectors = Array.from({ length: 2_000 }, (_, i) => ({ id: `v${i}`, dense_values: vectorOf(i) }));
+    for (let from = 0; from < 2_000; from += 200)
+      await strict.call("streamingUpsert", c, { vectors: vectors.slice(from, from + 200) });
+    const answer = await strict.ask(batchPath, {
+      raw: long,
+      headers: { "x-quiver-timeout-ms": "2147483647" },
+    });
+    expect(expectError(answer, 504, "deadline_exceeded").details.timeout_ms).toBe(300);
+    await strict.end();
+  });
+
+  test("[O1] [O10] while one key has more than it may, it is refused with Retry-After, and another is served", async () => {
+    const readerKey = (await server.call("createKey", {}, { name: "calm", role: "read" })).json.key;
+    const sockets = await startLong(16);
+    // Eight are worked on; the others have waited for long enough after a second.
+    const waiting = () => metric('quiver_requests_waiting{queue="large"}');
+    await expect.poll(running, { timeout: 20_000 }).toBe(8);
+    await expect.poll(waiting, { timeout: 20_000 }).toBe(0);
+    expect(await metric('quiver_requests_refused_total{queue="large"}')).toBe(8);
+    const refused = await server.ask(batchPath, { raw: long });
+    expect(expectError(refused, 503, "overloaded").details.queue).toBe("large");
     expect(Number(refused.headers.get("retry-after"))).toBeGreaterThanOrEqual(1);
-    const write = () =>
-      server.call("streamingUpsert", c, { vectors: [{ id: "w", dense_values: vectorOf(1) }] });
-    await expect.poll(async () => (await write()).status, { timeout: 60_000 }).toBe(200);
-    const read = () => server.call("getVector", { ...c, vector_id: "w" });
-    await expect.poll(async () => (await read()).status, { timeout: 60_000 }).toBe(200);
+    for (let i = 0; i < 20; i++) {
+      const body = { query_vector: vectorOf(i) };
+      expect((await server.ask(pathOf("searchDense", c), { body, key: readerKey })).status).toBe(200);
+      // Small work of the same key comes before its large work, too.
+      expect((await server.ask(pathOf("searchDense", c), { body })).status).toBe(200);
+    }
+    const write = { vectors: [{ id: "w", dense_values: vectorOf(1) }] };
+    expect((await server.call("streamingUpsert", c, write)).status).toBe(200);
+    expect((await server.call("getVector", { ...c, vector_id: "w" })).status).toBe(200);
     expect((await server.ask("/health/live")).status).toBe(200);
-    expect(await metric('quiver_requests_refused_total{queue="search"}')).toBeGreaterThan(0);
+    expect(await running()).toBe(8);
+    expect(await metric('quiver_queue_wait_seconds_count{queue="large"}')).toBeGreaterThanOrEqual(16);
     for (const socket of sockets) socket.destroy();
-    await expect.poll(running, { timeout: 60_000 }).toBe(0);
-    await expect.poll(async () => (await hasty()).status, { timeout: 60_000 }).toBe(200);
+    await expect.poll(running, { timeout: 20_000 }).toBe(0);
+  });
+
+  test("[O10] a weight is made with a key, shown with it, and kept", async () => {
+    const made = await server.call("createKey", {}, { name: "heavy", role: "read", weight: 5 });
+    expect(made.json.weight).toBe(5);
+    const listed = (await server.call("listKeys")).json.keys as { key_id: string; weight: number }[];
+    expect(listed.find(({ key_id }) => key_id === made.json.key_id)?.weight).toBe(5);
+    for (const weight of [0, 101, 1.5, "2"]) {
+      const refused = await server.call("createKey", {}, { name: "x", role: "read", weight });
+      expect(expectError(refused, 400, "invalid_request").details.path).toBe("weight");
+    }
+  });
+
+  test("[O12] a large answer, and a large body, are the same as small ones", async () => {
+    const queries = Array.from({ length: 100 }, (_, i) => ({ vector: vectorOf(i) }));
+    const all = await server.ask(batchPath, { body: { queries, top_k: 200 } });
+    expect(all.text.length).toBeGreaterThan(500_000);
+    expect(Number(all.headers.get("content-length"))).toBe(Buffer.byteLength(all.text));
+    for (const i of [0, 57, 99]) {
+      const alone = await server.ask(pathOf("searchDense", c), {
+        body: { query_vector: queries[i].vector, top_k: 200 },
+      });
+      expect(all.json[i]).toEqual(alone.json);
+    }
   });
 
   test("[O7] an answer that nobody reads is given up, and what it held is free", async () => {

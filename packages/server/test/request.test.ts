@@ -1,13 +1,18 @@
 // Unit tests of what reads a request: JSON with positions, exact metadata, paths of faults, query strings.
 
+import { finishAtOnce } from "@quiver/engine/database/contract";
 import type { QuiverError } from "@quiver/protocol/errors";
+import { limits } from "@quiver/protocol/limits";
 import { type Route, routes } from "@quiver/protocol/routes";
 import type { VectorInput } from "@quiver/protocol/shapes/vector";
+import { Ajv, type ValidateFunction } from "ajv";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { BodyBudget, BodyShare } from "../src/request/body.ts";
+import { FairShare } from "../src/fair-share.ts";
+import { BodyShare } from "../src/request/body.ts";
 import { metadataSpans, withExactMetadata } from "../src/request/exact-metadata.ts";
 import { parseBody } from "../src/request/json.ts";
+import { type CheckShape, checkLongArrays, type Schema } from "../src/request/large-validation.ts";
 import { mediaTypeFault } from "../src/request/media-type.ts";
 import { idParameter, integerParameter, parseQuery, queryOf, wordParameter } from "../src/request/query.ts";
 import { describe as describeValue, readablePath, shapeError } from "../src/request/validation.ts";
@@ -21,7 +26,8 @@ const fault = (act: () => unknown): QuiverError => {
   throw new Error("nothing was thrown");
 };
 
-const parse = (text: string | Buffer) => parseBody(typeof text === "string" ? Buffer.from(text) : text);
+const parse = (text: string | Buffer) =>
+  finishAtOnce(parseBody(typeof text === "string" ? Buffer.from(text) : text));
 
 describe("JSON", () => {
   test("[H6] malformed JSON is refused with line, column and position of the first fault", () => {
@@ -100,10 +106,157 @@ describe("JSON", () => {
   });
 });
 
+describe("large bodies", () => {
+  /** Texts that are longer than a piece: what is drawn stands between runs of other things. */
+  const filler = (kind: number, length: number): string => {
+    if (kind === 0) return JSON.stringify(Array.from({ length }, (_, i) => i / 7));
+    if (kind === 1) return JSON.stringify('ä\\"]}[{,:x'.repeat(Math.ceil(length / 8)));
+    if (kind === 2)
+      return JSON.stringify(Array.from({ length: length / 8 }, (_, i) => ({ a: [i, "b"], c: null })));
+    return `[${" \n".repeat(length)}]`;
+  };
+  const large = fc
+    .array(fc.tuple(fc.string(), fc.nat(3), fc.integer({ min: 1_000, max: 60_000 }), fc.json()), {
+      minLength: 3,
+      maxLength: 6,
+    })
+    .map((members) =>
+      members
+        .map(([key, kind, length, json]) => `${JSON.stringify(key)} : [${filler(kind, length)} , ${json}]`)
+        .join(" ,\n"),
+    )
+    .map((members) => ` {${members}} `);
+
+  test("[O12] a large body is parsed to what JSON.parse makes of it", () => {
+    fc.assert(
+      fc.property(large, (text) => {
+        expect(parse(text).value).toEqual(JSON.parse(text));
+      }),
+      { numRuns: 60 },
+    );
+    expect(() => parse(`[${"[".repeat(70_000)}${"]".repeat(70_000)}]`)).not.toThrow();
+  });
+
+  test("[O12] [H6] what JSON.parse refuses in a large body is refused, with the place of the fault", () => {
+    const cut = fc.tuple(
+      large,
+      fc.double({ min: 0, max: 1, noNaN: true }),
+      fc.constantFrom("", "}", "]", ",", "x"),
+    );
+    fc.assert(
+      fc.property(cut, ([text, share, put]) => {
+        const at = Math.floor(share * (text.length - 1));
+        const broken = `${text.slice(0, at)}${put}${text.slice(at + 1)}`;
+        let value: unknown;
+        try {
+          value = JSON.parse(broken);
+        } catch {
+          const error = fault(() => parse(broken));
+          expect(error.code).toBe("invalid_json");
+          expect(error.details.position).toBeLessThanOrEqual(broken.length);
+          return;
+        }
+        expect(parse(broken).value).toEqual(value);
+      }),
+      { numRuns: 100 },
+    );
+  });
+
+  test("[O12] no step of parsing takes much of the body", () => {
+    const text = `{"vectors":[${Array.from({ length: 5_000 }, (_, i) => `{"id":"v${i}","dense_values":${filler(0, 64)}}`).join(",")}]}`;
+    const steps = [...parseBody(Buffer.from(text))].length;
+    expect(steps).toBeGreaterThan(text.length / (2 * limits.bodyPieceBytes));
+  });
+
+  test("[O12] [H9] metadata of a large body keeps its numbers", () => {
+    const vectors = Array.from(
+      { length: 3_000 },
+      (_, i) => `{"id":"v${i}","metadata":{"n":${i}.0,"text":"${"x".repeat(i % 90)}"}}`,
+    );
+    vectors[7] = `{"id":"long","text":${filler(1, 100_000)},"metadata":{"n":1e2}}`;
+    const body = parse(`{"other":${filler(0, 30_000)},"vectors":[${vectors.join(",\n")}]}`);
+    expect(body.spans?.length).toBe(6_000);
+    const value = body.value as { vectors: VectorInput[] };
+    const exact = finishAtOnce(withExactMetadata(value.vectors, body, "vectors"));
+    expect(exact[7].metadataJson).toBe('{"n":1e2}');
+    expect(exact[2_999].metadataJson).toBe(`{"n":2999.0,"text":"${"x".repeat(2_999 % 90)}"}`);
+  });
+
+  test("[O12] [E3] a fault in a long array is named by its place, and what fits is passed", () => {
+    const ajv = new Ajv({ strict: false, verbose: true, allowUnionTypes: true });
+    const compiled = new Map<unknown, ValidateFunction>();
+    const check: CheckShape = (schema, value) => {
+      const validate = compiled.get(schema) ?? ajv.compile(schema as object);
+      compiled.set(schema, validate);
+      return validate(value) ? undefined : (validate.errors as never);
+    };
+    const schema = routes.streamingUpsert.body as unknown as Schema;
+    const whole = ajv.compile(schema as object);
+    const shellOf = (body: unknown) => finishAtOnce(checkLongArrays(schema, body, check));
+    const bodyOf = () => ({
+      vectors: Array.from({ length: 400 }, (_, i) => ({
+        id: `v${i}`,
+        dense_values: Array.from({ length: i === 50 ? 9_000 : 20 }, () => 0.5) as unknown[],
+        sparse_values: [[1, 2], { index: 3, value: 4 }] as unknown[],
+      })) as Record<string, unknown>[],
+    });
+    expect(shellOf(bodyOf())).toEqual({ vectors: [] });
+    const faults: [(body: ReturnType<typeof bodyOf>) => void, string][] = [
+      [(body) => ((body.vectors[399].id as unknown) = 7), "vectors[399].id"],
+      [
+        (body) => ((body.vectors[50].dense_values as unknown[])[8_999] = "x"),
+        "vectors[50].dense_values[8999]",
+      ],
+      [(body) => ((body.vectors[211].sparse_values as unknown[])[1] = null), "vectors[211].sparse_values[1]"],
+      [(body) => (body.vectors[300] = null as never), "vectors[300]"],
+      [(body) => delete body.vectors[50].id, "vectors[50].id"],
+    ];
+    for (const [break_, path] of faults) {
+      const body = bodyOf();
+      break_(body);
+      expect(fault(() => shellOf(body)).details.path).toBe(path);
+      expect(whole(body)).toBe(false);
+    }
+  });
+
+  test("[E7] [O12] an unknown field of a large body is named before what else is wrong, wherever both are", () => {
+    const ajv = new Ajv({ strict: false, verbose: true, allowUnionTypes: true });
+    const check: CheckShape = (schema, value) => {
+      const validate = ajv.compile(schema as object);
+      return validate(value) ? undefined : (validate.errors as never);
+    };
+    const schema = routes.streamingUpsert.body as unknown as Schema;
+    const pairs = Array.from({ length: 9_000 }, (_, i): unknown => ({ index: i, value: 1 }));
+    const bodyOf = () => ({
+      vectors: Array.from({ length: 400 }, (_, i) => ({
+        id: `v${i}`,
+        sparse_values: i === 50 ? [...pairs] : [],
+        dense_values: Array.from({ length: 20 }, () => 0.5),
+      })) as Record<string, unknown>[],
+    });
+    const unknowns: [(body: ReturnType<typeof bodyOf>) => void, string][] = [
+      [(body) => (body.vectors[399].metadta = {}), "vectors[399].metadta"],
+      [(body) => (body.vectors[50].metadta = {}), "vectors[50].metadta"],
+      [
+        (body) => ((body.vectors[50].sparse_values as unknown[])[8_999] = { index: 1, value: 2, wait: 3 }),
+        "vectors[50].sparse_values[8999].wait",
+      ],
+    ];
+    for (const [misname, path] of unknowns)
+      for (const alsoWrong of [false, true]) {
+        const body = bodyOf();
+        misname(body);
+        if (alsoWrong) body.vectors[0].id = 7;
+        const error = fault(() => finishAtOnce(checkLongArrays(schema, body, check)));
+        expect([error.code, error.details.path]).toEqual(["unknown_field", path]);
+      }
+  });
+});
+
 describe("exact metadata", () => {
   const complete = (text: string) => {
     const { vectors } = JSON.parse(text) as { vectors: VectorInput[] };
-    return withExactMetadata(vectors, text, "vectors");
+    return finishAtOnce(withExactMetadata(vectors, parse(text), "vectors"));
   };
 
   test("[H9] numbers that JavaScript cannot write as they came keep their text", () => {
@@ -178,7 +331,9 @@ describe("exact metadata", () => {
     expect(fault(() => complete(body(65))).details.path).toBe("vectors[1].metadata");
     expect(fault(() => complete(body(100_000))).code).toBe("invalid_request");
     const single = JSON.parse(`{"id":"a","metadata":${nested(65)}}`) as VectorInput;
-    expect(fault(() => withExactMetadata([single], "", "body")).details.path).toBe("metadata");
+    expect(fault(() => finishAtOnce(withExactMetadata([single], parse("{}"), "body"))).details.path).toBe(
+      "metadata",
+    );
   });
 });
 
@@ -274,18 +429,20 @@ describe("faults", () => {
 
 describe("bodies in memory", () => {
   test("[H4] bodies together may hold so much, and give it back once", () => {
-    const budget = new BodyBudget(100);
-    const one = new BodyShare(budget);
-    const two = new BodyShare(budget);
+    const budget = new FairShare(100);
+    const one = new BodyShare(budget, "a");
+    const two = new BodyShare(budget, "a");
     expect(one.take(80)).toBe(true);
     expect(two.take(30)).toBe(false);
-    expect(two.take(20)).toBe(true);
+    const other = new BodyShare(budget, "b");
+    expect(other.take(10)).toBe(true);
+    other.end();
     one.end();
     one.end();
     expect(one.take(1)).toBe(false);
-    expect(budget.bytes).toBe(20);
+    expect(budget.taken).toBe(0);
     two.end();
-    expect(budget.bytes).toBe(0);
-    expect(new BodyShare(budget).take(1_000)).toBe(true);
+    expect(budget.taken).toBe(0);
+    expect(new BodyShare(budget, "a").take(1_000)).toBe(true);
   });
 });

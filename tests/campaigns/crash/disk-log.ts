@@ -7,6 +7,10 @@
 //   - a name in a directory is there when the directory was synced after it was made; a later one may be or not.
 //
 // A file's sync says nothing of its name, and a name's nothing of its file: that is POSIX, and less than most file systems give.
+//
+// LMDB writes the two meta pages of a store whole once, in one call, and afterwards only what stands behind their headers. Every write
+// to them is held against that when it is played: when an image has a meta page that cannot be, the log says whether
+// the store wrote it or the simulation made it.
 
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
@@ -236,6 +240,26 @@ function apply(entries: Map<string, Node>, names: readonly (readonly [string, No
   }
 }
 
+/** Where a store's two meta pages end, and what of each is written by commits: all behind the header, magic number, version and address. */
+const metaEnd = 2 * page;
+const [changedFrom, changedEnd] = [40, 512];
+
+/** @throws where a store writes to its meta pages what LMDB never does */
+function requireMetaWrite(offset: number, bytes: Uint8Array, position: number): void {
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  const isFirst =
+    offset === 0 &&
+    bytes.length === metaEnd &&
+    view.getBigUint64(0, true) === 0n &&
+    view.getBigUint64(page, true) === 1n;
+  const from = offset % page;
+  const isCommit = from >= changedFrom && from + bytes.length <= changedEnd;
+  if (!isFirst && !isCommit)
+    throw new Error(
+      `the store writes ${bytes.length} bytes at ${offset} of its meta pages (log at ${position}): expected is the first writing of both, or what stands behind a header`,
+    );
+}
+
 /** A disk as the log says, up to where it was played. */
 export class Disk {
   readonly #root: string;
@@ -296,14 +320,17 @@ export class Disk {
   #playOnFile({ kind, inode, offset, length, bytes, position }: LogRecord): void {
     const file = this.#nodes.get(inode);
     if (!(file instanceof File)) throw new Error(`the log has no file ${inode}`);
-    if (kind === "write") file.write(offset, bytes, position);
-    else if (kind === "truncate") file.truncate(length, position);
+    if (kind === "write") {
+      if (offset < metaEnd && length > 0 && this.#isStore(file)) requireMetaWrite(offset, bytes, position);
+      file.write(offset, bytes, position);
+    } else if (kind === "truncate") file.truncate(length, position);
     else if (kind === "range") file.syncRange(offset, length, position);
-    else if (
-      kind === "mapped" &&
-      [...this.#everyName()].some(([name, node]) => node === file && name === "data.mdb")
-    )
+    else if (kind === "mapped" && this.#isStore(file))
       throw new Error("a store is mapped for writing: the shim does not see what is written");
+  }
+
+  #isStore(file: File): boolean {
+    return [...this.#everyName()].some(([name, node]) => node === file && name === "data.mdb");
   }
 
   *#everyName(directory = this.#directory): Generator<[string, Node]> {

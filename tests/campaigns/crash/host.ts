@@ -20,6 +20,7 @@ async function answer(request: HostRequest): Promise<HostAnswer> {
 process.on("message", (request: HostRequest) => {
   answer(request)
     .catch((error: unknown): HostAnswer => ({ error: (error as Error).stack ?? String(error) }))
-    .then((told) => process.send?.(told));
+    .then((told) => process.send?.(told))
+    .catch(() => process.exit(1));
 });
 process.on("disconnect", () => process.exit());

@@ -34,6 +34,8 @@ export type State = PieceState | null;
 
 type Step = { state: State; issuedAt: number; acknowledgedAt: number; readonly makesVersion: boolean };
 
+type PieceDump = { collection: string; client: number; isOwner: boolean; steps: Step[] };
+
 /** A moment after everything. */
 export const end = Number.MAX_VALUE;
 const never = Number.POSITIVE_INFINITY;
@@ -103,6 +105,18 @@ export class Piece {
     return found;
   }
 
+  /** What can be written down, and made a piece of again. */
+  dump(): PieceDump {
+    const { collection, client, isOwner } = this;
+    return { collection, client, isOwner, steps: this.#steps };
+  }
+
+  static of({ collection, client, isOwner, steps }: PieceDump): Piece {
+    const piece = new Piece(collection, client, isOwner, null);
+    piece.#steps = steps;
+    return piece;
+  }
+
   copy(): Piece {
     const copy = new Piece(this.collection, this.client, this.isOwner, null);
     copy.#steps = [...this.#steps];
@@ -133,6 +147,13 @@ export class VersionBook {
   }
 }
 
+/** A ledger as it is written down (v8.serialize takes it). */
+export type LedgerState = {
+  pieces: PieceDump[];
+  books: [string, { base: number; seen: ReadonlyMap<number, SeenVersion> }][];
+  ended: Ledger["ended"];
+};
+
 export class Ledger {
   readonly pieces: Piece[] = [];
   readonly #books = new Map<string, VersionBook>();
@@ -140,6 +161,27 @@ export class Ledger {
   readonly ended = new Map<string, Map<string, { how: "committed" | "aborted"; at: number }>>();
   #ticks = 0;
   clock: () => number = () => ++this.#ticks;
+
+  state(): LedgerState {
+    return {
+      pieces: this.pieces.map((piece) => piece.dump()),
+      books: [...this.#books].map(([key, { base, seen }]) => [key, { base, seen }]),
+      ended: this.ended,
+    };
+  }
+
+  static of({ pieces, books, ended }: LedgerState): Ledger {
+    const ledger = new Ledger();
+    for (const piece of pieces) ledger.pieces.push(Piece.of(piece));
+    for (const [key, { base, seen }] of books) {
+      const book = new VersionBook();
+      book.base = base;
+      for (const [number, version] of seen) book.seen.set(number, version);
+      ledger.#books.set(key, book);
+    }
+    for (const [key, ends] of ended) ledger.ended.set(key, ends);
+    return ledger;
+  }
 
   /** The same knowledge, to be settled another way. */
   copy(): Ledger {

@@ -2,6 +2,7 @@
 //
 // Each mode ends with records whose vectors are known by label, after nothing is left to be done.
 
+import { Background } from "@quiver/engine/base/background";
 import { Builders } from "@quiver/engine/runtime/builders";
 import type { Random } from "../../odd-data/random.ts";
 import { topK } from "./marks.ts";
@@ -137,9 +138,21 @@ export const modes: readonly Mode[] = [
   { name: "engine", builders: 1, isEngine: true, weight: 1, run: lived },
 ];
 
+/** A failure of the background is one of the campaign. */
+const crew = (width: number) =>
+  new Builders(
+    new Background({
+      onFailed: ({ task, error }) => {
+        throw new Error(`${task} failed`, { cause: error });
+      },
+      onRecovered: () => {},
+    }),
+    width,
+  );
+
 /** Threads that build, for all cases: that they start takes longer than a case. */
 export class Crews {
-  readonly #crews = { 1: new Builders(1), 2: new Builders(2) };
+  readonly #crews = { 1: crew(1), 2: crew(2) };
 
   of(builders: 0 | 1 | 2): Builders {
     return this.#crews[builders === 2 ? 2 : 1];

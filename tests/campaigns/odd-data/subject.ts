@@ -67,6 +67,10 @@ export function openIndex(wanted: Wanted, threads: Builders): Subject {
     efSearch: settings.efSearch,
     memoryBytesMax: 2 ** 28,
     ...(wanted.builders > 0 && { builders: threads }),
+    readVector: (label) => {
+      const row = rows.get(label);
+      return row && bytesOfFloats(row);
+    },
     onError: (error) => {
       failure ??= error;
     },

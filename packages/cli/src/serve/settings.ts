@@ -66,6 +66,11 @@ export const settings: readonly Setting[] = [
     help: "directory of all data, made when it is not there",
     fallback: defaultDataDir,
   }),
+  setting("lock-wait", "lockWaitMs", readDuration, {
+    value: "duration",
+    help: "how long a start waits for a server that has the directory open and is ending",
+    fallback: minutes(configDefaults.lockWaitMs),
+  }),
   setting("admin-key", "adminKey", text, {
     value: "key",
     help: "the admin key; better in the variable, for others can see flags",
@@ -116,10 +121,20 @@ export const settings: readonly Setting[] = [
     help: "a search that sends no x-quiver-timeout-ms is stopped after so long",
     fallback: minutes(configDefaults.requestDeadlineMs),
   }),
+  setting("request-deadline-max", "requestDeadlineMaxMs", readDuration, {
+    value: "duration",
+    help: "what x-quiver-timeout-ms says is cut to this",
+    fallback: minutes(configDefaults.requestDeadlineMaxMs),
+  }),
   setting("queue-wait", "queueWaitMs", readDuration, {
     value: "duration",
-    help: "a request that would wait for longer for its turn gets 503 at once",
+    help: "a request that has waited for its turn for so long gets 503",
     fallback: minutes(configDefaults.queueWaitMs),
+  }),
+  setting("key-requests-max", "keyRequestsMax", readInteger, {
+    value: "number",
+    help: "requests of one key that may be under way; further ones get 503 at once",
+    fallback: String(configDefaults.keyRequestsMax),
   }),
   setting("answer-stall", "answerStallMs", readDuration, {
     value: "duration",

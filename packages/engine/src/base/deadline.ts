@@ -7,6 +7,7 @@
 import { QuiverError } from "@quiver/protocol/errors";
 import { refuseUnknownOptions } from "@quiver/protocol/fields";
 import { limits } from "@quiver/protocol/limits";
+import { type Account, Task } from "./scheduler.ts";
 
 /** How long a caller waits, of every call that may take long. */
 export type CallOptions = Deadline | CallLimits;
@@ -18,15 +19,28 @@ export type CallLimits = {
   readonly signal?: AbortSignal | undefined;
   /** Asked at every step, with the deadline: throws when the caller may not go on, as with a key that was revoked. */
   readonly recheck?: (() => void) | undefined;
+  /** Who pays for the call's time slices. Default: one account for all callers that name none. */
+  readonly account?: Account | undefined;
 };
+
+/** Of callers that name no account, as in embedded use. */
+const anonymous: Account = { key: "" };
 
 export class Deadline {
   readonly #endMs: number;
   readonly #timeoutMs: number;
   readonly #signal: AbortSignal | undefined;
   readonly #recheck: (() => void) | undefined;
+  readonly #account: Account | undefined;
+  #task: Task | undefined;
 
-  private constructor(timeoutMs: number, signal: AbortSignal | undefined, recheck: (() => void) | undefined) {
+  private constructor(
+    timeoutMs: number,
+    signal: AbortSignal | undefined,
+    recheck: (() => void) | undefined,
+    account?: Account,
+  ) {
+    this.#account = account;
     this.#timeoutMs = timeoutMs;
     this.#endMs = performance.now() + timeoutMs;
     this.#signal = signal;
@@ -39,10 +53,18 @@ export class Deadline {
   /** Begins now. @throws unknown_field */
   static of(options: CallOptions = {}): Deadline {
     if (options instanceof Deadline) return options;
-    refuseUnknownOptions(options, ["timeoutMs", "signal", "recheck"]);
-    const { timeoutMs, signal, recheck } = options;
-    if (timeoutMs === undefined && signal === undefined && recheck === undefined) return Deadline.none;
-    return new Deadline(timeoutMs ?? Number.POSITIVE_INFINITY, signal, recheck);
+    refuseUnknownOptions(options, ["timeoutMs", "signal", "recheck", "account"]);
+    const { timeoutMs, signal, recheck, account } = options;
+    if (timeoutMs === undefined && signal === undefined && recheck === undefined && account === undefined)
+      return Deadline.none;
+    return new Deadline(timeoutMs ?? Number.POSITIVE_INFINITY, signal, recheck, account);
+  }
+
+  /** The task whose slices the call's work runs in: one for all of the call, where the call has a deadline of its own. */
+  get task(): Task {
+    if (this === Deadline.none) return new Task(anonymous);
+    this.#task ??= new Task(this.#account ?? anonymous, this);
+    return this.#task;
   }
 
   /** Milliseconds that are left, 0 or more. */
@@ -101,10 +123,19 @@ export class Deadline {
 
   /** The promise's outcome, or a rejection when the time is over before. The promise must hold nothing that must be given back. */
   race<T>(promise: Promise<T>): Promise<T> {
-    if (this === Deadline.none) return promise;
+    if (this.#endMs === Number.POSITIVE_INFINITY && this.#signal === undefined) return promise;
     return new Promise((resolve, reject) => {
       const end = this.onOver(reject);
-      promise.then(resolve, reject).finally(end);
+      promise.then(
+        (value) => {
+          end();
+          resolve(value);
+        },
+        (error: unknown) => {
+          end();
+          reject(error);
+        },
+      );
     });
   }
 }

@@ -7,6 +7,7 @@ import { isQuiverError, type QuiverError } from "@quiver/protocol/errors";
 import type { VectorInput } from "@quiver/protocol/shapes/vector";
 import { afterEach, describe, expect, it } from "vitest";
 import { readU32Key, utf8 } from "../base/bytes.ts";
+import { finishAtOnce } from "../base/steps.ts";
 import { LmdbStore } from "../storage/lmdb.ts";
 import { MemoryStore } from "../storage/memory.ts";
 import type { Store } from "../storage/store.ts";
@@ -367,7 +368,7 @@ describe.each(kinds)("writes to a collection: %s", (_name, makeStore) => {
   it("[D1] a document has exactly its live vectors", () => {
     const store = open();
     const of = (document: string) =>
-      read(store, (s) => vectorsOfDocument(s, document).map((vector) => vector.id));
+      read(store, (s) => finishAtOnce(vectorsOfDocument(s, document)).map((vector) => vector.id));
     apply(store, [
       upsert(
         v("b", 1, { document_id: "d" }),

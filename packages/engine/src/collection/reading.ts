@@ -1,8 +1,10 @@
 // What are the records with this id, of this document, in this collection?
 
 import { QuiverError } from "@quiver/protocol/errors";
+import { limits } from "@quiver/protocol/limits";
 import type { VectorRecord } from "@quiver/protocol/shapes/vector";
 import { compareText, readU32Key, toHex, utf8 } from "../base/bytes.ts";
+import type { Steps } from "../base/steps.ts";
 import type { Reader } from "../storage/store.ts";
 import { readFloats } from "../vector/floats.ts";
 import { RecordReader } from "./record.ts";
@@ -20,6 +22,11 @@ export class StoredVector {
 
   get id(): string {
     return this.#record.id;
+  }
+
+  /** Bytes that it takes in memory, about. */
+  get bytes(): number {
+    return this.#record.byteLength + (this.#dense?.byteLength ?? 0);
   }
 
   /** The record as objects. Numbers in `metadata` are JavaScript numbers. */
@@ -95,17 +102,46 @@ export function vectorExists(reader: Reader, id: string): boolean {
   return reader.get("ids", utf8(id)) !== undefined;
 }
 
-/** All vectors of a document, by id. */
-export function vectorsOfDocument(reader: Reader, documentId: string): StoredVector[] {
+/** Keys, or vectors, that are read at a step. */
+const readPerStep = 256;
+
+/**
+ * All vectors of a document, by id; in steps.
+ * @throws invalid_request where they are more than one answer may have
+ */
+export function* vectorsOfDocument(reader: Reader, documentId: string): Steps<StoredVector[]> {
   const prefix = documentPrefix(utf8(documentId));
-  // Entries and not keys: a key is proved by its value's checksum.
-  const ordinals = Array.from(
-    reader.entries("documents", { start: prefix, end: afterPrefix(prefix) }),
-    ([key]) => readU32Key(key, prefix.length),
+  const ordinals: number[] = [];
+  for (let start = prefix; ; ) {
+    const before = ordinals.length;
+    // Entries and not keys: a key is proved by its value's checksum. No cursor stays open between two steps.
+    for (const [key] of reader.entries("documents", {
+      start,
+      end: afterPrefix(prefix),
+      limit: readPerStep,
+    }))
+      ordinals.push(readU32Key(key, prefix.length));
+    if (ordinals.length - before < readPerStep) break;
+    start = Buffer.concat([prefix, ordinalKey(ordinals[ordinals.length - 1] + 1)]);
+    yield;
+  }
+  const vectors: StoredVector[] = [];
+  let bytes = 0;
+  for (const ordinal of ordinals) {
+    const vector = storedVector(reader, ordinalKey(ordinal));
+    bytes += vector.bytes;
+    if (bytes > limits.documentBytesMax) throw documentTooLarge(documentId, ordinals.length);
+    if (vectors.push(vector) % readPerStep === 0) yield;
+  }
+  return vectors.sort((a, b) => compareText(a.id, b.id));
+}
+
+function documentTooLarge(documentId: string, count: number): QuiverError {
+  return new QuiverError(
+    "invalid_request",
+    `The document '${documentId.slice(0, 80)}' has ${count} vectors, which together take more than ${limits.documentBytesMax} bytes. Read them by their ids, or export the collection.`,
+    { path: "document_id", vectors: count, limit_bytes: limits.documentBytesMax },
   );
-  return ordinals
-    .map((ordinal) => storedVector(reader, ordinalKey(ordinal)))
-    .sort((a, b) => compareText(a.id, b.id));
 }
 
 /** All vectors of a snapshot, by ordinal. */

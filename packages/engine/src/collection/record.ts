@@ -142,6 +142,11 @@ export class RecordReader {
   readonly #idEnd: number;
   readonly #flags: number;
 
+  /** Bytes of the stored record. */
+  get byteLength(): number {
+    return this.#bytes.length;
+  }
+
   constructor(stored: Uint8Array) {
     this.#bytes = Buffer.from(stored.buffer, stored.byteOffset, stored.byteLength);
     this.#idEnd = 10 + this.#bytes.readUInt16LE(8);

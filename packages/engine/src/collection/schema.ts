@@ -8,7 +8,8 @@ import { kindOf } from "@quiver/protocol/kind-of";
 import { limits } from "@quiver/protocol/limits";
 import { ExactVectorInput } from "@quiver/protocol/shapes/vector";
 import { ByteWriter } from "../base/byte-writer.ts";
-import { segment } from "../text/segment.ts";
+import { finishAtOnce, type Steps } from "../base/steps.ts";
+import { segmentInSteps } from "../text/segment.ts";
 import type { CollectionDefinition } from "./definition.ts";
 import { type RecordContent, writeDelete, writeUpsert } from "./record.ts";
 
@@ -21,15 +22,15 @@ function invalid(path: string, problem: string, details: Record<string, unknown>
 }
 
 /**
- * The batch of upserts of some vectors (record.ts), every one of them checked.
+ * The batch of upserts of some vectors (record.ts), every one of them checked; in steps.
  * @param path what the caller calls the array, such as `vectors`
  * @throws invalid_vector, modality_not_enabled, with the position
  */
-export function encodeUpserts(
+export function* encodeUpsertsInSteps(
   definition: CollectionDefinition,
   vectors: readonly VectorWrite[],
   path: string,
-): Uint8Array<ArrayBuffer> {
+): Steps<Uint8Array<ArrayBuffer>> {
   if (!Array.isArray(vectors)) throw invalid(path, "must be an array of vectors.");
   if (vectors.length > limits.recordsPerRequestMax)
     throw invalid(
@@ -37,16 +38,38 @@ export function encodeUpserts(
       `has ${vectors.length} vectors, at most ${limits.recordsPerRequestMax} are allowed in one request.`,
     );
   const out = new ByteWriter(64 + vectors.length * (64 + 4 * (definition.dimension ?? 16)));
-  for (const [i, vector] of vectors.entries())
-    writeUpsert(out, checkVector(definition, vector, `${path}[${i}]`));
+  for (const [i, vector] of vectors.entries()) {
+    writeUpsert(out, yield* checkVector(definition, vector, `${path}[${i}]`));
+    if (i % recordsPerStep === recordsPerStep - 1) yield;
+  }
   return out.take();
 }
 
-/** The batch of one upsert; fields are named without a position. */
-export function encodeUpsert(definition: CollectionDefinition, vector: VectorWrite): Uint8Array<ArrayBuffer> {
+/** Records that are encoded at a step. */
+const recordsPerStep = 16;
+
+/** The batch of one upsert, in steps; fields are named without a position. */
+export function* encodeUpsertInSteps(
+  definition: CollectionDefinition,
+  vector: VectorWrite,
+): Steps<Uint8Array<ArrayBuffer>> {
   const out = new ByteWriter(64 + 4 * (definition.dimension ?? 16));
-  writeUpsert(out, checkVector(definition, vector, ""));
+  writeUpsert(out, yield* checkVector(definition, vector, ""));
   return out.take();
+}
+
+/** `encodeUpsertsInSteps`, at once. */
+export function encodeUpserts(
+  definition: CollectionDefinition,
+  vectors: readonly VectorWrite[],
+  path: string,
+): Uint8Array<ArrayBuffer> {
+  return finishAtOnce(encodeUpsertsInSteps(definition, vectors, path));
+}
+
+/** `encodeUpsertInSteps`, at once. */
+export function encodeUpsert(definition: CollectionDefinition, vector: VectorWrite): Uint8Array<ArrayBuffer> {
+  return finishAtOnce(encodeUpsertInSteps(definition, vector));
 }
 
 export function encodeDelete(id: string): Uint8Array<ArrayBuffer> {
@@ -74,7 +97,11 @@ function idProblem(id: unknown): string | null {
   return null;
 }
 
-function checkVector(definition: CollectionDefinition, vector: VectorWrite, at: string): RecordContent {
+function* checkVector(
+  definition: CollectionDefinition,
+  vector: VectorWrite,
+  at: string,
+): Steps<RecordContent> {
   const field = (name: string) => (at === "" ? name : `${at}.${name}`);
   if (typeof vector !== "object" || vector === null) throw invalid(at, "must be a vector object.");
   refuseUnknownFields(ExactVectorInput, vector, at);
@@ -90,7 +117,7 @@ function checkVector(definition: CollectionDefinition, vector: VectorWrite, at: 
     documentId,
     dense: checkDense(definition, vector.dense_values ?? null, field("dense_values")),
     sparse: checkSparse(definition, vector, field),
-    text: checkText(definition, vector.text ?? null, field("text")),
+    text: yield* checkText(definition, vector.text ?? null, field("text")),
     metadataJson: checkMetadata(vector, field("metadata")),
   };
   if (record.dense === null && record.sparse === null && record.text === null)
@@ -236,11 +263,11 @@ export function sortSparse(
   };
 }
 
-function checkText(
+function* checkText(
   definition: CollectionDefinition,
   text: string | null,
   path: string,
-): RecordContent["text"] {
+): Steps<RecordContent["text"]> {
   if (text === null) return null;
   requireEnabled(definition.text, path, "text search");
   if (typeof text !== "string") throw invalid(path, "must be a string.");
@@ -250,7 +277,7 @@ function checkText(
     throw invalid(path, `has ${bytes} bytes, at most ${limits.textBytesMax} are allowed.`);
   return definition.storeRawText
     ? { kind: "raw", value: text }
-    : { kind: "processed", value: segment(text).join(" ") };
+    : { kind: "processed", value: (yield* segmentInSteps(text)).join(" ") };
 }
 
 function checkMetadata(vector: VectorWrite, path: string): string | null {

@@ -28,9 +28,11 @@ import type {
   TransactionStatus,
 } from "@quiver/protocol/shapes/transaction";
 import type { Version, VersionList } from "@quiver/protocol/shapes/version";
+import type { Background } from "../base/background.ts";
 import { toHex } from "../base/bytes.ts";
 import { type CallOptions, Deadline } from "../base/deadline.ts";
 import { failpoint } from "../base/failpoint.ts";
+import type { Steps } from "../base/steps.ts";
 import {
   type IndexDefinitions,
   IndexDefinitionsReader,
@@ -45,8 +47,8 @@ import * as reading from "../collection/reading.ts";
 import {
   checkId,
   encodeDelete,
-  encodeUpsert,
-  encodeUpserts,
+  encodeUpsertInSteps,
+  encodeUpsertsInSteps,
   type VectorWrite,
 } from "../collection/schema.ts";
 import { collectionTables, ordinalKey } from "../collection/tables.ts";
@@ -58,7 +60,7 @@ import {
 } from "../collection/transaction.ts";
 import { currentVersion, listVersions, readVersion, versionByHash } from "../collection/versions.ts";
 import { HnswIndex } from "../index/hnsw/hnsw-index.ts";
-import { CatchUp } from "../indexing/catch-up.ts";
+import { building, CatchUp, indexing } from "../indexing/catch-up.ts";
 import { keptSize } from "../indexing/keeper.ts";
 import * as plan from "../query/plan.ts";
 import { EffortTable, measureRecall } from "../query/recall.ts";
@@ -70,12 +72,14 @@ import type { View } from "../runtime/view.ts";
 import type { Writer } from "../runtime/writer.ts";
 import { LmdbStore } from "../storage/lmdb.ts";
 import type { Snapshot } from "../storage/store.ts";
-import { createAnalyzer } from "../text/analyzer.ts";
-import { segment } from "../text/segment.ts";
+import { type Analyzer, createAnalyzer } from "../text/analyzer.ts";
+import { isRun, placesOfRun } from "../text/grams.ts";
+import { segmentInSteps } from "../text/segment.ts";
 import { compareInverted } from "./check/index-comparison.ts";
 import { RunningCheck } from "./check/live.ts";
 import type { Collection, CollectionStatistics, DatabaseLog, Transaction, VectorExport } from "./contract.ts";
 import { RunningExport } from "./export.ts";
+import { failingTasks, loggedBackground } from "./failing-tasks.ts";
 import { checkpointPath, type FeedSurroundings, keptIndex, makeFeed } from "./feeds.ts";
 import { Gate } from "./gate.ts";
 import { type IndexSize, sizeToLoad } from "./index-size.ts";
@@ -123,6 +127,8 @@ export class OpenCollection implements Collection {
   readonly #indexingTransactions = new Map<string, number>();
   /** When their indexing was seen to be complete, until the store knows it. */
   readonly #completedMs = new Map<string, number>();
+  /** Of those, what the store is being told. */
+  readonly #completing = new Set<string>();
   lastUsedMs: number;
   /** What the indexes take when they are loaded, and each further record; unknown until it is asked for. */
   #sizes: Map<IndexKind, IndexSize> | undefined;
@@ -131,6 +137,7 @@ export class OpenCollection implements Collection {
   /** The newest version that was written here. */
   #writtenVersion = 0;
   #closed: Promise<void> | null = null;
+  readonly #background: Background;
 
   /** The writer has the store open already. Indexes are not in memory until `start`. */
   constructor(entry: CatalogEntry, around: CollectionSurroundings) {
@@ -138,6 +145,7 @@ export class OpenCollection implements Collection {
     this.#around = around;
     this.#store = new LmdbStore(around.directory, collectionTables);
     this.lastUsedMs = around.clock();
+    this.#background = loggedBackground(around.log, { collection: entry.internalId });
     this.#read((snapshot) => {
       for (const transaction of listTransactions(snapshot))
         if (transaction.state === "committed")
@@ -170,7 +178,7 @@ export class OpenCollection implements Collection {
   /** Bytes that the indexes take, or will when they have all records. */
   get expectedBytes(): number {
     const catchUp = this.#catchUp;
-    if (catchUp === null || !this.#isMemoryLimited) return this.memoryBytes;
+    if (catchUp === null || !this.isOpen || !this.#isMemoryLimited) return this.memoryBytes;
     const isBehind = catchUp.watermark < this.#writtenVersion;
     const end = isBehind ? this.#read((_, head) => head.nextOrdinal) : 0;
     let bytes = 0;
@@ -378,6 +386,7 @@ export class OpenCollection implements Collection {
     const head = this.#read((_, current) => current);
     return {
       name: this.name,
+      failing: failingTasks(this.#background),
       records: head.live,
       version: head.version,
       loaded: this.isLoaded,
@@ -404,7 +413,7 @@ export class OpenCollection implements Collection {
         failpoint("unload:begin");
         await this.#saveResidence(false);
         failpoint("unload:noted");
-        await this.#catchUp?.keepLast();
+        await this.#keepIndexes();
         failpoint("unload:kept");
         this.#catchUp?.stop(
           new QuiverError("shutting_down", "The collection was unloaded meanwhile; search again."),
@@ -414,7 +423,7 @@ export class OpenCollection implements Collection {
         this.#around.memory.changed();
         failpoint("unload:stopped");
         this.#completeTransactions(Number.POSITIVE_INFINITY);
-        collectGarbage();
+        this.#background.once("collecting garbage", collectGarbage);
       }),
     );
   }
@@ -463,17 +472,13 @@ export class OpenCollection implements Collection {
   }
 
   #startIndexes(): void {
-    const catchUp = new CatchUp(this.#store, {
-      onComplete: (version) => {
+    const events = {
+      onComplete: (version: number) => {
         this.#completeTransactions(version);
         this.#around.onMemoryUse();
       },
-      onFailed: (error) =>
-        this.#around.log.error(
-          { collection: this.entry.internalId, err: error },
-          "indexing stopped on an error",
-        ),
-    });
+    };
+    const catchUp = new CatchUp(this.#store, events, this.#background, this.name);
     this.#catchUp = catchUp;
     this.#efforts = new EffortTable();
     this.#forgetSizes();
@@ -496,8 +501,15 @@ export class OpenCollection implements Collection {
       onProgress: () => catchUp?.progressed(),
       onNotice: (notice) => log.info({ collection: this.entry.internalId }, `dense index: ${notice}`),
       wake: () => catchUp?.wake(),
+      run: (act) => this.#background.once("analysing texts", act),
       onProblem: (what, problem) => log.warn({ collection: this.entry.internalId, err: problem }, what),
     };
+  }
+
+  /** Before indexes leave memory. What cannot be kept is built again from the records. */
+  async #keepIndexes(): Promise<void> {
+    for (const err of (await this.#catchUp?.keepLast()) ?? [])
+      this.#around.log.warn({ collection: this.entry.internalId, err }, "an index could not be kept on disk");
   }
 
   async indexed(): Promise<void> {
@@ -536,10 +548,12 @@ export class OpenCollection implements Collection {
     for (const exported of [...this.#exports]) exported.stop(reason);
     for (const work of this.#workAside) work.abort(reason);
     for (const check of this.#checks) check.stop(reason);
-    if (isKept) await this.#catchUp?.keepLast();
+    if (isKept) await this.#keepIndexes();
     const catchUp = this.#catchUp;
     this.#catchUp = null;
     catchUp?.stop(reason);
+    this.#background.stop();
+    await catchUp?.written();
     await this.#gate.empty();
     await this.#residence;
     await this.#store.close();
@@ -550,7 +564,9 @@ export class OpenCollection implements Collection {
   upsert(vectors: readonly VectorWrite[], options?: CallOptions): Promise<void> {
     return this.#gate.pass(async () => {
       const deadline = Deadline.of(options);
-      const batch = encodeUpserts(this.#definition, vectors, "vectors");
+      // What is encoded at once is handed over at once, before whoever asks can change his mind.
+      const encoded = deadline.task.begin(encodeUpsertsInSteps(this.#definition, vectors, "vectors"));
+      const batch = encoded instanceof Promise ? await encoded : encoded;
       if (batch.length === 0) return;
       const records = vectors.length;
       const admitted = this.#indexesTakeMore(records, deadline);
@@ -586,9 +602,16 @@ export class OpenCollection implements Collection {
     return this.#read((snapshot) => reading.vectorExists(snapshot, id));
   }
 
-  byDocument(documentId: string): reading.StoredVector[] {
-    checkId(documentId, "document_id");
-    return this.#read((snapshot) => reading.vectorsOfDocument(snapshot, documentId));
+  byDocument(documentId: string, options?: CallOptions): Promise<reading.StoredVector[]> {
+    return this.#gate.pass(async () => {
+      checkId(documentId, "document_id");
+      const snapshot = this.#store.snapshot();
+      try {
+        return await Deadline.of(options).task.finish(reading.vectorsOfDocument(snapshot, documentId));
+      } finally {
+        snapshot.release();
+      }
+    });
   }
 
   exportVectors(): VectorExport {
@@ -676,7 +699,7 @@ export class OpenCollection implements Collection {
         this.#forgetSizes();
         this.#around.memory.changed();
         failpoint("index:dropped");
-        collectGarbage();
+        this.#background.once("collecting garbage", collectGarbage);
       }),
     );
   }
@@ -693,15 +716,17 @@ export class OpenCollection implements Collection {
     return Object.fromEntries(withStatus) as Indexes;
   }
 
-  analyzeText(request: AnalyzeText): TextAnalysis {
+  async analyzeText(request: AnalyzeText, options?: CallOptions): Promise<TextAnalysis> {
     refuseUnknownFields(AnalyzeText, request);
     const { text } = request;
+    const { task } = Deadline.of(options);
     plan.checkText(text, "text");
     const definitions = this.#read((snapshot) => readIndexDefinitions(snapshot));
     requireIndexes(definitions, ["tf-idf"], this.name);
     const { language, stop_words } = definitions["tf-idf"] as TextIndex;
     const analyzer = createAnalyzer(language ?? "english", stop_words);
-    return { language: language ?? "english", terms: analyzer.analyze(segment(text)) };
+    const words = await task.finish(segmentInSteps(text));
+    return { language: language ?? "english", terms: await task.finish(analyzeInSteps(analyzer, words)) };
   }
 
   #indexStatus(kind: IndexKind, head: Head): IndexStatus {
@@ -716,12 +741,19 @@ export class OpenCollection implements Collection {
       served_by: kind !== "dense" ? "inverted" : dense?.isReadingAll === false ? "hnsw" : "flat",
       records_indexed: indexed,
       records_total: total,
+      ...(this.#failureOf(kind) !== undefined && { failure: this.#failureOf(kind) }),
       percentage_complete:
         feed === undefined ? 0 : isReady ? 100 : Math.floor(feed.progress(0, head.nextOrdinal) * 1000) / 10,
       watermark: Math.max(0, feed?.watermark ?? 0),
       memory_bytes: feed?.index.memoryBytes ?? 0,
       ...(dense && denseStatus(dense)),
     };
+  }
+
+  /** Why an index does not go on at present: its building, or the reading of what all are built from, fails. */
+  #failureOf(kind: IndexKind): string | undefined {
+    return failingTasks(this.#background).find(({ task }) => task === indexing || task === building(kind))
+      ?.message;
   }
 
   // ---- Search
@@ -771,7 +803,7 @@ export class OpenCollection implements Collection {
   }
 
   async #searchOne(
-    makePlan: () => plan.Plan,
+    makePlan: () => plan.Plan | Steps<plan.Plan>,
     options: CallOptions | undefined,
   ): Promise<search.SearchResponse> {
     return (await this.#search(makePlan, options))[0];
@@ -779,13 +811,14 @@ export class OpenCollection implements Collection {
 
   /** @param kind the index that the endpoint is about, required even when there is no query */
   #search(
-    makePlan: () => plan.Plan,
+    makePlan: () => plan.Plan | Steps<plan.Plan>,
     options: CallOptions | undefined,
     kind?: IndexKind,
   ): Promise<search.SearchResponse[]> {
     return this.#gate.pass(async () => {
       const deadline = Deadline.of(options);
-      const planned = { ...makePlan(), deadline };
+      const made = makePlan();
+      const planned = { ...("queries" in made ? made : await deadline.task.finish(made)), deadline };
       plan.checkSize(planned);
       const kinds = plan.kindsOf(planned);
       if (kind && kinds.length === 0) kinds.push(kind);
@@ -982,9 +1015,9 @@ export class OpenCollection implements Collection {
     return {
       id: transactionId,
       add: (vector, options) =>
-        this.#stage(transactionId, () => encodeUpsert(this.#definition, vector), options),
+        this.#stage(transactionId, () => encodeUpsertInSteps(this.#definition, vector), options),
       upsert: (vectors, options) =>
-        this.#stage(transactionId, () => encodeUpserts(this.#definition, vectors, "vectors"), options),
+        this.#stage(transactionId, () => encodeUpsertsInSteps(this.#definition, vectors, "vectors"), options),
       delete: (id, options) => this.#stageDelete(transactionId, id, options),
       commit: (options) => this.#commit(transactionId, options),
       abort: (options) =>
@@ -996,10 +1029,11 @@ export class OpenCollection implements Collection {
     };
   }
 
-  #stage(transactionId: string, encode: () => Uint8Array, options?: CallOptions): Promise<void> {
+  #stage(transactionId: string, encode: () => Steps<Uint8Array>, options?: CallOptions): Promise<void> {
     return this.#gate.pass(async () => {
       const deadline = Deadline.of(options);
-      const batch = encode();
+      const encoded = deadline.task.begin(encode());
+      const batch = encoded instanceof Promise ? await encoded : encoded;
       // What is staged is on disk only; its commit is what takes memory.
       const done = this.#isMemoryLimited ? await this.#admit("Staging records", 0, batch.length) : () => {};
       try {
@@ -1091,14 +1125,30 @@ export class OpenCollection implements Collection {
       if (version > watermark) continue;
       this.#indexingTransactions.delete(id);
       this.#completedMs.set(id, completedMs);
-      this.#around.writer
-        .write(this.entry.internalId, { kind: "complete", transactionId: id, completedMs })
-        .then(() => this.#completedMs.delete(id))
-        .catch((error: unknown) =>
-          // Nothing is lost: the next start finds the transaction committed and completes it again.
-          this.#around.log.warn({ err: error }, "a transaction's completion was not stored"),
-        );
     }
+    if (this.#completedMs.size > this.#completing.size)
+      this.#background.run("noting that transactions are indexed", () => this.#noteCompleted());
+  }
+
+  /** Notes it in the store. Where that fails, nothing is lost: the next start finds the transactions committed, and completes them again. */
+  async #noteCompleted(): Promise<void> {
+    const noting = [...this.#completedMs].filter(([id]) => !this.#completing.has(id));
+    const write = async ([id, completedMs]: [string, number]) => {
+      this.#completing.add(id);
+      try {
+        const { internalId } = this.entry;
+        await this.#around.writer.write(internalId, { kind: "complete", transactionId: id, completedMs });
+        this.#completedMs.delete(id);
+      } catch (error) {
+        if (!isQuiverError(error, "transaction_not_found")) throw error;
+        // The store has forgotten the transaction meanwhile.
+        this.#completedMs.delete(id);
+      } finally {
+        this.#completing.delete(id);
+      }
+    };
+    const failed = (await Promise.allSettled(noting.map(write))).find(({ status }) => status === "rejected");
+    if (failed?.status === "rejected") throw failed.reason;
   }
 
   /** Aborts the open transaction when its last operation is older than the limit. */
@@ -1132,8 +1182,23 @@ const sumOf = (sizes: ReadonlyMap<IndexKind, IndexSize>): number =>
 /** What the store keeps of changed pages in memory during one write, at most: measured with commits of up to 16 GB. */
 const commitBytesMax = 1.5 * 2 ** 30;
 
+/** Words that are analysed at a step. */
+const wordsPerStep = 1_024;
+
+function* analyzeInSteps(analyzer: Analyzer, words: readonly string[]): Steps<TextAnalysis["terms"]> {
+  const terms: TextAnalysis["terms"] = [];
+  let place = 0;
+  for (let from = 0; from < words.length; from += wordsPerStep) {
+    const some = words.slice(from, from + wordsPerStep);
+    for (const each of analyzer.analyze(some)) terms.push({ ...each, position: place + each.position });
+    for (const word of some) place += isRun(word) ? placesOfRun(word) : 1;
+    yield;
+  }
+  return terms;
+}
+
 function denseStatus(index: HnswIndex): Partial<IndexStatus> {
-  const { encoding, failure, quality } = index;
+  const { encoding, quality } = index;
   return {
     ...(encoding && { data_type: encoding.dataType, data_type_reason: encoding.reason }),
     ...(encoding?.clampedShare !== undefined && { clamped_share: encoding.clampedShare }),
@@ -1154,7 +1219,6 @@ function denseStatus(index: HnswIndex): Partial<IndexStatus> {
     graphs: index.partitionCount,
     graph_bytes: index.graphBytes,
     ...(index.effort && { recall_table_records: index.effort.count }),
-    ...(failure !== undefined && { failure: failure instanceof Error ? failure.message : String(failure) }),
   };
 }
 

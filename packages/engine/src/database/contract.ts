@@ -44,6 +44,8 @@ import type { VectorWrite } from "../collection/schema.ts";
 export type DatabaseOptions = {
   /** Directory of all data; made when it is not there. One process at a time. */
   dataDir: string;
+  /** Opening waits for so long for another process that has the directory open and is ending. Default 10 seconds. */
+  lockWaitMs?: number;
   /**
    * Bytes that loaded indexes may take. Beyond it idle collections are unloaded; what would exceed it all the same is refused with
    * `memory_budget_exceeded`, and so is what would take the process 512 MiB beyond it. Default: no limit.
@@ -68,8 +70,10 @@ export type DatabaseLog = {
 };
 
 export { type CallOptions, Deadline } from "../base/deadline.ts";
+export { LevelQueue, levelOf } from "../base/level-queue.ts";
+export { type Account, arrived, scheduler, Task } from "../base/scheduler.ts";
 /** How a program that takes connections shares its event loop with searches and indexing. */
-export { arrived, nextTurn } from "../base/turns.ts";
+export { finishAtOnce, type Steps } from "../base/steps.ts";
 export type { VectorWrite };
 
 /** A vector that was read. */
@@ -164,8 +168,18 @@ export interface Snapshots {
   receive(source: AsyncIterable<Uint8Array>): Promise<Snapshot>;
 }
 
+/** Work in the background that fails, and is tried again until it is done. */
+export type FailingTask = {
+  /** In words: `indexing`, `building the dense index`. */
+  task: string;
+  message: string;
+  /** Failures in a row. */
+  attempts: number;
+};
+
 export type CollectionStatistics = {
   name: string;
+  failing: FailingTask[];
   records: number;
   version: number;
   loaded: boolean;
@@ -181,6 +195,10 @@ export type DatabaseStatistics = {
   collections: CollectionStatistics[];
   /** Collections that are damaged and not served. */
   damaged: { name: string; message: string }[];
+  /** What fails in the background, apart from that of single collections. */
+  failing: FailingTask[];
+  /** Why writes are refused until a restart, if they are: the thread that makes them has ended. */
+  writerFailure: string | undefined;
   /** Durable commits since start, and how many requests they carried. */
   commits: number;
   commitRequests: number;
@@ -215,7 +233,7 @@ export interface Collection {
   get(id: string): StoredVector;
   has(id: string): boolean;
   /** All vectors of a document, by id. */
-  byDocument(documentId: string): StoredVector[];
+  byDocument(documentId: string, options?: CallOptions): Promise<StoredVector[]>;
   /** Every vector of the version that is current now, in the order in which they were written. */
   exportVectors(): VectorExport;
 
@@ -228,7 +246,7 @@ export interface Collection {
    * @param request `text`: at most 1 MiB of UTF-8
    * @throws invalid_request, index_not_found
    */
-  analyzeText(request: AnalyzeText): TextAnalysis;
+  analyzeText(request: AnalyzeText, options?: CallOptions): Promise<TextAnalysis>;
   indexes(): Indexes;
   /**
    * Measures the dense index against exact search, with vectors of the collection as queries.

@@ -1,14 +1,6 @@
 // The database as a whole: residence, recovery, deletion, isolation, limits of its own.
 
-import {
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  writeFileSync,
-} from "node:fs";
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { QuiverError } from "@quiver/protocol/errors";
@@ -18,6 +10,7 @@ import type { VectorInput } from "@quiver/protocol/shapes/vector";
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { utf8 } from "../base/bytes.ts";
 import { collectionTables, metaKeys, ordinalKey } from "../collection/tables.ts";
+import { takeLock } from "../runtime/directory-lock.ts";
 import { LmdbStore } from "../storage/lmdb.ts";
 import type { Database, DatabaseOptions } from "./contract.ts";
 import { openDatabase } from "./database.ts";
@@ -247,21 +240,6 @@ it("[R5] beyond the memory budget idle collections leave, least recently used fi
   );
 });
 
-it("[R6] a data directory is used by one process at a time, and only once in a process", async () => {
-  await open();
-  expect(await codeOf(() => openDatabase({ dataDir: directory }))).toBe("storage_failed");
-  await shut();
-  // A lock whose process is gone, as after a kill, is taken over.
-  writeFileSync(join(directory, "quiver.lock"), JSON.stringify({ pid: 2 ** 22 - 1, began: "1" }));
-  await open();
-  await shut();
-  writeFileSync(join(directory, "quiver.lock"), JSON.stringify({ pid: process.ppid, began: "" }));
-  expect(await codeOf(() => openDatabase({ dataDir: directory }))).toBe("storage_failed");
-  writeFileSync(join(directory, "quiver.lock"), "torn");
-  await open();
-  expect(readFileSync(join(directory, "quiver.lock"), "utf8")).toContain(`${process.pid}`);
-});
-
 it("[R7] what interrupted creations and deletions left is removed at start", async () => {
   await (await open()).createCollection(definition("kept"));
   await shut();
@@ -281,7 +259,8 @@ it("[F2] data of a newer format is refused with a clear message, and nothing is 
   store.write((writer) => writer.put("meta", metaKeys.format, utf8('{"format":2,"what":"collection"}')));
   await store.close();
   expect(await codeOf(() => openDatabase({ dataDir: directory }))).toBe("format_too_new");
-  expect(existsSync(join(directory, "quiver.lock"))).toBe(false);
+  // What is refused is not locked.
+  (await takeLock(directory, { waitMs: 0 }))();
 });
 
 it("[C1] a corrupted record is named, never served, and the rest goes on", async () => {

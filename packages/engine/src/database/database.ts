@@ -22,6 +22,7 @@ import type {
 } from "@quiver/protocol/shapes/collection";
 import { RestoreCollection, type RestoredCollection, type Snapshot } from "@quiver/protocol/shapes/snapshot";
 import { checkDefinitions } from "../backup/definitions.ts";
+import type { Background } from "../base/background.ts";
 import { compareText } from "../base/bytes.ts";
 import { failpoint } from "../base/failpoint.ts";
 import {
@@ -64,6 +65,7 @@ import type {
   DatabaseOptions,
   DatabaseStatistics,
 } from "./contract.ts";
+import { failingTasks, loggedBackground } from "./failing-tasks.ts";
 import { makeCatalog } from "./new-catalog.ts";
 import { damagedError, type SetAside, setAsideError, unopenedError, verifyStore } from "./set-aside.ts";
 import { KeptSnapshots } from "./snapshots.ts";
@@ -73,8 +75,8 @@ const silent: DatabaseLog = { info: () => {}, warn: () => {}, error: () => {} };
 /** Milliseconds between two looks at idle transactions and memory, at most. */
 const housekeepingMs = 10_000;
 
-/** Milliseconds between two attempts to open a store again that the disk has failed. */
-const mendingMs = 1_000;
+/** A task of the background. */
+const keepingMemory = "keeping the memory budget";
 
 /** Findings of a start that are logged one by one, for each collection. */
 const loggedMax = 20;
@@ -85,6 +87,7 @@ const optionNames = [
   "transactionIdleMs",
   "builderThreads",
   "versionsKept",
+  "lockWaitMs",
   "log",
   "clock",
 ] as const satisfies (keyof DatabaseOptions)[];
@@ -96,10 +99,14 @@ const optionNames = [
  */
 export async function openDatabase(options: DatabaseOptions): Promise<Database> {
   refuseUnknownOptions(options, optionNames);
-  const release = takeDataDirectory(options.dataDir);
+  const log = options.log ?? silent;
+  const release = await takeDataDirectory(options.dataDir, {
+    waitMs: options.lockWaitMs,
+    onWait: (message, waitMs) => log.warn({ wait_ms_max: waitMs }, message),
+    clock: options.clock,
+  });
   let writer: Writer | null = null;
   try {
-    const log = options.log ?? silent;
     const catalog = readVerified(options.dataDir);
     if (catalog === undefined) await makeCatalog(options.dataDir);
     writer = await Writer.start(
@@ -146,6 +153,7 @@ class OpenDatabase implements Database {
   readonly #writer: Writer;
   readonly #builders: Builders;
   readonly #release: () => void;
+  readonly #background: Background;
   #catalog: LmdbStore;
   readonly #collections = new Map<string, OpenCollection>();
   readonly #setAside = new Map<string, SetAside>();
@@ -154,7 +162,6 @@ class OpenDatabase implements Database {
   /** Restores that are under way, by name. */
   readonly #restoring = new Map<string, { controller: AbortController; done: Promise<unknown> }>();
   readonly snapshots: KeptSnapshots;
-  #housekeeper: NodeJS.Timeout | undefined;
   #closing: Promise<void> | null = null;
   #balancing: Promise<unknown> | null = null;
   readonly #memory: MemoryBudget;
@@ -168,7 +175,8 @@ class OpenDatabase implements Database {
     this.#log = options.log ?? silent;
     this.#clock = options.clock ?? Date.now;
     this.#writer = writer;
-    this.#builders = new Builders(options.builderThreads);
+    this.#background = loggedBackground(this.#log, {});
+    this.#builders = new Builders(this.#background, options.builderThreads);
     this.#release = release;
     this.#memory = new MemoryBudget({
       budgetBytes: options.memoryBudgetBytes,
@@ -215,8 +223,8 @@ class OpenDatabase implements Database {
     this.recovered = this.#recover();
     const idleMs = this.#options.transactionIdleMs ?? limits.transactionIdleMsDefault;
     const everyMs = Math.max(50, Math.min(housekeepingMs, idleMs / 4));
-    this.#housekeeper = setInterval(() => void this.#keepHouse(idleMs), everyMs);
-    this.#housekeeper.unref();
+    this.#background.every("aborting idle transactions", everyMs, () => this.#abortIdle(idleMs));
+    this.#background.every(keepingMemory, everyMs, () => this.#balanceMemory());
   }
 
   #readCatalog<T>(read: (snapshot: ReturnType<LmdbStore["snapshot"]>) => T): T {
@@ -263,7 +271,7 @@ class OpenDatabase implements Database {
       clock: this.#clock,
       saveEntry: (changed) => this.#writer.changeCatalog({ kind: "putCollection", entry: changed }),
       checkAlone: (run) => this.#checkAlone(run),
-      onMemoryUse: () => void this.#balanceMemory(),
+      onMemoryUse: () => this.#background.run(keepingMemory, () => this.#balanceMemory()),
       beginExport: () => this.#beginExport(),
     });
   }
@@ -470,7 +478,7 @@ class OpenDatabase implements Database {
       failpoint("drop:out-of-catalog");
       await this.#removeCollection(collection);
       failpoint("drop:removed");
-      collectGarbage();
+      this.#background.once("collecting garbage", collectGarbage);
     } catch (error) {
       // It is gone, durably, since the catalog does not have it; the next start removes what is left of it.
       this.#log.warn(
@@ -564,7 +572,7 @@ class OpenDatabase implements Database {
   async #removeReplaced(replaced: OpenCollection): Promise<void> {
     try {
       await this.#removeCollection(replaced, "replaced by a restore");
-      collectGarbage();
+      this.#background.once("collecting garbage", collectGarbage);
     } catch (err) {
       // The restore is done; what is left of the replaced collection goes at the next start.
       const collection = replaced.entry.internalId;
@@ -585,17 +593,11 @@ class OpenDatabase implements Database {
   #mend(internalId: string | null): void {
     const store = internalId ?? "catalog";
     this.#log.error({ store }, "the disk failed a commit; the store is opened again");
-    const attempt = async (): Promise<void> => {
+    this.#background.run(`opening the store ${store} again`, async () => {
       if (this.#closing) return;
-      try {
-        await (internalId === null ? this.#reopenCatalog() : this.#reopenCollection(internalId));
-        this.#log.info({ store }, "the store is open again");
-      } catch (error) {
-        this.#log.error({ store, err: error }, "could not open the store again");
-        setTimeout(() => void attempt(), mendingMs).unref();
-      }
-    };
-    void attempt();
+      await (internalId === null ? this.#reopenCatalog() : this.#reopenCollection(internalId));
+      this.#log.info({ store }, "the store is open again");
+    });
   }
 
   async #reopenCollection(internalId: string): Promise<void> {
@@ -656,6 +658,8 @@ class OpenDatabase implements Database {
         .filter((collection) => collection.isOpen)
         .map((collection) => collection.statistics()),
       damaged: [...this.#setAside.values()].map(({ name, error }) => ({ name, message: error.message })),
+      failing: failingTasks(this.#background),
+      writerFailure: this.#writer.failure?.message,
       commits: this.#writer.commits,
       commitRequests: this.#writer.commitRequests,
       writerQueueBytes: this.#writer.queueBytes,
@@ -667,30 +671,22 @@ class OpenDatabase implements Database {
     };
   }
 
-  async #keepHouse(idleMs: number): Promise<void> {
-    for (const collection of this.#collections.values())
-      try {
-        await collection.abortIdleTransaction(idleMs);
-      } catch (error) {
-        this.#log.warn(
-          { collection: collection.entry.internalId, err: error },
-          "could not look for idle transactions",
-        );
-      }
-    await this.#balanceMemory();
-    for (const collection of this.#collections.values()) collection.retryPostponed();
+  /** @throws the first failure, when all collections were looked at */
+  async #abortIdle(idleMs: number): Promise<void> {
+    const looking = [...this.#collections.values()].map((collection) =>
+      collection.isOpen ? collection.abortIdleTransaction(idleMs) : undefined,
+    );
+    const failed = (await Promise.allSettled(looking)).find(({ status }) => status === "rejected");
+    if (failed?.status === "rejected") throw failed.reason;
   }
 
   /** Unloads idle collections while the loaded ones exceed the budget. The most recently used one stays, even where it alone does. */
   async #balanceMemory(): Promise<void> {
     const budget = this.#options.memoryBudgetBytes;
     if (budget === undefined || this.#balancing || this.#closing) return;
-    try {
-      await this.#unloadIdle(budget, 1);
-      void collectGarbage();
-    } catch (error) {
-      this.#log.warn({ err: error }, "could not keep the memory budget");
-    }
+    await this.#unloadIdle(budget, 1);
+    for (const collection of this.#collections.values()) collection.retryPostponed();
+    this.#background.once("collecting garbage", collectGarbage);
   }
 
   /** For what is about to take memory: idle collections leave, and what they had is free when this resolves. */
@@ -739,7 +735,7 @@ class OpenDatabase implements Database {
   }
 
   async #close(): Promise<void> {
-    clearInterval(this.#housekeeper);
+    this.#background.stop();
     const reason = new QuiverError("shutting_down", "The database is closing.");
     await Promise.all([...this.#restoring.keys()].map((name) => this.#endRestore(name, reason)));
     await this.snapshots.close(reason);

@@ -38,6 +38,8 @@ export type FeedSurroundings = {
   wake(): void;
   /** An index says what it does about data that are hard for it. */
   onNotice(notice: string): void;
+  /** Does in the background what never fails. */
+  run(act: () => Promise<void>): void;
   /** Something went wrong that does no harm but to speed. */
   onProblem(what: string, problem: unknown): void;
 };
@@ -57,7 +59,7 @@ const graphFormat = 5;
 
 /** ... when the bytes of a run or a dictionary do, or what a text's terms are; the runtime's tables of characters say that too. */
 const postingFormat = 3;
-const analysisFormat = { number: 1, icu: process.versions.icu, unicode: process.versions.unicode };
+const analysisFormat = { number: 2, icu: process.versions.icu, unicode: process.versions.unicode };
 
 /** Records by which codes are calibrated where the definition does not say. */
 const sampleDefault = 1_000;
@@ -95,7 +97,7 @@ export function hnswOptions(
     onProgress: around.onProgress,
     onMore: around.wake,
     onNotice: around.onNotice,
-    onError: (error) => around.onProblem("building a dense index stopped on an error", error),
+    onError: () => around.wake(),
   };
 }
 
@@ -197,6 +199,7 @@ function textFeed(collection: CollectionDefinition, definition: TextIndex, aroun
   return new Feed<TextPostings>("tf-idf", () => new TextPostings(kept.options), keeper, {
     analyse: (rows) => around.builders.analyse(rows, analysis),
     onArrival: () => around.wake(),
+    run: (act) => around.run(act),
   }) as unknown as Feed;
 }
 

@@ -11,6 +11,8 @@ import { readHead } from "../collection/head.ts";
 import { collectionTables } from "../collection/tables.ts";
 import { HnswIndex, type HnswOptions, type HnswState } from "../index/hnsw/hnsw-index.ts";
 import { denseBytes } from "../index/hnsw/memory.ts";
+import type { CheckpointMeta } from "../runtime/builder-messages.ts";
+import { CheckpointReader } from "../runtime/checkpoint-file.ts";
 import { LmdbStore } from "../storage/lmdb.ts";
 import { bytesOfFloats } from "../vector/floats.ts";
 import type { Database } from "./contract.ts";
@@ -99,8 +101,14 @@ const dense = (type: string): DenseIndex => ({
 });
 
 /** Words as texts have them: few of them often, and always new ones. */
-const wordOf = (seed: number) =>
-  `w${Math.floor(((Math.sin(seed * 12.9898) * 43_758.5453) % 1) ** 4 * 30_000)}`;
+const endings = ["", "s", "ed", "ing"];
+const wordOf = (seed: number) => {
+  const number = Math.floor(((Math.sin(seed * 12.9898) * 43_758.5453) % 1) ** 4 * 3_000);
+  const letters = [...number.toString(26)].map((digit) =>
+    String.fromCharCode(97 + Number.parseInt(digit, 26)),
+  );
+  return `br${letters.join("")}${endings[seed % 4]}`;
+};
 const recordOf = (i: number) => ({
   id: `r${i}`,
   dense_values: Array.from({ length: 32 }, (_, d) => Math.sin(1.3 * i * (d + 1)) + (d === 0 ? i : 0)),
@@ -132,16 +140,17 @@ async function made(kinds: readonly IndexKind[], type: string, positions: boolea
       sample_threshold: 10,
       k1: 1.2,
       b: 0.75,
-      language: "none",
+      language: "english",
       positions,
     });
   return database;
 }
 
+const collectionDirectory = () => readdirSync(join(directory, "collections"))[0];
+
 /** What would be expected of an index if nothing of it were kept. */
 function estimate(kind: IndexKind): number {
-  const [name] = readdirSync(join(directory, "collections"));
-  const store = new LmdbStore(join(directory, "collections", name), collectionTables);
+  const store = new LmdbStore(join(directory, "collections", collectionDirectory()), collectionTables);
   const reader = store.snapshot();
   try {
     const collection = { dimension: 32, dense: true, sparse: true, text: true } as CollectionDefinition;
@@ -177,5 +186,8 @@ test.each([
     // Runs that were kept may have to be merged first, which takes memory for a while.
     const used = () => collection.indexes()[kind]?.status.memory_bytes as number;
     await expect.poll(() => off(estimated, used()), { timeout: 20_000 }).toBeLessThan(tolerance);
+    // Of runs that are merged afterwards the lists are counted several times: rather too much.
+    expect(restoredBytes as number).toBeGreaterThan((1 - tolerance) * used());
+    expect(restoredBytes as number).toBeLessThan((1 + 3 * tolerance) * used());
   },
 );

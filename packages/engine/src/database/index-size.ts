@@ -112,10 +112,11 @@ class TermSample {
     }
   }
 
-  get characters(): number {
+  /** Characters of the different terms of so many records. */
+  charactersOf(records: number): number {
     let characters = 0;
     for (const term of this.#having.keys()) characters += String(term).length;
-    return characters;
+    return (characters * this.termsOf(records)) / Math.max(1, this.#having.size);
   }
 
   /** Different terms of so many records, by those that few of the sampled ones have (Chao et al., Ecological Monographs 84(1), 2014). */
@@ -189,17 +190,35 @@ function sparseSize(sized: Sized): IndexSize {
 function textSize(sized: Sized): IndexSize {
   const { language, stop_words: stopWords, positions } = sized.definitions["tf-idf"] as TextIndex;
   const analyzer = createAnalyzer(language ?? "english", stopWords);
+  const forms = new TermSample();
   const sample = sampled(sized, (stored) => {
     const words = wordsOf(stored);
-    return words === null ? undefined : analyzer.terms(words);
+    if (words === null) return undefined;
+    if (analyzer.hasForms)
+      forms.add(words.map((word) => analyzer.of(word).form).filter((form) => form !== ""));
+    return analyzer.terms(words);
   });
-  return sizeBy(sized.head.text, (records) => {
-    const allTerms = sample.termsOf(records);
-    return textBytes({
+  return sizeBy(sized.head.text, (records) =>
+    textBytes({
       ...countsOf(sample, records),
-      allTerms,
-      characters: (allTerms * sample.characters) / Math.max(1, sample.termsOf(sample.records)),
-      places: positions ? (sample.places * records) / Math.max(1, sample.records) : 0,
-    });
-  });
+      ...textCounts(sample, records, positions ?? false),
+      forms: analyzer.hasForms ? formCounts(forms, records) : undefined,
+    }),
+  );
+}
+
+function textCounts(sample: TermSample, records: number, hasPositions: boolean) {
+  return {
+    allTerms: sample.termsOf(records),
+    characters: sample.charactersOf(records),
+    places: hasPositions ? (sample.places * records) / Math.max(1, sample.records) : 0,
+  };
+}
+
+function formCounts(forms: TermSample, records: number) {
+  return {
+    all: forms.termsOf(records),
+    characters: forms.charactersOf(records),
+    postings: (forms.postings * records) / Math.max(1, forms.records),
+  };
 }

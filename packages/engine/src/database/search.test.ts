@@ -222,7 +222,7 @@ it("[Q15] stop_words stand for the language's list, empty for none; they are kep
   expect([await found(own, "the"), await found(own, "stack")]).toEqual([true, false]);
   expect([await found(none, "the"), await found(none, "stack")]).toEqual([true, true]);
   expect([await found(english, "the"), await found(english, "stack")]).toEqual([false, true]);
-  expect(own.analyzeText({ text: "the stack" }).terms.map(({ dropped }) => dropped)).toEqual([
+  expect((await own.analyzeText({ text: "the stack" })).terms.map(({ dropped }) => dropped)).toEqual([
     null,
     "stop_word",
   ]);
@@ -267,7 +267,7 @@ it.each([
 
 it("[Q14] a text is shown as its index takes it: each word in its place, with its term or why it has none", async () => {
   const collection = await make();
-  const { language, terms } = collection.analyzeText({ text: "The Runners, running to CAFÉS" });
+  const { language, terms } = await collection.analyzeText({ text: "The Runners, running to CAFÉS" });
   expect(language).toBe("english");
   expect(terms).toEqual([
     { position: 0, word: "the", term: null, dropped: "stop_word" },
@@ -280,13 +280,13 @@ it("[Q14] a text is shown as its index takes it: each word in its place, with it
   await collection.upsert([{ id: "a", text: "The Runners, running to CAFÉS" }]);
   for (const { word, term } of terms)
     expect([word, ids(await collection.searchText({ query: word }))]).toEqual([word, term ? ["a"] : []]);
-  expect(collection.analyzeText({ text: "" }).terms).toEqual([]);
+  expect((await collection.analyzeText({ text: "" })).terms).toEqual([]);
   // An unloaded collection tells it without being loaded.
   await collection.unload();
-  expect(collection.analyzeText({ text: "the" }).terms).toHaveLength(1);
+  expect((await collection.analyzeText({ text: "the" })).terms).toHaveLength(1);
   expect(collection.describe().loaded).toBe(false);
   const german = await make({ text: { language: "german" } });
-  expect(german.analyzeText({ text: "die Häuser" })).toMatchObject({
+  expect(await german.analyzeText({ text: "die Häuser" })).toMatchObject({
     language: "german",
     terms: [{ dropped: "stop_word" }, { word: "häuser", term: "haus" }],
   });
@@ -297,6 +297,19 @@ it("[Q14] a text is shown as its index takes it: each word in its place, with it
   );
   await german.deleteIndex("tf-idf");
   expect((await refused(() => german.analyzeText({ text: "die" }))).code).toBe("index_not_found");
+});
+
+it("[Q14] [Q22] places go on where a long text is shown in steps, runs of Chinese among its words", async () => {
+  const collection = await make();
+  const sentence = "the bees 東京タワー dance ";
+  const places = 8;
+  const { terms } = await collection.analyzeText({ text: sentence.repeat(2_000) });
+  const { terms: once } = await collection.analyzeText({ text: sentence });
+  expect(terms).toEqual(
+    Array.from({ length: 2_000 }, (_, i) =>
+      once.map((each) => ({ ...each, position: i * places + each.position })),
+    ).flat(),
+  );
 });
 
 const hive = [

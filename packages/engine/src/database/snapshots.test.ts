@@ -260,7 +260,7 @@ describe("restoring", () => {
       found: await collection.searchText({ query: "round2", top_k: 20 }),
       indexes: Object.keys(collection.indexes()),
     };
-    const document = collection.byDocument("d1").map((each) => each.toRecord().id);
+    const document = (await collection.byDocument("d1")).map((each) => each.toRecord().id);
     const snapshot = await database.snapshots.create("c");
     await restore("copy", [snapshot]);
     for (let i = 0; i < 2; i++) {
@@ -274,7 +274,7 @@ describe("restoring", () => {
         indexes: Object.keys(copy.indexes()),
       }).toEqual(expected);
       expect(copy.transactions().transactions).toEqual([]);
-      expect(copy.byDocument("d1").map((each) => each.toRecord().id)).toEqual(document);
+      expect((await copy.byDocument("d1")).map((each) => each.toRecord().id)).toEqual(document);
       await reopen();
     }
     const copy = database.collection("copy");

@@ -399,7 +399,7 @@ async function* until<T>(signal: AbortSignal, source: AsyncIterable<T>): AsyncGe
   } finally {
     signal.removeEventListener("abort", stop);
     // A source that hangs would never answer this.
-    void iterator.return?.()?.catch(() => undefined);
+    iterator.return?.()?.catch(() => undefined);
   }
 }
 

@@ -44,6 +44,8 @@ export interface Index {
   remove(ordinal: number): void;
   /** Every record with a smaller ordinal is in its final place; absent: all of them. */
   readonly linkedEnd?: number;
+  /** Why the index can no longer be built, where it cannot; its answers stay right. */
+  readonly failure?: unknown;
   /**
    * Goes on with what can wait, such as merging, for about so many postings; absent where there is never any. Changes no answer.
    * @returns whether there is more to do

@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { contains, differenceOf, intersectionOf, unionOf } from "./ordinal-sets.ts";
+import { finishAtOnce } from "../base/steps.ts";
+import { contains, differenceOf, intersectionOf, unionInSteps, unionOf } from "./ordinal-sets.ts";
 
 /** Sets of very different lengths, up to the last ordinal. */
 const anySet = fc
@@ -13,6 +14,7 @@ test("sets of ordinals are sets", () => {
     fc.property(fc.array(anySet, { minLength: 1, maxLength: 4 }), fc.nat(61), (sets, ordinal) => {
       const all = [...new Set(sets.flatMap((set) => [...set]))].sort((a, b) => a - b);
       expect([...unionOf(sets)]).toEqual(all);
+      expect([...finishAtOnce(unionInSteps(sets))]).toEqual(all);
       expect([...intersectionOf(sets)]).toEqual(all.filter((one) => sets.every((set) => set.includes(one))));
       const [first] = sets;
       const rest = unionOf(sets.slice(1));

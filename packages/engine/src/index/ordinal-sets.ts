@@ -2,6 +2,8 @@
 //
 // A set is an ascending Uint32Array without repetitions, for postings come in that order.
 
+import type { Steps } from "../base/steps.ts";
+
 /** Ascending ordinals, each once. */
 export type OrdinalSet = Uint32Array;
 
@@ -39,6 +41,41 @@ export function unionOf(sets: readonly OrdinalSet[]): OrdinalSet {
   let kept = 0;
   for (let i = 0; i < length; i++) if (i === 0 || all[i] !== all[i - 1]) all[kept++] = all[i];
   return all.subarray(0, kept);
+}
+
+/** Ordinals that are merged at a step, about. */
+const mergedPerStep = 50_000;
+
+/** `unionOf` many sets, in steps. */
+export function* unionInSteps(sets: readonly OrdinalSet[]): Steps<OrdinalSet> {
+  let level = sets;
+  let merged = 0;
+  while (level.length > 1) {
+    const next: OrdinalSet[] = [];
+    for (let i = 0; i < level.length; i += 2) {
+      const union = i + 1 < level.length ? unionOfTwo(level[i], level[i + 1]) : level[i];
+      next.push(union);
+      merged += union.length;
+      if (merged < mergedPerStep) continue;
+      merged = 0;
+      yield;
+    }
+    level = next;
+  }
+  return level[0] ?? noOrdinals;
+}
+
+function unionOfTwo(a: OrdinalSet, b: OrdinalSet): OrdinalSet {
+  const all = new Uint32Array(a.length + b.length);
+  let count = 0;
+  for (let i = 0, j = 0; i < a.length || j < b.length; count++) {
+    const isFromA = j === b.length || (i < a.length && a[i] <= b[j]);
+    const ordinal = isFromA ? a[i] : b[j];
+    if (i < a.length && a[i] === ordinal) i++;
+    if (j < b.length && b[j] === ordinal) j++;
+    all[count] = ordinal;
+  }
+  return all.subarray(0, count);
 }
 
 /** What is in all of the sets, of which there is at least one. */

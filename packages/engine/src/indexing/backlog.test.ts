@@ -1,6 +1,7 @@
 import { limits } from "@quiver/protocol/limits";
 import { expect, it } from "vitest";
 import { Deadline } from "../base/deadline.ts";
+import { loudBackground } from "../base/testing/loud-background.ts";
 import { Backlog, type Standing } from "./backlog.ts";
 
 /** What became of a promise, some looks later. */
@@ -16,7 +17,7 @@ async function fateOf(promise: Promise<void> | undefined): Promise<string> {
 
 it("[O6] below the limit writes go on; above it they are let in at less than the speed of the indexes", async () => {
   const standing = { taken: 0, committed: 100, limit: 100 };
-  const backlog = new Backlog(() => standing);
+  const backlog = new Backlog(() => standing, loudBackground());
   expect(await fateOf(backlog.admit(10, Deadline.none))).toBe("at once");
   standing.committed = 201;
   const [first, second] = [backlog.admit(50, Deadline.none), backlog.admit(50, Deadline.none)];
@@ -43,7 +44,7 @@ it("[O6] below the limit writes go on; above it they are let in at less than the
 
 it("[O6] over many writes the backlog shrinks to its limit, whatever is asked for", async () => {
   const standing = { taken: 0, committed: 5_000, limit: 1_000 };
-  const backlog = new Backlog(() => standing);
+  const backlog = new Backlog(() => standing, loudBackground());
   let wanted = true;
   const writer = async () => {
     while (wanted) {
@@ -68,7 +69,7 @@ it("[O6] over many writes the backlog shrinks to its limit, whatever is asked fo
 
 it("[O6] too many that wait, a deadline and an unload are answered at once, and leave nothing behind", async () => {
   const standing: Standing = { taken: 0, committed: 1_000, limit: 100 };
-  const backlog = new Backlog(() => standing);
+  const backlog = new Backlog(() => standing, loudBackground());
   const waiting = Array.from({ length: limits.indexBacklogWaitingMax }, () =>
     backlog.admit(1, Deadline.none),
   );

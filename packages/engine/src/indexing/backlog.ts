@@ -13,6 +13,7 @@
 
 import { QuiverError } from "@quiver/protocol/errors";
 import { limits } from "@quiver/protocol/limits";
+import type { Background } from "../base/background.ts";
 import type { Deadline } from "../base/deadline.ts";
 
 /** How far the indexes are, in records since the collection began. */
@@ -35,10 +36,12 @@ export class Backlog {
   /** Records that may still come in. */
   #credit = 0;
   #takenBefore: number | undefined;
-  #timer: NodeJS.Timeout | undefined;
+  #stopLooking: (() => void) | undefined;
+  readonly #background: Background;
 
-  constructor(standing: () => Standing) {
+  constructor(standing: () => Standing, background: Background) {
     this.#standing = standing;
+    this.#background = background;
   }
 
   /** Writes that wait. */
@@ -64,10 +67,10 @@ export class Backlog {
         refuse: (reason) => leave(() => reject(reason)),
       };
       this.#waiting.push(waiting);
-      const timer = setTimeout(() => waiting.refuse(refusal(this.#standing())), limits.indexBacklogWaitMs);
+      const timer = setTimeout(() => waiting.refuse(refusal(standing)), limits.indexBacklogWaitMs);
       let endDeadline = () => {};
       endDeadline = deadline.onOver((reason) => waiting.refuse(reason));
-      this.#timer ??= setInterval(() => this.#look(), lookEveryMs);
+      this.#stopLooking ??= this.#background.every("letting writes in", lookEveryMs, () => this.#look());
     });
   }
 
@@ -81,8 +84,8 @@ export class Backlog {
     while (this.#waiting.length > 0 && this.#hasRoom(this.#standing(), this.#waiting[0].records))
       this.#waiting[0].admit();
     if (this.#waiting.length > 0) return;
-    clearInterval(this.#timer);
-    this.#timer = undefined;
+    this.#stopLooking?.();
+    this.#stopLooking = undefined;
   }
 
   #hasRoom({ taken, committed, limit }: Standing, records: number): boolean {

@@ -6,11 +6,14 @@
 //         |   all built indexes are at the snapshot's version: publish a view, then go on with those that
 //         |   are being built; one that is done joins the next view
 //         +------------------------------------------+
-//         |                     an error: remembered, told to those who wait; the next wake tries again
+//         |     an error: told to those who wait; tried again by the next search, and soon by itself (base/background.ts)
+//
+//   an index whose building has failed goes on as it is; another one is built beside it and takes its place. One that has failed
+//   in the midst of a change is out of use until then, and its searches are told; those of other indexes go on
 //
 // Invariants:
 //   - A published view's version is the version of its snapshot and of all its indexes (4).
-//   - A slice holds the event loop for about `limits.indexingSliceMs`, so that requests go on between slices.
+//   - A slice holds the event loop for about `limits.sliceMs`, so that requests go on between slices.
 //   - A search that must see version v calls `reach(v)`. It works along, and so a small lag costs no wait.
 //   - Building one index does not hold up searches of the others.
 //
@@ -22,8 +25,9 @@
 import { QuiverError } from "@quiver/protocol/errors";
 import { limits } from "@quiver/protocol/limits";
 import type { IndexKind } from "@quiver/protocol/shapes/index-definition";
+import type { Background } from "../base/background.ts";
 import { Deadline } from "../base/deadline.ts";
-import { nextTurn } from "../base/turns.ts";
+import { Task } from "../base/scheduler.ts";
 import { readHead } from "../collection/head.ts";
 import { Visibility } from "../collection/visibility.ts";
 import type { Index } from "../index/contract.ts";
@@ -36,9 +40,11 @@ import type { Feed } from "./feed.ts";
 export type CatchUpEvents = {
   /** Every index has all records of this version in their final places. */
   onComplete(version: number): void;
-  /** Indexing stopped on an error, such as a corrupted record. */
-  onFailed(error: unknown): void;
 };
+
+/** Tasks of the background, as the log and the status name them. */
+export const indexing = "indexing";
+export const building = (kind: IndexKind) => `building the ${kind} index`;
 
 /** How much of what can wait is done between two looks at the clock, in postings. */
 const postingsPerLook = 20_000;
@@ -53,17 +59,23 @@ type Waiter = {
   reject(error: unknown): void;
 };
 
-/** Lets an index go on with what can wait, until the time is over. @returns whether there is more */
-function hasMoreToDo(index: Index, end: number): boolean {
-  if (index.tidy === undefined) return false;
-  while (index.tidy(postingsPerLook)) if (performance.now() >= end) return true;
-  return false;
+function removeFrom(index: Index, ordinal: number): void {
+  try {
+    index.remove(ordinal);
+  } catch {
+    // It is out of use, and closed when its last search has ended.
+  }
 }
 
 export class CatchUp {
   readonly #store: Store;
   readonly #events: CatchUpEvents;
+  readonly #background: Background;
   readonly #feeds = new Map<IndexKind, Feed>();
+  /** What is built in the place of indexes whose building has failed, and who is told how that ends. */
+  readonly #successors = new Map<IndexKind, { feed: Feed; done(): void; failed(error: unknown): void }>();
+  /** Those whose failure is being seen to. */
+  readonly #failed = new WeakSet<Feed>();
   readonly #views: Views;
   readonly #visibility = new Visibility();
   #waiters: Waiter[] = [];
@@ -71,18 +83,29 @@ export class CatchUp {
   /** Published versions that are not complete, ascending, and the ordinals that they end at. */
   #incomplete: { version: number; ordinalEnd: number }[] = [];
   #completed = -1;
+  /** Background indexing is one key to the scheduler, of which collections get equal shares. */
+  readonly #task: Task;
   #scheduled = false;
   #stopped = false;
+  /** Feeds of indexes that are out of use, which may still be being written to disk. */
+  readonly #dropped = new Set<Feed>();
   /** Indexes that are out of use but for searches that run. */
   #closing: Index[] = [];
-  readonly #backlog = new Backlog(() => this.#standing());
+  readonly #backlog: Backlog;
   /** The ordinal at which the newest version that was seen ends. */
   #seenEnd = 0;
   #hasFailed = false;
 
-  constructor(store: Store, events: CatchUpEvents) {
+  /**
+   * @param background of the collection: stopped when the collection closes
+   * @param name of the collection, for the scheduler
+   */
+  constructor(store: Store, events: CatchUpEvents, background: Background, name = "") {
+    this.#task = new Task({ key: "indexing", group: name });
     this.#store = store;
     this.#events = events;
+    this.#background = background;
+    this.#backlog = new Backlog(() => this.#standing(), background);
     this.#views = new Views(() => this.#reclaim());
   }
 
@@ -106,7 +129,7 @@ export class CatchUp {
 
   get memoryBytes(): number {
     let bytes = 0;
-    for (const feed of this.#feeds.values()) bytes += feed.index.memoryBytes;
+    for (const feed of this.#all()) bytes += feed.index.memoryBytes;
     return bytes;
   }
 
@@ -135,12 +158,10 @@ export class CatchUp {
   #standing(): Standing {
     let taken = this.#seenEnd;
     let limit: number = limits.indexBacklogRecordsMax;
-    for (const { index, isRestoring, finalEnd } of this.#feeds.values()) {
-      if (isRestoring || this.#hasFailed) continue;
-      if (index instanceof HnswIndex) {
-        if (index.failure !== undefined) continue;
+    for (const { index, isRestoring, finalEnd, failure } of this.#feeds.values()) {
+      if (isRestoring || this.#hasFailed || failure !== undefined) continue;
+      if (index instanceof HnswIndex)
         limit = Math.min(limit, Math.ceil(limits.indexBacklogBytesMax / (4 * index.dimension)));
-      }
       taken = Math.min(taken, finalEnd);
     }
     return { taken, committed: this.#seenEnd, limit };
@@ -157,13 +178,64 @@ export class CatchUp {
   add(feed: Feed): void {
     this.#feeds.set(feed.kind, feed);
     this.#watermark = -1;
+    this.#restore(feed);
+  }
+
+  *#all(): Generator<Feed> {
+    yield* this.#feeds.values();
+    for (const { feed } of this.#successors.values()) yield feed;
+  }
+
+  /** Reads what was kept of an index, once; what cannot be read is built from the records. */
+  #restore(feed: Feed): void {
     this.wake();
-    void feed
-      .restore(() => this.#store.snapshot())
-      .then(() => {
-        if (this.#stopped) feed.index.close();
-        else this.wake();
-      });
+    let isTried = false;
+    this.#background.run(`reading the ${feed.kind} index from disk`, async () => {
+      if (!isTried) {
+        isTried = true;
+        await feed.restore(() => this.#store.snapshot());
+      }
+      if (this.#stopped) feed.index.close();
+      else this.wake();
+    });
+  }
+
+  /** Sees to indexes whose building has failed, and puts a successor that has come as far in its place. */
+  #replaceFailed(version: number, ordinalEnd: number): void {
+    for (const feed of this.#feeds.values()) {
+      if (feed.failure === undefined || this.#failed.has(feed) || feed.isRestoring) continue;
+      this.#failed.add(feed);
+      const { kind } = feed;
+      this.#background.failed(building(kind), feed.failure, () => this.#buildSuccessor(kind));
+    }
+    for (const [kind, { feed, done, failed }] of this.#successors) {
+      if (feed.failure !== undefined) {
+        this.#dropSuccessor(kind);
+        failed(feed.failure);
+        if (this.#feeds.get(kind)?.isStuck) this.#refuse(kind, feed.failure);
+      } else if (feed.watermark === version && feed.finalEnd >= ordinalEnd) {
+        this.#successors.delete(kind);
+        this.#closing.push((this.#feeds.get(kind) as Feed).index);
+        this.#feeds.set(kind, feed);
+        this.#complete();
+        done();
+      }
+    }
+  }
+
+  /** Builds an index beside the one whose building has failed. Resolves when it has taken its place. */
+  #buildSuccessor(kind: IndexKind): Promise<void> {
+    return new Promise((done, failed) => {
+      const feed = (this.#feeds.get(kind) as Feed).anew();
+      this.#successors.set(kind, { feed, done, failed });
+      this.#restore(feed);
+    });
+  }
+
+  #dropSuccessor(kind: IndexKind): void {
+    const dropped = this.#successors.get(kind);
+    this.#successors.delete(kind);
+    dropped?.feed.index.close();
   }
 
   /** An index has come further with what it does in the background. */
@@ -171,39 +243,64 @@ export class CatchUp {
     if (this.#stopped) return;
     this.#complete();
     this.#keep();
+    // What has failed, or is done, is seen to by a step.
+    if (this.#successors.size > 0 || [...this.#feeds.values()].some((feed) => feed.failure !== undefined))
+      this.wake();
   }
 
-  /** Keeps on disk what is worth it; resolves when that is done. To be called before `stop`, if at all. */
-  async keepLast(): Promise<void> {
-    await Promise.all([...this.#feeds.values()].map((feed) => feed.keep(() => this.#store.snapshot(), true)));
+  /** Keeps on disk what is worth it; resolves when that is over, with what failed. To be called before `stop`, if at all. */
+  async keepLast(): Promise<unknown[]> {
+    const keeping = [...this.#feeds.values()].map(async (feed) =>
+      feed.keep(() => this.#store.snapshot(), true),
+    );
+    return (await Promise.allSettled(keeping)).flatMap((kept) =>
+      kept.status === "rejected" ? [kept.reason] : [],
+    );
   }
 
   #keep(): void {
-    for (const feed of this.#feeds.values()) void feed.keep(() => this.#store.snapshot());
+    for (const feed of this.#feeds.values())
+      this.#background.run(`keeping the ${feed.kind} index on disk`, () =>
+        feed.keep(() => this.#store.snapshot()),
+      );
   }
 
   /** Takes an index out. Searches that run keep it until they end; those that wait for it are refused. */
   drop(kind: IndexKind): void {
     const dropped = this.#feeds.get(kind);
     this.#feeds.delete(kind);
+    this.#dropSuccessor(kind);
+    this.#background.forget(building(kind));
     this.#views.withdraw();
     if (dropped) this.#closing.push(dropped.index);
     this.#closeIndexes();
-    void dropped?.forget()?.catch((error: unknown) => this.#events.onFailed(error));
-    const refused = this.#waiters.filter((waiter) => waiter.kinds.includes(kind));
-    this.#waiters = this.#waiters.filter((waiter) => !waiter.kinds.includes(kind));
+    if (dropped !== undefined) {
+      this.#dropped.add(dropped);
+      this.#background.run(`removing what was kept of the ${kind} index`, async () => {
+        await dropped.forget();
+        this.#dropped.delete(dropped);
+      });
+    }
     const error = new QuiverError("index_not_found", `The ${kind} index was deleted meanwhile.`, {
       index_type: kind,
     });
-    for (const waiter of refused) waiter.reject(error);
+    this.#refuse(kind, error);
     this.wake();
+  }
+
+  /** Refuses those who wait for an index. */
+  #refuse(kind: IndexKind, reason: unknown): void {
+    const refused = this.#waiters.filter((waiter) => waiter.kinds.includes(kind));
+    this.#waiters = this.#waiters.filter((waiter) => !waiter.kinds.includes(kind));
+    for (const waiter of refused) waiter.reject(reason);
   }
 
   /** Something was committed or changed: look soon. */
   wake(): void {
     if (this.#scheduled || this.#stopped) return;
     this.#scheduled = true;
-    void nextTurn().then(() => {
+    this.#background.run(indexing, async () => {
+      await this.#task.slice();
       this.#scheduled = false;
       if (!this.#stopped && !this.#step()) this.wake();
     });
@@ -211,24 +308,42 @@ export class CatchUp {
 
   /**
    * A view at `version` or later that has the given indexes, pinned for the caller, who unpins it.
-   * Works one slice along at once; where that is not enough, waits for the background, until the deadline.
+   * Works along in slices of the caller's own, so that it waits for nobody else's turn; what only builder threads can do is waited
+   * for, until the deadline.
    */
   reach(
     version: number,
     kinds: readonly IndexKind[],
     deadline: Deadline = Deadline.none,
   ): View | Promise<View> {
-    const serving = (): View | null => {
-      const view = this.#views.current;
-      if (view === null || view.version < version) return null;
-      return kinds.every((kind) => view.indexes[kind] !== undefined) ? view : null;
-    };
-    let view = serving();
-    if (view === null && !this.#stopped) {
-      this.#step();
-      view = serving();
+    const view = this.#serving(version, kinds);
+    return view === null ? this.#workAlong(version, kinds, deadline) : view.pin();
+  }
+
+  async #workAlong(version: number, kinds: readonly IndexKind[], deadline: Deadline): Promise<View> {
+    const { task } = deadline;
+    while (!this.#stopped) {
+      const isAllDone = this.#step();
+      this.#background.succeeded(indexing);
+      const view = this.#serving(version, kinds);
+      if (view !== null) return view.pin();
+      if (isAllDone) break;
+      await task.slice();
     }
-    if (view) return view.pin();
+    const stuck = kinds.map((kind) => this.#feeds.get(kind)).find((feed) => feed?.isStuck);
+    if (stuck !== undefined && !this.#successors.has(stuck.kind)) throw stuck.failure;
+    return this.#waitFor(version, kinds, deadline);
+  }
+
+  /** The current view, where it has what is asked for. */
+  #serving(version: number, kinds: readonly IndexKind[]): View | null {
+    const view = this.#views.current;
+    if (view === null || view.version < version) return null;
+    return kinds.every((kind) => view.indexes[kind] !== undefined) ? view : null;
+  }
+
+  /** Waits for the background, whose next view may serve. */
+  #waitFor(version: number, kinds: readonly IndexKind[], deadline: Deadline): Promise<View> {
     return new Promise((resolve, reject) => {
       if (this.#stopped) {
         reject(new QuiverError("shutting_down", "The collection was unloaded meanwhile; search again."));
@@ -268,10 +383,20 @@ export class CatchUp {
     this.#stopped = true;
     this.#backlog.stop(reason);
     for (const waiter of this.#waiters.splice(0)) waiter.reject(reason);
+    for (const task of [indexing, ...[...this.#feeds.keys()].map(building)]) this.#background.forget(task);
     this.#views.withdraw();
-    for (const feed of this.#feeds.values()) this.#closing.push(feed.index);
+    for (const feed of this.#all()) {
+      this.#closing.push(feed.index);
+      this.#dropped.add(feed);
+    }
     this.#feeds.clear();
+    this.#successors.clear();
     this.#closeIndexes();
+  }
+
+  /** After `stop`: resolves when no thread writes any index to disk. Only then may the collection's directory be removed. */
+  async written(): Promise<void> {
+    await Promise.all([...this.#dropped].map((feed) => feed.settled()));
   }
 
   /** Indexes are closed when no search has them any more. */
@@ -281,14 +406,30 @@ export class CatchUp {
     for (const index of closable) index.close();
   }
 
-  /** Works for one slice. @returns whether there is nothing left to do, or nothing before someone wakes it */
+  /**
+   * Works for one slice.
+   * @returns whether there is nothing left to do, or nothing before someone wakes it
+   * @throws what it failed with, which those who wait are told, too
+   */
   #step(): boolean {
+    try {
+      const isDone = this.#slice();
+      this.#hasFailed = false;
+      return isDone;
+    } catch (error) {
+      this.#hasFailed = true;
+      for (const waiter of this.#waiters.splice(0)) waiter.reject(error);
+      throw error;
+    }
+  }
+
+  #slice(): boolean {
     const snapshot = this.#store.snapshot();
     let isKept = false;
     try {
       const head = readHead(snapshot);
       this.#seenEnd = head.nextOrdinal;
-      const end = performance.now() + limits.indexingSliceMs;
+      const end = performance.now() + limits.sliceMs;
       const advance = (feed: Feed) => {
         const isThere = feed.step(
           snapshot,
@@ -299,7 +440,8 @@ export class CatchUp {
         this.#visibility.indexedUpTo(feed.cursor);
         return isThere;
       };
-      const feeds = [...this.#feeds.values()].filter((feed) => !feed.isRestoring);
+      this.#replaceFailed(head.version, head.nextOrdinal);
+      const feeds = [...this.#feeds.values()].filter((feed) => !feed.isRestoring && !feed.isStuck);
       for (const feed of feeds)
         if (feed.isBuilt && feed.watermark < head.version && !advance(feed)) return feed.isWaiting;
       const built = feeds.filter((feed) => feed.watermark === head.version);
@@ -307,23 +449,22 @@ export class CatchUp {
         isKept = true;
         this.#publish(head.version, head.nextOrdinal, snapshot, built);
       }
-      this.#hasFailed = false;
-      const building = feeds.filter((feed) => !feed.isBuilt);
-      if (building.length === 0) {
+      const behind = [
+        ...feeds.filter((feed) => !feed.isBuilt),
+        ...[...this.#successors.values()]
+          .map(({ feed }) => feed)
+          .filter((feed) => !feed.isRestoring && feed.watermark < head.version),
+      ];
+      if (behind.length === 0) {
         if (feeds.length === this.#feeds.size) this.#rise(head.version, head.nextOrdinal);
-        const isMore = feeds.some((feed) => hasMoreToDo(feed.index, end));
+        const isMore = feeds.some((feed) => feed.tidy(postingsPerLook, () => performance.now() >= end));
         this.#keep();
         return !isMore;
       }
-      const next = building.find((feed) => !feed.isWaiting);
+      const next = behind.find((feed) => !feed.isWaiting);
       if (next && performance.now() < end) advance(next);
       this.#keep();
-      return building.every((feed) => feed.isWaiting);
-    } catch (error) {
-      this.#hasFailed = true;
-      for (const waiter of this.#waiters.splice(0)) waiter.reject(error);
-      this.#events.onFailed(error);
-      return true;
+      return behind.every((feed) => feed.isWaiting);
     } finally {
       if (!isKept) snapshot.release();
     }
@@ -376,9 +517,10 @@ export class CatchUp {
     if (this.#closing.length > 0) this.#closeIndexes();
     if (this.#visibility.closedCount === 0) return;
     for (const ordinal of this.#visibility.reclaim(this.#views.oldestVersion)) {
-      for (const feed of this.#feeds.values()) feed.remove(ordinal);
+      for (const feed of this.#all()) feed.remove(ordinal);
       // A search may still go through an index that is out of use, and nothing hides the ordinal from it any more.
-      for (const index of this.#closing) index.remove(ordinal);
+      for (const index of this.#closing) removeFrom(index, ordinal);
     }
+    if ([...this.#feeds.values()].some((feed) => feed.isStuck)) this.wake();
   }
 }

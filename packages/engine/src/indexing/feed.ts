@@ -13,6 +13,9 @@
 // Where the log no longer reaches back to `closedVersion`, the closures are found by *reconciling*: what the index holds
 // below the cursor and the snapshot does not have was closed since, by the snapshot's version at the latest.
 //
+// A read of the store that fails leaves the feed where it stands: the next step goes on from there. An index that fails in the midst of a
+// change may be half changed. It is *stuck* then: it is not fed any more, and another one has to be built (catch-up.ts).
+//
 // Where very many texts are to be added, other threads analyse them (read-ahead.ts).
 //
 // An index may be kept on disk (keeper.ts): such a feed begins with `restore`, and is told when to `keep` itself.
@@ -31,7 +34,7 @@ import type { TextIndex } from "../index/text/text-index.ts";
 import { wordsOf } from "../runtime/stored-words.ts";
 import type { Reader, Snapshot } from "../storage/store.ts";
 import type { Keeper } from "./keeper.ts";
-import { type AnalyseRows, ReadAhead } from "./read-ahead.ts";
+import { type Analysts, ReadAhead } from "./read-ahead.ts";
 
 /** What a kind of index takes from the store. */
 type Source<Held> = {
@@ -72,13 +75,6 @@ const readAheadMin = 2_000;
 /** Keys passed between two looks at the clock. */
 const keysPerLook = 256;
 
-/** Threads that analyse texts. */
-export type Analysts = {
-  readonly analyse: AnalyseRows;
-  /** Told when the feed can go on. */
-  readonly onArrival: () => void;
-};
-
 export class Feed<Held extends Index = Index> {
   readonly kind: IndexKind;
   readonly #analysts: Analysts | undefined;
@@ -86,6 +82,7 @@ export class Feed<Held extends Index = Index> {
   #ahead: ReadAhead | undefined;
   readonly #source: Source<Held>;
   readonly #keeper: Keeper<Held> | undefined;
+  readonly #make: () => Held;
   #index: Held;
   #cursor = 0;
   #closedVersion = -1;
@@ -96,6 +93,8 @@ export class Feed<Held extends Index = Index> {
   /** The ordinal that the watermark's version ends at. */
   #watermarkEnd = 0;
   #wasFinal = false;
+  /** What the index failed with in the midst of a change. */
+  #stuckBy: unknown;
 
   /**
    * @param make makes an empty index of the definition
@@ -107,7 +106,42 @@ export class Feed<Held extends Index = Index> {
     this.#analysts = analysts;
     this.kind = kind;
     this.#source = sources[kind] as unknown as Source<Held>;
+    this.#make = make;
     this.#index = make();
+  }
+
+  /** A feed of the same index, which begins from what is kept of it, or from nothing. */
+  anew(): Feed<Held> {
+    return new Feed(this.kind, this.#make, this.#keeper, this.#analysts);
+  }
+
+  /** Why the index cannot be built any further, if it cannot. */
+  get failure(): unknown {
+    return this.#stuckBy ?? this.#index.failure;
+  }
+
+  /** Whether it cannot be fed, either. */
+  get isStuck(): boolean {
+    return this.#stuckBy !== undefined;
+  }
+
+  /** Changes the index. */
+  #change<T>(act: (index: Held) => T): T {
+    try {
+      return act(this.#index);
+    } catch (error) {
+      this.#stuckBy ??= error ?? new Error("an index failed");
+      throw error;
+    }
+  }
+
+  /** Lets the index go on with what can wait, until the time is over. @returns whether there is more */
+  tidy(postings: number, isTimeOver: () => boolean): boolean {
+    return this.#change((index) => {
+      if (index.tidy === undefined) return false;
+      while (index.tidy(postings)) if (isTimeOver()) return true;
+      return false;
+    });
   }
 
   get index(): Held {
@@ -170,6 +204,11 @@ export class Feed<Held extends Index = Index> {
     return this.#keeper?.keep(this.#index, () => this.#closedVersion, reader, isLast);
   }
 
+  /** Resolves when nothing of the index is being written to disk. */
+  async settled(): Promise<void> {
+    await this.#keeper?.settled();
+  }
+
   /** Removes what was kept of the index. */
   forget(): Promise<void> | undefined {
     return this.#keeper?.forget();
@@ -216,7 +255,7 @@ export class Feed<Held extends Index = Index> {
             this.#ahead?.close(ordinal);
             continue;
           }
-          this.#index.retire(ordinal);
+          this.#change((index) => index.retire(ordinal));
           onClosed(ordinal, version);
         }
       this.#closedVersion = version;
@@ -237,7 +276,7 @@ export class Feed<Held extends Index = Index> {
     const closeUpTo = (end: number) => {
       for (; work.at < end; work.at++) {
         if (!this.#index.has(work.at)) continue;
-        this.#index.retire(work.at);
+        this.#change((index) => index.retire(work.at));
         onClosed(work.at, head.version);
       }
     };
@@ -258,13 +297,13 @@ export class Feed<Held extends Index = Index> {
   #addRows(reader: Reader, head: Head, isTimeOver: () => boolean): boolean {
     if (this.#cursor === head.nextOrdinal) return true;
     if (this.#analysts !== undefined && head.nextOrdinal - this.#cursor >= readAheadMin)
-      this.#ahead ??= new ReadAhead(this.#analysts.analyse, this.#cursor, this.#analysts.onArrival);
+      this.#ahead ??= new ReadAhead(this.#analysts, this.#cursor);
     if (this.#ahead !== undefined) return this.#addAhead(this.#ahead, reader, head, isTimeOver);
     let rows = 0;
     for (const [key, stored] of reader.entries(this.#source.table, { start: ordinalKey(this.#cursor) })) {
       const ordinal = readU32Key(key);
       invariant(ordinal >= this.#cursor && ordinal < head.nextOrdinal, `ordinal ${ordinal} is out of order`);
-      this.#source.add(this.#index, ordinal, stored);
+      this.#change((index) => this.#source.add(index, ordinal, stored));
       this.#cursor = ordinal + 1;
       if (++rows % rowsPerLook === 0 && isTimeOver()) return this.#cursor === head.nextOrdinal;
     }
@@ -275,9 +314,15 @@ export class Feed<Held extends Index = Index> {
   #addAhead(ahead: ReadAhead, reader: Reader, head: Head, isTimeOver: () => boolean): boolean {
     const index = this.#index as unknown as TextIndex;
     try {
-      const isThere = ahead.step(reader, head.nextOrdinal, index, isTimeOver, (cursor) => {
-        this.#cursor = cursor;
-      });
+      const isThere = ahead.step(
+        reader,
+        head.nextOrdinal,
+        (texts) => this.#change(() => index.addAnalysed(texts)),
+        isTimeOver,
+        (cursor) => {
+          this.#cursor = cursor;
+        },
+      );
       if (isThere) this.#ahead = undefined;
       return isThere;
     } catch (error) {
@@ -287,7 +332,12 @@ export class Feed<Held extends Index = Index> {
     }
   }
 
+  /** No version sees the record any more. A failure is a state, for there is nobody who could be told. */
   remove(ordinal: number): void {
-    this.#index.remove(ordinal);
+    try {
+      this.#change((index) => index.remove(ordinal));
+    } catch {
+      // It is stuck.
+    }
   }
 }

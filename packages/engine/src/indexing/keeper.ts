@@ -116,7 +116,7 @@ export class Keeper<Held extends Index, State = unknown> {
   }
 
   /**
-   * Keeps the index where that is worth it; resolves when it is over.
+   * Keeps the index where that is worth it and it is not being done; resolves when it is done.
    * @param version up to which closures are in the index, asked when it is written
    */
   keep(
@@ -127,9 +127,8 @@ export class Keeper<Held extends Index, State = unknown> {
   ): Promise<void> | undefined {
     // What is being written may lack what came since; who is the last waits, and looks again.
     if (this.#saving !== undefined && isLast)
-      return this.#saving.then(() => this.keep(index, version, reader, isLast));
-    if (this.#saving !== undefined) return this.#saving;
-    if (this.#isForgotten) return undefined;
+      return this.settled().then(() => this.keep(index, version, reader, isLast));
+    if (this.#saving !== undefined || this.#isForgotten) return undefined;
     const changes = this.#form.changes(index, isLast);
     if (changes === undefined) return undefined;
     const hasNews = this.#form.hasNews(index);
@@ -138,7 +137,6 @@ export class Keeper<Held extends Index, State = unknown> {
     if (!isWorthIt || (!isLast && !this.#form.isIdle(index) && changes < changesBusy)) return undefined;
     this.#saving = this.#form
       .save(index, (state, images) => this.#write(index, version(), reader, state, images), isLast)
-      .catch((error: unknown) => this.#onProblem(error))
       .finally(() => {
         this.#saving = undefined;
       });
@@ -160,10 +158,19 @@ export class Keeper<Held extends Index, State = unknown> {
     return true;
   }
 
+  /** Resolves when nothing is being written; how that ended is told to who began it. */
+  async settled(): Promise<void> {
+    try {
+      await this.#saving;
+    } catch {
+      // See above.
+    }
+  }
+
   /** Removes what was kept; nothing is kept any more. */
   async forget(): Promise<void> {
     this.#isForgotten = true;
-    await this.#saving;
+    await this.settled();
     removeCheckpoint(this.#path);
   }
 }

@@ -13,12 +13,20 @@ import { readU32Key } from "../base/bytes.ts";
 import { invariant } from "../base/invariant.ts";
 import { ordinalKey } from "../collection/tables.ts";
 import { AnalysedReader, type AnalysedTexts } from "../index/text/analysed.ts";
-import type { TextIndex } from "../index/text/text-index.ts";
 import type { TextRows } from "../runtime/builder-messages.ts";
 import type { Reader } from "../storage/store.ts";
 
 /** Analyses rows, whose memory it takes over. */
 export type AnalyseRows = (rows: TextRows) => Promise<AnalysedTexts>;
+
+/** Threads that analyse texts. */
+export type Analysts = {
+  readonly analyse: AnalyseRows;
+  /** Told when there is more to add, or an error to be thrown. */
+  readonly onArrival: () => void;
+  /** Does in the background what never fails. */
+  readonly run: (act: () => Promise<void>) => void;
+};
 
 /** Of a batch: rows, and bytes after which it is closed. Some ten milliseconds of work. */
 const batchRowsMax = 256;
@@ -37,16 +45,18 @@ type Batch = {
 export class ReadAhead {
   readonly #analyse: AnalyseRows;
   readonly #onArrival: () => void;
+  readonly #run: (act: () => Promise<void>) => void;
   /** In the order of ordinals. */
   readonly #batches: Batch[] = [];
   readonly #closed = new Set<number>();
   /** All smaller ordinals were handed out. */
   #end: number;
 
-  /** @param first the ordinal to begin with. @param onArrival told when there is more to add, or an error to be thrown */
-  constructor(analyse: AnalyseRows, first: number, onArrival: () => void) {
+  /** @param first the ordinal to begin with */
+  constructor({ analyse, onArrival, run }: Analysts, first: number) {
     this.#analyse = analyse;
     this.#onArrival = onArrival;
+    this.#run = run;
     this.#end = first;
   }
 
@@ -63,13 +73,14 @@ export class ReadAhead {
 
   /**
    * Hands out rows and adds what has come back, until the time is over or all up to `end` is added.
+   * @param add adds the record that the reader is at, and takes it on
    * @param onAdded told up to where, exclusive, all is in the index
    * @returns whether all is added
    */
   step(
     reader: Reader,
     end: number,
-    index: TextIndex,
+    add: (texts: AnalysedReader) => void,
     isTimeOver: () => boolean,
     onAdded: (cursor: number) => void,
   ): boolean {
@@ -78,7 +89,7 @@ export class ReadAhead {
       const [first] = this.#batches;
       if (first === undefined) return true;
       if (first.error !== undefined) throw first.error;
-      if (first.texts === undefined || !this.#add(index, first.texts, isTimeOver, onAdded)) return false;
+      if (first.texts === undefined || !this.#add(add, first.texts, isTimeOver, onAdded)) return false;
       onAdded(first.end);
       this.#batches.shift();
       if (isTimeOver()) return this.#batches.length === 0 && this.#end >= end;
@@ -87,7 +98,7 @@ export class ReadAhead {
 
   /** @returns whether the whole batch is added */
   #add(
-    index: TextIndex,
+    add: (texts: AnalysedReader) => void,
     texts: AnalysedReader,
     isTimeOver: () => boolean,
     onAdded: (cursor: number) => void,
@@ -95,7 +106,7 @@ export class ReadAhead {
     for (let added = 1; !texts.isAtEnd; added++) {
       const { ordinal } = texts;
       if (this.#closed.delete(ordinal)) texts.next();
-      else index.addAnalysed(texts);
+      else add(texts);
       onAdded(ordinal + 1);
       if (added % addedPerLook === 0 && isTimeOver()) return texts.isAtEnd;
     }
@@ -120,15 +131,14 @@ export class ReadAhead {
     this.#end = batchEnd;
     const batch: Batch = { end: batchEnd, texts: undefined, error: undefined };
     this.#batches.push(batch);
-    const done = (): void => this.#onArrival();
-    this.#analyse(joined(ordinals, rows, length))
-      .then((texts) => {
-        batch.texts = new AnalysedReader(texts);
-      })
-      .catch((error: unknown) => {
+    this.#run(async () => {
+      try {
+        batch.texts = new AnalysedReader(await this.#analyse(joined(ordinals, rows, length)));
+      } catch (error) {
         batch.error = error ?? new Error("texts could not be analysed");
-      })
-      .finally(done);
+      }
+      this.#onArrival();
+    });
   }
 }
 

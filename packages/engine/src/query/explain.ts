@@ -13,11 +13,12 @@ import { QuiverError } from "@quiver/protocol/errors";
 import { limits } from "@quiver/protocol/limits";
 import type { Explanation } from "@quiver/protocol/shapes/search";
 import { invariant } from "../base/invariant.ts";
+import type { Steps } from "../base/steps.ts";
 import type { TextQuery } from "../index/text/text-query.ts";
 import type { View } from "../runtime/view.ts";
 import { contributionOf, type Ranking } from "./fusion.ts";
 import type { Fusion, Leg } from "./plan.ts";
-import type { Hit, Steps } from "./rank.ts";
+import type { Hit } from "./rank.ts";
 
 /** Explains the queries of one request, which share the limit of `explainedMatchesMax`. */
 export class Explainer {

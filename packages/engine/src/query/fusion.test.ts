@@ -1,4 +1,5 @@
 import { expect, it } from "vitest";
+import { finishAtOnce } from "../base/steps.ts";
 import { fuse } from "./fusion.ts";
 import { kindsOf, planHybrid } from "./plan.ts";
 
@@ -28,9 +29,12 @@ it("[Q2] a hybrid search has two legs or three, each once, and weights that are 
     storeRawText: false,
   };
   const all = { query_vector: [1, 2], query_terms: [{ index: 1, value: 2 }], query_text: "x" };
-  expect(kindsOf(planHybrid(definition, all))).toEqual(["dense", "sparse", "tf-idf"]);
-  expect(kindsOf(planHybrid(definition, { ...all, query_terms: null }))).toEqual(["dense", "tf-idf"]);
-  expect(planHybrid(definition, { ...all, fusion_weights: { dense: 0.5 } }).fusion).toEqual({
+  expect(kindsOf(finishAtOnce(planHybrid(definition, all)))).toEqual(["dense", "sparse", "tf-idf"]);
+  expect(kindsOf(finishAtOnce(planHybrid(definition, { ...all, query_terms: null })))).toEqual([
+    "dense",
+    "tf-idf",
+  ]);
+  expect(finishAtOnce(planHybrid(definition, { ...all, fusion_weights: { dense: 0.5 } })).fusion).toEqual({
     constant: 60,
     weights: { dense: 0.5, sparse: 1, "tf-idf": 1 },
   });
@@ -42,7 +46,7 @@ it("[Q2] a hybrid search has two legs or three, each once, and weights that are 
     { ...all, fusion_weights: { text: -1 } },
     { ...all, query_vector: [1] },
   ])
-    expect(() => planHybrid(definition, request)).toThrowError(
+    expect(() => finishAtOnce(planHybrid(definition, request))).toThrowError(
       expect.objectContaining({ code: "invalid_request" }),
     );
 });

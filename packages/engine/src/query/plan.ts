@@ -1,7 +1,8 @@
 // What exactly does a request ask for?
 //
 // Requests are checked completely here, before a view is pinned: dimensions, ranges and forms, each refusal
-// with its position. What comes out is a plan: one or more legs for each query, and how to fuse and answer.
+// with its position. What comes out is a plan: one or more legs for each query, and how to fuse and answer. Requests that can be large
+// are planned in steps.
 
 import { QuiverError } from "@quiver/protocol/errors";
 import { refuseUnknownFields, refuseUnknownOptions } from "@quiver/protocol/fields";
@@ -9,9 +10,10 @@ import { limits } from "@quiver/protocol/limits";
 import type { IndexKind } from "@quiver/protocol/shapes/index-definition";
 import * as search from "@quiver/protocol/shapes/search";
 import { Deadline } from "../base/deadline.ts";
+import type { Steps } from "../base/steps.ts";
 import type { CollectionDefinition } from "../collection/definition.ts";
 import { firstNotFloat, readPairs, sortSparse } from "../collection/schema.ts";
-import { type Clause, parseOperators } from "../text/operators.ts";
+import { type Clause, parseInSteps } from "../text/operators.ts";
 
 export type Leg =
   | { kind: "dense"; vector: Float32Array }
@@ -65,7 +67,9 @@ function invalid(path: string, problem: string): QuiverError {
 
 /** Kinds of index that a plan needs. */
 export function kindsOf(plan: Plan): IndexKind[] {
-  return [...new Set(plan.queries.flatMap((legs) => legs.map((leg) => leg.kind)))];
+  const kinds = new Set<IndexKind>();
+  for (const legs of plan.queries) for (const leg of legs) kinds.add(leg.kind);
+  return [...kinds];
 }
 
 /** @throws invalid_request when the answer would have more results than one request may ask for */
@@ -113,11 +117,24 @@ function thresholdOf(value: number | null | undefined, path: string): number {
   return threshold;
 }
 
-function listOf<T>(queries: readonly T[], path: string): readonly T[] {
+/** Queries whose plans are made at a step. */
+const queriesPerStep = 16;
+
+/** The legs of each query of a list, in steps. */
+function* eachQuery<T>(
+  queries: readonly T[],
+  path: string,
+  legsOf: (query: T, path: string) => Leg[] | Steps<Leg[]>,
+): Steps<Leg[][]> {
   if (!Array.isArray(queries)) throw invalid(path, "must be an array of queries.");
   if (queries.length > limits.batchQueriesMax)
     throw invalid(path, `has ${queries.length} queries, at most ${limits.batchQueriesMax} are allowed.`);
-  return queries;
+  const legs: Leg[][] = [];
+  for (const [i, query] of queries.entries()) {
+    const made = legsOf(query, `${path}[${i}]`);
+    if (legs.push(Array.isArray(made) ? made : yield* made) % queriesPerStep === 0) yield;
+  }
+  return legs;
 }
 
 function denseLeg(definition: CollectionDefinition, vector: readonly number[], path: string): Leg {
@@ -156,15 +173,16 @@ function sparseLeg(
   }
 }
 
-function textLeg(
+function* textLeg(
   definition: CollectionDefinition,
   text: string,
   syntax: search.TextSyntax,
   path: string,
-): Leg {
+): Steps<Leg> {
   requireEnabled(definition.text, "text search", path);
   checkText(text, path);
-  return { kind: "tf-idf", text, clauses: syntax === "operators" ? parseOperators(text, path) : null, path };
+  const clauses = syntax === "operators" ? yield* parseInSteps(text, path) : null;
+  return { kind: "tf-idf", text, clauses, path };
 }
 
 function syntaxOf({ syntax }: { syntax?: search.TextSyntax | null }): search.TextSyntax {
@@ -231,11 +249,14 @@ export function planRecall(request: {
   };
 }
 
-export function planBatchDense(definition: CollectionDefinition, request: search.BatchDenseSearch): Plan {
+export function* planBatchDense(
+  definition: CollectionDefinition,
+  request: search.BatchDenseSearch,
+): Steps<Plan> {
   refuseUnknownFields(search.BatchDenseSearch, request);
   const effort = effortOf(request);
-  const queries = listOf(request.queries, "queries").map((query, i) => [
-    denseLeg(definition, query?.vector, `queries[${i}].vector`),
+  const queries = yield* eachQuery(request.queries, "queries", (query, path) => [
+    denseLeg(definition, query?.vector, `${path}.vector`),
   ]);
   return { queries, ...common(request), effort, fusion: null };
 }
@@ -247,47 +268,53 @@ export function planSparse(definition: CollectionDefinition, request: search.Spa
   return { queries: [[leg]], ...common(request), effort: untuned, fusion: null };
 }
 
-export function planBatchSparse(definition: CollectionDefinition, request: search.BatchSparseSearch): Plan {
+export function* planBatchSparse(
+  definition: CollectionDefinition,
+  request: search.BatchSparseSearch,
+): Steps<Plan> {
   refuseUnknownFields(search.BatchSparseSearch, request);
   const threshold = thresholdOf(request.early_terminate_threshold, "early_terminate_threshold");
-  const queries = listOf(request.query_terms_list, "query_terms_list").map((terms, i) => [
-    sparseLeg(definition, terms, threshold, `query_terms_list[${i}]`),
+  const queries = yield* eachQuery(request.query_terms_list, "query_terms_list", (terms, path) => [
+    sparseLeg(definition, terms, threshold, path),
   ]);
   return { queries, ...common(request), effort: untuned, fusion: null };
 }
 
-export function planText(definition: CollectionDefinition, request: search.TextSearch): Plan {
+export function* planText(definition: CollectionDefinition, request: search.TextSearch): Steps<Plan> {
   refuseUnknownFields(search.TextSearch, request);
   const text = request.query ?? request.query_text;
   if (text === null || text === undefined)
     throw invalid("query", "is missing; expected the text to search for, a string.");
-  const leg = textLeg(definition, text, syntaxOf(request), "query");
+  const leg = yield* textLeg(definition, text, syntaxOf(request), "query");
   return { queries: [[leg]], ...common(request), effort: untuned, fusion: null };
 }
 
-export function planBatchText(definition: CollectionDefinition, request: search.BatchTextSearch): Plan {
+export function* planBatchText(
+  definition: CollectionDefinition,
+  request: search.BatchTextSearch,
+): Steps<Plan> {
   refuseUnknownFields(search.BatchTextSearch, request);
   const syntax = syntaxOf(request);
-  const queries = listOf(request.queries, "queries").map((text, i) => [
-    textLeg(definition, text, syntax, `queries[${i}]`),
-  ]);
+  const queries = yield* eachQuery(request.queries, "queries", function* (text, path) {
+    return [yield* textLeg(definition, text, syntax, path)];
+  });
   return { queries, ...common(request), effort: untuned, fusion: null };
 }
 
 type HybridLegs = Pick<search.HybridSearch, "query_vector" | "query_terms" | "query_text">;
 
 /** The legs of a hybrid query, always in the order dense, sparse, text. */
-function hybridLegs(
+function* hybridLegs(
   definition: CollectionDefinition,
   query: HybridLegs,
   { threshold, syntax }: { threshold: number; syntax: search.TextSyntax },
   field: (name: string) => string,
-): Leg[] {
+): Steps<Leg[]> {
   const legs: Leg[] = [];
   const { query_vector, query_terms, query_text } = query;
   if (query_vector != null) legs.push(denseLeg(definition, query_vector, field("query_vector")));
   if (query_terms != null) legs.push(sparseLeg(definition, query_terms, threshold, field("query_terms")));
-  if (query_text != null) legs.push(textLeg(definition, query_text, syntax, field("query_text")));
+  if (query_text != null) legs.push(yield* textLeg(definition, query_text, syntax, field("query_text")));
   if (legs.length < 2)
     throw invalid(
       field("query_vector"),
@@ -322,20 +349,23 @@ function hybridOptions(request: Pick<search.HybridSearch, "sparse_early_terminat
   return { threshold: thresholdOf(request[path], path), syntax: syntaxOf(request) };
 }
 
-export function planHybrid(definition: CollectionDefinition, request: search.HybridSearch): Plan {
+export function* planHybrid(definition: CollectionDefinition, request: search.HybridSearch): Steps<Plan> {
   refuseUnknownFields(search.HybridSearch, request);
   const effort = effortOf(request);
   const options = hybridOptions(request);
-  const legs = hybridLegs(definition, request, options, (name) => name);
+  const legs = yield* hybridLegs(definition, request, options, (name) => name);
   return { queries: [legs], ...common(request), effort, fusion: fusionOf(request) };
 }
 
-export function planBatchHybrid(definition: CollectionDefinition, request: search.BatchHybridSearch): Plan {
+export function* planBatchHybrid(
+  definition: CollectionDefinition,
+  request: search.BatchHybridSearch,
+): Steps<Plan> {
   refuseUnknownFields(search.BatchHybridSearch, request);
   const effort = effortOf(request);
   const options = hybridOptions(request);
-  const queries = listOf(request.queries, "queries").map((query, i) =>
-    hybridLegs(definition, query ?? {}, options, (name) => `queries[${i}].${name}`),
+  const queries = yield* eachQuery(request.queries, "queries", (query, path) =>
+    hybridLegs(definition, query ?? {}, options, (name) => `${path}.${name}`),
   );
   return { queries, ...common(request), effort, fusion: fusionOf(request) };
 }

@@ -6,6 +6,7 @@
 
 import { compareText } from "../base/bytes.ts";
 import { invariant } from "../base/invariant.ts";
+import type { Steps } from "../base/steps.ts";
 import { RecordReader } from "../collection/record.ts";
 import { ordinalKey } from "../collection/tables.ts";
 import type { Candidates } from "../index/contract.ts";
@@ -19,9 +20,6 @@ export function recordOf(reader: Reader, ordinal: number): RecordReader {
   invariant(bytes !== undefined, `the index found ordinal ${ordinal}, which the version does not have`);
   return new RecordReader(bytes);
 }
-
-/** Work in steps: others may take their turn at each `yield`. */
-export type Steps<T> = Generator<void, T>;
 
 /** Sorts hits by descending score, ties by id, and keeps the first `k`. */
 export function* rankHits(reader: Reader, hits: Hit[], k: number): Steps<Hit[]> {

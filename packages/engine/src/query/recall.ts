@@ -12,8 +12,8 @@ import type { Candidates } from "../index/contract.ts";
 import { efMax } from "../index/hnsw/hnsw-index.ts";
 import type { View } from "../runtime/view.ts";
 import { readFloats } from "../vector/floats.ts";
-import { Breath } from "./breath.ts";
-import { denseOf, exactQueriesMax, searchExactly, vectorsOf } from "./search.ts";
+import { denseOf, exactQueriesFor, searchExactly, vectorsOf } from "./search.ts";
+import { Slices } from "./slices.ts";
 
 export type RecallMeasurement = {
   /** Mean over the queries of the share of the exact answers that were found, 0 to 1. */
@@ -71,13 +71,13 @@ function exactAnswers(
   view: View,
   samples: readonly Sample[],
   k: number,
-  breath: Breath,
+  slices: Slices,
 ): Promise<Candidates[]> {
   return searchExactly(
     view,
     samples.map(({ vector }) => vector),
     k,
-    breath,
+    slices,
   );
 }
 
@@ -87,11 +87,11 @@ async function searchBut(
   { ordinal, vector }: Sample,
   k: number,
   ef: number | undefined,
-  breath: Breath,
+  slices: Slices,
 ): Promise<Candidates> {
-  await breath.take();
+  await slices.pause();
   const options = { ef, vectorOf: vectorsOf(view), without: ordinal };
-  return (await breath.run(denseOf(view).begin(vector, k, () => view.visible, options)))[0];
+  return (await slices.run(denseOf(view).begin(vector, k, () => view.visible, options)))[0];
 }
 
 /** Measures the index of a pinned view. @param ef beam; default: the index's own */
@@ -103,18 +103,19 @@ export async function measureRecall(
   deadline: Deadline = Deadline.none,
 ): Promise<RecallMeasurement> {
   const index = denseOf(view);
-  const breath = new Breath(deadline);
+  const slices = new Slices(deadline);
   const samples = sampleOf(view, count);
   let [sum, worst, searchMs, exactMs] = [0, 1, 0, 0];
-  for (let from = 0; from < samples.length; from += exactQueriesMax) {
-    const group = samples.slice(from, from + exactQueriesMax);
-    const begin = breath.heldMs;
-    const truths = await exactAnswers(view, group, topK + 1, breath);
-    exactMs += breath.heldMs - begin;
+  const groupSize = exactQueriesFor(topK + 1);
+  for (let from = 0; from < samples.length; from += groupSize) {
+    const group = samples.slice(from, from + groupSize);
+    const begin = slices.heldMs;
+    const truths = await exactAnswers(view, group, topK + 1, slices);
+    exactMs += slices.heldMs - begin;
     for (const [i, sample] of group.entries()) {
-      const before = breath.heldMs;
-      const found = await searchBut(view, sample, topK + 1, ef, breath);
-      searchMs += breath.heldMs - before;
+      const before = slices.heldMs;
+      const found = await searchBut(view, sample, topK + 1, ef, slices);
+      searchMs += slices.heldMs - before;
       const share = shareOf(truths[i], found, sample.ordinal, topK);
       sum += share;
       worst = Math.min(worst, share);
@@ -158,7 +159,7 @@ export class EffortTable {
       if (index.effort === undefined) await this.#measureOnce(pin);
       else if (index.work - index.effort.work > effortChange * index.effort.count)
         // A view is pinned at once; what goes wrong is tried again by the next search.
-        void this.#measureOnce(pin).catch(() => undefined);
+        this.#measureOnce(pin).catch(() => undefined);
     }
     if (index.effort === undefined) return undefined;
     const depth = depths.findIndex((measured) => measured >= k);
@@ -180,10 +181,10 @@ export class EffortTable {
     try {
       const index = denseOf(view);
       const { work } = index;
-      const breath = new Breath();
+      const slices = new Slices();
       const deepest = depths[depths.length - 1];
       const sample = sampleOf(view, effortSample);
-      const truths = await exactAnswers(view, sample, deepest + 1, breath);
+      const truths = await exactAnswers(view, sample, deepest + 1, slices);
       const points: { ef: number; recall: number }[][] = depths.map(() => []);
       for (const beam of beams) {
         for (const [row, depth] of depths.entries()) {
@@ -194,7 +195,7 @@ export class EffortTable {
           for (const [i, drawn] of sample.entries())
             sum += shareOf(
               truths[i],
-              await searchBut(view, drawn, depth + 1, ef, breath),
+              await searchBut(view, drawn, depth + 1, ef, slices),
               drawn.ordinal,
               depth,
             );

@@ -9,17 +9,18 @@ import { QuiverError } from "@quiver/protocol/errors";
 import { limits } from "@quiver/protocol/limits";
 import type { SearchResponse, SearchResult } from "@quiver/protocol/shapes/search";
 import { invariant } from "../base/invariant.ts";
+import type { Steps } from "../base/steps.ts";
 import { ordinalKey } from "../collection/tables.ts";
 import type { Candidates } from "../index/contract.ts";
 import type { VectorReader } from "../index/hnsw/exact-search.ts";
 import type { HnswIndex } from "../index/hnsw/hnsw-index.ts";
 import { resolveTextQuery, type TextQuery } from "../index/text/text-query.ts";
 import type { View } from "../runtime/view.ts";
-import { Breath } from "./breath.ts";
 import { Explainer } from "./explain.ts";
 import { fuse, type Ranking } from "./fusion.ts";
 import type { Leg, Plan } from "./plan.ts";
 import { type Hit, rankCandidates, rankHits, recordOf } from "./rank.ts";
+import { Slices } from "./slices.ts";
 
 /**
  * Answers every query of the plan, in order.
@@ -29,38 +30,44 @@ import { type Hit, rankCandidates, rankHits, recordOf } from "./rank.ts";
 export async function runPlan(view: View, plan: Plan, efSearch?: number): Promise<SearchResponse[]> {
   const responses: SearchResponse[] = [];
   const explainer = plan.explain ? new Explainer(view, plan.fusion) : null;
-  const breath = new Breath(plan.deadline);
+  const slices = new Slices(plan.deadline);
   const size = new ResultSize();
-  const dense = new DenseLegs(view, plan, breath, efSearch);
+  const dense = new DenseLegs(view, plan, slices, efSearch);
   for (const [i, legs] of plan.queries.entries()) {
-    await breath.take();
-    const known = { dense: await dense.answer(i), text: await textQueryOf(view, legs, breath) };
-    const { hits, rankings } = await runQuery(view, legs, plan, known, breath);
+    await slices.pause();
+    const known = { dense: await dense.answer(i), text: await textQueryOf(view, legs, slices) };
+    const { hits, rankings } = await runQuery(view, legs, plan, known, slices);
     const explanations =
-      explainer && (await breath.finish(explainer.explain(legs, rankings, hits, known.text)));
-    const results = hits.map((hit) => size.add(fetch(view, hit, plan.returnRawText)));
+      explainer && (await slices.finish(explainer.explain(legs, rankings, hits, known.text)));
+    const results = await slices.finish(fetchAll(view, hits, plan.returnRawText, size));
     if (explanations) for (const [i, result] of results.entries()) result.explanation = explanations[i];
     responses.push({ results });
   }
   return responses;
 }
 
-/** Queries that are answered by one pass over all vectors, at most. */
-export const exactQueriesMax = 64;
+/** Queries that are answered by one pass over all vectors, at most, and results that they have together: all are put in order at once. */
+const exactQueriesMax = 64;
+const exactResultsMax = 20_000;
+
+/** Queries for k results each that are answered by one pass over all vectors. */
+export function exactQueriesFor(k: number): number {
+  return Math.max(1, Math.min(exactQueriesMax, Math.floor(exactResultsMax / k)));
+}
 
 /** Finds the candidates of the dense legs of a plan's queries, in steps. */
 class DenseLegs {
   readonly #view: View;
   readonly #plan: Plan;
-  readonly #breath: Breath;
+  readonly #slices: Slices;
   readonly #efSearch: number | undefined;
   /** Exact answers that are known, by query. */
   readonly #exact = new Map<number, Candidates>();
 
-  constructor(view: View, plan: Plan, breath: Breath, efSearch: number | undefined) {
+  constructor(view: View, plan: Plan, slices: Slices, efSearch: number | undefined) {
     this.#view = view;
     this.#plan = plan;
-    this.#breath = breath;
+    this.#slices = slices;
     this.#efSearch = efSearch;
   }
 
@@ -72,7 +79,7 @@ class DenseLegs {
     const k = legDepth(this.#plan);
     const options = { ef: this.#efSearch, vectorOf: vectorsOf(this.#view) };
     const search = denseOf(this.#view).begin(leg.vector, k, () => this.#view.visible, options);
-    return (await this.#breath.run(search))[0];
+    return (await this.#slices.run(search))[0];
   }
 
   #denseLeg(query: number): Extract<Leg, { kind: "dense" }> | null {
@@ -84,13 +91,17 @@ class DenseLegs {
     if (!this.#exact.has(query)) {
       const queries: number[] = [];
       const vectors: Float32Array[] = [];
-      for (let i = query; i < this.#plan.queries.length && vectors.length < exactQueriesMax; i++) {
+      for (
+        let i = query;
+        i < this.#plan.queries.length && vectors.length < exactQueriesFor(legDepth(this.#plan));
+        i++
+      ) {
         const leg = this.#denseLeg(i);
         if (leg === null) continue;
         queries.push(i);
         vectors.push(leg.vector);
       }
-      const answers = await searchExactly(this.#view, vectors, legDepth(this.#plan), this.#breath);
+      const answers = await searchExactly(this.#view, vectors, legDepth(this.#plan), this.#slices);
       for (const [i, answer] of answers.entries()) this.#exact.set(queries[i], answer);
     }
     const answer = this.#exact.get(query);
@@ -100,23 +111,23 @@ class DenseLegs {
   }
 }
 
-/** The k nearest records to each of up to `exactQueriesMax` queries by reading all of a view's vectors, in steps. */
+/** The k nearest records to each of up to `exactQueriesFor(k)` queries by reading all of a view's vectors, in steps. */
 export function searchExactly(
   view: View,
   queries: readonly Float32Array[],
   k: number,
-  breath: Breath,
+  slices: Slices,
 ): Promise<Candidates[]> {
-  return breath.run(denseOf(view).beginExactly(queries, k, () => view.visible, vectorsOf(view)));
+  return slices.run(denseOf(view).beginExactly(queries, k, () => view.visible, vectorsOf(view)));
 }
 
 /** What the text leg of a query asks for, worked out in steps; null where there is none. */
-function textQueryOf(view: View, legs: readonly Leg[], breath: Breath): Promise<TextQuery> | null {
+function textQueryOf(view: View, legs: readonly Leg[], slices: Slices): Promise<TextQuery> | null {
   const leg = legs.find((each) => each.kind === "tf-idf");
   if (leg === undefined) return null;
   const index = view.indexes["tf-idf"];
   invariant(index !== undefined, "the view has no text index");
-  return breath.finish(resolveTextQuery(index, leg, () => view.visible));
+  return slices.finish(resolveTextQuery(index, leg, () => view.visible));
 }
 
 /** The dense index of a view that must have one. */
@@ -142,12 +153,12 @@ async function runQuery(
   legs: readonly Leg[],
   plan: Plan,
   known: Known,
-  breath: Breath,
+  slices: Slices,
 ): Promise<Found> {
   const { topK, fusion } = plan;
   const runLeg = (leg: Leg, k: number): Promise<Hit[]> => {
     plan.deadline.check();
-    return breath.finish(rankCandidates(view.snapshot, candidatesOf(view, leg, k, known), k));
+    return slices.finish(runLegInSteps(view, leg, k, known));
   };
   if (fusion === null) {
     const hits = await runLeg(legs[0], topK);
@@ -156,11 +167,16 @@ async function runQuery(
   const depth = legDepth(plan);
   const rankings: Ranking[] = [];
   for (const leg of legs) rankings.push({ hits: await runLeg(leg, depth), weight: fusion.weights[leg.kind] });
-  const hits = await breath.finish(rankHits(view.snapshot, fuse(rankings, fusion.constant), topK));
+  const hits = await slices.finish(rankHits(view.snapshot, fuse(rankings, fusion.constant), topK));
   return { hits, rankings };
 }
 
-function candidatesOf(view: View, leg: Leg, k: number, known: Known): Candidates {
+function* runLegInSteps(view: View, leg: Leg, k: number, known: Known): Steps<Hit[]> {
+  const candidates = yield* candidatesOf(view, leg, k, known);
+  return yield* rankCandidates(view.snapshot, candidates, k);
+}
+
+function* candidatesOf(view: View, leg: Leg, k: number, known: Known): Steps<Candidates> {
   const { sparse, "tf-idf": text } = view.indexes;
   switch (leg.kind) {
     case "dense":
@@ -168,11 +184,11 @@ function candidatesOf(view: View, leg: Leg, k: number, known: Known): Candidates
       return known.dense;
     case "sparse":
       invariant(sparse !== undefined, "the view has no sparse index");
-      return sparse.search({ indices: leg.indices, values: leg.values }, k, leg.threshold, view.visible);
+      return yield* sparse.searchInSteps(leg, k, leg.threshold, () => view.visible);
     case "tf-idf": {
       invariant(text !== undefined && known.text !== null, "a text leg was not worked out");
       const { terms, accepts } = known.text;
-      return text.searchTerms(terms, k, view.textStatistics, view.visible, accepts);
+      return yield* text.searchTermsInSteps(terms, k, view.textStatistics, () => view.visible, accepts);
     }
   }
 }
@@ -187,6 +203,21 @@ export function vectorsOf(view: View): VectorReader {
     );
     return bytes;
   };
+}
+
+/** Records that are fetched at a step. */
+const fetchedPerStep = 128;
+
+function* fetchAll(
+  view: View,
+  hits: readonly Hit[],
+  returnRawText: boolean,
+  size: ResultSize,
+): Steps<SearchResult[]> {
+  const results: SearchResult[] = [];
+  for (const hit of hits)
+    if (results.push(size.add(fetch(view, hit, returnRawText))) % fetchedPerStep === 0) yield;
+  return results;
 }
 
 function fetch(view: View, { ordinal, score }: Hit, returnRawText: boolean): SearchResult {

@@ -46,7 +46,9 @@ export class BackupJobs {
       workerData: { job, cancelled } satisfies BackupStart,
       name: `quiver backup: ${job.kind}`,
     });
-    const cancel = () => void Atomics.store(cancelled, 0, 1);
+    const cancel = () => {
+      Atomics.store(cancelled, 0, 1);
+    };
     signal.addEventListener("abort", cancel, { once: true });
     if (signal.aborted) cancel();
     try {

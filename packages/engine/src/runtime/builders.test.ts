@@ -7,6 +7,7 @@ import { join } from "node:path";
 import { Worker } from "node:worker_threads";
 import { randomNumbers } from "@quiver/kernels/random";
 import { afterEach, describe, expect, test } from "vitest";
+import { loudBackground } from "../base/testing/loud-background.ts";
 import type { Graph } from "../index/hnsw/graph.ts";
 import { HnswIndex, type HnswOptions, type HnswState } from "../index/hnsw/hnsw-index.ts";
 import { bytesOfFloats } from "../vector/floats.ts";
@@ -25,7 +26,9 @@ afterEach(async () => {
 });
 
 const idle = async (index: HnswIndex) => {
-  await expect.poll(() => index.isIdle || index.failure !== undefined, { timeout: 60_000 }).toBe(true);
+  await expect
+    .poll(() => (!index.tidy() && index.isIdle) || index.failure !== undefined, { timeout: 60_000 })
+    .toBe(true);
   expect(index.failure).toBeUndefined();
 };
 
@@ -51,7 +54,7 @@ describe("two builders", () => {
     const rowOf = (i: number) => vectors.subarray(i * dimension, (i + 1) * dimension);
     const shared = new Float32Array(new SharedArrayBuffer(vectors.byteLength));
     shared.set(vectors);
-    builders = new Builders(2);
+    builders = new Builders(loudBackground(), 2);
     const index = new HnswIndex(options(builders, { searchers: 3 }));
     for (let i = 0; i < stable; i++) index.add(i, bytesOfFloats(rowOf(i)));
     await idle(index);
@@ -113,7 +116,7 @@ describe("two builders", () => {
   test("a record that is removed while a builder links it is gone", async () => {
     const count = 3_000;
     const vectors = vectorsOf(count, dimension);
-    builders = new Builders(2);
+    builders = new Builders(loudBackground(), 2);
     const index = new HnswIndex(options(builders));
     for (let i = 0; i < count; i++) {
       index.add(i, bytesOfFloats(vectors.subarray(i * dimension, (i + 1) * dimension)));
@@ -138,7 +141,7 @@ test("[N2] several graphs, two builders, records that come and go, and what is k
   const rowOf = (i: number) => vectors.subarray(i * dimension, (i + 1) * dimension);
   const directory = mkdtempSync(join(tmpdir(), "quiver-builders-"));
   const path = join(directory, "dense");
-  builders = new Builders(2);
+  builders = new Builders(loudBackground(), 2);
   const threads = builders;
   // A graph has room for some 1,600 records, so there are always two or more.
   const small = options(threads, { memoryBytesMax: 4 * 65_536 });
@@ -213,7 +216,7 @@ test("[N2] several graphs, two builders, records that come and go, and what is k
 });
 
 test("a builder that fails is told of, and every record is still found", async () => {
-  builders = new Builders(1);
+  builders = new Builders(loudBackground(), 1);
   const problems: unknown[] = [];
   const index = new HnswIndex(options(builders, { onError: (problem) => problems.push(problem) }));
   const vectors = vectorsOf(300, dimension);

@@ -7,6 +7,7 @@
 import { availableParallelism } from "node:os";
 import { Worker } from "node:worker_threads";
 import type { Finding } from "@quiver/protocol/shapes/check";
+import type { Background } from "../base/background.ts";
 import type { CollectionDefinition } from "../collection/definition.ts";
 import type { Candidates } from "../index/contract.ts";
 import type { CalibrationRequest } from "../index/hnsw/calibrate.ts";
@@ -36,8 +37,10 @@ class Thread {
   readonly known = new Set<number>();
   #nextNumber = 1;
   isLost = false;
+  readonly #background: Background;
 
-  constructor(start: BuilderStart) {
+  constructor(start: BuilderStart, background: Background) {
+    this.#background = background;
     this.#worker = new Worker(new URL("./builder-thread.ts", import.meta.url), {
       workerData: start,
       name: `quiver builder ${start.number}`,
@@ -76,13 +79,17 @@ class Thread {
     this.#pending.delete(reply.number);
     if (done === undefined) return;
     if (reply.ok) {
-      done(null, reply.value);
+      this.#tell(done, null, reply.value);
       return;
     }
     const { text, stack, code } = reply.error as { text: string; stack?: string; code?: string };
     const error = Object.assign(new Error(text), code === undefined ? {} : { code });
     if (stack !== undefined) error.stack = stack;
-    done(error, null);
+    this.#tell(done, error, null);
+  }
+
+  #tell(done: Done, error: unknown, value: unknown): void {
+    this.#background.once("taking over what a builder has done", () => done(error, value));
   }
 
   #lose(error: Error): void {
@@ -90,7 +97,7 @@ class Thread {
     this.isLost = true;
     const pending = [...this.#pending.values()];
     this.#pending.clear();
-    for (const done of pending) done(error, null);
+    for (const done of pending) this.#tell(done, error, null);
   }
 }
 
@@ -103,11 +110,13 @@ function handedOver(task: BuilderTask): ArrayBufferLike[] {
 export class Builders implements GraphBuilders {
   readonly width: number;
   readonly #threads: (Thread | undefined)[];
+  readonly #background: Background;
   #isClosed = false;
 
   /** @param width 1 to 64 threads */
-  constructor(width = defaultBuilders()) {
+  constructor(background: Background, width = defaultBuilders()) {
     this.width = width;
+    this.#background = background;
     this.#threads = new Array(width).fill(undefined);
   }
 
@@ -117,7 +126,7 @@ export class Builders implements GraphBuilders {
     for (let number = 0; number < this.width; number++) {
       let thread = this.#threads[number];
       if (thread === undefined || thread.isLost) {
-        thread = new Thread({ number, width: this.width });
+        thread = new Thread({ number, width: this.width }, this.#background);
         this.#threads[number] = thread;
       }
       if (thread.load === 0) return thread;

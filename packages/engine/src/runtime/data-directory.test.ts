@@ -50,7 +50,16 @@ async function makeData(): Promise<void> {
   for (const name of serversFiles) writeFileSync(join(dataDir, name), "", { mode: 0o600 });
 }
 
-const serversFiles = ["quiver.lock", "admin-key", "admin-key.new", "audit.log", "audit.log.1", "audit.log.4"];
+const serversFiles = [
+  "quiver.lock",
+  "quiver.owner",
+  "quiver.lock-journal",
+  "admin-key",
+  "admin-key.new",
+  "audit.log",
+  "audit.log.1",
+  "audit.log.4",
+];
 
 /** Enough for the dense index to be kept when the database closes. */
 async function fill(database: Database): Promise<void> {

@@ -1,6 +1,6 @@
 // What lies where in the data directory, and who may use it?
 //
-//   data-dir/quiver.lock      the process that has it open
+//   data-dir/quiver.lock      whether it is open, and quiver.owner in which process (directory-lock.ts)
 //   data-dir/catalog/         store of the catalog; catalog.new while it is made
 //   data-dir/collections/ID/  store of one collection, named by its internal id
 //   data-dir/snapshots/       files of snapshots
@@ -9,9 +9,6 @@
 //
 // The last two are the server's; what all of them have in common is seen to here. What has another name is somebody else's:
 // it is not looked at.
-//
-// One process at a time: the lock file names its process and when that process began, so that the file of a
-// process that was killed is told from that of a running one, also when its number was given again.
 //
 // Directories are 0700 and files 0600, whatever the umask: what an earlier version or a copy has left more open is
 // closed when the directory is opened. The data directory itself is made so, too, or becomes so when it was empty; with
@@ -27,14 +24,15 @@ import {
   mkdirSync,
   openSync,
   readdirSync,
-  readFileSync,
+  realpathSync,
   rmSync,
-  writeFileSync,
+  type Stats,
 } from "node:fs";
 import { dirname, join, relative, resolve } from "node:path";
 import { QuiverError } from "@quiver/protocol/errors";
 import { failpoint } from "../base/failpoint.ts";
 import { diskFailure, storageError } from "../storage/disk-error.ts";
+import { type LockOptions, lockNames, takeLock } from "./directory-lock.ts";
 
 export const catalogDirectory = (dataDir: string): string => join(dataDir, "catalog");
 export const collectionsDirectory = (dataDir: string): string => join(dataDir, "collections");
@@ -43,35 +41,10 @@ export const collectionDirectory = (dataDir: string, internalId: string): string
   join(collectionsDirectory(dataDir), internalId);
 
 /** Names in the data directory that are ours; all other ones are not. */
-const ourNames =
-  /^(quiver\.lock|catalog|catalog\.new|collections|snapshots|admin-key|admin-key\.new|audit\.log(\.\d+)?)$/;
+const ourNames = /^(catalog|catalog\.new|collections|snapshots|admin-key|admin-key\.new|audit\.log(\.\d+)?)$/;
+const isOurs = (name: string) => ourNames.test(name) || (lockNames as readonly string[]).includes(name);
 
-const lockFile = (dataDir: string) => join(dataDir, "quiver.lock");
-
-type Lock = { pid: number; began: string };
-
-/** When a process began, in ticks since boot; empty where the system does not tell. */
-function processBegan(pid: number): string {
-  try {
-    const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
-    return stat.slice(stat.lastIndexOf(")") + 2).split(" ")[19] ?? "";
-  } catch {
-    // There is no such process, or no /proc on this system: the caller then goes by the number alone.
-    return "";
-  }
-}
-
-function isRunning({ pid, began }: Lock): boolean {
-  try {
-    process.kill(pid, 0);
-  } catch (error) {
-    // EPERM: it runs, as another user.
-    if ((error as NodeJS.ErrnoException).code !== "EPERM") return false;
-  }
-  return began === "" || processBegan(pid) === began;
-}
-
-/** Directories this process has open. */
+/** Real paths of the directories that this thread has open, or is opening. The lock tells of other threads. */
 const open = new Set<string>();
 
 /**
@@ -79,37 +52,54 @@ const open = new Set<string>();
  * @returns gives the lock back
  * @throws storage_failed when another process, or this one, has it open, or it cannot be used
  */
-export function takeDataDirectory(dataDir: string): () => void {
-  const path = resolve(dataDir);
-  if (open.has(path)) throw inUse("this process already");
+export async function takeDataDirectory(dataDir: string, options: LockOptions = {}): Promise<() => void> {
+  let path: string | undefined;
   try {
-    makeDirectory(path);
-    const names = readdirSync(path);
-    // One that was made for us beforehand.
-    if (names.length === 0) chmodSync(path, 0o700);
-    const found = names
-      .filter((name) => ourNames.test(name))
+    makeDirectory(resolve(dataDir));
+    const real = realpathSync(dataDir);
+    if (open.has(real)) throw openHere(real);
+    open.add(real);
+    path = real;
+    const unlock = await prepare(real, options);
+    return () => {
+      open.delete(real);
+      unlock();
+    };
+  } catch (error) {
+    if (path !== undefined) open.delete(path);
+    throw openingError(dataDir, error);
+  }
+}
+
+function openHere(path: string): QuiverError {
+  return new QuiverError(
+    "storage_failed",
+    `This process has the data directory ${path} open already. Use the database that it opened, or close it first.`,
+  );
+}
+
+/** Takes the lock; then everything that is ours is no link, is closed to others, and is there. */
+async function prepare(path: string, options: LockOptions): Promise<() => void> {
+  const names = readdirSync(path);
+  for (const name of names) if (isOurs(name)) refuseLink(path, join(path, name));
+  // One that was made for us beforehand.
+  if (names.length === 0) chmodSync(path, 0o700);
+  const unlock = await takeLock(path, options);
+  try {
+    failpoint("open:locked");
+    const found = readdirSync(path)
+      .filter(isOurs)
       .flatMap((name) => tooOpen(path, join(path, name)));
     // Only when there is no link anywhere is anything changed.
     for (const { path: each, mode } of found) chmodSync(each, mode);
     for (const directory of [catalogDirectory(path), collectionsDirectory(path), snapshotsDirectory(path)])
       makeDirectory(directory);
     failpoint("open:directories-made");
-    writeLock(path);
-    failpoint("open:locked");
+    return unlock;
   } catch (error) {
-    throw openingError(path, error);
+    unlock();
+    throw error;
   }
-  open.add(path);
-  return () => {
-    open.delete(path);
-    try {
-      rmSync(lockFile(path), { force: true });
-    } catch (error) {
-      // The file names a process that will be gone, so that the next start takes no notice of it.
-      if (diskFailure(error as Error) !== "read-only") throw error;
-    }
-  };
 }
 
 /** What whoever starts a server is told when the disk, or the directory, does not let it be opened; bugs of ours pass through. */
@@ -151,47 +141,19 @@ function makeAllDirectories(path: string): string | undefined {
   }
 }
 
-function writeLock(path: string): void {
-  const lock: Lock = { pid: process.pid, began: processBegan(process.pid) };
-  for (let attempt = 0; ; attempt++) {
-    try {
-      writeFileSync(lockFile(path), JSON.stringify(lock), { flag: "wx", mode: 0o600 });
-      return;
-    } catch (error) {
-      const isThere = (error as NodeJS.ErrnoException).code === "EEXIST";
-      // A full disk makes the file, and nothing in it.
-      if (!isThere && diskFailure(error as Error) === "full") rmSync(lockFile(path), { force: true });
-      if (!isThere || attempt > 1) throw error;
-      const holder = readLock(path);
-      const isSelf = holder?.pid === process.pid;
-      if (holder && !isSelf && isRunning(holder)) throw inUse(`the process ${holder.pid}`);
-      rmSync(lockFile(path), { force: true });
-    }
-  }
-}
-
-/** To be asked before a directory is read that no database has open. @throws storage_failed where one has it */
-export function requireUnused(dataDir: string): void {
-  const holder = readLock(resolve(dataDir));
-  if (open.has(resolve(dataDir))) throw inUse("this process already");
-  if (holder && holder.pid !== process.pid && isRunning(holder)) throw inUse(`the process ${holder.pid}`);
-}
-
-/** The lock that lies there; undefined when it is not readable, as after a crash while it was written. */
-function readLock(path: string): Lock | undefined {
-  try {
-    const lock = JSON.parse(readFileSync(lockFile(path), "utf8")) as Lock;
-    return Number.isInteger(lock.pid) ? lock : undefined;
-  } catch {
-    return undefined;
-  }
-}
-
-function inUse(by: string): QuiverError {
-  return new QuiverError(
-    "storage_failed",
-    `The data directory is in use by ${by}. One process at a time may open it: stop the other one or name another directory.`,
-  );
+/**
+ * @returns what lies there; undefined where there is nothing any more
+ * @throws storage_failed for a symbolic link
+ */
+function refuseLink(dataDir: string, path: string): Stats | undefined {
+  const found = lstatSync(path, { throwIfNoEntry: false });
+  if (found?.isSymbolicLink())
+    throw new QuiverError(
+      "storage_failed",
+      `${relative(dataDir, path)} in the data directory is a symbolic link, and would have the server use what lies elsewhere. ` +
+        "Put the real file or directory in its place; the data directory as a whole may be a link.",
+    );
+  return found;
 }
 
 /**
@@ -199,16 +161,11 @@ function inUse(by: string): QuiverError {
  * @throws storage_failed for a symbolic link
  */
 function tooOpen(dataDir: string, path: string): { path: string; mode: number }[] {
-  const found = lstatSync(path);
-  if (found.isSymbolicLink())
-    throw new QuiverError(
-      "storage_failed",
-      `${relative(dataDir, path)} in the data directory is a symbolic link, and would have the server use what lies elsewhere. ` +
-        "Put the real file or directory in its place; the data directory as a whole may be a link.",
-    );
+  const found = refuseLink(dataDir, path);
+  if (found === undefined) return [];
   // What another user owns, only that user can close; its owner let this process in on purpose.
-  const isOurs = found.uid === process.getuid?.();
-  const isOpen = isOurs && (found.mode & 0o077) !== 0;
+  const isOwn = found.uid === process.getuid?.();
+  const isOpen = isOwn && (found.mode & 0o077) !== 0;
   const own = isOpen ? [{ path, mode: found.isDirectory() ? 0o700 : 0o600 }] : [];
   if (!found.isDirectory()) return own;
   return [...own, ...readdirSync(path).flatMap((name) => tooOpen(dataDir, join(path, name)))];

@@ -233,7 +233,8 @@ port.on("message", (message: WriterMessage) => {
   waiting.push(message);
   if (scheduled) return;
   scheduled = true;
-  // The messages that have arrived by now are delivered before the immediate runs, and so share its groups.
+  // The messages that have arrived by now are delivered before the immediate runs, and so share its groups. What `drain` cannot
+  // answer with an error is a fault of this thread, and ends it: its owner refuses all writes then (writer.ts).
   setImmediate(async () => {
     await drain();
     scheduled = false;

@@ -71,6 +71,11 @@ export class Writer {
     return writer;
   }
 
+  /** Why all writes are refused, if they are. */
+  get failure(): QuiverError | null {
+    return this.#failure;
+  }
+
   get queueBytes(): number {
     return this.#queueBytes;
   }

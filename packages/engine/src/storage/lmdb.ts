@@ -172,8 +172,9 @@ export class LmdbStore implements Store {
           this.#environment.openDB<Buffer, Uint8Array>({ name, encoding: "binary", keyEncoding: "binary" }),
         );
     } catch (error) {
-      // A table that is new is a commit. What is left open would be found again by the next attempt to open.
-      void this.#environment.close();
+      // A table that is new is a commit. What is left open would be found again by the next attempt to open. What is wrong says the
+      // error, and a failure to close would add nothing.
+      this.#environment.close().catch(() => {});
       throw error;
     }
   }

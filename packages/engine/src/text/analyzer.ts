@@ -7,33 +7,59 @@
 //
 //   1. a word longer than `wordBytesMax` is dropped: it is an encoded blob, not something to search for;
 //   2. a stop word is dropped; elided articles and suffixes behind an apostrophe are cut off;
-//   3. English is folded (fold.ts) and then stemmed; other stemmers know their language's marks, so there the stem is
-//      folded;
+//   3. the rest is folded (fold.ts): that is the word's *form*, and words that differ in marks alone have the same;
+//   4. the form gets the ending that the stemmer knows (endings.ts), is stemmed, and folded again: that is the term;
 //
-// so that the term of a word depends on nothing but the word and the language. That makes it cacheable, which pays: the
-// stemmers, translated from Snowball's own language, take some microseconds a word.
+// so that the term of a word depends on nothing but its form and the language: both spellings of a word have one term. That
+// makes it cacheable, which pays: the stemmers, translated from Snowball's own language, take some microseconds a word.
+//
+// A run of Chinese, Japanese or Korean is one word of `segment` and several terms, in places of their own (grams.ts).
 //
 // Choices and figures: docs/decisions/text-analysis.md.
 
 import type { AnalyzedWord, DropReason, TextLanguage } from "@quiver/protocol/shapes/index-definition";
 import snowball from "snowball-stemmers";
+import { endingSpeller, endings } from "./endings.ts";
 import { fold } from "./fold.ts";
+import { type Gram, gramsOfQuery, gramsOfText, isRun, lettersOf } from "./grams.ts";
 import { type Language, languages, respelt } from "./languages.ts";
 import { segment } from "./segment.ts";
 
 /** UTF-8 bytes of the longest word that becomes a term. */
 export const wordBytesMax = 255;
 
+/** A term, and the form of its word where that is another and the language has a stemmer; else "". */
+export type TermAndForm = { readonly term: string; readonly form: string };
+
+/**
+ * Told a term, the form of its word as in `TermAndForm`, and the place of the word, from 0; words without a term and each
+ * character of a run have a place too.
+ */
+export type TakeTerm = (term: string, form: string, place: number) => void;
+
 export type Analyzer = {
-  /** The terms of words as `segment` makes them, in their order; stop words leave no gap. */
-  terms(words: readonly string[]): string[];
+  /** Whether words can have a form that is not their term. */
+  readonly hasForms: boolean;
   /**
-   * What becomes of each word: its term, or why it has none. The terms, read in order, are those of `terms`.
-   * @param words as `segment` makes them; their places count from 0, those of dropped words too
+   * Tells the terms of a text, in the order of their places.
+   * @param words as `segment` makes them
+   * @returns the text's length: its words that are not dropped, and the characters of its runs
    */
+  read(words: readonly string[], take: TakeTerm): number;
+  /** The terms of a text. */
+  terms(words: readonly string[]): string[];
+  /** The terms that a query asks for: of a run, only what is needed to find it. */
+  queryTerms(words: readonly string[]): string[];
+  /** What becomes of each word of a text, and of each piece of a run: its term, or why it has none. */
   analyze(words: readonly string[]): AnalyzedWord[];
-  /** A word as its term is spelt, but whole: freed of its article and folded, neither stemmed nor dropped. */
-  folded(word: string): string;
+  /** The same of a query. */
+  analyzeQuery(words: readonly string[]): AnalyzedWord[];
+  /** The term and form of a word that is no run; both "" where it is dropped. */
+  of(word: string): TermAndForm;
+  /** The form of a word, a stop word or not: freed of its article and folded. It keeps apostrophes, which stemmers read. */
+  form(word: string): string;
+  /** The term of a form. */
+  termOf(form: string): string;
 };
 
 /**
@@ -45,7 +71,8 @@ export function createAnalyzer(language: TextLanguage, stopWords: readonly strin
   if (stopWords === null) return sharedAnalyzer(language, true);
   const all = sharedAnalyzer(language, false);
   if (stopWords.length === 0) return all;
-  return withoutStopWords(all, stopWordTest(languages[language], stopWords.map(canonicalStopWord)));
+  const own = new StopWords(stopWords.map(canonicalStopWord), languages[language]);
+  return analyzerOf({ ...all, of: (word) => (own.has(word) ? none : all.of(word)) }, own);
 }
 
 /** A stop word as texts have it: `The` -> `the`. With a space in it where it is several words, and empty where none. */
@@ -63,9 +90,15 @@ function sharedAnalyzer(name: TextLanguage, hasStopWords: boolean): Analyzer {
   let analyzer = analyzers.get(key);
   if (analyzer === undefined) {
     const language = languages[name];
-    const listed = hasStopWords ? language.stopWords.map(listedWord) : [];
-    const isStopWord = stopWordTest(language, listed, language.stopWordsFolded);
-    analyzer = cachedAnalyzer(rulesOf(language, isStopWord));
+    const stopWords = new StopWords(hasStopWords ? language.stopWords.map(listedWord) : [], language);
+    const rules = rulesOf(name, language);
+    const of = remembering((word) => {
+      if (isTooLong(word) || stopWords.has(word)) return none;
+      const form = rules.form(word);
+      const term = rules.termOf(form);
+      return { term, form: rules.hasForms && form !== term ? form : "" };
+    });
+    analyzer = analyzerOf({ ...rules, of }, stopWords);
     analyzers.set(key, analyzer);
   }
   return analyzer;
@@ -80,37 +113,53 @@ function listedWord(word: string): string {
   return canonical.includes(" ") ? word.normalize("NFKC").toLowerCase() : canonical;
 }
 
-/** What an analyzer makes of the words that are no stop words. */
-function withoutStopWords(all: Analyzer, isStopWord: StopWordTest): Analyzer {
-  return {
-    terms: (words) => all.terms(words.filter((word) => !isStopWord(word))),
-    analyze: (words) =>
-      all
-        .analyze(words)
-        .map((analyzed) =>
-          analyzed.dropped !== "too_long" && isStopWord(analyzed.word)
-            ? { ...analyzed, term: null, dropped: "stop_word" }
-            : analyzed,
-        ),
-    folded: all.folded,
-  };
-}
-
-type StopWordTest = (word: string) => boolean;
+/** A dropped word has no term. */
+const none: TermAndForm = { term: "", form: "" };
 
 /**
- * Whether a word is listed, or what is left of it without its article or ending.
- * @param isFolded whether accents make no difference
+ * Words that are dropped: those that are listed, and what writers make of them without marks. A Latin word with marks is
+ * another than the listed one without them: French `sur` is dropped, and `sûr` is not. Elsewhere marks are mere aids.
  */
-function stopWordTest(language: Language, listed: readonly string[], isFolded = false): StopWordTest {
-  const compared = (word: string): string => (isFolded ? fold(spelt(word, language)) : spelt(word, language));
-  const stopWords = new Set(listed.map(compared));
-  return (word) => {
-    if (stopWords.has(compared(word))) return true;
-    const rest = withoutApostrophe(word, language);
-    return rest !== word && stopWords.has(compared(rest));
-  };
+class StopWords {
+  readonly #language: Language;
+  readonly #listed: Set<string>;
+  readonly #folded: Set<string>;
+  /** UTF-16 code units of the longest of them. */
+  readonly #longest: number;
+
+  constructor(listed: readonly string[], language: Language) {
+    this.#language = language;
+    this.#listed = new Set(listed.map((word) => spelt(word, language)));
+    this.#folded = new Set(listed.map((word) => foldKeepingApostrophes(word)));
+    this.#longest = Math.max(0, ...Array.from(this.#folded, (word) => word.length));
+  }
+
+  /** Whether a word is listed, or what is left of it without its article or ending. */
+  has(word: string): boolean {
+    if (this.#listed.size === 0) return false;
+    const rest = withoutApostrophe(word, this.#language);
+    return this.#isListed(word) || (rest !== word && this.#isListed(rest));
+  }
+
+  /** Whether a run is listed as a whole. @param letters of the folded run */
+  hasRun(letters: readonly string[]): boolean {
+    return letters.length <= this.#longest && this.#folded.has(letters.join(""));
+  }
+
+  /** Whether a piece of a run is dropped. Those of Korean words are no words. */
+  hasGram(gram: string): boolean {
+    return this.#folded.has(gram) && !hangul.test(gram);
+  }
+
+  #isListed(word: string): boolean {
+    if (this.#listed.has(spelt(word, this.#language))) return true;
+    const folded = foldKeepingApostrophes(word);
+    return this.#folded.has(folded) && (folded === word || !latin.test(word));
+  }
 }
+
+const hangul = /\p{Script=Hangul}/u;
+const latin = /\p{Script=Latin}/u;
 
 /** A word as the language's list and stemmer write it. */
 function spelt(word: string, { spellings }: Language): string {
@@ -118,29 +167,16 @@ function spelt(word: string, { spellings }: Language): string {
 }
 
 /** The rules of a language, for one word at a time. */
-type Rules = {
-  /** The term of a word, or "" where it has none. */
-  term(word: string): string;
-  /** Why a word that has no term is dropped. */
-  reason(word: string): DropReason;
-  folded(word: string): string;
-};
+type Rules = Pick<Analyzer, "hasForms" | "form" | "termOf">;
 
-function rulesOf(language: Language, isStopWord: StopWordTest): Rules {
+function rulesOf(name: TextLanguage, language: Language): Rules {
   const stemmer = language.stemmer === undefined ? undefined : snowball.newStemmer(language.stemmer);
-  // Some stemmers leave nothing of a word that is all suffixes.
-  const stem = (word: string): string => stemmer?.stem(word) || word;
+  const withEnding = endingSpeller(endings[name] ?? "");
   return {
-    term(word) {
-      if (isTooLong(word) || isStopWord(word)) return "";
-      const rest = spelt(withoutApostrophe(word, language), language);
-      return language.foldFirst === true ? fold(stem(foldKeepingApostrophes(rest))) : fold(stem(rest));
-    },
-    reason(word) {
-      if (isTooLong(word)) return "too_long";
-      return isStopWord(word) ? "stop_word" : "no_letters";
-    },
-    folded: (word) => fold(spelt(withoutApostrophe(word, language), language)),
+    hasForms: stemmer !== undefined,
+    form: (word) => foldKeepingApostrophes(withoutApostrophe(word, language)),
+    // Some stemmers leave nothing of a word that is all suffixes.
+    termOf: (form) => fold(stemmer?.stem(withEnding(form)) || form),
   };
 }
 
@@ -149,7 +185,7 @@ function isTooLong(word: string): boolean {
   return 3 * word.length > wordBytesMax && Buffer.byteLength(word) > wordBytesMax;
 }
 
-/** The English stemmer takes the possessive 's off, so apostrophes stay until then. */
+/** Stemmers know apostrophes: the English one takes the possessive 's off. So they stay until then. */
 function foldKeepingApostrophes(word: string): string {
   return word.includes("'") ? word.split("'").map(fold).join("'") : fold(word);
 }
@@ -161,42 +197,97 @@ function withoutApostrophe(word: string, language: Language): string {
   return language.elisions?.includes(word.slice(0, at)) === true ? word.slice(at + 1) : word;
 }
 
+/** An analyzer of texts and queries, of what is known about single words. */
+function analyzerOf(words: Rules & Pick<Analyzer, "of">, stopWords: StopWords): Analyzer {
+  const { of } = words;
+  const reasonOf = (word: string): DropReason => {
+    if (isTooLong(word)) return "too_long";
+    return stopWords.has(word) ? "stop_word" : "no_letters";
+  };
+  const analyze = (texts: readonly string[], gramsOf: GramsOf): AnalyzedWord[] => {
+    const analyzed: AnalyzedWord[] = [];
+    let place = 0;
+    for (const word of texts) {
+      if (!isRun(word)) {
+        const { term } = of(word);
+        const dropped = term === "" ? reasonOf(word) : null;
+        analyzed.push({ position: place++, word, term: term || null, dropped });
+        continue;
+      }
+      const letters = lettersOf(fold(word));
+      if (stopWords.hasRun(letters))
+        analyzed.push({ position: place, word, term: null, dropped: "stop_word" });
+      else
+        for (const { gram, at } of gramsOf(letters)) {
+          const isDropped = stopWords.hasGram(gram);
+          const dropped = isDropped ? "stop_word" : null;
+          analyzed.push({ position: place + at, word: gram, term: isDropped ? null : gram, dropped });
+        }
+      place += letters.length;
+    }
+    return analyzed;
+  };
+  const read = (texts: readonly string[], take: TakeTerm, gramsOf: GramsOf = gramsOfText): number => {
+    let place = 0;
+    let length = 0;
+    for (const word of texts) {
+      if (!isRun(word)) {
+        const { term, form } = of(word);
+        if (term !== "") {
+          take(term, form, place);
+          length++;
+        }
+        place++;
+        continue;
+      }
+      const letters = lettersOf(fold(word));
+      if (!stopWords.hasRun(letters)) {
+        length += letters.length;
+        for (const { gram, at } of gramsOf(letters)) if (!stopWords.hasGram(gram)) take(gram, "", place + at);
+      }
+      place += letters.length;
+    }
+    return length;
+  };
+  const termsOf = (texts: readonly string[], gramsOf: GramsOf): string[] => {
+    const terms: string[] = [];
+    read(texts, (term) => terms.push(term), gramsOf);
+    return terms;
+  };
+  return {
+    ...words,
+    read: (texts, take) => read(texts, take),
+    terms: (texts) => termsOf(texts, gramsOfText),
+    queryTerms: (texts) => termsOf(texts, gramsOfQuery),
+    analyze: (texts) => analyze(texts, gramsOfText),
+    analyzeQuery: (texts) => analyze(texts, gramsOfQuery),
+  };
+}
+
+type GramsOf = (letters: readonly string[]) => Gram[];
+
 /** Words in each of the cache's two halves. */
 const cacheWords = 32_768;
 
 /**
- * Remembers the terms of the words used last: between one and two times `cacheWords` of them. A full young half
+ * Remembers what was found for the words used last: between one and two times `cacheWords` of them. A full young half
  * becomes the old one, whose unused words are then forgotten; words that are used meanwhile move back.
  */
-function cachedAnalyzer({ term: termOf, reason, folded }: Rules): Analyzer {
-  let young = new Map<string, string>();
-  let old = new Map<string, string>();
-  const remembered = (word: string): string => {
+function remembering(find: (word: string) => TermAndForm): (word: string) => TermAndForm {
+  let young = new Map<string, TermAndForm>();
+  let old = new Map<string, TermAndForm>();
+  return (word) => {
+    const fresh = young.get(word);
+    if (fresh !== undefined) return fresh;
     const known = old.get(word);
     const key = known === undefined ? ownCopy(word) : word;
-    const term = known ?? termOf(key);
+    const found = known ?? find(key);
     if (young.size === cacheWords) {
       old = young;
       young = new Map();
     }
-    young.set(key, term);
-    return term;
-  };
-  return {
-    terms(words) {
-      const terms: string[] = [];
-      for (const word of words) {
-        const term = young.get(word) ?? remembered(word);
-        if (term !== "") terms.push(term);
-      }
-      return terms;
-    },
-    analyze: (words) =>
-      words.map((word, position) => {
-        const term = young.get(word) ?? remembered(word);
-        return { position, word, term: term || null, dropped: term === "" ? reason(word) : null };
-      }),
-    folded,
+    young.set(key, found);
+    return found;
   };
 }
 

@@ -3,15 +3,17 @@
 import { readFileSync } from "node:fs";
 import { type TextLanguage, textLanguages } from "@quiver/protocol/shapes/index-definition";
 import { describe, expect, test } from "vitest";
-import { createAnalyzer } from "./analyzer.ts";
+import { canonicalStopWord, createAnalyzer } from "./analyzer.ts";
+import { fold } from "./fold.ts";
 import { languages } from "./languages.ts";
 import { segment } from "./segment.ts";
+import { markedWords } from "./test/marked-words.ts";
 
 /** A sentence, and its words: [stop word], word>term, or the word alone where that is the term. */
 const sentences: Readonly<Record<TextLanguage, readonly [text: string, analyzed: string]>> = {
   arabic: [
     "ذهب الطلاب إلى المدارس وقرأوا الكتب في المكتبات",
-    "ذهب الطلاب>طلاب [إلى] المدارس>مدارس وقرأوا>قرء الكتب>كتب [في] المكتبات>مكتب",
+    "ذهب الطلاب>طلاب [إلى] المدارس>مدارس وقرأوا>قرا الكتب>كتب [في] المكتبات>مكتب",
   ],
   armenian: [
     "Երեխաները գնում են դպրոց և կարդում են գրքերը",
@@ -30,14 +32,17 @@ const sentences: Readonly<Record<TextLanguage, readonly [text: string, analyzed:
     "Els nens van a l'escola i llegeixen els llibres de la biblioteca",
     "[els] nens>nen [van] [a] l'escola>esc [i] llegeixen>lleg [els] llibres>llibr [de] [la] biblioteca>bibliotec",
   ],
-  chinese: ["北京是中国的首都，学校在北京", "北京 [是] 中国 [的] 首都 学校 [在] 北京"],
+  chinese: [
+    "北京是中国的首都，学校在北京",
+    "北 北京 京 京是 [是] 是中 [中] 中国 国 国的 [的] 的首 首 首都 [都] 学 学校 校 校在 [在] 在北 北 北京 京",
+  ],
   croatian: [
     "Djeca idu u školu i čitaju knjige u knjižnici",
     "djeca idu [u] školu>skolu [i] čitaju>citaju knjige [u] knjižnici>knjiznici",
   ],
   czech: [
     "Děti chodí do školy a čtou knihy v knihovnách",
-    "děti>d chodí>chod [do] školy>skol [a] čtou>ct knihy>knih [v] knihovnách>knihovn",
+    "děti>det chodí>chod [do] školy>skol [a] čtou>ct knihy>knih [v] knihovnách>knihovn",
   ],
   danish: [
     "Børnene går i skolerne og læser bøgerne på bibliotekerne",
@@ -76,10 +81,10 @@ const sentences: Readonly<Record<TextLanguage, readonly [text: string, analyzed:
     "[τα] παιδιά>παιδια πηγαίνουν>πηγαινουν [στο] σχολείο>σχολειο [αλλά] διαβάζουν>διαβαζουν [και] [τα] βιβλία>βιβλια τους>τουσ",
   ],
   hebrew: ["הילדים קוראים את הספרים של המורה", "הילדים קוראים [את] הספרים [של] המורה"],
-  hindi: ["बच्चे स्कूल जाते हैं और किताबें पढ़ते हैं", "बच्चे स्कूल जाते [हैं] [और] किताबें पढ़ते [हैं]"],
+  hindi: ["बच्चे स्कूल जाते हैं और किताबें पढ़ते हैं", "बच्चे स्कूल जाते [हैं] [और] किताबें पढ़ते>पढते [हैं]"],
   hungarian: [
     "A gyerekek az iskolákba járnak és könyveket olvasnak a könyvtárakban",
-    "[a] gyerekek>gyerek [az] iskolákba>iskola járnak>jar [és] könyveket>konyv olvasnak>olvas [a] könyvtárakban>konyvtar",
+    "[a] gyerekek>gyerek [az] iskolákba>iskol járnak>jar [és] könyveket>konyv olvasnak>olvas [a] könyvtárakban>konyvtar",
   ],
   indonesian: [
     "Anak-anak pergi ke sekolah dan mereka membaca buku",
@@ -93,8 +98,14 @@ const sentences: Readonly<Record<TextLanguage, readonly [text: string, analyzed:
     "I bambini vanno a scuola e leggono i libri nelle biblioteche dell'università",
     "[i] bambini>bambin vanno>vann [a] scuola>scuol [e] leggono>legg [i] libri>libr [nelle] biblioteche>bibliotec dell'università>univers",
   ],
-  japanese: ["東京は日本の都市です", "東京 [は] 日本 [の] 都市 [です]"],
-  korean: ["서울은 수도이다. 그리고 부산은 큰 항구이다", "서울은 수도이다 [그리고] 부산은 큰 항구이다"],
+  japanese: [
+    "東京は日本の都市です",
+    "東 東京 京 京は [は] は日 日 日本 本 本の [の] の都 都 都市 市 市で [で] [です] す",
+  ],
+  korean: [
+    "서울은 수도이다. 그리고 부산은 큰 항구이다",
+    "서 서울 울 울은 은 수 수도 도 도이 이 이다 다 [그리고] 부 부산 산 산은 은 큰 항 항구 구 구이 이 이다 다",
+  ],
   latvian: ["Bērni iet uz skolu un lasa grāmatas", "bērni>berni iet [uz] skolu [un] lasa grāmatas>gramatas"],
   lithuanian: [
     "Vaikai eina į mokyklą ir skaito knygas už biblioteką",
@@ -119,7 +130,7 @@ const sentences: Readonly<Record<TextLanguage, readonly [text: string, analyzed:
   ],
   romanian: [
     "Copiii şi profesorii merg la școli și citesc cărțile orașelor",
-    "copiii>copii [şi] profesorii>profesor merg [la] școli>scol [și] citesc cărțile>cart orașelor>oras",
+    "copiii>copii [şi] profesorii>profesor merg [la] școli>scol [și] citesc cărțile>cart orașelor>ora",
   ],
   russian: [
     "Дети ходят в школы и читают книги в библиотеках",
@@ -178,6 +189,38 @@ test.each(textLanguages)("[Q9] %s: stems and stop words of a sentence", (languag
   expect(written(language, text)).toBe(analyzed);
 });
 
+describe.each(textLanguages)("[Q21] %s: both spellings of a word have one term", (language) => {
+  const analyzer = createAnalyzer(language);
+  const termOf = (word: string): string => {
+    const terms = analyzer.terms(segment(word));
+    expect(terms, word).toHaveLength(1);
+    return terms[0];
+  };
+  const families = markedWords[language].split(" ").map((family) => family.split("="));
+
+  test("with marks and without", () => {
+    for (const word of families.flat()) {
+      const [plain] = segment(word).map(fold);
+      // A word that is a stop word without its marks is none with them.
+      if (analyzer.terms([plain]).length > 0) expect(termOf(plain), word).toBe(termOf(word));
+    }
+    expect(families.flat().some((word) => segment(word).some((each) => fold(each) !== each))).toBe(true);
+  });
+
+  test("words of one stem, in either spelling", () => {
+    for (const family of families) {
+      const [first] = family;
+      for (const word of family.flatMap((each) => [each, fold(segment(each)[0])]))
+        expect(termOf(word), `${word} as ${first}`).toBe(termOf(first));
+    }
+  });
+
+  test("stop words are left out without their marks too", () => {
+    const listed = languages[language].stopWords.map(canonicalStopWord).filter((word) => !word.includes(" "));
+    expect(analyzer.terms(listed.map((word) => word.split("'").map(fold).join("'")))).toEqual([]);
+  });
+});
+
 test.each(textLanguages.filter((language) => languages[language].stemmer !== undefined))(
   "[Q9] %s has a stemmer that makes another word of some",
   (language) => {
@@ -212,6 +255,21 @@ describe("[Q9] stop words that a list has in another spelling than texts", () =>
     const terms = createAnalyzer("romanian").terms(segment("națiunilor naţiunilor"));
     expect(new Set(terms)).toEqual(new Set(["natiun"]));
   });
+});
+
+describe("[Q23] the table of words in docs/text-search.md", () => {
+  const page = readFileSync(new URL("../../../../docs/text-search.md", import.meta.url), "utf8");
+  const rows = [...page.matchAll(/^\| `([a-z]+)` \| `([^`]+)` \| ((?:`[^`]+` )+)\|/gm)];
+
+  test("has rows", () => expect(rows.length).toBeGreaterThan(25));
+
+  test.each(rows.map(([, language, text, terms]) => [language, text, terms]))(
+    "%s: %s",
+    (language, text, terms) => {
+      const expected = [...terms.matchAll(/`([^`]+)`/g)].map(([, term]) => term);
+      expect(createAnalyzer(language as TextLanguage).terms(segment(text))).toEqual(expected);
+    },
+  );
 });
 
 test("the table of languages in docs/text-search.md is that of the code", () => {

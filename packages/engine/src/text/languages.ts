@@ -11,14 +11,10 @@ import { englishStopWords } from "./stop-words.ts";
 
 export type Language = {
   readonly stopWords: readonly string[];
-  /** The list is written without accents: it is compared with folded words. */
-  readonly stopWordsFolded?: boolean;
-  /** Letters that are written in two ways, and how list and stemmer have them: ș and ş. */
+  /** Letters that are written in two ways, and how the list and the stemmer have them: ș and ş. */
   readonly spellings?: Readonly<Record<string, string>>;
   /** Name of the Snowball algorithm. */
   readonly stemmer?: string;
-  /** The stemmer knows plain letters only: words are folded before it, not after. */
-  readonly foldFirst?: boolean;
   /** Words that lose their vowel before another: l'homme is le + homme. They are cut off as stop words are. */
   readonly elisions?: readonly string[];
   /** An apostrophe separates a name from its endings: Türkiye'de. The endings are cut off. */
@@ -72,13 +68,13 @@ export const languages: Readonly<Record<TextLanguage, Language>> = {
   czech: { stopWords: stopword.ces, stemmer: "czech" },
   danish: { stopWords: stopword.dan, stemmer: "danish" },
   dutch: { stopWords: stopword.nld, stemmer: "dutch" },
-  english: { stopWords: englishStopWords, stemmer: "english", foldFirst: true },
+  english: { stopWords: englishStopWords, stemmer: "english" },
   estonian: { stopWords: stopword.est },
   finnish: { stopWords: stopword.fin, stemmer: "finnish" },
   french: { stopWords: stopword.fra, stemmer: "french", elisions: frenchElisions },
   galician: { stopWords: stopword.glg },
   german: { stopWords: stopword.deu, stemmer: "german" },
-  greek: { stopWords: stopword.ell, stopWordsFolded: true },
+  greek: { stopWords: stopword.ell },
   hebrew: { stopWords: stopword.heb },
   hindi: { stopWords: stopword.hin },
   hungarian: { stopWords: stopword.hun, stemmer: "hungarian" },

@@ -25,7 +25,12 @@
 
 import { QuiverError } from "@quiver/protocol/errors";
 import { limits } from "@quiver/protocol/limits";
-import { segment } from "./segment.ts";
+import { finishAtOnce, type Steps } from "../base/steps.ts";
+import { gramsOfQuery, isRun, lettersOf } from "./grams.ts";
+import { segmentInSteps } from "./segment.ts";
+
+/** Characters that are read at a step. */
+const charactersPerStep = 16 * 1024;
 
 /** Whether records should have what a clause says, for a better score, must have it, or must not. */
 export type Occur = "should" | "must" | "mustNot";
@@ -34,7 +39,7 @@ export type Clause = {
   readonly occur: Occur;
   /** The last word of a prefix, and of a fuzzy clause, is not a word itself: it stands for many. */
   readonly kind: "words" | "phrase" | "prefix" | "fuzzy";
-  /** As `segment` makes them; at least one, and two of a phrase. */
+  /** As `segment` makes them; at least one, and of a phrase two, or a run (grams.ts) of three characters. */
   readonly words: readonly string[];
   /** Of a fuzzy clause: edits allowed, 1 or 2; else 0. */
   readonly distance: number;
@@ -55,25 +60,36 @@ type Edges = Pick<Clause, "occur" | "position">;
  * @throws invalid_request with the path, and the position in the query
  */
 export function parseOperators(query: string, path: string): Clause[] {
+  return finishAtOnce(parseInSteps(query, path));
+}
+
+/** `parseOperators`, in steps. */
+export function* parseInSteps(query: string, path: string): Steps<Clause[]> {
   const clauses: Clause[] = [];
   let operators = 0;
   let expanding = 0;
   // Where the text without operators begins that the next clause may continue; -1: there is none.
   let textFrom = -1;
-  const endText = (to: number): void => {
+  function* endText(to: number): Steps<void> {
     if (textFrom < 0) return;
-    const clause = clauseOf("words", { occur: "should", position: textFrom }, query.slice(textFrom, to));
+    const text = query.slice(textFrom, to);
+    const clause = yield* clauseOf("words", { occur: "should", position: textFrom }, text);
     if (clause !== null) clauses.push(clause);
     textFrom = -1;
-  };
+  }
+  let pauseAt = charactersPerStep;
   for (let at = skipSpace(query, 0); at < query.length; ) {
-    const { end, isText, clause } = readClause(query, at, path);
+    if (at >= pauseAt) {
+      yield;
+      pauseAt = at + charactersPerStep;
+    }
+    const { end, isText, clause } = yield* readClause(query, at, path);
     // Only a closing quote can have something directly behind it, which is text.
     const tokenTo = tokenEnd(query, end);
     if (isText) {
       if (textFrom < 0) textFrom = at;
     } else {
-      endText(at);
+      yield* endText(at);
       if (++operators > limits.queryOperatorsMax)
         throw tooMany(path, at, `${limits.queryOperatorsMax} clauses with an operator`);
       if (clause !== null && isExpanding(clause) && ++expanding > limits.queryExpandingMax)
@@ -83,7 +99,7 @@ export function parseOperators(query: string, path: string): Clause[] {
     }
     at = skipSpace(query, tokenTo);
   }
-  endText(query.length);
+  yield* endText(query.length);
   return clauses;
 }
 
@@ -91,26 +107,30 @@ export function parseOperators(query: string, path: string): Clause[] {
 type ReadClause = { readonly end: number; readonly isText: boolean; readonly clause: Clause | null };
 
 /** Reads the clause that begins at `at`. */
-function readClause(query: string, at: number, path: string): ReadClause {
+function* readClause(query: string, at: number, path: string): Steps<ReadClause> {
   const isSigned = hasSign(query, at);
   const occur = !isSigned ? "should" : query[at] === "+" ? "must" : "mustNot";
   const edges: Edges = { occur, position: at };
   const from = isSigned ? at + 1 : at;
   if (query[from] === '"') {
     const to = closingQuote(query, from, path);
-    return { end: to + 1, isText: false, clause: clauseOf("phrase", edges, query.slice(from + 1, to)) };
+    return {
+      end: to + 1,
+      isText: false,
+      clause: yield* clauseOf("phrase", edges, query.slice(from + 1, to)),
+    };
   }
   const end = tokenEnd(query, from);
   const body = query.slice(from, end);
   const suffix = suffixOf(body);
   if (suffix === "") {
     if (!isSigned) return { end, isText: true, clause: null };
-    return { end, isText: false, clause: clauseOf("words", edges, body) };
+    return { end, isText: false, clause: yield* clauseOf("words", edges, body) };
   }
   const text = body.slice(0, -suffix.length);
-  if (suffix === "*") return { end, isText: false, clause: clauseOf("prefix", edges, text) };
+  if (suffix === "*") return { end, isText: false, clause: yield* clauseOf("prefix", edges, text) };
   const distance = distanceOf(suffix, path, end - suffix.length);
-  return { end, isText: false, clause: clauseOf("fuzzy", edges, text, distance) };
+  return { end, isText: false, clause: yield* clauseOf("fuzzy", edges, text, distance) };
 }
 
 /** A sign stands directly before what it is about: `+ a`, `++` and `--flag` have none. */
@@ -157,11 +177,12 @@ function closingQuote(query: string, from: number, path: string): number {
   return at;
 }
 
-/** A clause of a text's words, or null where it has none. A phrase of one word is that word. */
-function clauseOf(kind: Clause["kind"], edges: Edges, text: string, distance = 0): Clause | null {
-  const words = segment(unescaped(text));
+/** A clause of a text's words, or null where it has none. A phrase of one word is that word, a run several. */
+function* clauseOf(kind: Clause["kind"], edges: Edges, text: string, distance = 0): Steps<Clause | null> {
+  const words = yield* segmentInSteps(unescaped(text));
   if (words.length === 0) return null;
-  const actual = kind === "phrase" && words.length === 1 ? "words" : kind;
+  const isOne = words.length === 1 && (!isRun(words[0]) || gramsOfQuery(lettersOf(words[0])).length === 1);
+  const actual = kind === "phrase" && isOne ? "words" : kind;
   return { ...edges, kind: actual, words, distance };
 }
 

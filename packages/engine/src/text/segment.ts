@@ -7,17 +7,26 @@
 // The text is brought to NFKC (ﬁ -> fi, fullwidth -> plain, e + accent -> é) and lower case. A word is then
 //
 //   - a run of letters, digits and their marks: \p{L} \p{N} \p{M}, beginning with a letter or digit;
-//   - with an apostrophe inside, between letters: don't, l'homme (what it means depends on the language);
-//   - with points and commas inside, between digits: 3.14, 10,000 (Unicode's rules WB11 and WB12, UAX #29);
+//   - with an apostrophe inside, between letters, whichever sign stands for it: don't, don´t, l'homme (what it means
+//     depends on the language); a Hebrew quotation mark between Hebrew letters; the middle dot of Catalan l·l;
+//   - with points inside, between digits: 3.14; commas group thousands or stand for the point, and 10,000.50 is 10000.50,
+//     3,14 is 3.14, 1,2,3 three numbers, and the 1,4,5 of 1,4,5-trisphosphate one word;
+//   - one letter followed by ++ or #: c++, c#, f#;
 //   - without format characters (soft hyphen, joiners), which Unicode's rule WB4 makes transparent;
-//   - in scripts without spaces, what Intl.Segmenter's dictionaries find: Han, Hiragana, Katakana, Thai, Lao, Khmer
-//     and Myanmar.
+//   - in Chinese, Japanese and Korean script a whole run, which grams.ts takes apart;
+//   - in other scripts without spaces, what Intl.Segmenter's dictionaries find: Thai, Lao, Khmer and Myanmar;
+//   - an emoji, with all that belongs to it.
 //
 // All else separates: hyphens, underscores and points between letters (here we split finer than UAX #29, so
-// that parts are found), symbols, emoji, lone surrogates.
+// that parts are found), symbols, lone surrogates. A fraction or exponent (½, ²) does not join the digits beside it.
 //
 // Takes time in proportion to the text, whatever it holds. That needs care in one place: normalizing puts a run of
 // combining marks in order by insertion, and 400,000 marks took a minute; no more than `marksMax` in a row are read.
+//
+// The table of docs/text-search.md has an example of each, and a test goes through it.
+
+import type { Steps } from "../base/steps.ts";
+import { isGramCharacter } from "./grams.ts";
 
 /** Combining marks in a row that are read; Unicode's stream-safe format (UAX #15) allows as many. */
 const marksMax = 30;
@@ -29,6 +38,26 @@ export function segment(text: string): string[] {
   return words(beyondAscii.test(text) ? normalized(text) : text.toLowerCase());
 }
 
+/** Characters that are segmented at a step, at least. */
+const charactersPerStep = 16 * 1024;
+/** White space that separates words whatever stands beside it: after it the text goes on as if it began there. */
+const space = /[ \t\n\r]/g;
+
+/** `segment` of a long text, in steps: it is cut at white space, which no word, mark or run reaches across. */
+export function* segmentInSteps(text: string): Steps<string[]> {
+  if (text.length <= 2 * charactersPerStep) return segment(text);
+  const words: string[] = [];
+  for (let from = 0; from < text.length; ) {
+    space.lastIndex = from + charactersPerStep;
+    const found = space.exec(text);
+    const to = found === null ? text.length : found.index;
+    for (const word of segment(text.slice(from, to))) words.push(word);
+    from = found === null ? to : to + 1;
+    yield;
+  }
+  return words;
+}
+
 /** The words of a stored processed text: `segment(text)` of a text stored as `segment(text).join(" ")`. */
 export function segmentProcessed(processed: string): string[] {
   return processed === "" ? [] : processed.split(" ");
@@ -36,7 +65,22 @@ export function segmentProcessed(processed: string): string[] {
 
 /** NFKC and lower case. The last step composes what only lower case has a character for, like J̌ -> ǰ. */
 function normalized(text: string): string {
-  return withFewMarks(text).normalize("NFKC").toLowerCase().normalize("NFC");
+  return apart(withFewMarks(text)).normalize("NFKC").toLowerCase().normalize("NFC");
+}
+
+/** Characters that NFKC would join with their neighbours, or make a space of: digits of other kinds, acute accents. */
+const joining = /[\p{No}\u00b4\u1ffd]/u;
+/** Where they are: much faster to look for. */
+const perhapsJoining =
+  /[\u00b2-\u00be\u09f4-\u1fff\u2070-\u218b\u2460-\u2cff\u3192-\u33ff\ua830-\ua83f\ud800-\udfff]/;
+
+/** The text with spaces around fractions and between digits and exponents, and apostrophes for acute accents. */
+function apart(text: string): string {
+  if (!perhapsJoining.test(text) || !joining.test(text)) return text;
+  return text
+    .replace(/[\u00b4\u1ffd]/g, "'")
+    .replace(/[¼-¾⅐-⅞↉]/g, " $& ")
+    .replace(/\p{Nd}(?=\p{No})|\p{No}(?=\p{Nd})/gu, "$& ");
 }
 
 // What a character is to a word.
@@ -48,8 +92,15 @@ const mark = 4;
 const format = 5;
 const apostrophe = 6;
 const point = 7;
+/** A letter or mark of a script without spaces that has dictionaries, and of one that is taken apart. */
 const spaceless = 8;
 const spacelessMark = 9;
+const gram = 10;
+const emoji = 11;
+/** Signs that belong to a word between certain letters only. */
+const middleDot = 12;
+const quotation = 13;
+const comma = 14;
 
 /** The class of each code point, found when it is first met. Untouched parts of the table take no memory. */
 const classes = new Uint8Array(0x110000);
@@ -60,13 +111,28 @@ function classify(character: string): number {
     if (/[\p{Script=Thai}\p{Script=Lao}\p{Script=Khmer}\p{Script=Myanmar}]/u.test(character))
       return isMark ? spacelessMark : spaceless;
     if (isMark) return mark;
-    return /[\p{scx=Han}\p{scx=Hiragana}\p{scx=Katakana}]/u.test(character) ? spaceless : letter;
+    return isGramCharacter(character) ? gram : letter;
   }
-  if (/\p{N}/u.test(character)) return digit;
+  if (/\p{N}/u.test(character)) return isGramCharacter(character) ? gram : digit;
   if (/\p{Cf}/u.test(character)) return format;
-  if (character === "'" || character === "\u2019") return apostrophe;
-  if (character === "." || character === ",") return point;
-  return separator;
+  if (apostrophes.includes(character)) return apostrophe;
+  if (character === ".") return point;
+  if (character === ",") return comma;
+  if (middleDots.includes(character)) return middleDot;
+  if (quotations.includes(character)) return quotation;
+  return isEmoji(character) ? emoji : separator;
+}
+
+const apostrophes = "'`\u2018\u2019\u201b\u2032\u05f3";
+const middleDots = "\u00b7\u2022\u2027";
+const quotations = '"\u201d\u05f4';
+
+/** What most systems show as a picture. Of older symbols those that have one too: ❤ and ☎, and not © and ↔. */
+function isEmoji(character: string): boolean {
+  if (/[\p{Emoji_Presentation}\p{Regional_Indicator}]/u.test(character)) return true;
+  const codePoint = character.codePointAt(0) as number;
+  const isSymbol = codePoint >= 0x1f000 || (codePoint >= 0x2600 && codePoint <= 0x27bf);
+  return isSymbol && /\p{Extended_Pictographic}/u.test(character);
 }
 
 /** The class of the character that begins at `at`. A lone surrogate separates. */
@@ -110,14 +176,23 @@ function isMark(text: string, at: number): boolean {
 function words(text: string): string[] {
   const found: string[] = [];
   const runs: Run[] = [];
+  const isPlain = !hasVariants.test(text);
   for (let at = 0; at < text.length; ) {
     const start = at;
     const first = classAt(text, at);
     if (first === letter || first === digit) {
       at = wordEnd(text, at);
+      const word = isPlain ? text.slice(start, at) : tidied(text.slice(start, at));
+      found.push(first === digit && word.includes(",") ? plainNumber(word, text, start) : word);
+    } else if (first === separator) at += widthAt(text, at);
+    else if (first === gram) {
+      at = runEnd(text, at, (kind) => kind === gram);
       found.push(tidied(text.slice(start, at)));
-    } else if (first >= spaceless) {
-      at = spacelessEnd(text, at);
+    } else if (first === emoji) {
+      at = emojiEnd(text, at);
+      found.push(text.slice(start, at));
+    } else if (first === spaceless || first === spacelessMark) {
+      at = runEnd(text, at, isSpaceless);
       addRun(runs, text.slice(start, at), found.length);
     } else at += widthAt(text, at);
   }
@@ -132,28 +207,121 @@ function wordEnd(text: string, start: number): number {
   while (at < text.length) {
     const kind = classAt(text, at);
     if (kind === letter || kind === digit) last = kind;
-    else if (kind === apostrophe || kind === point) {
-      const wanted = kind === apostrophe ? letter : digit;
-      if (last !== wanted || at + 1 === text.length || classAt(text, at + 1) !== wanted) return at;
-    } else if (kind !== mark && kind !== format) return at;
+    else if (kind !== mark && kind !== format) {
+      const next = kind === separator ? at : behindSign(text, start, at, last);
+      if (next === at) return at - start <= 2 ? at + signsAt(text, start, at) : at;
+      at = next;
+      continue;
+    }
     at += widthAt(text, at);
   }
   return at;
 }
 
-const inner = /[\u2019\p{Cf}]/gu;
-
-/** A word with plain apostrophes and without format characters. */
-function tidied(word: string): string {
-  if (!beyondAscii.test(word)) return word;
-  return word.replace(inner, (character) => (character === "\u2019" ? "'" : ""));
+/** Where a word goes on behind the sign at `at`, or `at` where it does not. @param last the letter or digit before */
+function behindSign(text: string, start: number, at: number, last: number): number {
+  const next = at + 1 < text.length ? classAt(text, at + 1) : separator;
+  switch (classAt(text, at)) {
+    case apostrophe:
+      return last === letter && next === letter ? at + 1 : at;
+    case point:
+      return last === digit && next === digit ? at + 1 : at;
+    case comma:
+      return last === digit && next === digit ? numberEnd(text, start, at) : at;
+    case middleDot:
+      return betweenL.test(text.slice(at - 1, at + 2)) ? at + 1 : at;
+    case quotation:
+      return betweenHebrew.test(text.slice(at - 1, at + 2)) ? at + 1 : at;
+    default:
+      return at;
+  }
 }
 
-function spacelessEnd(text: string, start: number): number {
+const betweenL = /^l.l$/;
+const betweenHebrew = /^[\u05d0-\u05ea].[\u05d0-\u05ea]$/;
+
+/** UTF-16 code units of the signs at `at` that belong to the letter before, which is all of its word: c++, f#. */
+function signsAt(text: string, start: number, at: number): number {
+  if (at - start !== widthAt(text, start) || classAt(text, start) !== letter) return 0;
+  if (text.startsWith("++", at)) return text[at + 2] === "+" ? 0 : 2;
+  if (text[at] !== "#" && text[at] !== "♯") return 0;
+  const next = at + 1 < text.length ? classAt(text, at + 1) : separator;
+  return next === letter || text[at + 1] === "#" ? 0 : 1;
+}
+
+/** Digits in groups of three, or as in India of two before the last three, and no further digit. */
+const thousands =
+  /(?<!\p{Nd},)(?:\p{Nd}{1,3}(?:,\p{Nd}{3}){1,12}|\p{Nd}{1,2}(?:,\p{Nd}{2}){1,12},\p{Nd}{3})(?![,\p{Nd}]\p{Nd}|\p{Nd})/uy;
+/** Places of atoms in the name of a molecule: 1,4,5-trisphosphate, PtdIns(3,4)P. */
+const locants = /(?<!\p{Nd},)\p{Nd}{1,2}(?:,\p{Nd}{1,2}){1,12}(?=-\p{L}|\)\p{L})/uy;
+/** Digits with one comma, which is a decimal one; two years are a list. */
+const decimals = /(?<!\p{Nd},)(?!\p{Nd}{4},\p{Nd}{4}(?!\p{Nd}))\p{Nd}{1,40},\p{Nd}{1,40}(?![.,]?\p{Nd})/uy;
+
+/** Where the number ends whose first comma is at `comma`, and that begins the word at `start`; `comma` where it is a list. */
+function numberEnd(text: string, start: number, comma: number): number {
+  for (const pattern of [thousands, locants, decimals]) {
+    pattern.lastIndex = start;
+    const found = pattern.exec(text);
+    if (found !== null && found[0].length > comma - start) return start + found[0].length;
+  }
+  return comma;
+}
+
+/** The number at `start` as it is written without commas for thousands, and with a decimal point; locants as they are. */
+function plainNumber(word: string, text: string, start: number): string {
+  thousands.lastIndex = start;
+  if (thousands.test(text)) return word.replaceAll(",", "");
+  locants.lastIndex = start;
+  return locants.test(text) ? word : word.replace(",", ".");
+}
+
+/** Where the emoji that begins at `start` ends: with its variation, skin tone, tags, and what is joined to it. */
+function emojiEnd(text: string, start: number): number {
+  let at = start + widthAt(text, start);
+  if (isRegional(text, start)) return at < text.length && isRegional(text, at) ? at + 2 : at;
+  while (at < text.length) {
+    const codePoint = text.codePointAt(at) as number;
+    const isJoined = codePoint === 0x200d && at + 1 < text.length && classAt(text, at + 1) === emoji;
+    if (isJoined) at += 1 + widthAt(text, at + 1);
+    else if (classAt(text, at) === mark || isModifier(codePoint)) at += widthAt(text, at);
+    else break;
+  }
+  return at;
+}
+
+const isRegional = (text: string, at: number): boolean => {
+  const codePoint = text.codePointAt(at) as number;
+  return codePoint >= 0x1f1e6 && codePoint <= 0x1f1ff;
+};
+
+/** Skin tones, and the tags that some flags have. */
+const isModifier = (codePoint: number): boolean =>
+  (codePoint >= 0x1f3fb && codePoint <= 0x1f3ff) || (codePoint >= 0xe0020 && codePoint <= 0xe007f);
+
+/** Signs that are written in several ways, and how words have them; format characters, which they do not have. */
+const variants = /[`\u2018\u2019\u201b\u2032\u05f3"\u201d\u2022\u2027♯\p{Cf}]/gu;
+const hasVariants = /[`\u0080-\uffff]/;
+
+/** A word with one sign for each meaning and without format characters. */
+function tidied(word: string): string {
+  return hasVariants.test(word) ? word.replace(variants, usual) : word;
+}
+
+function usual(sign: string): string {
+  if (apostrophes.includes(sign)) return "'";
+  if (middleDots.includes(sign)) return "\u00b7";
+  if (quotations.includes(sign)) return "\u05f4";
+  return sign === "♯" ? "#" : "";
+}
+
+const isSpaceless = (kind: number): boolean => kind === spaceless || kind === spacelessMark;
+
+/** Where the characters of a script end that begin at `start`, with marks and format characters among them. */
+function runEnd(text: string, start: number, isOfScript: (kind: number) => boolean): number {
   let at = start;
   while (at < text.length) {
     const kind = classAt(text, at);
-    if (kind < spaceless && kind !== mark && kind !== format) break;
+    if (!isOfScript(kind) && kind !== mark && kind !== format) break;
     at += widthAt(text, at);
   }
   return at;

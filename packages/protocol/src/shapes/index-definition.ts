@@ -216,7 +216,10 @@ export const IndexStatus = Type.Object({
     }),
   ),
   failure: Type.Optional(
-    Type.String({ description: "Dense: why building has stopped. Searches go on by exact scans." }),
+    Type.String({
+      description:
+        "Only while the index does not go on: why. It is tried again by itself; answers stay right.",
+    }),
   ),
 });
 
@@ -246,7 +249,8 @@ export const AnalyzeText = Fields({
 export const AnalyzedWord = Type.Object({
   position: Type.Integer({
     minimum: 0,
-    description: "Place of the word in the text, counted in words from 0; dropped words count.",
+    description:
+      "Place of the word in the text, counted from 0 in words, and in characters of Chinese, Japanese and Korean, whose pairs stand at their first; dropped words count.",
   }),
   word: Type.String({ description: "The word as it was found: in NFKC and lower case, before stemming." }),
   term: Type.Unsafe<string | null>({

@@ -31,6 +31,15 @@ export const CreateKey = Fields(
         description: "Unix seconds from which on the key is refused. Absent: never.",
       }),
     ),
+    weight: Maybe(
+      Type.Integer({
+        minimum: 1,
+        maximum: limits.keyWeightMax,
+        default: 1,
+        description:
+          "The key's share of the server's time while several keys keep it busy: one of weight 2 gets twice as much as one of weight 1.",
+      }),
+    ),
   },
   { description: "What the key may do. A limit that is not understood is refused." },
 );
@@ -42,6 +51,7 @@ const information = {
   collections: Type.Union([Type.Array(Type.String()), Type.Null()], {
     description: "null: all collections.",
   }),
+  weight: Type.Integer({ description: "Share of the server's time beside other keys." }),
   created_at: Type.Integer({ description: "Unix seconds." }),
   expires_at: Type.Union([Type.Integer(), Type.Null()], { description: "Unix seconds; null: never." }),
   last_used_at: Type.Union([Type.Integer(), Type.Null()], {

@@ -28,6 +28,8 @@ export class Access {
   /** As the audit log has it: `admin-key`, `session:<id>`, `key:<key_id>`, `no-auth`. */
   readonly who: string;
   readonly role: Role;
+  /** Its share of the server's time beside other keys. */
+  readonly weight: number;
   /** Names, and prefixes with a star at the end; null for all. */
   readonly #collections: readonly string[] | null;
   readonly #requireValid: () => void;
@@ -38,9 +40,11 @@ export class Access {
     role: Role,
     collections: readonly string[] | null = null,
     requireValid: () => void = () => {},
+    weight = 1,
   ) {
     this.who = who;
     this.role = role;
+    this.weight = weight;
     this.#collections = collections;
     this.#requireValid = requireValid;
   }
@@ -52,6 +56,11 @@ export class Access {
    */
   requireValid(): void {
     this.#requireValid();
+  }
+
+  /** Who pays for the caller's work: its key. Sessions are made with the admin key and pay as it does. */
+  get payer(): string {
+    return this.who.startsWith("session:") ? "admin-key" : this.who;
   }
 
   /** True when the caller may know of a collection of this name. */

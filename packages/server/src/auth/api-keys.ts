@@ -35,6 +35,8 @@ type StoredKey = {
   name: string;
   role: Role;
   collections: string[] | null;
+  /** Absent in keys that older servers have made. */
+  weight?: number;
   salt: string;
   sha256: string;
   createdAtMs: number;
@@ -82,6 +84,7 @@ export class ApiKeys {
       name: request.name,
       role: request.role,
       collections: request.collections ? [...new Set(request.collections)] : null,
+      weight: request.weight ?? 1,
       salt,
       sha256: digest(key, salt).toString("hex"),
       createdAtMs: now,
@@ -163,7 +166,7 @@ export class ApiKeys {
     this.#live.set(keyId, {
       stored,
       digest: Buffer.from(stored.sha256, "hex"),
-      access: new Access(`key:${keyId}`, stored.role, stored.collections, requireValid),
+      access: new Access(`key:${keyId}`, stored.role, stored.collections, requireValid, stored.weight),
       writtenMs: stored.lastUsedMs ?? 0,
     });
   }
@@ -192,6 +195,7 @@ function informationOf(keyId: string, stored: StoredKey): KeyInformation {
     name: stored.name,
     role: stored.role,
     collections: stored.collections,
+    weight: stored.weight ?? 1,
     created_at: Math.floor(stored.createdAtMs / 1000),
     expires_at: seconds(stored.expiresAtMs),
     last_used_at: seconds(stored.lastUsedMs),

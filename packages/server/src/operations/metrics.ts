@@ -3,10 +3,10 @@
 // Labels are routes (never paths), methods, statuses and collection names: few values each. What the process as a
 // whole uses is measured once, however many servers run in it.
 
-import type { Database, DatabaseStatistics } from "@quiver/engine/database/contract";
+import { type Database, type DatabaseStatistics, scheduler } from "@quiver/engine/database/contract";
 import type { FastifyInstance } from "fastify";
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "prom-client";
-import type { Admission, Lane } from "../admission.ts";
+import type { Admission, Queue } from "../admission.ts";
 
 let processMetrics: Registry | undefined;
 
@@ -48,25 +48,41 @@ export class Metrics {
   });
 
   constructor(database: Database, bodyBytes: () => number, answerBytes: () => number, admission: Admission) {
-    for (const [name, help, read] of laneGauges) {
+    for (const [name, help, read] of queueGauges) {
       new Gauge({
         name,
         help,
         labelNames: ["queue"] as const,
         registers: [this.#registry],
         collect() {
-          for (const lane of Object.values(admission.lanes)) this.set({ queue: lane.name }, read(lane));
+          for (const queue of Object.values(admission.queues)) this.set({ queue: queue.name }, read(queue));
         },
       });
     }
+    const waits = new Histogram({
+      name: "quiver_queue_wait_seconds",
+      help: "Seconds that requests waited for their turn, begun or refused, by queue.",
+      labelNames: ["queue"] as const,
+      buckets: secondsBuckets,
+      registers: [this.#registry],
+    });
+    for (const queue of Object.values(admission.queues))
+      queue.onWaited = (ms) => waits.observe({ queue: queue.name }, ms / 1_000);
+    this.#gauge(
+      "quiver_slice_longest_seconds",
+      "The longest time slice of the request thread since this was asked last.",
+      () => scheduler.takeLongestMs() / 1_000,
+    );
+    this.#gauge("quiver_slices_waiting", "Tasks that wait for a time slice.", () => scheduler.waiting);
     new Counter({
       name: "quiver_requests_refused_total",
-      help: "Requests that were refused because their queue was full, or the wait in it too long.",
+      help: "Requests that were refused: at their arrival because their key had too many, or because the wait was too long.",
       labelNames: ["queue"] as const,
       registers: [this.#registry],
       collect() {
         this.reset();
-        for (const lane of Object.values(admission.lanes)) this.inc({ queue: lane.name }, lane.refused);
+        this.inc({ queue: "arrival" }, admission.refused);
+        for (const queue of Object.values(admission.queues)) this.inc({ queue: queue.name }, queue.refused);
       },
     });
     this.#gauge("quiver_answers_bytes", "Bytes of answers that clients have not read yet.", answerBytes);
@@ -119,6 +135,11 @@ export class Metrics {
       return database.statistics().writerQueueBytes;
     });
     this.#gauge("quiver_request_bodies_bytes", "Bytes of request bodies in memory.", bodyBytes);
+    this.#gauge(
+      "quiver_failing_tasks",
+      "Tasks of the background that fail and are tried again, apart from those of collections.",
+      () => database.statistics().failing.length,
+    );
     this.#gauge("quiver_recovered", "1 when every index has caught up since the start.", () => {
       return database.isRecovered ? 1 : 0;
     });
@@ -156,9 +177,9 @@ export class Metrics {
   }
 }
 
-const laneGauges: readonly [string, string, (lane: Lane) => number][] = [
-  ["quiver_requests_running", "Requests that are worked on, by queue.", (lane) => lane.running],
-  ["quiver_requests_waiting", "Requests that wait for their turn, by queue.", (lane) => lane.waiting],
+const queueGauges: readonly [string, string, (queue: Queue) => number][] = [
+  ["quiver_requests_running", "Requests that have a place, by queue.", (queue) => queue.running],
+  ["quiver_requests_waiting", "Requests that wait for their turn, by queue.", (queue) => queue.waiting],
 ];
 
 type CollectionStatistics = DatabaseStatistics["collections"][number];
@@ -174,6 +195,11 @@ const collectionGauges: readonly [string, string, (collection: CollectionStatist
     (c) => c.indexProgress,
   ],
   ["quiver_collection_waiting_writes", "Writes that wait for the indexes.", (c) => c.waitingWrites],
+  [
+    "quiver_collection_failing_tasks",
+    "Tasks of the background that fail and are tried again.",
+    (c) => c.failing.length,
+  ],
   ["quiver_collection_open_transaction", "1 while a transaction is open.", (c) => Number(c.openTransaction)],
 ];
 

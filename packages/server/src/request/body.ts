@@ -1,54 +1,33 @@
 // How does the body of a request get into memory, and when is it refused on the way?
 //
-// Every chunk is counted twice: against the request's own limit, and against what all requests together may hold.
+// Every chunk is counted twice: against the request's own limit, and against its key's share of what all requests together may hold.
 // A request gives its bytes back when it has been answered or its connection has gone, never earlier: what was parsed
 // from the body lives as long.
 
 import type { IncomingMessage } from "node:http";
+import type { Task } from "@quiver/engine/database/contract";
 import { QuiverError } from "@quiver/protocol/errors";
+import type { FairShare } from "../fair-share.ts";
 
-/** Bytes of bodies in memory, over all requests of one server. */
-export class BodyBudget {
-  readonly bytesMax: number;
-  #bytes = 0;
-
-  constructor(bytesMax: number) {
-    this.bytesMax = bytesMax;
-  }
-
-  get bytes(): number {
-    return this.#bytes;
-  }
-
-  /** False, and nothing taken, when the bytes do not fit. The first body always fits: a limit must not refuse all. */
-  take(bytes: number): boolean {
-    if (this.#bytes > 0 && this.#bytes + bytes > this.bytesMax) return false;
-    this.#bytes += bytes;
-    return true;
-  }
-
-  /** Takes bytes that are there already, whether they fit or not. */
-  force(bytes: number): void {
-    this.#bytes += bytes;
-  }
-
-  giveBack(bytes: number): void {
-    this.#bytes -= bytes;
-  }
-}
-
-/** What one request holds of the budget. */
+/** What the body of one request holds of what all bodies together may. */
 export class BodyShare {
-  readonly #budget: BodyBudget;
+  readonly #budget: FairShare;
+  readonly #key: string;
   #bytes = 0;
   #over = false;
 
-  constructor(budget: BodyBudget) {
+  /** @param key that sent the request */
+  constructor(budget: FairShare, key: string) {
     this.#budget = budget;
+    this.#key = key;
   }
 
   take(bytes: number): boolean {
-    if (this.#over || !this.#budget.take(bytes)) return false;
+    if (this.#over) return false;
+    // The only body there is has room for all of it: a limit must not refuse everybody.
+    const isAlone = this.#budget.taken === this.#bytes && this.#bytes + bytes <= this.#budget.max;
+    if (isAlone) this.#budget.force(this.#key, bytes);
+    else if (!this.#budget.take(this.#key, bytes)) return false;
     this.#bytes += bytes;
     return true;
   }
@@ -57,12 +36,39 @@ export class BodyShare {
   end(): void {
     if (this.#over) return;
     this.#over = true;
-    this.#budget.giveBack(this.#bytes);
+    this.#budget.giveBack(this.#key, this.#bytes);
   }
+}
+
+/** Bytes of a body that are taken between two time slices of its key. */
+const bytesPerSlice = 256 * 1024;
+
+/**
+ * Lets a body arrive no faster than its key gets slices: who sends much is kept from taking the event loop by that alone.
+ * @returns to be told of each chunk
+ */
+function pacer(stream: IncomingMessage, task: Task): (bytes: number) => void {
+  let left = bytesPerSlice;
+  return (bytes) => {
+    left -= bytes;
+    if (left > 0) return;
+    left = bytesPerSlice;
+    stream.pause();
+    const goOn = () => stream.resume();
+    // Its deadline may be over; what is still to come flows on then, for the answer says so.
+    task.slice().then(goOn, goOn);
+  };
+}
+
+/** Lets what is still to come of a refused body flow into nothing, so that the client can read the answer. */
+export function drain(stream: IncomingMessage, task: Task): void {
+  const onData = pacer(stream, task);
+  stream.on("error", ignore).on("data", (chunk: Buffer) => onData(chunk.length));
 }
 
 /**
  * Reads the whole body; an empty one is `undefined`.
+ * @param pace whose slices it takes to arrive; of the body alone
  * @throws body_too_large, overloaded, unsupported_media_type (`acceptable` is false and there is a body); rejects
  *   with the stream's error when the client goes away
  */
@@ -71,6 +77,7 @@ export function readBody(
   share: BodyShare,
   bytesMax: number,
   acceptable: () => QuiverError | undefined,
+  pace: Task,
 ): Promise<Buffer | undefined> {
   const declared = Number(stream.headers["content-length"] ?? Number.NaN);
   return new Promise((resolve, reject) => {
@@ -81,11 +88,10 @@ export function readBody(
       stream.off("data", onData).off("end", onEnd).off("error", onError).off("close", onClose);
       act();
     };
-    // What is still to come of a refused body flows into nothing, so that the client can read the answer.
+    const tell = pacer(stream, pace);
     const refuse = (error: QuiverError) =>
       settle(() => {
-        stream.on("error", ignore);
-        stream.resume();
+        drain(stream, pace);
         reject(error);
       });
     const onData = (chunk: Buffer) => {
@@ -97,6 +103,7 @@ export function readBody(
       if (received > bytesMax) return refuse(tooLarge(bytesMax, received));
       if (!share.take(chunk.length)) return refuse(overloaded());
       chunks.push(chunk);
+      tell(chunk.length);
     };
     const onEnd = () =>
       settle(() =>
@@ -123,5 +130,5 @@ const tooLarge = (bytesMax: number, received: number) =>
 const overloaded = () =>
   new QuiverError(
     "overloaded",
-    "The server holds as many request bodies as it may. Send the request again later.",
+    "The key has as many bytes of request bodies under way as it may. Send the request again later.",
   );

@@ -9,10 +9,11 @@
 // is the presence of a number. Cutting is one pass over the body's text that jumps over strings and over arrays of
 // numbers with `indexOf`; requests without a number in metadata pay for one walk over the metadata only.
 
-import type { VectorWrite } from "@quiver/engine/database/contract";
+import type { Steps, VectorWrite } from "@quiver/engine/database/contract";
 import { QuiverError } from "@quiver/protocol/errors";
 import { limits } from "@quiver/protocol/limits";
 import type { VectorInput } from "@quiver/protocol/shapes/vector";
+import { type ParsedBody, textOf } from "./json.ts";
 
 /** The two parts of JSON that TypeScript's library does not describe yet. */
 type SourceText = {
@@ -27,34 +28,53 @@ const { parse: parseWithSource, rawJSON } = JSON as unknown as SourceText;
 /** Where the records stand in a body: `{"vectors": [...]}`, or the body is the one record. */
 export type RecordsAt = "vectors" | "body";
 
+/** Records that are completed at a step. */
+const recordsPerStep = 64;
+
 /**
- * Completes parsed records to what the engine takes. The records are changed in place.
- * @param text the body that the records were parsed from
+ * Completes parsed records to what the engine takes, in steps. The records are changed in place.
+ * @param body that the records were parsed from
  * @throws invalid_request when metadata is nested too deeply
  */
-export function withExactMetadata(
+export function* withExactMetadata(
   vectors: readonly VectorInput[],
-  text: string,
+  body: ParsedBody,
   at: RecordsAt,
-): readonly VectorWrite[] {
+): Steps<readonly VectorWrite[]> {
   let numbers = false;
-  vectors.forEach((vector, index) => {
+  for (const [index, vector] of vectors.entries()) {
+    if (index % recordsPerStep === recordsPerStep - 1) yield;
     const { metadata } = vector;
-    if (metadata === null || metadata === undefined) return;
+    if (metadata === null || metadata === undefined) continue;
     const { depth, hasNumber } = measure(metadata);
     if (depth > limits.metadataDepthMax)
       throw tooDeep(at === "body" ? "metadata" : `vectors[${index}].metadata`);
     numbers ||= hasNumber;
-  });
+  }
   if (!numbers) return vectors;
-  const spans = metadataSpans(text, at);
-  vectors.forEach((vector, index) => {
-    const span = spans[index];
-    if (span === undefined || vector.metadata === null || vector.metadata === undefined) return;
-    const exact = exactJson(text.slice(span.start, span.end));
+  const texts = metadataTexts(body, at);
+  for (const [index, vector] of vectors.entries()) {
+    if (index % recordsPerStep === recordsPerStep - 1) yield;
+    const text = texts(index);
+    if (text === undefined || vector.metadata === null || vector.metadata === undefined) continue;
+    const exact = exactJson(text);
     if (exact !== undefined) (vector as VectorWrite).metadataJson = exact;
-  });
+  }
   return vectors;
+}
+
+/** The text of each record's metadata, by the record's position. Of a large body only the record is looked at that is asked for. */
+function metadataTexts(body: ParsedBody, at: RecordsAt): (index: number) => string | undefined {
+  const { bytes, spans } = body;
+  if (at === "vectors" && spans !== undefined)
+    return (index) => {
+      const text = bytes.toString("utf8", spans[2 * index], spans[2 * index + 1]);
+      const [span] = metadataSpans(text, "body");
+      return span && text.slice(span.start, span.end);
+    };
+  const text = textOf(body);
+  const found = metadataSpans(text, at);
+  return (index) => found[index] && text.slice(found[index].start, found[index].end);
 }
 
 const tooDeep = (path: string) =>

@@ -4,35 +4,69 @@
 // `__proto__` and `constructor` as ordinary keys of the object, and of a key that occurs twice it keeps the last.
 
 import { isUtf8 } from "node:buffer";
+import type { Steps } from "@quiver/engine/database/contract";
 import { QuiverError } from "@quiver/protocol/errors";
+import { limits } from "@quiver/protocol/limits";
+import { NotJson, parseInPieces, type RecordSpans } from "./large-json.ts";
 
-/** A body with the text that it was parsed from. */
-export type ParsedBody = { readonly text: string; readonly value: unknown };
+/** A body that was parsed, and what it was parsed from. */
+export type ParsedBody = {
+  readonly value: unknown;
+  readonly bytes: Buffer;
+  /** Of a large body: where each of its "vectors" begins and ends, in bytes. Undefined where the body is small. */
+  readonly spans: RecordSpans | undefined;
+};
 
-/** @throws invalid_json with line, column and position */
-export function parseBody(bytes: Buffer): ParsedBody {
-  if (!isUtf8(bytes)) {
-    const offset = invalidUtf8Offset(bytes);
-    throw new QuiverError(
-      "invalid_json",
-      `The request body is not UTF-8: byte ${offset} starts no valid character. Send JSON encoded as UTF-8.`,
-      { byte_offset: offset },
-    );
-  }
-  const text = bytes.toString("utf8");
+/** Bytes that are proved to be UTF-8 at a time. */
+const utf8PieceBytes = 1024 * 1024;
+
+/** Parses a body, a large one in steps. @throws invalid_json with line, column and position */
+export function* parseBody(bytes: Buffer): Steps<ParsedBody> {
+  yield* assertUtf8(bytes);
   try {
-    return { text, value: JSON.parse(text) };
+    if (bytes.length > limits.bodyPieceBytes) return { bytes, ...(yield* parseInPieces(bytes)) };
+    return { bytes, value: JSON.parse(bytes.toString("utf8")), spans: undefined };
   } catch (error) {
-    if (!(error instanceof SyntaxError)) throw error;
-    throw notJson(text);
+    if (!(error instanceof SyntaxError || error instanceof NotJson)) throw error;
+    throw yield* notJson(bytes.toString("utf8"));
   }
 }
 
-function notJson(text: string): QuiverError {
-  const { position, expected } = firstFault(text) ?? { position: text.length, expected: "a JSON value" };
-  const before = text.slice(0, position);
-  const line = before.split("\n").length;
-  const column = position - before.lastIndexOf("\n");
+/** The text of a body, whole. */
+export const textOf = ({ bytes }: ParsedBody): string => bytes.toString("utf8");
+
+function* assertUtf8(bytes: Buffer): Steps<void> {
+  for (let from = 0; from < bytes.length; ) {
+    let to = Math.min(bytes.length, from + utf8PieceBytes);
+    // A character is not cut: what continues one belongs to the piece before.
+    for (let back = 0; to < bytes.length && back < 3 && (bytes[to] & 0xc0) === 0x80; back++) to--;
+    const piece = bytes.subarray(from, to);
+    if (!isUtf8(piece)) {
+      const offset = from + invalidUtf8Offset(piece);
+      throw new QuiverError(
+        "invalid_json",
+        `The request body is not UTF-8: byte ${offset} starts no valid character. Send JSON encoded as UTF-8.`,
+        { byte_offset: offset },
+      );
+    }
+    from = to;
+    if (from < bytes.length) yield;
+  }
+}
+
+const linesPerStep = 16 * 1024;
+
+function* notJson(text: string): Steps<QuiverError> {
+  const fault = yield* firstFault(text);
+  const { position, expected } = fault ?? { position: text.length, expected: "a JSON value" };
+  let line = 1;
+  let lineBegin = 0;
+  for (let end = text.indexOf("\n"); end >= 0 && end < position; end = text.indexOf("\n", lineBegin)) {
+    line++;
+    lineBegin = end + 1;
+    if (line % linesPerStep === 0) yield;
+  }
+  const column = position - lineBegin + 1;
   const found = position >= text.length ? "the body ends" : `there is ${shown(text, position)}`;
   return new QuiverError(
     "invalid_json",
@@ -86,18 +120,31 @@ function beginsCharacter(bytes: Buffer): boolean {
 const literals = ["true", "false", "null"];
 const numberPattern = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/y;
 
+type Fault = { readonly position: number; readonly expected: string };
+
+/** Characters that are read at a step. */
+const charactersPerStep = 16 * 1024;
+
 /** Where the grammar of RFC 8259 is first broken. Run only over texts that `JSON.parse` refused. */
-function firstFault(text: string): { position: number; expected: string } | undefined {
+function* firstFault(text: string): Steps<Fault | undefined> {
+  let pauseAt = charactersPerStep;
   const closers: string[] = [];
   let at = 0;
   const fault = (expected: string, position = at) => ({ position, expected });
-  const skipBlanks = () => {
-    while (at < text.length && " \t\n\r".includes(text[at])) at++;
-  };
+  /** Gives others a turn where much was read since the last one. */
+  function* pause(): Steps<void> {
+    if (at < pauseAt) return;
+    yield;
+    pauseAt = at + charactersPerStep;
+  }
+  function* skipBlanks(): Steps<void> {
+    for (; at < text.length && " \t\n\r".includes(text[at]); at++) if (at >= pauseAt) yield* pause();
+  }
   /** Undefined when a string was passed, or the fault in it. */
-  const passString = () => {
+  function* passString(): Steps<Fault | undefined> {
     if (text[at] !== '"') return fault("a string in double quotes");
     for (at++; text[at] !== '"'; at++) {
+      if (at >= pauseAt) yield* pause();
       if (at >= text.length) return fault("the closing quote of a string");
       if (text.charCodeAt(at) < 0x20)
         return fault("an escape such as \\n instead of a bare control character");
@@ -111,37 +158,38 @@ function firstFault(text: string): { position: number; expected: string } | unde
     }
     at++;
     return undefined;
-  };
-  const passKey = () => {
-    skipBlanks();
-    const wrong = passString();
+  }
+  function* passKey(): Steps<Fault | undefined> {
+    yield* skipBlanks();
+    const wrong = yield* passString();
     if (wrong) return wrong;
-    skipBlanks();
+    yield* skipBlanks();
     if (text[at] !== ":") return fault('":" after a key');
     at++;
     return undefined;
-  };
+  }
 
   for (;;) {
+    yield* pause();
     // A value is due.
-    skipBlanks();
+    yield* skipBlanks();
     const first = text[at];
     let opened = false;
     if (first === "{" || first === "[") {
       at++;
-      skipBlanks();
+      yield* skipBlanks();
       const closer = first === "{" ? "}" : "]";
       if (text[at] === closer) at++;
       else {
         closers.push(closer);
         opened = true;
         if (first === "{") {
-          const wrong = passKey();
+          const wrong = yield* passKey();
           if (wrong) return wrong;
         }
       }
     } else if (first === '"') {
-      const wrong = passString();
+      const wrong = yield* passString();
       if (wrong) return wrong;
     } else {
       const literal = literals.find((word) => text.startsWith(word, at));
@@ -153,7 +201,7 @@ function firstFault(text: string): { position: number; expected: string } | unde
     if (opened) continue;
     // A value is complete: a comma leads to the next one, closers end what was opened.
     for (;;) {
-      skipBlanks();
+      yield* skipBlanks();
       const closer = closers.at(-1);
       if (closer === undefined) return at < text.length ? fault("the end of the body") : undefined;
       if (text[at] === closer) {
@@ -164,7 +212,7 @@ function firstFault(text: string): { position: number; expected: string } | unde
       if (text[at] !== ",") return fault(`"," or "${closer}"`);
       at++;
       if (closer === "}") {
-        const wrong = passKey();
+        const wrong = yield* passKey();
         if (wrong) return wrong;
       }
       break;

@@ -1,13 +1,11 @@
 // For how long does a client wait for its answer?
 //
-// It says so itself with `x-quiver-timeout-ms`, counted from the moment at which its headers are there; searches that say nothing get
-// the server's default. And it waits no longer when its connection is gone. Both end what is done for it, at the next step.
+// It says so itself with `x-quiver-timeout-ms`, counted from the moment at which its headers are there, up to the server's maximum;
+// searches that say nothing get the server's default. And it waits no longer when its connection is gone. Both end what is done for it, at the next step.
 
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { Deadline } from "@quiver/engine/database/contract";
+import { type Account, Deadline } from "@quiver/engine/database/contract";
 import { limits } from "@quiver/protocol/limits";
-import type { RouteName } from "@quiver/protocol/routes";
-import { laneOf } from "../admission.ts";
 import type { Access } from "../auth/access.ts";
 import { fieldError } from "./validation.ts";
 
@@ -19,23 +17,26 @@ export class Waits {
 
   /**
    * Begins now.
-   * @param defaultMs of searches
+   * @param defaultMs where the client says nothing; undefined for no limit
+   * @param maxMs what the client says is cut to this
+   * @param account that pays for the request
    * @param access who calls; work ends, too, when the key is revoked or has expired. Absent where no key is needed
    * @throws invalid_request for a header that is no number of milliseconds
    */
   constructor(
     request: IncomingMessage,
     response: ServerResponse,
-    name: RouteName,
-    defaultMs: number,
+    { defaultMs, maxMs }: { readonly defaultMs: number | undefined; readonly maxMs: number },
+    account: Account,
     access: Access | undefined,
   ) {
-    const given = timeoutOf(request.headers[timeoutHeader]);
-    const timeoutMs = given ?? (laneOf(name) === "search" ? defaultMs : undefined);
+    const wantedMs = timeoutOf(request.headers[timeoutHeader]) ?? defaultMs;
+    const timeoutMs = wantedMs === undefined ? undefined : Math.min(wantedMs, maxMs);
     this.deadline = Deadline.of({
       timeoutMs,
       signal: this.#gone.signal,
       recheck: access && (() => access.requireValid()),
+      account,
     });
     response.once("close", () => {
       if (!response.writableFinished) this.#gone.abort(new Error("the client has gone"));

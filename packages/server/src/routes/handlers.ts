@@ -4,12 +4,14 @@ import type { IncomingMessage } from "node:http";
 import type { Database, Deadline } from "@quiver/engine/database/contract";
 import type { RouteName, routes } from "@quiver/protocol/routes";
 import type { Static, TSchema } from "typebox";
+import type { Work } from "../admission.ts";
 import type { AuditLog } from "../audit/audit-log.ts";
 import type { Access } from "../auth/access.ts";
 import type { Gate } from "../auth/gate.ts";
 import type { FileAnswer } from "../file-answer.ts";
-import type { JsonText } from "../json-answer.ts";
+import type { JsonPieces, JsonText } from "../json-answer.ts";
 import type { Lines } from "../lines-answer.ts";
+import type { ParsedBody } from "../request/json.ts";
 import type { Query } from "../request/query.ts";
 
 type RouteOf<Name extends RouteName> = (typeof routes)[Name];
@@ -29,9 +31,9 @@ type AnswerOf<Name extends RouteName> =
   RouteOf<Name> extends { readonly mediaType: infer Media }
     ? Media extends "application/octet-stream"
       ? FileAnswer
-      : Lines
+      : Lines | Promise<Lines>
     : RouteOf<Name> extends { readonly answer: TSchema }
-      ? JsonText | Promise<JsonText>
+      ? JsonText | Promise<JsonText | JsonPieces>
       : void | Promise<void>;
 
 export type Call<Name extends RouteName> = {
@@ -51,8 +53,10 @@ export type Call<Name extends RouteName> = {
   readonly body: BodyOf<Name>;
   /** For how long the client waits. */
   readonly deadline: Deadline;
-  /** The text that `body` was parsed from; empty without one. */
-  readonly bodyText: string;
+  /** The request's time slices. */
+  readonly work: Work;
+  /** What `body` was parsed from; there where the route takes a body. */
+  readonly parsed: ParsedBody;
 };
 
 /** A handler throws `QuiverError`; the status of its success and of its errors stands in the list of routes. */

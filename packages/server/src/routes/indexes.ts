@@ -2,7 +2,7 @@
 
 import { limits } from "@quiver/protocol/limits";
 import { type IndexKind, indexKinds } from "@quiver/protocol/shapes/index-definition";
-import { emptyObject, json } from "../json-answer.ts";
+import { arrayJson, emptyObject, JsonWriter, json } from "../json-answer.ts";
 import { integerParameter } from "../request/query.ts";
 import { fieldError } from "../request/validation.ts";
 import type { Handlers } from "./handlers.ts";
@@ -28,8 +28,14 @@ export const indexHandlers: Handlers<
     await database.collection(params.collection_id).createTextIndex(body);
     return emptyObject;
   },
-  analyzeText: ({ database, params, body }) =>
-    json(database.collection(params.collection_id).analyzeText(body)),
+  async analyzeText({ database, params, body, deadline, work }) {
+    const { language, terms } = await database.collection(params.collection_id).analyzeText(body, deadline);
+    const out = new JsonWriter();
+    out.add(`{"language":${JSON.stringify(language)},"terms":`);
+    await work.task.finish(arrayJson(terms, out));
+    out.add("}");
+    return out.end();
+  },
   getIndexes: ({ database, params }) => json(database.collection(params.collection_id).indexes()),
   async measureRecall({ database, params, query, deadline }) {
     const sample = integerParameter(query, "sample", 1, limits.recallSampleMax);

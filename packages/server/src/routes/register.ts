@@ -3,15 +3,16 @@
 // Invariant: every entry of `routes` is registered exactly once, and nothing under the data paths beside them. The types
 // see to it that each has a handler; `registerRoutes` asserts the rest when the server starts.
 
+import { Readable } from "node:stream";
 import type { Database } from "@quiver/engine/database/contract";
 import { isQuiverError } from "@quiver/protocol/errors";
 import { type Route, type RouteName, routes } from "@quiver/protocol/routes";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
-import { type Admission, laneOf } from "../admission.ts";
 import type { AuditedChange, AuditLog } from "../audit/audit-log.ts";
 import { type Access, type Need, needOf, nobody } from "../auth/access.ts";
 import type { Gate } from "../auth/gate.ts";
 import { FileAnswer } from "../file-answer.ts";
+import { JsonPieces } from "../json-answer.ts";
 import { Lines } from "../lines-answer.ts";
 import { documentation } from "../operations/openapi.ts";
 import { queryOf, type RawQuery } from "../request/query.ts";
@@ -40,7 +41,6 @@ export type EndpointConfig = {
 export type EndpointParts = {
   readonly database: Database;
   readonly gate: Gate;
-  readonly admission: Admission;
   readonly audit: AuditLog;
   /** Told when the outcome of a change, of which the log has the beginning, could not be written. */
   readonly onAuditError: (request: FastifyRequest, error: unknown) => void;
@@ -90,7 +90,6 @@ export function registerRoutes(app: FastifyInstance, parts: EndpointParts): void
 }
 
 function register(app: FastifyInstance, name: RouteName, route: Route, parts: EndpointParts): void {
-  const lane = parts.admission.lanes[laneOf(name)];
   const handler = handlers[name] as AnyHandler;
   const hasOwnHead = Object.values(routes as Record<string, Route>).some(
     (other) => other.method === "HEAD" && other.path === route.path,
@@ -126,7 +125,8 @@ function register(app: FastifyInstance, name: RouteName, route: Route, parts: En
       params,
       query: queryOf(request.query as RawQuery, route),
       body: request.body,
-      bodyText: request.bodyText,
+      parsed: request.parsedBody,
+      work: request.work,
       deadline: request.waits.deadline,
     } as unknown as Call<RouteName>;
     if (needOf(route).collections === "body.name") access.requireCollection(bodyName(request) ?? "");
@@ -134,15 +134,14 @@ function register(app: FastifyInstance, name: RouteName, route: Route, parts: En
       access.requireValid();
       return handler(call);
     };
-    const entered = lane.enter(call.deadline);
-    const leave = entered instanceof Promise ? await entered : entered;
+    await request.work.begin();
     let answered: unknown;
     try {
       answered = route.audited
         ? await recorded(request, access, call, route.audited, carryOut)
         : await carryOut();
     } finally {
-      leave();
+      request.work.end();
     }
     reply.code(route.status);
     if (route.answer === undefined) return reply.send();
@@ -152,7 +151,12 @@ function register(app: FastifyInstance, name: RouteName, route: Route, parts: En
         .headers(answered.headers)
         .type(`${route.mediaType}; charset=utf-8`)
         .send(answered.stream());
-    return reply.type("application/json; charset=utf-8").send(answered);
+    reply.type("application/json; charset=utf-8");
+    if (answered instanceof JsonPieces)
+      return reply
+        .header("content-length", answered.bytes)
+        .send(Readable.from(answered.pieces, { objectMode: false }));
+    return reply.send(answered);
   }
 
   /** Carries out a change between the two lines that the audit log has of it. */

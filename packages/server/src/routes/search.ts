@@ -1,9 +1,12 @@
 // How does a search come in and go out over HTTP?
 
-import { json } from "../json-answer.ts";
-import type { Handlers } from "./handlers.ts";
+import type { Collection, Deadline, Steps } from "@quiver/engine/database/contract";
+import { limits } from "@quiver/protocol/limits";
+import type { SearchResponse } from "@quiver/protocol/shapes/search";
+import { arrayJson, type JsonPieces, type JsonText, JsonWriter } from "../json-answer.ts";
+import type { Call, Handlers } from "./handlers.ts";
 
-export const searchHandlers: Handlers<
+type SearchName =
   | "searchDense"
   | "searchBatchDense"
   | "searchSparse"
@@ -11,22 +14,81 @@ export const searchHandlers: Handlers<
   | "searchText"
   | "searchBatchText"
   | "searchHybrid"
-  | "searchBatchHybrid"
-> = {
-  searchDense: async ({ database, params, body, deadline }) =>
-    json(await database.collection(params.collection_id).searchDense(body, deadline)),
-  searchBatchDense: async ({ database, params, body, deadline }) =>
-    json(await database.collection(params.collection_id).searchBatchDense(body, deadline)),
-  searchSparse: async ({ database, params, body, deadline }) =>
-    json(await database.collection(params.collection_id).searchSparse(body, deadline)),
-  searchBatchSparse: async ({ database, params, body, deadline }) =>
-    json(await database.collection(params.collection_id).searchBatchSparse(body, deadline)),
-  searchText: async ({ database, params, body, deadline }) =>
-    json(await database.collection(params.collection_id).searchText(body, deadline)),
-  searchBatchText: async ({ database, params, body, deadline }) =>
-    json(await database.collection(params.collection_id).searchBatchText(body, deadline)),
-  searchHybrid: async ({ database, params, body, deadline }) =>
-    json(await database.collection(params.collection_id).searchHybrid(body, deadline)),
-  searchBatchHybrid: async ({ database, params, body, deadline }) =>
-    json(await database.collection(params.collection_id).searchBatchHybrid(body, deadline)),
+  | "searchBatchHybrid";
+
+export const searchHandlers: Handlers<SearchName> = {
+  searchDense: (call) => one(call, (to, deadline) => to.searchDense(call.body, deadline)),
+  searchBatchDense: (call) => batch(call, (to, deadline) => to.searchBatchDense(call.body, deadline)),
+  searchSparse: (call) => one(call, (to, deadline) => to.searchSparse(call.body, deadline)),
+  searchBatchSparse: (call) => batch(call, (to, deadline) => to.searchBatchSparse(call.body, deadline)),
+  searchText: (call) => one(call, (to, deadline) => to.searchText(call.body, deadline)),
+  searchBatchText: (call) => batch(call, (to, deadline) => to.searchBatchText(call.body, deadline)),
+  searchHybrid: (call) => one(call, (to, deadline) => to.searchHybrid(call.body, deadline)),
+  searchBatchHybrid: (call) => batch(call, (to, deadline) => to.searchBatchHybrid(call.body, deadline)),
 };
+
+type SearchCall = Pick<Call<"searchDense">, "database" | "params" | "deadline" | "work"> & {
+  readonly body: Amount;
+};
+type Search<T> = (collection: Collection, deadline: Deadline) => Promise<T>;
+
+/** Answers a request with one query. */
+async function one(call: SearchCall, search: Search<SearchResponse>): Promise<JsonText | JsonPieces> {
+  const { database, params, deadline, work, body } = call;
+  await work.expect(expectedMs(body));
+  const response = await search(database.collection(params.collection_id), deadline);
+  return work.task.finish(encoded((out) => responseJson(response, out)));
+}
+
+/** Answers a request with many queries. */
+async function batch(
+  call: SearchCall,
+  search: Search<readonly SearchResponse[]>,
+): Promise<JsonText | JsonPieces> {
+  const { database, params, deadline, work, body } = call;
+  await work.expect(expectedMs(body));
+  const responses = await search(database.collection(params.collection_id), deadline);
+  return work.task.finish(encoded((out) => responsesJson(responses, out)));
+}
+
+function* encoded(write: (out: JsonWriter) => Steps<void>): Steps<JsonText | JsonPieces> {
+  const out = new JsonWriter();
+  yield* write(out);
+  return out.end();
+}
+
+function* responseJson({ results }: SearchResponse, out: JsonWriter): Steps<void> {
+  out.add('{"results":');
+  yield* arrayJson(results, out);
+  out.add("}");
+}
+
+function* responsesJson(responses: readonly SearchResponse[], out: JsonWriter): Steps<void> {
+  out.add("[");
+  for (const [i, response] of responses.entries()) {
+    if (i > 0) out.add(",");
+    yield* responseJson(response, out);
+    yield;
+  }
+  out.add("]");
+}
+
+/** What the work of a search depends on; a request has some of it. */
+type Amount = {
+  readonly queries?: readonly unknown[];
+  readonly query_terms_list?: readonly unknown[];
+  readonly top_k?: number | null;
+  readonly exact?: boolean | null;
+  readonly syntax?: string | null;
+};
+
+/** Milliseconds of a query, of one that reads all vectors or has operators, and of a result. Rough: the scheduler sees what it takes. */
+const queryMs = 0.3;
+const thoroughQueryMs = 4;
+const resultMs = 0.004;
+
+function expectedMs({ queries, query_terms_list, top_k, exact, syntax }: Amount): number {
+  const count = queries?.length ?? query_terms_list?.length ?? 1;
+  const each = exact === true || syntax === "operators" ? thoroughQueryMs : queryMs;
+  return count * (each + resultMs * (top_k ?? limits.topKDefault));
+}

@@ -5,9 +5,10 @@ import { withExactMetadata } from "../request/exact-metadata.ts";
 import type { Handlers } from "./handlers.ts";
 
 export const streamingHandlers: Handlers<"streamingUpsert" | "streamingDelete" | "streamingDeleteAlias"> = {
-  async streamingUpsert({ database, params, body, bodyText, deadline }) {
+  async streamingUpsert({ database, params, body, parsed, deadline, work }) {
     const collection = database.collection(params.collection_id);
-    await collection.upsert(withExactMetadata(body.vectors, bodyText, "vectors"), deadline);
+    const vectors = await work.task.finish(withExactMetadata(body.vectors, parsed, "vectors"));
+    await collection.upsert(vectors, deadline);
     return emptyObject;
   },
   streamingDelete: ({ database, params, deadline }) =>

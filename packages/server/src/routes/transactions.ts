@@ -26,15 +26,15 @@ export const transactionHandlers: Handlers<
   commitTransaction: (call) => transactionOf(call).commit(call.deadline),
   abortTransaction: (call) => transactionOf(call).abort(call.deadline),
   async addVector(call) {
-    const [vector] = withExactMetadata([call.body], call.bodyText, "body");
-    await transactionOf(call).add(vector, call.deadline);
+    const { body, parsed, work, deadline } = call;
+    const [vector] = await work.task.finish(withExactMetadata([body], parsed, "body"));
+    await transactionOf(call).add(vector, deadline);
     return emptyObject;
   },
   async upsertVectors(call) {
-    await transactionOf(call).upsert(
-      withExactMetadata(call.body.vectors, call.bodyText, "vectors"),
-      call.deadline,
-    );
+    const { body, parsed, work, deadline } = call;
+    const vectors = await work.task.finish(withExactMetadata(body.vectors, parsed, "vectors"));
+    await transactionOf(call).upsert(vectors, deadline);
     return emptyObject;
   },
   deleteVectorInTransaction: (call) => transactionOf(call).delete(call.params.vector_id, call.deadline),

@@ -2,7 +2,7 @@
 
 import type { VectorExport } from "@quiver/engine/database/contract";
 import { QuiverError } from "@quiver/protocol/errors";
-import { asJson, emptyObject } from "../json-answer.ts";
+import { arrayJson, asJson, emptyObject, JsonWriter } from "../json-answer.ts";
 import { Lines } from "../lines-answer.ts";
 import { idParameter } from "../request/query.ts";
 import type { Handlers } from "./handlers.ts";
@@ -10,10 +10,12 @@ import type { Handlers } from "./handlers.ts";
 export const vectorHandlers: Handlers<
   "vectorsByDocument" | "getVector" | "vectorExists" | "deleteVector" | "exportVectors"
 > = {
-  vectorsByDocument({ database, params, query }) {
+  async vectorsByDocument({ database, params, query, deadline, work }) {
     const documentId = idParameter(query, "document_id");
-    const vectors = database.collection(params.collection_id).byDocument(documentId);
-    return asJson(`[${vectors.map((vector) => vector.toJson()).join(",")}]`);
+    const vectors = await database.collection(params.collection_id).byDocument(documentId, deadline);
+    const out = new JsonWriter();
+    await work.task.finish(arrayJson(vectors, out, (vector) => vector.toJson()));
+    return out.end();
   },
   getVector: ({ database, params }) =>
     asJson(database.collection(params.collection_id).get(params.vector_id).toJson()),
@@ -25,13 +27,19 @@ export const vectorHandlers: Handlers<
     await database.collection(params.collection_id).delete(params.vector_id, deadline);
     return emptyObject;
   },
-  exportVectors({ database, params }) {
+  exportVectors({ database, params, work }) {
+    // Beside the other requests of its key an export is the largest.
+    work.task.expect(Number.POSITIVE_INFINITY);
+    const end = work.hold();
     const exported = database.collection(params.collection_id).exportVectors();
     const headers = {
       "x-quiver-version": String(exported.version),
       "x-quiver-count": String(exported.count),
     };
-    return new Lines(jsonTexts(exported), headers, () => exported.release());
+    return new Lines(jsonTexts(exported), headers, work.task, () => {
+      exported.release();
+      end();
+    });
   },
 };
 

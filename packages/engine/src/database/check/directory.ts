@@ -3,18 +3,14 @@
 // Reads the files by itself, changes nothing, and cannot be crashed by what they say (collection/verify.ts): this is for the
 // directory of a server that is stopped, and above all of one that does not start.
 
-import { existsSync, readdirSync } from "node:fs";
+import { existsSync, readdirSync, realpathSync } from "node:fs";
 import { join } from "node:path";
 import { QuiverError } from "@quiver/protocol/errors";
 import type { CheckReport, Finding } from "@quiver/protocol/shapes/check";
 import { type CatalogEntry, verifyCatalog } from "../../collection/catalog.ts";
 import type { CollectionDefinition } from "../../collection/definition.ts";
-import {
-  catalogDirectory,
-  collectionDirectory,
-  collectionsDirectory,
-  requireUnused,
-} from "../../runtime/data-directory.ts";
+import { catalogDirectory, collectionDirectory, collectionsDirectory } from "../../runtime/data-directory.ts";
+import { lockForReading } from "../../runtime/directory-lock.ts";
 import { checkCollection } from "./collection-check.ts";
 import { Report } from "./report.ts";
 import { checkSnapshots } from "./snapshots.ts";
@@ -40,7 +36,15 @@ export async function checkDirectory(
       "storage_failed",
       `The directory has no catalog/data.mdb: it is no data directory of Quiver, or the catalog is lost.`,
     );
-  requireUnused(dataDir);
+  const unlock = lockForReading(realpathSync(dataDir));
+  try {
+    return await checkUnused(dataDir, options);
+  } finally {
+    unlock();
+  }
+}
+
+async function checkUnused(dataDir: string, options: DirectoryCheckOptions): Promise<CheckReport> {
   const report = new Report(options.onFinding);
   const { entries, isWhole } = verifyCatalog(catalogDirectory(dataDir), (finding) => report.add(finding));
   const places = placesOf(dataDir, entries, isWhole);

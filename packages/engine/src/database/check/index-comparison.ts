@@ -2,10 +2,9 @@
 //
 // They are compared by sums (posting-sums.ts), in slices, for they are the request thread's.
 
-import { limits } from "@quiver/protocol/limits";
 import type { Finding } from "@quiver/protocol/shapes/check";
 import { readU32Key } from "../../base/bytes.ts";
-import { nextTurn } from "../../base/turns.ts";
+import { Task } from "../../base/scheduler.ts";
 import { RecordReader } from "../../collection/record.ts";
 import { ordinalKey } from "../../collection/tables.ts";
 import type { View } from "../../runtime/view.ts";
@@ -89,23 +88,23 @@ function* subtractRecords(view: View, side: PostingSide, sums: PostingSums): Gen
   }
 }
 
-/** Runs generators for a few milliseconds in each turn of the event loop. */
+/** Runs generators in time slices of the background. */
 class Slices {
   readonly #assertGoOn: () => void;
-  #end = performance.now() + limits.indexingSliceMs;
+  readonly #task: Task;
 
   constructor(assertGoOn: () => void) {
     this.#assertGoOn = assertGoOn;
+    this.#task = new Task({ key: "check" });
   }
 
   async run<T>(steps: Generator<void, T>): Promise<T> {
     for (;;) {
       const step = steps.next();
       if (step.done) return step.value;
-      if (performance.now() < this.#end) continue;
-      await nextTurn();
+      if (!this.#task.isOver()) continue;
+      await this.#task.slice();
       this.#assertGoOn();
-      this.#end = performance.now() + limits.indexingSliceMs;
     }
   }
 }

@@ -80,8 +80,7 @@ export function textPostings(index: TextIndex): PostingSide {
       if (text === null) return;
       const words = text.kind === "raw" ? segment(text.value) : segmentProcessed(text.value);
       const frequencies = new Map<string, number>();
-      for (const { term } of index.analyzer.analyze(words))
-        if (term !== null) frequencies.set(term, (frequencies.get(term) ?? 0) + 1);
+      index.analyzer.read(words, (term) => frequencies.set(term, (frequencies.get(term) ?? 0) + 1));
       for (const [term, tf] of frequencies) yield termHash(term, tf);
     },
   };

@@ -5,7 +5,15 @@
 // first start builds), keys and sessions, every snapshot whose file is whole, as it is, and the audit log. Its versions begin anew. What is
 // not taken over is told record by record, and snapshot by snapshot.
 
-import { chmodSync, copyFileSync, existsSync, lstatSync, mkdirSync, readdirSync } from "node:fs";
+import {
+  chmodSync,
+  copyFileSync,
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  readdirSync,
+  realpathSync,
+} from "node:fs";
 import { join } from "node:path";
 import { QuiverError } from "@quiver/protocol/errors";
 import { limits } from "@quiver/protocol/limits";
@@ -25,12 +33,12 @@ import {
   catalogDirectory,
   collectionDirectory,
   collectionsDirectory,
-  requireUnused,
   snapshotsDirectory,
   syncDirectory,
   syncFile,
   takeDataDirectory,
 } from "../../runtime/data-directory.ts";
+import { lockForReading } from "../../runtime/directory-lock.ts";
 import { problemWords, SnapshotDirectory } from "../../runtime/snapshot-directory.ts";
 import { difference, snapshotOf } from "../../runtime/snapshot-entry.ts";
 import { LmdbStore } from "../../storage/lmdb.ts";
@@ -71,14 +79,18 @@ export async function repairDirectory(
 ): Promise<Repaired> {
   if (!existsSync(collectionsDirectory(dataDir)) && !existsSync(catalogDirectory(dataDir)))
     throw new QuiverError("storage_failed", "The directory is no data directory of Quiver.");
-  requireUnused(dataDir);
-  if (existsSync(into) && readdirSync(into).length > 0)
-    throw new QuiverError("storage_failed", "The directory to repair into must be empty, or not be there.");
-  const release = takeDataDirectory(into);
+  const unlock = lockForReading(realpathSync(dataDir));
   try {
-    return await new Repair(dataDir, into, options).run();
+    if (existsSync(into) && readdirSync(into).length > 0)
+      throw new QuiverError("storage_failed", "The directory to repair into must be empty, or not be there.");
+    const release = await takeDataDirectory(into, { waitMs: 0 });
+    try {
+      return await new Repair(dataDir, into, options).run();
+    } finally {
+      release();
+    }
   } finally {
-    release();
+    unlock();
   }
 }
 

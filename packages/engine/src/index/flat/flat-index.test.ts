@@ -6,7 +6,6 @@ import { bytesOfFloats } from "../../vector/floats.ts";
 import { exactScore } from "../../vector/metric.ts";
 import { metrics } from "../../vector/metrics.ts";
 import type { Visible } from "../contract.ts";
-import { isAbsent, readF32, readFvecs, readIvecs } from "../test/reference-data.ts";
 import { asMap, bestOf, expectSame } from "../test/twin.ts";
 import { FlatIndex } from "./flat-index.ts";
 
@@ -233,48 +232,6 @@ test("the largest dimension", () => {
     index.add(ordinal, bytesOfFloats(new Float32Array(65_535).fill(ordinal)));
   index.check();
   expect(asMap(index.search(new Float32Array(65_535).fill(7), 1, null))).toEqual(new Map([[7, 1]]));
-});
-
-test.skipIf(isAbsent("siftsmall"))("siftsmall: the distances are those of the ground truth", () => {
-  const base = readFvecs("siftsmall/siftsmall_base.fvecs");
-  const truth = readIvecs("siftsmall/siftsmall_groundtruth.ivecs");
-  const index = new FlatIndex({ dimension: 128, metric: "euclidean", segmentBytesMax: 2 ** 21 });
-  base.forEach((row, i) => {
-    index.add(i, bytesOfFloats(row));
-  });
-  readFvecs("siftsmall/siftsmall_query.fvecs").forEach((query, i) => {
-    const found = index.search(query, 100, null);
-    const expected = [...truth[i]].map((row) => exactScore(metrics.euclidean, query, base[row]));
-    expect([...found.scores].sort((a, b) => b - a).slice(0, 100)).toEqual(expected.sort((a, b) => b - a));
-  });
-});
-
-describe.skipIf(isAbsent("glove100-100k"))("glove100-100k", () => {
-  test.each([
-    ["cosine", "gt_cosine_top100"],
-    ["dot_product", "gt_dot_top100"],
-    ["euclidean", "gt_l2_top100"],
-  ] as const)("%s: the scores are those of the ground truth, up to its f32 near-ties", (metric, file) => {
-    const base = readF32("glove100-100k/base.f32", 100).rows;
-    const queries = readF32("glove100-100k/queries.f32", 100).rows;
-    const truth = readIvecs(`glove100-100k/${file}.ivecs`);
-    const index = new FlatIndex({ dimension: 100, metric });
-    base.forEach((row, i) => {
-      index.add(i, bytesOfFloats(row));
-    });
-    let agreeing = 0;
-    for (let i = 0; i < 100; i++) {
-      const found = asMap(index.search(queries[i], 100, null));
-      const worst = Math.min(...found.values());
-      for (const row of truth[i]) {
-        if (found.has(row)) agreeing++;
-        const score = exactScore(metrics[metric], queries[i], base[row]);
-        expect(score).toBeGreaterThanOrEqual(worst - 1e-6 * Math.max(1, Math.abs(worst)));
-      }
-    }
-    // Brute force in f32 swaps near-ties at the hundredth place.
-    expect(agreeing).toBeGreaterThan(9_990);
-  });
 });
 
 test("a record that leaves during a scan and comes back is found once, and takes no other's place", () => {

@@ -6,8 +6,8 @@
 //   the codes lose more than `codeLossMax`    `auto`: the next better type; else, a range that cuts values off: codes without it.
 //                                             A *successor* is built with those, beside the graphs that serve, and takes their place
 //   more of the memory is free than used      a successor with the same codes is built, and the memory of the present graphs given back
-//   recall is below `recallMin`, or vectors   searches that name no beam take a longer one; where none is long enough that costs
-//   are not found by themselves               less than reading all, they read all
+//   recall is too low, or vectors are not     searches that name no beam take a longer one; where none is long enough that costs
+//   found by themselves (`wantedOf`)          less than reading all, they read all
 //
 // Recall is measured when the graphs have been built, and each time a tenth of them has changed.
 
@@ -101,14 +101,20 @@ const better: Partial<Record<HnswDataType, HnswDataType>> = {
   f16: "f32",
 };
 
-/** What is done something about. */
-const recallMin = 0.95;
-const itselfMin = 0.99;
+/**
+ * Below this share of exact answers, or of vectors that find themselves, something is done: by the number of vectors, for in few a longer
+ * beam costs little.
+ */
+const wantedOf = (count: number): { recall: number; itself: number } => {
+  if (count <= 10_000) return { recall: 0.999, itself: 0.999 };
+  return { recall: count <= 50_000 ? 0.99 : 0.95, itself: 0.99 };
+};
 /** Following the links of a beam costs about as much as reading so many vectors in order for each of its places. */
 export const readsPerBeamPlace = 8;
 
 /** Share of the vectors whose change asks for a new measurement; before the first one, so many wait for the build to end. */
 const changeShare = 0.1;
+const changeShareAtEffort = 0.01;
 const firstCheckCount = 5_000;
 /** Fewer vectors say nothing. */
 const checkMin = 100;
@@ -372,8 +378,12 @@ export class Building {
     this.#options.builders.run(target, job, (error) => {
       this.#running--;
       if (this.#isClosed) return;
-      if (error === null) done();
-      else this.#fail(error);
+      try {
+        if (error !== null) throw error;
+        done();
+      } catch (failure) {
+        this.#fail(failure);
+      }
       this.pump();
       this.#afterJob();
     });
@@ -422,14 +432,16 @@ export class Building {
       this.#running--;
       this.#isCalibrating = false;
       if (this.#isClosed) return;
-      if (state === null) this.#fail(error);
-      else {
+      try {
+        if (state === null) throw error;
         const set: GraphSet = new GraphSet(
           Encoding.fromState(state),
           this.#setOptions,
           this.#host(() => this.#current === set),
         );
         then(set);
+      } catch (failure) {
+        this.#fail(failure);
       }
       this.pump();
     });
@@ -519,9 +531,12 @@ export class Building {
     const current = this.#current;
     if (!this.#options.measures || !current || this.#successor || this.#isCalibrating || this.#isMeasuring)
       return false;
-    if (current.count < checkMin || this.#isUnmeasurable) return false;
+    // Removed vectors take places in beams until they are swept.
+    if (current.count < checkMin || current.isSweeping || this.#isUnmeasurable) return false;
     if (this.#quality === undefined) return current.isIdle || current.count >= firstCheckCount;
-    return this.#work - this.#quality.work >= Math.max(1, changeShare * this.#quality.count);
+    const share =
+      current.isIdle && (this.#isScanning || this.#efFloor > 0) ? changeShareAtEffort : changeShare;
+    return this.#work - this.#quality.work >= Math.max(1, share * this.#quality.count);
   }
 
   #beginCheck(): void {
@@ -537,8 +552,12 @@ export class Building {
       builders.truth({ metric, dimension, rows, queries: sample.vectors, k }, (error, truths) => {
         if (this.#isClosed) return;
         this.#truth = undefined;
-        if (truths === null) this.#fail(error);
-        else this.#ask(sample, truths);
+        try {
+          if (truths === null) throw error;
+          this.#ask(sample, truths);
+        } catch (failure) {
+          this.#fail(failure);
+        }
         if (!this.#isInPlace) this.#options.onMore?.();
       });
       return;
@@ -591,10 +610,11 @@ export class Building {
     if (current === undefined) return;
     const quality = check.result(current.count, this.#work);
     this.#quality = quality;
-    const wanted = this.#wanted(quality, current.encoding);
-    if (wanted === undefined) this.#postponed = undefined;
-    else if (this.#succeed(wanted)) return;
-    if (quality.recall >= recallMin && quality.itself >= itselfMin) {
+    const better = this.#wanted(quality, current.encoding);
+    if (better === undefined) this.#postponed = undefined;
+    else if (this.#succeed(better)) return;
+    const wanted = wantedOf(current.count);
+    if (quality.recall >= wanted.recall && quality.itself >= wanted.itself) {
       if (quality.ef !== this.#options.efSearch && quality.ef !== this.#efFloor)
         this.#options.onNotice?.(
           `a beam of ${this.#options.efSearch} finds too little; searches that name none take one of ${quality.ef}`,

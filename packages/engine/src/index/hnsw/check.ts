@@ -70,10 +70,11 @@ function checkBackbone(partition: Partition): void {
   );
   for (let unit = 0; unit < graph.units; unit++) {
     if (!partition.isNode(unit)) continue;
-    const isUnlinked = graph.parentOf(unit) === none;
-    invariant(isReached[unit] === 1 || isUnlinked, `no way leads to node ${unit}`);
-    invariant(!isUnlinked || partition.kinds.values[unit] === kinds.unlinked, `node ${unit} has no parent`);
-    if (isUnlinked) continue;
+    // The tree of ways does without nodes that are to be unlinked; those of a kept graph are dead again, until the next sweep.
+    const isLeftOut = graph.parentOf(unit) === none;
+    invariant(isReached[unit] === 1 || isLeftOut, `no way leads to node ${unit}`);
+    invariant(!isLeftOut || partition.kinds.values[unit] !== kinds.node, `node ${unit} has no parent`);
+    if (isLeftOut) continue;
     const chain: number[] = [];
     for (let node = unit; isRooted[node] === 0; node = graph.parentOf(node)) {
       const parent = graph.parentOf(node);

@@ -166,6 +166,11 @@ export class GraphSet {
     return this.#running === 0 && !this.#isExclusive;
   }
 
+  /** Whether removed vectors are being swept out of a graph, or have to be. */
+  get isSweeping(): boolean {
+    return this.#partitions.some((partition) => partition?.isSweeping || partition?.wantsSweep);
+  }
+
   get graphs(): readonly Graph[] {
     return this.#living().map(({ graph }) => graph);
   }
@@ -419,7 +424,10 @@ export class GraphSet {
       if (partition.wantsSweep || (this.#sweeps.has(partition) && partition.isWorthSweeping))
         return () => this.#beginSweep(partition);
     }
-    return this.#growth() ?? this.#holds.shift();
+    const growth = this.#growth();
+    if (growth !== undefined || this.#holds.length === 0) return growth;
+    // It stays in its place until its time has come.
+    return () => this.#holds.shift()?.();
   }
 
   #giveUp(number: number, partition: Partition): void {

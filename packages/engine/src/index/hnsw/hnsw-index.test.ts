@@ -1,18 +1,14 @@
 // Does the graph find what the exact index finds, through all changes?
 
 import { randomNumbers } from "@quiver/kernels/random";
-import { type MetricName, metricNames } from "@quiver/protocol/shapes/index-definition";
+import { metricNames } from "@quiver/protocol/shapes/index-definition";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { bytesOfFloats } from "../../vector/floats.ts";
-import { exactScore } from "../../vector/metric.ts";
-import { metrics } from "../../vector/metrics.ts";
-import type { Visible } from "../contract.ts";
-import { FlatIndex } from "../flat/flat-index.ts";
-import { isAbsent, readBytes, readF32, readFvecs, readIvecs } from "../test/reference-data.ts";
+import { add, pairOf, recallOf, remove } from "../test/graph-pair.ts";
 import { asMap } from "../test/twin.ts";
 import { hnswDataTypes } from "./encoding.ts";
-import { HnswIndex, type HnswOptions } from "./hnsw-index.ts";
+import { HnswIndex } from "./hnsw-index.ts";
 
 /** Vectors around random centres, far from zero, of lengths that differ. */
 function clustered(count: number, dimension: number, seed: number): Float32Array[] {
@@ -26,48 +22,6 @@ function clustered(count: number, dimension: number, seed: number): Float32Array
     const scale = 0.5 + next();
     return centre.map((value) => scale * (value + normal()));
   });
-}
-
-type Pair = { hnsw: HnswIndex; flat: FlatIndex; rows: Map<number, Float32Array> };
-
-function pairOf(dimension: number, metric: MetricName, options: Partial<HnswOptions> = {}): Pair {
-  const rows = new Map<number, Float32Array>();
-  const hnsw = new HnswIndex({ dimension, metric, dataType: "u8", memoryBytesMax: 2 ** 26, ...options });
-  return { hnsw, flat: new FlatIndex({ dimension, metric }), rows };
-}
-
-function add({ hnsw, flat, rows }: Pair, ordinal: number, row: Float32Array): void {
-  rows.set(ordinal, row);
-  hnsw.add(ordinal, bytesOfFloats(row));
-  flat.add(ordinal, bytesOfFloats(row));
-}
-
-function remove({ hnsw, flat, rows }: Pair, ordinal: number): void {
-  for (const index of [hnsw, flat]) {
-    index.retire(ordinal);
-    index.remove(ordinal);
-  }
-  rows.delete(ordinal);
-}
-
-/** The share of the exact answers that the graph gives; every answer's score is the exact one. */
-function recallOf(pair: Pair, queries: readonly Float32Array[], ef: number, visible: Visible = null): number {
-  const k = 10;
-  let met = 0;
-  let all = 0;
-  for (const query of queries) {
-    const exact = asMap(pair.flat.search(query, k, visible));
-    const found = asMap(pair.hnsw.search(query, k, { ef, visible }));
-    for (const [ordinal, score] of found) {
-      const row = pair.rows.get(ordinal);
-      if (row === undefined) throw new Error(`ordinal ${ordinal} was removed`);
-      expect(score).toBe(exactScore(pair.hnsw.metric, query, row));
-      expect(visible === null || visible(ordinal)).toBe(true);
-      if (exact.has(ordinal)) met++;
-    }
-    all += Math.min(k, exact.size);
-  }
-  return all === 0 ? 1 : met / all;
 }
 
 /** Recall that each type has to reach: one bit of 24 values says little of a vector, and re-scoring cannot find what was not met. */
@@ -166,7 +120,7 @@ test("everything removed, also the entry point: the index is empty and can be fi
   expect(pair.hnsw.count).toBe(0);
 });
 
-test("one cluster after the other is removed, and no way is lost", () => {
+test("[N12] one cluster after the other is removed, and no way is lost", () => {
   const pair = pairOf(8, "euclidean", { dataType: "f32", sampleCount: 100 });
   const next = randomNumbers(9);
   for (let i = 0; i < 2_000; i++) {
@@ -312,69 +266,3 @@ test("wrong input is refused and changes nothing", () => {
   expect(() => hnsw.search(Float32Array.of(1), 1, { ef: 10 })).toThrow("1 values instead of 2");
   expect(hnsw.count).toBe(0);
 });
-
-test.skipIf(isAbsent("siftsmall"))("siftsmall: recall", () => {
-  const base = readFvecs("siftsmall/siftsmall_base.fvecs");
-  const queries = readFvecs("siftsmall/siftsmall_query.fvecs");
-  const truth = readIvecs("siftsmall/siftsmall_groundtruth.ivecs");
-  for (const dataType of hnswDataTypes) {
-    const index = new HnswIndex({ dimension: 128, metric: "euclidean", dataType });
-    base.forEach((row, i) => {
-      index.add(i, bytesOfFloats(row));
-    });
-    index.check();
-    const floor = { binary: 0.95, quaternay: 0.98 }[dataType as string] ?? 0.99;
-    expect(recallOfTruth(index, queries, truth, metrics.euclidean, base)).toBeGreaterThan(floor);
-  }
-});
-
-// Floors a little below what was seen: they catch a broken graph, not a bad day.
-const floorsOnWords = {
-  cosine: { f32: 0.97, f16: 0.97, u8: 0.97, octal: 0.96, quaternay: 0.95, binary: 0.82 },
-  dot_product: { f32: 0.97, f16: 0.97, u8: 0.97, octal: 0.97, quaternay: 0.96, binary: 0.91 },
-  euclidean: { f32: 0.965, f16: 0.965, u8: 0.96, octal: 0.955, quaternay: 0.95, binary: 0.86 },
-} as const;
-
-describe.skipIf(isAbsent("glove100-100k"))("glove100-100k, the first 6,000", () => {
-  const base = readF32("glove100-100k/base.f32", 100).rows.slice(0, 6_000);
-  const queries = readF32("glove100-100k/queries.f32", 100).rows.slice(0, 100);
-  describe.each(metricNames)("%s", (metric) => {
-    test.each(hnswDataTypes)("%s: recall", (dataType) => {
-      const pair = pairOf(100, metric, { dataType });
-      for (const [i, row] of base.entries()) add(pair, i, row);
-      pair.hnsw.check();
-      expect(recallOf(pair, queries, 160)).toBeGreaterThan(floorsOnWords[metric][dataType]);
-    });
-  });
-});
-
-const floorOnImages = 0.99;
-
-describe.skipIf(isAbsent("fashion-mnist"))("fashion-mnist, the first 2,000", () => {
-  const base = readBytes("fashion-mnist/train-images-idx3-ubyte.gz", 16, 784).slice(0, 2_000);
-  const queries = readBytes("fashion-mnist/queries-t10k-first1000.u8.gz", 0, 784).slice(0, 50);
-  describe.each(metricNames)("%s", (metric) => {
-    test.each(hnswDataTypes)("%s: recall", (dataType) => {
-      const pair = pairOf(784, metric, { dataType });
-      for (const [i, row] of base.entries()) add(pair, i, row);
-      pair.hnsw.check();
-      expect(recallOf(pair, queries, 100)).toBeGreaterThan(floorOnImages);
-    });
-  });
-});
-
-function recallOfTruth(
-  index: HnswIndex,
-  queries: readonly Float32Array[],
-  truth: readonly Int32Array[],
-  metric: (typeof metrics)[MetricName],
-  base: readonly Float32Array[],
-): number {
-  let met = 0;
-  queries.forEach((query, i) => {
-    const worst = exactScore(metric, query, base[truth[i][9]]);
-    const { scores } = index.search(query, 10, { ef: 100 });
-    met += scores.filter((score) => score >= worst).length;
-  });
-  return met / (10 * queries.length);
-}

@@ -22,6 +22,7 @@ import { kinds } from "@quiver/kernels/postings";
 import { failpoint } from "../../base/failpoint.ts";
 import { Growable } from "../../base/growable.ts";
 import { invariant } from "../../base/invariant.ts";
+import { finishAtOnce, type Steps } from "../../base/steps.ts";
 import { assertAscending, type Candidates, nothing, type Visible } from "../contract.ts";
 import { absent } from "../ordinal-map.ts";
 import { Arena, type ArenaOptions, arenaBytes } from "./arena.ts";
@@ -79,7 +80,7 @@ const runPostings = 2 ** 24;
  * more terms there are, the less it can rule out: 6,400 random words of 40,000 texts took 1.6 s, and scored in full 17 ms; up to
  * some 3,000 words pruning was faster.
  */
-const prunedTermsMax = 2_048;
+export const prunedTermsMax = 2_048;
 
 /** Copying so many bytes takes about as long as merging a posting. */
 const copiedBytesPerPosting = 64;
@@ -97,6 +98,7 @@ export class PostingIndex {
   #arenas: Arena[] = [];
   /** By ascending ordinals. */
   #runs: Run[] = [];
+  #layout = 0;
   /** One, or one that is being sealed and the one that records are added to. */
   readonly #tails: Tail<Float32Array | Uint32Array>[] = [];
   readonly #scorer = new FullScorer();
@@ -277,7 +279,12 @@ export class PostingIndex {
     return 8 * slotsEnd >= this.#tailRecordsMax || 8 * postings.total >= this.#tailPostingsMax;
   }
 
-  /** Where a term's postings are. Valid until the next change. */
+  /** Another number whenever lists have come to other places. */
+  get layout(): number {
+    return this.#layout;
+  }
+
+  /** Where a term's postings are. Valid until the next change of the `layout`. */
   locate(term: number): Located {
     // A plain array: a typed one is made outside of the heap as soon as there are many runs.
     const runs: number[] = [];
@@ -309,13 +316,19 @@ export class PostingIndex {
         }
       else hidden.runs[number].push(this.#runs[number].recordOf(ordinal));
     };
-    for (const ordinal of this.#retired) if (!visible(ordinal)) hide(ordinal);
+    for (const ordinal of this.hiddenOrdinals(visible)) hide(ordinal);
+    return isAnyHidden ? hidden : null;
+  }
+
+  /** The ordinals that are held and that a version does not see, in no particular order. */
+  *hiddenOrdinals(visible: Visible): Generator<number> {
+    if (visible === null) return;
+    for (const ordinal of this.#retired) if (!visible(ordinal)) yield ordinal;
     for (const ordinal of this.#fromYoungest()) {
       if (this.#retired.has(ordinal)) continue;
       if (visible(ordinal)) break;
-      hide(ordinal);
+      yield ordinal;
     }
-    return isAnyHidden ? hidden : null;
   }
 
   /** Records that have a term, of those that are not hidden. */
@@ -370,14 +383,16 @@ export class PostingIndex {
     if (k <= 0 || terms.length === 0) return nothing;
     // What great postings add says nothing where others are negative.
     const counting = least !== null && this.#hasNegative(terms) ? null : least;
+    if (terms.length > prunedTermsMax)
+      return finishAtOnce(this.#scoreAll(this.#scorer, terms, k, formula, hidden, null, counting));
     const inTails = this.#bestOfTails(k, (tail, i) =>
-      this.#options.isText
-        ? this.#scorer.acceptedInTail(tail, i, terms, k, formula, hidden, null)
-        : this.#scorer.sparseTail(tail, i, terms, k, hidden, counting),
+      finishAtOnce(
+        this.#options.isText
+          ? this.#scorer.acceptedInTail(tail, i, terms, k, formula, hidden, null)
+          : this.#scorer.sparseTail(tail, i, terms, k, hidden, counting),
+      ),
     );
     if (this.#runs.length === 0) return inTails;
-    if (terms.length > prunedTermsMax)
-      return this.#searchInFull(terms, k, formula, hidden, counting, inTails);
     return searchRuns(this.#runs, { terms, k, formula, hidden, least: counting }, inTails);
   }
 
@@ -389,21 +404,29 @@ export class PostingIndex {
     );
   }
 
-  /** `search` without pruning. @param inTails what was found there */
-  #searchInFull(
+  /** `search` without pruning. */
+  *#scoreAll(
+    scorer: FullScorer,
     terms: readonly WeightedTerm[],
     k: number,
     formula: Formula,
     hidden: Hidden | null,
-    least: number | null,
-    inTails: Candidates,
-  ): Candidates {
-    const best = new Best(k, inTails);
+    accepts: Accepts,
+    least: number | null = null,
+  ): Steps<Candidates> {
+    const best = new Best(k, nothing);
+    const { isText } = this.#options;
+    for (const [i, tail] of this.#tails.entries())
+      best.add(
+        yield* isText
+          ? scorer.acceptedInTail(tail, i, terms, k, formula, hidden, accepts)
+          : scorer.sparseTail(tail, i, terms, k, hidden, least, accepts),
+      );
     for (const [i, run] of this.#runs.entries())
       best.add(
-        this.#options.isText
-          ? this.#scorer.acceptedInRun(run, i, terms, k, formula, hidden, null)
-          : this.#scorer.sparseInRun(run, i, terms, k, hidden, least),
+        yield* isText
+          ? scorer.acceptedInRun(run, i, terms, k, formula, hidden, accepts)
+          : scorer.sparseInRun(run, i, terms, k, hidden, least, accepts),
       );
     return best.bestOfAdded();
   }
@@ -420,13 +443,37 @@ export class PostingIndex {
     accepts: Accepts,
   ): Candidates {
     if (k <= 0) return nothing;
-    const inTails = this.#bestOfTails(k, (tail, i) =>
-      this.#scorer.acceptedInTail(tail, i, terms, k, formula, hidden, accepts),
-    );
-    const best = new Best(k, inTails);
-    for (let i = 0; i < this.#runs.length; i++)
-      best.add(this.#scorer.acceptedInRun(this.#runs[i], i, terms, k, formula, hidden, accepts));
-    return best.bestOfAdded();
+    return finishAtOnce(this.#scoreAll(this.#scorer, terms, k, formula, hidden, accepts));
+  }
+
+  /**
+   * Scores everything, as `searchAccepted` does, in steps between which the index may change.
+   * @param visible asked anew for what the version sees
+   * @returns null where lists were moved meanwhile (`layout`): what was located is not valid any more, and it has to begin anew
+   */
+  *searchInSteps(
+    terms: readonly WeightedTerm[],
+    k: number,
+    formula: Formula,
+    visible: () => Visible,
+    accepts: Accepts,
+    least: number | null = null,
+  ): Steps<Candidates | null> {
+    if (k <= 0) return nothing;
+    const { layout } = this;
+    const counting = least !== null && this.#hasNegative(terms) ? null : least;
+    // Asked for at each step and not for each record: making the test takes longer than it does.
+    let sees = visible();
+    const isSeen: Accepts = (ordinal) =>
+      (sees === null || sees(ordinal)) && (accepts === null || accepts(ordinal));
+    const steps = this.#scoreAll(new FullScorer(), terms, k, formula, this.hide(visible()), isSeen, counting);
+    for (;;) {
+      const step = steps.next();
+      if (step.done) return step.value;
+      yield;
+      if (this.layout !== layout) return null;
+      sees = visible();
+    }
   }
 
   #bestOfTails(
@@ -495,18 +542,6 @@ export class PostingIndex {
     const place = run?.recordOf(ordinal) ?? tail?.slotOf(ordinal) ?? -1;
     invariant(place >= 0, `ordinal ${ordinal} is not held`);
     return (run?.lengths ?? tail?.lengths.values ?? [])[place];
-  }
-
-  /** The lengths of all texts that are held. */
-  totalLength(): number {
-    let total = 0;
-    for (const run of this.#runs)
-      for (let record = 0; record < run.lengths.length; record++)
-        if (!run.isRemoved(record)) total += run.lengths[record];
-    for (const { ordinals, lengths, slotsEnd } of this.#tails)
-      for (let slot = 0; slot < slotsEnd; slot++)
-        if (ordinals.values[slot] !== absent) total += lengths.values[slot];
-    return total;
   }
 
   /** All records that are held, and their lengths, by ascending ordinal. */
@@ -700,6 +735,7 @@ export class PostingIndex {
   }
 
   #addTail(): void {
+    this.#layout++;
     this.#tails.push(
       this.#options.isText ? new Tail<Float32Array | Uint32Array>(Uint32Array) : new Tail(Float32Array),
     );
@@ -753,6 +789,7 @@ export class PostingIndex {
     this.#sealing = undefined;
     this.#sealedEnd = this.#sealingEnd;
     this.#tails.shift();
+    this.#layout++;
     this.#changes += run.recordCount;
     this.#replace([], run);
     this.#clear(tail);
@@ -787,6 +824,7 @@ export class PostingIndex {
     const at = sources.length === 0 ? this.#runs.length : this.#runs.indexOf(sources[0]);
     const isAny = run !== undefined && run.count > 0;
     if (isAny && onTermUsed) for (const term of run.terms) onTermUsed(term);
+    this.#layout++;
     this.#runs.splice(at, sources.length, ...(isAny ? [run] : []));
     if (run !== undefined && !isAny) run.free();
     for (const source of sources) {

@@ -2,14 +2,23 @@
 //
 // That is how the tail is searched, and runs where not all records may be found or not all terms count for all. Scores are added
 // in the order of the query's terms, as everywhere: a record's score does not depend on where it lies.
+//
+// It is done in steps, between which records may be added and removed, but neither tails nor runs made or merged. A record that comes
+// meanwhile can be scored in part, so whoever pauses asks again at the end what the searched version sees (`accepts`). The scores of a
+// search that pauses are its own; those that do not pause share one `FullScorer`.
 
+import type { Steps } from "../../base/steps.ts";
 import type { Candidates } from "../contract.ts";
 import { nothing } from "../contract.ts";
 import { contains, firstFrom, type OrdinalSet } from "../ordinal-sets.ts";
-import type { Formula, Hidden, WeightedTerm } from "./query.ts";
+import type { Formula, Hidden, Located, WeightedTerm } from "./query.ts";
 import { type Accepts, found, hidden as hiddenState, RecordScores } from "./record-scores.ts";
 import type { Run } from "./run.ts";
 import type { Tail } from "./tail.ts";
+
+/** Postings that are scored at a step, and what a list counts for besides. */
+const postingsPerStep = 20_000;
+const postingsPerList = 50;
 
 export class FullScorer {
   readonly #scores = new RecordScores();
@@ -23,21 +32,29 @@ export class FullScorer {
    * @param number of the tail
    * @param least only records that one posting gives so much; null: all
    */
-  sparseTail(
+  *sparseTail(
     tail: Tail<Float32Array | Uint32Array>,
     number: number,
     terms: readonly WeightedTerm[],
     k: number,
     hidden: Hidden | null,
     least: number | null,
-  ): Candidates {
+    accepts: Accepts = null,
+  ): Steps<Candidates> {
     if (tail.count === 0) return nothing;
-    return this.#best(tail.slotsEnd, hidden?.tails[number], tail.ordinals.values, k, null, () => {
-      if (least !== null)
-        for (const { located, weight } of terms) this.#consider(tail, located.tails[number], weight, least);
-      for (const { located, weight } of terms)
-        if (located.tails[number] >= 0) this.#addSparse(tail, located.tails[number], weight, least === null);
-    });
+    const isAnyFound = least === null;
+    const passes: ((list: number, weight: number) => number)[] = [
+      (list, weight) => this.#addSparse(tail, list, weight, isAnyFound),
+    ];
+    if (least !== null) passes.unshift((list, weight) => this.#consider(tail, list, weight, least));
+    return yield* this.#best(
+      tail.slotsEnd,
+      hidden?.tails[number],
+      () => tail.ordinals.values,
+      k,
+      accepts,
+      eachList(terms, (located) => located.tails[number], passes),
+    );
   }
 
   /**
@@ -46,31 +63,32 @@ export class FullScorer {
    * @param hidden slots that are not to be found
    * @param ordinals by slot
    */
-  #best(
+  *#best(
     slotsEnd: number,
     hidden: readonly number[] | undefined,
-    ordinals: Uint32Array,
+    ordinals: () => Uint32Array,
     k: number,
     accepts: Accepts,
-    add: () => void,
-  ): Candidates {
+    add: Steps<void>,
+  ): Steps<Candidates> {
     const scores = this.#scores;
     scores.begin(slotsEnd);
     try {
       if (hidden) for (const slot of hidden) scores.touch(slot, hiddenState);
-      add();
-      return scores.best(ordinals, k, accepts);
+      yield* add;
+      return scores.best(ordinals(), k, accepts);
     } finally {
       scores.end();
     }
   }
 
-  #consider(tail: Tail<Float32Array | Uint32Array>, list: number, weight: number, least: number): void {
-    if (list < 0) return;
+  /** These go through a list and say how long it is. */
+  #consider(tail: Tail<Float32Array | Uint32Array>, list: number, weight: number, least: number): number {
     const { states } = this.#scores;
     const { count, slots, values } = tail.postings.read(list);
     for (let i = 0; i < count; i++)
       if (weight * values[i] >= least && states[slots[i]] === 0) this.#scores.touch(slots[i], found);
+    return count;
   }
 
   #addSparse(
@@ -78,7 +96,7 @@ export class FullScorer {
     list: number,
     weight: number,
     isAnyFound: boolean,
-  ): void {
+  ): number {
     const { states, scores } = this.#scores;
     const { count, slots, values } = tail.postings.read(list);
     for (let i = 0; i < count; i++) {
@@ -89,46 +107,52 @@ export class FullScorer {
       }
       scores[slot] += weight * values[i];
     }
+    return count;
   }
 
   /** ... of a run's. @param number of the run */
-  sparseInRun(
+  *sparseInRun(
     run: Run,
     number: number,
     terms: readonly WeightedTerm[],
     k: number,
     hidden: Hidden | null,
     least: number | null,
-  ): Candidates {
+    accepts: Accepts = null,
+  ): Steps<Candidates> {
     const scores = this.#scores;
-    return this.#best(run.recordCount, hidden?.runs[number], run.ordinals, k, null, () => {
-      const { states } = scores;
-      const each = (onPosting: (record: number, product: number) => void): void => {
-        for (const { located, weight } of terms) {
-          const list = located.runs[number];
-          if (list < 0) continue;
-          for (let i = 0; i < run.countOf(list); i++) {
-            const record = run.recordAt(list, i);
-            if (!run.isRemoved(record)) onPosting(record, weight * run.valueOf(list, i));
-          }
-        }
-      };
-      if (least !== null)
-        each((record, product) => {
-          if (product >= least && states[record] === 0) scores.touch(record, found);
-        });
-      each((record, product) => {
-        if (states[record] === 0) {
-          if (least !== null) return;
-          scores.touch(record, found);
-        }
-        scores.scores[record] += product;
-      });
-    });
+    const each = (list: number, weight: number, onPosting: (record: number, product: number) => void) => {
+      const count = run.countOf(list);
+      for (let i = 0; i < count; i++) {
+        const record = run.recordAt(list, i);
+        if (!run.isRemoved(record)) onPosting(record, weight * run.valueOf(list, i));
+      }
+      return count;
+    };
+    const consider = (record: number, product: number) => {
+      if (product >= (least as number) && scores.states[record] === 0) scores.touch(record, found);
+    };
+    const add = (record: number, product: number) => {
+      if (scores.states[record] === 0) {
+        if (least !== null) return;
+        scores.touch(record, found);
+      }
+      scores.scores[record] += product;
+    };
+    const passes = [(list: number, weight: number) => each(list, weight, add)];
+    if (least !== null) passes.unshift((list, weight) => each(list, weight, consider));
+    return yield* this.#best(
+      run.recordCount,
+      hidden?.runs[number],
+      () => run.ordinals,
+      k,
+      accepts,
+      eachList(terms, (located) => located.runs[number], passes),
+    );
   }
 
   /** The k best of a text index's tail, of the records that may be found. @param number of the tail */
-  acceptedInTail(
+  *acceptedInTail(
     tail: Tail<Float32Array | Uint32Array>,
     number: number,
     terms: readonly WeightedTerm[],
@@ -136,24 +160,29 @@ export class FullScorer {
     formula: Formula,
     hidden: Hidden | null,
     accepts: Accepts,
-  ): Candidates {
+  ): Steps<Candidates> {
     if (tail.count === 0) return nothing;
-    const ordinals = tail.ordinals.values;
-    return this.#best(tail.slotsEnd, hidden?.tails[number], ordinals, k, accepts, () => {
-      for (const { located, weight, within = null } of terms) {
-        const list = located.tails[number];
-        if (list < 0) continue;
-        const { count, slots, values } = tail.postings.read(list);
-        for (let i = 0; i < count; i++) {
-          if (within !== null && !contains(within, ordinals[slots[i]])) continue;
-          this.#addAmount(slots[i], weight, values[i], tail.lengths.values[slots[i]], formula);
-        }
+    const add = (list: number, weight: number, within: OrdinalSet | null) => {
+      const ordinals = tail.ordinals.values;
+      const { count, slots, values } = tail.postings.read(list);
+      for (let i = 0; i < count; i++) {
+        if (within !== null && !contains(within, ordinals[slots[i]])) continue;
+        this.#addAmount(slots[i], weight, values[i], tail.lengths.values[slots[i]], formula);
       }
-    });
+      return count;
+    };
+    return yield* this.#best(
+      tail.slotsEnd,
+      hidden?.tails[number],
+      () => tail.ordinals.values,
+      k,
+      accepts,
+      eachList(terms, (located) => located.tails[number], [add]),
+    );
   }
 
   /** ... of a run. @param number of the run */
-  acceptedInRun(
+  *acceptedInRun(
     run: Run,
     number: number,
     terms: readonly WeightedTerm[],
@@ -161,22 +190,28 @@ export class FullScorer {
     formula: Formula,
     hidden: Hidden | null,
     accepts: Accepts,
-  ): Candidates {
-    return this.#best(run.recordCount, hidden?.runs[number], run.ordinals, k, accepts, () => {
-      for (const { located, weight, within = null } of terms) {
-        const list = located.runs[number];
-        if (list < 0) continue;
-        if (within !== null) {
-          this.#addWithin(run, list, weight, within, formula);
-          continue;
-        }
-        for (let i = 0; i < run.countOf(list); i++) {
-          const record = run.recordAt(list, i);
-          if (run.isRemoved(record)) continue;
-          this.#addAmount(record, weight, run.valueOf(list, i), run.lengths[record], formula);
-        }
+  ): Steps<Candidates> {
+    const add = (list: number, weight: number, within: OrdinalSet | null) => {
+      if (within !== null) {
+        this.#addWithin(run, list, weight, within, formula);
+        return within.length;
       }
-    });
+      const count = run.countOf(list);
+      for (let i = 0; i < count; i++) {
+        const record = run.recordAt(list, i);
+        if (run.isRemoved(record)) continue;
+        this.#addAmount(record, weight, run.valueOf(list, i), run.lengths[record], formula);
+      }
+      return count;
+    };
+    return yield* this.#best(
+      run.recordCount,
+      hidden?.runs[number],
+      () => run.ordinals,
+      k,
+      accepts,
+      eachList(terms, (located) => located.runs[number], [add]),
+    );
   }
 
   /** Adds what a list gives some records: mostly few, which are looked up instead of all being gone through. */
@@ -195,4 +230,26 @@ export class FullScorer {
     // What hidden records score is never read. The kernel takes the same steps.
     this.#scores.scores[slot] += (weight * tf) / (tf + fixed + perTerm * length);
   }
+}
+
+/**
+ * Passes over the terms' lists, in steps.
+ * @param listOf where a term's list is; below 0 where there is none
+ * @param passes each goes through a list and says how long it is
+ */
+function* eachList(
+  terms: readonly WeightedTerm[],
+  listOf: (located: Located) => number,
+  passes: readonly ((list: number, weight: number, within: OrdinalSet | null) => number)[],
+): Steps<void> {
+  let done = 0;
+  for (const pass of passes)
+    for (const { located, weight, within = null } of terms) {
+      const list = listOf(located);
+      if (list < 0) continue;
+      done += postingsPerList + pass(list, weight, within);
+      if (done < postingsPerStep) continue;
+      done = 0;
+      yield;
+    }
 }

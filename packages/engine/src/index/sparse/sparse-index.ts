@@ -7,11 +7,17 @@
 // A record is found when it shares a dimension with the query, be its score zero or negative.
 
 import { invariant } from "../../base/invariant.ts";
+import type { Steps } from "../../base/steps.ts";
 import type { Candidates, Index, Visible } from "../contract.ts";
 import type { ArenaOptions } from "../postings/arena.ts";
 import { explainedTermsPerStep } from "../postings/explained.ts";
 import type { Kept } from "../postings/kept.ts";
-import { PostingIndex, type PostingOptions, type PostingState } from "../postings/posting-index.ts";
+import {
+  PostingIndex,
+  type PostingOptions,
+  type PostingState,
+  prunedTermsMax,
+} from "../postings/posting-index.ts";
 import type { Located } from "../postings/query.ts";
 
 /** Unique u32 dimensions, in any order, and their finite weights, side by side. Borrowed. */
@@ -42,6 +48,11 @@ export type SparseState = { readonly postings: PostingState };
 
 /** A query's dimension that some record has. */
 type QueryTerm = { readonly dimension: number; readonly located: Located; readonly weight: number };
+
+/** Dimensions that are located at a step. */
+const termsPerStep = 1_024;
+/** A search in steps begins anew so often when lists were moved meanwhile; then it is done at once. */
+const attemptsMax = 3;
 
 const formula = { fixed: 0, perTerm: 0, averageLength: 0 };
 
@@ -91,6 +102,50 @@ export class SparseIndex implements Index {
     const greatest = threshold > 0 ? this.#postings.greatestAmount(terms, hidden) : 0;
     const least = greatest > 0 ? threshold * greatest : null;
     return this.#postings.search(terms, k, formula, hidden, least);
+  }
+
+  /**
+   * `search` in steps, between which the index may change, where a query has very many dimensions.
+   * @param visible asked anew for what the searched version sees
+   */
+  *searchInSteps(
+    query: SparseVector,
+    k: number,
+    threshold: number,
+    visible: () => Visible,
+  ): Steps<Candidates> {
+    const isLong = query.indices.length > prunedTermsMax;
+    for (let attempt = 0; isLong && attempt < attemptsMax; attempt++) {
+      const found = yield* this.#tryInSteps(query, k, threshold, visible);
+      if (found !== null) return found;
+    }
+    return this.search(query, k, threshold, visible());
+  }
+
+  /** @returns null where lists were moved meanwhile */
+  *#tryInSteps(
+    query: SparseVector,
+    k: number,
+    threshold: number,
+    visible: () => Visible,
+  ): Steps<Candidates | null> {
+    assertSparse(query.indices, query.values);
+    const { layout } = this.#postings;
+    const terms: QueryTerm[] = [];
+    let greatest = 0;
+    for (let from = 0; from < query.indices.length; from += termsPerStep) {
+      const part = this.#termsOf({
+        indices: query.indices.subarray(from, from + termsPerStep),
+        values: query.values.subarray(from, from + termsPerStep),
+      });
+      for (const term of part) terms.push(term);
+      if (threshold > 0)
+        greatest = Math.max(greatest, this.#postings.greatestAmount(part, this.#postings.hide(visible())));
+      yield;
+      if (this.#postings.layout !== layout) return null;
+    }
+    const least = greatest > 0 ? threshold * greatest : null;
+    return yield* this.#postings.searchInSteps(terms, k, formula, visible, null, least);
   }
 
   /** Goes on with what is to be done in the background, for about so many postings; says whether there is more. */

@@ -1,19 +1,24 @@
 // Where are the public data sets that searches are measured by?
 //
-// They lie beside the project and are read in place; their READMEs say what they are. Where a set is absent, its tests
-// are skipped and say so.
+// They lie beside the project and are read in place; their READMEs say what they are.
 
 import { existsSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { gunzipSync } from "node:zlib";
+import { describe, test } from "vitest";
 
 const data = resolve(import.meta.dirname, "../../../../../../shared/data");
 
-/** For `test.skipIf`: whether a set is absent. Says so once, for a skipped test has no place for a reason. */
-export function isAbsent(set: string): boolean {
-  if (existsSync(join(data, set))) return false;
-  console.info(`skipped: the data set ${set} is not in ../shared/data`);
-  return true;
+/** Whether a set is not there. */
+export const isAbsent = (set: string): boolean => !existsSync(join(data, set));
+
+/**
+ * A suite on a set. Where that is absent, the suite is one skipped test, whose title says why, and its body, which may read the
+ * set, is not run. Such suites stand in files called `*.shared.test.ts`, which can be run by themselves.
+ */
+export function onSet(set: string, body: () => void): void {
+  if (!isAbsent(set)) describe(set, body);
+  else test.skip(`${set} (skipped: the data set is not in ../shared/data)`);
 }
 
 export type Vectors = { readonly dimension: number; readonly rows: readonly Float32Array[] };

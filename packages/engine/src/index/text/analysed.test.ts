@@ -1,5 +1,6 @@
 import { randomNumbers } from "@quiver/kernels/random";
 import { expect, test } from "vitest";
+import { finishAtOnce } from "../../base/steps.ts";
 import { createAnalyzer } from "../../text/analyzer.ts";
 import { AnalysedReader, analyseTexts } from "./analysed.ts";
 import { TextIndex } from "./text-index.ts";
@@ -16,7 +17,7 @@ test.each([true, false])(
     for (let ordinal = 0; ordinal < 1_500; ordinal += 1 + Math.floor(random() * 1.3)) {
       const words = Array.from(
         { length: Math.floor(random() * 10) },
-        () => `words${Math.floor(random() ** 2 * 400)}`,
+        () => `word${Math.floor(random() ** 2 * 400)}s`,
       );
       texts.push([ordinal, random() < 0.3 ? [...words, "the", `only${ordinal}`, ...words] : words]);
     }
@@ -40,6 +41,10 @@ test.each([true, false])(
     }
     one.check();
     other.check();
+    const formsOf = (index: TextIndex) =>
+      finishAtOnce(index.expand({ prefix: "word" }, () => null)).map(({ form, term }) => `${form} ${term}`);
+    expect(formsOf(other).sort()).toEqual(formsOf(one).sort());
+    expect(formsOf(other).length).toBeGreaterThan(150);
     expect(other.statistics()).toEqual(one.statistics());
     expect(other.count).toBe(one.count);
     for (const [ordinal, words] of texts) {

@@ -3,15 +3,16 @@
 // Columns, of many records at a time. Terms are told by their place in `terms`, where each stands once: the numbers that the
 // index has for them are its own affair, and it is asked for each of them once a batch rather than once a record.
 //
-//   record r:  ordinals[r], lengths[r], entries begins[r] to begins[r + 1]
+//   record r:  ordinals[r], lengths[r], entries begins[r] to begins[r + 1], forms formBegins[r] to formBegins[r + 1]
 //   entry e:   terms[e], frequencies[e]; the next frequencies[e] of `places`
 
 import type { Analyzer } from "../../text/analyzer.ts";
+import { isRun, placesOfRun } from "../../text/grams.ts";
 
 export type AnalysedTexts = {
   /** Ascending. */
   readonly ordinals: Uint32Array;
-  /** In terms. */
+  /** As `Analyzer.read` tells them. */
   readonly lengths: Uint32Array;
   readonly begins: Uint32Array;
   /** Of each entry: the place of its term. */
@@ -19,8 +20,12 @@ export type AnalysedTexts = {
   readonly frequencies: Uint32Array;
   /** Of each entry's occurrences: the places among the words of the text, ascending; empty where the index keeps none. */
   readonly places: Uint32Array;
+  readonly formBegins: Uint32Array;
+  /** Of each record's forms: their places in `forms`. */
+  readonly formEntries: Uint32Array;
   /** Separated by line feeds, which no term has; a string is posted faster than many. */
   readonly terms: string;
+  readonly forms: string;
 };
 
 /** Analyses texts. @param texts by ascending ordinal: the words, as `segment` makes them */
@@ -29,27 +34,54 @@ export function analyseTexts(
   texts: Iterable<readonly [ordinal: number, words: readonly string[]]>,
   hasPositions: boolean,
 ): AnalysedTexts {
-  const known = new Map<string, number>();
+  const terms = new Names();
+  const forms = new Names();
   const ordinals: number[] = [];
   const lengths: number[] = [];
   const begins = [0];
   const entries: number[] = [];
   const frequencies: number[] = [];
   const places: number[] = [];
+  const formBegins = [0];
+  const formEntries: number[] = [];
+  /** By place of a form: the record that has it last. */
+  const lastOf: number[] = [];
+  const known = new Map<string, KnownWord>();
+  const learn = (word: string): KnownWord => {
+    const { term, form } = analyzer.of(word);
+    const learnt = {
+      term: term === "" ? absent : terms.placeOf(term),
+      form: form === "" ? absent : forms.placeOf(form),
+    };
+    known.set(word, learnt);
+    return learnt;
+  };
   for (const [ordinal, words] of texts) {
     const placesOf = new Map<number, number[]>();
-    let length = 0;
-    const take = (term: string, position: number): void => {
-      const number = known.get(term) ?? known.size;
-      if (number === known.size) known.set(term, number);
-      const others = placesOf.get(number);
-      if (others === undefined) placesOf.set(number, [position]);
-      else others.push(position);
-      length++;
+    const take = (term: number, place: number): void => {
+      const others = placesOf.get(term);
+      if (others === undefined) placesOf.set(term, [place]);
+      else others.push(place);
     };
-    if (hasPositions) {
-      for (const { term, position } of analyzer.analyze(words)) if (term !== null) take(term, position);
-    } else for (const term of analyzer.terms(words)) take(term, 0);
+    let place = 0;
+    let length = 0;
+    for (const word of words) {
+      if (isRun(word)) {
+        const first = place;
+        length += analyzer.read([word], (term, _form, at) => take(terms.placeOf(term), first + at));
+        place += placesOfRun(word);
+        continue;
+      }
+      const { term, form } = known.get(word) ?? learn(word);
+      if (term !== absent) {
+        take(term, place);
+        length++;
+      }
+      place++;
+      if (form === absent || lastOf[form] === ordinal) continue;
+      lastOf[form] = ordinal;
+      formEntries.push(form);
+    }
     for (const [number, positions] of placesOf) {
       entries.push(number);
       frequencies.push(positions.length);
@@ -58,6 +90,7 @@ export function analyseTexts(
     ordinals.push(ordinal);
     lengths.push(length);
     begins.push(entries.length);
+    formBegins.push(formEntries.length);
   }
   return {
     ordinals: Uint32Array.from(ordinals),
@@ -66,32 +99,81 @@ export function analyseTexts(
     entries: Uint32Array.from(entries),
     frequencies: Uint32Array.from(frequencies),
     places: Uint32Array.from(places),
-    terms: [...known.keys()].join("\n"),
+    formBegins: Uint32Array.from(formBegins),
+    formEntries: Uint32Array.from(formEntries),
+    terms: terms.joined,
+    forms: forms.joined,
   };
+}
+
+/** The places of a word's term and form among those of the batch. */
+type KnownWord = { readonly term: number; readonly form: number };
+
+const absent = -1;
+
+/** Names in the order in which they are first met. */
+class Names {
+  readonly #places = new Map<string, number>();
+
+  placeOf(name: string): number {
+    const known = this.#places.get(name);
+    if (known !== undefined) return known;
+    this.#places.set(name, this.#places.size);
+    return this.#places.size - 1;
+  }
+
+  get joined(): string {
+    return [...this.#places.keys()].join("\n");
+  }
 }
 
 /** The columns' memory, to be handed over to another thread. */
 export function buffersOf(texts: AnalysedTexts): ArrayBuffer[] {
-  const { ordinals, lengths, begins, entries, frequencies, places } = texts;
-  return [ordinals, lengths, begins, entries, frequencies, places].map(({ buffer }) => buffer as ArrayBuffer);
+  return Object.values(texts).flatMap((column) =>
+    typeof column === "string" ? [] : [column.buffer as ArrayBuffer],
+  );
 }
 
 /** No number yet. */
 const unknown = 0xffff_ffff;
 
-/** Reads analysed texts one by one, with an index's numbers of terms. */
+/** The numbers that an index has for the names of a batch. */
+class Numbers {
+  readonly #names: string[];
+  readonly #numbers: Uint32Array;
+
+  constructor(joined: string) {
+    this.#names = joined === "" ? [] : joined.split("\n");
+    this.#numbers = new Uint32Array(this.#names.length).fill(unknown);
+  }
+
+  forget(): void {
+    this.#numbers.fill(unknown);
+  }
+
+  of(places: Uint32Array, numberOf: (name: string) => number): number[] {
+    const numbers: number[] = [];
+    for (const place of places) {
+      if (this.#numbers[place] === unknown) this.#numbers[place] = numberOf(this.#names[place]);
+      numbers.push(this.#numbers[place]);
+    }
+    return numbers;
+  }
+}
+
+/** Reads analysed texts one by one, with an index's numbers of terms and forms. */
 export class AnalysedReader {
   readonly texts: AnalysedTexts;
-  readonly #terms: string[];
-  readonly #numbers: Uint32Array;
+  readonly #terms: Numbers;
+  readonly #forms: Numbers;
   #epoch = -1;
   #record = 0;
   #place = 0;
 
   constructor(texts: AnalysedTexts) {
     this.texts = texts;
-    this.#terms = texts.terms === "" ? [] : texts.terms.split("\n");
-    this.#numbers = new Uint32Array(this.#terms.length);
+    this.#terms = new Numbers(texts.terms);
+    this.#forms = new Numbers(texts.forms);
   }
 
   get isAtEnd(): boolean {
@@ -114,30 +196,42 @@ export class AnalysedReader {
 
   /** The positions of its entries, one entry's behind another's; empty where none are kept. */
   get places(): Uint32Array {
-    return this.texts.places.subarray(this.#place, this.#place + this.length);
+    return this.texts.places.subarray(this.#place, this.#place + this.#occurrences);
   }
 
   /**
    * The numbers of its terms.
-   * @param epoch another one than before: numbers that were given then may mean other terms now
+   * @param epoch another one than before: numbers that were given then may mean other terms and forms now
    */
   numbers(epoch: number, numberOf: (term: string) => number): number[] {
-    if (epoch !== this.#epoch) {
-      this.#numbers.fill(unknown);
-      this.#epoch = epoch;
-    }
+    this.#begin(epoch);
     const { begins, entries } = this.texts;
-    const numbers: number[] = [];
-    for (let entry = begins[this.#record]; entry < begins[this.#record + 1]; entry++) {
-      const term = entries[entry];
-      if (this.#numbers[term] === unknown) this.#numbers[term] = numberOf(this.#terms[term]);
-      numbers.push(this.#numbers[term]);
-    }
-    return numbers;
+    return this.#terms.of(entries.subarray(begins[this.#record], begins[this.#record + 1]), numberOf);
+  }
+
+  /** The numbers of its forms. @param epoch as for `numbers` */
+  formNumbers(epoch: number, numberOf: (form: string) => number): number[] {
+    this.#begin(epoch);
+    const { formBegins, formEntries } = this.texts;
+    return this.#forms.of(
+      formEntries.subarray(formBegins[this.#record], formBegins[this.#record + 1]),
+      numberOf,
+    );
   }
 
   next(): void {
-    if (this.texts.places.length > 0) this.#place += this.length;
+    if (this.texts.places.length > 0) this.#place += this.#occurrences;
     this.#record++;
+  }
+
+  get #occurrences(): number {
+    return this.frequencies.reduce((sum, frequency) => sum + frequency, 0);
+  }
+
+  #begin(epoch: number): void {
+    if (epoch === this.#epoch) return;
+    this.#terms.forget();
+    this.#forms.forget();
+    this.#epoch = epoch;
   }
 }

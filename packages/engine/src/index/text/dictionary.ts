@@ -12,10 +12,14 @@
 // at most half of the slots are used.
 
 import { invariant } from "../../base/invariant.ts";
+import type { Steps } from "../../base/steps.ts";
 
 const slotsMin = 1_024;
 /** Columns that are full grow by so much: less than that of them is unused. */
 const growth = 1.25;
+
+/** Terms that are tested at a step. */
+const termsPerStep = 1_024;
 
 /** What of a dictionary a checkpoint keeps, besides its columns. */
 export type DictionaryState = {
@@ -105,12 +109,14 @@ export class Dictionary {
   }
 
   /**
-   * The terms that pass a test, in no particular order.
+   * The terms that pass a test, in no particular order; in steps, between which terms may come and go. Those that are there all the
+   * time are told once.
    * @param passes asked about code units: those of a term are from `begin` to `end`, exclusive
    */
-  termsThat(passes: (units: Uint16Array, begin: number, end: number) => boolean): string[] {
+  *termsThat(passes: (units: Uint16Array, begin: number, end: number) => boolean): Steps<string[]> {
     const found: string[] = [];
     for (let number = 0; number < this.#numbersEnd; number++) {
+      if (number % termsPerStep === termsPerStep - 1) yield;
       const begin = this.#begins[number];
       const length = this.#lengths[number];
       if (length > 0 && passes(this.#units, begin, begin + length)) found.push(this.termOf(number));

@@ -1,7 +1,7 @@
 // Which texts match a query best, by BM25?
 //
-// An inverted index: for each term, the records that have it and how often (tf); for each record, its number of terms
-// (dl). The score is the sum, over the query's terms, each as often as the query has it, of
+// An inverted index: for each term, the records that have it and how often (tf); for each record, its length (dl): the words
+// that have a term, and the characters of Chinese, Japanese and Korean. The score is the sum, over the query's terms, each as often as the query has it, of
 //
 //     idf * tf / (tf + k1 * (1 - b + b * dl / avgdl))          idf = ln(1 + (N - df + 0.5) / (df + 0.5))
 //
@@ -10,14 +10,19 @@
 // length. All is f64; terms are added in the order in which the query has them first, a term's repetitions at once.
 //
 // The statistics are those of the searched version, so that old versions score as they did: N and avgdl are passed in,
-// captured when that version was current, and df counts the records that it sees.
+// captured when that version was current, and df counts the records that it sees. Records without a term count nowhere, as
+// Lucene counts only the documents that have the field.
+//
+// Where the language has a stemmer, the forms of words are kept beside their terms (forms.ts), for prefixes and fuzzy words.
 
 import type { TextLanguage } from "@quiver/protocol/shapes/index-definition";
 import { Growable } from "../../base/growable.ts";
 import { invariant } from "../../base/invariant.ts";
+import { finishAtOnce, type Steps } from "../../base/steps.ts";
 import { type Analyzer, createAnalyzer, ownCopy } from "../../text/analyzer.ts";
 import { EditDistance } from "../../text/edit-distance.ts";
-import { segment } from "../../text/segment.ts";
+import { isRun } from "../../text/grams.ts";
+import { segmentInSteps } from "../../text/segment.ts";
 import type { Candidates, Index, Visible } from "../contract.ts";
 import { contains, type OrdinalSet } from "../ordinal-sets.ts";
 import type { ArenaOptions } from "../postings/arena.ts";
@@ -28,7 +33,9 @@ import type { Formula, Hidden, Located, WeightedTerm as LocatedTerm } from "../p
 import type { Accepts } from "../postings/record-scores.ts";
 import type { AnalysedReader } from "./analysed.ts";
 import { Dictionary, type DictionaryState } from "./dictionary.ts";
+import { Forms, type FormsState } from "./forms.ts";
 import { Positions, type PositionsState } from "./positions.ts";
+import { RecordRows } from "./record-rows.ts";
 
 export type { Accepts };
 
@@ -48,6 +55,24 @@ export type TextOptions = ArenaOptions & {
   readonly tailRecordsMax?: number;
 };
 
+/** Of a step: words that are analysed, and terms that are located. */
+const wordsPerStep = 2_048;
+const termsPerStep = 256;
+/** Forms that are stemmed at a step. */
+const formsPerStep = 512;
+/** So many postings are scored at once. */
+const postingsAtOnce = 50_000;
+/** A search in steps begins anew so often when lists were moved meanwhile; then it is done at once. */
+const attemptsMax = 3;
+
+/**
+ * Whether a search that leaves out what cannot be among the best takes less time than scoring everything. With many terms, or many
+ * results, it does not: for 1,600 terms and 10,000 results it took 150 ms where scoring 600,000 postings takes 10.
+ */
+function isWorthPruning(terms: number, k: number): boolean {
+  return terms <= 32 || (terms <= 256 && k <= 1_000);
+}
+
 /** A term to search for. */
 export type WeightedTerm = {
   readonly term: string;
@@ -57,10 +82,13 @@ export type WeightedTerm = {
   readonly within?: OrdinalSet | null;
 };
 
-/** Terms that begin with a prefix, or that are at most `distance` edits (1 or 2) from a word. */
-export type TermTest = { readonly prefix: string } | { readonly fuzzy: string; readonly distance: number };
+/** Words that begin with a prefix, or that are at most `distance` edits (1 or 2) from a word. */
+export type WordTest = { readonly prefix: string } | { readonly fuzzy: string; readonly distance: number };
 
-/** What a version has of text: the records that are current in it, and the sum of their lengths in terms. */
+/** A form or a term that passed a test, and the term that it stands for. */
+export type Expansion = { readonly form: string; readonly term: string };
+
+/** What a version has of text: the records that are current in it and have a term, and the sum of their lengths. */
 export type TextStatistics = {
   readonly documents: number;
   readonly totalLength: number;
@@ -78,16 +106,21 @@ export type TextMatch = {
   readonly contribution: number;
 };
 
-/** What of an index a checkpoint keeps, besides the images of its runs, its dictionary and its positions. */
+/** What of an index a checkpoint keeps, besides the images of its runs, its dictionary, its positions and its forms. */
 export type TextState = {
   readonly postings: PostingState;
   readonly dictionary: DictionaryState;
   /** null where the index keeps none. */
   readonly positions: PositionsState | null;
+  /** null where the language has no stemmer. */
+  readonly forms: FormsState | null;
 };
 
 /** In place of the number of a word's term: it has none. */
 const dropped = -1;
+
+/** In place of the number of its term where a word has a form: less than this, by the place of both numbers. */
+const withForm = -2;
 
 /** Words whose terms are remembered. */
 const wordsMax = 65_536;
@@ -112,18 +145,26 @@ export class TextIndex implements Index {
   #freeTerms: number[] = [];
   /** By number of a term: 0 but while a record is added, then how often the record has it. */
   readonly #frequencies = new Growable(Uint32Array);
-  /** Words added before -> the number of their term, or `dropped`: most words of a text need no other look. */
+  /**
+   * Words added before -> the number of their term, `dropped`, or `withForm` less the place of both numbers in `#wordNumbers`:
+   * most words of a text need no other look. Numbers in a column of their own take half the time of an object for each word.
+   */
   readonly #words = new Map<string, number>();
-  /** Terms that were forgotten, whose numbers can be those of others now. */
+  readonly #wordNumbers = new Growable(Uint32Array);
+  /** How often terms or forms were forgotten, whose numbers can be those of others now. */
   #forgets = 0;
+  /** Records that have a term. */
   #documents = 0;
   #totalLength = 0;
   /** null where the index keeps none. */
   #positions: Positions | null;
+  /** null where the language has no stemmer. */
+  #forms: Forms | null;
 
   constructor({ language, stopWords = null, k1, b, positions = false, ...options }: TextOptions) {
     this.#positions = positions ? new Positions() : null;
     this.analyzer = createAnalyzer(language, stopWords);
+    this.#forms = this.analyzer.hasForms ? new Forms() : null;
     this.#k1 = k1;
     this.#b = b;
     this.#postingOptions = {
@@ -155,13 +196,26 @@ export class TextIndex implements Index {
     return this.#postings.has(ordinal);
   }
 
-  /** Adds a record: the words of its text, as `segment` makes them. One without terms counts as a document. */
+  /** Adds a record: the words of its text, as `segment` makes them. One without terms is held, and counts nowhere. */
   add(ordinal: number, words: readonly string[]): void {
     const numbers: number[] = [];
+    const forms: number[] = [];
     let length = 0;
     for (const word of words) {
-      const number = this.#words.get(word) ?? this.#numberOfWord(word);
+      let number = this.#words.get(word);
+      if (number === undefined) {
+        if (isRun(word)) {
+          length += this.#countRun(word, numbers);
+          continue;
+        }
+        number = this.#numberOfWord(word);
+      }
       if (number === dropped) continue;
+      if (number < dropped) {
+        const at = withForm - number;
+        number = this.#wordNumbers.values[at];
+        forms.push(this.#wordNumbers.values[at + 1]);
+      }
       length++;
       if (this.#frequencies.values[number]++ === 0) numbers.push(number);
     }
@@ -176,7 +230,16 @@ export class TextIndex implements Index {
         numbers.flatMap((number) => places.get(number) as number[]),
       );
     }
+    this.#forms?.add(ordinal, forms);
     this.#add(ordinal, length, numbers, frequencies);
+  }
+
+  /** Counts the terms of a run, and enters those that are new to the record. @returns its length */
+  #countRun(run: string, numbers: number[]): number {
+    return this.analyzer.read([run], (term) => {
+      const number = this.#numberOf(term);
+      if (this.#frequencies.values[number]++ === 0) numbers.push(number);
+    });
   }
 
   /** Adds the record that comes next among texts that were analysed elsewhere, as `analyzer` does it, and moves on. */
@@ -184,34 +247,52 @@ export class TextIndex implements Index {
     const { ordinal, length, frequencies } = texts;
     const numbers = texts.numbers(this.#forgets, (term) => this.#numberOf(term));
     this.#positions?.set(ordinal, numbers, frequencies, texts.places);
+    const forms = this.#forms;
+    forms?.add(
+      ordinal,
+      texts.formNumbers(this.#forgets, (form) => forms.numberOf(form)),
+    );
     this.#add(ordinal, length, numbers, frequencies);
     texts.next();
   }
 
   #add(ordinal: number, length: number, numbers: readonly number[], frequencies: ArrayLike<number>): void {
-    this.#documents++;
+    if (length > 0) this.#documents++;
     this.#totalLength += length;
-    this.#postings.add(ordinal, length, numbers, frequencies, this.#totalLength / this.#documents);
-    if (this.#positions?.isFull) this.#postings.seal();
-    this.#positions?.seal(this.#postings.sealedEnd);
+    this.#postings.add(ordinal, length, numbers, frequencies, averageOf(this.statistics()));
+    if (this.#rows.some(({ isFull }) => isFull)) this.#postings.seal();
+    this.#freezeRows();
+  }
+
+  /** Of positions and forms. */
+  get #rows(): RecordRows[] {
+    return [this.#positions, this.#forms].flatMap((kept) => kept?.rows ?? []);
+  }
+
+  /** Freezes the rows of the records that are in runs now. */
+  #freezeRows(): void {
+    this.#positions?.rows.freeze(this.#postings.sealedEnd);
+    this.#forms?.rows.freeze(this.#postings.sealedEnd);
   }
 
   /** The record no longer counts in `statistics`; versions that see it find it as before. */
   retire(ordinal: number): void {
     if (!this.has(ordinal) || this.#postings.isRetired(ordinal)) return;
     this.#postings.retire(ordinal);
-    this.#documents--;
-    this.#totalLength -= this.#postings.lengthOf(ordinal);
+    const length = this.#postings.lengthOf(ordinal);
+    if (length > 0) this.#documents--;
+    this.#totalLength -= length;
   }
 
   remove(ordinal: number): void {
     if (!this.has(ordinal)) return;
     this.retire(ordinal);
-    this.#positions?.delete(ordinal);
+    this.#positions?.rows.delete(ordinal);
+    if (this.#forms?.remove(ordinal)) this.#forgetNumbers();
     this.#postings.remove(ordinal);
   }
 
-  /** N and the sum of lengths of the records that are current now. */
+  /** N and the sum of lengths of the records that are current now and have a term. */
   statistics(): TextStatistics {
     return { documents: this.#documents, totalLength: this.#totalLength };
   }
@@ -226,9 +307,18 @@ export class TextIndex implements Index {
 
   /** The terms of a plain query in the order in which it has them first, each as often as it has it. */
   termsOf(query: string): WeightedTerm[] {
+    return finishAtOnce(this.termsInSteps(query));
+  }
+
+  /** `termsOf`, in steps. */
+  *termsInSteps(query: string): Steps<WeightedTerm[]> {
     const frequencies = new Map<string, number>();
-    for (const term of this.analyzer.terms(segment(query)))
-      frequencies.set(term, (frequencies.get(term) ?? 0) + 1);
+    const words = yield* segmentInSteps(query);
+    for (let from = 0; from < words.length; from += wordsPerStep) {
+      if (from > 0) yield;
+      for (const term of this.analyzer.queryTerms(words.slice(from, from + wordsPerStep)))
+        frequencies.set(term, (frequencies.get(term) ?? 0) + 1);
+    }
     return Array.from(frequencies, ([term, weight]) => ({ term, weight }));
   }
 
@@ -254,14 +344,80 @@ export class TextIndex implements Index {
       located.push({ located: places, weight: weight * idf(statistics.documents, df), within });
       if (within != null) isPlain = false;
     }
-    return isPlain
+    return isPlain && isWorthPruning(located.length, k)
       ? this.#postings.search(located, k, formula, hidden)
       : this.#postings.searchAccepted(located, k, formula, hidden, accepts);
   }
 
-  /** All terms of records that are held, or were until lately, that pass a test; in no particular order. */
-  expand(test: TermTest): string[] {
-    return this.#dictionary.termsThat(testOf(test));
+  /**
+   * `searchTerms` in steps, between which the index may change, where much is to be scored.
+   * @param visible asked anew for what the searched version sees
+   */
+  *searchTermsInSteps(
+    terms: readonly WeightedTerm[],
+    k: number,
+    statistics: TextStatistics,
+    visible: () => Visible,
+    accepts: Accepts = null,
+  ): Steps<Candidates> {
+    for (let attempt = 0; attempt < attemptsMax; attempt++) {
+      const found = yield* this.#tryInSteps(terms, k, statistics, visible, accepts);
+      if (found !== null) return found;
+    }
+    return this.searchTerms(terms, k, statistics, visible(), accepts);
+  }
+
+  /** @returns null where lists were moved meanwhile */
+  *#tryInSteps(
+    terms: readonly WeightedTerm[],
+    k: number,
+    statistics: TextStatistics,
+    visible: () => Visible,
+    accepts: Accepts,
+  ): Steps<Candidates | null> {
+    const { layout } = this.#postings;
+    const formula = this.#formula(averageOf(statistics));
+    let hidden = this.#postings.hide(visible());
+    const located: LocatedTerm[] = [];
+    let isPlain = accepts === null;
+    let postings = 0;
+    for (const [i, { term, weight, within }] of terms.entries()) {
+      if (i % termsPerStep === termsPerStep - 1) {
+        yield;
+        if (this.#postings.layout !== layout) return null;
+        hidden = this.#postings.hide(visible());
+      }
+      const places = this.#locate(term);
+      if (places === undefined) continue;
+      const df = this.#postings.documentFrequency(places, hidden);
+      postings += df;
+      located.push({ located: places, weight: weight * idf(statistics.documents, df), within });
+      if (within != null) isPlain = false;
+    }
+    if (isPlain && isWorthPruning(located.length, k))
+      return this.#postings.search(located, k, formula, hidden);
+    if (postings <= postingsAtOnce)
+      return this.#postings.searchAccepted(located, k, formula, hidden, accepts);
+    return yield* this.#postings.searchInSteps(located, k, formula, visible, accepts);
+  }
+
+  /**
+   * What passes a test: terms of records that are held, or were until lately, and forms of words that a record has of those that
+   * are visible. In no particular order; a term can come several times, by several forms. In steps, between which the index may
+   * change.
+   * @param visible asked anew for what the searched version sees
+   */
+  *expand(test: WordTest, visible: () => Visible): Steps<Expansion[]> {
+    const passes = testOf(test);
+    const terms = yield* this.#dictionary.termsThat(passes);
+    const found = terms.map((term) => ({ form: term, term }));
+    if (this.#forms === null) return found;
+    const forms = yield* this.#forms.formsThat(passes, () => this.#postings.hiddenOrdinals(visible()));
+    for (const [i, form] of forms.entries()) {
+      if (i % formsPerStep === formsPerStep - 1) yield;
+      found.push({ form, term: this.analyzer.termOf(form) });
+    }
+    return found;
   }
 
   /** The records held that have a term, whatever version sees them. */
@@ -283,29 +439,30 @@ export class TextIndex implements Index {
   /** Goes on with what is to be done in the background, for about so many postings; says whether there is more. */
   tidy(postings: number): boolean {
     const isMore = this.#postings.tidy(postings);
-    this.#positions?.seal(this.#postings.sealedEnd);
+    this.#freezeRows();
     return isMore;
   }
 
   get memoryBytes(): number {
-    const positions = this.#positions?.memoryBytes ?? 0;
-    const words = wordBytes * this.#words.size + this.#uses.memoryBytes + this.#frequencies.memoryBytes;
-    return this.#postings.memoryBytes + this.#dictionary.memoryBytes + positions + words;
+    const rows = (this.#positions?.rows.memoryBytes ?? 0) + (this.#forms?.memoryBytes ?? 0);
+    const columns = [this.#uses, this.#frequencies, this.#wordNumbers];
+    const words = columns.reduce((sum, column) => sum + column.memoryBytes, wordBytes * this.#words.size);
+    return this.#postings.memoryBytes + this.#dictionary.memoryBytes + rows + words;
   }
 
   get restoredBytes(): number {
-    const positions = this.#positions?.restoredBytes ?? 0;
+    const rows = (this.#positions?.rows.restoredBytes ?? 0) + (this.#forms?.restoredBytes ?? 0);
     const columns = this.#uses.memoryBytes + this.#frequencies.memoryBytes;
-    return this.#postings.restoredBytes + this.#dictionary.memoryBytes + positions + columns;
+    return this.#postings.restoredBytes + this.#dictionary.memoryBytes + rows + columns;
   }
 
   /** The terms of words, which are looked up anew. */
   get spareBytes(): number {
-    return wordBytes * this.#words.size;
+    return wordBytes * this.#words.size + this.#wordNumbers.memoryBytes;
   }
 
   giveUp(): void {
-    this.#words.clear();
+    this.#forgetWords();
   }
 
   /** Records of runs that are new or closed since the index was last kept. */
@@ -326,21 +483,28 @@ export class TextIndex implements Index {
   /** Makes a run of the tail, so that a checkpoint has all records. */
   seal(): void {
     this.#postings.seal();
-    this.#positions?.seal(this.#postings.sealedEnd);
+    this.#freezeRows();
   }
 
   /** What a checkpoint keeps; see PostingIndex.save. */
   save(): Kept<TextState> {
     const postings = this.#postings.save();
     const dictionary = this.#dictionary.save();
-    const positions = this.#positions?.save(postings.state.end);
+    const positions = this.#positions?.rows.save(postings.state.end);
+    const forms = this.#forms?.save(postings.state.end);
     return {
       state: {
         postings: postings.state,
         dictionary: dictionary.state,
         positions: positions?.state ?? null,
+        forms: forms?.state ?? null,
       },
-      images: [...dictionary.columns, ...(positions?.images ?? []), ...postings.images],
+      images: [
+        ...dictionary.columns,
+        ...(positions?.images ?? []),
+        ...(forms?.images ?? []),
+        ...postings.images,
+      ],
       done: postings.done,
     };
   }
@@ -353,27 +517,33 @@ export class TextIndex implements Index {
   ): Promise<TextIndex> {
     const index = new TextIndex(options);
     invariant(
-      (state.positions === null) === (index.#positions === null),
-      "an index was kept with other positions",
+      (state.positions === null) === (index.#positions === null) &&
+        (state.forms === null) === (index.#forms === null),
+      "an index was kept with other positions or forms",
     );
     const columns = Dictionary.columnsFor(state.dictionary);
-    const rows = state.positions === null ? [] : Positions.imagesFor(state.positions);
+    const rows = state.positions === null ? [] : RecordRows.imagesFor(state.positions);
+    const forms = state.forms === null ? [] : Forms.imagesFor(state.forms);
     for (let i = 0; i < state.dictionary.numbersEnd; i++) {
       index.#uses.push(0);
       index.#frequencies.push(0);
     }
     index.#postings = await PostingIndex.restored(index.#postingOptions, state.postings, (images) =>
-      load([...columns, ...rows, ...images]),
+      load([...columns, ...rows, ...forms, ...images]),
     );
     index.#dictionary = Dictionary.restored(state.dictionary, columns);
-    if (state.positions !== null) index.#positions = Positions.restored(state.positions, rows);
+    if (state.positions !== null)
+      index.#positions = new Positions(RecordRows.restored(state.positions, rows));
+    if (state.forms !== null) index.#forms = Forms.restored(state.forms, forms);
     // Terms that only records of the tail had.
     for (const [number, uses] of index.#uses.values.subarray(0, index.#uses.length).entries())
       if (uses === 0 && index.#dictionary.isUsed(number)) index.#dictionary.remove(number);
     index.#freeTerms = index.#dictionary.freeNumbers();
-    index.#documents = index.#postings.count;
-    index.#totalLength = index.#postings.totalLength();
-    index.#postings.averageLength = index.#totalLength / Math.max(1, index.#documents);
+    for (const [, length] of index.#postings.records()) {
+      if (length > 0) index.#documents++;
+      index.#totalLength += length;
+    }
+    index.#postings.averageLength = averageOf(index.statistics());
     for (const ordinal of state.postings.retired) index.remove(ordinal);
     return index;
   }
@@ -381,10 +551,11 @@ export class TextIndex implements Index {
   close(): void {
     this.#postings.close();
     this.#dictionary.close();
-    this.#positions?.close();
+    this.#positions?.rows.close();
+    this.#forms?.close();
     this.#uses.truncate(0);
     this.#frequencies.truncate(0);
-    this.#words.clear();
+    this.#forgetWords();
     this.#freeTerms.length = 0;
     this.#documents = 0;
     this.#totalLength = 0;
@@ -400,18 +571,29 @@ export class TextIndex implements Index {
       uses.delete(number);
     }
     invariant(uses.size === 0, `${uses.size} terms with postings are not in the dictionary`);
+    const frequencies = new Map<number, number>();
+    const walk = this.#postings.postings((_term, ordinal, tf) =>
+      frequencies.set(ordinal, (frequencies.get(ordinal) ?? 0) + tf),
+    );
+    while (!walk.next().done);
     let documents = 0;
     let totalLength = 0;
     let records = 0;
     for (const [ordinal, length] of this.#postings.records()) {
       records++;
-      const positions = this.#positions?.checkRow(ordinal) ?? length;
-      invariant(positions === length, `ordinal ${ordinal} has ${positions} positions and ${length} terms`);
-      if (this.#postings.isRetired(ordinal)) continue;
+      const occurrences = frequencies.get(ordinal) ?? 0;
+      const positions = this.#positions?.checkRow(ordinal) ?? occurrences;
+      invariant(
+        positions === occurrences,
+        `ordinal ${ordinal} has ${positions} positions of ${occurrences} occurrences`,
+      );
+      invariant(length > 0 || occurrences === 0, `ordinal ${ordinal} has terms, and no length`);
+      if (this.#postings.isRetired(ordinal) || length === 0) continue;
       documents++;
       totalLength += length;
     }
-    this.#positions?.check(records);
+    this.#positions?.rows.check(records);
+    this.#forms?.check();
     invariant(
       documents === this.#documents && totalLength === this.#totalLength,
       `${documents} documents have ${totalLength} terms, counted were ${this.#documents} and ${this.#totalLength}`,
@@ -428,17 +610,16 @@ export class TextIndex implements Index {
   /** Number of a term -> its positions among the words of a text. */
   #placesOf(words: readonly string[]): Map<number, number[]> {
     const places = new Map<number, number[]>();
-    for (const { term, position } of this.analyzer.analyze(words)) {
-      if (term === null) continue;
+    this.analyzer.read(words, (term, _form, place) => {
       const number = this.#numberOf(term);
       const known = places.get(number);
-      if (known === undefined) places.set(number, [position]);
-      else known.push(position);
-    }
+      if (known === undefined) places.set(number, [place]);
+      else known.push(place);
+    });
     return places;
   }
 
-  /** Terms of a record that is held. */
+  /** The length of a record that is held, as `Analyzer.read` tells it. */
   lengthOf(ordinal: number): number {
     return this.#postings.lengthOf(ordinal);
   }
@@ -505,10 +686,17 @@ export class TextIndex implements Index {
     return number;
   }
 
+  /** What `#words` says of a word, which it learns. */
   #numberOfWord(word: string): number {
-    const [term] = this.analyzer.terms([word]);
-    const number = term === undefined ? dropped : this.#numberOf(term);
-    if (this.#words.size >= wordsMax) this.#words.clear();
+    const { term, form } = this.analyzer.of(word);
+    if (this.#words.size >= wordsMax) this.#forgetWords();
+    let number = term === "" ? dropped : this.#numberOf(term);
+    if (form !== "" && this.#forms !== null) {
+      const at = this.#wordNumbers.length;
+      this.#wordNumbers.push(number);
+      this.#wordNumbers.push(this.#forms.numberOf(form));
+      number = withForm - at;
+    }
     // Words are slices of texts, which they must not keep.
     this.#words.set(ownCopy(word), number);
     return number;
@@ -516,11 +704,20 @@ export class TextIndex implements Index {
 
   /** Forgets a term that no record has any more. */
   #forget(term: number): void {
-    // Its words are not known here.
-    this.#words.clear();
-    this.#forgets++;
+    this.#forgetNumbers();
     this.#dictionary.remove(term);
     this.#freeTerms.push(term);
+  }
+
+  /** Numbers of words that were known can mean others now. */
+  #forgetNumbers(): void {
+    this.#forgetWords();
+    this.#forgets++;
+  }
+
+  #forgetWords(): void {
+    this.#words.clear();
+    this.#wordNumbers.truncate(0);
   }
 }
 
@@ -533,7 +730,7 @@ function idf(documents: number, df: number): number {
   return Math.log(1 + (Math.max(documents, df) - df + 0.5) / (df + 0.5));
 }
 
-function testOf(test: TermTest): (units: Uint16Array, begin: number, end: number) => boolean {
+function testOf(test: WordTest): (units: Uint16Array, begin: number, end: number) => boolean {
   if ("prefix" in test) {
     const { prefix } = test;
     return (units, begin, end) => {

@@ -1,13 +1,16 @@
+import { randomNumbers } from "@quiver/kernels/random";
 import { limits } from "@quiver/protocol/limits";
 import type { TextLanguage } from "@quiver/protocol/shapes/index-definition";
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { createAnalyzer } from "../../text/analyzer.ts";
+import { type Analyzer, createAnalyzer } from "../../text/analyzer.ts";
 import { EditDistance } from "../../text/edit-distance.ts";
 import { fold } from "../../text/fold.ts";
+import { isRun } from "../../text/grams.ts";
 import { parseOperators } from "../../text/operators.ts";
 import { segment } from "../../text/segment.ts";
 import type { Visible } from "../contract.ts";
+import { onSet, readJsonLines } from "../test/reference-data.ts";
 import { asMap, bestOf, expectSame } from "../test/twin.ts";
 import { TextIndex, type TextOptions, type TextStatistics } from "./text-index.ts";
 import { resolveTextQuery, type TextQuery } from "./text-query.ts";
@@ -49,12 +52,20 @@ function written({ sign, kind, words, distance }: Drawn): string {
   return `${sign}${words.join("-")}${suffix}`;
 }
 
-type Scored = { term: string; weight: number; phrase: (string | null)[] | null };
+/** The terms of a phrase and their places in it. */
+type Phrase = readonly { term: string; place: number }[];
+
+type Scored = { term: string; weight: number; phrase: Phrase | null };
+
+/** What a word is compared by, and the term that it stands for. */
+type Named = { form: string; term: string };
+
+/** A record: the terms at each place, its words that have one, as they are written, and its length. */
+type Held = { places: string[][]; words: Named[]; length: number };
 
 /** Queries by their definition: record after record, and clause after clause. */
 class Twin {
-  /** The term of each word of a record, null of those dropped. */
-  readonly records = new Map<number, (string | null)[]>();
+  readonly records = new Map<number, Held>();
   readonly retired = new Set<number>();
   readonly #options: TextOptions;
 
@@ -62,44 +73,63 @@ class Twin {
     this.#options = options;
   }
 
-  termOf(word: string): string | null {
-    return createAnalyzer(this.#options.language).terms([word])[0] ?? null;
+  get analyzer(): Analyzer {
+    return createAnalyzer(this.#options.language);
+  }
+
+  add(ordinal: number, words: readonly string[]): void {
+    const places: string[][] = [];
+    for (const { term, position } of this.analyzer.analyze(words)) {
+      places[position] ??= [];
+      if (term !== null) places[position].push(term);
+    }
+    const named = words.flatMap((word): Named[] => {
+      const [term] = isRun(word) ? [] : this.analyzer.terms([word]);
+      return term === undefined ? [] : [{ form: this.analyzer.form(word), term }];
+    });
+    this.records.set(ordinal, { places, words: named, length: this.analyzer.read(words, () => {}) });
   }
 
   statistics(): TextStatistics {
     const current = [...this.records].filter(([ordinal]) => !this.retired.has(ordinal));
-    const lengths = current.map(([, terms]) => terms.filter((term) => term !== null).length);
-    return { documents: current.length, totalLength: lengths.reduce((sum, length) => sum + length, 0) };
+    const lengths = current.map(([, { length }]) => length).filter((length) => length > 0);
+    return { documents: lengths.length, totalLength: lengths.reduce((sum, length) => sum + length, 0) };
   }
 
-  /** What a prefix or fuzzy word makes of a term: its weight, or 0. */
-  #weightOf({ kind, distance }: Drawn, word: string, term: string): number {
-    const forms = [fold(word), this.termOf(word) ?? fold(word)];
-    if (kind === "prefix") return term.startsWith(forms[0]) || term === this.termOf(word) ? 1 : 0;
-    const edits = Math.min(...forms.map((form) => new EditDistance(form).to(term, distance)));
+  /** What a prefix or fuzzy word makes of a word of a record: its weight, or 0. */
+  #weightOf({ kind, distance }: Drawn, word: string, { form, term }: Named): number {
+    const written = this.analyzer.form(word);
+    const [stem] = this.analyzer.terms([word]);
+    const forms = [written, fold(written)];
+    if (kind === "prefix") return forms.some((prefix) => form.startsWith(prefix)) || term === stem ? 1 : 0;
+    const compared = [...forms, stem ?? written];
+    const edits = Math.min(...compared.map((each) => new EditDistance(each).to(form, distance)));
     return edits > distance ? 0 : 1 / (1 + edits);
   }
 
-  #needs(clause: Drawn, vocabulary: readonly string[]): Scored[][] {
+  #needs(clause: Drawn, vocabulary: readonly Named[]): Scored[][] {
     const { kind, words } = clause;
-    const phrase = kind === "phrase" && words.length > 1 ? words.map((word) => this.termOf(word)) : null;
-    return words.flatMap((word, i): Scored[][] => {
-      if (i === words.length - 1 && (kind === "prefix" || kind === "fuzzy")) {
-        const scored = vocabulary.map((term) => ({
-          term,
-          weight: this.#weightOf(clause, word, term),
-          phrase,
-        }));
-        return [scored.filter(({ weight }) => weight > 0)];
+    const last = words[words.length - 1];
+    const isExpanding = kind === "fuzzy" || (kind === "prefix" && !isRun(last));
+    const asked = this.analyzer.analyzeQuery(isExpanding ? words.slice(0, -1) : words);
+    const isPhrase = kind === "phrase" && (words.length > 1 || asked.length > 1);
+    const placed = asked.flatMap(({ term, position: place }) => (term === null ? [] : [{ term, place }]));
+    const phrase = isPhrase ? placed : null;
+    const needs = placed.map(({ term }): Scored[] => [{ term, weight: 1, phrase }]);
+    if (!isExpanding) return needs;
+    const expansions = new Map<string, number>();
+    if (isRun(last)) for (const term of this.analyzer.queryTerms([last])) expansions.set(term, 1);
+    else
+      for (const named of vocabulary) {
+        const weight = this.#weightOf(clause, last, named);
+        if (weight > 0) expansions.set(named.term, Math.max(weight, expansions.get(named.term) ?? 0));
       }
-      const term = this.termOf(word);
-      return term === null ? [] : [[{ term, weight: 1, phrase }]];
-    });
+    return [...needs, Array.from(expansions, ([term, weight]) => ({ term, weight, phrase: null }))];
   }
 
-  #hasPhrase(terms: readonly (string | null)[], phrase: readonly (string | null)[]): boolean {
-    const starts = Array.from({ length: terms.length + phrase.length }, (_, i) => i - phrase.length);
-    return starts.some((start) => phrase.every((term, i) => term === null || terms[start + i] === term));
+  #hasPhrase({ places }: Held, phrase: Phrase): boolean {
+    const starts = Array.from({ length: 2 * places.length + 20 }, (_, i) => i - places.length - 10);
+    return starts.some((start) => phrase.every(({ term, place }) => places[start + place]?.includes(term)));
   }
 
   search(
@@ -109,25 +139,29 @@ class Twin {
     visible: Visible,
   ): Map<number, number> {
     const seen = [...this.records].filter(([ordinal]) => visible === null || visible(ordinal));
-    const all = seen.flatMap(([, terms]) => terms.filter((term) => term !== null));
-    const vocabulary = [...new Set(all)].sort((a, b) => (a < b ? -1 : 1));
+    // Words are compared as they are written, and by their terms.
+    const vocabulary = seen
+      .flatMap(([, { words, places }]) => [...words, ...places.flat().map((term) => ({ form: term, term }))])
+      .sort((a, b) => (a.term < b.term ? -1 : 1));
     const meanings = clauses
       .map((clause) => ({ clause, needs: this.#needs(clause, vocabulary) }))
       .filter(({ needs }) => needs.length > 0);
-    const satisfies = (terms: readonly (string | null)[], needs: readonly (readonly Scored[])[]) =>
-      needs.every((scored) => scored.some(({ term }) => terms.includes(term))) &&
-      needs.flat().every(({ phrase }) => phrase === null || this.#hasPhrase(terms, phrase));
-    const found = seen.filter(([, terms]) =>
+    const satisfies = (record: Held, needs: readonly (readonly Scored[])[]) =>
+      needs.every((scored) => scored.some(({ term }) => tfOf(record, term) > 0)) &&
+      needs.flat().every(({ phrase }) => phrase === null || this.#hasPhrase(record, phrase));
+    const found = seen.filter(([, record]) =>
       meanings.every(
-        ({ clause: { sign }, needs }) => sign === "" || satisfies(terms, needs) === (sign === "+"),
+        ({ clause: { sign }, needs }) => sign === "" || satisfies(record, needs) === (sign === "+"),
       ),
     );
     const scores = new Map<number, number>();
     for (const { term, weight, phrase } of this.#scored(meanings)) {
-      const df = seen.filter(([, terms]) => terms.includes(term)).length;
-      for (const [ordinal, terms] of found) {
-        if (!terms.includes(term) || (phrase !== null && !this.#hasPhrase(terms, phrase))) continue;
-        scores.set(ordinal, (scores.get(ordinal) ?? 0) + this.#score(term, weight, df, terms, statistics));
+      const df = seen.filter(([, record]) => tfOf(record, term) > 0).length;
+      for (const [ordinal, record] of found) {
+        const tf = tfOf(record, term);
+        if (tf === 0 || (phrase !== null && !this.#hasPhrase(record, phrase))) continue;
+        const part = this.#score(tf, weight, df, record.length, statistics);
+        scores.set(ordinal, (scores.get(ordinal) ?? 0) + part);
       }
     }
     return bestOf(scores, k);
@@ -150,20 +184,21 @@ class Twin {
   }
 
   #score(
-    term: string,
+    tf: number,
     weight: number,
     df: number,
-    terms: readonly (string | null)[],
+    length: number,
     { documents, totalLength }: TextStatistics,
   ): number {
     const { k1, b } = this.#options;
     const idf = Math.log(1 + (Math.max(documents, df) - df + 0.5) / (df + 0.5));
     const perTerm = totalLength > 0 ? (k1 * b) / (totalLength / documents) : 0;
-    const tf = terms.filter((other) => other === term).length;
-    const length = terms.filter((other) => other !== null).length;
     return (weight * idf * tf) / (tf + k1 * (1 - b) + perTerm * length);
   }
 }
+
+const tfOf = ({ places }: Held, term: string): number =>
+  places.flat().filter((other) => other === term).length;
 
 /** Few words, near to each other, with stop words and stems among them. */
 const anyWord = fc.constantFrom(
@@ -177,7 +212,9 @@ const anyWord = fc.constantFrom(
   "the",
   "of",
   "Café",
+  "bee's",
   "東京",
+  "東京都",
 );
 const anyText = fc.array(anyWord, { maxLength: 8 }).map((words) => words.join(" "));
 const anyClause: fc.Arbitrary<Drawn> = fc.record({
@@ -215,7 +252,7 @@ const anyOptions: fc.Arbitrary<TextOptions> = fc.record({
   tailRecordsMax: fc.constantFrom(2, 20, 1_000),
 });
 
-test("every search with operators equals brute force, bit for bit, through all changes; and is explained", () => {
+test("[Q24] every search with operators equals brute force, bit for bit, through all changes; and is explained", () => {
   fc.assert(
     fc.property(anyOptions, fc.array(anyAct, { maxLength: 120, size: "max" }), (options, acts) => {
       const index = new TextIndex(options);
@@ -227,10 +264,7 @@ test("every search with operators equals brute force, bit for bit, through all c
           next += act.gap;
           const words = segment(act.text);
           index.add(next, words);
-          twin.records.set(
-            next++,
-            words.map((word) => twin.termOf(word)),
-          );
+          twin.add(next++, words);
         } else if (act.kind === "search") {
           const end = next - (act.modulus % 3);
           const visible =
@@ -322,8 +356,11 @@ test.each([
 
 test.each([
   ["english", "navig*", ["navigation", "navigated"]],
-  // Their term is navig: a prefix that is longer than the stem finds the word itself alone.
-  ["english", "naviga*", []],
+  // Their term is navig; the words themselves begin so.
+  ["english", "naviga*", ["navigation", "navigated"]],
+  ["english", "navigat~1", []],
+  ["english", "navigatd~1", ["navigation", "navigated"]],
+  ["english", "navigatoin~", ["navigation", "navigated"]],
   ["english", "navigation*", ["navigation", "navigated"]],
   ["none", "naviga*", ["navigation", "navigated"]],
   ["english", "running*", ["runs"]],
@@ -338,6 +375,66 @@ test.each([
 ] as const)("%s: %s finds %j", (language, query, expected) => {
   const texts = ["navigation", "navigated", "runs", "Café", "theory", "l'homme", "glaciers"];
   expect(found(indexOf(texts, { language }), query).map((ordinal) => texts[ordinal])).toEqual(expected);
+});
+
+onSet("scifact", () => {
+  test("[Q24] SciFact: prefixes and fuzzy words find all records with such words", () => {
+    type Row = { title: string; text: string };
+    const words = readJsonLines<Row>("scifact/corpus.jsonl.gz")
+      .slice(0, 1_500)
+      .map(({ title, text }) => [...new Set(segment(`${title} ${text}`))]);
+    const index = new TextIndex({ language: "english", k1: 1.2, b: 0.75 });
+    for (const [ordinal, each] of words.entries()) index.add(ordinal, each);
+    index.check();
+    const random = randomNumbers(24);
+    const draw = <T>(list: readonly T[]): T => list[Math.floor(random() * list.length)];
+    const plain = words.map((each) => each.filter((word) => /^[a-z]{4,}$/.test(word)));
+    const recordsOf = new Map<string, number[]>();
+    for (const [ordinal, each] of words.entries())
+      for (const word of each)
+        if (index.analyzer.of(word).term !== "")
+          recordsOf.set(word, [...(recordsOf.get(word) ?? []), ordinal]);
+    const expectAll = (query: string, isMeant: (word: string) => boolean) => {
+      const found = new Set(
+        resolve(index, query, null).terms.flatMap(({ term }) => [...index.holdersOf(term)]),
+      );
+      for (const [word, records] of recordsOf)
+        if (isMeant(word))
+          expect(
+            records.filter((ordinal) => !found.has(ordinal)),
+            `${query}: ${word}`,
+          ).toEqual([]);
+    };
+    for (let i = 0; i < 150; i++) {
+      const word = draw(draw(plain));
+      const prefix = word.slice(0, 3 + Math.floor(random() * (word.length - 2)));
+      expectAll(`${prefix}*`, (other) => fold(other).startsWith(prefix));
+      const at = Math.floor(random() * word.length);
+      const misspelt = word.slice(0, at) + draw(["", "x", word[at] + word[at]]) + word.slice(at + 1);
+      const distance = new EditDistance(misspelt);
+      expectAll(`${misspelt}~1`, (other) => distance.to(fold(other), 1) <= 1);
+    }
+  });
+});
+
+test("[Q24] what a version does not see, a prefix does not stand for", () => {
+  const texts = ["navigator", "navigation", "navig", "run"];
+  const index = indexOf(texts);
+  const seenBy = (query: string, visible: Visible) =>
+    resolve(index, query, visible).terms.flatMap(({ term }) =>
+      index.holdersOf(term).length > 0 ? term : [],
+    );
+  expect(seenBy("navigato*", null)).toEqual(["navig"]);
+  expect(seenBy("navigato*", (ordinal) => ordinal !== 0 || !index.has(0))).toEqual(["navig"]);
+  index.retire(0);
+  expect(seenBy("navigato*", (ordinal) => ordinal > 0)).toEqual([]);
+  expect(seenBy("navigato*", null)).toEqual(["navig"]);
+  index.remove(0);
+  expect(seenBy("navigato*", null)).toEqual([]);
+  expect(seenBy("navigati*", null)).toEqual(["navig"]);
+  // Of a record that came later than the version.
+  expect(seenBy("navigati*", (ordinal) => ordinal < 1)).toEqual([]);
+  index.check();
 });
 
 test("a fuzzy term counts 1 / (1 + edits), a prefix's terms like words, and each is its own in an explanation", () => {

@@ -12,9 +12,13 @@
 // A record satisfies a clause when it has each of its words, a term for a prefix or fuzzy word, and of a phrase the words
 // in their places. So an excluded clause excludes exactly what the required one would leave.
 //
-// Terms are stems, and the rest of a stemmed word is not in the index. A prefix is therefore compared as it is written,
-// and stands besides for the word's own stem: "running*" finds runs. A fuzzy word is compared as it is written, and by its
-// stem, as if the slip left the ending alone: "glacers~" (glacer) finds glaciers (glacier).
+// Terms are stems, and a prefix or fuzzy word is about words. It is compared with the forms of words (analyzer.ts), which the
+// index keeps where they are not their term, and with terms; it stands for the terms of what it is like. A prefix stands besides
+// for its own stem: "running*" finds runs. A fuzzy word is compared as it is written, and by its stem, as if the slip left the
+// ending alone: "galcier~" (galcier) finds glaciers (glacier).
+//
+// Chinese, Japanese and Korean are found by parts anyway: there a prefix is what it would be without its sign, and a fuzzy word
+// stands for any of its pieces.
 //
 // Nothing here depends on what only older versions have: of more terms than a word may stand for, those remain that most
 // records of the searched version have.
@@ -24,13 +28,15 @@
 // made before stay right for the records that it sees. Each term's records are fetched once, and of phrases only those records
 // are looked at that satisfy everything that is easier to tell.
 //
-// The index is asked by `termsOf`, `analyzer`, `expand`, `holdersOf` and `positionsOf` alone. `visible` may be asked
+// The index is asked by `termsInSteps`, `analyzer`, `expand`, `holdersOf` and `positionsOf` alone. `visible` may be asked
 // about a record more than once.
 
 import { limits } from "@quiver/protocol/limits";
-import type { AnalyzedWord } from "@quiver/protocol/shapes/index-definition";
 import { compareText } from "../../base/bytes.ts";
+import type { Steps } from "../../base/steps.ts";
 import { EditDistance } from "../../text/edit-distance.ts";
+import { fold } from "../../text/fold.ts";
+import { isRun } from "../../text/grams.ts";
 import { type Clause, isExpanding } from "../../text/operators.ts";
 import type { Visible } from "../contract.ts";
 import {
@@ -39,6 +45,7 @@ import {
   intersectionOf,
   noOrdinals,
   type OrdinalSet,
+  unionInSteps,
   unionOf,
 } from "../ordinal-sets.ts";
 import type { Accepts, TextIndex, WeightedTerm } from "./text-index.ts";
@@ -46,10 +53,10 @@ import type { Accepts, TextIndex, WeightedTerm } from "./text-index.ts";
 export type TextQuery = { readonly terms: readonly WeightedTerm[]; readonly accepts: Accepts };
 
 /** What this file asks an index for. */
-export type TermSource = Pick<TextIndex, "termsOf" | "analyzer" | "expand" | "holdersOf" | "positionsOf">;
-
-/** Work in steps: others may take their turn at each `yield`. */
-type Steps<T> = Generator<void, T>;
+export type TermSource = Pick<
+  TextIndex,
+  "termsInSteps" | "analyzer" | "expand" | "holdersOf" | "positionsOf"
+>;
 
 const findsNothing: TextQuery = { terms: [], accepts: null };
 
@@ -63,7 +70,7 @@ export function* resolveTextQuery(
   query: { readonly text: string; readonly clauses: readonly Clause[] | null },
   visible: () => Visible,
 ): Steps<TextQuery> {
-  if (query.clauses === null) return { terms: index.termsOf(query.text), accepts: null };
+  if (query.clauses === null) return { terms: yield* index.termsInSteps(query.text), accepts: null };
   const meanings: Meaning[] = [];
   for (const clause of query.clauses) {
     const meaning = yield* meaningOf(index, clause, visible);
@@ -113,47 +120,77 @@ function* meaningOf(index: TermSource, clause: Clause, visible: () => Visible): 
   const { occur, kind, words } = clause;
   const needs: WeightedTerm[][] = [];
   const phrase: PlacedTerm[] = [];
-  for (const analyzed of index.analyzer.analyze(words)) {
-    const { term, position: place } = analyzed;
-    if (isExpanding(clause) && place === words.length - 1) {
-      const expansions = yield* expansionsOf(index, clause, analyzed, visible);
-      if (expansions !== null) needs.push(expansions);
-    } else if (term !== null) {
-      needs.push([{ term, weight: 1 }]);
-      phrase.push({ term, place });
-    }
+  const last = words[words.length - 1];
+  const expanding = isExpanding(clause) && !(kind === "prefix" && isRun(last)) ? last : null;
+  const plain = expanding === null ? words : words.slice(0, -1);
+  for (const { term, position: place } of index.analyzer.analyzeQuery(plain)) {
+    if (term === null) continue;
+    needs.push([{ term, weight: 1 }]);
+    phrase.push({ term, place });
+  }
+  if (expanding !== null) {
+    const expansions = isRun(expanding)
+      ? piecesOf(index, expanding)
+      : yield* expansionsOf(index, clause, expanding, visible);
+    if (expansions !== null) needs.push(expansions);
   }
   if (needs.length === 0) return null;
   return { occur, needs, phrase: kind === "phrase" ? phrase : null };
+}
+
+/** The terms of a run, each as good as another; null where it is a stop word. */
+function piecesOf(index: TermSource, run: string): WeightedTerm[] | null {
+  const terms = new Set(index.analyzer.queryTerms([run]));
+  return terms.size === 0 ? null : Array.from(terms, (term) => ({ term, weight: 1 })).sort(byWeight);
 }
 
 /** What a prefix or fuzzy word stands for, best first; null where it is no word. A stop word is a word here. */
 function* expansionsOf(
   index: TermSource,
   { occur, kind, distance }: Clause,
-  { word, term, dropped }: AnalyzedWord,
+  word: string,
   visible: () => Visible,
 ): Steps<WeightedTerm[] | null> {
-  const folded = index.analyzer.folded(word);
-  if (dropped === "too_long" || folded === "") return null;
-  const found = kind === "prefix" ? prefixed(index, folded, term) : similar(index, folded, term, distance);
+  const { analyzer } = index;
+  const form = analyzer.form(word);
+  if (analyzer.analyze([word])[0].dropped === "too_long" || fold(form) === "") return null;
+  // Forms have apostrophes inside, and terms do not.
+  const written = new Set([form, fold(form)]);
+  const { term: stem } = analyzer.of(word);
+  const found =
+    kind === "prefix"
+      ? yield* prefixed(index, written, stem, visible)
+      : yield* similar(index, stem === "" ? written : written.add(stem), distance, visible);
   // The terms of an excluded clause are not scored, so all of them can count.
   if (occur === "mustNot") return found;
   return (yield* mostFrequent(index, found, visible)).sort(byWeight);
 }
 
-function prefixed(index: TermSource, prefix: string, stem: string | null): WeightedTerm[] {
-  const terms = new Set(index.expand({ prefix }));
-  if (stem !== null) terms.add(stem);
+function* prefixed(
+  index: TermSource,
+  prefixes: ReadonlySet<string>,
+  stem: string,
+  visible: () => Visible,
+): Steps<WeightedTerm[]> {
+  const terms = new Set(stem === "" ? [] : [stem]);
+  for (const prefix of prefixes)
+    for (const { term } of yield* index.expand({ prefix }, visible)) terms.add(term);
   return Array.from(terms, (term) => ({ term, weight: 1 }));
 }
 
-function similar(index: TermSource, folded: string, stem: string | null, distance: number): WeightedTerm[] {
+function* similar(
+  index: TermSource,
+  words: ReadonlySet<string>,
+  distance: number,
+  visible: () => Visible,
+): Steps<WeightedTerm[]> {
   const nearest = new Map<string, number>();
-  for (const fuzzy of new Set([folded, stem ?? folded])) {
+  for (const fuzzy of words) {
     const distances = new EditDistance(fuzzy);
-    for (const term of index.expand({ fuzzy, distance })) {
-      const edits = distances.to(term, distance);
+    const expansions = yield* index.expand({ fuzzy, distance }, visible);
+    for (const [i, { form, term }] of expansions.entries()) {
+      if (i % wordsPerStep === wordsPerStep - 1) yield;
+      const edits = distances.to(form, distance);
       nearest.set(term, Math.min(edits, nearest.get(term) ?? edits));
     }
   }
@@ -168,12 +205,16 @@ function* mostFrequent(
 ): Steps<WeightedTerm[]> {
   if (terms.length <= limits.queryExpansionsMax) return terms;
   const counted: { weighted: WeightedTerm; df: number }[] = [];
+  let read = 0;
   for (const weighted of terms) {
     const sees = visible();
     const holders = index.holdersOf(weighted.term);
     const df = sees === null ? holders.length : holders.filter((ordinal) => sees(ordinal)).length;
     counted.push({ weighted, df });
-    if (counted.length % termsPerStep === 0) yield;
+    read += holders.length;
+    if (counted.length % termsPerStep !== 0 && read < postingsPerStep) continue;
+    read = 0;
+    yield;
   }
   return counted
     .sort((a, b) => b.weighted.weight - a.weighted.weight || b.df - a.df || byWeight(a.weighted, b.weighted))
@@ -253,10 +294,7 @@ function* satisfying(
     const [{ term }] = alternatives.length === 1 ? alternatives : [{ term: null }];
     if (term !== null && asked.has(term)) continue;
     if (term !== null) asked.add(term);
-    const one =
-      term !== null
-        ? holders.of(term)
-        : unionOf(alternatives.map((each) => holders.index.holdersOf(each.term)));
+    const one = term !== null ? holders.of(term) : yield* holdersOfAny(holders.index, alternatives);
     having = having === null ? one : intersectionOf([having, one]);
     if (having.length === 0) return noOrdinals;
     if (i % termsPerStep === 0) yield;
@@ -271,6 +309,24 @@ function* satisfying(
   return kept.subarray(0, count);
 }
 
+/** The records that have one of some terms. */
+function* holdersOfAny(index: TermSource, terms: readonly WeightedTerm[]): Steps<OrdinalSet> {
+  const sets: OrdinalSet[] = [];
+  let read = 0;
+  for (const { term } of terms) {
+    const set = index.holdersOf(term);
+    sets.push(set);
+    read += set.length;
+    if (sets.length % termsPerStep !== 0 && read < postingsPerStep) continue;
+    read = 0;
+    yield;
+  }
+  return yield* unionInSteps(sets);
+}
+
+/** Of a step: words that are compared, and postings that are read. */
+const wordsPerStep = 1_024;
+const postingsPerStep = 50_000;
 /** Of a step: terms whose records are counted or intersected, and records of which it is asked whether they have a short phrase. */
 const termsPerStep = 64;
 const recordsPerStep = 64;

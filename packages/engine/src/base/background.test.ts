@@ -1,0 +1,142 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { join, resolve } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { Background } from "./background.ts";
+
+let told: string[];
+let background: Background;
+beforeEach(() => {
+  told = [];
+  background = new Background({
+    onFailed: ({ task, attempts, error }) => told.push(`${task} ${attempts} ${(error as Error).message}`),
+    onRecovered: (task) => told.push(`${task} done`),
+  });
+});
+afterEach(() => background.stop());
+
+const until = async (isSo: () => boolean): Promise<void> => {
+  while (!isSo()) await sleep(1);
+};
+
+/** Fails so many times, then is done. */
+function failing(times: number, how: "throws" | "rejects", message = () => "no") {
+  let calls = 0;
+  const act = () => {
+    if (++calls > times) return undefined;
+    if (how === "throws") throw new Error(message());
+    return Promise.reject(new Error(message()));
+  };
+  return { act, calls: () => calls };
+}
+
+describe("[K2] a task that fails", () => {
+  it.each(["throws", "rejects"] as const)(
+    "and %s is told once, seen, and tried until it is done",
+    async (how) => {
+      const { act, calls } = failing(3, how);
+      background.run("t", act);
+      await until(() => background.failing[0]?.attempts === 2);
+      expect(background.failing).toMatchObject([{ task: "t", attempts: 2 }]);
+      await until(() => background.failing.length === 0);
+      expect(calls()).toBe(4);
+      expect(told).toEqual(["t 1 no", "t done"]);
+    },
+  );
+
+  it("in another way is told again", async () => {
+    let n = 0;
+    background.run("t", failing(2, "throws", () => `no ${++n}`).act);
+    await until(() => told.includes("t done"));
+    expect(told).toEqual(["t 1 no 1", "t 2 no 2", "t done"]);
+  });
+
+  it("does what it was asked for last, and that once", async () => {
+    const first = failing(1, "throws");
+    const asked: string[] = [];
+    background.run("t", first.act);
+    background.run("t", () => asked.push("second"));
+    background.run("t", () => asked.push("third"));
+    await until(() => told.includes("t done"));
+    expect(asked).toEqual(["third"]);
+    expect(first.calls()).toBe(1);
+  });
+
+  it("and is asked for while it is tried again is done once more", async () => {
+    const asked: string[] = [];
+    const first = failing(1, "rejects");
+    let letGo = () => {};
+    background.run("t", async () => {
+      await first.act();
+      await new Promise<void>((resolve) => {
+        letGo = resolve;
+      });
+    });
+    await until(() => first.calls() === 2);
+    background.run("t", () => asked.push("asked"));
+    expect(asked).toEqual([]);
+    letGo();
+    await until(() => told.includes("t done"));
+    expect(asked).toEqual(["asked"]);
+  });
+
+  it("is tried at once when it is known to succeed, and not at all when it is forgotten or the owner has stopped", async () => {
+    const { act, calls } = failing(1, "throws");
+    background.run("t", act);
+    background.succeeded("t");
+    expect(calls()).toBe(2);
+    const forgotten = failing(1, "throws");
+    background.run("u", forgotten.act);
+    background.forget("u");
+    const stopped = failing(1, "rejects");
+    background.run("v", stopped.act);
+    await sleep(1);
+    background.stop();
+    expect(background.failing).toEqual([]);
+    await sleep(250);
+    expect([forgotten.calls(), stopped.calls()]).toEqual([1, 1]);
+  });
+
+  it("again and again goes on when it is done, and ends nothing when it is told to one who fails, too", async () => {
+    const deaf = new Background({
+      onFailed: () => {
+        throw new Error("the log is gone");
+      },
+      onRecovered: () => {},
+    });
+    const { act, calls } = failing(1, "throws");
+    const stop = deaf.every("t", 1, act);
+    await until(() => calls() > 3);
+    stop();
+    expect(deaf.failing).toEqual([]);
+    deaf.once("u", () => Promise.reject(new Error("no")));
+    deaf.once("u", failing(1, "throws").act);
+    deaf.stop();
+  });
+});
+
+describe("[K2] the engine's sources", () => {
+  const engine = resolve(import.meta.dirname, "..");
+  const files = readdirSync(engine, { recursive: true, encoding: "utf8" }).filter(
+    (file) => file.endsWith(".ts") && !file.endsWith(".test.ts") && !file.includes("testing/"),
+  );
+  /** A promise that is dropped, or a timer that acts again and again. */
+  const ownerless = /\bvoid [\w#]+[\w#.?]*\(|\bsetInterval\(|\.finally\([^)]*\);/;
+  /** Where that is right, and why. */
+  const allowed: Record<string, string> = {
+    "base/background.ts": "it is the owner",
+    "database/database.ts": "an empty interval keeps the process alive while memory is freed",
+  };
+
+  it("leave what nobody waits for to an owner", () => {
+    expect(files.length).toBeGreaterThan(100);
+    const found = files.flatMap((file) =>
+      readFileSync(join(engine, file), "utf8")
+        .split("\n")
+        .flatMap((line, i) =>
+          ownerless.test(line) && !(file in allowed) ? [`${file}:${i + 1} ${line.trim()}`] : [],
+        ),
+    );
+    expect(found).toEqual([]);
+  });
+});

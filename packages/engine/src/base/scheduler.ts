@@ -1,0 +1,353 @@
+// Who gets the next time slice of this thread?
+//
+// All long work of a thread goes in time slices of a few milliseconds, and between two of them the event loop reads what has arrived:
+//
+//   arrivals | slice of A | arrivals | slice of B | arrivals | slice of A | ...
+//
+// A task names the key that pays for it (an API key, or what works in the background) and its group below the key (a collection).
+// The next slice goes
+//
+//   1. to the key that has received least, by start-time fair queueing (Goyal, Vin and Cheng, SIGCOMM 1996): each key has a virtual
+//      time, which a slice moves on by its milliseconds divided by the key's weight. A key that comes back after a pause begins at the
+//      virtual time of the slice that was granted last, so that a pause earns nothing, and a key that asks for little is served next;
+//   2. within the key to the group that has received least, in the same way;
+//   3. within the group to the smallest task: by the greater of what it was expected to need and what it has received, with
+//      aging (level-queue.ts). A task that turns out to be larger than expected falls behind by itself.
+//
+// What a slice took is measured when the event loop goes on, so nobody has to report it.
+//
+// One look at the connections is not enough where many arrive: libuv (1.45 and later) accepts one connection in each round of the
+// event loop, so whoever takes connections says that something has `arrived`, and the loop goes round without a slice until a round
+// brings nothing new; but for no longer than `arrivalsMs`, so that work goes on as well.
+//
+// The scheduler knows neither HTTP nor promises of others. What waits for a builder, the disk or a client is not in it.
+
+import { limits } from "@quiver/protocol/limits";
+import { invariant } from "./invariant.ts";
+import { LevelQueue, levelOf } from "./level-queue.ts";
+
+/** Who pays for a task. */
+export type Account = {
+  /** Keys share the thread by their weights. */
+  readonly key: string;
+  /** Share of the key beside others, above 0; default 1. The last one that was said counts. */
+  readonly weight?: number | undefined;
+  /** Groups of one key share what it gets; default "". */
+  readonly group?: string | undefined;
+  /** Milliseconds of work that are expected; default 0. */
+  readonly expectedMs?: number | undefined;
+};
+
+/** Until when a task is wanted. */
+export type Interest = { readonly isOver: boolean; readonly reason: unknown };
+
+const always: Interest = { isOver: false, reason: undefined };
+
+/** What a scheduler needs of the event loop; given by tests. */
+export type EventLoop = {
+  now(): number;
+  /** Calls back in the next round; two calls made together are answered in one round, one after the other. */
+  defer(act: () => void): void;
+};
+
+const realLoop: EventLoop = { now: () => performance.now(), defer: (act) => void setImmediate(act) };
+
+/** Milliseconds between two looks for tasks whose time is over. */
+const sweepMs = 20;
+
+/** Something that receives slices: a key, or a group of one. */
+type Share = { virtualMs: number; weight: number };
+type Group = Share & { readonly tasks: LevelQueue<Task> };
+type Key = Share & { readonly groups: Map<string, Group>; virtualNowMs: number; waiting: number };
+
+/** What was granted to a key since the start. */
+export type KeyUse = { slices: number; ms: number };
+
+/** Keys that are remembered although none of their tasks waits. */
+const idleKeysMax = 4_096;
+
+export class Scheduler {
+  readonly #loop: EventLoop;
+  readonly #keys = new Map<string, Key>();
+  readonly #uses = new Map<string, KeyUse>();
+  /** Virtual time of the slice that was granted last. */
+  #virtualNowMs = 0;
+  #waiting = 0;
+  #isScheduled = false;
+  #running: { task: Task; beganMs: number } | undefined;
+  #arrivals = 0;
+  #seen = 0;
+  #arrivalsEndMs: number | undefined;
+  #sweptMs = Number.NEGATIVE_INFINITY;
+  /** The longest slice since it was asked for last. */
+  #longestMs = 0;
+
+  constructor(loop: EventLoop = realLoop) {
+    this.#loop = loop;
+  }
+
+  /** Tasks that wait for a slice. */
+  get waiting(): number {
+    return this.#waiting;
+  }
+
+  now(): number {
+    return this.#loop.now();
+  }
+
+  /** Something has come from outside that was waiting to be seen. */
+  arrived(): void {
+    this.#arrivals++;
+  }
+
+  /** What a key has received; zero for one that is not known. */
+  useOf(key: string): KeyUse {
+    return this.#uses.get(key) ?? { slices: 0, ms: 0 };
+  }
+
+  /** Milliseconds of the longest slice since this was asked last. */
+  takeLongestMs(): number {
+    const longest = this.#longestMs;
+    this.#longestMs = 0;
+    return longest;
+  }
+
+  /** Lets a task wait for its next slice; it is `granted` in a round of its own, or `refused` when nobody wants it any more. */
+  enter(task: Task): void {
+    const { key, group } = this.#sharesOf(task.account);
+    group.tasks.add(task, levelOf(task.demandMs, limits.sliceMs));
+    key.waiting++;
+    this.#waiting++;
+    this.#schedule();
+  }
+
+  /** Takes a waiting task out. @returns whether it waited */
+  leave(task: Task): boolean {
+    const { key: name, group = "" } = task.account;
+    const key = this.#keys.get(name);
+    return key?.groups.get(group)?.tasks.remove(task) === true && this.#left(key);
+  }
+
+  #left(key: Key): true {
+    key.waiting--;
+    this.#waiting--;
+    return true;
+  }
+
+  #sharesOf({ key: name, weight, group: groupName = "" }: Account): { key: Key; group: Group } {
+    let key = this.#keys.get(name);
+    if (key === undefined) {
+      if (this.#keys.size >= idleKeysMax) this.#forgetIdle();
+      key = { virtualMs: 0, weight: 1, groups: new Map(), virtualNowMs: 0, waiting: 0 };
+      this.#keys.set(name, key);
+    }
+    if (weight !== undefined) key.weight = weight;
+    if (key.waiting === 0) key.virtualMs = Math.max(key.virtualMs, this.#virtualNowMs);
+    let group = key.groups.get(groupName);
+    if (group === undefined) {
+      if (key.groups.size >= idleKeysMax) forgetIdleGroups(key);
+      group = { virtualMs: 0, weight: 1, tasks: new LevelQueue() };
+      key.groups.set(groupName, group);
+    }
+    if (group.tasks.size === 0) group.virtualMs = Math.max(group.virtualMs, key.virtualNowMs);
+    return { key, group };
+  }
+
+  #forgetIdle(): void {
+    for (const [name, key] of this.#keys) {
+      if (key.waiting > 0) continue;
+      this.#keys.delete(name);
+      this.#uses.delete(name);
+    }
+  }
+
+  #schedule(): void {
+    if (this.#isScheduled || this.#waiting === 0) return;
+    this.#isScheduled = true;
+    // Both run in one round: all that a slice does in microtasks is done between them.
+    this.#loop.defer(() => this.#round());
+    this.#loop.defer(() => this.#account());
+  }
+
+  #round(): void {
+    const nowMs = this.#loop.now();
+    this.#sweep(nowMs);
+    if (this.#arrivals !== this.#seen) {
+      this.#seen = this.#arrivals;
+      this.#arrivalsEndMs ??= nowMs + limits.arrivalsMs;
+      if (nowMs < this.#arrivalsEndMs) return;
+    }
+    this.#arrivalsEndMs = undefined;
+    const task = this.#next();
+    if (task === undefined) return;
+    this.#running = { task, beganMs: this.#loop.now() };
+    task.grant();
+  }
+
+  /** Takes the next task out of its queue. */
+  #next(): Task | undefined {
+    const key = least(this.#keys.values(), (each) => each.waiting > 0);
+    if (key === undefined) return undefined;
+    const group = least(key.groups.values(), (each) => each.tasks.size > 0);
+    invariant(group !== undefined, "a key with waiting tasks has no group with any");
+    this.#virtualNowMs = key.virtualMs;
+    key.virtualNowMs = group.virtualMs;
+    this.#left(key);
+    return group.tasks.take();
+  }
+
+  /** Books what the slice of this round took. */
+  #account(): void {
+    this.#isScheduled = false;
+    const running = this.#running;
+    this.#running = undefined;
+    if (running !== undefined) {
+      const ms = Math.max(sliceMsMin, this.#loop.now() - running.beganMs);
+      this.#longestMs = Math.max(this.#longestMs, ms);
+      this.#charge(running.task, ms);
+    }
+    this.#schedule();
+  }
+
+  #charge(task: Task, ms: number): void {
+    task.receivedMs += ms;
+    const { key: name, group = "" } = task.account;
+    const key = this.#keys.get(name);
+    if (key === undefined) return;
+    key.virtualMs += ms / key.weight;
+    const part = key.groups.get(group);
+    if (part !== undefined) part.virtualMs += ms;
+    const use = this.#uses.get(name);
+    if (use === undefined) this.#uses.set(name, { slices: 1, ms });
+    else {
+      use.slices++;
+      use.ms += ms;
+    }
+  }
+
+  /** Sends away the tasks that nobody waits for any more. */
+  #sweep(nowMs: number): void {
+    if (nowMs < this.#sweptMs + sweepMs) return;
+    this.#sweptMs = nowMs;
+    for (const key of this.#keys.values())
+      for (const group of key.groups.values())
+        for (const task of group.tasks.items()) {
+          if (!task.interest.isOver) continue;
+          group.tasks.remove(task);
+          this.#left(key);
+          task.refuse(task.interest.reason);
+        }
+  }
+}
+
+/** What a slice counts for at least: a round of the event loop has its price. */
+const sliceMsMin = 0.02;
+
+function forgetIdleGroups(key: Key): void {
+  for (const [name, { tasks }] of key.groups) if (tasks.size === 0) key.groups.delete(name);
+}
+
+/** The share with the least virtual time among those that pass; of equal ones the first. */
+function least<T extends Share>(shares: Iterable<T>, passes: (share: T) => boolean): T | undefined {
+  let found: T | undefined;
+  for (const share of shares)
+    if ((found === undefined || share.virtualMs < found.virtualMs) && passes(share)) found = share;
+  return found;
+}
+
+/** The scheduler of this thread. */
+export const scheduler = new Scheduler();
+
+/** One piece of work, which runs in slices. */
+export class Task {
+  readonly account: Account;
+  readonly interest: Interest;
+  readonly #scheduler: Scheduler;
+  #expectedMs: number;
+  /** Milliseconds of slices that it has had. */
+  receivedMs = 0;
+  #endMs: number;
+  #waiting: { resolve(): void; reject(reason: unknown): void } | undefined;
+
+  /** Its first slice begins now: who makes a task is at work on it. @param interest asked while it waits */
+  constructor(account: Account, interest: Interest = always, of: Scheduler = scheduler) {
+    this.account = account;
+    this.interest = interest;
+    this.#scheduler = of;
+    this.#expectedMs = account.expectedMs ?? 0;
+    this.#endMs = of.now() + limits.sliceMs;
+  }
+
+  /** What it needs in all, as far as is known. */
+  get demandMs(): number {
+    return Math.max(this.#expectedMs, this.receivedMs);
+  }
+
+  /** Says what it will need, where that is known better now. */
+  expect(ms: number): void {
+    this.#expectedMs = ms;
+  }
+
+  /** Whether the slice is used up. */
+  readonly isOver = (): boolean => this.#scheduler.now() >= this.#endMs;
+
+  /** Waits for the next slice. @throws the interest's reason when that is over first */
+  slice(): Promise<void> {
+    invariant(this.#waiting === undefined, "a task waits for two slices at once");
+    return new Promise((resolve, reject) => {
+      this.#waiting = { resolve, reject };
+      this.#scheduler.enter(this);
+    });
+  }
+
+  /** Ends its waiting; `slice` rejects. @returns whether it waited */
+  cancel(reason: unknown): boolean {
+    if (!this.#scheduler.leave(this)) return false;
+    this.refuse(reason);
+    return true;
+  }
+
+  /** Waits for the next slice where this one is used up. */
+  async pause(): Promise<void> {
+    if (this.isOver()) await this.slice();
+  }
+
+  /** Begins work that comes in steps: its value where this slice is enough for it. */
+  begin<T>(steps: Generator<void, T>): T | Promise<T> {
+    for (;;) {
+      const step = steps.next();
+      if (step.done) return step.value;
+      if (this.isOver()) return this.slice().then(() => this.finish(steps));
+    }
+  }
+
+  /** Does work that comes in steps to its end. */
+  async finish<T>(steps: Generator<void, T>): Promise<T> {
+    for (;;) {
+      const step = steps.next();
+      if (step.done) return step.value;
+      if (this.isOver()) await this.slice();
+    }
+  }
+
+  /** Called by the scheduler alone. */
+  grant(): void {
+    this.#endMs = this.#scheduler.now() + limits.sliceMs;
+    const waiting = this.#waiting;
+    this.#waiting = undefined;
+    if (this.interest.isOver) waiting?.reject(this.interest.reason);
+    else waiting?.resolve();
+  }
+
+  /** Called by the scheduler alone. */
+  refuse(reason: unknown): void {
+    const waiting = this.#waiting;
+    this.#waiting = undefined;
+    waiting?.reject(reason);
+  }
+}
+
+/** Something has come from outside that was waiting to be seen by this thread. */
+export function arrived(): void {
+  scheduler.arrived();
+}

@@ -1,0 +1,61 @@
+// How is a graph held against the exact index?
+
+import type { MetricName } from "@quiver/protocol/shapes/index-definition";
+import { expect } from "vitest";
+import { bytesOfFloats } from "../../vector/floats.ts";
+import { exactScore } from "../../vector/metric.ts";
+import type { Visible } from "../contract.ts";
+import { FlatIndex } from "../flat/flat-index.ts";
+import { HnswIndex, type HnswOptions } from "../hnsw/hnsw-index.ts";
+import { asMap } from "./twin.ts";
+
+/** Both indexes, with the same records. */
+export type Pair = { hnsw: HnswIndex; flat: FlatIndex; rows: Map<number, Float32Array> };
+
+/** A pair without records. */
+export function pairOf(dimension: number, metric: MetricName, options: Partial<HnswOptions> = {}): Pair {
+  const rows = new Map<number, Float32Array>();
+  const hnsw = new HnswIndex({ dimension, metric, dataType: "u8", memoryBytesMax: 2 ** 26, ...options });
+  return { hnsw, flat: new FlatIndex({ dimension, metric }), rows };
+}
+
+/** Adds a record to both. */
+export function add({ hnsw, flat, rows }: Pair, ordinal: number, row: Float32Array): void {
+  rows.set(ordinal, row);
+  hnsw.add(ordinal, bytesOfFloats(row));
+  flat.add(ordinal, bytesOfFloats(row));
+}
+
+/** Takes a record out of both. */
+export function remove({ hnsw, flat, rows }: Pair, ordinal: number): void {
+  for (const index of [hnsw, flat]) {
+    index.retire(ordinal);
+    index.remove(ordinal);
+  }
+  rows.delete(ordinal);
+}
+
+/** The share of the exact answers that the graph gives; every answer's score is the exact one. */
+export function recallOf(
+  pair: Pair,
+  queries: readonly Float32Array[],
+  ef: number,
+  visible: Visible = null,
+): number {
+  const k = 10;
+  let met = 0;
+  let all = 0;
+  for (const query of queries) {
+    const exact = asMap(pair.flat.search(query, k, visible));
+    const found = asMap(pair.hnsw.search(query, k, { ef, visible }));
+    for (const [ordinal, score] of found) {
+      const row = pair.rows.get(ordinal);
+      if (row === undefined) throw new Error(`ordinal ${ordinal} was removed`);
+      expect(score).toBe(exactScore(pair.hnsw.metric, query, row));
+      expect(visible === null || visible(ordinal)).toBe(true);
+      if (exact.has(ordinal)) met++;
+    }
+    all += Math.min(k, exact.size);
+  }
+  return all === 0 ? 1 : met / all;
+}

@@ -1,0 +1,233 @@
+// Which words of the texts are not their own term?
+//
+// A prefix or fuzzy word is about words as they are written, and terms are stems: of "navigation" the index has "navig". So
+// where a language has a stemmer, the *forms* of words (analyzer.ts) that are not their term are kept beside the terms:
+//
+//   dictionary   form -> number
+//   counts       by number: how many of the records held have a word of the form
+//   rows         of each record: the numbers of its forms, as numbers of a row (record-rows.ts)
+//
+// A form's term is not kept: the analyzer tells it. The rows are what makes the list true when records go, and true of the
+// version that is searched: what a version does not see is subtracted. Numbers of forms that no record has any more are given
+// to others when they are many.
+
+import { Growable } from "../../base/growable.ts";
+import { invariant } from "../../base/invariant.ts";
+import { finishAtOnce, type Steps } from "../../base/steps.ts";
+import { Dictionary, type DictionaryState } from "./dictionary.ts";
+import { RecordRows, type Row, RowReader, type RowsState } from "./record-rows.ts";
+
+/** What a checkpoint keeps, besides the columns and bytes. */
+export type FormsState = { readonly dictionary: DictionaryState; readonly rows: RowsState };
+
+/** Forms that no record has are forgotten when there are so many, and a quarter of all. */
+const unusedMax = 1_024;
+
+/** Numbers of rows that are read at a step. */
+const numbersPerStep = 16 * 1024;
+/** Counting in steps begins anew so often when records have gone meanwhile; then it is done at once. */
+const attemptsMax = 3;
+
+export class Forms {
+  readonly #dictionary: Dictionary;
+  readonly rows: RecordRows;
+  readonly #counts = new Growable(Uint32Array);
+  /** By number: 1 + the ordinal added last that has it. */
+  readonly #lastAdded = new Growable(Uint32Array);
+  #free: number[] = [];
+  /** The forms of the record that is added. */
+  #added = new Uint32Array(256);
+  /** Forms in the dictionary that no record has. */
+  #unused = 0;
+  /** Records that were taken out. */
+  #removals = 0;
+
+  /** @param dictionary, rows as they were kept; absent: none */
+  constructor(dictionary = new Dictionary(), rows = new RecordRows()) {
+    this.#dictionary = dictionary;
+    this.rows = rows;
+    for (let number = 0; number < dictionary.numbersEnd; number++) this.#grow();
+    rows.each((row) => {
+      for (const number of numbersOf(row)) this.#counts.values[number]++;
+    });
+    this.#forgetUnused();
+  }
+
+  /** The number of a form, which it has until `remove` says otherwise. */
+  numberOf(form: string): number {
+    const known = this.#dictionary.get(form);
+    if (known !== undefined) return known;
+    const number = this.#free.pop() ?? this.#counts.length;
+    if (number === this.#counts.length) this.#grow();
+    this.#dictionary.add(form, number);
+    this.#unused++;
+    return number;
+  }
+
+  /** Adds the forms of a record, of a greater ordinal than all before. @param numbers some of them perhaps several times */
+  add(ordinal: number, numbers: ArrayLike<number>): void {
+    if (numbers.length === 0) return;
+    if (this.#added.length < numbers.length) this.#added = new Uint32Array(2 * numbers.length);
+    const added = this.#added;
+    const lastAdded = this.#lastAdded.values;
+    const counts = this.#counts.values;
+    let count = 0;
+    for (let i = 0; i < numbers.length; i++) {
+      const number = numbers[i];
+      if (lastAdded[number] === ordinal + 1) continue;
+      lastAdded[number] = ordinal + 1;
+      if (counts[number]++ === 0) this.#unused--;
+      added[count++] = number;
+    }
+    this.rows.begin(ordinal);
+    this.rows.writeAll(added, count);
+  }
+
+  /** Takes a record's forms out. @returns whether numbers that were told before can be those of other forms now */
+  remove(ordinal: number): boolean {
+    const row = this.rows.of(ordinal);
+    if (row === undefined) return false;
+    this.#removals++;
+    for (const number of numbersOf(row)) if (--this.#counts.values[number] === 0) this.#unused++;
+    this.rows.delete(ordinal);
+    if (this.#unused < unusedMax || 4 * this.#unused < this.#dictionary.size) return false;
+    this.#forgetUnused();
+    return true;
+  }
+
+  /**
+   * The forms that pass a test and that a record has, in no particular order; in steps, between which records may come and go.
+   * What comes meanwhile does not count.
+   * @param passes asked about code units: those of a form are from `begin` to `end`, exclusive
+   * @param hidden the ordinals of records that do not count, asked anew where records have gone
+   */
+  *formsThat(
+    passes: (units: Uint16Array, begin: number, end: number) => boolean,
+    hidden: () => Iterable<number>,
+  ): Steps<string[]> {
+    const passed = yield* this.#dictionary.termsThat(passes);
+    for (let attempt = 0; attempt < attemptsMax; attempt++) {
+      const counted = yield* this.#thoseOfRecords(passed, hidden());
+      if (counted !== null) return counted;
+    }
+    return finishAtOnce(this.#thoseOfRecords(passed, hidden())) as string[];
+  }
+
+  /** The forms that a record has that is not hidden. @returns null where records have gone meanwhile */
+  *#thoseOfRecords(forms: readonly string[], hidden: Iterable<number>): Steps<string[] | null> {
+    const removals = this.#removals;
+    // All at once, so that what is added later is neither counted nor subtracted.
+    const counts = new Map<number, number>();
+    const numbers = forms.map((form) => this.#dictionary.get(form));
+    for (const number of numbers) if (number !== undefined) counts.set(number, this.#counts.values[number]);
+    const ordinals = counts.size === 0 ? [] : [...hidden];
+    let read = 0;
+    for (const ordinal of ordinals) {
+      const row = this.rows.of(ordinal);
+      if (row === undefined) continue;
+      for (const number of numbersOf(row)) {
+        const count = counts.get(number);
+        if (count !== undefined) counts.set(number, count - 1);
+        read++;
+      }
+      if (read < numbersPerStep) continue;
+      read = 0;
+      yield;
+      if (this.#removals !== removals) return null;
+    }
+    return forms.filter((_, i) => {
+      const number = numbers[i];
+      return number !== undefined && (counts.get(number) as number) > 0;
+    });
+  }
+
+  get memoryBytes(): number {
+    return this.#columnBytes + this.rows.memoryBytes;
+  }
+
+  /** What it would be if all rows were frozen. */
+  get restoredBytes(): number {
+    return this.#columnBytes + this.rows.restoredBytes;
+  }
+
+  get #columnBytes(): number {
+    return this.#dictionary.memoryBytes + this.#counts.memoryBytes + this.#lastAdded.memoryBytes;
+  }
+
+  /** What a checkpoint keeps of the records with ordinals below `end`, all of which are frozen. */
+  save(end: number): { state: FormsState; images: Uint8Array[] } {
+    const dictionary = this.#dictionary.save();
+    const rows = this.rows.save(end);
+    return {
+      state: { dictionary: dictionary.state, rows: rows.state },
+      images: [...dictionary.columns, ...rows.images],
+    };
+  }
+
+  /** Room for the columns and bytes of forms that were kept. */
+  static imagesFor({ dictionary, rows }: FormsState): Uint8Array[] {
+    return [...Dictionary.columnsFor(dictionary), ...RecordRows.imagesFor(rows)];
+  }
+
+  /** Forms as they were kept. @param images from `imagesFor`, filled with what was kept; they are taken over */
+  static restored({ dictionary, rows }: FormsState, images: readonly Uint8Array[]): Forms {
+    const columns = images.length - rows.segments.length;
+    return new Forms(
+      Dictionary.restored(dictionary, images.slice(0, columns)),
+      RecordRows.restored(rows, images.slice(columns)),
+    );
+  }
+
+  close(): void {
+    this.#dictionary.close();
+    this.rows.close();
+    this.#counts.truncate(0);
+    this.#lastAdded.truncate(0);
+    this.#free = [];
+    this.#unused = 0;
+  }
+
+  /** Proves that counts are those of the rows. */
+  check(): void {
+    this.#dictionary.check();
+    const counts = new Map<number, number>();
+    let records = 0;
+    this.rows.each((row) => {
+      records++;
+      const numbers = [...numbersOf(row)];
+      invariant(new Set(numbers).size === numbers.length, "a record has a form twice");
+      for (const number of numbers) counts.set(number, (counts.get(number) ?? 0) + 1);
+    });
+    this.rows.check(records);
+    let unused = 0;
+    for (const [form, number] of this.#dictionary.entries()) {
+      const count = counts.get(number) ?? 0;
+      if (count === 0) unused++;
+      invariant(
+        this.#counts.values[number] === count,
+        `"${form}" is a form of ${count} records, not ${this.#counts.values[number]}`,
+      );
+      counts.delete(number);
+    }
+    invariant(counts.size === 0, `${counts.size} forms of records are not in the dictionary`);
+    invariant(unused === this.#unused, `${unused} forms are of no record, not ${this.#unused}`);
+  }
+
+  #grow(): void {
+    this.#counts.push(0);
+    this.#lastAdded.push(0);
+  }
+
+  #forgetUnused(): void {
+    for (let number = 0; number < this.#counts.length; number++)
+      if (this.#counts.values[number] === 0 && this.#dictionary.isUsed(number))
+        this.#dictionary.remove(number);
+    this.#free = this.#dictionary.freeNumbers();
+    this.#unused = 0;
+  }
+}
+
+function* numbersOf(row: Row): Generator<number> {
+  const reader = new RowReader(row);
+  while (!reader.isAtEnd) yield reader.read();
+}

@@ -1,0 +1,354 @@
+// What does an index keep of each record, beside its postings?
+//
+// A row of numbers for each record: where it has its terms (positions.ts), or which forms its words have (forms.ts). Numbers are
+// varints: seven bits a byte, the lowest first, 0x80 where more follow.
+//
+// Rows lie behind each other in *segments*, by ascending ordinals. The last one is open; `freeze` closes it, and from then on its
+// bytes never change: a checkpoint is written from them as they are, by another thread. Of a segment that is mostly forgotten
+// the rest is written anew, together with what is left of the one before where both are small.
+
+import { Growable } from "../../base/growable.ts";
+import { invariant } from "../../base/invariant.ts";
+import { firstFrom } from "../ordinal-sets.ts";
+
+/** Rows and bytes that a segment is joined up to, and bytes after which an open one is to be closed. */
+const joinedRowsMax = 8_192;
+const joinedBytesMax = 2 ** 22;
+const openBytesMax = 2 ** 26;
+
+/** Of a number, as a varint. */
+const numberBytesMax = 5;
+
+/** Of a segment, besides its columns. */
+const segmentBytes = 600;
+
+/** Rows that were closed. */
+type Segment = {
+  /** Ascending. */
+  readonly ordinals: Uint32Array;
+  /** Where each row begins, and at last where the bytes end. */
+  readonly begins: Uint32Array;
+  /** Whether a row is forgotten. */
+  readonly forgotten: Uint8Array;
+  /** In shared memory. */
+  readonly bytes: Uint8Array;
+  forgottenCount: number;
+};
+
+/** What a checkpoint keeps of a segment, besides its bytes. */
+type SegmentState = Pick<Segment, "ordinals" | "begins" | "forgotten"> & { readonly byteCount: number };
+
+export type RowsState = { readonly segments: readonly SegmentState[] };
+
+/** A row: bytes of a segment; borrowed until the rows change. */
+export type Row = { readonly bytes: Uint8Array; readonly begin: number; readonly end: number };
+
+export class RecordRows {
+  #segments: Segment[] = [];
+  // The open segment. Of a row that was forgotten the ordinal stays.
+  readonly #ordinals = new Growable(Uint32Array);
+  readonly #begins = new Growable(Uint32Array);
+  readonly #forgotten = new Growable(Uint8Array);
+  #bytes = new Uint8Array(256);
+  #length = 0;
+  #count = 0;
+
+  /** Begins the row of a record, of a greater ordinal than all before. */
+  begin(ordinal: number): void {
+    invariant(ordinal > this.#last, `the row of ordinal ${ordinal} follows that of ${this.#last}`);
+    this.#ordinals.push(ordinal);
+    this.#begins.push(this.#length);
+    this.#forgotten.push(0);
+    this.#count++;
+  }
+
+  /** Makes room for so many numbers. */
+  reserve(numbers: number): void {
+    const needed = this.#length + numberBytesMax * numbers;
+    if (needed <= this.#bytes.length) return;
+    const larger = new Uint8Array(Math.max(2 * this.#bytes.length, needed));
+    larger.set(this.#bytes);
+    this.#bytes = larger;
+  }
+
+  /** Writes the first `count` numbers at the end of the row that was begun. */
+  writeAll(numbers: Uint32Array, count: number): void {
+    this.reserve(count);
+    const bytes = this.#bytes;
+    let at = this.#length;
+    for (let i = 0; i < count; i++) {
+      let rest = numbers[i];
+      for (; rest > 0x7f; rest >>>= 7) bytes[at++] = (rest & 0x7f) | 0x80;
+      bytes[at++] = rest;
+    }
+    this.#length = at;
+  }
+
+  /** Writes a number, below 2^32, for which there is room, at the end of the row that was begun. */
+  write(value: number): void {
+    let rest = value;
+    for (; rest > 0x7f; rest >>>= 7) this.#bytes[this.#length++] = (rest & 0x7f) | 0x80;
+    this.#bytes[this.#length++] = rest;
+  }
+
+  /** Forgets a record's row. */
+  delete(ordinal: number): void {
+    const segment = this.#segmentOf(ordinal);
+    if (segment === undefined) {
+      const row = placeIn(this.#ordinals.values, this.#ordinals.length, ordinal);
+      if (row < 0 || this.#forgotten.values[row] === 1) return;
+      this.#forgotten.values[row] = 1;
+      this.#count--;
+      return;
+    }
+    const row = placeIn(segment.ordinals, segment.ordinals.length, ordinal);
+    if (row < 0 || segment.forgotten[row] === 1) return;
+    segment.forgotten[row] = 1;
+    segment.forgottenCount++;
+    this.#count--;
+    if (2 * segment.forgottenCount > segment.ordinals.length) this.#closeUp(segment);
+  }
+
+  has(ordinal: number): boolean {
+    return this.of(ordinal) !== undefined;
+  }
+
+  /** Whether the open segment is to be closed. */
+  get isFull(): boolean {
+    return this.#length > openBytesMax;
+  }
+
+  /** Freezes the open segment's rows of ordinals below `end`: they can be kept in a checkpoint from now on. */
+  freeze(end: number): void {
+    const count = this.#ordinals.length;
+    if (count === 0 || this.#ordinals.values[0] >= end) return;
+    this.#begins.push(this.#length);
+    const rows = firstFrom(this.#ordinals.values, end, count);
+    const open: Segment = {
+      ordinals: this.#ordinals.values.subarray(0, rows),
+      begins: this.#begins.values.subarray(0, rows + 1),
+      forgotten: this.#forgotten.values,
+      bytes: this.#bytes,
+      forgottenCount: 0,
+    };
+    const frozen = livingOf([open]);
+    if (frozen.ordinals.length > 0) this.#segments.push(frozen);
+    // The others move to the front.
+    const begin = this.#begins.values[rows];
+    this.#bytes.copyWithin(0, begin, this.#length);
+    this.#length -= begin;
+    for (let row = rows; row < count; row++) this.#begins.values[row] -= begin;
+    for (const column of [this.#ordinals, this.#begins, this.#forgotten]) {
+      column.values.copyWithin(0, rows, count);
+      column.length = count - rows;
+    }
+    if (this.#length === 0 && this.#bytes.length > joinedBytesMax) this.#bytes = new Uint8Array(256);
+  }
+
+  get memoryBytes(): number {
+    const columns = [this.#ordinals, this.#begins, this.#forgotten];
+    let bytes = columns.reduce((sum, column) => sum + column.memoryBytes, this.#bytes.length);
+    for (const segment of this.#segments) bytes += segmentBytes + bytesOf(segment);
+    return bytes;
+  }
+
+  /** What it would be if all rows were frozen. */
+  get restoredBytes(): number {
+    const open = this.#length + 9 * this.#ordinals.length;
+    return this.#segments.reduce((sum, segment) => sum + segmentBytes + bytesOf(segment), open);
+  }
+
+  close(): void {
+    this.#segments = [];
+    for (const column of [this.#ordinals, this.#begins, this.#forgotten]) column.truncate(0);
+    this.#bytes = new Uint8Array(256);
+    this.#length = 0;
+    this.#count = 0;
+  }
+
+  /** What a checkpoint keeps of the records with ordinals below `end`, all of which are frozen: the state and the bytes. */
+  save(end: number): { state: RowsState; images: Uint8Array[] } {
+    const kept = this.#segments.filter(({ ordinals }) => ordinals[ordinals.length - 1] < end);
+    const segments = kept.map(({ ordinals, begins, forgotten, bytes }) => ({
+      ordinals,
+      begins,
+      // The other two never change.
+      forgotten: forgotten.slice(),
+      byteCount: bytes.length,
+    }));
+    return { state: { segments }, images: kept.map(({ bytes }) => bytes) };
+  }
+
+  /** Room for the bytes of rows that were kept. */
+  static imagesFor({ segments }: RowsState): Uint8Array[] {
+    return segments.map(({ byteCount }) => new Uint8Array(new SharedArrayBuffer(byteCount)));
+  }
+
+  /** Rows as they were kept. @param images from `imagesFor`, filled with what was kept; they are taken over */
+  static restored({ segments }: RowsState, images: readonly Uint8Array[]): RecordRows {
+    const rows = new RecordRows();
+    rows.#segments = segments.map(({ ordinals, begins, forgotten }, i) => {
+      const forgottenCount = forgotten.reduce((sum, flag) => sum + flag, 0);
+      rows.#count += ordinals.length - forgottenCount;
+      return { ordinals, begins, forgotten, bytes: images[i], forgottenCount };
+    });
+    return rows;
+  }
+
+  /** Tells every row that is not forgotten. */
+  each(visit: (row: Row) => void): void {
+    for (const { ordinals, begins, forgotten, bytes } of this.#segments)
+      for (let row = 0; row < ordinals.length; row++)
+        if (forgotten[row] === 0) visit({ bytes, begin: begins[row], end: begins[row + 1] });
+    for (let row = 0; row < this.#ordinals.length; row++) {
+      const found = this.#forgotten.values[row] === 0 ? this.of(this.#ordinals.values[row]) : undefined;
+      if (found !== undefined) visit(found);
+    }
+  }
+
+  /** Proves that so many records have rows, and that segments and their rows ascend. */
+  check(records: number): void {
+    invariant(this.#count === records, `${this.#count} of ${records} records have rows`);
+    let living = 0;
+    let last = -1;
+    const take = (ordinals: Uint32Array, forgotten: Uint8Array): void => {
+      for (let row = 0; row < ordinals.length; row++) {
+        invariant(ordinals[row] > last, `the row of ordinal ${ordinals[row]} follows that of ${last}`);
+        last = ordinals[row];
+        living += 1 - forgotten[row];
+      }
+    };
+    for (const { ordinals, begins, forgotten, bytes } of this.#segments) {
+      take(ordinals, forgotten);
+      invariant(begins[ordinals.length] === bytes.length, `a segment's rows do not end with its bytes`);
+    }
+    take(this.#ordinals.values.subarray(0, this.#ordinals.length), this.#forgotten.values);
+    invariant(living === records, `${living} rows are there for ${records} records`);
+  }
+
+  get #last(): number {
+    if (this.#ordinals.length > 0) return this.#ordinals.values[this.#ordinals.length - 1];
+    const ordinals = this.#segments.at(-1)?.ordinals;
+    return ordinals?.[ordinals.length - 1] ?? -1;
+  }
+
+  /** The segment whose range ends with an ordinal or later; undefined: only the open one can have it. */
+  #segmentOf(ordinal: number): Segment | undefined {
+    let low = 0;
+    let high = this.#segments.length;
+    while (low < high) {
+      const middle = (low + high) >>> 1;
+      const { ordinals } = this.#segments[middle];
+      if (ordinals[ordinals.length - 1] < ordinal) low = middle + 1;
+      else high = middle;
+    }
+    return this.#segments[low];
+  }
+
+  /** The row of a record; undefined where it has none. */
+  of(ordinal: number): Row | undefined {
+    const segment = this.#segmentOf(ordinal);
+    if (segment !== undefined) {
+      const { ordinals, begins, forgotten, bytes } = segment;
+      const row = placeIn(ordinals, ordinals.length, ordinal);
+      return row < 0 || forgotten[row] === 1
+        ? undefined
+        : { bytes, begin: begins[row], end: begins[row + 1] };
+    }
+    const row = placeIn(this.#ordinals.values, this.#ordinals.length, ordinal);
+    if (row < 0 || this.#forgotten.values[row] === 1) return undefined;
+    const end = row + 1 < this.#begins.length ? this.#begins.values[row + 1] : this.#length;
+    return { bytes: this.#bytes, begin: this.#begins.values[row], end };
+  }
+
+  /** Writes what is left of a segment anew, with what is left of the one before where both are small. */
+  #closeUp(segment: Segment): void {
+    const at = this.#segments.indexOf(segment);
+    const before = this.#segments[at - 1];
+    const isJoined =
+      before !== undefined &&
+      livingCount(before) + livingCount(segment) <= joinedRowsMax &&
+      before.bytes.length + segment.bytes.length <= joinedBytesMax;
+    const sources = isJoined ? [before, segment] : [segment];
+    const made = livingOf(sources);
+    const first = isJoined ? at - 1 : at;
+    this.#segments.splice(first, sources.length, ...(made.ordinals.length > 0 ? [made] : []));
+  }
+}
+
+const livingCount = ({ ordinals, forgottenCount }: Segment): number => ordinals.length - forgottenCount;
+
+const bytesOf = ({ ordinals, begins, forgotten, bytes }: Segment): number =>
+  ordinals.byteLength + begins.byteLength + forgotten.byteLength + bytes.length;
+
+/** A segment of the rows of others that are not forgotten. */
+function livingOf(sources: readonly Segment[]): Segment {
+  let rows = 0;
+  let length = 0;
+  for (const { ordinals, begins, forgotten } of sources)
+    for (let row = 0; row < ordinals.length; row++) {
+      if (forgotten[row] === 1) continue;
+      rows++;
+      length += begins[row + 1] - begins[row];
+    }
+  const made: Segment = {
+    ordinals: new Uint32Array(rows),
+    begins: new Uint32Array(rows + 1),
+    forgotten: new Uint8Array(rows),
+    bytes: new Uint8Array(new SharedArrayBuffer(length)),
+    forgottenCount: 0,
+  };
+  let at = 0;
+  let end = 0;
+  for (const { ordinals, begins, forgotten, bytes } of sources)
+    for (let row = 0; row < ordinals.length; row++) {
+      if (forgotten[row] === 1) continue;
+      made.ordinals[at] = ordinals[row];
+      made.begins[at++] = end;
+      made.bytes.set(bytes.subarray(begins[row], begins[row + 1]), end);
+      end += begins[row + 1] - begins[row];
+    }
+  made.begins[at] = end;
+  return made;
+}
+
+/** The place of a value among the first `count` ascending ones, or -1. */
+function placeIn(values: Uint32Array, count: number, value: number): number {
+  const place = firstFrom(values, value, count);
+  return place < count && values[place] === value ? place : -1;
+}
+
+/** Reads the numbers of a row one after another. */
+export class RowReader {
+  at: number;
+  readonly #bytes: Uint8Array;
+  readonly #end: number;
+
+  constructor({ bytes, begin, end }: Row) {
+    this.#bytes = bytes;
+    this.at = begin;
+    this.#end = end;
+  }
+
+  get isAtEnd(): boolean {
+    return this.at >= this.#end;
+  }
+
+  read(): number {
+    let value = 0;
+    for (let shift = 0; ; shift += 7) {
+      const byte = this.#bytes[this.at++];
+      value |= (byte & 0x7f) << shift;
+      if (byte < 0x80) return value >>> 0;
+    }
+  }
+
+  skip(bytes: number): void {
+    this.at += bytes;
+  }
+}
+
+/** Bytes of a number in a row. */
+export function widthOf(value: number): number {
+  return value < 0x80 ? 1 : value < 0x4000 ? 2 : value < 0x20_0000 ? 3 : value < 0x1000_0000 ? 4 : 5;
+}

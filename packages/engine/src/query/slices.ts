@@ -1,0 +1,64 @@
+// How does a search let others take their turn?
+//
+// Searches and measurements run in the thread that serves requests, in time slices of the cooperative scheduler (base/scheduler.ts).
+// Between two slices they ask whether anybody still waits for them.
+
+import { Deadline } from "../base/deadline.ts";
+import type { Task } from "../base/scheduler.ts";
+import type { Candidates } from "../index/contract.ts";
+import type { SteppedSearch } from "../index/hnsw/exact-search.ts";
+
+/** The time slices of one piece of work. */
+export class Slices {
+  readonly #task: Task;
+  readonly #deadline: Deadline;
+  #beganMs = performance.now();
+  #heldMs = 0;
+
+  /** @param deadline of the work: asked before every slice. Its task pays for the slices */
+  constructor(deadline: Deadline = Deadline.none) {
+    this.#deadline = deadline;
+    this.#task = deadline.task;
+  }
+
+  /** Whether the slice is used up. */
+  readonly isOver = (): boolean => this.#task.isOver();
+
+  /** Milliseconds for which the work has held the event loop. */
+  get heldMs(): number {
+    return this.#heldMs + performance.now() - this.#beganMs;
+  }
+
+  /** Waits for the next slice; what is visible has to be asked anew. @throws what the deadline says */
+  async next(): Promise<void> {
+    this.#heldMs += performance.now() - this.#beganMs;
+    await this.#task.slice();
+    this.#beganMs = performance.now();
+    this.#deadline.check();
+  }
+
+  /** Waits for the next slice where this one is used up. @throws what the deadline says */
+  async pause(): Promise<void> {
+    this.#deadline.check();
+    if (this.isOver()) await this.next();
+  }
+
+  /** Does work that comes in steps to its end. */
+  async finish<T>(steps: Generator<void, T>): Promise<T> {
+    for (;;) {
+      const step = steps.next();
+      if (step.done) return step.value;
+      if (this.isOver()) await this.next();
+    }
+  }
+
+  /** Does a search to its end. */
+  async run(search: SteppedSearch): Promise<Candidates[]> {
+    try {
+      while (!search.run(this.isOver)) await this.next();
+      return search.finish();
+    } finally {
+      search.end();
+    }
+  }
+}

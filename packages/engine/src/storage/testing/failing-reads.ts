@@ -1,0 +1,79 @@
+// How does a test have the reads of a store fail?
+//
+// Every snapshot of an LMDB store in this thread is wrapped: each step of it (the snapshot itself, a value, the next entry or key) is
+// counted, and the wanted ones throw what a disk that fails makes of them.
+
+import { LmdbStore } from "../lmdb.ts";
+import type { Range, Snapshot } from "../store.ts";
+
+export class FailingReads {
+  /** Reads until the first one that fails; Infinity: none does. */
+  left = Number.POSITIVE_INFINITY;
+  /** How many fail, one after the other. */
+  times = 1;
+  /** Reads that have failed. */
+  failed = 0;
+  #isAside = false;
+  readonly #original = LmdbStore.prototype.snapshot;
+
+  /** Every store's reads count from now on, until `end`. */
+  constructor() {
+    const count = () => this.#count();
+    const original = this.#original;
+    LmdbStore.prototype.snapshot = function (this: LmdbStore): Snapshot {
+      count();
+      return wrapped(original.call(this), count);
+    };
+  }
+
+  end(): void {
+    LmdbStore.prototype.snapshot = this.#original;
+  }
+
+  /** Has the n-th read from now on fail, and so many after it. */
+  fail(n: number, times = 1): void {
+    this.left = n;
+    this.times = times;
+    this.failed = 0;
+  }
+
+  /** Whether all that were to fail have failed. */
+  get isOver(): boolean {
+    return this.failed >= this.times;
+  }
+
+  /** Reads that do not count, such as those of the test itself. Synchronous. */
+  aside<T>(read: () => T): T {
+    this.#isAside = true;
+    try {
+      return read();
+    } finally {
+      this.#isAside = false;
+    }
+  }
+
+  #count(): void {
+    if (this.#isAside || --this.left > 0 || this.isOver) return;
+    this.failed++;
+    throw new Error("EIO: a read that the test has fail");
+  }
+}
+
+function wrapped(snapshot: Snapshot, count: () => void): Snapshot {
+  function* each<T>(items: Iterable<T>): Generator<T> {
+    count();
+    for (const item of items) {
+      yield item;
+      count();
+    }
+  }
+  return {
+    get(table: string, key: Uint8Array) {
+      count();
+      return snapshot.get(table, key);
+    },
+    entries: (table: string, range?: Range) => each(snapshot.entries(table, range)),
+    keys: (table: string, range?: Range) => each(snapshot.keys(table, range)),
+    release: () => snapshot.release(),
+  };
+}

@@ -1,0 +1,60 @@
+// How much of something that all keys share may one key hold?
+//
+// At most twice as much as would then stay free (the "dynamic threshold" of Choudhury and Hahne, IEEE/ACM Transactions on Networking,
+// 1998). One key alone can hold two thirds, two keys two fifths each, and so on: however many keys take all they get, something
+// stays free for the next one. No key is known beforehand and nothing is set aside for one that never comes.
+
+/** Times the free part that a key may hold. */
+const heldPerFree = 2;
+
+export class FairShare {
+  readonly max: number;
+  readonly #keyMax: number;
+  readonly #held = new Map<string, number>();
+  #taken = 0;
+
+  /**
+   * @param max of all keys together
+   * @param keyMax of one key, whatever is free
+   */
+  constructor(max: number, keyMax = Number.POSITIVE_INFINITY) {
+    this.max = max;
+    this.#keyMax = keyMax;
+  }
+
+  /** What all keys hold. */
+  get taken(): number {
+    return this.#taken;
+  }
+
+  heldBy(key: string): number {
+    return this.#held.get(key) ?? 0;
+  }
+
+  /** Whether the key may hold so much more. The first of all always may: a limit must not refuse everybody. */
+  hasRoom(key: string, amount: number): boolean {
+    const held = this.heldBy(key) + amount;
+    if (this.#taken === 0) return true;
+    return held <= this.#keyMax && held <= heldPerFree * (this.max - this.#taken - amount);
+  }
+
+  /** False, and nothing taken, where there is no room. */
+  take(key: string, amount = 1): boolean {
+    if (!this.hasRoom(key, amount)) return false;
+    this.force(key, amount);
+    return true;
+  }
+
+  /** Takes what is there already, whether there is room or not. */
+  force(key: string, amount: number): void {
+    this.#taken += amount;
+    this.#held.set(key, this.heldBy(key) + amount);
+  }
+
+  giveBack(key: string, amount = 1): void {
+    this.#taken -= amount;
+    const held = this.heldBy(key) - amount;
+    if (held > 0) this.#held.set(key, held);
+    else this.#held.delete(key);
+  }
+}

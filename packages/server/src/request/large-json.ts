@@ -1,0 +1,299 @@
+// How is a large body parsed without holding the thread up?
+//
+// `JSON.parse` cannot pause, and takes half a second for 64 MiB. So a large body is parsed in pieces, between which others may take
+// their turn: where a value ends within a piece, or a run of an array's items does, `JSON.parse` takes it as a whole; a container that
+// is larger is opened, and its parts are taken in the same way. What is found is what `JSON.parse` finds: every piece goes through it,
+// and the brackets, commas and colons between pieces are checked here. Where one of the two finds a fault, the caller looks for its
+// place in the whole text (json.ts).
+//
+//   {"vectors":[ {...},{...},{...} , {...},{...} , ... ],"x":1}
+//   ^open      ^open  one piece       one piece          ^piece
+//
+// Only containers larger than a piece are opened, so there are few of them. More than `openMax` inside of each other are no data but
+// an attack: the innermost is then parsed at once where it is small enough, and refused otherwise.
+//
+// The places of the items of the array "vectors" are kept: exact metadata is cut out of their bytes (exact-metadata.ts).
+
+import type { Steps } from "@quiver/engine/database/contract";
+import { QuiverError } from "@quiver/protocol/errors";
+import { limits } from "@quiver/protocol/limits";
+
+const QUOTE = 0x22;
+const COMMA = 0x2c;
+const COLON = 0x3a;
+const OPEN_BRACKET = 0x5b;
+const BACKSLASH = 0x5c;
+const CLOSE_BRACKET = 0x5d;
+const OPEN_BRACE = 0x7b;
+const CLOSE_BRACE = 0x7d;
+
+const openMax = 256;
+const deepBytesMax = 4 * 1024 * 1024;
+
+/** Something that is not JSON, wherever it is. */
+export class NotJson extends Error {}
+
+/** Begins and ends of the records of a body, in bytes, by position. */
+export type RecordSpans = number[];
+
+type Frame =
+  | { readonly kind: "array"; readonly value: unknown[]; readonly spans: RecordSpans | undefined }
+  | { readonly kind: "object"; readonly value: object; key: string };
+
+/**
+ * The value of a body.
+ * @param bytes valid UTF-8
+ * @throws NotJson; QuiverError for what is nested too deeply
+ */
+export function* parseInPieces(bytes: Buffer): Steps<{ value: unknown; spans: RecordSpans }> {
+  const scanner = new Scanner(bytes);
+  let spans: RecordSpans = [];
+  const frames: Frame[] = [];
+  let at = scanner.afterBlanks(0);
+  let root: unknown;
+  let begin = at;
+
+  /** Puts a value where it belongs: into the innermost open container. */
+  const put = (value: unknown): void => {
+    const frame = frames.at(-1);
+    if (frame === undefined) root = value;
+    else if (frame.kind === "array") frame.value.push(value);
+    else define(frame.value, frame.key, value);
+  };
+  /** Passes what follows a value. @returns whether another part of the container follows */
+  const passSeparator = (): boolean => {
+    at = scanner.afterBlanks(at);
+    const frame = frames.at(-1) as Frame;
+    const closer = frame.kind === "array" ? CLOSE_BRACKET : CLOSE_BRACE;
+    if (bytes[at] === closer) {
+      at++;
+      return false;
+    }
+    if (bytes[at] !== COMMA) throw new NotJson();
+    at = scanner.afterBlanks(at + 1);
+    return true;
+  };
+  const readKey = (frame: Frame & { kind: "object" }): void => {
+    if (bytes[at] !== QUOTE) throw new NotJson();
+    const end = scanner.pastString(at);
+    frame.key = parsePiece(bytes, at, end) as string;
+    at = scanner.afterBlanks(end);
+    if (bytes[at] !== COLON) throw new NotJson();
+    at = scanner.afterBlanks(at + 1);
+  };
+
+  for (;;) {
+    yield;
+    // A value, or a run of items, begins at `at`.
+    const top = frames.at(-1);
+    let isOpened = false;
+    const run = top?.kind === "array" ? scanner.pastItems(at, top.spans) : -1;
+    if (top?.kind === "array" && run > at) {
+      for (const item of parsePiece(bytes, at, run, "[", "]") as unknown[]) top.value.push(item);
+      at = run;
+    } else {
+      const end = scanner.pastValue(at, limits.bodyPieceBytes);
+      const first = bytes[at];
+      const isContainer = first === OPEN_BRACE || first === OPEN_BRACKET;
+      if (end < 0 && isContainer && frames.length < openMax) {
+        if (top?.kind === "array") top.spans?.push(at);
+        const isRecords = frames.length === 1 && top?.kind === "object" && top.key === "vectors";
+        if (isRecords) spans = [];
+        begin = at;
+        at = scanner.afterBlanks(at + 1);
+        const isArray = first === OPEN_BRACKET;
+        if (bytes[at] === (isArray ? CLOSE_BRACKET : CLOSE_BRACE)) {
+          // Nothing but blanks.
+          at++;
+          if (top?.kind === "array") top.spans?.push(at);
+          put(isArray ? [] : {});
+        } else {
+          isOpened = true;
+          if (isArray) frames.push({ kind: "array", value: [], spans: isRecords ? spans : undefined });
+          else {
+            const frame: Frame = { kind: "object", value: {}, key: "" };
+            frames.push(frame);
+            readKey(frame);
+          }
+        }
+      } else {
+        const to = end >= 0 ? end : yield* scanner.pastLong(at);
+        if (isContainer && to - at > deepBytesMax) throw tooDeep(begin);
+        if (top?.kind === "array") top.spans?.push(at, to);
+        put(parsePiece(bytes, at, to));
+        at = to;
+      }
+    }
+    if (isOpened) continue;
+    for (;;) {
+      const frame = frames.at(-1);
+      if (frame === undefined) {
+        if (scanner.afterBlanks(at) < bytes.length) throw new NotJson();
+        return { value: root, spans };
+      }
+      if (passSeparator()) {
+        if (frame.kind === "object") readKey(frame);
+        break;
+      }
+      frames.pop();
+      const outer = frames.at(-1);
+      if (outer?.kind === "array") outer.spans?.push(at);
+      put(frame.value);
+    }
+  }
+}
+
+function parsePiece(bytes: Buffer, from: number, to: number, before = "", behind = ""): unknown {
+  try {
+    return JSON.parse(before + bytes.toString("utf8", from, to) + behind);
+  } catch (error) {
+    if (error instanceof SyntaxError) throw new NotJson();
+    throw error;
+  }
+}
+
+/** As `JSON.parse` does it: of a key that occurs twice the last counts, and `__proto__` is a key like others. */
+function define(object: object, key: string, value: unknown): void {
+  Object.defineProperty(object, key, { value, writable: true, enumerable: true, configurable: true });
+}
+
+const tooDeep = (position: number) =>
+  new QuiverError(
+    "invalid_request",
+    `The request body is nested more than ${openMax} levels deep at byte ${position}. Send flatter data; nothing was changed.`,
+    { path: "body", expected: `at most ${openMax} levels`, byte_offset: position },
+  );
+
+/** White space in one place that is passed over. */
+const blanksMax = 1024 * 1024;
+
+const tooBlank = (position: number) =>
+  new QuiverError(
+    "invalid_request",
+    `The request body has more than ${blanksMax} bytes of white space in one place, at byte ${position}. Send it without; nothing was changed.`,
+    { path: "body", byte_offset: position },
+  );
+
+/** Finds ends of values by brackets and quotes alone, without a look at what is between them. */
+class Scanner {
+  readonly #bytes: Buffer;
+
+  constructor(bytes: Buffer) {
+    this.#bytes = bytes;
+  }
+
+  afterBlanks(position: number): number {
+    const bytes = this.#bytes;
+    const stop = Math.min(bytes.length, position + blanksMax);
+    let at = position;
+    while (at < stop && isBlank(bytes[at])) at++;
+    if (at === position + blanksMax) throw tooBlank(position);
+    return at;
+  }
+
+  /** End of the string whose quote is at `position`. A quote ends it unless an odd number of backslashes stands before. */
+  pastString(position: number): number {
+    const bytes = this.#bytes;
+    for (let quote = position; ; ) {
+      quote = bytes.indexOf(QUOTE, quote + 1);
+      if (quote < 0) throw new NotJson();
+      let slashes = 0;
+      while (bytes[quote - 1 - slashes] === BACKSLASH) slashes++;
+      if (slashes % 2 === 0) return quote + 1;
+    }
+  }
+
+  /** End of the value that begins at `position`; -1 where it does not end within `most` bytes. */
+  pastValue(position: number, most: number): number {
+    const bytes = this.#bytes;
+    const stop = Math.min(bytes.length, position + most);
+    let depth = 0;
+    for (let at = position; at < stop; ) {
+      const byte = bytes[at];
+      if (byte === QUOTE) {
+        at = this.#stringEnd(at, stop);
+        if (at < 0) return -1;
+      } else if (byte === OPEN_BRACE || byte === OPEN_BRACKET) {
+        depth++;
+        at++;
+        continue;
+      } else if (byte === CLOSE_BRACE || byte === CLOSE_BRACKET) {
+        // The closer of what is around a number, or a fault.
+        if (depth === 0) return at > position ? at : this.#fault();
+        depth--;
+        at++;
+      } else {
+        if (depth === 0 && (byte === COMMA || isBlank(byte))) return at > position ? at : this.#fault();
+        at++;
+        continue;
+      }
+      if (depth === 0) return at;
+    }
+    // A number can end with the body.
+    return depth === 0 && stop === bytes.length && stop > position ? stop : -1;
+  }
+
+  /** End of the last item that ends within a piece, of those that begin at `position`; -1 where not even the first does. */
+  pastItems(position: number, spans: RecordSpans | undefined): number {
+    const bytes = this.#bytes;
+    const stop = position + limits.bodyPieceBytes;
+    let end = -1;
+    for (let at = position; at < stop; ) {
+      const to = this.pastValue(at, stop - at);
+      if (to < 0) break;
+      spans?.push(at, to);
+      end = to;
+      const behind = this.afterBlanks(to);
+      if (bytes[behind] !== COMMA) break;
+      at = this.afterBlanks(behind + 1);
+    }
+    return end;
+  }
+
+  /** End of a long string or number, or of a container that is not opened. */
+  *pastLong(position: number): Steps<number> {
+    const bytes = this.#bytes;
+    let depth = 0;
+    let pieceEnd = position + limits.bodyPieceBytes;
+    for (let at = position; at < bytes.length; ) {
+      if (at >= pieceEnd) {
+        yield;
+        pieceEnd = at + limits.bodyPieceBytes;
+      }
+      const byte = bytes[at];
+      if (byte === QUOTE) at = this.pastString(at);
+      else if (byte === OPEN_BRACE || byte === OPEN_BRACKET) {
+        depth++;
+        at++;
+        continue;
+      } else if (byte === CLOSE_BRACE || byte === CLOSE_BRACKET) {
+        if (depth === 0) return at;
+        depth--;
+        at++;
+      } else {
+        if (depth === 0 && (byte === COMMA || isBlank(byte))) return at;
+        at++;
+        continue;
+      }
+      if (depth === 0) return at;
+    }
+    if (depth > 0) throw new NotJson();
+    return bytes.length;
+  }
+
+  /** End of a string, or -1 where it does not end before `stop`. */
+  #stringEnd(position: number, stop: number): number {
+    const bytes = this.#bytes;
+    for (let at = position + 1; at < stop; at++) {
+      if (bytes[at] === BACKSLASH) at++;
+      else if (bytes[at] === QUOTE) return at + 1;
+    }
+    return -1;
+  }
+
+  #fault(): never {
+    throw new NotJson();
+  }
+}
+
+const isBlank = (byte: number) => byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09;

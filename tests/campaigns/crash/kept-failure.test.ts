@@ -1,0 +1,36 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { randomNumbers } from "@quiver/kernels/random";
+import { expect, it } from "vitest";
+import { keepFailure, keptError, replayFailure } from "./kept-failure.ts";
+import { Ledger } from "./ledger.ts";
+import { begin, type Load } from "./load.ts";
+import { mustListen, startServer } from "./server-process.ts";
+
+it("a failure is kept with its data and ledger, and what it was about fails again when it is played again", async () => {
+  const directory = mkdtempSync(join(tmpdir(), "quiver-kept-"));
+  const data = join(directory, "data");
+  const kept: string[] = [];
+  const server = startServer(data);
+  try {
+    const load: Load = { ledger: new Ledger(), random: randomNumbers(1), acknowledged: {}, stamp: 0 };
+    await begin(load, await mustListen(server), 2, 20);
+    await server.kill();
+    const { ledger } = load;
+    const facts = { campaign: "kill", seed: 1 };
+    kept.push(keepFailure({ ...facts, message: "none" }, { ledger, data }));
+    expect((await replayFailure(kept[0])).records).toBeGreaterThan(0);
+    // The same data, of which the ledger says otherwise.
+    for (const piece of ledger.pieces) piece.settle(null);
+    const error = keptError(new Error("it is wrong"), facts, { ledger, data });
+    kept.push(/Kept in (\S+);/.exec(error.message)?.[1] as string);
+    expect(error.message).toMatch(/^seed 1: it is wrong\n[\s\S]*--replay /);
+    await expect(replayFailure(kept[1])).rejects.toThrow("should not be there");
+    // A replay changes nothing of what is kept.
+    expect((await replayFailure(kept[0])).records).toBeGreaterThan(0);
+  } finally {
+    await server.kill();
+    for (const folder of [directory, ...kept]) rmSync(folder, { recursive: true, force: true });
+  }
+}, 120_000);

@@ -1,0 +1,13 @@
+import { expect, it } from "vitest";
+import { backgroundSteps, failingStepsCampaign } from "./failing-steps.ts";
+
+/** One of each kind; `npm run test:failing-steps` goes through all. */
+const names = ["build:begin", "checkpoint:written", "merge:done", "repair:done"];
+
+it("[K2] a step of the background that fails ends nothing, others are served, and all is indexed afterwards", async () => {
+  expect(backgroundSteps()).toEqual(expect.arrayContaining(names));
+  const { servers, thrown, searches } = await failingStepsCampaign(names, [2]);
+  expect(servers).toBe(names.length);
+  expect(thrown).toBeGreaterThanOrEqual(names.length);
+  expect(searches).toBeGreaterThan(0);
+}, 240_000);

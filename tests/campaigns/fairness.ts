@@ -1,0 +1,274 @@
+// Can one client stop the others?
+//
+//   node tests/campaigns/fairness.ts [--seconds 15] [--only TEXT] [--judge] [--write]
+//
+// A server runs in a process of its own with a collection of 20,000 records of 128 dimensions, with sparse vectors and texts. A
+// well-behaved client asks 20 small searches a second, first alone, then beside each attack (fairness/attacks.ts), which runs in a
+// third process with a key of its own. `/health/live` is asked beside both.
+//
+// Promised, and judged with --judge, where the machine is ours alone: the client's p99 beside an attack is at most five times its p99
+// when it is quiet, or 50 ms, whichever is more; none of its searches is refused; /health/live is answered within 50 ms. How long the
+// event loop is held at a time is told in processor time of the server's thread, which other processes do not change.
+
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtempSync, rmSync } from "node:fs";
+import { Agent, request } from "node:http";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { createInterface } from "node:readline";
+import { setTimeout as sleep } from "node:timers/promises";
+import { parseArgs } from "node:util";
+import { createClient } from "@quiver/client";
+import type { Holds } from "./child-probe.ts";
+import { adminKey, type ChildServer, startChildServer } from "./child-server.ts";
+import { type AttackOrder, type AttackReport, allAttacks } from "./fairness/attacker.ts";
+import type { Attack } from "./fairness/attacks.ts";
+import { collection, dimension, randomOf, recordOf } from "./fairness/attacks.ts";
+import { type Figures, writeFigures } from "./figures.ts";
+
+const attackerPath = resolve(import.meta.dirname, "fairness/attacker.ts");
+
+export type FairnessOptions = {
+  /** Of each attack, and of the quiet before them. */
+  readonly seconds: number;
+  readonly records: number;
+  /** Only attacks whose names have this in them. */
+  readonly only: string;
+  readonly isJudged: boolean;
+};
+
+const searchesPerSecond = 20;
+const healthPerSecond = 10;
+const p99MsLeast = 50;
+const p99Factor = 5;
+const healthMsMax = 50;
+
+type Seen = {
+  readonly searchMs: number[];
+  readonly healthMs: number[];
+  readonly statuses: Map<number, number>;
+};
+
+/** What one attack did to the client. */
+export type Outcome = {
+  readonly attack: string;
+  readonly p50: number;
+  readonly p99: number;
+  readonly worst: number;
+  readonly healthWorst: number;
+  readonly refused: number;
+  readonly answered: number;
+  readonly holds: Holds;
+  readonly report: AttackReport;
+};
+
+/** Plays the attacks, one after the other. @throws Error where a promise is broken and the run is judged */
+export async function fairness(options: FairnessOptions, tell: (line: string) => void): Promise<Outcome[]> {
+  const directory = mkdtempSync(join(tmpdir(), "quiver-fairness-"));
+  const server = await startChildServer(join(directory, "data"), [
+    ...["--queue-wait", "2s", "--request-deadline", "1m"],
+  ]);
+  try {
+    const keys = await prepare(server.url, options.records, tell);
+    const outcomes: Outcome[] = [];
+    await server.holds();
+    const calm = await watch(server.port, keys.calm, 2 * options.seconds);
+    const quiet = outcomeOf("none", calm, await server.holds(), none);
+    tell(lineOf(quiet));
+    outcomes.push(quiet);
+    for (const attack of allAttacks().filter(({ name }) => name.includes(options.only))) {
+      const outcome = await play(attack, server, keys, options.seconds);
+      tell(lineOf(outcome));
+      outcomes.push(outcome);
+    }
+    if (options.isJudged) judge(outcomes);
+    return outcomes;
+  } finally {
+    await server.kill();
+    rmSync(directory, { recursive: true, force: true });
+  }
+}
+
+const none: AttackReport = { statuses: {}, bytes: 0 };
+
+type Keys = { readonly calm: string; readonly read: string; readonly write: string };
+
+async function prepare(url: string, records: number, tell: (line: string) => void): Promise<Keys> {
+  const client = createClient({ url, apiKey: adminKey });
+  const shared = await client.createCollection({
+    name: collection,
+    dense_vector: { enabled: true, dimension },
+    sparse_vector: { enabled: true },
+    tf_idf_options: { enabled: true },
+    config: {},
+    store_raw_text: true,
+  });
+  await shared.createDenseIndex({ distance_metric_type: "cosine" });
+  await shared.createSparseIndex({});
+  await shared.createTextIndex({});
+  const random = randomOf(1);
+  for (let from = 0; from < records; from += 500)
+    await shared.upsert(
+      Array.from({ length: Math.min(500, records - from) }, (_, i) => recordOf(from + i, random)),
+    );
+  await shared.load();
+  tell(`${records} records are there`);
+  const keyOf = async (name: string, role: "read" | "write") => (await client.createKey({ name, role })).key;
+  return {
+    calm: await keyOf("calm", "read"),
+    read: await keyOf("reader", "read"),
+    write: await keyOf("writer", "write"),
+  };
+}
+
+/** Runs an attack, and the client beside it. */
+async function play(attack: Attack, server: ChildServer, keys: Keys, seconds: number): Promise<Outcome> {
+  const { port } = server;
+  const order: AttackOrder = { port, key: keys[attack.role], attack: attack.name };
+  const attacker = spawn(process.execPath, [attackerPath, JSON.stringify(order)], {
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  const ended = once(attacker, "close");
+  const lines = createInterface({ input: attacker.stdout });
+  const next = async () => String((await Promise.race([once(lines, "line"), ended]))[0]);
+  try {
+    await next();
+    await sleep(500);
+    await server.holds();
+    const seen = await watch(port, keys.calm, seconds);
+    const holds = await server.holds();
+    const last = next();
+    attacker.kill("SIGTERM");
+    return outcomeOf(attack.name, seen, holds, JSON.parse(await last) as AttackReport);
+  } finally {
+    attacker.kill("SIGKILL");
+    await ended;
+    // What the attack left under way ends first.
+    await sleep(1_000);
+  }
+}
+
+/** Asks small searches and /health/live at their rates, whether they are answered or not. */
+async function watch(port: number, key: string, seconds: number): Promise<Seen> {
+  const agent = new Agent({ keepAlive: true });
+  const random = randomOf(99);
+  const seen: Seen = { searchMs: [], healthMs: [], statuses: new Map() };
+  const ask = async (method: string, path: string, body: Buffer | undefined, times: number[]) => {
+    const beganMs = performance.now();
+    const status = await new Promise<number>((done) => {
+      const headers = {
+        authorization: `Bearer ${key}`,
+        ...(body && { "content-type": "application/json", "content-length": body.length }),
+      };
+      const sent = request({ host: "127.0.0.1", port, method, path, agent, headers }, (response) => {
+        response
+          .on("end", () => done(response.statusCode ?? 0))
+          .on("error", () => done(0))
+          .resume();
+      });
+      sent.on("error", () => done(0));
+      sent.end(body);
+    });
+    times.push(performance.now() - beganMs);
+    if (body !== undefined) seen.statuses.set(status, (seen.statuses.get(status) ?? 0) + 1);
+  };
+  const pending: Promise<void>[] = [];
+  const beganMs = performance.now();
+  const loop = async (perSecond: number, act: () => Promise<void>) => {
+    for (let i = 0; i < seconds * perSecond; i++) {
+      const dueMs = beganMs + (1_000 * i) / perSecond;
+      const waitMs = dueMs - performance.now();
+      if (waitMs > 0) await sleep(waitMs);
+      pending.push(act());
+    }
+  };
+  await Promise.all([
+    loop(searchesPerSecond, () => {
+      const query_vector = Array.from({ length: dimension }, () => random() * 2 - 1);
+      const body = Buffer.from(JSON.stringify({ query_vector, top_k: 10 }));
+      return ask("POST", `/vectordb/collections/${collection}/search/dense`, body, seen.searchMs);
+    }),
+    loop(healthPerSecond, () => ask("GET", "/health/live", undefined, seen.healthMs)),
+  ]);
+  await Promise.all(pending);
+  agent.destroy();
+  return seen;
+}
+
+function quantile(values: readonly number[], share: number): number {
+  const sorted = values.toSorted((a, b) => a - b);
+  return sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))];
+}
+
+function outcomeOf(
+  attack: string,
+  { searchMs, healthMs, statuses }: Seen,
+  holds: Holds,
+  report: AttackReport,
+): Outcome {
+  return {
+    holds,
+    attack,
+    p50: quantile(searchMs, 0.5),
+    p99: quantile(searchMs, 0.99),
+    worst: Math.max(...searchMs),
+    healthWorst: Math.max(...healthMs),
+    answered: statuses.get(200) ?? 0,
+    refused: searchMs.length - (statuses.get(200) ?? 0),
+    report,
+  };
+}
+
+function lineOf({ attack, p50, p99, worst, healthWorst, holds, refused, report }: Outcome): string {
+  const ms = (value: number) => value.toFixed(1).padStart(8);
+  const statuses = Object.entries(report.statuses)
+    .map(([status, count]) => `${status}: ${count}`)
+    .join(", ");
+  return `${attack.padEnd(40)} p50 ${ms(p50)} p99 ${ms(p99)} worst ${ms(worst)} health ${ms(healthWorst)} held ${ms(holds.p99Ms)} ${ms(holds.worstMs)} refused ${refused}   {${statuses}} ${(report.bytes / 2 ** 20).toFixed(1)} MiB`;
+}
+
+/** @throws Error naming each promise that was broken */
+function judge([quiet, ...attacked]: readonly Outcome[]): void {
+  const p99Max = Math.max(p99MsLeast, p99Factor * quiet.p99);
+  const broken = attacked.flatMap(({ attack, p99, refused, healthWorst }) => [
+    ...(p99 > p99Max
+      ? [`beside "${attack}" p99 is ${p99.toFixed(1)} ms, more than ${p99Max.toFixed(1)}`]
+      : []),
+    ...(refused > 0 ? [`beside "${attack}" ${refused} searches were refused`] : []),
+    ...(healthWorst > healthMsMax
+      ? [`beside "${attack}" /health/live took ${healthWorst.toFixed(1)} ms`]
+      : []),
+  ]);
+  if (broken.length > 0) throw new Error(broken.join("\n"));
+}
+
+function figuresOf(outcomes: readonly Outcome[]): Figures {
+  return Object.fromEntries(
+    outcomes.map(({ attack, p50, p99, healthWorst, holds }) => [
+      attack === "none" ? "quiet" : `beside ${attack}`,
+      `${[p50, p99, healthWorst, holds.worstMs].map((ms) => ms.toFixed(1)).join(" / ")} ms`,
+    ]),
+  );
+}
+
+if (process.argv[1] === import.meta.filename) {
+  const { values } = parseArgs({
+    options: {
+      seconds: { type: "string", default: "15" },
+      only: { type: "string", default: "" },
+      write: { type: "boolean", default: false },
+      judge: { type: "boolean", default: false },
+    },
+  });
+  const seconds = Number(values.seconds);
+  const isJudged = values.judge;
+  const options = { seconds, records: 20_000, only: values.only, isJudged };
+  const outcomes = await fairness(options, (line) => process.stdout.write(`${line}\n`));
+  if (values.write)
+    writeFigures(
+      "fairness",
+      `npm run test:fairness -- --seconds ${seconds}${values.only === "" ? "" : ` --only "${values.only}"`}`,
+      figuresOf(outcomes),
+    );
+}

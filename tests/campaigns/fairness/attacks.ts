@@ -1,0 +1,336 @@
+// What could the holder of one key send to take the server away from all others?
+//
+// Two sorts: those that were once seen to do it, by name; and those that follow from the protocol, one for each endpoint that a
+// reader or a writer may call, with everything in its body at its limit. A new endpoint or field is attacked without anything being
+// added here.
+
+import { limits } from "@quiver/protocol/limits";
+import { type Route, type RouteName, routes } from "@quiver/protocol/routes";
+
+/** What the attacked server has: see data.ts. */
+export const collection = "shared";
+export const dimension = 128;
+export const sparseDimensions = 5_000;
+
+/** A word of the vocabulary, from which all texts are made. */
+export function wordOf(number: number): string {
+  const syllables = [
+    "ba",
+    "ne",
+    "ri",
+    "to",
+    "mu",
+    "ka",
+    "le",
+    "si",
+    "do",
+    "vu",
+    "pa",
+    "ge",
+    "xi",
+    "zo",
+    "fu",
+    "wy",
+  ];
+  let word = "";
+  for (let rest = number + 16; rest > 0; rest = Math.floor(rest / 16)) word += syllables[rest % 16];
+  return word;
+}
+
+/** Words of the vocabulary. */
+export const vocabulary = 30_000;
+
+/** Something that repeats itself, so that a run can be repeated. */
+export function randomOf(seed: number): () => number {
+  let state = seed >>> 0;
+  return () => {
+    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
+    return state / 2 ** 32;
+  };
+}
+
+export type AttackRequest = {
+  readonly method: string;
+  readonly path: string;
+  readonly body?: Buffer;
+  readonly headers?: Readonly<Record<string, string>>;
+};
+
+export type Attack = {
+  readonly name: string;
+  readonly connections: number;
+  /** Role of the key that it needs. */
+  readonly role: "read" | "write";
+  /** The next request; the bodies are few and made once. */
+  next(): AttackRequest;
+};
+
+const c = `/vectordb/collections/${collection}`;
+const patient = { "x-quiver-timeout-ms": String(limits.requestDeadlineMsMax) };
+
+const vectorOf = (random: () => number) =>
+  Array.from({ length: dimension }, () => Math.round((random() * 2 - 1) * 1e4) / 1e4);
+
+const bytesOf = (value: unknown) => Buffer.from(JSON.stringify(value));
+
+function post(path: string, bodies: readonly Buffer[]): () => AttackRequest {
+  let turn = 0;
+  return () => ({
+    method: "POST",
+    path: `${c}${path}`,
+    body: bodies[turn++ % bodies.length],
+    headers: patient,
+  });
+}
+
+/** The attacks that were seen to stop a server, and the connections that they took. */
+export function namedAttacks(): Attack[] {
+  const random = randomOf(7);
+  const word = () => wordOf(Math.floor(random() * vocabulary));
+  const bodies = (count: number, make: () => unknown) => Array.from({ length: count }, () => bytesOf(make()));
+  const exported = (): AttackRequest => ({
+    method: "GET",
+    path: routes.exportVectors.path.replace("{collection_id}", collection),
+  });
+  const prefixBatch = post(
+    "/search/batch-tf-idf",
+    bodies(4, () => ({
+      queries: Array.from({ length: 1_000 }, () => `${word().slice(0, 2)}*`),
+      syntax: "operators",
+      top_k: 10,
+    })),
+  );
+  const fuzzy = post(
+    "/search/tf-idf",
+    bodies(8, () => ({
+      query: Array.from({ length: limits.queryExpandingMax }, () => `${word()}~2`).join(" "),
+      syntax: "operators",
+      top_k: limits.topKMax,
+    })),
+  );
+  const deep = (exact: boolean) =>
+    post(
+      "/search/dense",
+      bodies(8, () => ({ query_vector: vectorOf(random), top_k: limits.topKMax, exact })),
+    );
+  const attack = (name: string, connections: number, next: () => AttackRequest): Attack => ({
+    name,
+    connections,
+    role: "read",
+    next,
+  });
+  return [
+    ...[1, 4, 16].map((connections) => attack(`${connections} exports`, connections, exported)),
+    attack("16 batches of 1,000 prefixes, patient", 16, prefixBatch),
+    attack("8 of fuzzy words, top_k 10,000", 8, fuzzy),
+    attack("8 of top_k 10,000", 8, deep(false)),
+    attack("8 of top_k 10,000, exact", 8, deep(true)),
+    attack("16 of top_k 10,000", 16, deep(false)),
+    attack("64 of top_k 10,000", 64, deep(false)),
+  ];
+}
+
+/** Endpoints that are not attacked in a loop: they end what the others attack. */
+const spared: ReadonlySet<RouteName> = new Set<RouteName>([
+  "createSession",
+  "deleteIndex",
+  "unloadCollection",
+]);
+
+/** The parts of a JSON schema that a value at its limit depends on. */
+type Schema = {
+  readonly type?: string | readonly string[];
+  readonly enum?: readonly unknown[];
+  readonly anyOf?: readonly Schema[];
+  readonly properties?: Readonly<Record<string, Schema>>;
+  readonly items?: Schema;
+  readonly maxItems?: number;
+  readonly maximum?: number;
+};
+
+/** Bytes of a body, about, and how many of each attack take turns. */
+const bodyBytes = 4 * 2 ** 20;
+const bodiesEach = 2;
+
+/** An attack for each endpoint of the role, with 64 connections. */
+export function generatedAttacks(role: "read" | "write", seed = 1): Attack[] {
+  const attacks: Attack[] = [];
+  for (const [name, route] of Object.entries(routes) as [RouteName, Route][]) {
+    if (route.role !== role || spared.has(name) || route.upload) continue;
+    for (const [label, make] of variantsOf(name, route, randomOf(seed)))
+      attacks.push({ name: label, connections: 64, role, next: make });
+  }
+  return attacks;
+}
+
+function variantsOf(
+  name: RouteName,
+  route: Route,
+  random: () => number,
+): [name: string, next: () => AttackRequest][] {
+  const path = () => pathOf(route, random);
+  if (route.body === undefined) return [[name, () => ({ method: route.method, path: path() })]];
+  const bodies = Array.from({ length: bodiesEach }, () => bodyOf(name, route.body as Schema, random));
+  let turn = 0;
+  return [
+    [
+      name,
+      () => ({
+        method: route.method,
+        path: path(),
+        body: bodies[turn++ % bodies.length],
+        headers: patient,
+      }),
+    ],
+  ];
+}
+
+function pathOf({ path, query }: Route, random: () => number): string {
+  const filled = path.replaceAll(/\{(\w+)\}/g, (_, parameter: string) => {
+    if (parameter === "collection_id") return collection;
+    if (parameter === "vector_id") return `v${Math.floor(random() * 20_000)}`;
+    return "none";
+  });
+  const parameters: Record<string, string> = {
+    document_id: "all",
+    limit: String(limits.versionsPageMax),
+    sample: String(limits.recallSampleMax),
+    top_k: String(limits.topKMax),
+    ef_search: "4096",
+  };
+  const pairs = Object.keys(query ?? {})
+    .map((each) => each.replace("!", ""))
+    .filter((each) => each in parameters)
+    .map((each) => `${each}=${parameters[each]}`);
+  return pairs.length === 0 ? filled : `${filled}?${pairs.join("&")}`;
+}
+
+/** A body with everything at its limit, cut where it has as many bytes as are sent at a time. */
+function bodyOf(name: RouteName, schema: Schema, random: () => number): Buffer {
+  const value = shapedOf(schema, "", random, { left: bodyBytes }) as Record<string, unknown>;
+  if (name.startsWith("search")) {
+    const batch = Object.values(value).find((each) => Array.isArray(each) && each.length > 1_000);
+    const queries = name.startsWith("searchBatch") ? ((batch as unknown[] | undefined)?.length ?? 1) : 1;
+    value.top_k = Math.max(1, Math.min(limits.topKMax, Math.floor(limits.resultsPerRequestMax / queries)));
+    value.explain = false;
+    delete value.ef_search;
+    delete value.recall_target;
+  }
+  if (name === "createKey" || name === "createCollection") value.name = `made-${Math.floor(random() * 1e9)}`;
+  return bytesOf(value);
+}
+
+type Room = { left: number };
+
+function shapedOf(schema: Schema, key: string, random: () => number, room: Room): unknown {
+  const hinted = hintOf(key, random, room);
+  if (hinted !== undefined) return hinted;
+  if (schema.enum) return schema.enum.at(-1) ?? schema.enum[0];
+  if (schema.anyOf) return shapedOf(schema.anyOf[0], key, random, room);
+  const type = typeof schema.type === "string" ? schema.type : schema.type?.find((each) => each !== "null");
+  switch (type) {
+    case "object":
+      return Object.fromEntries(
+        Object.entries(schema.properties ?? {}).map(([name, inner]) => [
+          name,
+          shapedOf(inner, name, random, room),
+        ]),
+      );
+    case "array": {
+      const items: unknown[] = [];
+      while (room.left > 0 && items.length < (schema.maxItems ?? Number.POSITIVE_INFINITY)) {
+        const item = shapedOf(schema.items ?? {}, `${key}[]`, random, room);
+        room.left -= JSON.stringify(item).length;
+        items.push(item);
+      }
+      return items;
+    }
+    case "integer":
+    case "number":
+      return schema.maximum ?? random();
+    case "boolean":
+      return true;
+    default:
+      return textOf(random, room);
+  }
+}
+
+const wordsAtATime = 100_000;
+
+/** A query text at its limit of bytes and operators, but for what the body has room for. */
+function textOf(random: () => number, room: Room): string {
+  const words: string[] = [];
+  let length = 0;
+  const most = Math.min(room.left, limits.queryTextBytesMax) - 200;
+  for (let i = 0; i < wordsAtATime && length < most; i++) {
+    const plain = wordOf(Math.floor(random() * vocabulary));
+    const word = i < 8 ? `${plain}~2` : i < 16 ? `${plain.slice(0, 2)}*` : plain;
+    words.push(word);
+    length += word.length + 1;
+  }
+  return words.join(" ");
+}
+
+/** What makes sense under a key beyond its shape. */
+function hintOf(key: string, random: () => number, room: Room): unknown {
+  switch (key) {
+    case "query_vector":
+    case "vector":
+    case "dense_values":
+      return vectorOf(random);
+    case "id":
+      return `w${Math.floor(random() * 20_000)}`;
+    case "document_id":
+      return "all";
+    case "name":
+      return "shared";
+    case "queries[]":
+      return undefined;
+    case "query_terms":
+    case "query_terms_list[]":
+      return sparseOf(random, 64);
+    case "sparse_indices":
+      return null;
+    case "sparse_values":
+      return sparseOf(random, 32);
+    case "metadata":
+      return { a: 1.5, b: "x" };
+    case "text":
+      return Array.from({ length: 20 }, () => wordOf(Math.floor(random() * vocabulary))).join(" ");
+    case "query_text":
+      return textOf(random, { left: Math.min(room.left, 2_000) });
+    case "syntax":
+      return "operators";
+    case "early_terminate_threshold":
+    case "sparse_early_terminate_threshold":
+      return 0;
+    case "fusion_constant_k":
+      return 60;
+    case "exact":
+      return true;
+    case "memory_budget_bytes":
+    case "max_vectors":
+    case "replication_factor":
+      return null;
+    default:
+      return undefined;
+  }
+}
+
+export function sparseOf(random: () => number, count: number): [number, number][] {
+  const indices = new Set<number>();
+  while (indices.size < count) indices.add(Math.floor(random() ** 2 * sparseDimensions));
+  return Array.from(indices, (index) => [index, Math.round((random() + 0.01) * 1e3) / 1e3]);
+}
+
+/** A record of the shared collection. */
+export function recordOf(number: number, random: () => number) {
+  return {
+    id: `v${number}`,
+    document_id: "all",
+    dense_values: vectorOf(random),
+    sparse_values: sparseOf(random, 24),
+    text: Array.from({ length: 40 }, () => wordOf(Math.floor(random() ** 3 * vocabulary))).join(" "),
+    metadata: { number, part: number % 7 },
+  };
+}

@@ -1,0 +1,123 @@
+// Is a server up again at once when it was killed, though the killed process still ends?
+//
+//   node tests/campaigns/restart.ts [--restarts 100] [--seed 1] | --replay DIR
+//
+// A server under the load of five clients is sent SIGKILL, and the next one is started on the same directory without its end
+// being waited for. Each start must succeed, and have what was acknowledged (crash/ledger.ts). Every eighth time two start at
+// once: one must serve, and the other must be refused and name the owner.
+
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { parseArgs } from "node:util";
+import { randomNumbers } from "@quiver/kernels/random";
+import { keptError, replayCommand } from "./crash/kept-failure.ts";
+import { Ledger } from "./crash/ledger.ts";
+import { begin, type Load, work } from "./crash/load.ts";
+import { mustListen, type ServerProcess, startServer } from "./crash/server-process.ts";
+import { verify } from "./crash/verify.ts";
+import { whileTelling, writeFigures } from "./figures.ts";
+
+const clients = 5;
+/** Enough memory for the process's end to take some time. */
+const records = 1_100;
+/** Milliseconds under load, at most. */
+const loadMsMax = 150;
+
+export type RestartOptions = { restarts: number; seed: number; counts?: RestartCounts };
+
+export type RestartCounts = {
+  restarts: number;
+  /** Starts that found the lock held by the process that was ending, and waited for it. */
+  waited: number;
+  /** Times that two were started at once; of each two one was refused. */
+  contended: number;
+  recordsCompared: number;
+};
+
+export const noRestarts = (): RestartCounts => ({ restarts: 0, waited: 0, contended: 0, recordsCompared: 0 });
+
+/** Runs the campaign. @throws at the first start that fails, and at the first broken promise */
+export async function restartCampaign({ restarts, seed, counts = noRestarts() }: RestartOptions) {
+  const directory = mkdtempSync(join(tmpdir(), "quiver-restarts-"));
+  const random = randomNumbers(seed);
+  const load: Load = { ledger: new Ledger(), random, acknowledged: {}, stamp: 0 };
+  let server = startServer(directory);
+  try {
+    let client = await mustListen(server);
+    await begin(load, client, clients, records);
+    while (counts.restarts < restarts) {
+      const working = Array.from({ length: clients }, (_, number) => work(load, client, number, () => false));
+      await sleep(random() * loadMsMax);
+      const killed = server.kill();
+      const isContended = counts.restarts % 8 === 7;
+      server = isContended ? await oneOfTwo(directory) : startServer(directory);
+      client = await mustListen(server);
+      if (isContended) counts.contended++;
+      else if (server.output().includes("It is waited for")) counts.waited++;
+      for (const stopped of await Promise.all(working))
+        if (stopped?.code !== "connection_failed")
+          throw new Error(`a client was refused: ${stopped?.message}`, { cause: stopped });
+      await killed;
+      counts.recordsCompared += (await verify(load.ledger, client, random)).records;
+      counts.restarts++;
+    }
+    return counts;
+  } catch (error) {
+    await server.kill();
+    const told = `restart ${counts.restarts + 1}: ${(error as Error).message}\n\nThe server said:\n${server.output()}`;
+    throw keptError(
+      new Error(told, { cause: error }),
+      { campaign: "restart", seed },
+      { ledger: load.ledger, data: directory },
+    );
+  } finally {
+    await server.kill();
+    rmSync(directory, { recursive: true, force: true });
+  }
+}
+
+/** Starts two servers at once. @returns the one that serves, when the other one has been refused */
+async function oneOfTwo(directory: string): Promise<ServerProcess> {
+  const both = [0, 1].map(() => startServer(directory, { QUIVER_LOCK_WAIT: "3s" }));
+  try {
+    const listening = await Promise.all(both.map((each) => each.listening));
+    const served = both.filter((_, i) => listening[i] !== null);
+    const refused = both.filter((_, i) => listening[i] === null);
+    if (served.length !== 1) throw new Error(`${served.length} of two servers on one directory serve`);
+    const said = refused[0].output();
+    if (!/in use by process \d+ on host/.test(said)) throw new Error(`one is refused, but says:\n${said}`);
+    return served[0];
+  } catch (error) {
+    await Promise.all(both.map((each) => each.kill()));
+    throw error;
+  }
+}
+
+async function command(): Promise<void> {
+  const { values } = parseArgs({
+    options: {
+      restarts: { type: "string", default: "100" },
+      seed: { type: "string", default: String(Date.now() % 1_000_000) },
+      replay: { type: "string" },
+    },
+  });
+  if (values.replay !== undefined) return replayCommand(values.replay);
+  const [restarts, seed] = [values.restarts, values.seed].map(Number);
+  process.stdout.write(`seed ${seed}\n`);
+  const counts = noRestarts();
+  await whileTelling(() => `${counts.restarts} restarts`, restartCampaign({ restarts, seed, counts }));
+  const figures = {
+    "restarts right after SIGKILL": counts.restarts,
+    "of them starts that waited for the process that was ending": counts.waited,
+    "times that two servers were started at once, and one was refused": counts.contended,
+    "records compared after restarts": counts.recordsCompared,
+    "starts that failed": 0,
+    "acknowledged operations lost": 0,
+  };
+  for (const [what, value] of Object.entries(figures)) process.stdout.write(`${what}: ${value}\n`);
+  writeFigures("restart", `npm run test:restart -- --restarts ${restarts} --seed ${seed}`, figures);
+}
+
+if (import.meta.main) await command();
