@@ -182,6 +182,10 @@ test.each([
     await expect.poll(() => collection.indexes()[kind]?.status.state, { timeout: 60_000 }).toBe("ready");
     await collection.unload();
     const estimated = estimate(kind);
+    const checkpoint = join(directory, "collections", collectionDirectory(), "checkpoints", kind);
+    const file = new CheckpointReader(checkpoint);
+    file.close();
+    const { restoredBytes } = file.meta as CheckpointMeta;
     await collection.load();
     // Runs that were kept may have to be merged first, which takes memory for a while.
     const used = () => collection.indexes()[kind]?.status.memory_bytes as number;

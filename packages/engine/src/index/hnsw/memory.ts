@@ -10,13 +10,19 @@ import { codeSizes, dataTypeNumbers, type HnswDataType } from "./encoding.ts";
 import { fingerprintBytes } from "./fingerprints.ts";
 import { bytesInUse, type GraphShape, layOutGraph } from "./graph.ts";
 import { efMax } from "./graph-set.ts";
-import type { HnswOptions } from "./hnsw-index.ts";
 
-/** What memory depends on. `areas`: threads that search or build. */
-export type DenseShape = Pick<
-  HnswOptions,
-  "dimension" | "dataType" | "m" | "m0" | "levelsMax" | "sampleCount" | "memoryBytesMax"
-> & { readonly areas: number };
+/** What memory depends on, see HnswOptions. */
+export type DenseShape = {
+  readonly dimension: number;
+  readonly dataType: HnswDataType | "auto";
+  readonly m?: number | undefined;
+  readonly m0?: number | undefined;
+  readonly levelsMax?: number | undefined;
+  readonly sampleCount?: number | undefined;
+  readonly memoryBytesMax?: number | undefined;
+  /** Threads that search or build at a time. */
+  readonly areas: number;
+};
 
 export type DenseCounts = {
   /** Distinct vectors. */
