@@ -61,6 +61,7 @@ import {
 import { currentVersion, listVersions, readVersion, versionByHash } from "../collection/versions.ts";
 import { HnswIndex } from "../index/hnsw/hnsw-index.ts";
 import { building, CatchUp, indexing } from "../indexing/catch-up.ts";
+import { keptSize } from "../indexing/keeper.ts";
 import * as plan from "../query/plan.ts";
 import { EffortTable, measureRecall } from "../query/recall.ts";
 import { legDepth, runPlan } from "../query/search.ts";
@@ -81,7 +82,7 @@ import { RunningExport } from "./export.ts";
 import { failingTasks, loggedBackground } from "./failing-tasks.ts";
 import { checkpointPath, type FeedSurroundings, keptIndex, makeFeed } from "./feeds.ts";
 import { Gate } from "./gate.ts";
-import { indexSize } from "./index-size.ts";
+import { type IndexSize, sizeToLoad } from "./index-size.ts";
 import { flatStatusOf, type IndexingProgress, isoTime, stateOf } from "./transaction-status.ts";
 
 /** What a collection needs from the house. */
@@ -129,10 +130,12 @@ export class OpenCollection implements Collection {
   /** Of those, what the store is being told. */
   readonly #completing = new Set<string>();
   lastUsedMs: number;
-  /** Bytes that each index will take when it is built. */
-  readonly #expectedBytes = new Map<IndexKind, number>();
-  /** What the indexes took when they were unloaded, and at which version: better than an estimate, while it is the same. */
-  #whenUnloaded: { bytes: number; version: number } | undefined;
+  /** What the indexes take when they are loaded, and each further record; unknown until it is asked for. */
+  #sizes: Map<IndexKind, IndexSize> | undefined;
+  /** What was written since then to the unloaded collection will take, at most. */
+  #grownBytes = 0;
+  /** The newest version that was written here. */
+  #writtenVersion = 0;
   #closed: Promise<void> | null = null;
   readonly #background: Background;
 
@@ -172,28 +175,62 @@ export class OpenCollection implements Collection {
     return this.#catchUp?.memoryBytes ?? 0;
   }
 
-  /** Bytes that the indexes take, or will when they are built. */
+  /** Bytes that the indexes take, or will when they have all records. */
   get expectedBytes(): number {
+    const catchUp = this.#catchUp;
+    if (catchUp === null || !this.isOpen || !this.#isMemoryLimited) return this.memoryBytes;
+    const isBehind = catchUp.watermark < this.#writtenVersion;
+    const end = isBehind ? this.#read((_, head) => head.nextOrdinal) : 0;
     let bytes = 0;
-    if (this.#catchUp === null) return bytes;
-    for (const [kind, expected] of this.#expectedBytes) {
-      const feed = this.#catchUp.feed(kind);
+    for (const [kind, size] of this.#knownSizes()) {
+      const feed = catchUp.feed(kind);
       if (feed === undefined) continue;
-      if (feed.wasFinal) this.#expectedBytes.delete(kind);
-      bytes += Math.max(0, expected - feed.index.memoryBytes);
+      const { index, isBuilt, cursor } = feed;
+      const records = isBuilt ? Math.max(0, end - cursor) : 0;
+      const more = index.expectedBytes?.(records) ?? index.memoryBytes + records * size.recordBytes;
+      bytes += isBuilt ? more : Math.max(more, size.bytes);
     }
-    return bytes + this.#catchUp.memoryBytes;
+    return bytes;
   }
 
-  /** Bytes that loading the collection would take, about. */
+  /** Bytes that loading the collection takes. */
   get bytesToLoad(): number {
+    return sumOf(this.#measureSizes());
+  }
+
+  #knownSizes(): Map<IndexKind, IndexSize> {
+    this.#sizes ??= this.#measureSizes();
+    return this.#sizes;
+  }
+
+  #measureSizes(): Map<IndexKind, IndexSize> {
     return this.#read((snapshot, head) => {
-      if (this.#whenUnloaded?.version === head.version) return this.#whenUnloaded.bytes;
       const definitions = readIndexDefinitions(snapshot);
-      return (Object.keys(definitions) as IndexKind[])
-        .map((kind) => indexSize(snapshot, head, this.#definition, kind, definitions))
-        .reduce((sum, bytes) => sum + bytes, 0);
+      const kinds = Object.keys(definitions) as IndexKind[];
+      return new Map(kinds.map((kind) => [kind, this.#sizeOf(kind, definitions, snapshot, head)]));
     });
+  }
+
+  #sizeOf(kind: IndexKind, definitions: IndexDefinitions, reader: Snapshot, head: Head): IndexSize {
+    const { directory, builders } = this.#around;
+    const sized = { reader, head, collection: this.#definition, definitions, areas: 1 + builders.width };
+    const around = this.#feedSurroundings(null);
+    const { configuration } = keptIndex(this.#definition, kind, definitions, around);
+    return sizeToLoad(sized, kind, keptSize(checkpointPath(directory, kind), configuration));
+  }
+
+  /** Gives up so many bytes that the indexes can do without, or all there are. @returns how many */
+  giveUp(bytes: number): number {
+    const before = this.expectedBytes;
+    this.#catchUp?.giveUp(bytes);
+    this.#around.memory.changed();
+    return before - this.expectedBytes;
+  }
+
+  /** There may be memory for what has waited for it. */
+  retryPostponed(): void {
+    const dense = this.#catchUp?.feed("dense")?.index;
+    if (dense instanceof HnswIndex && dense.isPostponed) this.#catchUp?.wake();
   }
 
   get isBusy(): boolean {
@@ -220,6 +257,8 @@ export class OpenCollection implements Collection {
   async #admit(what: string, indexBytes: number, passingBytes = 0): Promise<() => void> {
     const { memoryBudgetBytes } = this.#definition;
     if (memoryBudgetBytes !== undefined) {
+      const tooMuch = this.expectedBytes + indexBytes - memoryBudgetBytes;
+      if (tooMuch > 0) this.giveUp(tooMuch);
       const taken = this.expectedBytes;
       if (taken + indexBytes > memoryBudgetBytes)
         throw new QuiverError(
@@ -249,9 +288,9 @@ export class OpenCollection implements Collection {
     deadline: Deadline,
   ): Promise<{ version: number; value: unknown }> {
     if (!this.#isMemoryLimited) return this.#write(request, deadline);
-    const indexBytes = this.isLoaded
-      ? Math.ceil(indexBytesPerByte * bytes) + indexBytesPerRecord * records
-      : 0;
+    const growth = this.#growthBy(records, bytes);
+    if (!this.isLoaded) this.#refuseUnloadable(`${what} in the collection '${this.name}'`, growth);
+    const indexBytes = this.isLoaded ? growth : 0;
     const done = await this.#admit(
       `${what} in the collection '${this.name}'`,
       indexBytes,
@@ -271,8 +310,54 @@ export class OpenCollection implements Collection {
     this.#gate.assertOpen();
     deadline.check();
     const written = await this.#around.writer.write(this.entry.internalId, request);
+    this.#writtenVersion = Math.max(this.#writtenVersion, written.version);
     this.#catchUp?.wake();
     return written;
+  }
+
+  /** Bytes that indexes take at most for so many records, of so many bytes as they are encoded. */
+  #growthBy(records: number, bytes: number): number {
+    const sizes = this.#knownSizes();
+    const { dense, dimension } = this.#definition;
+    let growth = records * (sizes.get("dense")?.recordBytes ?? 0);
+    const others = Math.max(0, bytes - (dense ? 4 * (dimension as number) * records : 0));
+    if (sizes.has("sparse")) growth += Math.max(records * (sizes.get("sparse")?.recordBytes ?? 0), others);
+    if (sizes.has("tf-idf")) growth += Math.max(records * (sizes.get("tf-idf")?.recordBytes ?? 0), others);
+    return Math.ceil(growth);
+  }
+
+  /** Refuses what would make the indexes of the unloaded collection larger than may be loaded. @throws memory_budget_exceeded */
+  #refuseUnloadable(what: string, growth: number): void {
+    const ofProcess = this.#around.memoryBudgetBytes ?? Number.POSITIVE_INFINITY;
+    const ofCollection = this.#definition.memoryBudgetBytes ?? Number.POSITIVE_INFINITY;
+    const budget = Math.min(ofProcess, ofCollection);
+    if (this.#knownSizes().size === 0) return;
+    if (sumOf(this.#knownSizes()) + this.#grownBytes + growth > budget) this.#forgetSizes();
+    const taken = sumOf(this.#knownSizes()) + this.#grownBytes;
+    if (taken + growth > budget)
+      throw new QuiverError(
+        "memory_budget_exceeded",
+        `${what} needs about ${mib(growth)}; the collection's indexes, which are not loaded, need ${mib(taken)}, and with more than the ` +
+          `memory budget of ${mib(budget)} they could not be loaded again. Nothing was changed. Delete vectors or an index, or ` +
+          "give a larger budget.",
+        {
+          scope: ofCollection < ofProcess ? "collection" : "process",
+          needed_bytes: growth,
+          budget_bytes: budget,
+          index_bytes: taken,
+        },
+      );
+    this.#grownBytes += growth;
+  }
+
+  #forgetSizes(): void {
+    this.#sizes = undefined;
+    this.#grownBytes = 0;
+  }
+
+  #mayTake(bytes: number): boolean {
+    const { memoryBudgetBytes = Number.POSITIVE_INFINITY } = this.#definition;
+    return this.expectedBytes + bytes <= memoryBudgetBytes && this.#around.memory.leavesRoom(bytes);
   }
 
   // ---- Description, residence
@@ -329,12 +414,13 @@ export class OpenCollection implements Collection {
         await this.#saveResidence(false);
         failpoint("unload:noted");
         await this.#keepIndexes();
-        this.#whenUnloaded = this.#read((_, { version }) => ({ bytes: this.memoryBytes, version }));
         failpoint("unload:kept");
         this.#catchUp?.stop(
           new QuiverError("shutting_down", "The collection was unloaded meanwhile; search again."),
         );
         this.#catchUp = null;
+        this.#forgetSizes();
+        this.#around.memory.changed();
         failpoint("unload:stopped");
         this.#completeTransactions(Number.POSITIVE_INFINITY);
         this.#background.once("collecting garbage", collectGarbage);
@@ -395,34 +481,26 @@ export class OpenCollection implements Collection {
     const catchUp = new CatchUp(this.#store, events, this.#background, this.name);
     this.#catchUp = catchUp;
     this.#efforts = new EffortTable();
+    this.#forgetSizes();
     const definitions = this.#read((snapshot) => readIndexDefinitions(snapshot));
-    for (const kind of Object.keys(definitions) as IndexKind[]) {
-      this.#expect(kind, definitions);
+    for (const kind of Object.keys(definitions) as IndexKind[])
       catchUp.add(makeFeed(this.#definition, kind, definitions, this.#feedSurroundings(catchUp)));
-    }
     catchUp.wake();
     this.#around.memory.changed();
   }
 
-  /** Notes what an index will take. */
-  #expect(kind: IndexKind, definitions: IndexDefinitions): void {
-    if (!this.#isMemoryLimited) return;
-    this.#expectedBytes.set(
-      kind,
-      this.#read((snapshot, head) => indexSize(snapshot, head, this.#definition, kind, definitions)),
-    );
-  }
-
-  #feedSurroundings(catchUp: CatchUp): FeedSurroundings {
+  /** @param catchUp that the feeds belong to; null: there will be none */
+  #feedSurroundings(catchUp: CatchUp | null): FeedSurroundings {
     const { directory, builders, memoryBudgetBytes, log } = this.#around;
     return {
       directory,
       builders,
       memoryBudgetBytes,
       readVector: (ordinal) => this.#read((snapshot) => snapshot.get("dense", ordinalKey(ordinal))?.slice()),
-      onProgress: () => catchUp.progressed(),
+      mayTake: (bytes) => this.#mayTake(bytes),
+      onProgress: () => catchUp?.progressed(),
       onNotice: (notice) => log.info({ collection: this.entry.internalId }, `dense index: ${notice}`),
-      wake: () => catchUp.wake(),
+      wake: () => catchUp?.wake(),
       run: (act) => this.#background.once("analysing texts", act),
       onProblem: (what, problem) => log.warn({ collection: this.entry.internalId, err: problem }, what),
     };
@@ -590,11 +668,9 @@ export class OpenCollection implements Collection {
           await this.#write({ kind: "createIndex", index, definition });
           failpoint("index:defined");
           const catchUp = this.#catchUp;
-          if (catchUp) {
-            this.#expect(index, definitions);
+          if (catchUp)
             catchUp.add(makeFeed(this.#definition, index, definitions, this.#feedSurroundings(catchUp)));
-          }
-          this.#whenUnloaded = undefined;
+          this.#forgetSizes();
           this.#around.memory.changed();
           if (index === "dense") this.#efforts = new EffortTable();
         } finally {
@@ -605,10 +681,12 @@ export class OpenCollection implements Collection {
   }
 
   async #admitIndex(index: IndexKind, definitions: IndexDefinitions): Promise<() => void> {
-    if (!this.#isMemoryLimited || !this.isLoaded) return () => {};
-    const bytes = this.#read((snapshot, head) =>
-      indexSize(snapshot, head, this.#definition, index, definitions),
-    );
+    if (!this.#isMemoryLimited) return () => {};
+    const { bytes } = this.#read((snapshot, head) => this.#sizeOf(index, definitions, snapshot, head));
+    if (!this.isLoaded) {
+      this.#refuseUnloadable(`A ${index} index of the collection '${this.name}'`, bytes);
+      return () => {};
+    }
     return this.#admit(`A ${index} index of the collection '${this.name}'`, bytes);
   }
 
@@ -618,9 +696,10 @@ export class OpenCollection implements Collection {
         await this.#write({ kind: "deleteIndex", index });
         failpoint("index:undefined");
         this.#catchUp?.drop(index);
-        this.#expectedBytes.delete(index);
-        this.#whenUnloaded = undefined;
+        this.#forgetSizes();
+        this.#around.memory.changed();
         failpoint("index:dropped");
+        this.#background.once("collecting garbage", collectGarbage);
       }),
     );
   }
@@ -1097,9 +1176,9 @@ export class OpenCollection implements Collection {
   }
 }
 
-/** Bytes that indexes take for each byte of encoded records, and for each record; about, and rather too much. */
-const indexBytesPerByte = 1.5;
-const indexBytesPerRecord = 200;
+const sumOf = (sizes: ReadonlyMap<IndexKind, IndexSize>): number =>
+  [...sizes.values()].reduce((sum, { bytes }) => sum + bytes, 0);
+
 /** What the store keeps of changed pages in memory during one write, at most: measured with commits of up to 16 GB. */
 const commitBytesMax = 1.5 * 2 ** 30;
 

@@ -163,7 +163,7 @@ class OpenDatabase implements Database {
   readonly #restoring = new Map<string, { controller: AbortController; done: Promise<unknown> }>();
   readonly snapshots: KeptSnapshots;
   #closing: Promise<void> | null = null;
-  #balancing: Promise<void> | null = null;
+  #balancing: Promise<unknown> | null = null;
   readonly #memory: MemoryBudget;
   #exports = 0;
   #isChecking = false;
@@ -185,7 +185,7 @@ class OpenDatabase implements Database {
         for (const collection of this.#collections.values()) bytes += collection.expectedBytes;
         return bytes;
       },
-      makeRoom: (indexBytesMax) => this.#makeRoom(indexBytesMax),
+      makeRoom: (indexBytesMax, isAgain) => this.#makeRoom(indexBytesMax, isAgain),
     });
     writer.onBroken = (internalId) => this.#mend(internalId);
     this.#catalog = new LmdbStore(catalogDirectory(options.dataDir), catalogTables);
@@ -685,32 +685,40 @@ class OpenDatabase implements Database {
     const budget = this.#options.memoryBudgetBytes;
     if (budget === undefined || this.#balancing || this.#closing) return;
     await this.#unloadIdle(budget, 1);
+    for (const collection of this.#collections.values()) collection.retryPostponed();
     this.#background.once("collecting garbage", collectGarbage);
   }
 
   /** For what is about to take memory: idle collections leave, and what they had is free when this resolves. */
-  async #makeRoom(indexBytesMax: number): Promise<void> {
-    await this.#unloadIdle(indexBytesMax, 0);
+  async #makeRoom(indexBytesMax: number, isAgain: boolean): Promise<void> {
+    const isAny = await this.#unloadIdle(indexBytesMax, 0);
+    if (!isAny && isAgain) return;
     // The collector's timer does not keep a process alive that waits for nothing else.
     const waiting = setInterval(() => {}, 1_000);
     await collectGarbage();
     clearInterval(waiting);
   }
 
-  /** Unloads idle collections, least recently used first, down to so many bytes or so many collections. One at a time does this. */
-  async #unloadIdle(bytesMax: number, staying: number): Promise<void> {
+  /** Makes caches smaller and unloads idle collections, least recently used first, down to so many bytes or so many collections. One at a time does this. @returns whether any memory was given back */
+  async #unloadIdle(bytesMax: number, staying: number): Promise<boolean> {
     while (this.#balancing) await this.#balancing;
-    this.#balancing = this.#unload(bytesMax, staying).finally(() => {
+    const unloading = this.#unload(bytesMax, staying).finally(() => {
       this.#balancing = null;
     });
-    await this.#balancing;
+    this.#balancing = unloading;
+    return unloading;
   }
 
-  async #unload(bytesMax: number, staying: number): Promise<void> {
+  async #unload(bytesMax: number, staying: number): Promise<boolean> {
     const loaded = [...this.#collections.values()]
       .filter((collection) => collection.isLoaded)
       .sort((a, b) => b.lastUsedMs - a.lastUsedMs);
-    let bytes = loaded.reduce((sum, collection) => sum + collection.expectedBytes, 0);
+    const before = loaded.reduce((sum, collection) => sum + collection.expectedBytes, 0);
+    let bytes = before;
+    for (const collection of loaded.toReversed()) {
+      if (bytes <= bytesMax) break;
+      bytes -= collection.giveUp(bytes - bytesMax);
+    }
     while (bytes > bytesMax && loaded.length > staying) {
       const oldest = loaded.pop() as OpenCollection;
       if (oldest.isBusy) continue;
@@ -718,6 +726,7 @@ class OpenDatabase implements Database {
       await oldest.unload();
       this.#log.info({ collection: oldest.entry.internalId, bytesMax }, "unloaded an idle collection");
     }
+    return bytes < before;
   }
 
   close(): Promise<void> {

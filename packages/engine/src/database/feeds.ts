@@ -30,6 +30,8 @@ export type FeedSurroundings = {
   readonly memoryBudgetBytes: number | undefined;
   /** The newest dense vector of a record, as it is stored; undefined: the record is gone. */
   readVector(ordinal: number): Uint8Array | undefined;
+  /** Whether so many bytes more may be taken that an index can do without. */
+  mayTake(bytes: number): boolean;
   /** An index has come further in the background. */
   onProgress(): void;
   /** A feed can go on. */
@@ -45,7 +47,7 @@ export type FeedSurroundings = {
 /** What a dense index needs of them. */
 export type DenseSurroundings = Pick<
   FeedSurroundings,
-  "memoryBudgetBytes" | "readVector" | "onProgress" | "onNotice" | "onProblem" | "wake"
+  "memoryBudgetBytes" | "readVector" | "mayTake" | "onProgress" | "onNotice" | "onProblem" | "wake"
 > & {
   readonly builders: GraphBuilders;
   /** Whether recall is measured and acted upon; default true. */
@@ -91,6 +93,7 @@ export function hnswOptions(
     fingerprintKey: [randomInt(2 ** 32), randomInt(2 ** 32)],
     measures: around.measures ?? true,
     readVector: around.readVector,
+    mayTake: around.mayTake,
     onProgress: around.onProgress,
     onMore: around.wake,
     onNotice: around.onNotice,
@@ -122,29 +125,33 @@ function keptDense(
 function keptSparse(
   _collection: CollectionDefinition,
   { quantization }: SparseIndex,
+  { mayTake }: DenseSurroundings,
 ): KeptKind<SparseOptions, SparsePostings, SparseState> {
-  const options: SparseOptions = { levels: quantization };
+  const deciding = { levels: quantization };
+  const options: SparseOptions = { ...deciding, mayTake };
   const form = invertedForm<SparsePostings, SparseState>((state, load) =>
     SparsePostings.restored(options, state, load),
   );
-  return { options, configuration: hashOf({ postingFormat, ...options }), form };
+  return { options, configuration: hashOf({ postingFormat, ...deciding }), form };
 }
 
 function keptText(
   _collection: CollectionDefinition,
   { language, stop_words: stopWords, k1, b, positions }: TextIndex,
+  { mayTake }: DenseSurroundings,
 ): KeptKind<TextOptions, TextPostings, TextState> {
-  const options: TextOptions = {
+  const deciding = {
     language: language ?? "english",
     stopWords: stopWords ?? null,
     k1,
     b,
     positions: positions ?? false,
   };
+  const options: TextOptions = { ...deciding, mayTake };
   const form = invertedForm<TextPostings, TextState>((state, load) =>
     TextPostings.restored(options, state, load),
   );
-  return { options, configuration: hashOf({ postingFormat, analysisFormat, ...options }), form };
+  return { options, configuration: hashOf({ postingFormat, analysisFormat, ...deciding }), form };
 }
 
 const keptKinds = { dense: keptDense, sparse: keptSparse, "tf-idf": keptText } as const;
@@ -175,7 +182,7 @@ function sparseFeed(
   definition: SparseIndex,
   around: FeedSurroundings,
 ): Feed {
-  const kept = keptSparse(collection, definition);
+  const kept = keptSparse(collection, definition, around);
   const keeper = keeperOf("sparse", kept, around);
   return new Feed<SparsePostings>(
     "sparse",
@@ -185,7 +192,7 @@ function sparseFeed(
 }
 
 function textFeed(collection: CollectionDefinition, definition: TextIndex, around: FeedSurroundings): Feed {
-  const kept = keptText(collection, definition);
+  const kept = keptText(collection, definition, around);
   const keeper = keeperOf("tf-idf", kept, around);
   const { language, stopWords = null, positions: hasPositions = false } = kept.options;
   const analysis = { language, stopWords, hasPositions };

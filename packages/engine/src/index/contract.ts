@@ -51,8 +51,16 @@ export interface Index {
    * @returns whether there is more to do
    */
   tidy?(postings: number): boolean;
-  /** Bytes that the index really holds. */
+  /** Bytes that the index really holds, as far as they were ever written. */
   readonly memoryBytes: number;
+  /** Bytes that it would hold after it was kept on disk and restored, searches and background work aside. */
+  readonly restoredBytes: number;
+  /** Bytes that it will hold when so many further records and all background work are done; absent: it is to be estimated. */
+  expectedBytes?(records: number): number;
+  /** Of `memoryBytes`, what it can do without; absent: nothing. */
+  readonly spareBytes?: number;
+  /** Gives up of that so many bytes, or all there are. Searches are slower afterwards, and as exact. */
+  giveUp?(bytes: number): void;
   /** Proves the invariants; throws with what is wrong. Takes time in proportion to the whole index. */
   check(): void;
   /** Drops everything. The index must not be used afterwards. */

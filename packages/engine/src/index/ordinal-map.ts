@@ -14,6 +14,12 @@ export const absent = 0xffff_ffff;
 
 const pageLength = 1_024;
 
+/** Bytes of a page with its place in the directory. */
+const pageBytes = 4 * pageLength + 200 + 8;
+
+/** Bytes of a map with so many pages. */
+export const ordinalMapBytes = (pages: number): number => pages * pageBytes;
+
 type Page = { readonly values: Uint32Array; count: number };
 
 /** A map from ordinals (u32) to numbers (u32 below `absent`). */
@@ -82,7 +88,7 @@ export class OrdinalMap {
 
   get memoryBytes(): number {
     const entries = this.#directory.reduce((sum, pages) => sum + pages.length, this.#directory.length);
-    return 8 * entries + this.#pages * (4 * pageLength + 200);
+    return 8 * entries + this.#pages * (pageBytes - 8);
   }
 
   /** Proves that the counts agree with the pages. */

@@ -133,6 +133,17 @@ export class CatchUp {
     return bytes;
   }
 
+  /** Gives up so many bytes that indexes can do without, or all there are. */
+  giveUp(bytes: number): void {
+    let left = bytes;
+    for (const { index } of this.#feeds.values()) {
+      if (left <= 0) return;
+      const before = index.memoryBytes;
+      index.giveUp?.(left);
+      left -= before - index.memoryBytes;
+    }
+  }
+
   /** Writes that wait for the indexes. */
   get waitingWrites(): number {
     return this.#backlog.waiting;

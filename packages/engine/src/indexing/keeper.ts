@@ -14,7 +14,7 @@ import { readVersion } from "../collection/versions.ts";
 import type { Index } from "../index/contract.ts";
 import type { CheckpointMeta } from "../runtime/builder-messages.ts";
 import type { Builders } from "../runtime/builders.ts";
-import { removeCheckpoint } from "../runtime/checkpoint-file.ts";
+import { CheckpointReader, removeCheckpoint } from "../runtime/checkpoint-file.ts";
 import type { Snapshot } from "../storage/store.ts";
 
 /** Writes what an index hands out. Resolves with whether it was kept; the images may change again then. */
@@ -47,6 +47,26 @@ const changesMin = 1_000;
 const changesShare = 0.2;
 /** Changes after which a busy index is kept too. */
 const changesBusy = 100_000;
+
+/** What a kept index takes when it is restored, how many records it has, and as of which version. */
+export type KeptSize = { readonly bytes: number; readonly records: number; readonly version: number };
+
+/** The size of an index of this configuration as it was kept; undefined where nothing of use is known. */
+export function keptSize(path: string, configuration: string): KeptSize | undefined {
+  if (!existsSync(path)) return undefined;
+  let file: CheckpointReader;
+  try {
+    file = new CheckpointReader(path);
+  } catch {
+    // A checkpoint that does not verify is none (invariant 5); restoring it tells.
+    return undefined;
+  }
+  file.close();
+  const meta = file.meta as CheckpointMeta;
+  if (meta.configuration !== configuration) return undefined;
+  if (meta.restoredBytes === undefined || meta.records === undefined) return undefined;
+  return { bytes: meta.restoredBytes, records: meta.records, version: meta.version };
+}
 
 export class Keeper<Held extends Index, State = unknown> {
   readonly #path: string;
@@ -116,7 +136,7 @@ export class Keeper<Held extends Index, State = unknown> {
     const isWorthIt = isLast || hasNews || changes >= changesShare * index.count;
     if (!isWorthIt || (!isLast && !this.#form.isIdle(index) && changes < changesBusy)) return undefined;
     this.#saving = this.#form
-      .save(index, (state, images) => this.#write(version(), reader, state, images), isLast)
+      .save(index, (state, images) => this.#write(index, version(), reader, state, images), isLast)
       .finally(() => {
         this.#saving = undefined;
       });
@@ -124,6 +144,7 @@ export class Keeper<Held extends Index, State = unknown> {
   }
 
   async #write(
+    index: Held,
     version: number,
     reader: () => Snapshot,
     state: unknown,
@@ -131,12 +152,9 @@ export class Keeper<Held extends Index, State = unknown> {
   ): Promise<boolean> {
     const hash = hashOf(reader(), version);
     if (this.#isForgotten || hash === undefined) return false;
-    await this.#builders.save(
-      this.#path,
-      { configuration: this.#configuration, version, hash },
-      state,
-      images,
-    );
+    const { restoredBytes, count: records } = index;
+    const meta = { configuration: this.#configuration, version, hash, restoredBytes, records };
+    await this.#builders.save(this.#path, meta, state, images);
     return true;
   }
 

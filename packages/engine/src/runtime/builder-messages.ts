@@ -35,6 +35,10 @@ export type CheckpointMeta = {
   /** The index has taken over all closures up to this version, whose hash stands beside it. */
   readonly version: number;
   readonly hash: string;
+  /** Bytes that the index takes when it is restored; checkpoints of before do not have it. */
+  readonly restoredBytes?: number;
+  /** Records that it has. */
+  readonly records?: number;
 };
 
 export type BuilderTask =

@@ -2,15 +2,16 @@
 //
 // Two things are counted, and each has its bound:
 //
-//   indexes    what the indexes of loaded collections say of themselves (typed arrays and WebAssembly memories), what those that are
-//              still being built are expected to take more, and what writes that are under way are expected to add: the budget
+//   indexes    what the indexes of loaded collections say of themselves (what is written of typed arrays and WebAssembly memories),
+//              what they are expected to take more when all records are in their final places, and what writes that are under way
+//              are expected to add: the budget
 //   process    memory that belongs to this process alone and that the system cannot take back (Linux: RssAnon + RssShmem; elsewhere
 //              the resident set): heaps of all threads, buffers, WebAssembly memories, what is free and not given back yet. The
 //              stores' files are mapped, and not in it. Counted from the opening of the database on, for the process may be another
 //              program that embeds it: the budget and `processBytesBeside`
 //
-// Whoever is to take more asks `admit`. Where it does not fit, idle collections are unloaded first and the garbage is collected;
-// where it still does not, it is refused before anything has changed. The system would end the whole process instead.
+// Whoever is to take more asks `admit`. Where it does not fit, indexes give up their caches, idle collections are unloaded, and the
+// garbage is collected; where it still does not, it is refused before anything has changed. The system would end the whole process instead.
 
 import { readFileSync } from "node:fs";
 import { QuiverError } from "@quiver/protocol/errors";
@@ -22,7 +23,7 @@ export const processBytesBeside = 512 * 1024 * 1024;
 const measureEveryMs = 50;
 /** What takes so many bytes is measured anew at once when it is done. */
 const muchBytes = 1024 * 1024;
-/** After room could not be made it is not tried again for so long: it means a full garbage collection. */
+/** After room could not be made garbage is not collected in vain again for so long: a full collection holds the thread. */
 const makeRoomEveryMs = 2_000;
 
 /** Bytes of memory that only this process uses and that the system cannot take back. */
@@ -39,8 +40,11 @@ export type MemoryParts = {
   readonly budgetBytes: number | undefined;
   /** Bytes that indexes take, or will when they are built. */
   indexBytes(): number;
-  /** Makes idle collections leave until so many bytes of indexes are there at most; resolves when what they took is free. */
-  makeRoom(indexBytesMax: number): Promise<void>;
+  /**
+   * Makes caches smaller and idle collections leave until so many bytes of indexes are there at most; resolves when what they took is free.
+   * @param isAgain whether it was in vain a moment ago: where nothing can leave, there is no use in collecting garbage
+   */
+  makeRoom(indexBytesMax: number, isAgain: boolean): Promise<void>;
   /** Default: `processBytes`. */
   readonly processBytes?: () => number;
 };
@@ -60,6 +64,8 @@ export class MemoryBudget {
   readonly #processBytes: () => number;
   /** What has been admitted and is not in any index yet. */
   #reserved = 0;
+  /** Of that, what is done: it counts until the indexes are measured again. */
+  #done = 0;
   /** What the process had when the database was opened. */
   readonly #before: number;
   #process = 0;
@@ -100,6 +106,8 @@ export class MemoryBudget {
     this.#measuredMs = nowMs;
     this.#process = Math.max(0, this.#processBytes() - this.#before);
     this.#indexes = this.#parts.indexBytes();
+    this.#reserved -= this.#done;
+    this.#done = 0;
   }
 
   /** Whether so many bytes of indexes fit without anybody leaving. */
@@ -110,6 +118,16 @@ export class MemoryBudget {
       this.indexBytes + indexBytes <= budgetBytes &&
       this.processBytes + indexBytes + passingBytes <= budgetBytes + processBytesBeside
     );
+  }
+
+  /** Whether so many bytes may be taken that an index can do without, and a sixteenth of the budget is left for what must be. */
+  leavesRoom(bytes: number): boolean {
+    const { budgetBytes } = this.#parts;
+    if (budgetBytes === undefined) return true;
+    const leaves = this.fits({ indexBytes: bytes + budgetBytes / 16 });
+    // Who asks takes it, and asks again soon.
+    if (leaves) this.changed();
+    return leaves;
   }
 
   /**
@@ -124,7 +142,7 @@ export class MemoryBudget {
     this.#reserved += wish.indexBytes;
     let isHeld = true;
     return () => {
-      if (isHeld) this.#reserved -= wish.indexBytes;
+      if (isHeld) this.#done += wish.indexBytes;
       isHeld = false;
       if (wish.indexBytes >= muchBytes) this.changed();
     };
@@ -134,8 +152,8 @@ export class MemoryBudget {
     const nowMs = performance.now();
     const budget = this.#parts.budgetBytes as number;
     // What alone exceeds the budget makes nobody leave.
-    if (indexBytes > budget || nowMs - this.#triedMs < makeRoomEveryMs) return;
-    await this.#parts.makeRoom(budget - indexBytes - this.#reserved);
+    if (indexBytes > budget) return;
+    await this.#parts.makeRoom(budget - indexBytes - this.#reserved, nowMs - this.#triedMs < makeRoomEveryMs);
     this.changed();
     this.#triedMs = this.fits({ indexBytes }) ? Number.NEGATIVE_INFINITY : performance.now();
   }

@@ -68,6 +68,7 @@ async function compare(
     // What is to be proved is what was kept, not what would be made of it.
     measures: false,
     readVector: nothing,
+    mayTake: () => true,
     onProgress: nothing,
     onNotice: nothing,
     onProblem: nothing,

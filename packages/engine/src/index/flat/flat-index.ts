@@ -18,9 +18,9 @@ import { squaredNorm } from "../../vector/exact.ts";
 import type { Metric } from "../../vector/metric.ts";
 import { metrics } from "../../vector/metrics.ts";
 import { assertAscending, type Candidates, type Index, nothing, type Visible } from "../contract.ts";
-import { absent, OrdinalMap } from "../ordinal-map.ts";
+import { absent, OrdinalMap, ordinalMapBytes } from "../ordinal-map.ts";
 import { FlatScan } from "./scan.ts";
-import { layOutSegment, Segment, type SegmentLayout, sumsRows } from "./segment.ts";
+import { layOutSegment, Segment, type SegmentLayout, segmentBytesOf, sumsRows } from "./segment.ts";
 
 export type FlatOptions = {
   /** 1 to 65,535. */
@@ -40,6 +40,26 @@ export type SharedRows = {
   /** Of the rows, as they were when it was asked. */
   readonly ordinals: Uint32Array;
 };
+
+/** Bytes of a flat index of so many rows. @param pages of 1,024 ordinals that have a row */
+export function flatBytes(
+  { dimension, segmentBytesMax = 2 ** 32 }: Omit<FlatOptions, "metric">,
+  rows: number,
+  pages: number,
+): number {
+  const layout = layOutSegment(dimension, segmentBytesMax);
+  const full = Math.floor(rows / layout.capacity);
+  const rest = rows % layout.capacity;
+  return (
+    ordinalMapBytes(pages) +
+    full * segmentBytesOf(layout, layout.capacity) +
+    (rest === 0 ? 0 : segmentBytesOf(layout, rest))
+  );
+}
+
+/** Bytes of a flat index that had rows, and has none any more. */
+export const emptiedBytes = ({ dimension, segmentBytesMax = 2 ** 32 }: Omit<FlatOptions, "metric">): number =>
+  segmentBytesOf(layOutSegment(dimension, segmentBytesMax), 1);
 
 export class FlatIndex implements Index {
   readonly dimension: number;
@@ -207,6 +227,15 @@ export class FlatIndex implements Index {
 
   get memoryBytes(): number {
     return this.#slots.memoryBytes + this.#segments.reduce((sum, segment) => sum + segment.memoryBytes, 0);
+  }
+
+  get restoredBytes(): number {
+    return this.memoryBytes;
+  }
+
+  /** Gives back what is not needed for the rows that are there. */
+  shrink(): void {
+    this.#segments.at(-1)?.shrink();
   }
 
   close(): void {

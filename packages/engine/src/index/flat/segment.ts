@@ -7,7 +7,7 @@
 //
 // A row is the vector's f32 values, padded with zeros to whole SIMD registers. Beside the memory, in blocks of 1,024
 // rows, stand each row's ordinal and its factor (see vector/metric). Rows are dense: `moveInto` fills a gap with the
-// last row. The memory grows by an eighth, so at most so much of it is unused.
+// last row. The memory grows by an eighth; what of it was never written takes no memory of the machine.
 //
 // Invariants: length <= capacity; every row below length fits the memory; padding is zero.
 
@@ -54,12 +54,22 @@ export function layOutSegment(dimension: number, bytesMax: number): SegmentLayou
   return { dimension, dimensionPadded, rowBytes, outAt, rowsAt, capacity, pagesMax: pages };
 }
 
+/** Of the ordinals and factors of a block. */
+const blockBytes = blockRows * (4 + 8);
+const blocksFor = (rows: number): number => Math.ceil(rows / blockRows);
+
+/** Bytes of a segment of so many rows. */
+export const segmentBytesOf = ({ rowsAt, rowBytes }: SegmentLayout, rows: number): number =>
+  rowsAt + rows * rowBytes + blocksFor(rows) * blockBytes + 200;
+
 export class Segment {
   readonly layout: SegmentLayout;
   /** Ordinals and factors of the rows, in blocks of `blockRows`. */
   readonly ordinals: Uint32Array[] = [];
   readonly factors: Float64Array[] = [];
   length = 0;
+  /** Rows that were ever there in this memory. */
+  #touched = 0;
   /** The whole memory as floats and as bytes; replaced when it grows. */
   floats!: Float32Array;
   bytes!: Uint8Array;
@@ -76,8 +86,12 @@ export class Segment {
     this.#view();
   }
 
+  /** What the memory has grown by beyond the rows that were ever there was never written, so the system gives no pages for it. */
   get memoryBytes(): number {
-    return this.bytes.byteLength + this.ordinals.length * blockRows * (4 + 8) + 200;
+    return (
+      segmentBytesOf(this.layout, this.#touched) +
+      (this.ordinals.length - blocksFor(this.#touched)) * blockBytes
+    );
   }
 
   /** Where a row begins, in floats. */
@@ -107,6 +121,7 @@ export class Segment {
     }
     this.ordinals[Math.floor(row / blockRows)][row % blockRows] = ordinal;
     this.length++;
+    this.#touched = Math.max(this.#touched, this.length);
     return row;
   }
 
@@ -131,8 +146,11 @@ export class Segment {
     // One block more is kept, so that adding and removing at a boundary does not make and drop it each time.
     this.ordinals.length = Math.min(this.ordinals.length, blocks + 1);
     this.factors.length = this.ordinals.length;
-    const usedBytes = this.layout.rowsAt + this.length * this.layout.rowBytes;
-    if (this.bytes.byteLength > 4 * pageBytes && 4 * usedBytes < this.bytes.byteLength) this.#shrink();
+    const { rowsAt, rowBytes } = this.layout;
+    const usedBytes = rowsAt + this.length * rowBytes;
+    const isMostlyUnused = this.bytes.byteLength > 4 * pageBytes && 4 * usedBytes < this.bytes.byteLength;
+    const isEmptied = this.length === 0 && this.bytes.byteLength > pagesFor(this.layout, 0) * pageBytes;
+    if (isMostlyUnused || isEmptied) this.shrink();
   }
 
   /** Puts the query where the kernels find it. */
@@ -168,12 +186,16 @@ export class Segment {
     this.#view();
   }
 
-  #shrink(): void {
+  /** Exchanges the memory for one that the rows fill. */
+  shrink(): void {
     const old = this.bytes.subarray(0, this.layout.rowsAt + this.length * this.layout.rowBytes);
     this.#memory = memoryFor(this.layout, this.length);
     this.#kernels = instantiate(this.#memory);
     this.#view();
     this.bytes.set(old);
+    this.#touched = this.length;
+    this.ordinals.length = Math.min(this.ordinals.length, Math.max(1, blocksFor(this.length)));
+    this.factors.length = this.ordinals.length;
   }
 
   #view(): void {
@@ -186,11 +208,14 @@ export class Segment {
   }
 }
 
+/** Pages of a memory for so many rows, one at least. */
+const pagesFor = ({ rowsAt, rowBytes }: SegmentLayout, rows: number): number =>
+  Math.ceil((rowsAt + Math.max(1, rows) * rowBytes) / pageBytes);
+
 /** A memory for so many rows, one at least, that can grow to the layout's limit. */
 function memoryFor(layout: SegmentLayout, rows: number): WebAssembly.Memory {
-  const bytes = layout.rowsAt + Math.max(1, rows) * layout.rowBytes;
   return new WebAssembly.Memory({
-    initial: Math.ceil(bytes / pageBytes),
+    initial: pagesFor(layout, rows),
     maximum: layout.pagesMax,
     shared: true,
   });

@@ -5,6 +5,7 @@
 //
 //   the codes lose more than `codeLossMax`    `auto`: the next better type; else, a range that cuts values off: codes without it.
 //                                             A *successor* is built with those, beside the graphs that serve, and takes their place
+//   more of the memory is free than used      a successor with the same codes is built, and the memory of the present graphs given back
 //   recall is too low, or vectors are not     searches that name no beam take a longer one; where none is long enough that costs
 //   found by themselves (`wantedOf`)          less than reading all, they read all
 //
@@ -18,6 +19,7 @@ import type { SteppedSearch } from "./exact-search.ts";
 import type { Graph } from "./graph.ts";
 import { efMax, type GraphHost, GraphSet, type GraphSetOptions, type GraphSetState } from "./graph-set.ts";
 import { type GraphBuilders, type GraphJob, InPlaceBuilders, type Target } from "./jobs.ts";
+import { graphSetBytes } from "./memory.ts";
 import {
   type Measured,
   type Quality,
@@ -38,6 +40,8 @@ export type BuildingOptions = Omit<GraphSetOptions, "areas"> & {
   readonly builders: GraphBuilders;
   readonly efSearch: number;
   readonly measures: boolean;
+  /** Whether so many bytes more may be taken; default: always. */
+  readonly mayTake?: ((bytes: number) => boolean) | undefined;
   readonly onError?: ((error: unknown) => void) | undefined;
   readonly onProgress?: (() => void) | undefined;
   readonly onMore?: (() => void) | undefined;
@@ -62,6 +66,15 @@ export interface Vectors {
   /** Asks the graphs one question. */
   ask(question: Question, ef: number): Measured;
 }
+
+/** Which codes are to take the place of the present ones, and why. */
+type Succession = {
+  readonly dataType: HnswDataType;
+  readonly range: CalibrationRequest["range"];
+  /** Why there are other graphs to be, and why of this type. */
+  readonly notice: string;
+  readonly reason: string;
+};
 
 type Sample = ReturnType<Vectors["sample"]>;
 
@@ -117,6 +130,10 @@ export class Building {
   #successor: GraphSet | undefined;
   /** Names that the successor lacks, because their records are about to go; undefined while it is being built. */
   #missing: Set<number> | undefined;
+  /** Codes that are wanted in place of the present ones, while there is no memory for a successor. */
+  #postponed: Succession | undefined;
+  /** Bytes that the successor will take, from when it is decided on. */
+  #successorBytes = 0;
   #running = 0;
   #turn = 0;
   #isPumping = false;
@@ -153,6 +170,9 @@ export class Building {
     this.#quality = state.quality;
     this.#efFloor = state.efFloor;
     this.#isScanning = state.isScanning;
+    // A successor that was wanted is not kept.
+    if (this.#options.measures && state.quality !== undefined)
+      this.#postponed = this.#wanted(state.quality, this.#current.encoding);
   }
 
   /** The graphs that serve; undefined while the sample is gathered. */
@@ -204,6 +224,21 @@ export class Building {
 
   get memoryBytes(): number {
     return (this.#current?.memoryBytes ?? 0) + (this.#successor?.memoryBytes ?? 0);
+  }
+
+  /** Threads that search or build at a time. */
+  get areas(): number {
+    return this.#setOptions.areas;
+  }
+
+  /** Bytes that the successor will take beyond those that it has. */
+  get reservedBytes(): number {
+    return Math.max(0, this.#successorBytes - (this.#successor?.memoryBytes ?? 0));
+  }
+
+  /** Whether a successor waits for memory. */
+  get isPostponed(): boolean {
+    return this.#postponed !== undefined;
   }
 
   // ---- Names come and go
@@ -296,12 +331,14 @@ export class Building {
     if (this.#isClosed || this.#failure !== undefined) return false;
     let hasBegun = false;
     try {
+      this.#goOnSucceeding();
       hasBegun = this.#beginCheck();
       this.#goOnMeasuring();
     } catch (error) {
       this.#fail(error);
     }
     if (this.isIdle && !this.#isInPlace) this.#current?.tidy();
+    if (this.isIdle) this.#compact();
     this.pump();
     return this.#truth != null || this.#check !== undefined || (this.#isInPlace && hasBegun);
   }
@@ -410,9 +447,47 @@ export class Building {
     });
   }
 
+  /** Has graphs of other codes built, as soon as there is memory for them. Returns whether there is now. */
+  #succeed(succession: Succession): boolean {
+    const isNew = this.#postponed === undefined;
+    this.#postponed = succession;
+    if (this.#goOnSucceeding()) return true;
+    if (isNew)
+      this.#options.onNotice?.(
+        `${succession.notice}; the memory budget has no room for graphs of type ${succession.dataType} beside the present ones, so these serve until it has`,
+      );
+    return false;
+  }
+
+  /** Builds the graphs anew where most of their memory is free, to give it back. */
+  #compact(): void {
+    const current = this.#current;
+    if (!this.#options.measures || this.#postponed || !current?.isMostlyFree || current.count === 0) return;
+    const { dataType, range, reason } = current.encoding.toState();
+    const notice = "most of the graphs' memory is free after removals; they are built anew to give it back";
+    this.#succeed({ dataType, range: range ?? undefined, notice, reason: reason ?? notice });
+  }
+
+  /** Begins with a successor that waits for memory, where there is some. */
+  #goOnSucceeding(): boolean {
+    const { mayTake, onNotice } = this.#options;
+    const [current, postponed] = [this.#current, this.#postponed];
+    if (!current || !postponed || this.#successor || this.#isCalibrating) return false;
+    const vectors = current.count + this.#vectors.waitingCount();
+    const bytes = graphSetBytes(
+      { ...this.#options, dataType: postponed.dataType, areas: this.areas },
+      vectors,
+    );
+    if (mayTake?.(bytes) === false) return false;
+    this.#postponed = undefined;
+    this.#successorBytes = bytes;
+    onNotice?.(postponed.notice);
+    this.#build(postponed);
+    return true;
+  }
+
   /** Builds graphs of other codes, which take the place of those that serve. */
-  #succeed(dataType: HnswDataType, range: CalibrationRequest["range"], reason: string): void {
-    this.#options.onNotice?.(reason);
+  #build({ dataType, range, reason }: Pick<Succession, "dataType" | "range" | "reason">): void {
     const { vectors } = this.#vectors.sample(sampleMax);
     this.#calibrate({ dataType, range, rows: vectors }, (set) => {
       const encoding = Encoding.fromState({ ...set.encoding.toState(), reason });
@@ -435,6 +510,7 @@ export class Building {
     if (this.#missing.size > 0) return;
     this.#missing = undefined;
     this.#successor = undefined;
+    this.#successorBytes = 0;
     this.#current = successor;
     for (const name of this.#vectors.waiting()) if (successor.has(name)) this.#vectors.onLinked(name);
     current.close();
@@ -539,7 +615,9 @@ export class Building {
     const quality = check.result(current.count, this.#work);
     this.#quality = quality;
     this.#isBuildMeasured = !current.isIdle;
-    if (this.#stepUp(quality, current.encoding)) return;
+    const better = this.#wanted(quality, current.encoding);
+    if (better === undefined) this.#postponed = undefined;
+    else if (this.#succeed(better)) return;
     const wanted = wantedOf(current.count);
     if (quality.recall >= wanted.recall && quality.itself >= wanted.itself) {
       if (quality.ef !== this.#options.efSearch && quality.ef !== this.#efFloor)
@@ -562,24 +640,25 @@ export class Building {
     this.#isScanning = true;
   }
 
-  /** Has better codes built where the present ones lose too much, and there are any. */
-  #stepUp({ codeLoss }: Quality, encoding: Encoding): boolean {
-    if (codeLoss <= codeLossMax) return false;
+  /** The codes that are to take the place of the present ones, where those lose too much and there are any. */
+  #wanted({ codeLoss }: Quality, encoding: Encoding): Succession | undefined {
+    if (codeLoss <= codeLossMax) return undefined;
     const { dataType, range } = encoding.toState();
     const told = `codes of type ${dataType} lost ${codeLoss.toFixed(3)} of the exact answers`;
     const next = better[dataType];
     if (this.#options.dataType === "auto" && next !== undefined) {
-      this.#succeed(next, range ?? undefined, `${told}, which is more than ${codeLossMax}`);
-      return true;
+      const reason = `${told}, which is more than ${codeLossMax}`;
+      return { dataType: next, range: range ?? undefined, notice: reason, reason };
     }
-    if (range === null) return false;
-    this.#succeed(dataType, undefined, `${told}, for the range cuts values off; it is not applied`);
-    return true;
+    if (range === null) return undefined;
+    const reason = `${told}, for the range cuts values off; it is not applied`;
+    return { dataType, range: undefined, notice: reason, reason };
   }
 
   /** Building ends here. Vectors that no graph has are found by scans, so every answer remains right. */
   #fail(error: unknown): void {
     if (this.#failure === undefined) this.#failure = error;
+    this.#successorBytes = 0;
     this.#drop();
     this.#options.onError?.(error);
   }

@@ -117,6 +117,20 @@ const queryFieldsBytes = 16;
 const lengthMost = 2 ** 60;
 const lengthLeast = 2 ** -60;
 
+/** Bytes of a code and of a query's code with its fields. */
+export function codeSizes(
+  dataType: HnswDataType,
+  dimension: number,
+): { readonly codeBytes: number; readonly queryBytes: number } {
+  const { blockValues, blockBytes, queryValueBytes } = kinds[dataType];
+  const blocks = Math.ceil(dimension / blockValues);
+  return {
+    // The rest of the last register of a u8 code is what stands behind it; the query is zero there.
+    codeBytes: dataType === "u8" ? 4 * Math.ceil(dimension / 4) : blocks * blockBytes,
+    queryBytes: queryFieldsBytes + blocks * blockValues * queryValueBytes,
+  };
+}
+
 export class Encoding {
   readonly metric: MetricName;
   readonly dataType: HnswDataType;
@@ -149,12 +163,12 @@ export class Encoding {
     this.dataType = dataType;
     this.dimension = dimension;
     this.#kind = kinds[dataType];
-    const { blockValues, blockBytes, queryValueBytes, isRotated } = this.#kind;
+    const { blockValues, blockBytes, isRotated } = this.#kind;
     const blocks = Math.ceil(dimension / blockValues);
     const padded = blocks * blockValues;
-    // The rest of the last register of a u8 code is what stands behind it; the query is zero there.
-    this.codeBytes = dataType === "u8" ? 4 * Math.ceil(dimension / 4) : blocks * blockBytes;
-    this.queryBytes = queryFieldsBytes + padded * queryValueBytes;
+    const { codeBytes, queryBytes } = codeSizes(dataType, dimension);
+    this.codeBytes = codeBytes;
+    this.queryBytes = queryBytes;
     this.#values = new Float64Array(padded);
     this.#levels = new Uint8Array(padded);
     this.#code = new Uint8Array(blocks * blockBytes);

@@ -42,7 +42,8 @@ export type Places = {
   readonly linkedCount: number;
   readonly tail: FlatIndex;
   readonly cache: FlatIndex;
-  readonly cacheMax: number;
+  /** Whether the cache may have one more vector. */
+  mayCache(): boolean;
   /** All ordinals of the index are smaller. */
   readonly ordinalEnd: number;
 };
@@ -162,9 +163,9 @@ export class ExactSearch implements SteppedSearch {
   }
 
   #take(ordinal: number): void {
-    const { cache, cacheMax, metric } = this.#places;
+    const { cache, metric } = this.#places;
     const vector = readVector(ordinal, this.#vectorOf);
-    if (cache.count < cacheMax) {
+    if (this.#places.mayCache()) {
       cache.add(ordinal, bytesOfFloats(vector));
       return;
     }

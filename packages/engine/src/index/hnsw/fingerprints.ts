@@ -97,7 +97,8 @@ export class Fingerprints {
     for (let at = 0; at < old.length; at += slotWords)
       if (old[at] !== absent && isThere(old[at])) living++;
       else old[at] = absent;
-    this.#slots = emptySlots(slotsFor(living + 1));
+    // So much room that it is not the next one that makes it grow again.
+    this.#slots = emptySlots(slotsFor(Math.ceil(1.25 * (living + 1))));
     this.#used = 0;
     for (let at = 0; at < old.length; at += slotWords)
       if (old[at] !== absent) this.#put(old[at], old[at + 1], old[at + 2]);
@@ -128,7 +129,11 @@ function finalized(hash: number): number {
   return (mixed ^ (mixed >>> 16)) >>> 0;
 }
 
-/** A power of two of slots, at most half of which so many names fill. */
-const slotsFor = (names: number): number => Math.max(slotsMin, 2 ** Math.ceil(Math.log2(2 * names)));
+/** Bytes of a table of so many names. */
+export const fingerprintBytes = (names: number): number => 4 * slotWords * slotsFor(names);
+
+/** A power of two of slots, at most three quarters of which so many names fill. */
+const slotsFor = (names: number): number =>
+  Math.max(slotsMin, 2 ** Math.ceil(Math.log2((4 * Math.max(1, names)) / 3)));
 
 const emptySlots = (count: number): Uint32Array => new Uint32Array(slotWords * count).fill(absent);

@@ -63,6 +63,9 @@ const repairMax = 256;
 /** Jobs of a sweep for one insertion. */
 const repairsPerInsertion = 3;
 
+/** Smaller graphs are not worth being built anew for the memory that this gives back. */
+const rebuiltMin = 1_000;
+
 const partitionsMax = 255;
 /** A place is a partition's number times this, plus a node. */
 const placeUnit = 2 ** 24;
@@ -179,6 +182,15 @@ export class GraphSet {
   /** Bytes of codes and links. */
   get graphBytes(): number {
     return this.#living().reduce((sum, partition) => sum + partition.memoryBytes, 0);
+  }
+
+  /** Whether more of the memory is free, after removals, than is used: it never shrinks. */
+  get isMostlyFree(): boolean {
+    const [units, free] = this.#living().reduce(
+      ([all, unused], { graph }) => [all + graph.units, unused + graph.freeUnits.length],
+      [0, 0],
+    );
+    return units >= rebuiltMin && 2 * free > units;
   }
 
   get memoryBytes(): number {

@@ -43,6 +43,64 @@ const areaAt = 128;
 const fieldsBytes = 128;
 const arrays = ["query", "owner", "candidate", "beam", "batch", "keys", "kept", "shrink", "tags"] as const;
 
+export type GraphLayout = {
+  readonly unitBytes: number;
+  readonly levelsPerUnit: number;
+  readonly unitsMax: number;
+  readonly nodesAt: number;
+  readonly areaBytes: number;
+  readonly locksAt: number;
+  /** Where the arrays of an area lie in it. */
+  readonly places: Readonly<Record<string, number>>;
+  readonly pages: number;
+};
+
+/** Where everything lies in a graph of this shape, and how many units fit. */
+export function layOutGraph(shape: GraphShape): GraphLayout {
+  const { codeBytes, queryBytes, m, m0, efMax, areas } = shape;
+  const unitBytes = Math.max(align(codeBytes + nodeBytes + 4 * m0), align(8 + 4 * (m + 1)));
+  const links = Math.max(m, m0) + 8;
+  const places: Record<string, number> = {};
+  let at = fieldsBytes;
+  const place = (name: (typeof arrays)[number], bytes: number) => {
+    places[name] = at;
+    at += align(bytes);
+  };
+  place("query", queryBytes);
+  place("owner", queryBytes);
+  place("candidate", queryBytes);
+  place("beam", 8 * (efMax + 8));
+  place("batch", 4 * links);
+  place("keys", 4 * links);
+  place("kept", 4 * links);
+  place("shrink", 12 * links);
+  const pages = Math.min(pagesMax, Math.floor(shape.memoryBytesMax / pageBytes));
+  // A tag is a byte for each unit that can ever be; the system gives pages only to those that are touched.
+  const room = pages * pageBytes - (areaAt + areas * at) - 4 * lockCount - 128 * (1 + areas);
+  const unitsMax = Math.min(unitsLimit, Math.floor(room / (unitBytes + areas)));
+  place("tags", Math.max(0, unitsMax));
+  const locksAt = areaAt + areas * at;
+  return {
+    unitBytes,
+    levelsPerUnit: Math.floor((unitBytes - 8) / (4 * (m + 1))),
+    unitsMax,
+    nodesAt: align(locksAt + 4 * lockCount),
+    areaBytes: at,
+    locksAt,
+    places,
+    pages,
+  };
+}
+
+/** The header, the areas, so many units, and as many tags in each area. */
+export function bytesInUse(
+  { nodesAt, unitsMax, unitBytes }: Pick<GraphLayout, "nodesAt" | "unitsMax" | "unitBytes">,
+  areas: number,
+  units: number,
+): number {
+  return nodesAt - areas * unitsMax + units * (unitBytes + areas);
+}
+
 export class Graph {
   readonly shape: GraphShape;
   readonly kernels: HnswKernels;
@@ -66,35 +124,16 @@ export class Graph {
   constructor(shape: GraphShape, number = 0, memory?: WebAssembly.Memory) {
     invariant(number >= 0 && number < shape.areas, `a graph of ${shape.areas} areas has no area ${number}`);
     this.shape = shape;
-    const { codeBytes, queryBytes, m, m0, efMax } = shape;
-    this.unitBytes = Math.max(align(codeBytes + nodeBytes + 4 * m0), align(8 + 4 * (m + 1)));
-    this.levelsPerUnit = Math.floor((this.unitBytes - 8) / (4 * (m + 1)));
-    const links = Math.max(m, m0) + 8;
-    const places: Record<string, number> = {};
-    let at = fieldsBytes;
-    const place = (name: (typeof arrays)[number], bytes: number) => {
-      places[name] = at;
-      at += align(bytes);
-    };
-    place("query", queryBytes);
-    place("owner", queryBytes);
-    place("candidate", queryBytes);
-    place("beam", 8 * (efMax + 8));
-    place("batch", 4 * links);
-    place("keys", 4 * links);
-    place("kept", 4 * links);
-    place("shrink", 12 * links);
-    const pages = Math.min(pagesMax, Math.floor(shape.memoryBytesMax / pageBytes));
-    // A tag is a byte for each unit that can ever be; the system gives pages only to those that are touched.
-    const locksAt = areaAt + shape.areas * at;
-    const room = pages * pageBytes - locksAt - 4 * lockCount - 128 * (1 + shape.areas);
-    this.unitsMax = Math.min(unitsLimit, Math.floor(room / (this.unitBytes + shape.areas)));
+    const { codeBytes, queryBytes, m, m0 } = shape;
+    const { places, pages, ...layout } = layOutGraph(shape);
+    const { areaBytes: at, locksAt: locks } = layout;
+    this.unitBytes = layout.unitBytes;
+    this.levelsPerUnit = layout.levelsPerUnit;
+    this.unitsMax = layout.unitsMax;
     invariant(this.unitsMax >= 1, `a graph of ${shape.memoryBytesMax} bytes holds no node`);
-    place("tags", this.unitsMax);
     this.#areaBytes = at;
     this.area = areaAt + number * at;
-    const locks = areaAt + shape.areas * at;
-    this.nodesAt = align(locks + 4 * lockCount);
+    this.nodesAt = layout.nodesAt;
     this.#memory =
       memory ??
       new WebAssembly.Memory({ initial: Math.ceil(this.nodesAt / pageBytes), maximum: pages, shared: true });
@@ -185,10 +224,9 @@ export class Graph {
     this.words[header.root / 4] = node;
   }
 
-  /** Bytes in use: the header, the areas, the units, and as many tags in each area. */
+  /** Bytes in use. What the memory has grown by beyond them was never written, so the system gives no pages for it. */
   get memoryBytes(): number {
-    const { areas } = this.shape;
-    return this.nodesAt - areas * this.unitsMax + this.units * (this.unitBytes + areas);
+    return bytesInUse(this, this.shape.areas, this.units);
   }
 
   get freeUnits(): readonly number[] {

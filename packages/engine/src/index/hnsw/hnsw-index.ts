@@ -35,7 +35,7 @@ import { bytesOfFloats, readFloats } from "../../vector/floats.ts";
 import type { ExactDistance, Metric } from "../../vector/metric.ts";
 import { metrics } from "../../vector/metrics.ts";
 import { assertAscending, bestOf, type Candidates, type Index, nothing, type Visible } from "../contract.ts";
-import { FlatIndex } from "../flat/flat-index.ts";
+import { FlatIndex, flatBytes } from "../flat/flat-index.ts";
 import { absent } from "../ordinal-map.ts";
 import { Building, type BuildingState, readsPerBeamPlace } from "./building.ts";
 import { type EncodingState, type HnswDataType, rescoreDepth } from "./encoding.ts";
@@ -52,6 +52,7 @@ import type { Graph } from "./graph.ts";
 import { efMax, type GraphSet } from "./graph-set.ts";
 import { type GraphBuilders, InPlaceBuilders } from "./jobs.ts";
 import { hash } from "./level.ts";
+import { denseBytes, indexBytes } from "./memory.ts";
 import { isEqualTo, Names, type NamesState } from "./names.ts";
 import { type Measured, type Quality, type Question, qualityDepth } from "./quality.ts";
 
@@ -81,6 +82,8 @@ export type HnswOptions = {
   memoryBytesMax?: number;
   /** Full-precision vectors of what is in graphs that are kept in memory; default all. */
   cacheMax?: number;
+  /** Whether so many bytes more may be taken that the index can do without: for the cache, or for a successor. Default: always. */
+  mayTake?: (bytes: number) => boolean;
   /** Threads that may search at a time, this one included; default 1. */
   searchers?: number;
   /** Who builds; default: this thread, in place. */
@@ -134,7 +137,10 @@ export type MeasuredEffort = {
   readonly work: number;
 };
 
-type Optional = "range" | "readVector" | "onError" | "onProgress" | "onMore" | "onNotice";
+/** The cache asks for so much more at a time. */
+const cacheStepBytes = 2 ** 20;
+
+type Optional = "range" | "mayTake" | "readVector" | "onError" | "onProgress" | "onMore" | "onNotice";
 
 export class HnswIndex implements Index {
   readonly dimension: number;
@@ -151,6 +157,8 @@ export class HnswIndex implements Index {
   #effort: MeasuredEffort | undefined;
   #isEffortKept = true;
   #keptQuality: Quality | undefined;
+  /** Vectors that the cache may have before it asks for more memory. */
+  #cacheGranted = 0;
   /** What a search has found, while it lasts. */
   readonly #found = new Growable(Uint32Array);
   #scores = new Float64Array(0);
@@ -320,8 +328,58 @@ export class HnswIndex implements Index {
       this.#cache.memoryBytes +
       this.#names.memoryBytes +
       8 * this.#retired.size +
-      500
+      indexBytes
     );
+  }
+
+  get restoredBytes(): number {
+    return (this.#graphs?.memoryBytes ?? this.#tail.memoryBytes) + this.#names.memoryBytes + indexBytes;
+  }
+
+  /** Vectors that wait have to be linked, `records` more have to come, and a successor has to be built. */
+  expectedBytes(records: number): number {
+    const { areas } = this.#building;
+    const encoding = this.#graphs?.encoding;
+    const shape = { ...this.#options, dataType: encoding?.dataType ?? this.#options.dataType, areas };
+    const linked = this.#graphs?.count ?? 0;
+    const growth =
+      denseBytes(shape, { vectors: linked + this.#tail.count + records, cached: 0 }) -
+      denseBytes(shape, { vectors: linked, cached: 0 });
+    const now = this.memoryBytes;
+    return Math.max(now, now - this.#tail.memoryBytes + growth) + this.#building.reservedBytes;
+  }
+
+  /** Whether graphs of better codes wait for memory. */
+  get isPostponed(): boolean {
+    return this.#building.isPostponed;
+  }
+
+  get spareBytes(): number {
+    return this.#cache.memoryBytes;
+  }
+
+  /** Vectors leave the cache, and with them a sixteenth of it at least, for what is left is copied. */
+  giveUp(bytes: number): void {
+    const cache = this.#cache;
+    if (cache.count === 0) return;
+    const rowBytes = cache.memoryBytes / cache.count;
+    const gone = Math.max(Math.ceil(bytes / rowBytes), Math.ceil(cache.count / 16));
+    for (let left = Math.min(gone, cache.count); left > 0; left--)
+      cache.remove(cache.ordinalAt(cache.count - 1));
+    cache.shrink();
+    this.#cacheGranted = cache.count;
+  }
+
+  /** Whether the cache may have one more vector; more memory for it is asked for by the MiB. */
+  #mayCache(): boolean {
+    const { cacheMax, mayTake } = this.#options;
+    const { count } = this.#cache;
+    if (count >= cacheMax) return false;
+    if (mayTake === undefined || count < this.#cacheGranted) return true;
+    const rows = Math.ceil(cacheStepBytes / (4 * this.dimension));
+    if (!mayTake(flatBytes(this, rows, Math.ceil(rows / 1_024)))) return false;
+    this.#cacheGranted = count + rows;
+    return true;
   }
 
   // ---- Changing
@@ -457,8 +515,7 @@ export class HnswIndex implements Index {
   /** The graphs that serve have a vector of the tail now. */
   #onLinked(name: number): void {
     this.#changes++;
-    if (this.#cache.count < this.#options.cacheMax)
-      this.#cache.add(name, bytesOfFloats(this.#tail.vectorOf(name) as Float32Array));
+    if (this.#mayCache()) this.#cache.add(name, bytesOfFloats(this.#tail.vectorOf(name) as Float32Array));
     this.#tail.remove(name);
   }
 
@@ -659,13 +716,12 @@ export class HnswIndex implements Index {
   /** Reads a vector that is not in the cache, and lets it take the place of another there. */
   #read(name: number, vectorOf?: VectorReader): Float32Array {
     const vector = readVector(name, vectorOf);
-    const { cacheMax } = this.#options;
-    if (cacheMax > 0) {
-      // Which one has to go is left to chance, by a number that the ordinals make: no books are kept of what is used.
-      if (this.#cache.count >= cacheMax)
-        this.#cache.remove(this.#cache.ordinalAt(hash(name) % this.#cache.count));
-      this.#cache.add(name, bytesOfFloats(vector));
-    }
+    const cache = this.#cache;
+    const isFull = !this.#mayCache();
+    if (isFull && cache.count === 0) return vector;
+    // Which one has to go is left to chance, by a number that the ordinals make: no books are kept of what is used.
+    if (isFull) cache.remove(cache.ordinalAt(hash(name) % cache.count));
+    cache.add(name, bytesOfFloats(vector));
     return vector;
   }
 
@@ -677,7 +733,7 @@ export class HnswIndex implements Index {
       linkedCount: graphs?.count ?? 0,
       tail: this.#tail,
       cache: this.#cache,
-      cacheMax: this.#options.cacheMax,
+      mayCache: () => this.#mayCache(),
       ordinalEnd: this.#last + 1,
     };
   }

@@ -38,6 +38,14 @@ const align = (bytes: number, to = 64): number => Math.ceil(bytes / to) * to;
 /** Where the area of searches lies; a place of 0 is none. */
 const areaAt = 64;
 
+/** Bytes of an arena with runs of these lengths. */
+export function arenaBytes(runs: readonly number[]): number {
+  const fixed = [areaAt + areaBytes, 4 * windowRecords, windowRecords / 8, 2 * windowRecords * foundBytes];
+  let bytes = align(runRecordsMax / 8);
+  for (const length of [...fixed, ...runs]) bytes += align(length);
+  return Math.ceil(bytes / pageBytes) * pageBytes;
+}
+
 export class Arena {
   readonly kernels: PostingsKernels;
   bytes: Uint8Array;
@@ -83,6 +91,13 @@ export class Arena {
 
   get memoryBytes(): number {
     return this.bytes.byteLength;
+  }
+
+  /** Bytes of what lies in it. */
+  get takenBytes(): number {
+    let bytes = align(areaAt + areaBytes);
+    for (const taken of this.#taken.values()) bytes += taken;
+    return bytes;
   }
 
   /**

@@ -25,8 +25,9 @@ import { invariant } from "../../base/invariant.ts";
 import { finishAtOnce, type Steps } from "../../base/steps.ts";
 import { assertAscending, type Candidates, nothing, type Visible } from "../contract.ts";
 import { absent } from "../ordinal-map.ts";
-import { Arena, type ArenaOptions } from "./arena.ts";
+import { Arena, type ArenaOptions, arenaBytes } from "./arena.ts";
 import { Best } from "./best.ts";
+import { Compaction, isWorthCompacting } from "./compaction.ts";
 import type { Kept } from "./kept.ts";
 import { greatestIn } from "./list-bounds.ts";
 import { Merge } from "./merge.ts";
@@ -50,6 +51,8 @@ export type PostingOptions = ArenaOptions & {
   /** Told when the index begins to have postings of a term in one more place, and in one less. */
   readonly onTermUsed?: (term: number) => void;
   readonly onTermUnused?: (term: number) => void;
+  /** Whether so many bytes more may be taken for a while; default: always. */
+  readonly mayTake?: (bytes: number) => boolean;
   /** Records and postings of the longest tail; less for tests. */
   readonly tailRecordsMax?: number;
   readonly tailPostingsMax?: number;
@@ -79,6 +82,12 @@ const runPostings = 2 ** 24;
  */
 export const prunedTermsMax = 2_048;
 
+/** Copying so many bytes takes about as long as merging a posting. */
+const copiedBytesPerPosting = 64;
+
+/** Of a tail without records. */
+export const emptyTailBytes = new Tail(Uint32Array).memoryBytes;
+
 /** Postings merged for each that is added or removed, so that merging keeps up: each is merged about twice. */
 const mergeFactor = 6;
 
@@ -86,7 +95,7 @@ export class PostingIndex {
   readonly #options: PostingOptions;
   readonly #tailRecordsMax: number;
   readonly #tailPostingsMax: number;
-  readonly #arenas: Arena[] = [];
+  #arenas: Arena[] = [];
   /** By ascending ordinals. */
   #runs: Run[] = [];
   #layout = 0;
@@ -97,6 +106,8 @@ export class PostingIndex {
   readonly #retired = new Set<number>();
   #sealing: Sealing | undefined;
   #merge: Merge | undefined;
+  /** Of the runs as they are; nothing is being sealed or merged meanwhile. */
+  #compaction: Compaction | undefined;
   /** Runs that are being written to disk, and those of them that are of no more use afterwards. */
   #saving: readonly Run[] = [];
   readonly #freedLater: Run[] = [];
@@ -240,7 +251,25 @@ export class PostingIndex {
     this.#beginMerge(true);
     this.work(postings);
     this.#beginMerge(true);
-    return !this.isIdle || this.#isTailLong();
+    if (!this.isIdle || this.#isTailLong()) return true;
+    return this.#compact(postings);
+  }
+
+  /** Gives back the memory that merges have left behind. @returns whether there is more to do */
+  #compact(postings: number): boolean {
+    if (this.#compaction === undefined) {
+      if (this.#saving.length > 0 || !isWorthCompacting(this.#arenas)) return false;
+      const { mayTake } = this.#options;
+      if (mayTake?.(this.#arenas.reduce((sum, arena) => sum + arena.takenBytes, 0)) === false) return false;
+      this.#compaction = new Compaction([...this.#runs], () => new Arena(this.#options));
+    }
+    if (!this.#compaction.step(copiedBytesPerPosting * postings)) return true;
+    // What is being written to disk is written from the old arenas, and freed there.
+    if (this.#saving.length > 0) return false;
+    this.#runs = this.#compaction.finish();
+    this.#arenas = this.#compaction.arenas;
+    this.#compaction = undefined;
+    return false;
   }
 
   /** Whether the tail is worth a run while there is time: searching it takes longer than searching a run as long. */
@@ -567,8 +596,15 @@ export class PostingIndex {
     let bytes = this.#scorer.memoryBytes + setEntryBytes * this.#retired.size;
     for (const tail of this.#tails) bytes += tail.memoryBytes;
     for (const arena of this.#arenas) bytes += arena.memoryBytes;
+    for (const arena of this.#compaction?.arenas ?? []) bytes += arena.memoryBytes;
     for (const run of this.#runs) bytes += run.extraBytes;
     return bytes;
+  }
+
+  get restoredBytes(): number {
+    const tails = this.#tails.reduce((sum, tail) => sum + (tail.count > 0 ? tail.memoryBytes : 0), 0);
+    const extra = this.#runs.reduce((sum, run) => sum + run.extraBytes, 0);
+    return arenaBytes(this.#runs.map(({ bytes }) => bytes)) + extra + tails + emptyTailBytes;
   }
 
   /**
@@ -626,7 +662,8 @@ export class PostingIndex {
     this.#runs = [];
     this.#freedLater.length = 0;
     this.#merge = undefined;
-    this.#arenas.length = 0;
+    this.#compaction = undefined;
+    this.#arenas = [];
     this.#retired.clear();
     this.#sealing = undefined;
     this.#tails.length = 0;
@@ -731,6 +768,7 @@ export class PostingIndex {
     }
     const tail = this.#youngest;
     if (tail.count === 0) return;
+    this.#compaction = undefined;
     const { isText, levels, amountOf } = this.#options;
     const how = {
       kind: !isText ? kinds.sparse : this.#tailHasWide ? kinds.wideText : kinds.text,
@@ -782,6 +820,7 @@ export class PostingIndex {
   /** Puts a run in the place of its sources, or behind all others. */
   #replace(sources: readonly Run[], run: Run | undefined): void {
     const { onTermUsed, onTermUnused } = this.#options;
+    this.#compaction = undefined;
     const at = sources.length === 0 ? this.#runs.length : this.#runs.indexOf(sources[0]);
     const isAny = run !== undefined && run.count > 0;
     if (isAny && onTermUsed) for (const term of run.terms) onTermUsed(term);
@@ -799,6 +838,7 @@ export class PostingIndex {
     if (this.#merge !== undefined) return;
     const sources = toMerge(this.#runs, this.#options.runPostingsMax ?? runPostings, isIdle);
     if (sources === undefined) return;
+    this.#compaction = undefined;
     // Without memory for it, searches go on in the runs as they are.
     this.#merge = this.#inArena((arena) =>
       Merge.begin(arena, sources, this.#averageLength, this.#options.amountOf(this.#averageLength)),

@@ -144,7 +144,7 @@ export class Run {
   state(): RunState {
     const { arena, at } = this;
     return {
-      bytes: arena.words[(at + runHeader.bytes) >>> 2],
+      bytes: this.bytes,
       header: arena.bytes.slice(at, at + runHeaderBytes),
       removed: this.removedBits.slice(),
     };
@@ -153,7 +153,7 @@ export class Run {
   /** What of the block never changes: all but the header and the bits. */
   get image(): Uint8Array {
     const { arena, at } = this;
-    return arena.bytes.subarray(this.ordinals.byteOffset, at + arena.words[(at + runHeader.bytes) >>> 2]);
+    return arena.bytes.subarray(this.ordinals.byteOffset, at + this.bytes);
   }
 
   /** Room for a run that was kept, in which its image is to be written; undefined where there is none. */
@@ -176,6 +176,11 @@ export class Run {
     for (let record = 0; record < run.recordCount; record++)
       if (run.isRemoved(record)) run.#noteRemoved(record);
     return run;
+  }
+
+  /** Bytes of the block. */
+  get bytes(): number {
+    return this.arena.words[(this.at + runHeader.bytes) >>> 2];
   }
 
   /** Bytes beside the block. */

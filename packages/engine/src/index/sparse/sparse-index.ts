@@ -37,6 +37,8 @@ export type SparseMatch = {
 export type SparseOptions = ArenaOptions & {
   /** Levels of the weights by which searches decide what to leave out, 16 to 256. Default 256. */
   readonly levels?: number;
+  /** Whether so many bytes more may be taken for a while; default: always. */
+  readonly mayTake?: (bytes: number) => boolean;
   /** Less for tests, see posting-index.ts. */
   readonly tailRecordsMax?: number;
 };
@@ -191,6 +193,10 @@ export class SparseIndex implements Index {
 
   get memoryBytes(): number {
     return this.#postings.memoryBytes;
+  }
+
+  get restoredBytes(): number {
+    return this.#postings.restoredBytes;
   }
 
   close(): void {

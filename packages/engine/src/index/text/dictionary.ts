@@ -15,6 +15,8 @@ import { invariant } from "../../base/invariant.ts";
 import type { Steps } from "../../base/steps.ts";
 
 const slotsMin = 1_024;
+/** Columns that are full grow by so much: less than that of them is unused. */
+const growth = 1.25;
 
 /** Terms that are tested at a step. */
 const termsPerStep = 1_024;
@@ -230,16 +232,16 @@ export class Dictionary {
   /** Makes room for a number and so many units. */
   #reserve(number: number, units: number): void {
     if (number >= this.#begins.length) {
-      const length = Math.max(2 * this.#begins.length, number + 1);
+      const length = Math.max(Math.ceil(growth * this.#begins.length), number + 1);
       this.#hashes = grown(this.#hashes, new Uint32Array(length));
       this.#begins = grown(this.#begins, new Uint32Array(length));
       this.#lengths = grown(this.#lengths, new Uint16Array(length));
     }
     this.#numbersEnd = Math.max(this.#numbersEnd, number + 1);
     if (this.#unitsEnd + units <= this.#units.length) return;
-    // Where half of the units belong to terms that are gone, the others are closed up instead.
-    const needed = this.#unitsUsed + units;
-    this.#closeUp(new Uint16Array(2 * needed <= this.#units.length ? this.#units.length : 2 * needed));
+    // Where many units belong to terms that are gone, the others are closed up instead.
+    const needed = Math.ceil(growth * (this.#unitsUsed + units));
+    this.#closeUp(new Uint16Array(Math.max(needed, Math.min(this.#units.length, 2 * needed))));
   }
 
   #closeUp(units: Uint16Array): void {

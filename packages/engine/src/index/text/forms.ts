@@ -142,8 +142,16 @@ export class Forms {
   }
 
   get memoryBytes(): number {
-    const columns = this.#counts.memoryBytes + this.#lastAdded.memoryBytes;
-    return this.#dictionary.memoryBytes + this.rows.memoryBytes + columns;
+    return this.#columnBytes + this.rows.memoryBytes;
+  }
+
+  /** What it would be if all rows were frozen. */
+  get restoredBytes(): number {
+    return this.#columnBytes + this.rows.restoredBytes;
+  }
+
+  get #columnBytes(): number {
+    return this.#dictionary.memoryBytes + this.#counts.memoryBytes + this.#lastAdded.memoryBytes;
   }
 
   /** What a checkpoint keeps of the records with ordinals below `end`, all of which are frozen. */

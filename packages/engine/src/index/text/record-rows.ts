@@ -152,6 +152,12 @@ export class RecordRows {
     return bytes;
   }
 
+  /** What it would be if all rows were frozen. */
+  get restoredBytes(): number {
+    const open = this.#length + 9 * this.#ordinals.length;
+    return this.#segments.reduce((sum, segment) => sum + segmentBytes + bytesOf(segment), open);
+  }
+
   close(): void {
     this.#segments = [];
     for (const column of [this.#ordinals, this.#begins, this.#forgotten]) column.truncate(0);

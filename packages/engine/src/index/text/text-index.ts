@@ -49,6 +49,8 @@ export type TextOptions = ArenaOptions & {
   b: number;
   /** Whether it is kept where in a text a term is, for phrases; absent: no. */
   positions?: boolean;
+  /** Whether so many bytes more may be taken for a while; default: always. */
+  readonly mayTake?: (bytes: number) => boolean;
   /** Less for tests, see posting-index.ts. */
   readonly tailRecordsMax?: number;
 };
@@ -446,6 +448,21 @@ export class TextIndex implements Index {
     const columns = [this.#uses, this.#frequencies, this.#wordNumbers];
     const words = columns.reduce((sum, column) => sum + column.memoryBytes, wordBytes * this.#words.size);
     return this.#postings.memoryBytes + this.#dictionary.memoryBytes + rows + words;
+  }
+
+  get restoredBytes(): number {
+    const rows = (this.#positions?.rows.restoredBytes ?? 0) + (this.#forms?.restoredBytes ?? 0);
+    const columns = this.#uses.memoryBytes + this.#frequencies.memoryBytes;
+    return this.#postings.restoredBytes + this.#dictionary.memoryBytes + rows + columns;
+  }
+
+  /** The terms of words, which are looked up anew. */
+  get spareBytes(): number {
+    return wordBytes * this.#words.size + this.#wordNumbers.memoryBytes;
+  }
+
+  giveUp(): void {
+    this.#forgetWords();
   }
 
   /** Records of runs that are new or closed since the index was last kept. */

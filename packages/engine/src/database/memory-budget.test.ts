@@ -1,0 +1,142 @@
+// Is a memory budget a promise: can what is served be loaded again, and does memory come back?
+
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, it } from "vitest";
+import { collectGarbage } from "../runtime/collect-garbage.ts";
+import { processBytes } from "../runtime/memory.ts";
+import type { Collection, Database } from "./contract.ts";
+import { openDatabase } from "./database.ts";
+
+const dimension = 128;
+const mib = 2 ** 20;
+let directory: string;
+let database: Database | null = null;
+
+beforeEach(() => {
+  directory = mkdtempSync(join(tmpdir(), "quiver-budget-"));
+});
+afterEach(async () => {
+  await database?.close();
+  database = null;
+  rmSync(directory, { recursive: true, force: true });
+});
+
+async function open(memoryBudgetBytes?: number): Promise<Database> {
+  await database?.close();
+  database = await openDatabase({ dataDir: directory, ...(memoryBudgetBytes && { memoryBudgetBytes }) });
+  return database;
+}
+
+const vectorOf = (seed: number) =>
+  Array.from({ length: dimension }, (_, i) => Math.sin(seed * 0.37 * (i + 1)) + seed / 1e5);
+const vectors = (count: number, from: number) =>
+  Array.from({ length: count }, (_, i) => ({
+    id: `v${from + i}`,
+    dense_values: vectorOf(from + i),
+    text: `word${i % 997} common`,
+  }));
+
+async function makeCollection(db: Database, name: string, count: number): Promise<Collection> {
+  await db.createCollection({
+    name,
+    dense_vector: { enabled: true, dimension },
+    sparse_vector: { enabled: false },
+    tf_idf_options: { enabled: true },
+    config: {},
+  });
+  const collection = db.collection(name);
+  await collection.createDenseIndex({
+    name: "d",
+    distance_metric_type: "euclidean",
+    quantization: { type: "scalar", properties: { data_type: "f32" } },
+    index: { type: "hnsw", properties: { ef_construction: 16, neighbors_count: 8 } },
+  });
+  for (let from = 0; from < count; from += 1_000) await collection.upsert(vectors(1_000, from));
+  await isReady(collection);
+  return collection;
+}
+
+const isReady = (collection: Collection) =>
+  expect
+    .poll(() => Object.values(collection.indexes()).map(({ status }) => status.state), { timeout: 60_000 })
+    .not.toContain("building");
+
+const search = async (collection: Collection, seed: number) =>
+  (await collection.searchDense({ query_vector: vectorOf(seed), top_k: 1 })).results[0].id;
+
+/** Writes until the budget refuses; returns how many records were taken. */
+async function fillUp(collection: Collection, from: number): Promise<{ records: number; error: unknown }> {
+  for (let records = 0; ; records += 500)
+    try {
+      await collection.upsert(vectors(500, from + records));
+    } catch (error) {
+      return { records, error };
+    }
+}
+
+it("[R12] what was written and searched within the budget can be loaded again, also after a restart", async () => {
+  // Vectors take 4 MiB, codes as much and links some more: not all vectors can be in memory beside the graph.
+  const budget = 8 * mib;
+  let db = await open(budget);
+  const collection = await makeCollection(db, "c", 8_000);
+  for (let seed = 0; seed < 8_000; seed += 40) expect(await search(collection, seed)).toBe(`v${seed}`);
+  expect(db.statistics().memory.indexBytes).toBeLessThanOrEqual(budget);
+  for (let turn = 0; turn < 2; turn++) {
+    await collection.unload();
+    expect(await search(collection, 77)).toBe("v77");
+  }
+  const { records, error } = await fillUp(collection, 8_000);
+  expect(error).toMatchObject({ code: "memory_budget_exceeded", status: 507 });
+  expect(records).toBeGreaterThan(0);
+  expect(collection.describe().vectors_count).toBe(8_000 + records);
+  await isReady(collection);
+  expect(db.statistics().memory.indexBytes).toBeLessThanOrEqual(budget);
+  await collection.unload();
+  // What is not loaded is not made too large to be loaded, either.
+  const unloaded = await fillUp(collection, 100_000);
+  expect(unloaded.error).toMatchObject({ code: "memory_budget_exceeded", details: { budget_bytes: budget } });
+  expect((await collection.load()).loaded).toBe(true);
+  expect(await search(collection, 8_001)).toBe("v8001");
+  db = await open(budget);
+  expect(db.loadedCollections()).toEqual(["c"]);
+  expect(await search(db.collection("c"), 8_001)).toBe("v8001");
+}, 240_000);
+
+it("[R13] memory returns to where it was: index deleted, collection unloaded, records deleted, collections in turn", async () => {
+  const db = await open();
+  const bytesOf = (collection: Collection) =>
+    Object.values(collection.indexes()).reduce((sum, { status }) => sum + status.memory_bytes, 0);
+  const a = await makeCollection(db, "a", 4_000);
+  const b = await makeCollection(db, "b", 4_000);
+  await a.unload();
+  await b.unload();
+  expect(db.statistics().memory.indexBytes).toBe(0);
+  await a.load();
+  const loaded = bytesOf(a);
+  await collectGarbage();
+  const before = processBytes();
+  for (let turn = 0; turn < 6; turn++) {
+    await a.unload();
+    await b.load();
+    await search(b, turn);
+    await b.unload();
+    await a.load();
+    await a.createTextIndex({ name: "t", sample_threshold: 10, k1: 1.2, b: 0.75 });
+    await isReady(a);
+    await a.deleteIndex("tf-idf");
+    expect(bytesOf(a)).toBe(loaded);
+  }
+  await collectGarbage();
+  // Each turn takes some 12 MiB anew; what the heaps of the threads keep for themselves is less than that.
+  expect(processBytes() - before).toBeLessThan(36 * mib);
+  await a.createTextIndex({ name: "t", sample_threshold: 10, k1: 1.2, b: 0.75 });
+  await isReady(a);
+  const filled = bytesOf(a);
+  await Promise.all(Array.from({ length: 3_600 }, (_, i) => a.delete(`v${400 + i}`)));
+  await expect.poll(() => bytesOf(a), { timeout: 60_000 }).toBeLessThan(filled / 2);
+  await a.unload();
+  await a.load();
+  expect(await search(a, 7)).toBe("v7");
+}, 240_000);

@@ -1,0 +1,103 @@
+// How much memory will a dense index of so many vectors take?
+//
+// By the layouts of its parts, without making any of them; HnswIndex.memoryBytes says the same of an index that is there. Counted is
+// what is written: memory that a graph has grown by in advance takes nothing of the machine. Where the codes are yet to be chosen
+// (`auto`), a byte for each value is taken for them.
+
+import { emptiedBytes, flatBytes } from "../flat/flat-index.ts";
+import { ordinalMapBytes } from "../ordinal-map.ts";
+import { codeSizes, dataTypeNumbers, type HnswDataType } from "./encoding.ts";
+import { fingerprintBytes } from "./fingerprints.ts";
+import { bytesInUse, type GraphShape, layOutGraph } from "./graph.ts";
+import { efMax } from "./graph-set.ts";
+
+/** What memory depends on, see HnswOptions. */
+export type DenseShape = {
+  readonly dimension: number;
+  readonly dataType: HnswDataType | "auto";
+  readonly m?: number | undefined;
+  readonly m0?: number | undefined;
+  readonly levelsMax?: number | undefined;
+  readonly sampleCount?: number | undefined;
+  readonly memoryBytesMax?: number | undefined;
+  /** Threads that search or build at a time. */
+  readonly areas: number;
+};
+
+export type DenseCounts = {
+  /** Distinct vectors. */
+  readonly vectors: number;
+  /** Records besides those. */
+  readonly copies?: number;
+  /** Full-precision vectors that are kept. */
+  readonly cached?: number;
+  /** Stretches of 1,024 ordinals that have a record; default: as many as the records fill. */
+  readonly pages?: number;
+};
+
+/** Of an index, of a graph, besides what is counted. */
+export const indexBytes = 500;
+export const partitionBytes = 500;
+
+/** A column that doubles: Growable. */
+const columnBytes = (length: number): number => Math.max(16, 2 ** Math.ceil(Math.log2(Math.max(1, length))));
+
+function shapeOf({ dimension, dataType, m, m0, memoryBytesMax, areas }: DenseShape): GraphShape {
+  const type: HnswDataType = dataType === "auto" ? "u8" : dataType;
+  const links = Math.max(2, m ?? 16);
+  return {
+    ...codeSizes(type, dimension),
+    dataType: dataTypeNumbers[type],
+    m: links,
+    m0: Math.max(2, m0 ?? 2 * links),
+    efConstruction: 1,
+    efMax,
+    buildMode: 0,
+    memoryBytesMax: memoryBytesMax ?? 2 ** 32,
+    areas,
+  };
+}
+
+/** Units of a node on the average: one, and those of its levels, of which it has l or more with probability m^-l (level.ts). */
+function unitsOfNode(m: number, levelsPerUnit: number, levelsMax: number): number {
+  let units = 1;
+  for (let level = 1; level < levelsMax; level += levelsPerUnit) units += m ** -level;
+  return units;
+}
+
+/** Bytes of the graphs of so many vectors, and of the map that says where they are. */
+export function graphSetBytes(
+  shape: DenseShape,
+  vectors: number,
+  pages = Math.ceil(vectors / 1_024),
+): number {
+  if (vectors === 0) return 0;
+  const graph = shapeOf(shape);
+  const layout = layOutGraph(graph);
+  const units = Math.ceil(vectors * unitsOfNode(graph.m, layout.levelsPerUnit, shape.levelsMax ?? 9));
+  let bytes = ordinalMapBytes(pages);
+  for (let left = units; left > 0; left -= layout.unitsMax) {
+    const here = Math.min(left, layout.unitsMax);
+    bytes += bytesInUse(layout, graph.areas, here) + columnBytes(here) + partitionBytes;
+  }
+  return bytes;
+}
+
+/** Bytes of a dense index that has all its vectors in graphs, or in its tail where they are too few. */
+export function denseBytes(
+  shape: DenseShape,
+  { vectors, copies = 0, cached = 0, pages }: DenseCounts,
+): number {
+  const { dimension, sampleCount = 1_000 } = shape;
+  const records = vectors + copies;
+  const pagesOf = (count: number) => Math.min(count, pages ?? Math.ceil(records / 1_024));
+  const names = fingerprintBytes(vectors) + 4 * dimension + 3 * ordinalMapBytes(pagesOf(copies));
+  const own = indexBytes + names;
+  if (vectors < sampleCount) return own + flatBytes({ dimension }, vectors, pagesOf(vectors));
+  return (
+    own +
+    graphSetBytes(shape, vectors, pagesOf(vectors)) +
+    emptiedBytes({ dimension }) +
+    flatBytes({ dimension }, Math.min(cached, vectors), pagesOf(Math.min(cached, vectors)))
+  );
+}

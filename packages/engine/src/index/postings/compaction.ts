@@ -1,0 +1,77 @@
+// How does memory that merges and removals have left behind become free?
+//
+// A WebAssembly memory never shrinks, so the runs are copied into new arenas that they fill, a bounded piece at a time, while searches
+// go on in the old ones; then the old arenas are dropped whole. Whoever holds a compaction drops it when the runs change meanwhile,
+// but for removals: the bits of removed records are copied last.
+
+import type { Arena } from "./arena.ts";
+import { Run } from "./run.ts";
+
+/** Less than this, and less than this share of the arenas, is not worth the copying. */
+const wasteBytesMin = 128 * 1024;
+const wasteShare = 1 / 16;
+
+/** Whether the arenas have so much more memory than what lies in them takes. */
+export function isWorthCompacting(arenas: readonly Arena[]): boolean {
+  const bytes = arenas.reduce((sum, arena) => sum + arena.memoryBytes, 0);
+  const taken = arenas.reduce((sum, arena) => sum + arena.takenBytes, 0);
+  return bytes - taken > Math.max(wasteBytesMin, wasteShare * bytes);
+}
+
+export class Compaction {
+  readonly arenas: Arena[] = [];
+  readonly #sources: readonly Run[];
+  readonly #makeArena: () => Arena;
+  readonly #rooms: { readonly arena: Arena; readonly at: number }[] = [];
+  /** Where the image of the run that is being copied goes, and how much of it is there. */
+  #image: Uint8Array | undefined;
+  #copied = 0;
+
+  /** @param makeArena makes an empty one */
+  constructor(sources: readonly Run[], makeArena: () => Arena) {
+    this.#sources = sources;
+    this.#makeArena = makeArena;
+  }
+
+  /** Copies about so many bytes. @returns whether all are copied */
+  step(bytes: number): boolean {
+    for (let left = bytes; left > 0; ) {
+      const image = this.#image ?? this.#begin();
+      if (image === undefined) return true;
+      const source = this.#sources[this.#rooms.length - 1].image;
+      const piece = source.subarray(this.#copied, this.#copied + Math.ceil(left));
+      image.set(piece, this.#copied);
+      this.#copied += piece.length;
+      left -= piece.length;
+      if (this.#copied === source.length) this.#image = undefined;
+    }
+    return this.#image === undefined && this.#rooms.length === this.#sources.length;
+  }
+
+  /** The copies, in the order of the runs. */
+  finish(): Run[] {
+    return this.#rooms.map(({ arena, at }, i) => {
+      const { removedBits, at: from } = this.#sources[i];
+      arena.bytes.set(removedBits, at + removedBits.byteOffset - from);
+      return Run.restored(arena, at);
+    });
+  }
+
+  /** Makes room for the next run; undefined where there is none left. */
+  #begin(): Uint8Array | undefined {
+    const source = this.#sources[this.#rooms.length];
+    if (source === undefined) return undefined;
+    const state = source.state();
+    let room = this.arenas.length > 0 ? Run.makeRoom(this.arenas[this.arenas.length - 1], state) : undefined;
+    if (room === undefined) {
+      const arena = this.#makeArena();
+      this.arenas.push(arena);
+      room = Run.makeRoom(arena, state);
+    }
+    if (room === undefined) throw new Error("Invariant broken: an empty arena has no room for a run");
+    this.#rooms.push(room);
+    this.#copied = 0;
+    this.#image = room.image;
+    return room.image;
+  }
+}

@@ -1,0 +1,50 @@
+// How much memory will a text index take?
+
+import { type PostingCounts, postingBytes } from "../postings/memory.ts";
+
+export type TextCounts = PostingCounts & {
+  /** Different terms of all records, and the characters of them. */
+  readonly allTerms: number;
+  readonly characters: number;
+  /** Places of terms, where the index keeps them; else 0. */
+  readonly places: number;
+  /** Of the words that are not their own term, where they are kept: different ones, their characters, and those of each record together. */
+  readonly forms?:
+    | { readonly all: number; readonly characters: number; readonly postings: number }
+    | undefined;
+};
+
+const powerOfTwo = (count: number, least: number): number =>
+  Math.max(least, 2 ** Math.ceil(Math.log2(Math.max(1, count))));
+
+/** Columns of the dictionary grow by a quarter: on the average an eighth is unused. */
+const unused = 1.125;
+const termsMin = 1_024;
+
+/** Bytes of a text index with such postings that has nothing left to merge, but for the words that it remembers. */
+export function textBytes(counts: TextCounts): number {
+  const { allTerms, characters, records, postings, places, forms } = counts;
+  const positions = places === 0 ? 0 : rowBytes(records, postings, allTerms) + postings + places;
+  return (
+    postingBytes(true, counts) + columnBytes(allTerms, characters) + positions + formBytes(records, forms)
+  );
+}
+
+/** Of a dictionary, and of two numbers beside each of its terms. */
+function columnBytes(terms: number, characters: number): number {
+  const slots = 4 * powerOfTwo(2 * terms, termsMin);
+  const columns = 10 * Math.max(termsMin, unused * terms);
+  const units = 2 * Math.max(8 * termsMin, unused * characters);
+  return slots + columns + units + 2 * 4 * powerOfTwo(terms, 16);
+}
+
+/** Of rows (record-rows.ts) that have numbers of ascending terms: each as its distance from the one before. */
+function rowBytes(records: number, postings: number, terms: number): number {
+  const distance = (terms * records) / Math.max(1, postings);
+  return 9 * records + postings * (distance < 64 ? 1 : distance < 512 ? 1.5 : 2);
+}
+
+function formBytes(records: number, forms: TextCounts["forms"]): number {
+  if (forms === undefined) return 0;
+  return columnBytes(forms.all, forms.characters) + rowBytes(records, forms.postings, forms.all);
+}
