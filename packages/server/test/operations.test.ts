@@ -80,6 +80,32 @@ describe("a running server", () => {
     expect((await server.ask("/metrics")).text).toContain("quiver_commits_total");
   });
 
+  test("[H21] [N13] metrics tell what dense indexes were seen to find, once it was measured", async () => {
+    await server.makeCollection("measured");
+    const lines = async () =>
+      (await server.ask("/metrics")).text
+        .split("\n")
+        .filter((line) => line.includes('{collection="measured"}'));
+    expect((await lines()).join()).not.toContain("quiver_dense_recall");
+    const vectors = Array.from({ length: 300 }, (_, i) => ({
+      ...record(`v${i}`),
+      dense_values: [i % 7, i % 11, i % 13, 1],
+    }));
+    await server.call("streamingUpsert", { collection_id: "measured" }, { vectors });
+    await server.database.collection("measured").indexed();
+    const value = async (name: string) =>
+      Number(
+        (await lines())
+          .find((line) => line.startsWith(name))
+          ?.split(" ")
+          .at(-1),
+      );
+    await expect.poll(() => value("quiver_dense_recall")).toBeGreaterThan(0.99);
+    expect(await value("quiver_dense_recall")).toBeLessThanOrEqual(1);
+    expect(await value("quiver_dense_finds_itself")).toBe(1);
+    expect(await value("quiver_dense_reads_all")).toBe(1);
+  });
+
   test("[H17] a sane request id comes back; any other is replaced", async () => {
     const idFor = async (sent?: string) =>
       (await server.ask("/vectordb/collections", { headers: { "x-request-id": sent } })).headers.get(

@@ -394,7 +394,15 @@ export class OpenCollection implements Collection {
       waitingWrites: this.#catchUp?.waitingWrites ?? 0,
       indexProgress: this.#catchUp?.progress(0, head.nextOrdinal) ?? 1,
       openTransaction: head.openTransaction !== 0,
+      recall: this.#recall(),
     };
+  }
+
+  #recall(): CollectionStatistics["recall"] {
+    const index = this.#catchUp?.feed("dense")?.index;
+    if (!(index instanceof HnswIndex) || index.quality === undefined) return undefined;
+    const { recall: at10, itself } = index.quality;
+    return { at10, itself, readsAll: index.isReadingAll };
   }
 
   load(options?: CallOptions): Promise<CollectionDetail> {

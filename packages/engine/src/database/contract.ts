@@ -189,6 +189,8 @@ export type CollectionStatistics = {
   /** Fraction 0 to 1 of the records that the indexes have taken over; 1 without indexes. */
   indexProgress: number;
   openTransaction: boolean;
+  /** What the dense index was last seen to find; undefined before it was measured. */
+  recall: { at10: number; itself: number; readsAll: boolean } | undefined;
 };
 
 export type DatabaseStatistics = {

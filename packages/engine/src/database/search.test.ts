@@ -814,3 +814,27 @@ it("[D3] a vector comes back bit for bit, as objects and as JSON, with metadata 
     metadata: null,
   });
 });
+
+it("[R8] an index that is deleted while searches work for it refuses them at once", async () => {
+  const collection = await make();
+  const texts = Array.from({ length: 400 }, (_, i) => ({
+    id: `r${i}`,
+    text: `word${i} word${i + 1} all ${i % 7}`,
+  }));
+  const seen = new Set<string>();
+  for (let round = 0; round < 12; round++) {
+    await collection.upsert(texts);
+    // Each is a call with slices of its own, and works for the new records before it answers.
+    const searches = Array.from({ length: 24 }, () =>
+      collection.searchText({ query_text: "all" }, { timeoutMs: 10_000, account: { key: "a" } }).then(
+        () => "answered",
+        ({ code }: QuiverError) => code,
+      ),
+    );
+    await collection.deleteIndex("tf-idf");
+    for (const outcome of await Promise.all(searches)) seen.add(outcome);
+    await collection.createTextIndex({ name: "t", sample_threshold: 100, k1: 1.2, b: 0.75 });
+  }
+  expect([...seen].filter((outcome) => outcome !== "answered" && outcome !== "index_not_found")).toEqual([]);
+  expect(seen.has("index_not_found")).toBe(true);
+}, 60_000);

@@ -79,6 +79,8 @@ export class CatchUp {
   readonly #views: Views;
   readonly #visibility = new Visibility();
   #waiters: Waiter[] = [];
+  /** Who works along, which is told between two slices when what it works for has gone. */
+  readonly #working = new Set<{ readonly kinds: readonly IndexKind[]; refusal?: { reason: unknown } }>();
   #watermark = -1;
   /** Published versions that are not complete, ascending, and the ordinals that they end at. */
   #incomplete: { version: number; ordinalEnd: number }[] = [];
@@ -293,6 +295,7 @@ export class CatchUp {
     const refused = this.#waiters.filter((waiter) => waiter.kinds.includes(kind));
     this.#waiters = this.#waiters.filter((waiter) => !waiter.kinds.includes(kind));
     for (const waiter of refused) waiter.reject(reason);
+    for (const each of this.#working) if (each.kinds.includes(kind)) each.refusal = { reason };
   }
 
   /** Something was committed or changed: look soon. */
@@ -322,13 +325,20 @@ export class CatchUp {
 
   async #workAlong(version: number, kinds: readonly IndexKind[], deadline: Deadline): Promise<View> {
     const { task } = deadline;
-    while (!this.#stopped) {
-      const isAllDone = this.#step();
-      this.#background.succeeded(indexing);
-      const view = this.#serving(version, kinds);
-      if (view !== null) return view.pin();
-      if (isAllDone) break;
-      await task.slice();
+    const working: { kinds: readonly IndexKind[]; refusal?: { reason: unknown } } = { kinds };
+    this.#working.add(working);
+    try {
+      while (!this.#stopped) {
+        const isAllDone = this.#step();
+        this.#background.succeeded(indexing);
+        const view = this.#serving(version, kinds);
+        if (view !== null) return view.pin();
+        if (isAllDone) break;
+        await task.slice();
+        if (working.refusal) throw working.refusal.reason;
+      }
+    } finally {
+      this.#working.delete(working);
     }
     const stuck = kinds.map((kind) => this.#feeds.get(kind)).find((feed) => feed?.isStuck);
     if (stuck !== undefined && !this.#successors.has(stuck.kind)) throw stuck.failure;

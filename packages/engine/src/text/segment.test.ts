@@ -57,6 +57,10 @@ test("a processed text has the same words", () => {
   );
 });
 
+test("marks that a joiner kept apart are put in order", () => {
+  expect(segment("İ\u200d\u0316")).toEqual(segment("İ\u0316"));
+});
+
 test("segmenting words again changes nothing, where words are told apart by spaces", () => {
   fc.assert(
     fc.property(anyText, (text) => {

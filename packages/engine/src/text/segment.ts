@@ -157,7 +157,9 @@ function withFewMarks(text: string): string {
   let marks = 0;
   for (let at = 0, width = 1; at < text.length; at += width) {
     width = widthAt(text, at);
-    marks = isMark(text, at) ? marks + 1 : 0;
+    if (isMark(text, at)) marks++;
+    // Marks with a joiner between them come together when that is left out.
+    else if (classAt(text, at) !== format) marks = 0;
     if (marks <= marksMax) continue;
     kept += text.slice(keptTo, at);
     keptTo = at + width;
@@ -304,7 +306,8 @@ const hasVariants = /[`\u0080-\uffff]/;
 
 /** A word with one sign for each meaning and without format characters. */
 function tidied(word: string): string {
-  return hasVariants.test(word) ? word.replace(variants, usual) : word;
+  // Marks that a joiner kept apart are put in order.
+  return hasVariants.test(word) ? word.replace(variants, usual).normalize("NFC") : word;
 }
 
 function usual(sign: string): string {

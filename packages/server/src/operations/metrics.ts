@@ -107,7 +107,8 @@ export class Metrics {
           // Collections that were deleted are gone from the answer, too.
           this.reset();
           for (const collection of database.statistics().collections) {
-            this.set({ collection: collection.name }, read(collection));
+            const value = read(collection);
+            if (value !== undefined) this.set({ collection: collection.name }, value);
           }
         },
       });
@@ -184,7 +185,12 @@ const queueGauges: readonly [string, string, (queue: Queue) => number][] = [
 
 type CollectionStatistics = DatabaseStatistics["collections"][number];
 
-const collectionGauges: readonly [string, string, (collection: CollectionStatistics) => number][] = [
+/** Where there is no value, the collection has no line. */
+const collectionGauges: readonly [
+  string,
+  string,
+  (collection: CollectionStatistics) => number | undefined,
+][] = [
   ["quiver_collection_records", "Live records of the current version.", (c) => c.records],
   ["quiver_collection_version", "Number of the current version.", (c) => c.version],
   ["quiver_collection_memory_bytes", "Bytes that the collection's indexes take.", (c) => c.memoryBytes],
@@ -199,6 +205,21 @@ const collectionGauges: readonly [string, string, (collection: CollectionStatist
     "quiver_collection_failing_tasks",
     "Tasks of the background that fail and are tried again.",
     (c) => c.failing.length,
+  ],
+  [
+    "quiver_dense_recall",
+    "Share of the ten nearest vectors that the dense index was last seen to find.",
+    (c) => c.recall?.at10,
+  ],
+  [
+    "quiver_dense_finds_itself",
+    "Share of vectors that a search for themselves was last seen to find.",
+    (c) => c.recall?.itself,
+  ],
+  [
+    "quiver_dense_reads_all",
+    "1 when searches that name no beam read all vectors: there are few, or the graph finds too little.",
+    (c) => c.recall && Number(c.recall.readsAll),
   ],
   ["quiver_collection_open_transaction", "1 while a transaction is open.", (c) => Number(c.openTransaction)],
 ];

@@ -599,13 +599,13 @@ export class Building {
   }
 
   #ask(sample: Sample, truths: readonly Candidates[]): void {
-    const { dimension, efSearch } = this.#options;
+    const { metric, dimension, efSearch } = this.#options;
     const questions = truths.map((truth, i) => ({
       name: sample.names[i],
       vector: vectorAt(sample, i, dimension),
       truth,
     }));
-    this.#check = new QualityCheck(questions, efSearch);
+    this.#check = new QualityCheck(metric, questions, efSearch);
   }
 
   /** Acts on what was measured. */

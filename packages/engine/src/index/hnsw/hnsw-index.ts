@@ -54,7 +54,7 @@ import { type GraphBuilders, InPlaceBuilders } from "./jobs.ts";
 import { hash } from "./level.ts";
 import { denseBytes, indexBytes } from "./memory.ts";
 import { isEqualTo, Names, type NamesState } from "./names.ts";
-import { type Measured, type Quality, type Question, qualityDepth } from "./quality.ts";
+import { lengthThatCounts, type Measured, type Quality, type Question, qualityDepth } from "./quality.ts";
 
 export { efMax };
 
@@ -629,26 +629,33 @@ export class HnswIndex implements Index {
     const { copies } = this.#names;
     const isAlone = options.without !== undefined && copies.isEmpty;
     const without = isAlone ? (options.without as number) : absent;
-    for (
-      let beam = Math.max(options.ef ?? this.efDefault, wanted);
-      beam <= efMax;
-      beam = Math.max(beam + 1, Math.min(4 * beam, efMax))
-    ) {
+    let floorBefore: number | undefined;
+    for (let beam = Math.max(options.ef ?? this.efDefault, wanted); beam <= efMax; beam = longerBeam(beam)) {
       const names = this.#found;
       names.length = 0;
-      const isExhausted = graphs.search(query, beam, wanted, sees, without, names);
+      // Codes of f32 leave nothing to find out.
+      const isAdaptive =
+        options.rescore === undefined && graphs.graphs.length === 1 && graphs.encoding.dataType !== "f32";
+      const isExhausted = graphs.search(query, beam, isAdaptive ? beam : wanted, sees, without, names);
       // Where too few of the beam can be seen, a longer one finds more, unless it has met all there is on its way.
-      if (this.#isEnough(names, k, visible, graphs))
-        return this.#score(
-          query,
-          names.values,
-          names.length,
-          k,
-          this.#readerOf(() => visible, options.vectorOf),
-        );
-      if (isExhausted) break;
+      if (this.#isEnough(names, k, visible, graphs)) {
+        const read = this.#readerOf(() => visible, options.vectorOf);
+        const best = this.#rescore(query, names, isAdaptive ? wanted : names.length, k, read);
+        if (options.ef !== undefined || !this.#isFar(query, best)) return best;
+        // Links lead to what is near a vector, and only by chance to what is near a query from elsewhere: until nothing better comes.
+        const floor = Math.min(...best.scores);
+        if (floor === floorBefore) return best;
+        floorBefore = floor;
+        if (readsPerBeamPlace * longerBeam(beam) >= graphs.count) return null;
+      } else if (isExhausted) break;
     }
     return null;
+  }
+
+  /** Whether the best of what was found for a query is so far from it as no vector is from the others. */
+  #isFar(query: Float32Array, { scores }: Candidates): boolean {
+    const far = this.quality?.farScore;
+    return far !== undefined && Math.max(...scores) < far * lengthThatCounts(this.metric.name, query);
   }
 
   /** Whether names have k records that are seen, or are all that the graphs have. */
@@ -665,26 +672,57 @@ export class HnswIndex implements Index {
     return records >= k;
   }
 
-  /** The k best of the first `count` names, with exact scores. */
+  /**
+   * The k best of the first `depth` names, with exact scores; of twice as many, and so on, while any of the k best stands in the last
+   * quarter by code. So few are scored where the codes tell them apart, and more for a query from elsewhere, from which all are about as far.
+   */
+  #rescore(
+    query: Float32Array,
+    names: Growable<Uint32Array>,
+    depth: number,
+    k: number,
+    vectorOf: VectorReader | undefined,
+  ): Candidates {
+    const all = names.length;
+    let scored = 0;
+    for (let count = Math.min(depth, all); ; count = Math.min(2 * count, all)) {
+      this.#score(query, names.values, scored, count, vectorOf);
+      scored = count;
+      const best = keepBest(names.values, this.#scores, count, k);
+      if (count === all) return best;
+      const last = best.ordinals[best.count - 1];
+      const late = (3 * count) >> 2;
+      let at = count - 1;
+      while (at >= late && names.values[at] !== last) at--;
+      if (at < late) return best;
+    }
+  }
+
+  /** Exact scores of the names from `from` to `end`. */
   #score(
     query: Float32Array,
     names: Uint32Array,
-    count: number,
-    k: number,
-    vectorOf?: VectorReader,
-  ): Candidates {
-    if (this.#scores.length < count) this.#scores = new Float64Array(2 * count);
-    const scores = this.#scores;
-    this.#cache.distancesOf(query, names, count, scores);
+    from: number,
+    end: number,
+    vectorOf: VectorReader | undefined,
+  ): void {
+    if (this.#scores.length < end) {
+      const scores = new Float64Array(2 * end);
+      scores.set(this.#scores);
+      this.#scores = scores;
+    }
+    const scores = from === 0 ? this.#scores : this.#scores.subarray(from);
+    const some = from === 0 ? names : names.subarray(from);
+    const count = end - from;
+    this.#cache.distancesOf(query, some, count, scores);
     let distanceTo: ExactDistance | undefined;
     for (let i = 0; i < count; i++) {
       if (Number.isNaN(scores[i])) {
         distanceTo ??= this.metric.exactDistance(query);
-        scores[i] = distanceTo(this.#read(names[i], vectorOf), 0);
+        scores[i] = distanceTo(this.#read(some[i], vectorOf), 0);
       }
       scores[i] = this.metric.score(scores[i]);
     }
-    return keepBest(names, scores, count, k);
   }
 
   /** The k best records of names with their scores, and what ties with the k-th. */
@@ -809,6 +847,9 @@ export class HnswIndex implements Index {
     return Buffer.concat(this.graphs.map((graph) => graph.image));
   }
 }
+
+/** The beam that is tried after one: more than efMax when there is none. */
+const longerBeam = (beam: number): number => Math.max(beam + 1, Math.min(4 * beam, efMax));
 
 /** The best answers that count, and what ties with the last of them. */
 function bestOthers({ count, ordinals, scores }: Candidates, counts: (name: number) => boolean): Set<number> {

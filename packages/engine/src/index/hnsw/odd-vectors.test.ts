@@ -171,3 +171,33 @@ test.each([1e-44, 1e-38, 1, 1e19, 1e38])(
     expect(met / 500).toBeGreaterThan(0.97);
   },
 );
+
+test.each(metricNames)(
+  "[N10] %s: queries from elsewhere, from which all vectors are far, take a longer beam",
+  (metric) => {
+    const next = randomNumbers(21);
+    const normal = () => next() + next() + next() + next() - 2;
+    const [width, count, k] = [48, 12_000, 10];
+    const rows = Array.from({ length: count }, () =>
+      Float32Array.from({ length: width }, () => normal() + 1.5),
+    );
+    const queries = Array.from({ length: 40 }, () =>
+      Float32Array.from({ length: width }, () => 4 * normal()),
+    );
+    const index = new HnswIndex(options({ metric, dimension: width, dataType: "u8", efSearch: 32 }));
+    for (const [ordinal, row] of rows.entries()) index.add(ordinal, bytesOfFloats(row));
+    const recall = (ef?: number) => {
+      let met = 0;
+      for (const query of queries) {
+        const right = new Set(index.searchExactly(query, k, null).ordinals);
+        for (const ordinal of index.search(query, k, { ef }).ordinals) if (right.has(ordinal)) met++;
+      }
+      return met / (k * queries.length);
+    };
+    expect(index.isReadingAll).toBe(false);
+    expect(recall()).toBeGreaterThan(recall(index.efDefault) + 0.02);
+    expect(recall()).toBeGreaterThan(0.97);
+    index.close();
+  },
+  60_000,
+);

@@ -5,6 +5,8 @@
 // that was scored exactly: with better codes it would have been found. All else the graph has lost: no way led there.
 // Each vector is asked for itself, too.
 
+import type { MetricName } from "@quiver/protocol/shapes/index-definition";
+import { squaredNorm } from "../../vector/exact.ts";
 import type { Candidates } from "../contract.ts";
 
 export type Quality = {
@@ -17,6 +19,8 @@ export type Quality = {
   readonly queries: number;
   /** The beam. */
   readonly ef: number;
+  /** A query that finds nothing as good is from elsewhere, see `farScore`; for products by the length of the query. */
+  readonly farScore?: number | undefined;
   /** Vectors in the graphs, and what had been linked or removed, when it was measured. */
   readonly count: number;
   readonly work: number;
@@ -39,6 +43,9 @@ const valuesMax = 5e8;
 const queriesMin = 16;
 const queriesMax = 200;
 
+/** Share of the vectors that are asked which count as lonely. */
+const lonelyShare = 0.02;
+
 /** How many vectors are asked of an index of so many. */
 export const sampleSize = (count: number, dimension: number): number =>
   Math.min(count, Math.max(queriesMin, Math.min(queriesMax, Math.floor(valuesMax / (count * dimension)))));
@@ -48,6 +55,7 @@ export type Question = { readonly name: number; readonly vector: Float32Array; r
 /** A measurement that goes on in steps. */
 export class QualityCheck {
   readonly ef: number;
+  readonly #metric: MetricName;
   readonly #questions: readonly Question[];
   #at = 0;
   #wanted = 0;
@@ -55,14 +63,15 @@ export class QualityCheck {
   #lostByCode = 0;
   #itself = 0;
 
-  constructor(questions: readonly Question[], ef: number) {
+  constructor(metric: MetricName, questions: readonly Question[], ef: number) {
+    this.#metric = metric;
     this.#questions = questions;
     this.ef = ef;
   }
 
   /** The same questions with another beam. */
   withBeam(ef: number): QualityCheck {
-    return new QualityCheck(this.#questions, ef);
+    return new QualityCheck(this.#metric, this.#questions, ef);
   }
 
   /** Asks some questions; returns whether there are more. */
@@ -86,8 +95,37 @@ export class QualityCheck {
       codeLoss: this.#lostByCode / wanted,
       queries,
       ef: this.ef,
+      farScore: this.#farScore(),
       count,
       work,
     };
   }
+
+  #farScore(): number | undefined {
+    const nearest = this.#questions
+      .map(({ name, vector, truth: { ordinals, scores, count } }) => {
+        let best = Number.NEGATIVE_INFINITY;
+        for (let i = 0; i < count; i++) if (ordinals[i] !== name) best = Math.max(best, scores[i]);
+        return best / lengthThatCounts(this.#metric, vector);
+      })
+      .filter(Number.isFinite)
+      .sort((a, b) => a - b);
+    const near = nearest[Math.floor(lonelyShare * nearest.length)];
+    return near === undefined ? undefined : farScore(this.#metric, near);
+  }
+}
+
+/** What scores grow with, of who asks. */
+export function lengthThatCounts(metric: MetricName, vector: Float32Array): number {
+  return metric === "dot_product" ? Math.sqrt(squaredNorm(vector, 0, vector.length)) : 1;
+}
+
+/** Ordinary queries of ordinary data, also those of rarer things, are no farther than so many times the distance. */
+const farTimes = 1.5;
+
+/** The score at a distance of `farTimes` that of a score; of products the share. */
+function farScore(metric: MetricName, near: number): number {
+  if (metric === "cosine") return 1 - farTimes * (1 - near);
+  if (metric === "euclidean") return near / (near + farTimes * (1 - near));
+  return near > 0 ? near / farTimes : Number.NEGATIVE_INFINITY;
 }
