@@ -9,7 +9,7 @@
 //   recall is too low, or vectors are not     searches that name no beam take a longer one; where none is long enough that costs
 //   found by themselves (`wantedOf`)          less than reading all, they read all
 //
-// Recall is measured when the graphs have been built, and each time a tenth of them has changed.
+// Recall is measured when the graphs have been built, and each time a tenth of them has changed; during a long build when they have doubled.
 
 import type { MetricName } from "@quiver/protocol/shapes/index-definition";
 import type { Candidates } from "../contract.ts";
@@ -112,9 +112,12 @@ const wantedOf = (count: number): { recall: number; itself: number } => {
 /** Following the links of a beam costs about as much as reading so many vectors in order for each of its places. */
 export const readsPerBeamPlace = 8;
 
-/** Share of the vectors whose change asks for a new measurement; before the first one, so many wait for the build to end. */
+/** Share of the vectors whose change asks for a new measurement. */
 const changeShare = 0.1;
-const firstCheckCount = 5_000;
+/** While builders are at work, the end of which asks for one anyhow: with a tenth, measuring took as long as building. */
+const changeShareInBuild = 1;
+/** Before the first measurement, so many vectors do not wait for the build to end. */
+const firstCheckCount = 10_000;
 /** Fewer vectors say nothing. */
 const checkMin = 100;
 /** Vectors that are asked where those of the index have to be read from the store. */
@@ -538,7 +541,8 @@ export class Building {
     // What had to be raised in the middle of a build is looked at again at its end.
     if (this.#isBuildMeasured && current.isIdle && change > 0 && (this.#isScanning || this.#efFloor > 0))
       return true;
-    return change >= Math.max(1, changeShare * this.#quality.count);
+    const share = current.isIdle ? changeShare : changeShareInBuild;
+    return change >= Math.max(1, share * this.#quality.count);
   }
 
   /** Begins to measure, where it is time to; returns whether something was begun. */

@@ -436,8 +436,12 @@ function directionScale(vector: Float32Array): number {
   return squared === 0 ? 0 : 1 / Math.sqrt(squared);
 }
 
-const clamped = (vector: Float32Array, { min, max }: Range): Float32Array =>
-  vector.map((value) => Math.min(max, Math.max(min, value)));
+/** A loop: `map` with a function takes twenty times as long. */
+function clamped(vector: Float32Array, { min, max }: Range): Float32Array {
+  const taken = new Float32Array(vector.length);
+  for (let i = 0; i < taken.length; i++) taken[i] = Math.min(max, Math.max(min, vector[i]));
+  return taken;
+}
 
 /** The length of a multiple of four values: four running sums, because one alone waits for each addition. */
 function lengthOf(values: Float64Array): number {

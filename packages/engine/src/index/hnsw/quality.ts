@@ -38,8 +38,8 @@ export type Measured = {
 /** Exact answers by which recall is measured. */
 export const qualityDepth = 10;
 
-/** Vectors that are compared for one measurement: one second of work or less, but for the least sample. */
-const valuesMax = 5e8;
+/** Vectors that are compared for one measurement: a third of a second of work or less, but for the least sample. */
+const valuesMax = 2e8;
 const queriesMin = 16;
 const queriesMax = 200;
 
