@@ -1,4 +1,5 @@
-// A short form of tests/campaigns/odd-data.ts: every kind of odd data, every metric, `auto` and f32, one way of arriving each.
+// A short form of tests/campaigns/odd-data.ts: every kind of odd data, every metric, `auto` and f32, one way of arriving each. So few rows
+// are mostly read all, so each kind is tried by one metric with so many that graphs are searched, too.
 
 import { metricNames } from "@quiver/protocol/shapes/index-definition";
 import { expect, test } from "vitest";
@@ -6,6 +7,7 @@ import { all } from "../odd-data/odd-data.ts";
 import { settings } from "./odd-data/marks.ts";
 import { lineOf, oddDataCampaign } from "./odd-data.ts";
 
+const kinds = all.filter(({ isLarge }) => !isLarge);
 const seed = Number(process.env.QUIVER_TEST_SEED ?? 1);
 
 test.each(metricNames)(
@@ -13,7 +15,7 @@ test.each(metricNames)(
   async (metric) => {
     const cases = await oddDataCampaign({
       seed,
-      kinds: all.filter(({ isLarge }) => !isLarge),
+      kinds,
       metrics: [metric],
       types: ["auto", "f32"],
       settings: [settings.compared],
@@ -24,6 +26,27 @@ test.each(metricNames)(
       say: () => undefined,
     });
     expect(cases.length).toBeGreaterThan(150);
+    expect(cases.filter(({ faults }) => faults.length > 0).map(lineOf)).toEqual([]);
+  },
+  600_000,
+);
+
+test.each(metricNames)(
+  `[N10] %s finds what it has to in graphs (seed ${seed})`,
+  async (metric) => {
+    const cases = await oddDataCampaign({
+      seed,
+      kinds: kinds.filter((_, i) => i % metricNames.length === metricNames.indexOf(metric)),
+      metrics: [metric],
+      types: ["auto"],
+      settings: [settings.compared],
+      scale: 1,
+      queries: 30,
+      itself: 60,
+      withRival: false,
+      say: () => undefined,
+    });
+    expect(cases.length).toBeGreaterThan(30);
     expect(cases.filter(({ faults }) => faults.length > 0).map(lineOf)).toEqual([]);
   },
   600_000,

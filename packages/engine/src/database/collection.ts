@@ -1212,7 +1212,7 @@ function denseStatus(index: HnswIndex): Partial<IndexStatus> {
     ...(encoding?.clampedShare !== undefined && { clamped_share: encoding.clampedShare }),
     ...(index.successorType && { next_data_type: index.successorType }),
     distinct_vectors: index.vectorCount,
-    ef_search_effective: index.efDefault,
+    ...(!index.isReadingAll && { ef_search_effective: index.efDefault }),
     ...(quality && {
       recall: {
         recall_at_10: quality.recall,

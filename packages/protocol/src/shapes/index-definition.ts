@@ -181,7 +181,7 @@ export const IndexStatus = Type.Object({
   ef_search_effective: Type.Optional(
     Type.Integer({
       description:
-        "Dense: beam of searches that name none; longer than ef_search where that finds too little.",
+        "Dense: beam of searches that name none; longer than ef_search where that finds too little, absent where they read all vectors.",
     }),
   ),
   recall: Type.Optional(

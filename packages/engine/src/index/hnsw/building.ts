@@ -58,7 +58,7 @@ export interface Vectors {
   /** The graphs that serve have a name now. */
   onLinked(name: number): void;
   /** Some names of the graphs, evenly drawn, with their vectors: new arrays. */
-  sample(count: number): { names: number[]; vectors: Float32Array };
+  sample(count: number, fresh?: readonly number[]): { names: number[]; vectors: Float32Array };
   /** All linked vectors, where they are in memory; undefined where they are not. */
   shared(): TruthRequest["rows"] | undefined;
   /** Begins an exact search for names; undefined where vectors cannot be read. */
@@ -116,6 +116,13 @@ export const readsPerBeamPlace = 8;
 const changeShare = 0.1;
 /** While builders are at work, the end of which asks for one anyhow: with a tenth, measuring took as long as building. */
 const changeShareInBuild = 1;
+/** Any change does when nothing has come for so long, and for so many times as the last measurement took: a twentieth of a core at most. */
+const quietMs = 500;
+const quietTimes = 20;
+/** Then few questions are enough: a part of the sample. */
+const smallSampleShare = 0.25;
+/** Names linked since the last measurement that are remembered: half of those that are asked are of them. */
+const freshMax = 1_000;
 /** Before the first measurement, so many vectors do not wait for the build to end. */
 const firstCheckCount = 10_000;
 /** Fewer vectors say nothing. */
@@ -147,6 +154,14 @@ export class Building {
   #work = 0;
   /** What had been linked or removed when lonely vectors were reconnected. */
   #reconnectedWork = -1;
+  /** Whether nothing has been done for a while. */
+  #isQuiet = false;
+  #quietTimer: NodeJS.Timeout | undefined;
+  #checkBeganMs = 0;
+  /** How long the last measurement took. */
+  #checkMs = 0;
+  /** Names that were linked since recall was measured last. */
+  readonly #fresh: number[] = [];
   /** Whether builders were at work when recall was measured last. */
   #isBuildMeasured = false;
   #quality: Quality | undefined;
@@ -295,6 +310,7 @@ export class Building {
 
   close(): void {
     this.#isClosed = true;
+    clearTimeout(this.#quietTimer);
     this.#truth?.search.end();
     this.#truth = undefined;
     this.#check = undefined;
@@ -346,6 +362,17 @@ export class Building {
     return this.#truth != null || this.#check !== undefined || (this.#isInPlace && hasBegun);
   }
 
+  /** Looks once more when nothing has been done for a while. */
+  #awaitQuiet(): void {
+    clearTimeout(this.#quietTimer);
+    if (this.#isClosed || !this.#options.measures) return;
+    const look = () => {
+      this.#isQuiet = true;
+      this.#options.onMore?.();
+    };
+    this.#quietTimer = setTimeout(look, Math.max(quietMs, quietTimes * this.#checkMs)).unref();
+  }
+
   get #isInPlace(): boolean {
     return this.#options.builders instanceof InPlaceBuilders;
   }
@@ -371,6 +398,8 @@ export class Building {
       onLinked: (name) => {
         if (!isServing()) return;
         this.#work++;
+        if (this.#fresh.length < freshMax) this.#fresh.push(name);
+        else this.#fresh[this.#work % freshMax] = name;
         this.#vectors.onLinked(name);
       },
     };
@@ -378,6 +407,7 @@ export class Building {
 
   #run(target: Target, job: GraphJob, done: () => void): void {
     this.#running++;
+    this.#isQuiet = false;
     this.#options.builders.run(target, job, (error) => {
       this.#running--;
       if (this.#isClosed) return;
@@ -394,6 +424,7 @@ export class Building {
 
   /** A builder has done something: perhaps it is time to measure, or to sweep. */
   #afterJob(): void {
+    if (!this.#isInPlace) this.#awaitQuiet();
     if (!this.#isInPlace && (this.#isCheckDue || this.isIdle) && this.tidy()) this.#options.onMore?.();
     this.#options.onProgress?.();
   }
@@ -518,6 +549,7 @@ export class Building {
     for (const name of this.#vectors.waiting()) if (successor.has(name)) this.#vectors.onLinked(name);
     current.close();
     // What was measured was of other codes.
+    this.#check = undefined;
     this.#reconnectedWork = -1;
     this.#quality = undefined;
     this.#efFloor = 0;
@@ -538,9 +570,8 @@ export class Building {
     if (current.count < checkMin || current.isSweeping) return false;
     if (this.#quality === undefined) return current.isIdle || current.count >= firstCheckCount;
     const change = this.#work - this.#quality.work;
-    // What had to be raised in the middle of a build is looked at again at its end.
-    if (this.#isBuildMeasured && current.isIdle && change > 0 && (this.#isScanning || this.#efFloor > 0))
-      return true;
+    // What was measured in the middle of a build is measured again at its end.
+    if ((this.#isBuildMeasured || this.#isQuiet) && current.isIdle && change > 0) return true;
     const share = current.isIdle ? changeShare : changeShareInBuild;
     return change >= Math.max(1, share * this.#quality.count);
   }
@@ -550,8 +581,13 @@ export class Building {
     if (!this.#isCheckDue) return false;
     if (this.#reconnect()) return true;
     const { metric, dimension, builders } = this.#options;
-    const size = sampleSize((this.#current as GraphSet).count, dimension);
-    const sample = this.#vectors.sample(size);
+    const { count } = this.#current as GraphSet;
+    const isSmall =
+      this.#quality !== undefined && this.#work - this.#quality.work < changeShare * this.#quality.count;
+    const size = sampleSize(count, dimension, isSmall ? smallSampleShare : 1);
+    const sample = this.#vectors.sample(size, this.#fresh);
+    this.#fresh.length = 0;
+    this.#checkBeganMs = performance.now();
     // One more than is asked for: each vector is its own nearest.
     const k = qualityDepth + 1;
     const rows = this.#vectors.shared();
@@ -618,10 +654,14 @@ export class Building {
     if (current === undefined) return;
     const quality = check.result(current.count, this.#work);
     this.#quality = quality;
+    this.#checkMs = performance.now() - this.#checkBeganMs;
     this.#isBuildMeasured = !current.isIdle;
-    const better = this.#wanted(quality, current.encoding);
-    if (better === undefined) this.#postponed = undefined;
-    else if (this.#succeed(better)) return;
+    // Better codes take their time to build: until they serve, the present ones are searched with more effort.
+    if (this.#successor === undefined && !this.#isCalibrating) {
+      const better = this.#wanted(quality, current.encoding);
+      if (better === undefined) this.#postponed = undefined;
+      else this.#succeed(better);
+    }
     const wanted = wantedOf(current.count);
     if (quality.recall >= wanted.recall && quality.itself >= wanted.itself) {
       if (quality.ef !== this.#options.efSearch && quality.ef !== this.#efFloor)

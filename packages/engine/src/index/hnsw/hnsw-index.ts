@@ -193,7 +193,7 @@ export class HnswIndex implements Index {
       waitingCount: () => this.#tail.count,
       vectorOf: (name) => this.#vectorToLink(name),
       onLinked: (name) => this.#onLinked(name),
-      sample: (count) => this.#sample(count),
+      sample: (count, fresh) => this.#sample(count, fresh),
       shared: () => (this.#cache.count === this.#graphs?.count ? this.#cache.sharedRows() : undefined),
       beginTruth: (queries, k) => this.#beginTruth(queries, k),
       ask: (question, ef) => this.#ask(question, ef),
@@ -778,15 +778,19 @@ export class HnswIndex implements Index {
 
   // ---- Measuring
 
-  /** Names of the graphs, evenly drawn, with their vectors; fewer where some cannot be read. */
-  #sample(count: number): { names: number[]; vectors: Float32Array } {
+  /** Names of the graphs with their vectors, evenly drawn, half of them of those that came last; fewer where some cannot be read. */
+  #sample(count: number, fresh: readonly number[] = []): { names: number[]; vectors: Float32Array } {
     const { dimension } = this;
     const all = this.#graphs?.names() ?? [];
-    const drawn = Math.min(count, all.length);
+    const isNew = Math.min(fresh.length, count >> 1);
+    const drawn = new Set<number>();
+    for (let i = 0; i < isNew; i++) drawn.add(fresh[Math.floor((i * fresh.length) / isNew)]);
+    const others = Math.min(count - isNew, all.length);
+    for (let i = 0; i < others; i++) drawn.add(all[Math.floor((i * all.length) / others)]);
     const names: number[] = [];
-    const vectors = new Float32Array(drawn * dimension);
-    for (let i = 0; i < drawn; i++) {
-      const name = all[Math.floor((i * all.length) / drawn)];
+    const vectors = new Float32Array(drawn.size * dimension);
+    for (const name of drawn) {
+      if (!this.#graphs?.has(name)) continue;
       const vector = this.#vectorToLink(name);
       if (vector === undefined) continue;
       vectors.set(vector, names.length * dimension);
@@ -824,9 +828,8 @@ export class HnswIndex implements Index {
       wanted: count,
       met: Math.min(count, met.size),
       lostByCode: Math.min(lostByCode, count - Math.min(count, met.size)),
-      // By products a vector need not be its own best answer.
-      isItselfFound:
-        this.metric.name === "dot_product" || names.values.subarray(0, names.length).includes(name),
+      // By products a vector need not be among its own best answers.
+      isItselfFound: !truth.ordinals.includes(name) || names.values.subarray(0, names.length).includes(name),
     };
   }
 

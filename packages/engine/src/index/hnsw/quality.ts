@@ -46,9 +46,12 @@ const queriesMax = 200;
 /** Share of the vectors that are asked which count as lonely. */
 const lonelyShare = 0.02;
 
-/** How many vectors are asked of an index of so many. */
-export const sampleSize = (count: number, dimension: number): number =>
-  Math.min(count, Math.max(queriesMin, Math.min(queriesMax, Math.floor(valuesMax / (count * dimension)))));
+/** How many vectors are asked of an index of so many. @param share of the usual number */
+export const sampleSize = (count: number, dimension: number, share = 1): number =>
+  Math.min(
+    count,
+    Math.max(queriesMin, Math.floor(share * Math.min(queriesMax, valuesMax / (count * dimension)))),
+  );
 
 export type Question = { readonly name: number; readonly vector: Float32Array; readonly truth: Candidates };
 
