@@ -57,7 +57,9 @@ describe("requests", () => {
 
   it.each(["", ".", "..", "\ud800"])("refuse the id %j, which no path can carry", async (id) => {
     await using server = await scriptedServer();
-    const error = await errorOf(Promise.resolve().then(() => createClient(server).collection("c").get(id)));
+    const error = await errorOf(
+      Promise.resolve().then(() => createClient({ url: server.url }).collection("c").get(id)),
+    );
     expect(error.code).toBe("invalid_request");
     expect(server.received).toEqual([]);
   });
@@ -77,14 +79,24 @@ describe("errors", () => {
       error: { code: "collection_not_found", message: "There is no c.", details: { name: "c" } },
     };
     await using server = await scriptedServer(answer(400, body));
-    const error = await errorOf(createClient(server).collection("c").load());
+    const error = await errorOf(createClient({ url: server.url }).collection("c").load());
     expect(error).toMatchObject({ code: "collection_not_found", status: 400, message: "There is no c." });
     expect(error.details).toEqual({ name: "c" });
   });
 
+  it("[E7] a misspelt option of the client is refused with a suggestion", () => {
+    const misspelt = { timeoutMS: 5 } as object;
+    expect(() => createClient(misspelt)).toThrow(
+      expect.objectContaining({
+        code: "unknown_field",
+        details: expect.objectContaining({ path: "timeoutMS", suggestion: "timeoutMs" }),
+      }),
+    );
+  });
+
   it("keep an unknown code of a newer server readable", async () => {
     await using server = await scriptedServer(fail(409, "too_new", "Something new."));
-    const error = await errorOf(createClient(server).collection("c").describe());
+    const error = await errorOf(createClient({ url: server.url }).collection("c").describe());
     expect(error).toMatchObject({ code: "invalid_request", status: 409, message: "Something new." });
     expect(error.details.code).toBe("too_new");
     expect(error.retryable).toBe(false);
@@ -98,10 +110,10 @@ describe("errors", () => {
       response.writeHead(200, { "content-type": "text/plain" }).end("hello");
     };
     await using server = await scriptedServer(page, greeting);
-    const missing = await errorOf(createClient(server).collection("c").describe());
+    const missing = await errorOf(createClient({ url: server.url }).collection("c").describe());
     expect(missing).toMatchObject({ code: "route_not_found", status: 404 });
     expect(missing.message).toContain("<h1>Not Found</h1>");
-    const greeted = await errorOf(createClient(server).collection("c").describe());
+    const greeted = await errorOf(createClient({ url: server.url }).collection("c").describe());
     expect(greeted).toMatchObject({ code: "internal", status: 200 });
   });
 
@@ -121,14 +133,14 @@ describe("errors", () => {
   it("are the signal's reason when the caller aborts", async () => {
     await using server = await scriptedServer(silence);
     const abort = new AbortController();
-    const call = createClient(server).listCollections({ signal: abort.signal });
+    const call = createClient({ url: server.url }).listCollections({ signal: abort.signal });
     setTimeout(() => abort.abort(new Error("no longer wanted")), 20);
     await expect(call).rejects.toThrow("no longer wanted");
   });
 
   it("are connection_failed when the whole call takes longer than timeoutMs", async () => {
     await using server = await scriptedServer(silence);
-    const error = await errorOf(createClient(server).listCollections({ timeoutMs: 50 }));
+    const error = await errorOf(createClient({ url: server.url }).listCollections({ timeoutMs: 50 }));
     expect(error).toMatchObject({
       code: "connection_failed",
       details: { reason: "timeout", timeout_ms: 50 },
@@ -288,7 +300,7 @@ describe("await using", () => {
   it("aborts a transaction that was not committed, also when something throws", async () => {
     await using server = await scriptedServer(created, answer(204));
     const use = async () => {
-      await using transaction = await createClient(server).collection("c").transaction();
+      await using transaction = await createClient({ url: server.url }).collection("c").transaction();
       expect(transaction.id).toBe("t");
       throw new Error("midway");
     };
@@ -299,7 +311,7 @@ describe("await using", () => {
   it("leaves a committed transaction alone", async () => {
     await using server = await scriptedServer(created, answer(204));
     {
-      await using transaction = await createClient(server).collection("c").transaction();
+      await using transaction = await createClient({ url: server.url }).collection("c").transaction();
       await transaction.commit();
     }
     expect(server.received).toHaveLength(2);
@@ -308,7 +320,7 @@ describe("await using", () => {
   it("does not hide the error that ended the block when the server is gone", async () => {
     await using server = await scriptedServer(created, hangUp, hangUp);
     const use = async () => {
-      await using _ = await createClient(server).collection("c").transaction();
+      await using _ = await createClient({ url: server.url }).collection("c").transaction();
       throw new Error("midway");
     };
     await expect(use()).rejects.toThrow("midway");

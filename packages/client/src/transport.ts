@@ -68,6 +68,18 @@ export type CallOptions = {
   retries?: number;
 };
 
+const clientOptions: readonly (keyof ClientOptions)[] = [
+  "url",
+  "apiKey",
+  "fetch",
+  "timeoutMs",
+  "retries",
+  "retryForMs",
+  "headers",
+  "onRetry",
+  "runtime",
+];
+
 /** Options of every call, and of the calls that send records or commit. */
 const callOptions: readonly (keyof (CallOptions & BatchOptions) | "waitForIndex")[] = [
   "signal",
@@ -146,7 +158,9 @@ export class Transport {
   readonly #headers: Readonly<Record<string, string>>;
   readonly #fetch: typeof globalThis.fetch;
 
+  /** @throws unknown_field for an option that there is not */
   constructor(options: ClientOptions) {
+    refuseUnknownOptions(options, clientOptions);
     this.url = parseUrl(options.url ?? defaults.url);
     this.runtime = { ...systemRuntime, ...options.runtime };
     this.#options = options;

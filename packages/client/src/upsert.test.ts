@@ -54,7 +54,7 @@ describe("batches", () => {
     }
     const texts = records(3).map((record) => new RawRecord(JSON.stringify(record)));
     await using server = await scriptedServer(ok, ok, ok, ok, ok);
-    const collection = createClient(server).collection("c");
+    const collection = createClient({ url: server.url }).collection("c");
     expect(await collection.upsert(records(1)[0])).toEqual({ upserted: 1, requests: 1 });
     for (const source of [records(3), generator(), asynchronous(), texts]) {
       expect(await collection.upsert(source)).toEqual({ upserted: 3, requests: 1 });
@@ -66,7 +66,7 @@ describe("batches", () => {
   it("send a raw record byte for byte", async () => {
     await using server = await scriptedServer(ok);
     const json = '{"id":"a","dense_values":[1.0],  "metadata":{"n":9007199254740993,"x":1e999,"a":1,"a":2}}';
-    await createClient(server).collection("c").upsert(new RawRecord(json));
+    await createClient({ url: server.url }).collection("c").upsert(new RawRecord(json));
     expect(server.received[0].body).toBe(`{"vectors":[${json}]}`);
   });
 
@@ -99,7 +99,7 @@ describe("a failure", () => {
 
   it("counts in the caller's array and says what was acknowledged", async () => {
     await using server = await scriptedServer(ok, invalid, ok);
-    const error = await failureOf(createClient(server).collection("c").upsert(records(3_000)));
+    const error = await failureOf(createClient({ url: server.url }).collection("c").upsert(records(3_000)));
     expect(error.code).toBe("invalid_vector");
     expect(error.status).toBe(400);
     expect(error.message).toContain("vectors[1017].dense_values has 3 values");
@@ -109,7 +109,7 @@ describe("a failure", () => {
 
   it("names the records of which nobody knows", async () => {
     await using server = await scriptedServer(ok, hangUp);
-    const call = createClient(server).collection("c").upsert(records(1_500), { retries: 0 });
+    const call = createClient({ url: server.url }).collection("c").upsert(records(1_500), { retries: 0 });
     const error = await failureOf(call);
     expect(error.code).toBe("connection_failed");
     expect(error.details).toMatchObject({ acknowledged: 1_000, in_doubt: [1_000, 1_500] });
@@ -123,7 +123,9 @@ describe("a failure", () => {
     const step: Step = (request, response) => byFirstId[idsOf(request.body)[0]](request, response);
     await using server = await scriptedServer(step, step, step, step, step);
     const options = { batchRecords: 20, concurrency: 4 };
-    const error = await failureOf(createClient(server).collection("c").upsert(records(100), options));
+    const error = await failureOf(
+      createClient({ url: server.url }).collection("c").upsert(records(100), options),
+    );
     expect(error.details).toMatchObject({ path: "vectors[37].dense_values", acknowledged: 20 });
     expect(server.received.length).toBeLessThanOrEqual(5);
   });
@@ -132,7 +134,9 @@ describe("a failure", () => {
     await using server = await scriptedServer(ok, ok);
     const given = records(30);
     given[25] = { id: "bad", dense_values: new Float32Array([1, Number.NaN]) };
-    const error = await failureOf(createClient(server).collection("c").upsert(given, { batchRecords: 10 }));
+    const error = await failureOf(
+      createClient({ url: server.url }).collection("c").upsert(given, { batchRecords: 10 }),
+    );
     expect(error).toMatchObject({
       code: "invalid_vector",
       details: { path: "vectors[25].dense_values[1]", acknowledged: 20 },
@@ -147,6 +151,8 @@ describe("a failure", () => {
       yield { id: "last" };
       throw new Error("disk error");
     }
-    await expect(createClient(server).collection("c").upsert(source())).rejects.toThrow("disk error");
+    await expect(createClient({ url: server.url }).collection("c").upsert(source())).rejects.toThrow(
+      "disk error",
+    );
   });
 });

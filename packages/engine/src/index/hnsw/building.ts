@@ -142,6 +142,7 @@ export class Building {
   #missing: Set<number> | undefined;
   /** Codes that are wanted in place of the present ones, while there is no memory for a successor. */
   #postponed: Succession | undefined;
+  #isPostponementTold = false;
   /** Bytes that the successor will take, from when it is decided on. */
   #successorBytes = 0;
   #running = 0;
@@ -481,16 +482,14 @@ export class Building {
     });
   }
 
-  /** Has graphs of other codes built, as soon as there is memory for them. Returns whether there is now. */
-  #succeed(succession: Succession): boolean {
-    const isNew = this.#postponed === undefined;
+  /** Has graphs of other codes built, as soon as there is memory for them; says once that there is none. */
+  #succeed(succession: Succession): void {
     this.#postponed = succession;
-    if (this.#goOnSucceeding()) return true;
-    if (isNew)
-      this.#options.onNotice?.(
-        `${succession.notice}; the memory budget has no room for graphs of type ${succession.dataType} beside the present ones, so these serve until it has`,
-      );
-    return false;
+    if (this.#goOnSucceeding() || this.#isPostponementTold) return;
+    this.#isPostponementTold = true;
+    this.#options.onNotice?.(
+      `${succession.notice}; the memory budget has no room for graphs of type ${succession.dataType} beside the present ones, so these serve until it has`,
+    );
   }
 
   /** Builds the graphs anew where most of their memory is free, to give it back. */
@@ -514,6 +513,7 @@ export class Building {
     );
     if (mayTake?.(bytes) === false) return false;
     this.#postponed = undefined;
+    this.#isPostponementTold = false;
     this.#successorBytes = bytes;
     onNotice?.(postponed.notice);
     this.#build(postponed);
@@ -524,7 +524,8 @@ export class Building {
   #build({ dataType, range, reason }: Pick<Succession, "dataType" | "range" | "reason">): void {
     const { vectors } = this.#vectors.sample(sampleMax);
     this.#calibrate({ dataType, range, rows: vectors }, (set) => {
-      const encoding = Encoding.fromState({ ...set.encoding.toState(), reason });
+      const { clampedShare } = this.#current?.encoding.toState() ?? {};
+      const encoding = Encoding.fromState({ clampedShare, ...set.encoding.toState(), reason });
       const successor: GraphSet = new GraphSet(
         encoding,
         this.#setOptions,
@@ -659,8 +660,9 @@ export class Building {
     // Better codes take their time to build: until they serve, the present ones are searched with more effort.
     if (this.#successor === undefined && !this.#isCalibrating) {
       const better = this.#wanted(quality, current.encoding);
-      if (better === undefined) this.#postponed = undefined;
-      else this.#succeed(better);
+      if (better !== undefined) this.#succeed(better);
+      // A longer beam loses less by the codes; the usual one decides.
+      else if (quality.ef === this.#options.efSearch) this.#postponed = undefined;
     }
     const wanted = wantedOf(current.count);
     if (quality.recall >= wanted.recall && quality.itself >= wanted.itself) {
