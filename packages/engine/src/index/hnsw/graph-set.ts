@@ -57,10 +57,13 @@ export type GraphSetState = {
 /** Beams are not longer than this: a search that needs more reads all records. */
 export const efMax = 4_096;
 
-/** Names of one insertion job, and nodes of one repair job: some ten milliseconds of work. */
-const insertMax = 64;
+/** Values of one insertion job, and bounds of its names: some ten milliseconds of work. Handing a job out and back costs as much as ten insertions. */
+const insertValues = 25_600;
+const insertMin = 64;
+const insertMax = 256;
+/** Nodes of one repair job. */
 const repairMax = 256;
-/** Jobs of a sweep for one insertion. */
+/** Jobs of a sweep for `insertMin` insertions. */
 const repairsPerInsertion = 3;
 
 /** Smaller graphs are not worth being built anew for the memory that this gives back. */
@@ -149,6 +152,11 @@ export class GraphSet {
     let end = this.#queueHead < this.#queue.length ? this.#queue[this.#queueHead] : Number.POSITIVE_INFINITY;
     for (const first of this.#inserting) end = Math.min(end, first);
     return end;
+  }
+
+  /** Names of one insertion job. */
+  get #insertCount(): number {
+    return Math.max(insertMin, Math.min(insertMax, Math.floor(insertValues / this.encoding.dimension)));
   }
 
   /** Whether nothing is queued or being done. */
@@ -386,7 +394,8 @@ export class GraphSet {
     }
     const sweeping = this.#partitions.find((partition) => partition?.isSweeping && !partition.isSweptOut);
     const isQueued = this.#skipUnwanted();
-    if (sweeping !== undefined && (!isQueued || this.#turn++ % (1 + repairsPerInsertion) !== 0)) {
+    const repairs = repairsPerInsertion * Math.round(this.#insertCount / insertMin);
+    if (sweeping !== undefined && (!isQueued || this.#turn++ % (1 + repairs) !== 0)) {
       this.#run(sweeping, { kind: "repair", nodes: sweeping.nextToRepair(repairMax) });
       return true;
     }
@@ -411,7 +420,7 @@ export class GraphSet {
 
   /** Units that an insertion job takes, at most. */
   #unitsOfJob(graph: Graph): number {
-    return insertMax * graph.unitsFor(this.#options.levelsMax - 1);
+    return this.#insertCount * graph.unitsFor(this.#options.levelsMax - 1);
   }
 
   /** The next thing that wants no builder beside it. */
@@ -465,8 +474,9 @@ export class GraphSet {
     const names: number[] = [];
     const nodes: number[] = [];
     const { dimension } = this.encoding;
-    const vectors = new Float32Array(Math.min(insertMax, this.#queue.length - this.#queueHead) * dimension);
-    for (; this.#queueHead < this.#queue.length && names.length < insertMax; this.#queueHead++) {
+    const count = Math.min(this.#insertCount, this.#queue.length - this.#queueHead);
+    const vectors = new Float32Array(count * dimension);
+    for (; this.#queueHead < this.#queue.length && names.length < count; this.#queueHead++) {
       if (!this.#hasRoom(partition)) break;
       const name = this.#queue[this.#queueHead];
       const vector = this.#host.vectorOf(name);
@@ -485,7 +495,7 @@ export class GraphSet {
     const job = {
       kind: "insert",
       nodes: Uint32Array.from(nodes),
-      vectors: vectors.slice(0, names.length * dimension),
+      vectors: names.length === count ? vectors : vectors.slice(0, names.length * dimension),
     } as const;
     this.#run(partition, job, () => {
       this.#inserting.delete(first);
