@@ -59,6 +59,9 @@ type Waiter = {
   reject(error: unknown): void;
 };
 
+/** Someone who works along; with a refusal from when it is in vain. */
+type Working = { readonly kinds: readonly IndexKind[]; refusal?: { reason: unknown } };
+
 function removeFrom(index: Index, ordinal: number): void {
   try {
     index.remove(ordinal);
@@ -80,7 +83,7 @@ export class CatchUp {
   readonly #visibility = new Visibility();
   #waiters: Waiter[] = [];
   /** Who works along, which is told between two slices when what it works for has gone. */
-  readonly #working = new Set<{ readonly kinds: readonly IndexKind[]; refusal?: { reason: unknown } }>();
+  readonly #working = new Set<Working>();
   #watermark = -1;
   /** Published versions that are not complete, ascending, and the ordinals that they end at. */
   #incomplete: { version: number; ordinalEnd: number }[] = [];
@@ -325,7 +328,7 @@ export class CatchUp {
 
   async #workAlong(version: number, kinds: readonly IndexKind[], deadline: Deadline): Promise<View> {
     const { task } = deadline;
-    const working: { kinds: readonly IndexKind[]; refusal?: { reason: unknown } } = { kinds };
+    const working: Working = { kinds };
     this.#working.add(working);
     try {
       while (!this.#stopped) {

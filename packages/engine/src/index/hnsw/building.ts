@@ -570,11 +570,15 @@ export class Building {
     // Removed vectors take places in beams until they are swept.
     if (current.count < checkMin || current.isSweeping) return false;
     if (this.#quality === undefined) return current.isIdle || current.count >= firstCheckCount;
-    const change = this.#work - this.#quality.work;
     // What was measured in the middle of a build is measured again at its end.
-    if ((this.#isBuildMeasured || this.#isQuiet) && current.isIdle && change > 0) return true;
-    const share = current.isIdle ? changeShare : changeShareInBuild;
-    return change >= Math.max(1, share * this.#quality.count);
+    if ((this.#isBuildMeasured || this.#isQuiet) && current.isIdle && this.#hasChangedBy(0)) return true;
+    return this.#hasChangedBy(current.isIdle ? changeShare : changeShareInBuild);
+  }
+
+  /** Whether so large a share of what was measured last, and one vector at least, has come or gone since. */
+  #hasChangedBy(share: number): boolean {
+    if (this.#quality === undefined) return true;
+    return this.#work - this.#quality.work >= Math.max(1, share * this.#quality.count);
   }
 
   /** Begins to measure, where it is time to; returns whether something was begun. */
@@ -583,9 +587,7 @@ export class Building {
     if (this.#reconnect()) return true;
     const { metric, dimension, builders } = this.#options;
     const { count } = this.#current as GraphSet;
-    const isSmall =
-      this.#quality !== undefined && this.#work - this.#quality.work < changeShare * this.#quality.count;
-    const size = sampleSize(count, dimension, isSmall ? smallSampleShare : 1);
+    const size = sampleSize(count, dimension, this.#hasChangedBy(changeShare) ? 1 : smallSampleShare);
     const sample = this.#vectors.sample(size, this.#fresh);
     this.#fresh.length = 0;
     this.#checkBeganMs = performance.now();

@@ -629,17 +629,17 @@ export class HnswIndex implements Index {
     const { copies } = this.#names;
     const isAlone = options.without !== undefined && copies.isEmpty;
     const without = isAlone ? (options.without as number) : absent;
+    // Codes of f32 leave nothing to find out.
+    const isAdaptive =
+      options.rescore === undefined && graphs.graphs.length === 1 && graphs.encoding.dataType !== "f32";
+    const read = this.#readerOf(() => visible, options.vectorOf);
+    const names = this.#found;
     let floorBefore: number | undefined;
     for (let beam = Math.max(options.ef ?? this.efDefault, wanted); beam <= efMax; beam = longerBeam(beam)) {
-      const names = this.#found;
       names.length = 0;
-      // Codes of f32 leave nothing to find out.
-      const isAdaptive =
-        options.rescore === undefined && graphs.graphs.length === 1 && graphs.encoding.dataType !== "f32";
       const isExhausted = graphs.search(query, beam, isAdaptive ? beam : wanted, sees, without, names);
       // Where too few of the beam can be seen, a longer one finds more, unless it has met all there is on its way.
       if (this.#isEnough(names, k, visible, graphs)) {
-        const read = this.#readerOf(() => visible, options.vectorOf);
         const best = this.#rescore(query, names, isAdaptive ? wanted : names.length, k, read);
         if (options.ef !== undefined || !this.#isFar(query, best)) return best;
         // Links lead to what is near a vector, and only by chance to what is near a query from elsewhere: until nothing better comes.
