@@ -12,7 +12,7 @@ import type { TSchema } from "typebox";
 import { QuiverError } from "./errors.ts";
 import { nearestName } from "./nearest-name.ts";
 
-/** A field that nobody knows. */
+/** An unknown field. */
 export type UnknownField = {
   /** Its place: `vectors[17].metadta`. */
   readonly path: string;

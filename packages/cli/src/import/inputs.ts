@@ -17,7 +17,7 @@ export type InputOptions = {
   /** Dimension of .f32 files. */
   readonly dimension?: number;
   readonly ids: IdOptions;
-  /** What becomes of fields of JSON lines that nobody knows. */
+  /** What becomes of unknown fields of JSON lines. */
   readonly unknown: Unknown;
 };
 

@@ -22,7 +22,7 @@ export type Item = {
   readonly json: string;
   /** The record's id, where it has one. */
   readonly id: string | undefined;
-  /** Fields that are left out of it because nobody knows them: `metadta`, `sparse_values[].weight`. */
+  /** Unknown fields that are left out of it: `metadta`, `sparse_values[].weight`. */
   readonly ignored?: readonly string[];
   /** Why it cannot be sent. */
   readonly problem?: { readonly code: string; readonly reason: string };

@@ -17,7 +17,7 @@ const BYTE_ORDER_MARK = Buffer.from([0xef, 0xbb, 0xbf]);
 
 const utf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
-/** What becomes of a field that nobody knows. */
+/** What becomes of an unknown field. */
 export type Unknown = "reject" | "ignore";
 
 /** Yields the records of each chunk; lines without text are left out. */
@@ -72,7 +72,7 @@ export function readLine({ number, end, bytes, start }: Line, unknown: Unknown):
   return { ...item, ...withoutUnknown(item.json, record) };
 }
 
-/** The text of a record without what nobody knows; all else stays as it is written. */
+/** The text of a record without its unknown fields; all else stays as it is written. */
 function withoutUnknown(text: string, record: object): { json: string; ignored: readonly string[] } {
   const { value, removed } = withoutUnknownFields(VectorInput, record);
   const known = value as Record<string, unknown>;
