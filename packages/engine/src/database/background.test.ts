@@ -84,9 +84,10 @@ it("[K2] each read of indexing may fail: the process goes on, others are served,
   const served = stamp;
   let reached = 0;
   for (let n = 1; ; n++) {
-    await hit.upsert(nextRecords());
     // Some at once, some twice: a failure may come while the one before is made up for.
     reads.fail(n, 1 + (n % 2));
+    // What is durable is acknowledged, whatever its indexing does.
+    await hit.upsert(nextRecords());
     await until(() => isIndexed(hit) || reads.failed > 0);
     const isReached = reads.failed > 0;
     await until(() => isIndexed(hit));
@@ -106,8 +107,8 @@ it("[K2] while its reads fail, a collection says so, its searches are told, and 
   await other.upsert(nextRecords());
   const served = stamp;
   await other.indexed();
-  await hit.upsert(nextRecords());
   reads.fail(1, Number.POSITIVE_INFINITY);
+  await hit.upsert(nextRecords());
   await until(() => reads.aside(() => failingOf(hit).length > 0));
   expect(reads.aside(() => failingOf(hit))).toMatchObject([{ task: "indexing", message: /^EIO/ }]);
   expect(reads.aside(() => hit.indexes()["tf-idf"]?.status?.failure)).toMatch(/^EIO/);

@@ -136,6 +136,8 @@ export class OpenCollection implements Collection {
   #grownBytes = 0;
   /** The newest version that was written here. */
   #writtenVersion = 0;
+  /** The newest version that somebody was told of, as acknowledged or read: what begins now sees it, or a later one. */
+  #toldVersion = 0;
   #closed: Promise<void> | null = null;
   readonly #background: Background;
 
@@ -146,7 +148,8 @@ export class OpenCollection implements Collection {
     this.#store = new LmdbStore(around.directory, collectionTables);
     this.lastUsedMs = around.clock();
     this.#background = loggedBackground(around.log, { collection: entry.internalId });
-    this.#read((snapshot) => {
+    this.#read((snapshot, head) => {
+      this.#toldVersion = head.version;
       for (const transaction of listTransactions(snapshot))
         if (transaction.state === "committed")
           this.#indexingTransactions.set(transaction.id, transaction.version as number);
@@ -248,6 +251,44 @@ export class OpenCollection implements Collection {
   }
 
   /**
+   * Reads what searches see: the version that is served, where that is as new as what was told of. The newest one else, which is
+   * told of with it.
+   */
+  #readServed<T>(read: (snapshot: Snapshot, head: Head) => T): T {
+    this.#gate.assertOpen();
+    const view = this.#catchUp?.viewAt(this.#toldVersion);
+    if (view) return read(view.snapshot, readHead(view.snapshot));
+    return this.#read((snapshot, head) => {
+      this.#told(head.version);
+      return read(snapshot, head);
+    });
+  }
+
+  /** The same for reads that take several turns. */
+  #served(): { snapshot: Snapshot; release(): void } {
+    const view = this.#catchUp?.viewAt(this.#toldVersion)?.pin();
+    if (view) return { snapshot: view.snapshot, release: () => view.unpin() };
+    const snapshot = this.#newest();
+    return { snapshot, release: () => snapshot.release() };
+  }
+
+  /** The newest version, which is told of with that. */
+  #newest(): Snapshot {
+    const snapshot = this.#store.snapshot();
+    try {
+      this.#told(readHead(snapshot).version);
+      return snapshot;
+    } catch (error) {
+      snapshot.release();
+      throw error;
+    }
+  }
+
+  #told(version: number): void {
+    this.#toldVersion = Math.max(this.#toldVersion, version);
+  }
+
+  /**
    * Waits for memory of the process and of the collection.
    * @param indexBytes what indexes will take
    * @param passingBytes what is taken besides while it is done
@@ -287,7 +328,7 @@ export class OpenCollection implements Collection {
     { records, bytes, passingBytes = 0 }: { records: number; bytes: number; passingBytes?: number },
     deadline: Deadline,
   ): Promise<{ version: number; value: unknown }> {
-    if (!this.#isMemoryLimited) return this.#write(request, deadline);
+    if (!this.#isMemoryLimited) return this.#writeVersion(request, deadline);
     const growth = this.#growthBy(records, bytes);
     if (!this.isLoaded) this.#refuseUnloadable(`${what} in the collection '${this.name}'`, growth);
     const indexBytes = this.isLoaded ? growth : 0;
@@ -297,7 +338,7 @@ export class OpenCollection implements Collection {
       bytes + passingBytes,
     );
     try {
-      return await this.#write(request, deadline);
+      return await this.#writeVersion(request, deadline);
     } finally {
       done();
     }
@@ -312,6 +353,20 @@ export class OpenCollection implements Collection {
     const written = await this.#around.writer.write(this.entry.internalId, request);
     this.#writtenVersion = Math.max(this.#writtenVersion, written.version);
     this.#catchUp?.wake();
+    return written;
+  }
+
+  /**
+   * Makes a version. Resolves when the indexes serve it, so that searches need not wait for them; the deadline ends the waiting, and
+   * what was written is acknowledged then.
+   */
+  async #writeVersion(
+    request: WriteRequest,
+    deadline: Deadline,
+  ): Promise<{ version: number; value: unknown }> {
+    const written = await this.#write(request, deadline);
+    await this.#catchUp?.published(written.version, deadline);
+    this.#told(written.version);
     return written;
   }
 
@@ -377,13 +432,13 @@ export class OpenCollection implements Collection {
         ...(memoryBudgetBytes !== undefined && { memory_budget_bytes: memoryBudgetBytes }),
       },
       store_raw_text: storeRawText,
-      vectors_count: this.#read((_, head) => head.live),
+      vectors_count: this.#readServed((_, head) => head.live),
       loaded: this.isLoaded,
     };
   }
 
   statistics(): CollectionStatistics {
-    const head = this.#read((_, current) => current);
+    const head = this.#readServed((_, current) => current);
     return {
       name: this.name,
       failing: failingTasks(this.#background),
@@ -596,35 +651,36 @@ export class OpenCollection implements Collection {
   delete(id: string, options?: CallOptions): Promise<void> {
     return this.#gate.pass(async () => {
       checkId(id, "vector_id");
-      await this.#write({ kind: "delete", batch: encodeDelete(id) }, Deadline.of(options));
+      await this.#writeVersion({ kind: "delete", batch: encodeDelete(id) }, Deadline.of(options));
     });
   }
 
   get(id: string): reading.StoredVector {
     checkId(id, "vector_id");
-    return this.#read((snapshot) => reading.vectorById(snapshot, id));
+    return this.#readServed((snapshot) => reading.vectorById(snapshot, id));
   }
 
   has(id: string): boolean {
     checkId(id, "vector_id");
-    return this.#read((snapshot) => reading.vectorExists(snapshot, id));
+    return this.#readServed((snapshot) => reading.vectorExists(snapshot, id));
   }
 
   byDocument(documentId: string, options?: CallOptions): Promise<reading.StoredVector[]> {
     return this.#gate.pass(async () => {
       checkId(documentId, "document_id");
-      const snapshot = this.#store.snapshot();
+      const { snapshot, release } = this.#served();
       try {
         return await Deadline.of(options).task.finish(reading.vectorsOfDocument(snapshot, documentId));
       } finally {
-        snapshot.release();
+        release();
       }
     });
   }
 
   exportVectors(): VectorExport {
     this.#gate.assertOpen();
-    const snapshot = this.#store.snapshot();
+    // Not the snapshot of a view: a slow reader would keep what is removed meanwhile in the indexes.
+    const snapshot = this.#newest();
     try {
       const end = this.#around.beginExport();
       const exported = new RunningExport(snapshot, () => {
@@ -648,6 +704,7 @@ export class OpenCollection implements Collection {
         return await work(this.#around.directory, controller.signal);
       } finally {
         this.#workAside.delete(controller);
+        if (this.isOpen) this.#newest().release();
       }
     });
   }
@@ -830,12 +887,12 @@ export class OpenCollection implements Collection {
       plan.checkSize(planned);
       const kinds = plan.kindsOf(planned);
       if (kind && kinds.length === 0) kinds.push(kind);
-      const { version, recallTarget } = this.#read((snapshot, head) => {
+      const recallTarget = this.#read((snapshot) => {
         const definitions = this.#indexDefinitions.read(snapshot);
         requireIndexes(definitions, kinds, this.name);
-        return { version: head.version, recallTarget: definitions.dense?.index.properties.recall_target };
+        return definitions.dense?.index.properties.recall_target;
       });
-      const view = await this.#viewAt(version, kinds, deadline);
+      const view = await this.#viewAt(this.#toldVersion, kinds, deadline);
       try {
         // The index of the view is asked, for another may have come into its place.
         if (view.indexes["tf-idf"]?.keepsPositions === false) plan.refusePhrases(planned);
@@ -881,12 +938,12 @@ export class OpenCollection implements Collection {
     deadline: Deadline,
   ): Promise<Recall> {
     deadline.check();
-    const { version, recallTarget } = this.#read((snapshot, head) => {
+    const recallTarget = this.#read((snapshot) => {
       const definitions = readIndexDefinitions(snapshot);
       requireIndexes(definitions, ["dense"], this.name);
-      return { version: head.version, recallTarget: definitions.dense?.index.properties.recall_target };
+      return definitions.dense?.index.properties.recall_target;
     });
-    const view = await this.#viewAt(version, ["dense"], deadline);
+    const view = await this.#viewAt(this.#toldVersion, ["dense"], deadline);
     try {
       const effort = { exact: false, efSearch: efSearch ?? null, recallTarget: null };
       const ef = await this.#effortOf(effort, topK, view, recallTarget);
@@ -1093,26 +1150,40 @@ export class OpenCollection implements Collection {
   transactions(): TransactionList {
     const now = this.#around.clock();
     return this.#read((snapshot) => ({
-      transactions: listTransactions(snapshot).map((entry) => ({
-        transaction_id: entry.id,
-        created_at: isoTime(entry.createdMs),
-        status: stateOf(entry, this.#progressOf(entry, snapshot), now),
-      })),
+      transactions: listTransactions(snapshot).map((kept) => {
+        const entry = this.#asTold(kept);
+        return {
+          transaction_id: entry.id,
+          created_at: isoTime(entry.createdMs),
+          status: stateOf(entry, this.#progressOf(entry, snapshot), now),
+        };
+      }),
     }));
   }
 
   #status(transactionId: string): TransactionStatus {
     return this.#read((snapshot) => {
-      const entry = readTransaction(snapshot, transactionId);
+      const entry = this.#asTold(readTransaction(snapshot, transactionId));
       return { status: stateOf(entry, this.#progressOf(entry, snapshot), this.#around.clock()) };
     });
   }
 
   #flatStatus(transactionId: string): FlatTransactionStatus {
     return this.#read((snapshot) => {
-      const entry = readTransaction(snapshot, transactionId);
+      const entry = this.#asTold(readTransaction(snapshot, transactionId));
       return flatStatusOf(entry, this.#progressOf(entry, snapshot), this.#around.clock());
     });
+  }
+
+  /** A transaction is open until its commit is acknowledged, or seen by searches. */
+  #asTold(entry: TransactionEntry): TransactionEntry {
+    if (entry.version === undefined || entry.version <= this.#toldVersion) return entry;
+    if (this.#catchUp === null || this.#catchUp.viewAt(entry.version) !== null) {
+      this.#told(entry.version);
+      return entry;
+    }
+    const { version: _, committedMs: __, ...rest } = entry;
+    return { ...rest, state: "open" };
   }
 
   #progressOf(entry: TransactionEntry, snapshot: Snapshot): IndexingProgress | null {
@@ -1172,15 +1243,15 @@ export class OpenCollection implements Collection {
 
   versions(page?: { limit?: number; before?: number }): VersionList {
     refuseUnknownOptions(page, ["limit", "before"]);
-    return this.#read((snapshot) => listVersions(snapshot, page));
+    return this.#readServed((snapshot) => listVersions(snapshot, page));
   }
 
   currentVersion(): Version {
-    return this.#read((snapshot) => currentVersion(snapshot));
+    return this.#readServed((snapshot) => currentVersion(snapshot));
   }
 
   version(hash: string): Version {
-    return this.#read((snapshot) => versionByHash(snapshot, hash));
+    return this.#readServed((snapshot) => versionByHash(snapshot, hash));
   }
 }
 

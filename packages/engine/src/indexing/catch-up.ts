@@ -16,6 +16,9 @@
 //   - A slice holds the event loop for about `limits.sliceMs`, so that requests go on between slices.
 //   - A search that must see version v calls `reach(v)`. It works along, and so a small lag costs no wait.
 //   - Building one index does not hold up searches of the others.
+//   - Built indexes are brought to one version before they are given the next, so that views are published however fast versions are made.
+//   - A write is acknowledged when a view has it (`published`). So searches are served by the view in place, and it is whoever writes much
+//     that waits for the indexes, not whoever searches.
 //
 // Indexes are cheap to feed, so the records between watermark and version are simply fed when a search needs them;
 // scanning them aside would cost the same and be lost (docs/decisions/fresh-tail.md). An index whose insertion is dear takes
@@ -28,7 +31,7 @@ import type { IndexKind } from "@quiver/protocol/shapes/index-definition";
 import type { Background } from "../base/background.ts";
 import { Deadline } from "../base/deadline.ts";
 import { Task } from "../base/scheduler.ts";
-import { readHead } from "../collection/head.ts";
+import { type Head, readHead } from "../collection/head.ts";
 import { Visibility } from "../collection/visibility.ts";
 import type { Index } from "../index/contract.ts";
 import { HnswIndex } from "../index/hnsw/hnsw-index.ts";
@@ -59,6 +62,9 @@ type Waiter = {
   reject(error: unknown): void;
 };
 
+/** A snapshot, and its head. */
+type Newest = { readonly snapshot: Snapshot; readonly head: Head };
+
 /** Someone who works along; with a refusal from when it is in vain. */
 type Working = { readonly kinds: readonly IndexKind[]; refusal?: { reason: unknown } };
 
@@ -88,6 +94,8 @@ export class CatchUp {
   /** Published versions that are not complete, ascending, and the ordinals that they end at. */
   #incomplete: { version: number; ordinalEnd: number }[] = [];
   #completed = -1;
+  /** What built indexes are being brought to, in several slices. */
+  #target: Newest | undefined;
   /** Background indexing is one key to the scheduler, of which collections get equal shares. */
   readonly #task: Task;
   #scheduled = false;
@@ -348,6 +356,24 @@ export class CatchUp {
     return this.#waitFor(version, kinds, deadline);
   }
 
+  /** The current view, where it is at `version` or later; not pinned. */
+  viewAt(version: number): View | null {
+    return this.#serving(version, []);
+  }
+
+  /**
+   * Resolves when a view is at `version` or later, or when none will be soon: indexing fails, the collection is unloaded, or the
+   * deadline is over. Undefined: at once.
+   */
+  published(version: number, deadline: Deadline): Promise<void> | undefined {
+    if (this.#stopped || this.#hasFailed || this.#serving(version, []) !== null) return undefined;
+    // The write is done, and has nothing to do with what keeps the indexes; searches are told of that.
+    return this.#waitFor(version, [], deadline).then(
+      (view) => view.unpin(),
+      () => undefined,
+    );
+  }
+
   /** The current view, where it has what is asked for. */
   #serving(version: number, kinds: readonly IndexKind[]): View | null {
     const view = this.#views.current;
@@ -404,6 +430,8 @@ export class CatchUp {
     }
     this.#feeds.clear();
     this.#successors.clear();
+    this.#target?.snapshot.release();
+    this.#target = undefined;
     this.#closeIndexes();
   }
 
@@ -437,11 +465,9 @@ export class CatchUp {
   }
 
   #slice(): boolean {
-    const snapshot = this.#store.snapshot();
+    const { snapshot, head } = this.#takeTarget();
     let isKept = false;
     try {
-      const head = readHead(snapshot);
-      this.#seenEnd = head.nextOrdinal;
       const end = performance.now() + limits.sliceMs;
       const advance = (feed: Feed) => {
         const isThere = feed.step(
@@ -455,8 +481,12 @@ export class CatchUp {
       };
       this.#replaceFailed(head.version, head.nextOrdinal);
       const feeds = [...this.#feeds.values()].filter((feed) => !feed.isRestoring && !feed.isStuck);
-      for (const feed of feeds)
-        if (feed.isBuilt && feed.watermark < head.version && !advance(feed)) return feed.isWaiting;
+      for (const feed of feeds) {
+        if (!feed.isBuilt || feed.watermark >= head.version || advance(feed)) continue;
+        isKept = true;
+        this.#target = { snapshot, head };
+        return feed.isWaiting;
+      }
       const built = feeds.filter((feed) => feed.watermark === head.version);
       if (!this.#isPublished(head.version, built)) {
         isKept = true;
@@ -480,6 +510,23 @@ export class CatchUp {
       return behind.every((feed) => feed.isWaiting);
     } finally {
       if (!isKept) snapshot.release();
+    }
+  }
+
+  /** What the slice works towards: where the last one left off, or the newest version. */
+  #takeTarget(): Newest {
+    const snapshot = this.#store.snapshot();
+    try {
+      const head = readHead(snapshot);
+      this.#seenEnd = head.nextOrdinal;
+      const target = this.#target;
+      if (target === undefined) return { snapshot, head };
+      this.#target = undefined;
+      snapshot.release();
+      return target;
+    } catch (error) {
+      snapshot.release();
+      throw error;
     }
   }
 

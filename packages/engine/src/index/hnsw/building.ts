@@ -127,8 +127,8 @@ const freshMax = 1_000;
 const firstCheckCount = 10_000;
 /** Fewer vectors say nothing. */
 const checkMin = 100;
-/** Vectors that are asked where those of the index have to be read from the store. */
-const sampleWithoutCache = 16;
+/** A part of the sample is asked where the vectors of the index have to be read from the store, by this thread. */
+const sampleShareWithoutCache = 0.25;
 /** Questions asked between two looks at the clock. */
 const questionsPerStep = 4;
 
@@ -214,9 +214,14 @@ export class Building {
     return this.#efFloor;
   }
 
-  /** Whether searches that name no beam read all vectors, because no beam finds enough. */
+  /**
+   * Whether searches that name no beam read all vectors: because no beam finds enough, or because nobody knows yet what beams find. Of
+   * many vectors that would take too long, and most graphs of many find enough.
+   */
   get isScanning(): boolean {
-    return this.#isScanning;
+    if (this.#isScanning) return true;
+    const count = this.#current?.count ?? 0;
+    return this.#options.measures && this.#quality === undefined && count >= checkMin && count <= firstCheckCount;
   }
 
   /** The type of the codes that are to take the place of the present ones. */
@@ -587,13 +592,14 @@ export class Building {
     if (this.#reconnect()) return true;
     const { metric, dimension, builders } = this.#options;
     const { count } = this.#current as GraphSet;
-    const size = sampleSize(count, dimension, this.#hasChangedBy(changeShare) ? 1 : smallSampleShare);
+    const rows = this.#vectors.shared();
+    const share = this.#hasChangedBy(changeShare) ? 1 : smallSampleShare;
+    const size = sampleSize(count, dimension, rows === undefined ? sampleShareWithoutCache * share : share);
     const sample = this.#vectors.sample(size, this.#fresh);
     this.#fresh.length = 0;
     this.#checkBeganMs = performance.now();
     // One more than is asked for: each vector is its own nearest.
     const k = qualityDepth + 1;
-    const rows = this.#vectors.shared();
     if (rows !== undefined) {
       this.#truth = null;
       builders.truth({ metric, dimension, rows, queries: sample.vectors, k }, (error, truths) => {
@@ -609,7 +615,7 @@ export class Building {
       });
       return true;
     }
-    const queries = sample.names.slice(0, sampleWithoutCache).map((_, i) => vectorAt(sample, i, dimension));
+    const queries = sample.names.map((_, i) => vectorAt(sample, i, dimension));
     const search = this.#vectors.beginTruth(queries, k);
     if (search !== undefined) this.#truth = { search, sample };
     return search !== undefined;

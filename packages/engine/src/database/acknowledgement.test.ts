@@ -1,0 +1,123 @@
+// Who waits while the indexes take over what was written: whoever wrote it, or whoever searches?
+
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { afterEach, beforeEach, expect, it, vi } from "vitest";
+import { Builders } from "../runtime/builders.ts";
+import type { Collection, Database } from "./contract.ts";
+import { openDatabase } from "./database.ts";
+
+/** So many that other threads analyse the texts. */
+const many = 3_000;
+
+let directory: string;
+let database: Database;
+let collection: Collection;
+let release: () => void;
+
+/** The texts of large writes are not analysed before `release`. */
+beforeEach(async () => {
+  directory = mkdtempSync(join(tmpdir(), "quiver-acknowledgement-"));
+  database = await openDatabase({ dataDir: directory, builderThreads: 1 });
+  await database.createCollection({
+    name: "c",
+    dense_vector: { enabled: true, dimension: 4, auto_create_index: true },
+    sparse_vector: { enabled: false },
+    tf_idf_options: { enabled: true },
+    config: {},
+  });
+  collection = database.collection("c");
+  await collection.createTextIndex({ name: "t", sample_threshold: 1, k1: 1.2, b: 0.75 });
+  await collection.upsert([record("old")]);
+  const held = new Promise<void>((resolve) => {
+    release = resolve;
+  });
+  const analyse = Builders.prototype.analyse;
+  vi.spyOn(Builders.prototype, "analyse").mockImplementation(async function (this: Builders, ...request) {
+    await held;
+    return analyse.apply(this, request);
+  });
+});
+afterEach(async () => {
+  release();
+  await database.close();
+  vi.restoreAllMocks();
+  rmSync(directory, { recursive: true, force: true });
+});
+
+const record = (id: string) => ({ id, document_id: "d", dense_values: [1, 2, 3, 4], text: "word" });
+const records = () => Array.from({ length: many }, (_, i) => record(`new${i}`));
+
+/** What everybody sees: the same number of records, however it is asked. */
+async function seen(): Promise<number> {
+  const { results } = await collection.searchText({ query: "word", top_k: 10_000 });
+  const { results: near } = await collection.searchDense({ query_vector: [1, 2, 3, 4], top_k: 10_000 });
+  expect(near).toHaveLength(results.length);
+  expect(await collection.byDocument("d")).toHaveLength(results.length);
+  expect(collection.describe().vectors_count).toBe(results.length);
+  expect(collection.has("new0")).toBe(results.length > 1);
+  const { records: counted, version } = collection.statistics();
+  expect(counted).toBe(results.length);
+  expect(collection.currentVersion().version_number).toBe(version);
+  return results.length;
+}
+
+/** Until the store has the write, and the indexes are at work on it. */
+const untilWritten = () => vi.waitFor(() => expect(Builders.prototype.analyse).toHaveBeenCalled());
+
+it("[I7] a large write is acknowledged when searches see it, and until then all see the version before", async () => {
+  let isAcknowledged = false;
+  const writing = collection.upsert(records()).then(() => {
+    isAcknowledged = true;
+  });
+  await untilWritten();
+  for (let i = 0; i < 5; i++) expect(await seen()).toBe(1);
+  await sleep(100);
+  expect(isAcknowledged).toBe(false);
+  release();
+  await writing;
+  expect(await seen()).toBe(1 + many);
+});
+
+it("[I7] a transaction is open until its commit is acknowledged, and its records are seen from then on", async () => {
+  const { transaction_id } = await collection.beginTransaction();
+  const transaction = collection.transaction(transaction_id);
+  await transaction.upsert(records());
+  const committing = transaction.commit();
+  await untilWritten();
+  expect(await seen()).toBe(1);
+  expect(transaction.status()).toMatchObject({
+    status: { NotStarted: { stats: { version_created: null } } },
+  });
+  expect(collection.transactions().transactions[0].status).toHaveProperty("NotStarted");
+  release();
+  await committing;
+  expect(transaction.flatStatus().stats.version_created).toBe(collection.currentVersion().version_number);
+  expect(await seen()).toBe(1 + many);
+});
+
+it("[I7] a deadline ends the waiting: what is durable is acknowledged, and searches wait for it", async () => {
+  await collection.upsert(records(), { timeoutMs: 300 });
+  expect(collection.has("new0")).toBe(true);
+  expect(collection.describe().vectors_count).toBe(1 + many);
+  const search = { query: "word", top_k: 10_000 };
+  await expect(collection.searchText(search, { timeoutMs: 100 })).rejects.toMatchObject({
+    code: "deadline_exceeded",
+  });
+  release();
+  expect(await seen()).toBe(1 + many);
+});
+
+it("[I7] an export tells of the newest version, and searches see it from then on", async () => {
+  const writing = collection.upsert(records());
+  await untilWritten();
+  const exported = collection.exportVectors();
+  expect(exported.count).toBe(1 + many);
+  exported.release();
+  expect(collection.has("new0")).toBe(true);
+  release();
+  expect(await seen()).toBe(1 + many);
+  await writing;
+});
