@@ -36,7 +36,7 @@ import { docsPath, registerDocs } from "./operations/docs.ts";
 import { registerHealth } from "./operations/health.ts";
 import { Metrics } from "./operations/metrics.ts";
 import { registerOpenapi, serveOpenapi } from "./operations/openapi.ts";
-import { BodyShare, drain, readBody } from "./request/body.ts";
+import { BodyShare, bodySliceMs, drain, readBody } from "./request/body.ts";
 import { checkBody } from "./request/body-fields.ts";
 import { type ParsedBody, parseBody } from "./request/json.ts";
 import { type CheckShape, checkLongArrays, type Schema } from "./request/large-validation.ts";
@@ -317,7 +317,12 @@ function declaredBytes({ raw }: FastifyRequest): number {
 
 /** In whose slices a body arrives. Reading is the largest of a key's work: whatever it has to do comes first. */
 const arrivalTask = (request: FastifyRequest): Task =>
-  new Task({ key: payerOf(request), group: "bodies", expectedMs: Number.POSITIVE_INFINITY });
+  new Task({
+    key: payerOf(request),
+    group: "bodies",
+    expectedMs: Number.POSITIVE_INFINITY,
+    outsideMs: bodySliceMs,
+  });
 
 /** Who pays for a request. */
 const payerOf = ({ access }: FastifyRequest): string => access?.payer ?? "nobody";

@@ -15,6 +15,8 @@ export class Visibility {
   readonly #died = new Map<number, number>();
   /** All ordinals that were given to an index are smaller. */
   #indexedEnd = 0;
+  /** Everything that is invisible from this version on has been taken out. */
+  #reclaimedAt = -1;
 
   /**
    * An ordinal closed at `version` is still in the indexes. Said more than once, the earliest version counts: an index that
@@ -23,6 +25,7 @@ export class Visibility {
   close(ordinal: number, version: number): void {
     const earlier = this.#died.get(ordinal);
     this.#died.set(ordinal, earlier === undefined ? version : Math.min(earlier, version));
+    if (version <= this.#reclaimedAt) this.#reclaimedAt = -1;
   }
 
   /** Indexes have been given records up to `end`, exclusive. */
@@ -41,11 +44,16 @@ export class Visibility {
     return (ordinal) => ordinal < end && version < (died.get(ordinal) ?? Number.POSITIVE_INFINITY);
   }
 
-  /** Takes out the ordinals that no version from `oldestPinned` on can see. */
-  reclaim(oldestPinned: number): number[] {
+  /** Takes out some ordinals that no version from `oldestPinned` on can see; fewer than `most` when these were the last. */
+  reclaim(oldestPinned: number, most = Number.POSITIVE_INFINITY): number[] {
+    if (oldestPinned === this.#reclaimedAt) return [];
     const reclaimed: number[] = [];
-    for (const [ordinal, died] of this.#died) if (died <= oldestPinned) reclaimed.push(ordinal);
+    for (const [ordinal, died] of this.#died) {
+      if (reclaimed.length >= most) break;
+      if (died <= oldestPinned) reclaimed.push(ordinal);
+    }
     for (const ordinal of reclaimed) this.#died.delete(ordinal);
+    if (reclaimed.length < most) this.#reclaimedAt = oldestPinned;
     return reclaimed;
   }
 

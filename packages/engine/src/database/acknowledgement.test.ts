@@ -58,7 +58,7 @@ async function seen(): Promise<number> {
   expect(await collection.byDocument("d")).toHaveLength(results.length);
   expect(collection.describe().vectors_count).toBe(results.length);
   expect(collection.has("new0")).toBe(results.length > 1);
-  const { records: counted, version } = collection.statistics();
+  const { records: counted, version } = database.statistics().collections[0];
   expect(counted).toBe(results.length);
   expect(collection.currentVersion().version_number).toBe(version);
   return results.length;

@@ -52,6 +52,10 @@ export const building = (kind: IndexKind) => `building the ${kind} index`;
 /** How much of what can wait is done between two looks at the clock, in postings. */
 const postingsPerLook = 20_000;
 
+/** Records that are removed between two looks at the clock, and the share of a slice that removing may take before all else. */
+const reclaimedPerLook = 16;
+const reclaimingShare = 0.25;
+
 /** Versions that are remembered until they are complete. */
 const incompleteMax = 1_000;
 
@@ -119,7 +123,10 @@ export class CatchUp {
     this.#events = events;
     this.#background = background;
     this.#backlog = new Backlog(() => this.#standing(), background);
-    this.#views = new Views(() => this.#reclaim());
+    this.#views = new Views(() => {
+      if (this.#closing.length > 0) this.#closeIndexes();
+      if (this.#visibility.closedCount > 0) this.wake();
+    });
   }
 
   feed(kind: IndexKind): Feed | undefined {
@@ -468,13 +475,15 @@ export class CatchUp {
     const { snapshot, head } = this.#takeTarget();
     let isKept = false;
     try {
-      const end = performance.now() + limits.sliceMs;
+      const beganMs = performance.now();
+      const end = beganMs + limits.sliceMs;
+      const isTimeOver = () => performance.now() >= end;
+      const reclaimEnd = beganMs + reclaimingShare * limits.sliceMs;
+      // So that removals keep up where versions are made without a pause.
+      this.#reclaim(() => performance.now() >= reclaimEnd);
       const advance = (feed: Feed) => {
-        const isThere = feed.step(
-          snapshot,
-          head,
-          () => performance.now() >= end,
-          (ordinal, version) => this.#visibility.close(ordinal, version),
+        const isThere = feed.step(snapshot, head, isTimeOver, (ordinal, version) =>
+          this.#visibility.close(ordinal, version),
         );
         this.#visibility.indexedUpTo(feed.cursor);
         return isThere;
@@ -498,16 +507,18 @@ export class CatchUp {
           .map(({ feed }) => feed)
           .filter((feed) => !feed.isRestoring && feed.watermark < head.version),
       ];
+      const isReclaiming = this.#reclaim(isTimeOver);
+      if ([...this.#feeds.values()].some((feed) => feed.isStuck && !this.#failed.has(feed))) return false;
       if (behind.length === 0) {
         if (feeds.length === this.#feeds.size) this.#rise(head.version, head.nextOrdinal);
-        const isMore = feeds.some((feed) => feed.tidy(postingsPerLook, () => performance.now() >= end));
+        const isMore = feeds.some((feed) => feed.tidy(postingsPerLook, isTimeOver));
         this.#keep();
-        return !isMore;
+        return !isMore && !isReclaiming;
       }
       const next = behind.find((feed) => !feed.isWaiting);
-      if (next && performance.now() < end) advance(next);
+      if (next && !isTimeOver()) advance(next);
       this.#keep();
-      return behind.every((feed) => feed.isWaiting);
+      return behind.every((feed) => feed.isWaiting) && !isReclaiming;
     } finally {
       if (!isKept) snapshot.release();
     }
@@ -544,7 +555,6 @@ export class CatchUp {
     const indexes: LiveIndexes = Object.fromEntries(built.map((feed) => [feed.kind, feed.index]));
     const textStatistics = indexes["tf-idf"]?.statistics() ?? { documents: 0, totalLength: 0 };
     this.#views.publish({ version, ordinalEnd, snapshot, indexes, textStatistics }, this.#visibility);
-    this.#reclaim();
     const view = this.#views.current as View;
     const isServed = (waiter: Waiter) =>
       waiter.version <= version && waiter.kinds.every((kind) => indexes[kind] !== undefined);
@@ -573,14 +583,20 @@ export class CatchUp {
     this.#events.onComplete(version);
   }
 
-  #reclaim(): void {
-    if (this.#closing.length > 0) this.#closeIndexes();
-    if (this.#visibility.closedCount === 0) return;
-    for (const ordinal of this.#visibility.reclaim(this.#views.oldestVersion)) {
-      for (const feed of this.#all()) feed.remove(ordinal);
-      // A search may still go through an index that is out of use, and nothing hides the ordinal from it any more.
-      for (const index of this.#closing) removeFrom(index, ordinal);
+  /** Removes from the indexes what no search sees any more, until the time is over; returns whether there may be more. */
+  #reclaim(isTimeOver: () => boolean): boolean {
+    if (this.#visibility.closedCount === 0) return false;
+    const oldest = this.#views.oldestVersion;
+    for (let count = reclaimedPerLook; count === reclaimedPerLook; ) {
+      const reclaimed = this.#visibility.reclaim(oldest, reclaimedPerLook);
+      count = reclaimed.length;
+      for (const ordinal of reclaimed) {
+        for (const feed of this.#all()) feed.remove(ordinal);
+        // A search may still go through an index that is out of use, and nothing hides the ordinal from it any more.
+        for (const index of this.#closing) removeFrom(index, ordinal);
+      }
+      if (count === reclaimedPerLook && isTimeOver()) return true;
     }
-    if ([...this.#feeds.values()].some((feed) => feed.isStuck)) this.wake();
+    return false;
   }
 }

@@ -43,6 +43,9 @@ export class BodyShare {
 /** Bytes of a body that are taken between two time slices of its key. */
 const bytesPerSlice = 256 * 1024;
 
+/** Milliseconds that reading so many takes of the thread: 0.9 to 1.1 a MiB, measured with Node's server alone. */
+export const bodySliceMs = 0.25;
+
 /**
  * Lets a body arrive no faster than its key gets slices: who sends much is kept from taking the event loop by that alone.
  * @returns to be told of each chunk

@@ -129,8 +129,8 @@ const firstCheckCount = 10_000;
 const checkMin = 100;
 /** A part of the sample is asked where the vectors of the index have to be read from the store, by this thread. */
 const sampleShareWithoutCache = 0.25;
-/** Questions asked between two looks at the clock. */
-const questionsPerStep = 4;
+/** Questions asked between two looks at the clock, by the places of their beams. */
+const questionsPerStep = (ef: number): number => Math.max(1, Math.floor(512 / ef));
 
 export class Building {
   readonly #options: BuildingOptions;
@@ -221,7 +221,9 @@ export class Building {
   get isScanning(): boolean {
     if (this.#isScanning) return true;
     const count = this.#current?.count ?? 0;
-    return this.#options.measures && this.#quality === undefined && count >= checkMin && count <= firstCheckCount;
+    return (
+      this.#options.measures && this.#quality === undefined && count >= checkMin && count <= firstCheckCount
+    );
   }
 
   /** The type of the codes that are to take the place of the present ones. */
@@ -641,7 +643,9 @@ export class Building {
       this.#ask(sample, truths);
     }
     const check = this.#check;
-    if (check?.step((question, ef) => this.#vectors.ask(question, ef), questionsPerStep) === false) {
+    if (
+      check?.step((question, ef) => this.#vectors.ask(question, ef), questionsPerStep(check.ef)) === false
+    ) {
       this.#check = undefined;
       this.#judge(check);
     }
