@@ -36,7 +36,7 @@ import { docsPath, registerDocs } from "./operations/docs.ts";
 import { registerHealth } from "./operations/health.ts";
 import { Metrics } from "./operations/metrics.ts";
 import { registerOpenapi, serveOpenapi } from "./operations/openapi.ts";
-import { BodyShare, bodySliceMs, drain, readBody } from "./request/body.ts";
+import { arrivingBytes, BodyShare, drain, readBody } from "./request/body.ts";
 import { checkBody } from "./request/body-fields.ts";
 import { type ParsedBody, parseBody } from "./request/json.ts";
 import { type CheckShape, checkLongArrays, type Schema } from "./request/large-validation.ts";
@@ -321,7 +321,7 @@ const arrivalTask = (request: FastifyRequest): Task =>
     key: payerOf(request),
     group: "bodies",
     expectedMs: Number.POSITIVE_INFINITY,
-    outsideMs: bodySliceMs,
+    arrivingBytes,
   });
 
 /** Who pays for a request. */

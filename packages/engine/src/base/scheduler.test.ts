@@ -53,7 +53,7 @@ function scene() {
   return { loop, scheduler, granted, start, countOf };
 }
 
-it("[O9] grants one slice in each round of the event loop, whoever's it is", async () => {
+it("[O9] grants one whole slice in each round of the event loop, whoever's it is", async () => {
   const { loop, granted, start } = scene();
   const all = Promise.all(Array.from({ length: 10 }, (_, i) => start(`t${i}`, { key: "k" }, 3)));
   while (granted.length < 30) {
@@ -62,6 +62,50 @@ it("[O9] grants one slice in each round of the event loop, whoever's it is", asy
     expect(granted.length).toBe(before + 1);
   }
   await all;
+});
+
+it("[O9] grants as many small slices in a round as fit into the time of one", async () => {
+  const { loop, granted, start } = scene();
+  for (let i = 0; i < 100; i++) void start(`t${i}`, { key: "k" }, 1, limits.sliceMs / 10);
+  // The first one was asked for when one task waited.
+  await loop.round();
+  expect(granted).toHaveLength(1);
+  await loop.round();
+  expect(granted.length).toBeGreaterThanOrEqual(10);
+  expect(granted.length).toBeLessThanOrEqual(12);
+  await loop.run();
+  expect(granted).toHaveLength(100);
+});
+
+it("[O10] what slices let arrive is paid for by their key, and bounded in each round", async () => {
+  const { loop, scheduler, granted, start, countOf } = scene();
+  const bytes = 64 * 1024;
+  const msPerByte = 8 / 2 ** 20;
+  let arrived = 0;
+  const bodies = Array.from({ length: 50 }, async () => {
+    const task = new Task({ key: "bodies", arrivingBytes: bytes }, undefined, scheduler);
+    for (let i = 0; i < 40; i++) {
+      await task.slice();
+      granted.push("bodies");
+      task.arrived(bytes);
+      arrived += bytes;
+    }
+  });
+  void start("work", { key: "worker" }, 200);
+  const most: number[] = [];
+  for (let round = 0; countOf("work") < 200; round++) {
+    const before = arrived;
+    await loop.round();
+    // What arrives is read between two rounds.
+    loop.spend((arrived - before) * msPerByte);
+    if (round > 50) most.push(arrived - before);
+  }
+  // Half of the time each: 200 slices of work, and as much reading.
+  expect(arrived * msPerByte).toBeGreaterThan(0.7 * 200 * limits.sliceMs);
+  expect(arrived * msPerByte).toBeLessThan(1.3 * 200 * limits.sliceMs);
+  expect(Math.max(...most) * msPerByte).toBeLessThan(1.5 * limits.sliceMs);
+  await loop.run();
+  await Promise.all(bodies);
 });
 
 it("[O9] while something arrives in every round nobody goes on, but not for ever", async () => {

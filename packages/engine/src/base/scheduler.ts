@@ -14,7 +14,8 @@
 //   3. within the group to the smallest task: by the greater of what it was expected to need and what it has received, with
 //      aging (level-queue.ts). A task that turns out to be larger than expected falls behind by itself.
 //
-// What a slice took is measured when the event loop goes on, so nobody has to report it. A round of the loop gives as many slices as fit
+// What a slice took is measured when the event loop goes on, so nobody has to report it. What it lets arrive costs time, too, after the
+// round: that is measured from round to round, and paid for by those whose bytes came, who say so (`arrivedFor`). A round of the loop gives as many slices as fit
 // into the time of one: reading what has arrived may take longer than many small slices (64 connections that send 4 MB each: 5 to 50 ms a
 // round), and with one slice a round somebody's 200 slices of 0.1 ms held up everybody for 600 ms.
 //
@@ -38,8 +39,8 @@ export type Account = {
   readonly group?: string | undefined;
   /** Milliseconds of work that are expected; default 0. */
   readonly expectedMs?: number | undefined;
-  /** Milliseconds that each slice costs this thread outside of it, as by what it lets arrive; default 0. */
-  readonly outsideMs?: number | undefined;
+  /** Bytes that each slice lets arrive at most, which this thread reads outside of slices; default 0. */
+  readonly arrivingBytes?: number | undefined;
 };
 
 /** Until when a task is wanted. */
@@ -64,6 +65,14 @@ const realLoop: EventLoop = {
 
 /** Slices in a round of the event loop, at most. */
 const slicesPerRound = 64;
+
+/**
+ * Reading a byte takes so long at least (0.9 to 1.1 ms a MiB, measured with Node's server alone); much more is something else. The mean
+ * is taken over about so many bytes.
+ */
+const arrivalMsPerByteMin = 1 / 2 ** 20;
+const arrivalMsPerByteMax = 16 / 2 ** 20;
+const arrivalBytesOver = 8 * 2 ** 20;
 
 /** Milliseconds between two looks for tasks whose time is over. */
 const sweepMs = 20;
@@ -93,6 +102,12 @@ export class Scheduler {
   #arrivalsEndMs: number | undefined;
   /** When no further slice begins in this round. */
   #roundEndMs = 0;
+  /** When the last round ended, where another one was to follow at once. */
+  #roundEndedMs: number | undefined;
+  /** Bytes that have been read since then, by the tasks that let them arrive. */
+  readonly #arriving = new Map<Task, number>();
+  /** What reading takes of this thread, as measured of late. */
+  #msPerByte = arrivalMsPerByteMin;
   #sweptMs = Number.NEGATIVE_INFINITY;
   /** The longest slice since it was asked for last. */
   #longestMs = 0;
@@ -113,6 +128,11 @@ export class Scheduler {
   /** Something has come from outside that was waiting to be seen. */
   arrived(): void {
     this.#arrivals++;
+  }
+
+  /** Some bytes of what a task lets arrive have been read. */
+  arrivedFor(task: Task, bytes: number): void {
+    this.#arriving.set(task, (this.#arriving.get(task) ?? 0) + bytes);
   }
 
   /** What a key has received; zero for one that is not known. */
@@ -187,6 +207,7 @@ export class Scheduler {
 
   #beginRound(): void {
     const nowMs = this.#loop.now();
+    this.#chargeArrivals(nowMs);
     this.#sweep(nowMs);
     this.#roundEndMs = nowMs + limits.sliceMs;
     if (this.#arrivals !== this.#seen) {
@@ -228,7 +249,22 @@ export class Scheduler {
   #endRound(): void {
     this.#account();
     this.#isScheduled = false;
+    // With something waiting the loop comes round as soon as it has read what is there.
+    this.#roundEndedMs = this.#waiting > 0 ? this.#loop.now() : undefined;
     this.#schedule();
+  }
+
+  /** Books the time since the last round for those whose bytes were read in it. */
+  #chargeArrivals(nowMs: number): void {
+    const [arriving, beganMs] = [[...this.#arriving], this.#roundEndedMs];
+    this.#arriving.clear();
+    if (beganMs === undefined || arriving.length === 0) return;
+    const ms = nowMs - beganMs;
+    const bytes = arriving.reduce((sum, [, each]) => sum + each, 0);
+    for (const [task, each] of arriving) this.#charge(task, (ms * each) / bytes);
+    const measured = Math.min(arrivalMsPerByteMax, Math.max(arrivalMsPerByteMin, ms / bytes));
+    const weight = Math.min(1, bytes / arrivalBytesOver);
+    this.#msPerByte += weight * (measured - this.#msPerByte);
   }
 
   /** Books what the slice took that was granted last: all that it does in promises is done. */
@@ -237,10 +273,9 @@ export class Scheduler {
     this.#running = undefined;
     if (running !== undefined) {
       const ms = Math.max(sliceMsMin, this.#loop.now() - running.beganMs);
-      const outsideMs = running.task.account.outsideMs ?? 0;
       this.#longestMs = Math.max(this.#longestMs, ms);
-      this.#roundEndMs -= outsideMs;
-      this.#charge(running.task, ms + outsideMs);
+      this.#roundEndMs -= (running.task.account.arrivingBytes ?? 0) * this.#msPerByte;
+      this.#charge(running.task, ms);
     }
   }
 
@@ -325,6 +360,11 @@ export class Task {
 
   /** Whether the slice is used up. */
   readonly isOver = (): boolean => this.#scheduler.now() >= this.#endMs;
+
+  /** Some bytes of what it lets arrive have been read. */
+  arrived(bytes: number): void {
+    this.#scheduler.arrivedFor(this, bytes);
+  }
 
   /** Waits for the next slice. @throws the interest's reason when that is over first */
   slice(): Promise<void> {
