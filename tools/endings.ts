@@ -2,10 +2,10 @@
 //
 //   node tools/launch.mjs run tools/endings.ts DIR [language ...] [--learn]
 //
-// DIR has a list of words for each language, in a file of its name, one word a line. The reference is the stemmer on words as
-// they are written, its stem folded. Two words that the reference joins and the term does not are *lost*; two that only the term
-// joins, and that differ in more than marks, are *merged*. Both are shares of pairs; measured are words that are folded and then
-// stemmed, and those that get the endings of packages/engine/src/text/endings.ts in between.
+// DIR has a list of words for each language, in a file of its name, one word a line. Printed are the words with
+// marks, those of them that meet their plain spelling by the stemmer alone, and the shares of *lost* and *merged* pairs of words
+// (packages/engine/src/text/test/joined-words.ts): for words that are folded and then stemmed, and for those that get the endings
+// of packages/engine/src/text/endings.ts in between. The dictionary test measures the latter on a sample (dictionary.test.ts).
 //
 // With --learn it proposes such a table, from short endings to longer ones: an ending is entered where its own spelling gives
 // more words the reference's stem than that of the shorter ending, by `gainMin` of all words. A list of base forms teaches the
@@ -16,9 +16,9 @@ import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { endingSpeller, endings } from "@quiver/engine/text/endings";
 import { fold } from "@quiver/engine/text/fold";
-import { type Language, languages, respelt } from "@quiver/engine/text/languages";
-import type { TextLanguage } from "@quiver/protocol/shapes/index-definition";
-import snowball from "snowball-stemmers";
+import { languages, respelt } from "@quiver/engine/text/languages";
+import { compareStems, type Stem, stemmerOf, wordsOf } from "@quiver/engine/text/test/joined-words";
+import { type TextLanguage, textLanguages } from "@quiver/protocol/shapes/index-definition";
 
 /** Share of the words that an entry has to put right. */
 const gainMin = 0.0005;
@@ -28,7 +28,6 @@ const wordsMax = 100_000;
 
 /** A word in letters, without and with its marks, and the stem that it should have. */
 type Example = { readonly plain: string; readonly written: readonly string[]; readonly stem: string };
-type Stem = (word: string) => string;
 /** Folded ending -> as the stemmer should see it. */
 type Endings = Record<string, string>;
 
@@ -38,23 +37,20 @@ const { values: flags, positionals } = parseArgs({
 });
 const [directory, ...asked] = positionals;
 if (directory === undefined) throw new Error("expected the directory of the word lists");
-for (const [name, language] of Object.entries(languages) as [TextLanguage, Language][]) {
+for (const name of textLanguages) {
   const path = join(directory, name);
-  if (language.stemmer === undefined || !existsSync(path)) continue;
-  if (asked.length > 0 && !asked.includes(name)) continue;
-  const words = wordsOf(path).map((word) => respelt(word, language.spellings ?? {}));
-  const stemmer = snowball.newStemmer(language.stemmer);
-  const stem = (word: string) => fold(stemmer.stem(word) || word);
+  const stem = stemmerOf(name);
+  if (stem === undefined || !existsSync(path) || (asked.length > 0 && !asked.includes(name))) continue;
+  const words = evenly(wordsOf(readFileSync(path, "utf8").split("\n"))).map((word) =>
+    respelt(word, languages[name].spellings ?? {}),
+  );
   if (flags.learn) console.log(`  ${name}: "${Object.values(learn(words, stem)).join(" ")}",`);
   else report(name, words, stem);
 }
 
-function wordsOf(path: string): string[] {
-  const lines = readFileSync(path, "utf8").split("\n");
-  const words = new Set(lines.map((line) => line.trim().normalize("NFC").toLowerCase()));
-  const all = [...words].filter((word) => /^\p{L}[\p{L}\p{M}]+$/u.test(word));
-  const step = Math.max(1, all.length / wordsMax);
-  return Array.from({ length: Math.floor(all.length / step) }, (_, i) => all[Math.floor(i * step)]);
+function evenly(words: readonly string[]): string[] {
+  const step = Math.max(1, words.length / wordsMax);
+  return Array.from({ length: Math.floor(words.length / step) }, (_, i) => words[Math.floor(i * step)]);
 }
 
 function report(name: TextLanguage, words: readonly string[], stem: Stem): void {
@@ -64,8 +60,10 @@ function report(name: TextLanguage, words: readonly string[], stem: Stem): void 
   const row = [name, String(words.length), share(marked.length / words.length), share(met)];
   for (const list of new Set(["", endings[name] ?? ""])) {
     const spell = endingSpeller(list);
-    const { lost, merged } = compare(words, stem, (word) => stem(spell(fold(word))));
-    row.push(share(lost), share(merged));
+    const { byReference, byTerm, lost, merged } = compareStems(words, stem, (word) =>
+      stem(spell(fold(word))),
+    );
+    row.push(share(lost / byReference), share(merged / byTerm));
   }
   console.log(`| ${row.join(" | ")} |`);
 }
@@ -115,22 +113,4 @@ function spellingOf(
     if (count > best.count) best = { spelling, count };
   }
   return best.spelling;
-}
-
-/** Shares of the pairs that one stem joins and the other does not. */
-function compare(words: readonly string[], reference: Stem, other: Stem): { lost: number; merged: number } {
-  const joined = words.map((word) => [reference(word), other(word), fold(word)]);
-  const byReference = pairs(joined.map(([stem]) => stem));
-  const byOther = pairs(joined.map(([, stem]) => stem));
-  const byBoth = pairs(joined.map(([a, b]) => `${a} ${b}`));
-  const byMarks =
-    pairs(joined.map(([, , plain]) => plain)) - pairs(joined.map(([a, , plain]) => `${a} ${plain}`));
-  return { lost: (byReference - byBoth) / byReference, merged: (byOther - byBoth - byMarks) / byOther };
-}
-
-/** Pairs of equal keys. */
-function pairs(keys: readonly string[]): number {
-  const counts = new Map<string, number>();
-  for (const key of keys) counts.set(key, (counts.get(key) ?? 0) + 1);
-  return [...counts.values()].reduce((sum, count) => sum + (count * (count - 1)) / 2, 0);
 }
