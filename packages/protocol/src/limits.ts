@@ -111,6 +111,7 @@ export const limits = {
   requestDeadlineMsMax: 2 ** 31 - 1,
   requestDeadlineMsDefault: 60_000,
   requestDeadlineMaxMsDefault: 60_000,
+  requestWorkMaxMsDefault: 30_000,
   /** A request that has waited for so long for its turn is refused. */
   queueWaitMsDefault: 2_000,
   /** Requests that are under way in a server, and of one key. */

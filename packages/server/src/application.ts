@@ -187,6 +187,7 @@ export async function createApplication(parts: ApplicationParts): Promise<Fastif
       const times = {
         defaultMs: kind === "search" ? config.requestDeadlineMs : undefined,
         maxMs: config.requestDeadlineMaxMs,
+        workMs: kind === "export" ? undefined : config.requestWorkMaxMs,
       };
       const payer = {
         key,
@@ -233,6 +234,11 @@ export async function createApplication(parts: ApplicationParts): Promise<Fastif
       return validate(value) ? undefined : (validate.errors as unknown as ShapeFault[]);
     };
     request.body = await request.work.task.finish(checkLongArrays(schema, request.body, check));
+  });
+  // Whatever is no endpoint of the protocol, such as metrics and pages, takes its turn, too. Health is answered in any case.
+  app.addHook("preHandler", async (request) => {
+    if (request.work !== undefined || request.routeOptions.url?.startsWith("/health/")) return;
+    await new Task({ key: payerOf(request) }).slice();
   });
   app.addHook("preHandler", (request, _reply, done) => {
     if (request.validationError) {

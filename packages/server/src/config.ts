@@ -54,6 +54,8 @@ export type ServerConfig = {
   requestDeadlineMs?: number;
   /** No request is worked on for longer than this, whatever it says itself. Default 1 minute. */
   requestDeadlineMaxMs?: number;
+  /** No request takes more of the serving thread's time than this; exports may. Default 30 seconds. */
+  requestWorkMaxMs?: number;
   /** A request that has waited for its turn for so long gets 503. Default 2 seconds. */
   queueWaitMs?: number;
   /** Requests of one key that may be under way at a time; further ones get 503 at once. Default 2,048. */
@@ -118,6 +120,7 @@ export const configDefaults = {
   lockWaitMs: limits.lockWaitMsDefault,
   requestDeadlineMs: limits.requestDeadlineMsDefault,
   requestDeadlineMaxMs: limits.requestDeadlineMaxMsDefault,
+  requestWorkMaxMs: limits.requestWorkMaxMsDefault,
   queueWaitMs: limits.queueWaitMsDefault,
   keyRequestsMax: limits.keyRequestsMaxDefault,
   answerStallMs: limits.answerStallMsDefault,
@@ -160,6 +163,7 @@ const bounds: Partial<Record<keyof ServerConfig, readonly [number, number]>> = {
   lockWaitMs: [0, timerMsMax],
   requestDeadlineMs: [1, timerMsMax],
   requestDeadlineMaxMs: [1, timerMsMax],
+  requestWorkMaxMs: [1, timerMsMax],
   queueWaitMs: [1, timerMsMax],
   keyRequestsMax: [1, limits.requestsMax],
   answerStallMs: [1, timerMsMax],

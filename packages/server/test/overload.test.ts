@@ -294,6 +294,19 @@ describe("a server", () => {
     await strict.end();
   });
 
+  test("[O3] a request that is more work than one may be is stopped, and others are served", async () => {
+    const strict = await startTestServer({ requestWorkMaxMs: 100 });
+    await strict.makeCollection("c", { dimension });
+    const vectors = Array.from({ length: 2_000 }, (_, i) => ({ id: `v${i}`, dense_values: vectorOf(i) }));
+    for (let from = 0; from < 2_000; from += 200)
+      await strict.call("streamingUpsert", c, { vectors: vectors.slice(from, from + 200) });
+    const answer = await strict.ask(batchPath, { raw: long });
+    expect(expectError(answer, 504, "deadline_exceeded").details.work_ms).toBe(100);
+    const small = await strict.ask(pathOf("searchDense", c), { body: { query_vector: vectorOf(1) } });
+    expect(small.status).toBe(200);
+    await strict.end();
+  });
+
   test("[O1] [O10] while one key has more than it may, it is refused with Retry-After, and another is served", async () => {
     const readerKey = (await server.call("createKey", {}, { name: "calm", role: "read" })).json.key;
     const sockets = await startLong(16);

@@ -108,6 +108,9 @@ export function namedAttacks(): Attack[] {
       top_k: limits.topKMax,
     })),
   );
+  // What is no endpoint of the protocol.
+  const pages = ["/metrics", "/openapi.json", "/docs", "/health/ready", "/nothing"];
+  let turn = 0;
   const deep = (exact: boolean) =>
     post(
       "/search/dense",
@@ -127,6 +130,7 @@ export function namedAttacks(): Attack[] {
     attack("8 of top_k 10,000, exact", 8, deep(true)),
     attack("16 of top_k 10,000", 16, deep(false)),
     attack("64 of top_k 10,000", 64, deep(false)),
+    attack("64 of pages", 64, () => ({ method: "GET", path: pages[turn++ % pages.length] })),
   ];
 }
 

@@ -68,6 +68,7 @@ it("takes every setting from each of the three sources", () => {
     requestDeadline: ["20s", 20_000],
     queueWait: ["3s", 3_000],
     requestDeadlineMax: ["2m", 120_000],
+    requestWorkMax: ["10s", 10_000],
     keyRequestsMax: ["100", 100],
     answerStall: ["40s", 40_000],
     requestTimeout: ["10s", 10_000],

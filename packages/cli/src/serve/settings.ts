@@ -126,6 +126,11 @@ export const settings: readonly Setting[] = [
     help: "what x-quiver-timeout-ms says is cut to this",
     fallback: minutes(configDefaults.requestDeadlineMaxMs),
   }),
+  setting("request-work-max", "requestWorkMaxMs", readDuration, {
+    value: "duration",
+    help: "a request that takes more processor time is stopped",
+    fallback: `${configDefaults.requestWorkMaxMs / 1_000} seconds`,
+  }),
   setting("queue-wait", "queueWaitMs", readDuration, {
     value: "duration",
     help: "a request that has waited for its turn for so long gets 503",

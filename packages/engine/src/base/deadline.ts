@@ -19,6 +19,8 @@ export type CallLimits = {
   readonly signal?: AbortSignal | undefined;
   /** Asked at every step, with the deadline: throws when the caller may not go on, as with a key that was revoked. */
   readonly recheck?: (() => void) | undefined;
+  /** Milliseconds of time slices that the call may take, above 0; then it is refused with `deadline_exceeded`. Default: no limit. */
+  readonly workMs?: number | undefined;
   /** Who pays for the call's time slices. Default: one account for all callers that name none. */
   readonly account?: Account | undefined;
 };
@@ -32,6 +34,7 @@ export class Deadline {
   readonly #signal: AbortSignal | undefined;
   readonly #recheck: (() => void) | undefined;
   readonly #account: Account | undefined;
+  readonly #workMs: number;
   #task: Task | undefined;
 
   private constructor(
@@ -39,8 +42,10 @@ export class Deadline {
     signal: AbortSignal | undefined,
     recheck: (() => void) | undefined,
     account?: Account,
+    workMs = Number.POSITIVE_INFINITY,
   ) {
     this.#account = account;
+    this.#workMs = workMs;
     this.#timeoutMs = timeoutMs;
     this.#endMs = performance.now() + timeoutMs;
     this.#signal = signal;
@@ -53,11 +58,10 @@ export class Deadline {
   /** Begins now. @throws unknown_field */
   static of(options: CallOptions = {}): Deadline {
     if (options instanceof Deadline) return options;
-    refuseUnknownOptions(options, ["timeoutMs", "signal", "recheck", "account"]);
-    const { timeoutMs, signal, recheck, account } = options;
-    if (timeoutMs === undefined && signal === undefined && recheck === undefined && account === undefined)
-      return Deadline.none;
-    return new Deadline(timeoutMs ?? Number.POSITIVE_INFINITY, signal, recheck, account);
+    refuseUnknownOptions(options, ["timeoutMs", "signal", "recheck", "account", "workMs"]);
+    const { timeoutMs, signal, recheck, account, workMs } = options;
+    if (Object.values(options).every((option) => option === undefined)) return Deadline.none;
+    return new Deadline(timeoutMs ?? Number.POSITIVE_INFINITY, signal, recheck, account, workMs);
   }
 
   /** The task whose slices the call's work runs in: one for all of the call, where the call has a deadline of its own. */
@@ -73,7 +77,11 @@ export class Deadline {
   }
 
   get isOver(): boolean {
-    return this.#signal?.aborted === true || performance.now() >= this.#endMs;
+    return this.#signal?.aborted === true || performance.now() >= this.#endMs || this.#isWorkOver;
+  }
+
+  get #isWorkOver(): boolean {
+    return (this.#task?.receivedMs ?? 0) > this.#workMs;
   }
 
   /** @throws deadline_exceeded, the reason of the caller's signal, or what the caller's recheck throws */
@@ -85,6 +93,13 @@ export class Deadline {
   /** Why it is over. */
   get reason(): unknown {
     if (this.#signal?.aborted) return this.#signal.reason;
+    if (this.#isWorkOver)
+      return new QuiverError(
+        "deadline_exceeded",
+        `The request is more work than one may be: it took ${this.#workMs} ms of processor time, and was stopped; nothing was ` +
+          "changed. Ask for less at a time.",
+        { work_ms: this.#workMs },
+      );
     return new QuiverError(
       "deadline_exceeded",
       `The request was not done within its ${this.#timeoutMs} ms, and was stopped; nothing was changed. ` +

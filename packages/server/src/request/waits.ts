@@ -11,6 +11,12 @@ import { fieldError } from "./validation.ts";
 
 export const timeoutHeader = "x-quiver-timeout-ms";
 
+export type WaitTimes = {
+  readonly defaultMs: number | undefined;
+  readonly maxMs: number;
+  readonly workMs: number | undefined;
+};
+
 export class Waits {
   readonly #gone = new AbortController();
   readonly deadline: Deadline;
@@ -19,6 +25,7 @@ export class Waits {
    * Begins now.
    * @param defaultMs where the client says nothing; undefined for no limit
    * @param maxMs what the client says is cut to this
+   * @param workMs of processor time that the request may take; undefined for no limit
    * @param account that pays for the request
    * @param access who calls; work ends, too, when the key is revoked or has expired. Absent where no key is needed
    * @throws invalid_request for a header that is no number of milliseconds
@@ -26,7 +33,7 @@ export class Waits {
   constructor(
     request: IncomingMessage,
     response: ServerResponse,
-    { defaultMs, maxMs }: { readonly defaultMs: number | undefined; readonly maxMs: number },
+    { defaultMs, maxMs, workMs }: WaitTimes,
     account: Account,
     access: Access | undefined,
   ) {
@@ -37,6 +44,7 @@ export class Waits {
       signal: this.#gone.signal,
       recheck: access && (() => access.requireValid()),
       account,
+      workMs,
     });
     response.once("close", () => {
       if (!response.writableFinished) this.#gone.abort(new Error("the client has gone"));
