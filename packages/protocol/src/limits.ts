@@ -10,7 +10,7 @@ export const limits = {
   metadataDepthMax: 64,
   dimensionMax: 65_535,
   sparseEntriesMax: 1_048_576,
-  textBytesMax: 16 * 1024 * 1024,
+  textBytesMax: 4 * 1024 * 1024,
   indexNameBytesMax: 255,
   /** Of a text index; the longest list of a language has 781. */
   stopWordsMax: 2_000,

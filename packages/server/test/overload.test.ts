@@ -378,11 +378,12 @@ describe("a server", () => {
   test("[O7] while too many answers are unread, further requests are refused", async () => {
     const small = await startTestServer({ answersInMemoryBytesMax: 20_000 });
     await small.makeCollection("c");
-    const text = "x".repeat(15_000_000);
-    await small.call("streamingUpsert", c, { vectors: [{ id: "large", text }] });
+    const text = "x".repeat(3_900_000);
+    const vectors = Array.from({ length: 4 }, (_, i) => ({ id: `v${i}`, document_id: "large", text }));
+    await small.call("streamingUpsert", c, { vectors });
     const socket = await small.connect();
     socket.pause();
-    socket.write(rawHead("GET", pathOf("getVector", { ...c, vector_id: "large" })));
+    socket.write(rawHead("GET", `${pathOf("vectorsByDocument", c)}?document_id=large`));
     await expect
       .poll(async () => (await small.call("getVector", { ...c, vector_id: "none" })).status, {
         timeout: 20_000,

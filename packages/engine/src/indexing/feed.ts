@@ -72,6 +72,9 @@ const rowsPerLook = 16;
 /** So many ordinals behind, a feed reads ahead; fewer are added sooner than told of. */
 const readAheadMin = 2_000;
 
+/** A text of so many bytes takes as long to analyse as a slice may last, or longer: other threads do it. */
+const longRowBytes = 64 * 1024;
+
 /** Keys passed between two looks at the clock. */
 const keysPerLook = 256;
 
@@ -303,6 +306,11 @@ export class Feed<Held extends Index = Index> {
     for (const [key, stored] of reader.entries(this.#source.table, { start: ordinalKey(this.#cursor) })) {
       const ordinal = readU32Key(key);
       invariant(ordinal >= this.#cursor && ordinal < head.nextOrdinal, `ordinal ${ordinal} is out of order`);
+      if (this.#analysts !== undefined && stored.length >= longRowBytes) {
+        this.#cursor = ordinal;
+        this.#ahead = new ReadAhead(this.#analysts, ordinal);
+        return this.#addAhead(this.#ahead, reader, head, isTimeOver);
+      }
       this.#change((index) => this.#source.add(index, ordinal, stored));
       this.#cursor = ordinal + 1;
       if (++rows % rowsPerLook === 0 && isTimeOver()) return this.#cursor === head.nextOrdinal;
@@ -317,7 +325,12 @@ export class Feed<Held extends Index = Index> {
       const isThere = ahead.step(
         reader,
         head.nextOrdinal,
-        (texts) => this.#change(() => index.addAnalysed(texts)),
+        (texts) =>
+          this.#change(() => {
+            if (!index.prepareAnalysed(texts)) return false;
+            index.addAnalysed(texts);
+            return true;
+          }),
         isTimeOver,
         (cursor) => {
           this.#cursor = cursor;

@@ -35,6 +35,11 @@ const batchBytes = 2 ** 19;
 /** Records added between two looks at the clock. */
 const addedPerLook = 16;
 
+/** After a text of so many terms the clock is looked at in any case. */
+const longText = 5_000;
+
+type AddAnalysed = (texts: AnalysedReader) => boolean;
+
 type Batch = {
   /** All ordinals of the batch are smaller. */
   readonly end: number;
@@ -73,14 +78,14 @@ export class ReadAhead {
 
   /**
    * Hands out rows and adds what has come back, until the time is over or all up to `end` is added.
-   * @param add adds the record that the reader is at, and takes it on
+   * @param add adds the record that the reader is at, and takes it on; or a step towards that, and returns false
    * @param onAdded told up to where, exclusive, all is in the index
    * @returns whether all is added
    */
   step(
     reader: Reader,
     end: number,
-    add: (texts: AnalysedReader) => void,
+    add: AddAnalysed,
     isTimeOver: () => boolean,
     onAdded: (cursor: number) => void,
   ): boolean {
@@ -98,17 +103,22 @@ export class ReadAhead {
 
   /** @returns whether the whole batch is added */
   #add(
-    add: (texts: AnalysedReader) => void,
+    add: AddAnalysed,
     texts: AnalysedReader,
     isTimeOver: () => boolean,
     onAdded: (cursor: number) => void,
   ): boolean {
-    for (let added = 1; !texts.isAtEnd; added++) {
+    let added = 0;
+    while (!texts.isAtEnd) {
       const { ordinal } = texts;
       if (this.#closed.delete(ordinal)) texts.next();
-      else add(texts);
+      else if (!add(texts)) {
+        if (isTimeOver()) return false;
+        continue;
+      }
       onAdded(ordinal + 1);
-      if (added % addedPerLook === 0 && isTimeOver()) return texts.isAtEnd;
+      const isLook = ++added % addedPerLook === 0 || texts.previousLength >= longText;
+      if (isLook && isTimeOver()) return texts.isAtEnd;
     }
     return true;
   }

@@ -90,6 +90,8 @@ export const emptyTailBytes = new Tail(Uint32Array).memoryBytes;
 
 /** Postings merged for each that is added or removed, so that merging keeps up: each is merged about twice. */
 const mergeFactor = 6;
+/** Postings that are worked for with one change: a few milliseconds. */
+const workMax = 50_000;
 
 export class PostingIndex {
   readonly #options: PostingOptions;
@@ -118,6 +120,8 @@ export class PostingIndex {
   /** What it will be when the sealing is over. */
   #sealingEnd = 0;
   #averageLength = 0;
+  /** Postings that are to be worked for, and were not yet. */
+  #owed = 0;
   #tailHasWide = false;
   /** Whether a weight that was ever added is negative. */
   #hadNegative = false;
@@ -198,7 +202,14 @@ export class PostingIndex {
     this.#averageLength = averageLength;
     if (tail.slotsEnd >= this.#tailRecordsMax || tail.postings.total >= this.#tailPostingsMax)
       this.#beginSealing();
-    this.work(mergeFactor * (terms.length + 1));
+    this.#workOff(mergeFactor * (terms.length + 1));
+  }
+
+  /** Works for so many postings, and for what was left of before; of very many a part is left for later. */
+  #workOff(postings: number): void {
+    this.#owed += postings;
+    const some = Math.min(this.#owed, workMax);
+    this.#owed = this.work(some) ? this.#owed - some : 0;
   }
 
   retire(ordinal: number): void {
@@ -223,7 +234,7 @@ export class PostingIndex {
     if (this.#merge?.sources.includes(run)) this.#merge.remove(ordinal);
     else if (run.count === 0) this.#replace([run], undefined);
     else if (this.#merge === undefined) this.#beginMerge();
-    this.work(mergeFactor * Math.ceil(run.postings / run.recordCount));
+    this.#workOff(mergeFactor * Math.ceil(run.postings / run.recordCount));
   }
 
   /** Goes on with sealing and merging, for about so many postings. @returns whether there is more to do */

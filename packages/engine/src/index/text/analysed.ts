@@ -141,6 +141,8 @@ const unknown = 0xffff_ffff;
 class Numbers {
   readonly #names: string[];
   readonly #numbers: Uint32Array;
+  /** Places of the record before this one have a number. */
+  #learnt = 0;
 
   constructor(joined: string) {
     this.#names = joined === "" ? [] : joined.split("\n");
@@ -148,7 +150,25 @@ class Numbers {
   }
 
   forget(): void {
+    this.#learnt = 0;
     this.#numbers.fill(unknown);
+  }
+
+  /** Asks for so many of the numbers that are not known yet. @returns whether all are known */
+  learn(places: Uint32Array, numberOf: (name: string) => number, most: number): boolean {
+    let asked = 0;
+    for (; this.#learnt < places.length; this.#learnt++) {
+      const place = places[this.#learnt];
+      if (this.#numbers[place] !== unknown) continue;
+      if (asked++ === most) return false;
+      this.#numbers[place] = numberOf(this.#names[place]);
+    }
+    return true;
+  }
+
+  /** Another record comes. */
+  begin(): void {
+    this.#learnt = 0;
   }
 
   of(places: Uint32Array, numberOf: (name: string) => number): number[] {
@@ -180,6 +200,11 @@ export class AnalysedReader {
     return this.#record === this.texts.ordinals.length;
   }
 
+  /** Of the record before, in terms. */
+  get previousLength(): number {
+    return this.#record === 0 ? 0 : this.texts.lengths[this.#record - 1];
+  }
+
   /** Of the record that comes next. */
   get ordinal(): number {
     return this.texts.ordinals[this.#record];
@@ -205,23 +230,47 @@ export class AnalysedReader {
    */
   numbers(epoch: number, numberOf: (term: string) => number): number[] {
     this.#begin(epoch);
+    return this.#terms.of(this.#entries, numberOf);
+  }
+
+  /**
+   * Asks for so many of its numbers that are not known yet, so that those of a long text do not have to be asked for at once.
+   * @returns whether all are known
+   */
+  learn(
+    epoch: number,
+    numberOf: (term: string) => number,
+    formNumberOf: (form: string) => number,
+    most: number,
+  ): boolean {
+    this.#begin(epoch);
+    return (
+      this.#terms.learn(this.#entries, numberOf, most) &&
+      this.#forms.learn(this.#formEntries, formNumberOf, most)
+    );
+  }
+
+  get #entries(): Uint32Array {
     const { begins, entries } = this.texts;
-    return this.#terms.of(entries.subarray(begins[this.#record], begins[this.#record + 1]), numberOf);
+    return entries.subarray(begins[this.#record], begins[this.#record + 1]);
+  }
+
+  get #formEntries(): Uint32Array {
+    const { formBegins, formEntries } = this.texts;
+    return formEntries.subarray(formBegins[this.#record], formBegins[this.#record + 1]);
   }
 
   /** The numbers of its forms. @param epoch as for `numbers` */
   formNumbers(epoch: number, numberOf: (form: string) => number): number[] {
     this.#begin(epoch);
-    const { formBegins, formEntries } = this.texts;
-    return this.#forms.of(
-      formEntries.subarray(formBegins[this.#record], formBegins[this.#record + 1]),
-      numberOf,
-    );
+    return this.#forms.of(this.#formEntries, numberOf);
   }
 
   next(): void {
     if (this.texts.places.length > 0) this.#place += this.#occurrences;
     this.#record++;
+    this.#terms.begin();
+    this.#forms.begin();
   }
 
   get #occurrences(): number {

@@ -57,6 +57,8 @@ export type TextOptions = ArenaOptions & {
 
 /** Of a step: words that are analysed, and terms that are located. */
 const wordsPerStep = 2_048;
+/** Names of a long text that are looked up at a step. */
+const namesPerStep = 4_096;
 const termsPerStep = 256;
 /** Forms that are stemmed at a step. */
 const formsPerStep = 512;
@@ -240,6 +242,13 @@ export class TextIndex implements Index {
       const number = this.#numberOf(term);
       if (this.#frequencies.values[number]++ === 0) numbers.push(number);
     });
+  }
+
+  /** Prepares for a part of the record that comes next; returns whether `addAnalysed` has little left to do. */
+  prepareAnalysed(texts: AnalysedReader): boolean {
+    const forms = this.#forms;
+    const formNumberOf = (form: string) => forms?.numberOf(form) ?? 0;
+    return texts.learn(this.#forgets, (term) => this.#numberOf(term), formNumberOf, namesPerStep);
   }
 
   /** Adds the record that comes next among texts that were analysed elsewhere, as `analyzer` does it, and moves on. */
