@@ -55,19 +55,18 @@ export class CollectionSearch {
    * ```
    */
   dense(request: DenseSearchInput, call: CallOptions = {}): Promise<SearchResponse> {
-    const body = { ...request, query_vector: plainNumbers(request.query_vector, "query_vector") };
-    return this.#transport.request("searchDense", { params: this.#params, body, call });
+    return this.#transport.request("searchDense", {
+      params: this.#params,
+      body: withPlainVector(request, "query_vector", "query_vector"),
+      call,
+    });
   }
 
   /** Many dense searches in one request; the answers are in the order of the queries. */
   batchDense(request: BatchDenseSearchInput, call: CallOptions = {}): Promise<BatchSearchResponse> {
-    const queries = request.queries.map((query, i) => ({
-      ...query,
-      vector: plainNumbers(query.vector, `queries[${i}].vector`),
-    }));
     return this.#transport.request("searchBatchDense", {
       params: this.#params,
-      body: { ...request, queries },
+      body: withPlainQueries(request, "vector"),
       call,
     });
   }
@@ -131,24 +130,38 @@ export class CollectionSearch {
   hybrid(request: HybridSearchInput, call: CallOptions = {}): Promise<SearchResponse> {
     return this.#transport.request("searchHybrid", {
       params: this.#params,
-      body: withPlainVector(request, ""),
+      body: withPlainVector(request, "query_vector", "query_vector"),
       call,
     });
   }
 
   /** Many hybrid searches in one request; the answers are in the order of the queries. */
   batchHybrid(request: BatchHybridSearchInput, call: CallOptions = {}): Promise<BatchSearchResponse> {
-    const queries = request.queries.map((query, i) => withPlainVector(query, `queries[${i}].`));
     return this.#transport.request("searchBatchHybrid", {
       params: this.#params,
-      body: { ...request, queries },
+      body: withPlainQueries(request, "query_vector"),
       call,
     });
   }
 }
 
-function withPlainVector<T extends { query_vector?: DenseValues | null }>(request: T, path: string) {
-  const vector = request.query_vector;
-  if (vector === undefined || vector === null) return request;
-  return { ...request, query_vector: plainNumbers(vector, `${path}query_vector`) };
+/** The request with its vector as JSON has it. What has another form is sent as it is: the server says what is wrong, and where. */
+function withPlainVector<Field extends string>(
+  request: { readonly [field in Field]?: DenseValues | null },
+  field: Field,
+  path: string,
+): unknown {
+  const vector: unknown = request?.[field];
+  if (!Array.isArray(vector) && !ArrayBuffer.isView(vector)) return request;
+  return { ...request, [field]: plainNumbers(vector as DenseValues, path) };
+}
+
+/** The same for each query of a batch. */
+function withPlainQueries<Field extends string>(
+  request: { readonly queries: readonly { readonly [field in Field]?: DenseValues | null }[] },
+  field: Field,
+): unknown {
+  if (!Array.isArray(request?.queries)) return request;
+  const queries = request.queries.map((query, i) => withPlainVector(query, field, `queries[${i}].${field}`));
+  return { ...request, queries };
 }

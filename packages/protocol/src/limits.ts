@@ -89,6 +89,8 @@ export const limits = {
   /** Bytes that one store write of a restore changes, about: it holds them in memory. */
   restoreWriteBytes: 32 * 1024 * 1024,
 
+  /** A commit is acknowledged after so long, in milliseconds, although the indexes do not serve all of its records yet. */
+  commitWaitMs: 20_000,
   /** Records that streaming writes may be ahead of the indexes before they are slowed down to a share of the indexes' speed. */
   indexBacklogRecordsMax: 100_000,
   /** The same, in bytes of dense vectors: searches scan what is not linked yet. */

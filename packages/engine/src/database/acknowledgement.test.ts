@@ -4,7 +4,8 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { afterEach, beforeEach, expect, it, vi } from "vitest";
+import { limits } from "@quiver/protocol/limits";
+import { afterEach, beforeEach, expect, it, onTestFinished, vi } from "vitest";
 import { Builders } from "../runtime/builders.ts";
 import type { Collection, Database } from "./contract.ts";
 import { openDatabase } from "./database.ts";
@@ -81,6 +82,17 @@ it("[I7] a large write is acknowledged when searches see it, and until then all 
   expect(await seen()).toBe(1 + many);
 });
 
+it("[I7] what is written while the indexes work towards an older version is served, too", async () => {
+  const first = collection.upsert(records());
+  await untilWritten();
+  const second = collection.upsert([...records(), record("last")]);
+  // The second one is durable, and its slice has found the first one still under way.
+  await sleep(200);
+  release();
+  await Promise.all([first, second]);
+  expect(await seen()).toBe(2 + many);
+});
+
 it("[I7] a transaction is open until its commit is acknowledged, and its records are seen from then on", async () => {
   const { transaction_id } = await collection.beginTransaction();
   const transaction = collection.transaction(transaction_id);
@@ -98,10 +110,32 @@ it("[I7] a transaction is open until its commit is acknowledged, and its records
   expect(await seen()).toBe(1 + many);
 });
 
-it("[I7] a deadline ends the waiting: what is durable is acknowledged, and searches wait for it", async () => {
-  await collection.upsert(records(), { timeoutMs: 300 });
+it("[I7] whoever gives up leaves the waiting to nobody else", async () => {
+  const hangingUp = new AbortController();
+  const writing = collection.upsert(records(), { timeoutMs: 300, signal: hangingUp.signal });
+  await untilWritten();
+  hangingUp.abort(new Error("gone"));
+  await sleep(400);
+  expect(await seen()).toBe(1);
+  release();
+  await writing;
+  expect(await seen()).toBe(1 + many);
+});
+
+it("[I7] a commit is acknowledged after some time, and searches wait for what is missing then", async () => {
+  const changed = limits as { commitWaitMs: number };
+  const usual = changed.commitWaitMs;
+  changed.commitWaitMs = 300;
+  onTestFinished(() => {
+    changed.commitWaitMs = usual;
+  });
+  const { transaction_id } = await collection.beginTransaction();
+  const transaction = collection.transaction(transaction_id);
+  await transaction.upsert(records());
+  await transaction.commit();
   expect(collection.has("new0")).toBe(true);
   expect(collection.describe().vectors_count).toBe(1 + many);
+  expect(transaction.flatStatus().status).toBe("indexing_in_progress");
   const search = { query: "word", top_k: 10_000 };
   await expect(collection.searchText(search, { timeoutMs: 100 })).rejects.toMatchObject({
     code: "deadline_exceeded",

@@ -84,6 +84,7 @@ import { checkpointPath, type FeedSurroundings, keptIndex, makeFeed } from "./fe
 import { Gate } from "./gate.ts";
 import { type IndexSize, sizeToLoad } from "./index-size.ts";
 import { flatStatusOf, type IndexingProgress, isoTime, stateOf } from "./transaction-status.ts";
+import { Unserved } from "./unserved.ts";
 
 /** What a collection needs from the house. */
 export type CollectionSurroundings = {
@@ -138,6 +139,7 @@ export class OpenCollection implements Collection {
   #writtenVersion = 0;
   /** The newest version that somebody was told of, as acknowledged or read: what begins now sees it, or a later one. */
   #toldVersion = 0;
+  readonly #unserved = new Unserved();
   #closed: Promise<void> | null = null;
   readonly #background: Background;
 
@@ -328,7 +330,9 @@ export class OpenCollection implements Collection {
     { records, bytes, passingBytes = 0 }: { records: number; bytes: number; passingBytes?: number },
     deadline: Deadline,
   ): Promise<{ version: number; value: unknown }> {
-    if (!this.#isMemoryLimited) return this.#writeVersion(request, deadline);
+    const patience =
+      request.kind === "commit" ? Deadline.of({ timeoutMs: limits.commitWaitMs }) : Deadline.none;
+    if (!this.#isMemoryLimited) return this.#writeVersion(request, bytes, deadline, patience);
     const growth = this.#growthBy(records, bytes);
     if (!this.isLoaded) this.#refuseUnloadable(`${what} in the collection '${this.name}'`, growth);
     const indexBytes = this.isLoaded ? growth : 0;
@@ -338,7 +342,7 @@ export class OpenCollection implements Collection {
       bytes + passingBytes,
     );
     try {
-      return await this.#writeVersion(request, deadline);
+      return await this.#writeVersion(request, bytes, deadline, patience);
     } finally {
       done();
     }
@@ -357,17 +361,30 @@ export class OpenCollection implements Collection {
   }
 
   /**
-   * Makes a version. Resolves when the indexes serve it, so that searches need not wait for them; the deadline ends the waiting, and
-   * what was written is acknowledged then.
+   * Makes a version. Resolves when the indexes serve it, so that searches need not wait for them, or when little is missing.
+   * @param bytes of what is written
+   * @param patience ends the waiting: what was written is acknowledged then, and searches wait for it. Not the caller's deadline:
+   * one who gives up must not leave the waiting to others
    */
   async #writeVersion(
     request: WriteRequest,
+    bytes: number,
     deadline: Deadline,
+    patience = Deadline.none,
   ): Promise<{ version: number; value: unknown }> {
-    const written = await this.#write(request, deadline);
-    await this.#catchUp?.published(written.version, deadline);
-    this.#told(written.version);
-    return written;
+    const end = this.#unserved.begin(bytes);
+    try {
+      const written = await this.#write(request, deadline);
+      end(written.version);
+      const catchUp = this.#catchUp;
+      const served = catchUp === null ? Number.POSITIVE_INFINITY : (catchUp.viewAt(0)?.version ?? -1);
+      if (!this.#unserved.isLittle(served)) await catchUp?.published(written.version, patience);
+      this.#told(written.version);
+      return written;
+    } catch (error) {
+      end();
+      throw error;
+    }
   }
 
   /** Bytes that indexes take at most for so many records, of so many bytes as they are encoded. */
@@ -651,7 +668,8 @@ export class OpenCollection implements Collection {
   delete(id: string, options?: CallOptions): Promise<void> {
     return this.#gate.pass(async () => {
       checkId(id, "vector_id");
-      await this.#writeVersion({ kind: "delete", batch: encodeDelete(id) }, Deadline.of(options));
+      const batch = encodeDelete(id);
+      await this.#writeVersion({ kind: "delete", batch }, batch.length, Deadline.of(options));
     });
   }
 
@@ -1123,7 +1141,7 @@ export class OpenCollection implements Collection {
       const { value } = await this.#writeRecords(
         { kind: "commit", transactionId },
         "The commit of a transaction",
-        this.#isMemoryLimited ? this.#stagedSize(transactionId) : { records: 0, bytes: 0 },
+        this.#stagedSize(transactionId),
         deadline,
       );
       this.#indexingTransactions.set(transactionId, (value as TransactionEntry).version as number);

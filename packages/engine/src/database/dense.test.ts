@@ -298,6 +298,45 @@ it("[N5] recall is measured against exact search, and a target picks the beam", 
   expect(await codeOf(() => collection.measureRecall())).toContain("no dense index");
 });
 
+it("[N5] recall that is measured while records are linked is that of the vectors that were there", async () => {
+  const { name } = await make();
+  const db = database as Database;
+  await db.deleteCollection(name);
+  await db.createCollection({
+    name,
+    dense_vector: { enabled: true, dimension: 3 },
+    sparse_vector: { enabled: false },
+    tf_idf_options: { enabled: false },
+    config: {},
+  });
+  const collection = db.collection(name);
+  await collection.createDenseIndex({
+    ...definition,
+    distance_metric_type: "euclidean",
+    quantization: { type: "scalar", properties: { data_type: "f32" } },
+    index: { type: "hnsw", properties: { neighbors_count: 16, ef_construction: 200, ef_search: 128 } },
+  });
+  let seed = 1;
+  const random = () => {
+    seed = (Math.imul(seed, 1664525) + 1013904223) >>> 0;
+    return seed / 2 ** 32;
+  };
+  const centres = Array.from({ length: 60 }, () => [random(), random(), random()]);
+  // Past 10,000 vectors the first measurement does not wait for the build to end.
+  for (let from = 0; from < 12_000; from += 2_000)
+    await collection.upsert(
+      Array.from({ length: 2_000 }, (_, i) => ({
+        id: `p${from + i}`,
+        dense_values: centres[Math.floor(60 * random())].map((x) => x + 0.02 * random()),
+      })),
+    );
+  await built(collection);
+  await expect.poll(() => statusOf(collection).recall?.vectors, { timeout: 20_000 }).toBe(12_000);
+  const { recall_at_10 = 0, ef_search } = statusOf(collection).recall ?? {};
+  const { recall } = await collection.measureRecall({ sample: 200, ef_search: ef_search as number });
+  expect(Math.abs(recall - recall_at_10)).toBeLessThan(0.03);
+});
+
 it("[N6] with a small cache, vectors are read from the store, and answers are the same", async () => {
   const collection = await make({}, { max_cache_size: 50 });
   await collection.upsert(vectors(0, 2_500));

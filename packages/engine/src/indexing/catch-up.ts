@@ -111,6 +111,8 @@ export class CatchUp {
   readonly #backlog: Backlog;
   /** The ordinal at which the newest version that was seen ends. */
   #seenEnd = 0;
+  /** The newest version that was seen. */
+  #seenVersion = -1;
   #hasFailed = false;
 
   /**
@@ -369,13 +371,13 @@ export class CatchUp {
   }
 
   /**
-   * Resolves when a view is at `version` or later, or when none will be soon: indexing fails, the collection is unloaded, or the
-   * deadline is over. Undefined: at once.
+   * Resolves when a view is at `version` or later, or when none will be soon: indexing fails, the collection is unloaded, or
+   * `patience` is over. Undefined: at once.
    */
-  published(version: number, deadline: Deadline): Promise<void> | undefined {
+  published(version: number, patience: Deadline): Promise<void> | undefined {
     if (this.#stopped || this.#hasFailed || this.#serving(version, []) !== null) return undefined;
     // The write is done, and has nothing to do with what keeps the indexes; searches are told of that.
-    return this.#waitFor(version, [], deadline).then(
+    return this.#waitFor(version, [], patience).then(
       (view) => view.unpin(),
       () => undefined,
     );
@@ -513,12 +515,13 @@ export class CatchUp {
         if (feeds.length === this.#feeds.size) this.#rise(head.version, head.nextOrdinal);
         const isMore = feeds.some((feed) => feed.tidy(postingsPerLook, isTimeOver));
         this.#keep();
-        return !isMore && !isReclaiming;
+        // What came while an older version was worked towards has woken nobody.
+        return !isMore && !isReclaiming && head.version === this.#seenVersion;
       }
       const next = behind.find((feed) => !feed.isWaiting);
       if (next && !isTimeOver()) advance(next);
       this.#keep();
-      return behind.every((feed) => feed.isWaiting) && !isReclaiming;
+      return behind.every((feed) => feed.isWaiting) && !isReclaiming && head.version === this.#seenVersion;
     } finally {
       if (!isKept) snapshot.release();
     }
@@ -530,6 +533,7 @@ export class CatchUp {
     try {
       const head = readHead(snapshot);
       this.#seenEnd = head.nextOrdinal;
+      this.#seenVersion = head.version;
       const target = this.#target;
       if (target === undefined) return { snapshot, head };
       this.#target = undefined;

@@ -64,7 +64,7 @@ export interface Vectors {
   /** Begins an exact search for names; undefined where vectors cannot be read. */
   beginTruth(queries: readonly Float32Array[], k: number): SteppedSearch | undefined;
   /** Asks the graphs one question. */
-  ask(question: Question, ef: number): Measured;
+  ask(question: Question, ef: number, isNew: (name: number) => boolean): Measured;
 }
 
 /** Which codes are to take the place of the present ones, and why. */
@@ -107,7 +107,8 @@ const better: Partial<Record<HnswDataType, HnswDataType>> = {
  */
 const wantedOf = (count: number): { recall: number; itself: number } => {
   if (count <= 10_000) return { recall: 0.999, itself: 0.999 };
-  return { recall: count <= 50_000 ? 0.99 : 0.95, itself: 0.99 };
+  if (count <= 50_000) return { recall: 0.99, itself: 0.99 };
+  return { recall: count <= 200_000 ? 0.985 : 0.95, itself: 0.99 };
 };
 /** Following the links of a beam costs about as much as reading so many vectors in order for each of its places. */
 export const readsPerBeamPlace = 8;
@@ -161,6 +162,10 @@ export class Building {
   #checkBeganMs = 0;
   /** How long the last measurement took. */
   #checkMs = 0;
+  /** Of the measurement that is being made: vectors in the graphs and what had been linked or removed when it began, and names linked since. */
+  #checkCount = 0;
+  #checkWork = 0;
+  readonly #linkedSince = new Set<number>();
   /** Names that were linked since recall was measured last. */
   readonly #fresh: number[] = [];
   /** Whether builders were at work when recall was measured last. */
@@ -406,6 +411,7 @@ export class Building {
       onLinked: (name) => {
         if (!isServing()) return;
         this.#work++;
+        if (this.#isMeasuring) this.#linkedSince.add(name);
         if (this.#fresh.length < freshMax) this.#fresh.push(name);
         else this.#fresh[this.#work % freshMax] = name;
         this.#vectors.onLinked(name);
@@ -600,6 +606,9 @@ export class Building {
     const sample = this.#vectors.sample(size, this.#fresh);
     this.#fresh.length = 0;
     this.#checkBeganMs = performance.now();
+    this.#checkCount = count;
+    this.#checkWork = this.#work;
+    this.#linkedSince.clear();
     // One more than is asked for: each vector is its own nearest.
     const k = qualityDepth + 1;
     if (rows !== undefined) {
@@ -643,8 +652,10 @@ export class Building {
       this.#ask(sample, truths);
     }
     const check = this.#check;
+    const isNew = (name: number) => this.#linkedSince.has(name);
     if (
-      check?.step((question, ef) => this.#vectors.ask(question, ef), questionsPerStep(check.ef)) === false
+      check?.step((question, ef) => this.#vectors.ask(question, ef, isNew), questionsPerStep(check.ef)) ===
+      false
     ) {
       this.#check = undefined;
       this.#judge(check);
@@ -665,7 +676,8 @@ export class Building {
   #judge(check: QualityCheck): void {
     const current = this.#current;
     if (current === undefined) return;
-    const quality = check.result(current.count, this.#work);
+    // What came meanwhile is not in the exact answers. It is measured next.
+    const quality = check.result(this.#checkCount, this.#checkWork);
     this.#quality = quality;
     this.#checkMs = performance.now() - this.#checkBeganMs;
     this.#isBuildMeasured = !current.isIdle;

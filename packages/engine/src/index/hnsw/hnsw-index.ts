@@ -196,7 +196,7 @@ export class HnswIndex implements Index {
       sample: (count, fresh) => this.#sample(count, fresh),
       shared: () => (this.#cache.count === this.#graphs?.count ? this.#cache.sharedRows() : undefined),
       beginTruth: (queries, k) => this.#beginTruth(queries, k),
-      ask: (question, ef) => this.#ask(question, ef),
+      ask: (question, ef, isNew) => this.#ask(question, ef, isNew),
     });
   }
 
@@ -807,13 +807,15 @@ export class HnswIndex implements Index {
     return new ExactSearch(this.#places, queries, k, () => isThere, read);
   }
 
-  #ask({ name, vector, truth }: Question, ef: number): Measured {
+  /** @param isNew whether a vector came when the exact answers were known already, or being found: it is not there for the question */
+  #ask({ name, vector, truth }: Question, ef: number, isNew: (name: number) => boolean): Measured {
     const graphs = this.#graphs as GraphSet;
-    const wanted = bestOthers(truth, (other) => other !== name && graphs.has(other));
+    const wanted = bestOthers(truth, (other) => other !== name && graphs.has(other) && !isNew(other));
+    const counts = (other: number) => !isNew(other);
     const count = Math.min(qualityDepth, wanted.size);
     const beam = this.beamOf(qualityDepth, ef);
     const names = new Growable(Uint32Array);
-    graphs.search(vector, beam, beam, null, name, names);
+    graphs.search(vector, beam, beam, counts, name, names);
     const depth = this.#depthOf(graphs, qualityDepth);
     const met = new Set<number>();
     for (let i = 0; i < Math.min(depth, names.length); i++)
@@ -823,13 +825,15 @@ export class HnswIndex implements Index {
       for (const missed of wanted)
         if (!met.has(missed) && graphs.isBeyond(missed, names, depth)) lostByCode++;
     names.length = 0;
-    graphs.search(vector, beam, depth, null, absent, names);
+    graphs.search(vector, beam, depth, counts, absent, names);
+    const asGood = noWorseThan(truth, name);
     return {
       wanted: count,
       met: Math.min(count, met.size),
       lostByCode: Math.min(lostByCode, count - Math.min(count, met.size)),
       // By products a vector need not be among its own best answers.
-      isItselfFound: !truth.ordinals.includes(name) || names.values.subarray(0, names.length).includes(name),
+      isItselfFound:
+        asGood.size === 0 || names.values.subarray(0, names.length).some((each) => asGood.has(each)),
     };
   }
 
@@ -853,6 +857,14 @@ export class HnswIndex implements Index {
 
 /** The beam that is tried after one: more than efMax when there is none. */
 const longerBeam = (beam: number): number => Math.max(beam + 1, Math.min(4 * beam, efMax));
+
+/** Those of the best that score as high as one of them; none where it is not among them. */
+function noWorseThan({ count, ordinals, scores }: Candidates, name: number): Set<number> {
+  const at = Array.from({ length: count }, (_, i) => i);
+  const own = at.find((i) => ordinals[i] === name);
+  if (own === undefined) return new Set();
+  return new Set(at.filter((i) => scores[i] >= scores[own]).map((i) => ordinals[i]));
+}
 
 /** The best answers that count, and what ties with the last of them. */
 function bestOthers({ count, ordinals, scores }: Candidates, counts: (name: number) => boolean): Set<number> {
