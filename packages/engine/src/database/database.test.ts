@@ -181,9 +181,9 @@ it("[I2] a search goes on at its version when its index is deleted and an older 
     });
   // The first holds the version before the write, and so what the write replaces stays in the index for a while.
   const first = batch(40);
-  await collection.upsert(vectors(1_000));
+  // So much is acknowledged when it is served: the second has its view before a later search is answered.
+  await collection.upsert(vectors(2_000));
   const second = batch(200);
-  // When a later search is answered, the second has its view.
   await collection.searchDense({ query_vector: [0, 1, 0, 0], top_k: 1, exact: true });
   await collection.deleteIndex("dense");
   await first;

@@ -282,8 +282,6 @@ export function* planBatchSparse(
 
 export function* planText(definition: CollectionDefinition, request: search.TextSearch): Steps<Plan> {
   refuseUnknownFields(search.TextSearch, request);
-  if (request.query != null && request.query_text != null)
-    throw invalid("query_text", "is another name of query, and both are given. Leave one of them out.");
   const text = request.query ?? request.query_text;
   if (text === null || text === undefined)
     throw invalid("query", "is missing; expected the text to search for, a string.");
