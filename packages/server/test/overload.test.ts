@@ -230,6 +230,16 @@ describe("a server", () => {
     return sockets;
   }
 
+  /** A server with a collection of 2,000 records. */
+  async function startFilled(config: Parameters<typeof startTestServer>[0]) {
+    const filled = await startTestServer(config);
+    await filled.makeCollection("c", { dimension });
+    const vectors = Array.from({ length: 2_000 }, (_, i) => ({ id: `v${i}`, dense_values: vectorOf(i) }));
+    for (let from = 0; from < 2_000; from += 200)
+      await filled.call("streamingUpsert", c, { vectors: vectors.slice(from, from + 200) });
+    return filled;
+  }
+
   beforeAll(async () => {
     server = await startTestServer({ queueWaitMs: 1_000, answerStallMs: 300 });
     await server.makeCollection("c", { dimension });
@@ -281,11 +291,7 @@ describe("a server", () => {
   });
 
   test("[O3] what a client says it waits for is cut to the server's maximum", async () => {
-    const strict = await startTestServer({ requestDeadlineMaxMs: 300 });
-    await strict.makeCollection("c", { dimension });
-    const vectors = Array.from({ length: 2_000 }, (_, i) => ({ id: `v${i}`, dense_values: vectorOf(i) }));
-    for (let from = 0; from < 2_000; from += 200)
-      await strict.call("streamingUpsert", c, { vectors: vectors.slice(from, from + 200) });
+    const strict = await startFilled({ requestDeadlineMaxMs: 300 });
     const answer = await strict.ask(batchPath, {
       raw: long,
       headers: { "x-quiver-timeout-ms": "2147483647" },
@@ -295,11 +301,7 @@ describe("a server", () => {
   });
 
   test("[O3] a request that is more work than one may be is stopped, and others are served", async () => {
-    const strict = await startTestServer({ requestWorkMaxMs: 100 });
-    await strict.makeCollection("c", { dimension });
-    const vectors = Array.from({ length: 2_000 }, (_, i) => ({ id: `v${i}`, dense_values: vectorOf(i) }));
-    for (let from = 0; from < 2_000; from += 200)
-      await strict.call("streamingUpsert", c, { vectors: vectors.slice(from, from + 200) });
+    const strict = await startFilled({ requestWorkMaxMs: 100 });
     const answer = await strict.ask(batchPath, { raw: long });
     expect(expectError(answer, 504, "deadline_exceeded").details.work_ms).toBe(100);
     const small = await strict.ask(pathOf("searchDense", c), { body: { query_vector: vectorOf(1) } });

@@ -37,13 +37,13 @@ export class Deadline {
   readonly #workMs: number;
   #task: Task | undefined;
 
-  private constructor(
-    timeoutMs: number,
-    signal: AbortSignal | undefined,
-    recheck: (() => void) | undefined,
-    account?: Account,
+  private constructor({
+    timeoutMs = Number.POSITIVE_INFINITY,
+    signal,
+    recheck,
+    account,
     workMs = Number.POSITIVE_INFINITY,
-  ) {
+  }: CallLimits) {
     this.#account = account;
     this.#workMs = workMs;
     this.#timeoutMs = timeoutMs;
@@ -53,15 +53,14 @@ export class Deadline {
   }
 
   /** The one that never ends. */
-  static readonly none = new Deadline(Number.POSITIVE_INFINITY, undefined, undefined);
+  static readonly none = new Deadline({});
 
   /** Begins now. @throws unknown_field */
   static of(options: CallOptions = {}): Deadline {
     if (options instanceof Deadline) return options;
     refuseUnknownOptions(options, ["timeoutMs", "signal", "recheck", "account", "workMs"]);
-    const { timeoutMs, signal, recheck, account, workMs } = options;
     if (Object.values(options).every((option) => option === undefined)) return Deadline.none;
-    return new Deadline(timeoutMs ?? Number.POSITIVE_INFINITY, signal, recheck, account, workMs);
+    return new Deadline(options);
   }
 
   /** The task whose slices the call's work runs in: one for all of the call, where the call has a deadline of its own. */

@@ -15,9 +15,9 @@
 //      aging (level-queue.ts). A task that turns out to be larger than expected falls behind by itself.
 //
 // What a slice took is measured when the event loop goes on, so nobody has to report it. What it lets arrive costs time, too, after the
-// round: that is measured from round to round, and paid for by those whose bytes came, who say so (`arrivedFor`). A round of the loop gives as many slices as fit
-// into the time of one: reading what has arrived may take longer than many small slices (64 connections that send 4 MB each: 5 to 50 ms a
-// round), and with one slice a round somebody's 200 slices of 0.1 ms held up everybody for 600 ms.
+// round: that is measured from round to round, and paid for by those whose bytes came, who say so (`arrivedFor`). A round of the loop
+// gives as many slices as fit into the time of one: reading what has arrived may take longer than many small slices (64 connections
+// that send 4 MB each: 5 to 50 ms a round), and with one slice a round somebody's 200 slices of 0.1 ms held up everybody for 600 ms.
 //
 // One look at the connections is not enough where many arrive: libuv (1.45 and later) accepts one connection in each round of the
 // event loop, so whoever takes connections says that something has `arrived`, and the loop goes round without a slice until a round

@@ -258,12 +258,12 @@ export class OpenCollection implements Collection {
    */
   #readServed<T>(read: (snapshot: Snapshot, head: Head) => T): T {
     this.#gate.assertOpen();
-    const view = this.#catchUp?.viewAt(this.#toldVersion);
-    if (view) return read(view.snapshot, readHead(view.snapshot));
-    return this.#read((snapshot, head) => {
-      this.#told(head.version);
-      return read(snapshot, head);
-    });
+    const { snapshot, release } = this.#served();
+    try {
+      return read(snapshot, readHead(snapshot));
+    } finally {
+      release();
+    }
   }
 
   /** The same for reads that take several turns. */
