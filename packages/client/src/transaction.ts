@@ -78,7 +78,10 @@ export class Transaction {
   async commit(options: CommitOptions = {}): Promise<void> {
     await this.#end("commitTransaction", ["InProgress", "Complete"], options);
     if (options.waitForIndex) {
-      await this.waitForIndex(typeof options.waitForIndex === "object" ? options.waitForIndex : options);
+      const { signal, timeoutMs } = options;
+      await this.waitForIndex(
+        typeof options.waitForIndex === "object" ? options.waitForIndex : { signal, timeoutMs },
+      );
     }
   }
 

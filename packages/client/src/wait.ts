@@ -1,6 +1,7 @@
 // How long until something on the server has come about?
 
 import { QuiverError } from "@quiver/protocol/errors";
+import { refuseUnknownOptions } from "@quiver/protocol/fields";
 import type { CallOptions, Runtime } from "./transport.ts";
 
 export type WaitOptions = {
@@ -16,7 +17,7 @@ const FIRST_POLL_MS = 20;
 /**
  * Asks again and again until `ask` gives a value.
  * @param what names the condition in the error
- * @throws QuiverError connection_failed with `details.reason` "timeout" when it takes longer than `timeoutMs`
+ * @throws QuiverError unknown_field or invalid_request where the options are not such; connection_failed with `details.reason` "timeout" when it takes longer than `timeoutMs`
  */
 export async function waitFor<T>(
   what: string,
@@ -24,6 +25,7 @@ export async function waitFor<T>(
   options: WaitOptions,
   runtime: Runtime,
 ): Promise<T> {
+  refuseUnknownOptions(options, ["signal", "timeoutMs", "pollMs"]);
   const pollMsMax = options.pollMs ?? 1_000;
   const deadline = options.timeoutMs === undefined ? undefined : runtime.now() + options.timeoutMs;
   const signal = options.signal ?? new AbortController().signal;

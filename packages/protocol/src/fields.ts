@@ -97,6 +97,15 @@ function findInFields({ object }: Node, value: object): Found | undefined {
   return undefined;
 }
 
+const isObject = (value: unknown): boolean =>
+  typeof value === "object" && value !== null && !Array.isArray(value);
+
+/** What a value is called that stands where an object should. */
+function nameOf(value: unknown): string {
+  if (value === null || value === undefined) return String(value);
+  return Array.isArray(value) ? "an array" : `a ${typeof value}`;
+}
+
 const nameLengthMax = 80;
 
 /** A step of a path, before the first of which the dot is cut off: `.metadta`, or `["a b"]` for what is no plain name. */
@@ -118,8 +127,15 @@ export function unknownField(shape: TSchema, value: unknown, at = ""): UnknownFi
   return { path: path.replace(/^\./, ""), name: found.name, known: [...found.object.names] };
 }
 
-/** @throws unknown_field, which names the field's place and the nearest known name */
+/**
+ * Refuses a request with a field that its shape does not know, and one that is no object where its shape is one.
+ * @throws unknown_field, which names the field's place and the nearest known name; invalid_request
+ */
 export function refuseUnknownFields(shape: TSchema, value: unknown, at = ""): void {
+  if (at === "" && nodeOf(shape)?.object !== undefined && !isObject(value))
+    throw new QuiverError("invalid_request", `The request must be an object, not ${nameOf(value)}.`, {
+      path: "",
+    });
   const found = unknownField(shape, value, at);
   if (found !== undefined) throw unknownFieldError(found);
 }
@@ -146,9 +162,13 @@ export function unknownFieldError({ path, name, known }: UnknownField, noun = "f
 /**
  * Refuses options that are not known, of a call in the same process.
  * @param what the options are of, such as `search`
- * @throws unknown_field
+ * @throws unknown_field; invalid_request where they are no object
  */
 export function refuseUnknownOptions(options: object | null | undefined, known: readonly string[]): void {
+  if (options !== undefined && options !== null && !isObject(options))
+    throw new QuiverError("invalid_request", `Options must be an object, not ${nameOf(options)}.`, {
+      path: "",
+    });
   for (const [name, value] of Object.entries(options ?? {})) {
     if (value === undefined || known.includes(name)) continue;
     throw unknownNameError(name, known, "option");

@@ -4,7 +4,7 @@ import { QuiverError } from "@quiver/protocol/errors";
 import { limits } from "@quiver/protocol/limits";
 import type { VectorRecord } from "@quiver/protocol/shapes/vector";
 import { compareText, readU32Key, toHex, utf8 } from "../base/bytes.ts";
-import type { Steps } from "../base/steps.ts";
+import { type Steps, sortInSteps } from "../base/steps.ts";
 import type { Reader } from "../storage/store.ts";
 import { readFloats } from "../vector/floats.ts";
 import { RecordReader } from "./record.ts";
@@ -14,14 +14,13 @@ import { afterPrefix, documentPrefix, ordinalKey } from "./tables.ts";
 export class StoredVector {
   readonly #record: RecordReader;
   readonly #dense: Float32Array | null;
+  readonly id: string;
 
   constructor(record: RecordReader, dense: Float32Array | null) {
     this.#record = record;
     this.#dense = dense;
-  }
-
-  get id(): string {
-    return this.#record.id;
+    // Read once: a document's vectors are compared by it many times.
+    this.id = record.id;
   }
 
   /** Bytes that it takes in memory, about. */
@@ -31,9 +30,9 @@ export class StoredVector {
 
   /** The record as objects. Numbers in `metadata` are JavaScript numbers. */
   toRecord(): VectorRecord {
-    const { id, documentId, sparse, rawText, metadataJson } = this.#record;
+    const { documentId, sparse, rawText, metadataJson } = this.#record;
     return {
-      id,
+      id: this.id,
       document_id: documentId,
       dense_values: this.#dense && Array.from(this.#dense),
       sparse_values: sparse && Array.from(sparse.indices, (index, i) => [index, sparse.values[i]]),
@@ -45,13 +44,13 @@ export class StoredVector {
 
   /** The record as JSON text, with `metadata` exactly as it was written and minus zero as `-0`. */
   toJson(): string {
-    const { id, documentId, sparse, rawText, metadataJson } = this.#record;
+    const { documentId, sparse, rawText, metadataJson } = this.#record;
     const dense = this.#dense && `[${Array.from(this.#dense, numberJson).join(",")}]`;
     const pairs =
       sparse && Array.from(sparse.values, (value, i) => `[${sparse.indices[i]},${numberJson(value)}]`);
     const indices = sparse && `[${sparse.indices.join(",")}]`;
     return [
-      `{"id":${JSON.stringify(id)}`,
+      `{"id":${JSON.stringify(this.id)}`,
       `"document_id":${JSON.stringify(documentId)}`,
       `"dense_values":${dense}`,
       `"sparse_values":${pairs && `[${pairs.join(",")}]`}`,
@@ -133,7 +132,7 @@ export function* vectorsOfDocument(reader: Reader, documentId: string): Steps<St
     if (bytes > limits.documentBytesMax) throw documentTooLarge(documentId, ordinals.length);
     if (vectors.push(vector) % readPerStep === 0) yield;
   }
-  return vectors.sort((a, b) => compareText(a.id, b.id));
+  return yield* sortInSteps(vectors, (a, b) => compareText(a.id, b.id));
 }
 
 function documentTooLarge(documentId: string, count: number): QuiverError {

@@ -264,7 +264,7 @@ class OpenDatabase implements Database {
     return new OpenCollection(entry, {
       directory: collectionDirectory(this.#options.dataDir, entry.internalId),
       writer: this.#writer,
-      builders: this.#builders,
+      builders: this.#builders.share(),
       memoryBudgetBytes: this.#options.memoryBudgetBytes,
       memory: this.#memory,
       log: this.#log,

@@ -136,10 +136,11 @@ it("[R13] memory returns to where it was: index deleted, collection unloaded, re
     await collectGarbage();
     return processBytes();
   };
-  // What heaps and allocators keep for themselves they have taken after some turns.
-  const before = await inTurn(6);
-  // Each turn takes some 12 MiB anew.
-  expect((await inTurn(12)) - before).toBeLessThan(36 * mib);
+  // What heaps and allocators keep for themselves goes up and down by 40 MiB from round to round, and more on a busy machine. Each
+  // turn takes some 12 MiB anew: kept, they would make the least of the later rounds 72 MiB more than the greatest of the first.
+  const rounds: number[] = [];
+  for (let round = 0; round < 6; round++) rounds.push(await inTurn(6));
+  expect(Math.min(...rounds.slice(3)) - Math.max(...rounds.slice(0, 3))).toBeLessThan(36 * mib);
   await a.createTextIndex({ name: "t", sample_threshold: 10, k1: 1.2, b: 0.75 });
   await isReady(a);
   const filled = bytesOf(a);

@@ -158,3 +158,18 @@ test("[E7] a transaction's records are checked, and metadata is not", async () =
   await transaction.abort();
   expect(c.get("a").toRecord().metadata).toEqual({ topK: { any: 1 } });
 });
+
+test.each([
+  ["searchDense", (given: unknown) => c.searchDense(loose(given))],
+  ["searchBatchSparse", (given: unknown) => c.searchBatchSparse(loose(given))],
+  ["searchText", (given: unknown) => c.searchText(loose(given))],
+  ["searchHybrid", (given: unknown) => c.searchHybrid(loose(given))],
+  ["createTextIndex", (given: unknown) => c.createTextIndex(loose(given))],
+  ["createCollection", (given: unknown) => database.createCollection(loose(given))],
+])("[E7] %s without its request, or with something else in its place, is told so", async (_name, call) => {
+  for (const given of [undefined, null, "text", 3, [dense]])
+    await expect((async () => call(given))()).rejects.toMatchObject({
+      code: "invalid_request",
+      message: expect.stringContaining("must be an object, not"),
+    });
+});

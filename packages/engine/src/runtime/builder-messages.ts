@@ -43,6 +43,7 @@ export type CheckpointMeta = {
 
 export type BuilderTask =
   | { readonly kind: "job"; readonly id: number; readonly target?: PostedTarget; readonly job: GraphJob }
+  | { readonly kind: "forget"; readonly id: number }
   | { readonly kind: "calibrate"; readonly request: CalibrationRequest }
   | { readonly kind: "truth"; readonly request: TruthRequest }
   | { readonly kind: "analyse"; readonly rows: TextRows; readonly analysis: Analysis }
@@ -61,9 +62,12 @@ export type BuilderTask =
   /** Reads the images into shared memory. */
   | { readonly kind: "load"; readonly path: string; readonly images: readonly Uint8Array[] };
 
-export type BuilderMessage =
-  | { readonly number: number; readonly task: BuilderTask }
-  | { readonly number: 0; readonly forget: number };
+export type BuilderMessage = {
+  readonly number: number;
+  /** Who wants it: a builder gives each the same time. */
+  readonly owner: number;
+  readonly task: BuilderTask;
+};
 
 export type BuilderReply =
   | { readonly number: number; readonly ok: true; readonly value: unknown }

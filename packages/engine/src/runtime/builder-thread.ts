@@ -1,6 +1,9 @@
 // Who does the long work on indexes?
 //
-// This thread: one job after the other, each on a graph in shared memory, in the area that is this builder's.
+// This thread: jobs on graphs in shared memory, in the area that is this builder's, and whatever else takes long.
+//
+// Those who want something of it, which are collections, get equal time: what one wants is done in its order, and the next step is
+// always of the one that had least. The long texts of one collection would otherwise hold up the indexes of all others.
 
 import { deserialize, serialize } from "node:v8";
 import { parentPort, workerData } from "node:worker_threads";
@@ -8,6 +11,7 @@ import { limits } from "@quiver/protocol/limits";
 import type { Finding } from "@quiver/protocol/shapes/check";
 import { failpoint } from "../base/failpoint.ts";
 import { invariant } from "../base/invariant.ts";
+import type { Steps } from "../base/steps.ts";
 import type { CollectionDefinition } from "../collection/definition.ts";
 import { isBearable, verifyCollection } from "../collection/verify.ts";
 import { calibrate } from "../index/hnsw/calibrate.ts";
@@ -27,10 +31,10 @@ import type {
   TextRows,
 } from "./builder-messages.ts";
 import { CheckpointReader, writeCheckpoint } from "./checkpoint-file.ts";
-import { wordsOf } from "./stored-words.ts";
+import { wordsInSteps } from "./stored-words.ts";
 
+invariant(parentPort !== null, "a builder is not a worker thread");
 const port = parentPort;
-invariant(port !== null, "a builder is not a worker thread");
 const { number: ownNumber, width } = workerData as BuilderStart;
 
 const linkers = new Map<number, Linker>();
@@ -46,7 +50,7 @@ function linkerOf(id: number, target: PostedTarget | undefined): Linker {
   return linker;
 }
 
-function doTask(task: BuilderTask): unknown {
+function* stepsOf(task: BuilderTask): Steps<unknown> {
   switch (task.kind) {
     case "job": {
       failpoint("build:begin");
@@ -54,12 +58,15 @@ function doTask(task: BuilderTask): unknown {
       if (task.job.kind !== "insert") failpoint("repair:done");
       return undefined;
     }
+    case "forget":
+      linkers.delete(task.id);
+      return undefined;
     case "calibrate":
       return calibrate(task.request);
     case "truth":
       return exactNeighbours(task.request);
     case "analyse":
-      return analyse(task.rows, task.analysis);
+      return yield* analyse(task.rows, task.analysis);
     case "save":
       return writeCheckpoint(task.path, task.meta, [serialize(task.state), ...task.images]);
     case "open":
@@ -72,16 +79,17 @@ function doTask(task: BuilderTask): unknown {
   }
 }
 
-/** Records without a text are left out. */
-function analyse(rows: TextRows, { language, stopWords, hasPositions }: Analysis): AnalysedTexts {
+function analyse(rows: TextRows, { language, stopWords, hasPositions }: Analysis): Steps<AnalysedTexts> {
   return analyseTexts(createAnalyzer(language, stopWords), textsOf(rows), hasPositions);
 }
 
-function* textsOf({ ordinals, ends, bytes }: TextRows): Generator<[ordinal: number, words: string[]]> {
-  for (let row = 0, begin = 0; row < ordinals.length; begin = ends[row++]) {
-    const words = wordsOf(bytes.subarray(begin, ends[row]));
-    if (words !== null) yield [ordinals[row], words];
-  }
+function* textsOf({
+  ordinals,
+  ends,
+  bytes,
+}: TextRows): Generator<[ordinal: number, words: Steps<string[] | null>]> {
+  for (let row = 0, begin = 0; row < ordinals.length; begin = ends[row++])
+    yield [ordinals[row], wordsInSteps(bytes.subarray(begin, ends[row]))];
 }
 
 function verify(directory: string, definition: CollectionDefinition): Finding[] {
@@ -115,15 +123,57 @@ function load(path: string, images: readonly Uint8Array[]): void {
   }
 }
 
+/** What a collection wants of this thread, in order, and the time that it had. */
+type Queue = {
+  ms: number;
+  readonly waiting: { readonly message: BuilderMessage; readonly steps: Steps<unknown> }[];
+};
+
+const queues = new Map<number, Queue>();
+
+/** The time that the one had to which the last slice went. */
+let virtualMs = 0;
+
+/** For so long one is served before it is asked who is next; messages are read in between. */
+const sliceMs = 10;
+
 port.on("message", (message: BuilderMessage) => {
-  if ("forget" in message) {
-    linkers.delete(message.forget);
-    return;
+  const { owner, task } = message;
+  let queue = queues.get(owner);
+  if (queue === undefined) {
+    queue = { ms: virtualMs, waiting: [] };
+    queues.set(owner, queue);
+    if (queues.size === 1) setImmediate(work);
   }
-  const { number, task } = message;
+  queue.waiting.push({ message, steps: stepsOf(task) });
+});
+
+/** Goes on with what the one wants that had least time. */
+function work(): void {
+  let owner = 0;
+  let next: Queue | undefined;
+  for (const [each, queue] of queues)
+    if (next === undefined || queue.ms < next.ms) [owner, next] = [each, queue];
+  if (next === undefined) return;
+  virtualMs = next.ms;
+  const beganMs = performance.now();
+  let nowMs = beganMs;
+  while (next.waiting.length > 0 && nowMs < beganMs + sliceMs) {
+    if (goOn(next.waiting[0])) next.waiting.shift();
+    nowMs = performance.now();
+  }
+  next.ms += nowMs - beganMs;
+  if (next.waiting.length === 0) queues.delete(owner);
+  if (queues.size > 0) setImmediate(work);
+}
+
+/** Does a step of a task, and answers where it was the last. @returns whether it was */
+function goOn({ message: { number, task }, steps }: Queue["waiting"][number]): boolean {
   let reply: BuilderReply;
   try {
-    reply = { number, ok: true, value: doTask(task) };
+    const step = steps.next();
+    if (!step.done) return false;
+    reply = { number, ok: true, value: step.value };
   } catch (error) {
     // Errors of WebAssembly and of the system are told as text: not all of them can be posted.
     const { message: text, stack, code } = error as NodeJS.ErrnoException;
@@ -131,4 +181,5 @@ port.on("message", (message: BuilderMessage) => {
   }
   const isTexts = reply.ok && task.kind === "analyse";
   port.postMessage(reply, isTexts ? buffersOf((reply as { value: AnalysedTexts }).value) : []);
-});
+  return true;
+}

@@ -7,10 +7,13 @@ import { join } from "node:path";
 import { Worker } from "node:worker_threads";
 import { randomNumbers } from "@quiver/kernels/random";
 import { afterEach, describe, expect, test } from "vitest";
+import { ByteWriter } from "../base/byte-writer.ts";
 import { loudBackground } from "../base/testing/loud-background.ts";
+import { readOperations, storedRecord, type UpsertOperation, writeUpsert } from "../collection/record.ts";
 import type { Graph } from "../index/hnsw/graph.ts";
 import { HnswIndex, type HnswOptions, type HnswState } from "../index/hnsw/hnsw-index.ts";
 import { bytesOfFloats } from "../vector/floats.ts";
+import type { TextRows } from "./builder-messages.ts";
 import { Builders } from "./builders.ts";
 import type { SearchingReport, SearchingStart } from "./testing/searching-thread.ts";
 
@@ -233,4 +236,33 @@ test("a builder that fails is told of, and every record is still found", async (
     const query = vectors.subarray(i * dimension, (i + 1) * dimension);
     expect([...index.search(query, 1, { ef: 64 }).ordinals]).toEqual([i]);
   }
+});
+
+test("[O10] what one collection wants of a builder does not wait for all that another one wants", async () => {
+  builders = new Builders(loudBackground(), 1);
+  const [greedy, modest] = [builders.share(), builders.share()];
+  const analysis = { language: "english", stopWords: null, hasPositions: false } as const;
+  const rowOf = (text: string): TextRows => {
+    const out = new ByteWriter();
+    const record = { id: "a", documentId: null, dense: null, sparse: null, metadataJson: null };
+    writeUpsert(out, { ...record, text: { kind: "raw", value: text } });
+    const [operation] = readOperations(out.take());
+    const bytes = storedRecord(operation as UpsertOperation, 1);
+    return { ordinals: Uint32Array.of(0), ends: Uint32Array.of(bytes.length), bytes };
+  };
+  const next = randomNumbers(5);
+  const long = () =>
+    Array.from({ length: 50_000 }, () => `w${Math.floor(next() * 1e9).toString(36)}`).join(" ");
+  const order: string[] = [];
+  const greedily = Array.from({ length: 6 }, async (_, i) => {
+    await greedy.analyse(rowOf(long()), analysis);
+    order.push(`long ${i}`);
+  });
+  const modestly = Array.from({ length: 3 }, async (_, i) => {
+    await modest.analyse(rowOf(`few words ${i}`), analysis);
+    order.push(`short ${i}`);
+  });
+  await Promise.all([...greedily, ...modestly]);
+  expect(order.slice(0, 3)).toEqual(["short 0", "short 1", "short 2"]);
+  expect(order.slice(3)).toEqual(greedily.map((_, i) => `long ${i}`));
 });

@@ -1,7 +1,8 @@
 // How does the request thread have indexes built?
 //
 // A pool of threads that do the jobs on graphs (index/hnsw/jobs.ts), the analysis of texts, and the reading and writing of
-// checkpoints. A thread is told of a graph with the first job for it. Threads start when there is something to do, and do not
+// checkpoints. A thread is told of a graph with the first job for it. Each collection has a share of them (`share`), so that none
+// waits for all that another one wants. Threads start when there is something to do, and do not
 // keep the process alive.
 
 import { availableParallelism } from "node:os";
@@ -55,17 +56,15 @@ class Thread {
     return this.#pending.size;
   }
 
-  send(task: BuilderTask, done: Done): void {
+  send(owner: number, task: BuilderTask, done: Done): void {
     const number = this.#nextNumber++;
     this.#pending.set(number, done);
-    const message: BuilderMessage = { number, task };
+    const message: BuilderMessage = { number, owner, task };
     this.#worker.postMessage(message, handedOver(task) as ArrayBuffer[]);
   }
 
-  forget(id: number): void {
-    if (!this.known.delete(id)) return;
-    const message: BuilderMessage = { number: 0, forget: id };
-    this.#worker.postMessage(message);
+  forget(owner: number, id: number): void {
+    if (this.known.delete(id)) this.send(owner, { kind: "forget", id }, () => undefined);
   }
 
   async stop(): Promise<void> {
@@ -107,46 +106,65 @@ function handedOver(task: BuilderTask): ArrayBufferLike[] {
   return task.kind === "job" && task.job.kind === "insert" ? [task.job.vectors.buffer] : [];
 }
 
-export class Builders implements GraphBuilders {
-  readonly width: number;
-  readonly #threads: (Thread | undefined)[];
+/** The threads, and who shares them. */
+class Pool {
+  readonly threads: (Thread | undefined)[];
   readonly #background: Background;
-  #isClosed = false;
+  owners = 0;
+  isClosed = false;
 
-  /** @param width 1 to 64 threads */
-  constructor(background: Background, width = defaultBuilders()) {
-    this.width = width;
+  constructor(background: Background, width: number) {
     this.#background = background;
-    this.#threads = new Array(width).fill(undefined);
+    this.threads = new Array(width).fill(undefined);
   }
 
   /** The thread with the least to do; one that is lost is replaced. */
-  #thread(): Thread {
+  thread(): Thread {
+    const width = this.threads.length;
     let least: Thread | undefined;
-    for (let number = 0; number < this.width; number++) {
-      let thread = this.#threads[number];
+    for (let number = 0; number < width; number++) {
+      let thread = this.threads[number];
       if (thread === undefined || thread.isLost) {
-        thread = new Thread({ number, width: this.width }, this.#background);
-        this.#threads[number] = thread;
+        thread = new Thread({ number, width }, this.#background);
+        this.threads[number] = thread;
       }
       if (thread.load === 0) return thread;
       if (least === undefined || thread.load < least.load) least = thread;
     }
     return least as Thread;
   }
+}
+
+export class Builders implements GraphBuilders {
+  readonly width: number;
+  readonly #pool: Pool;
+  readonly #owner: number;
+  readonly #background: Background;
+
+  /** @param width 1 to 64 threads */
+  constructor(background: Background, width = defaultBuilders(), pool = new Pool(background, width)) {
+    this.width = width;
+    this.#background = background;
+    this.#pool = pool;
+    this.#owner = pool.owners++;
+  }
+
+  /** The same threads, for somebody else: all who have some to do get equal time. */
+  share(): Builders {
+    return new Builders(this.#background, this.width, this.#pool);
+  }
 
   #send(task: BuilderTask, done: Done): void {
-    if (this.#isClosed) return;
-    this.#thread().send(task, done);
+    if (!this.#pool.isClosed) this.#pool.thread().send(this.#owner, task, done);
   }
 
   run({ id, graph, encoding }: Target, job: GraphJob, done: (error: unknown) => void): void {
-    if (this.#isClosed) return;
-    const thread = this.#thread();
+    if (this.#pool.isClosed) return;
+    const thread = this.#pool.thread();
     const isKnown = thread.known.has(id);
     thread.known.add(id);
     const target = isKnown ? {} : { target: { id, graph: graph.shared, encoding: encoding.toState() } };
-    thread.send({ kind: "job", id, job, ...target }, (error) => done(error));
+    thread.send(this.#owner, { kind: "job", id, job, ...target }, (error) => done(error));
   }
 
   calibrate(request: CalibrationRequest, done: (error: unknown, state: EncodingState | null) => void): void {
@@ -158,7 +176,7 @@ export class Builders implements GraphBuilders {
   }
 
   forget(id: number): void {
-    for (const thread of this.#threads) thread?.forget(id);
+    for (const thread of this.#pool.threads) thread?.forget(this.#owner, id);
   }
 
   /** Analyses the texts of stored records, whose memory it takes over. */
@@ -188,14 +206,14 @@ export class Builders implements GraphBuilders {
 
   #ask(task: BuilderTask): Promise<unknown> {
     return new Promise((resolve, reject) => {
-      if (this.#isClosed) reject(new Error("the builders have ended"));
+      if (this.#pool.isClosed) reject(new Error("the builders have ended"));
       this.#send(task, (error, value) => (error === null ? resolve(value) : reject(error as Error)));
     });
   }
 
-  /** Ends all threads; what they were doing is never answered. */
+  /** Ends all threads, for everybody; what they were doing is never answered. */
   async close(): Promise<void> {
-    this.#isClosed = true;
-    await Promise.all(this.#threads.map((thread) => thread?.stop()));
+    this.#pool.isClosed = true;
+    await Promise.all(this.#pool.threads.map((thread) => thread?.stop()));
   }
 }

@@ -19,11 +19,15 @@
 
 import type { AnalyzedWord, DropReason, TextLanguage } from "@quiver/protocol/shapes/index-definition";
 import snowball from "snowball-stemmers";
+import { finishAtOnce, type Steps } from "../base/steps.ts";
 import { endingSpeller, endings } from "./endings.ts";
 import { fold } from "./fold.ts";
 import { type Gram, gramsOfQuery, gramsOfText, isRun, lettersOf } from "./grams.ts";
 import { type Language, languages, respelt } from "./languages.ts";
 import { segment } from "./segment.ts";
+
+/** Words of a query that are analysed at a step. */
+const wordsPerStep = 1_024;
 
 /** UTF-8 bytes of the longest word that becomes a term. */
 export const wordBytesMax = 255;
@@ -52,8 +56,8 @@ export type Analyzer = {
   queryTerms(words: readonly string[]): string[];
   /** What becomes of each word of a text, and of each piece of a run: its term, or why it has none. */
   analyze(words: readonly string[]): AnalyzedWord[];
-  /** The same of a query. */
-  analyzeQuery(words: readonly string[]): AnalyzedWord[];
+  /** The same of a query, which can be long: in steps. */
+  analyzeQuery(words: readonly string[]): Steps<AnalyzedWord[]>;
   /** The term and form of a word that is no run; both "" where it is dropped. */
   of(word: string): TermAndForm;
   /** The form of a word, a stop word or not: freed of its article and folded. It keeps apostrophes, which stemmers read. */
@@ -204,10 +208,11 @@ function analyzerOf(words: Rules & Pick<Analyzer, "of">, stopWords: StopWords): 
     if (isTooLong(word)) return "too_long";
     return stopWords.has(word) ? "stop_word" : "no_letters";
   };
-  const analyze = (texts: readonly string[], gramsOf: GramsOf): AnalyzedWord[] => {
+  function* analyze(texts: readonly string[], gramsOf: GramsOf): Steps<AnalyzedWord[]> {
     const analyzed: AnalyzedWord[] = [];
     let place = 0;
-    for (const word of texts) {
+    for (const [i, word] of texts.entries()) {
+      if (i % wordsPerStep === wordsPerStep - 1) yield;
       if (!isRun(word)) {
         const { term } = of(word);
         const dropped = term === "" ? reasonOf(word) : null;
@@ -226,7 +231,7 @@ function analyzerOf(words: Rules & Pick<Analyzer, "of">, stopWords: StopWords): 
       place += letters.length;
     }
     return analyzed;
-  };
+  }
   const read = (texts: readonly string[], take: TakeTerm, gramsOf: GramsOf = gramsOfText): number => {
     let place = 0;
     let length = 0;
@@ -259,7 +264,7 @@ function analyzerOf(words: Rules & Pick<Analyzer, "of">, stopWords: StopWords): 
     read: (texts, take) => read(texts, take),
     terms: (texts) => termsOf(texts, gramsOfText),
     queryTerms: (texts) => termsOf(texts, gramsOfQuery),
-    analyze: (texts) => analyze(texts, gramsOfText),
+    analyze: (texts) => finishAtOnce(analyze(texts, gramsOfText)),
     analyzeQuery: (texts) => analyze(texts, gramsOfQuery),
   };
 }

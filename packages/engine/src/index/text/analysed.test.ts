@@ -1,6 +1,6 @@
 import { randomNumbers } from "@quiver/kernels/random";
 import { expect, test } from "vitest";
-import { finishAtOnce } from "../../base/steps.ts";
+import { finishAtOnce, type Steps } from "../../base/steps.ts";
 import { createAnalyzer } from "../../text/analyzer.ts";
 import { AnalysedReader, analyseTexts } from "./analysed.ts";
 import { TextIndex } from "./text-index.ts";
@@ -23,7 +23,9 @@ test.each([true, false])(
     }
     for (let from = 0; from < texts.length; from += 50) {
       const batch = texts.slice(from, from + 50);
-      const reader = new AnalysedReader(structuredClone(analyseTexts(analyzer, batch, positions)));
+      const reader = new AnalysedReader(
+        structuredClone(finishAtOnce(analyseTexts(analyzer, batch.map(inSteps), positions))),
+      );
       for (const [ordinal, words] of batch) {
         expect(reader.ordinal).toBe(ordinal);
         one.add(ordinal, words);
@@ -62,3 +64,11 @@ test.each([true, false])(
     }
   },
 );
+
+function inSteps([ordinal, words]: [number, string[]]): [number, Steps<string[]>] {
+  const steps = function* () {
+    yield;
+    return words;
+  };
+  return [ordinal, steps()];
+}

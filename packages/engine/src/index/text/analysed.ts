@@ -6,6 +6,7 @@
 //   record r:  ordinals[r], lengths[r], entries begins[r] to begins[r + 1], forms formBegins[r] to formBegins[r + 1]
 //   entry e:   terms[e], frequencies[e]; the next frequencies[e] of `places`
 
+import type { Steps } from "../../base/steps.ts";
 import type { Analyzer } from "../../text/analyzer.ts";
 import { isRun, placesOfRun } from "../../text/grams.ts";
 
@@ -28,12 +29,18 @@ export type AnalysedTexts = {
   readonly forms: string;
 };
 
-/** Analyses texts. @param texts by ascending ordinal: the words, as `segment` makes them */
-export function analyseTexts(
+/** Words of a long text that are analysed at a step. */
+const wordsPerStep = 1_024;
+
+/**
+ * Analyses texts, in steps.
+ * @param texts by ascending ordinal: what makes the words, as `segment` does; records that turn out to have no text are left out
+ */
+export function* analyseTexts(
   analyzer: Analyzer,
-  texts: Iterable<readonly [ordinal: number, words: readonly string[]]>,
+  texts: Iterable<readonly [ordinal: number, words: Steps<readonly string[] | null>]>,
   hasPositions: boolean,
-): AnalysedTexts {
+): Steps<AnalysedTexts> {
   const terms = new Names();
   const forms = new Names();
   const ordinals: number[] = [];
@@ -56,7 +63,9 @@ export function analyseTexts(
     known.set(word, learnt);
     return learnt;
   };
-  for (const [ordinal, words] of texts) {
+  for (const [ordinal, text] of texts) {
+    const words = yield* text;
+    if (words === null) continue;
     const placesOf = new Map<number, number[]>();
     const take = (term: number, place: number): void => {
       const others = placesOf.get(term);
@@ -65,7 +74,8 @@ export function analyseTexts(
     };
     let place = 0;
     let length = 0;
-    for (const word of words) {
+    for (const [i, word] of words.entries()) {
+      if (i % wordsPerStep === wordsPerStep - 1) yield;
       if (isRun(word)) {
         const first = place;
         length += analyzer.read([word], (term, _form, at) => take(terms.placeOf(term), first + at));
@@ -91,6 +101,7 @@ export function analyseTexts(
     lengths.push(length);
     begins.push(entries.length);
     formBegins.push(formEntries.length);
+    yield;
   }
   return {
     ordinals: Uint32Array.from(ordinals),

@@ -8,8 +8,12 @@
 //
 // A JavaScript Map of strings takes about the same time for a look-up and twice the memory, and has to be built key by key.
 //
-// Invariants (see check): each number in use is in exactly one slot, and no free slot lies between that and the place of its hash;
-// at most half of the slots are used.
+// Where the slots are to be doubled, the old ones stay, and some of them move with each term that is added: rehashing four million
+// terms at once takes half a second, in which nothing else would be answered. Nothing is removed from old slots. One may name a number
+// that was moved, or given up, or given to another term: a look-up compares the number's term, so what it finds is right.
+//
+// Invariants (see check): each number in use is in exactly one slot, or in an old one that has not moved, and no free slot lies
+// between that and the place of its hash; at most half of the slots are used.
 
 import { invariant } from "../../base/invariant.ts";
 import type { Steps } from "../../base/steps.ts";
@@ -17,6 +21,9 @@ import type { Steps } from "../../base/steps.ts";
 const slotsMin = 1_024;
 /** Columns that are full grow by so much: less than that of them is unused. */
 const growth = 1.25;
+
+/** Old slots that move with a term that is added: they have all moved long before the new ones are to be doubled. */
+const movedPerTerm = 8;
 
 /** Terms that are tested at a step. */
 const termsPerStep = 1_024;
@@ -31,7 +38,9 @@ export type DictionaryState = {
 };
 
 export class Dictionary {
-  #slots: Uint32Array = new Uint32Array(slotsMin);
+  #slots: Uint32Array;
+  /** Slots that have not moved yet: those of `slots` from `at`. */
+  #old: { readonly slots: Uint32Array; at: number } | null = null;
   #hashes: Uint32Array = new Uint32Array(slotsMin);
   #begins: Uint32Array = new Uint32Array(slotsMin);
   #lengths: Uint16Array = new Uint16Array(slotsMin);
@@ -43,6 +52,11 @@ export class Dictionary {
   #unitsEnd = 0;
   #unitsUsed = 0;
 
+  /** @param slots at first: a power of two; fewer in tests */
+  constructor(slots = slotsMin) {
+    this.#slots = new Uint32Array(slots);
+  }
+
   get size(): number {
     return this.#size;
   }
@@ -50,11 +64,17 @@ export class Dictionary {
   /** The number of a term, or undefined. */
   get(term: string): number | undefined {
     const hash = hashOf(term);
-    const mask = this.#slots.length - 1;
+    let number = this.#find(this.#slots, hash, term);
+    if (number < 0 && this.#old !== null) number = this.#find(this.#old.slots, hash, term);
+    return number < 0 ? undefined : number;
+  }
+
+  /** @returns the term's number, or -1 */
+  #find(slots: Uint32Array, hash: number, term: string): number {
+    const mask = slots.length - 1;
     for (let at = hash & mask; ; at = (at + 1) & mask) {
-      const slot = this.#slots[at];
-      if (slot === 0) return undefined;
-      if (this.#hashes[slot - 1] === hash && this.#isTerm(slot - 1, term)) return slot - 1;
+      const number = slots[at] - 1;
+      if (number < 0 || (this.#hashes[number] === hash && this.#isTerm(number, term))) return number;
     }
   }
 
@@ -70,15 +90,29 @@ export class Dictionary {
     this.#begins[number] = begin;
     this.#lengths[number] = term.length;
     this.#size++;
-    if (2 * this.#size > this.#slots.length) this.#rehash(2 * this.#slots.length);
-    else this.#enter(number);
+    if (2 * this.#size > this.#slots.length) {
+      this.#move(Number.POSITIVE_INFINITY);
+      this.#old = { slots: this.#slots, at: 0 };
+      this.#slots = new Uint32Array(2 * this.#slots.length);
+    }
+    this.#enter(number);
+    this.#move(movedPerTerm);
   }
 
   /** Forgets the term of a number. */
   remove(number: number): void {
     const mask = this.#slots.length - 1;
     let free = this.#hashes[number] & mask;
-    while (this.#slots[free] !== number + 1) free = (free + 1) & mask;
+    while (this.#slots[free] !== number + 1 && this.#slots[free] !== 0) free = (free + 1) & mask;
+    if (this.#slots[free] !== 0) this.#free(free, mask);
+    else invariant(this.#old !== null, `number ${number} is in no slot`);
+    this.#unitsUsed -= this.#lengths[number];
+    this.#lengths[number] = 0;
+    this.#size--;
+  }
+
+  #free(slot: number, mask: number): void {
+    let free = slot;
     // What stands behind moves up where its hash allows it, so that no gap cuts it off (Knuth, volume 3, algorithm 6.4R).
     for (let at = (free + 1) & mask; this.#slots[at] !== 0; at = (at + 1) & mask) {
       const home = this.#hashes[this.#slots[at] - 1] & mask;
@@ -87,9 +121,6 @@ export class Dictionary {
       free = at;
     }
     this.#slots[free] = 0;
-    this.#unitsUsed -= this.#lengths[number];
-    this.#lengths[number] = 0;
-    this.#size--;
   }
 
   /** Whether a number has a term. */
@@ -139,6 +170,7 @@ export class Dictionary {
 
   /** What a checkpoint keeps. The columns are copies, in shared memory. */
   save(): { state: DictionaryState; columns: Uint8Array[] } {
+    this.#move(Number.POSITIVE_INFINITY);
     const state = {
       size: this.#size,
       numbersEnd: this.#numbersEnd,
@@ -178,6 +210,7 @@ export class Dictionary {
 
   close(): void {
     this.#slots = new Uint32Array(slotsMin);
+    this.#old = null;
     this.#hashes = new Uint32Array(slotsMin);
     this.#begins = new Uint32Array(slotsMin);
     this.#lengths = new Uint16Array(slotsMin);
@@ -190,10 +223,11 @@ export class Dictionary {
 
   get memoryBytes(): number {
     const columns = [this.#slots, this.#hashes, this.#begins, this.#lengths, this.#units];
-    return columns.reduce((sum, column) => sum + column.byteLength, 0);
+    return columns.reduce((sum, column) => sum + column.byteLength, this.#old?.slots.byteLength ?? 0);
   }
 
   check(): void {
+    this.#move(Number.POSITIVE_INFINITY);
     let terms = 0;
     let units = 0;
     for (const [term, number] of this.entries()) {
@@ -216,17 +250,24 @@ export class Dictionary {
     return true;
   }
 
+  /** Enters a number, unless it is there. */
   #enter(number: number): void {
     const mask = this.#slots.length - 1;
     let at = this.#hashes[number] & mask;
-    while (this.#slots[at] !== 0) at = (at + 1) & mask;
+    while (this.#slots[at] !== 0 && this.#slots[at] !== number + 1) at = (at + 1) & mask;
     this.#slots[at] = number + 1;
   }
 
-  #rehash(length: number): void {
-    this.#slots = new Uint32Array(length);
-    for (let number = 0; number < this.#numbersEnd; number++)
-      if (this.#lengths[number] > 0) this.#enter(number);
+  /** Moves so many of the old slots. */
+  #move(count: number): void {
+    const old = this.#old;
+    if (old === null) return;
+    const end = Math.min(old.slots.length, old.at + count);
+    for (; old.at < end; old.at++) {
+      const number = old.slots[old.at] - 1;
+      if (number >= 0 && this.#lengths[number] > 0) this.#enter(number);
+    }
+    if (end === old.slots.length) this.#old = null;
   }
 
   /** Makes room for a number and so many units. */
@@ -245,6 +286,10 @@ export class Dictionary {
   }
 
   #closeUp(units: Uint16Array): void {
+    if (this.#unitsUsed === this.#unitsEnd) {
+      this.#units = grown(this.#units, units);
+      return;
+    }
     let end = 0;
     for (let number = 0; number < this.#numbersEnd; number++) {
       const begin = this.#begins[number];

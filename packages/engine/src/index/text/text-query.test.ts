@@ -3,6 +3,7 @@ import { limits } from "@quiver/protocol/limits";
 import type { TextLanguage } from "@quiver/protocol/shapes/index-definition";
 import fc from "fast-check";
 import { expect, test } from "vitest";
+import { finishAtOnce } from "../../base/steps.ts";
 import { type Analyzer, createAnalyzer } from "../../text/analyzer.ts";
 import { EditDistance } from "../../text/edit-distance.ts";
 import { fold } from "../../text/fold.ts";
@@ -111,7 +112,7 @@ class Twin {
     const { kind, words } = clause;
     const last = words[words.length - 1];
     const isExpanding = kind === "fuzzy" || (kind === "prefix" && !isRun(last));
-    const asked = this.analyzer.analyzeQuery(isExpanding ? words.slice(0, -1) : words);
+    const asked = finishAtOnce(this.analyzer.analyzeQuery(isExpanding ? words.slice(0, -1) : words));
     const isPhrase = kind === "phrase" && (words.length > 1 || asked.length > 1);
     const placed = asked.flatMap(({ term, position: place }) => (term === null ? [] : [{ term, place }]));
     const phrase = isPhrase ? placed : null;

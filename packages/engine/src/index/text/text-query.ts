@@ -123,7 +123,7 @@ function* meaningOf(index: TermSource, clause: Clause, visible: () => Visible): 
   const last = words[words.length - 1];
   const expanding = isExpanding(clause) && !(kind === "prefix" && isRun(last)) ? last : null;
   const plain = expanding === null ? words : words.slice(0, -1);
-  for (const { term, position: place } of index.analyzer.analyzeQuery(plain)) {
+  for (const { term, position: place } of yield* index.analyzer.analyzeQuery(plain)) {
     if (term === null) continue;
     needs.push([{ term, weight: 1 }]);
     phrase.push({ term, place });
@@ -237,13 +237,16 @@ function* termsOf(
   for (const meaning of meanings) {
     if (meaning.occur === "mustNot") continue;
     const within = yield* scopeOf(holders, meaning, required);
-    for (const { term, weight } of meaning.needs.flat()) {
-      const known = within === null ? everywhere.get(term) : undefined;
-      if (known !== undefined) known.weight += weight;
-      else {
-        const weighted = { term, weight, within };
-        terms.push(weighted);
-        if (within === null) everywhere.set(term, weighted);
+    for (const [i, alternatives] of meaning.needs.entries()) {
+      if (i % wordsPerStep === wordsPerStep - 1) yield;
+      for (const { term, weight } of alternatives) {
+        const known = within === null ? everywhere.get(term) : undefined;
+        if (known !== undefined) known.weight += weight;
+        else {
+          const weighted = { term, weight, within };
+          terms.push(weighted);
+          if (within === null) everywhere.set(term, weighted);
+        }
       }
     }
   }
