@@ -15,7 +15,7 @@ import { applyRequests, type WriteOutcome, type WriteRequest } from "./apply.ts"
 import type { CollectionDefinition } from "./definition.ts";
 import { prepareCollection } from "./format.ts";
 import { readHead } from "./head.ts";
-import { allVectors, vectorById, vectorsOfDocument } from "./reading.ts";
+import { allVectors, tellDocument, vectorById } from "./reading.ts";
 import { encodeDelete, encodeUpserts } from "./schema.ts";
 import { collectionTables, metaKeys } from "./tables.ts";
 import { listTransactions, readTransaction, type TransactionEntry } from "./transaction.ts";
@@ -368,7 +368,11 @@ describe.each(kinds)("writes to a collection: %s", (_name, makeStore) => {
   it("[D1] a document has exactly its live vectors", () => {
     const store = open();
     const of = (document: string) =>
-      read(store, (s) => finishAtOnce(vectorsOfDocument(s, document)).map((vector) => vector.id));
+      read(store, (s) => {
+        const ids: string[] = [];
+        finishAtOnce(tellDocument(s, document, ({ id }) => ids.push(id)));
+        return ids;
+      });
     apply(store, [
       upsert(
         v("b", 1, { document_id: "d" }),

@@ -67,12 +67,16 @@ function numberJson(value: number): string {
 }
 
 function storedVector(reader: Reader, key: Uint8Array): StoredVector {
-  const bytes = reader.get("records", key);
-  if (bytes === undefined) throw missing("records", key);
-  const record = new RecordReader(bytes.slice());
-  const dense = record.contents.dense ? reader.get("dense", key) : undefined;
-  if (record.contents.dense && dense === undefined) throw missing("dense", key);
-  return new StoredVector(record, dense ? readFloats(dense) : null);
+  // A copy in Node's pool of small buffers: one of its own is a memory outside of the heap.
+  const record = new RecordReader(Buffer.from(stored(reader, "records", key)));
+  return new StoredVector(record, record.contents.dense ? readFloats(stored(reader, "dense", key)) : null);
+}
+
+/** What is under an ordinal that is named; borrowed until the next read. */
+function stored(reader: Reader, table: "records" | "dense", key: Uint8Array): Uint8Array {
+  const bytes = reader.get(table, key);
+  if (bytes === undefined) throw missing(table, key);
+  return bytes;
 }
 
 /** The error of an ordinal that is named and has nothing under it. */
@@ -101,38 +105,45 @@ export function vectorExists(reader: Reader, id: string): boolean {
   return reader.get("ids", utf8(id)) !== undefined;
 }
 
-/** Keys, or vectors, that are read at a step. */
+/** Of a step: keys that are read, and vectors that are told. */
 const readPerStep = 256;
+const toldPerStep = 64;
 
 /**
- * All vectors of a document, by id; in steps.
+ * Tells all vectors of a document, by id; in steps. They are read one by one: as objects, those of a large document are 100 MB of
+ * small buffers, in the collection of which as garbage nothing else is done for 50 ms.
  * @throws invalid_request where they are more than one answer may have
  */
-export function* vectorsOfDocument(reader: Reader, documentId: string): Steps<StoredVector[]> {
+export function* tellDocument(
+  reader: Reader,
+  documentId: string,
+  take: (vector: StoredVector) => void,
+): Steps<void> {
   const prefix = documentPrefix(utf8(documentId));
-  const ordinals: number[] = [];
-  for (let start = prefix; ; ) {
-    const before = ordinals.length;
-    // Entries and not keys: a key is proved by its value's checksum. No cursor stays open between two steps.
-    for (const [key] of reader.entries("documents", {
-      start,
-      end: afterPrefix(prefix),
-      limit: readPerStep,
-    }))
-      ordinals.push(readU32Key(key, prefix.length));
-    if (ordinals.length - before < readPerStep) break;
-    start = Buffer.concat([prefix, ordinalKey(ordinals[ordinals.length - 1] + 1)]);
-    yield;
-  }
-  const vectors: StoredVector[] = [];
+  const found: { id: string; ordinal: number }[] = [];
   let bytes = 0;
-  for (const ordinal of ordinals) {
-    const vector = storedVector(reader, ordinalKey(ordinal));
-    bytes += vector.bytes;
-    if (bytes > limits.documentBytesMax) throw documentTooLarge(documentId, ordinals.length);
-    if (vectors.push(vector) % readPerStep === 0) yield;
+  let denseBytes: number | undefined;
+  for (let start = prefix; ; yield) {
+    // Entries and not keys: a key is proved by its value's checksum. No cursor stays open between two steps.
+    const ordinals = [
+      ...reader.entries("documents", { start, end: afterPrefix(prefix), limit: readPerStep }),
+    ].map(([key]) => readU32Key(key, prefix.length));
+    for (const ordinal of ordinals) {
+      const key = ordinalKey(ordinal);
+      const record = new RecordReader(stored(reader, "records", key));
+      found.push({ id: record.id, ordinal });
+      bytes += record.byteLength;
+      if (record.contents.dense) bytes += denseBytes ??= stored(reader, "dense", key).length;
+    }
+    if (ordinals.length < readPerStep) break;
+    start = Buffer.concat([prefix, ordinalKey(ordinals[ordinals.length - 1] + 1)]);
   }
-  return yield* sortInSteps(vectors, (a, b) => compareText(a.id, b.id));
+  if (bytes > limits.documentBytesMax) throw documentTooLarge(documentId, found.length);
+  const sorted = yield* sortInSteps(found, (a, b) => compareText(a.id, b.id));
+  for (const [i, { ordinal }] of sorted.entries()) {
+    if (i % toldPerStep === toldPerStep - 1) yield;
+    take(storedVector(reader, ordinalKey(ordinal)));
+  }
 }
 
 function documentTooLarge(documentId: string, count: number): QuiverError {

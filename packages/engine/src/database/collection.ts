@@ -683,12 +683,22 @@ export class OpenCollection implements Collection {
     return this.#readServed((snapshot) => reading.vectorExists(snapshot, id));
   }
 
-  byDocument(documentId: string, options?: CallOptions): Promise<reading.StoredVector[]> {
+  async byDocument(documentId: string, options?: CallOptions): Promise<reading.StoredVector[]> {
+    const vectors: reading.StoredVector[] = [];
+    await this.tellDocument(documentId, (vector) => vectors.push(vector), options);
+    return vectors;
+  }
+
+  tellDocument(
+    documentId: string,
+    take: (vector: reading.StoredVector) => void,
+    options?: CallOptions,
+  ): Promise<void> {
     return this.#gate.pass(async () => {
       checkId(documentId, "document_id");
       const { snapshot, release } = this.#served();
       try {
-        return await Deadline.of(options).task.finish(reading.vectorsOfDocument(snapshot, documentId));
+        await Deadline.of(options).task.finish(reading.tellDocument(snapshot, documentId, take));
       } finally {
         release();
       }

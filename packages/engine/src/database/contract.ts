@@ -236,6 +236,12 @@ export interface Collection {
   has(id: string): boolean;
   /** All vectors of a document, by id. */
   byDocument(documentId: string, options?: CallOptions): Promise<StoredVector[]>;
+  /** Tells all vectors of a document, by id, one by one: for those who keep none of a large document. */
+  tellDocument(
+    documentId: string,
+    take: (vector: StoredVector) => void,
+    options?: CallOptions,
+  ): Promise<void>;
   /** Every vector of the version that is current now, in the order in which they were written. */
   exportVectors(): VectorExport;
 

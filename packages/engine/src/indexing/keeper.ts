@@ -42,9 +42,13 @@ export interface KeptForm<Held extends Index, State> {
   restored(state: State, load: (images: readonly Uint8Array[]) => Promise<void>): Promise<Held>;
 }
 
-/** Changes that are worth a checkpoint of an idle index: these, and this share of its records. */
+/**
+ * Changes that are worth a checkpoint of an idle index: these, and this share of its records. Of an index of so many bytes the share is
+ * enough: a dozen texts of 4 MiB took a minute to be analysed again.
+ */
 const changesMin = 1_000;
 const changesShare = 0.2;
+const largeBytes = 16 * 2 ** 20;
 /** Changes after which a busy index is kept too. */
 const changesBusy = 100_000;
 
@@ -132,8 +136,10 @@ export class Keeper<Held extends Index, State = unknown> {
     const changes = this.#form.changes(index, isLast);
     if (changes === undefined) return undefined;
     const hasNews = this.#form.hasNews(index);
-    if (changes < changesMin && !hasNews) return undefined;
-    const isWorthIt = isLast || hasNews || changes >= changesShare * index.count;
+    const isShare = changes > 0 && changes >= changesShare * index.count;
+    const isMuch = changes >= changesMin || (isShare && index.memoryBytes >= largeBytes);
+    if (!isMuch && !hasNews) return undefined;
+    const isWorthIt = isLast || hasNews || isShare;
     if (!isWorthIt || (!isLast && !this.#form.isIdle(index) && changes < changesBusy)) return undefined;
     this.#saving = this.#form
       .save(index, (state, images) => this.#write(index, version(), reader, state, images), isLast)

@@ -1,8 +1,8 @@
 // How are vectors read, and deleted, by id and by document over HTTP?
 
-import type { VectorExport } from "@quiver/engine/database/contract";
+import type { StoredVector, VectorExport } from "@quiver/engine/database/contract";
 import { QuiverError } from "@quiver/protocol/errors";
-import { arrayJson, asJson, emptyObject, JsonWriter } from "../json-answer.ts";
+import { asJson, emptyObject, JsonWriter } from "../json-answer.ts";
 import { Lines } from "../lines-answer.ts";
 import { idParameter } from "../request/query.ts";
 import type { Handlers } from "./handlers.ts";
@@ -10,11 +10,16 @@ import type { Handlers } from "./handlers.ts";
 export const vectorHandlers: Handlers<
   "vectorsByDocument" | "getVector" | "vectorExists" | "deleteVector" | "exportVectors"
 > = {
-  async vectorsByDocument({ database, params, query, deadline, work }) {
+  async vectorsByDocument({ database, params, query, deadline }) {
     const documentId = idParameter(query, "document_id");
-    const vectors = await database.collection(params.collection_id).byDocument(documentId, deadline);
     const out = new JsonWriter();
-    await work.task.finish(arrayJson(vectors, out, (vector) => vector.toJson()));
+    let separator = "[";
+    const take = (vector: StoredVector) => {
+      out.add(separator + vector.toJson());
+      separator = ",";
+    };
+    await database.collection(params.collection_id).tellDocument(documentId, take, deadline);
+    out.add(separator === "[" ? "[]" : "]");
     return out.end();
   },
   getVector: ({ database, params }) =>

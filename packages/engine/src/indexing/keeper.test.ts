@@ -1,0 +1,55 @@
+import { expect, test } from "vitest";
+import type { Index } from "../index/contract.ts";
+import type { Builders } from "../runtime/builders.ts";
+import { Keeper, type KeptForm } from "./keeper.ts";
+
+const mib = 2 ** 20;
+
+type Case = { changes: number; count: number; memoryBytes: number; isIdle?: boolean; isLast?: boolean };
+
+/** Whether an idle index would be written to disk. */
+async function isKept({
+  changes,
+  count,
+  memoryBytes,
+  isIdle = true,
+  isLast = false,
+}: Case): Promise<boolean> {
+  let saves = 0;
+  const form: KeptForm<Index, unknown> = {
+    changes: () => changes,
+    hasNews: () => false,
+    isIdle: () => isIdle,
+    save: async () => void saves++,
+    endOf: () => 0,
+    restored: () => Promise.reject(new Error("nothing is restored here")),
+  };
+  const keeper = new Keeper("nowhere", "configuration", form, {} as Builders, () => undefined);
+  const none = () => {
+    throw new Error("nothing is read here");
+  };
+  await keeper.keep({ count, memoryBytes } as Index, () => 1, none, isLast);
+  return saves === 1;
+}
+
+test.each<[boolean, string, Case]>([
+  [true, "many changes, and a great share", { changes: 2_000, count: 10_000, memoryBytes: 1 * mib }],
+  [false, "many changes, and a small share", { changes: 2_000, count: 100_000, memoryBytes: 100 * mib }],
+  [true, "many changes at the end", { changes: 2_000, count: 100_000, memoryBytes: 100 * mib, isLast: true }],
+  [false, "few changes of what is built in a moment", { changes: 12, count: 12, memoryBytes: 1 * mib }],
+  [true, "few records that take much", { changes: 12, count: 12, memoryBytes: 100 * mib }],
+  [
+    true,
+    "few records that take much, at the end",
+    { changes: 12, count: 12, memoryBytes: 100 * mib, isLast: true },
+  ],
+  [false, "a small share of them", { changes: 1, count: 12, memoryBytes: 100 * mib, isLast: true }],
+  [false, "none of them", { changes: 0, count: 0, memoryBytes: 100 * mib, isLast: true }],
+  [
+    false,
+    "a great share while more is being built",
+    { changes: 2_000, count: 10_000, memoryBytes: mib, isIdle: false },
+  ],
+])("[I5] an index is kept on disk: %s, of %s", async (expected, _what, given) => {
+  expect(await isKept(given)).toBe(expected);
+});
