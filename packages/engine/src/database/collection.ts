@@ -149,7 +149,10 @@ export class OpenCollection implements Collection {
     this.#around = around;
     this.#store = new LmdbStore(around.directory, collectionTables);
     this.lastUsedMs = around.clock();
-    this.#background = loggedBackground(around.log, { collection: entry.internalId });
+    this.#background = loggedBackground(around.log, {
+      collection: entry.definition.name,
+      store: entry.internalId,
+    });
     this.#read((snapshot, head) => {
       this.#toldVersion = head.version;
       for (const transaction of listTransactions(snapshot))
@@ -579,17 +582,28 @@ export class OpenCollection implements Collection {
       readVector: (ordinal) => this.#read((snapshot) => snapshot.get("dense", ordinalKey(ordinal))?.slice()),
       mayTake: (bytes) => this.#mayTake(bytes),
       onProgress: () => catchUp?.progressed(),
-      onNotice: (notice) => log.info({ collection: this.entry.internalId }, `dense index: ${notice}`),
+      onNotice: (notice) =>
+        log.info(
+          { collection: this.entry.definition.name, store: this.entry.internalId },
+          `dense index: ${notice}`,
+        ),
       wake: () => catchUp?.wake(),
       run: (act) => this.#background.once("analysing texts", act),
-      onProblem: (what, problem) => log.warn({ collection: this.entry.internalId, err: problem }, what),
+      onProblem: (what, problem) =>
+        log.warn(
+          { collection: this.entry.definition.name, store: this.entry.internalId, err: problem },
+          what,
+        ),
     };
   }
 
   /** Before indexes leave memory. What cannot be kept is built again from the records. */
   async #keepIndexes(): Promise<void> {
     for (const err of (await this.#catchUp?.keepLast()) ?? [])
-      this.#around.log.warn({ collection: this.entry.internalId, err }, "an index could not be kept on disk");
+      this.#around.log.warn(
+        { collection: this.entry.definition.name, store: this.entry.internalId, err },
+        "an index could not be kept on disk",
+      );
   }
 
   async indexed(): Promise<void> {

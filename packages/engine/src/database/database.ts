@@ -243,7 +243,10 @@ class OpenDatabase implements Database {
     try {
       const findings = await verifying;
       for (const finding of findings.slice(0, loggedMax))
-        this.#log.error({ collection: entry.internalId, finding }, "stored data is damaged");
+        this.#log.error(
+          { collection: entry.definition.name, store: entry.internalId, finding },
+          "stored data is damaged",
+        );
       error = setAsideError(name, findings);
       if (error === undefined) this.#collections.set(name, await this.#openCollection(entry));
     } catch (cause) {
@@ -256,7 +259,7 @@ class OpenDatabase implements Database {
 
   #setAsideAs(name: string, entry: CatalogEntry | undefined, error: QuiverError): void {
     this.#setAside.set(name, { name, entry, error });
-    this.#log.error({ collection: entry?.internalId, err: error }, "a collection is set aside");
+    this.#log.error({ collection: name, store: entry?.internalId, err: error }, "a collection is set aside");
   }
 
   async #openCollection(entry: CatalogEntry): Promise<OpenCollection> {
@@ -724,7 +727,7 @@ class OpenDatabase implements Database {
       if (oldest.isBusy) continue;
       bytes -= oldest.expectedBytes;
       await oldest.unload();
-      this.#log.info({ collection: oldest.entry.internalId, bytesMax }, "unloaded an idle collection");
+      this.#log.info({ collection: oldest.name, bytesMax }, "unloaded an idle collection");
     }
     return bytes < before;
   }
