@@ -4,8 +4,9 @@
 // about definitions anyway; for the thread of a backup, loading that would take longer than most backups.
 
 import { QuiverError } from "@quiver/protocol/errors";
+import type { IndexKind } from "@quiver/protocol/shapes/index-definition";
 import { defineCollection } from "../collection/definition.ts";
-import { defineDenseIndex, defineSparseIndex, defineTextIndex } from "../collection/index-definition.ts";
+import { kindNamed } from "../index/registry.ts";
 import { invalidSnapshot } from "./block-file.ts";
 import type { BackupHeader } from "./header.ts";
 
@@ -20,7 +21,6 @@ export function checkDefinitions(header: BackupHeader): void {
 }
 
 function define({ collection, indexes }: BackupHeader): void {
-  const { dense, sparse, "tf-idf": textIndex } = indexes;
   const { dimension, description, maxVectors, replicationFactor, storeRawText } = collection;
   defineCollection({
     name: collection.name,
@@ -31,7 +31,6 @@ function define({ collection, indexes }: BackupHeader): void {
     config: { max_vectors: maxVectors, replication_factor: replicationFactor },
     store_raw_text: storeRawText,
   });
-  if (dense) defineDenseIndex(collection, dense);
-  if (sparse) defineSparseIndex(collection, sparse);
-  if (textIndex) defineTextIndex(collection, textIndex);
+  for (const [kind, definition] of Object.entries(indexes))
+    kindNamed(kind as IndexKind).define(collection, definition);
 }

@@ -42,7 +42,6 @@ import {
 import type { CatalogEntry } from "../collection/catalog.ts";
 import type { CollectionDefinition } from "../collection/definition.ts";
 import { type Head, readHead } from "../collection/head.ts";
-import { defineDenseIndex, defineSparseIndex, defineTextIndex } from "../collection/index-definition.ts";
 import * as reading from "../collection/reading.ts";
 import {
   checkId,
@@ -59,8 +58,10 @@ import {
   type TransactionEntry,
 } from "../collection/transaction.ts";
 import { currentVersion, listVersions, readVersion, versionByHash } from "../collection/versions.ts";
-import { HnswIndex } from "../index/hnsw/hnsw-index.ts";
+import type { IndexDefinition, IndexSize } from "../index/kind.ts";
+import { kindNamed, kindNames } from "../index/registry.ts";
 import { building, CatchUp, indexing } from "../indexing/catch-up.ts";
+import type { Feed } from "../indexing/feed.ts";
 import { keptSize } from "../indexing/keeper.ts";
 import * as plan from "../query/plan.ts";
 import { EffortTable, measureRecall } from "../query/recall.ts";
@@ -75,14 +76,15 @@ import type { Snapshot } from "../storage/store.ts";
 import { type Analyzer, createAnalyzer } from "../text/analyzer.ts";
 import { isRun, placesOfRun } from "../text/grams.ts";
 import { segmentInSteps } from "../text/segment.ts";
-import { compareInverted } from "./check/index-comparison.ts";
+import type { IndexImage } from "./check/check-messages.ts";
+import { comparePostings } from "./check/index-comparison.ts";
 import { RunningCheck } from "./check/live.ts";
 import type { Collection, CollectionStatistics, DatabaseLog, Transaction, VectorExport } from "./contract.ts";
 import { RunningExport } from "./export.ts";
 import { failingTasks, loggedBackground } from "./failing-tasks.ts";
-import { checkpointPath, type FeedSurroundings, keptIndex, makeFeed } from "./feeds.ts";
+import { checkpointOf, checkpointPath, type FeedDependencies, makeFeed } from "./feeds.ts";
 import { Gate } from "./gate.ts";
-import { type IndexSize, sizeToLoad } from "./index-size.ts";
+import { sizeToLoad } from "./index-size.ts";
 import { flatStatusOf, type IndexingProgress, isoTime, stateOf } from "./transaction-status.ts";
 import { Unserved } from "./unserved.ts";
 
@@ -222,8 +224,8 @@ export class OpenCollection implements Collection {
   #sizeOf(kind: IndexKind, definitions: IndexDefinitions, reader: Snapshot, head: Head): IndexSize {
     const { directory, builders } = this.#around;
     const sized = { reader, head, collection: this.#definition, definitions, areas: 1 + builders.width };
-    const around = this.#feedSurroundings(null);
-    const { configuration } = keptIndex(this.#definition, kind, definitions, around);
+    const around = this.#feedDependencies(null);
+    const { configuration } = checkpointOf(this.#definition, kind, definitions, around);
     return sizeToLoad(sized, kind, keptSize(checkpointPath(directory, kind), configuration));
   }
 
@@ -237,8 +239,7 @@ export class OpenCollection implements Collection {
 
   /** There may be memory for what has waited for it. */
   retryPostponed(): void {
-    const dense = this.#catchUp?.feed("dense")?.index;
-    if (dense instanceof HnswIndex && dense.isPostponed) this.#catchUp?.wake();
+    if (this.#catchUp?.isPostponed === true) this.#catchUp.wake();
   }
 
   get isBusy(): boolean {
@@ -392,12 +393,11 @@ export class OpenCollection implements Collection {
 
   /** Bytes that indexes take at most for so many records, of so many bytes as they are encoded. */
   #growthBy(records: number, bytes: number): number {
-    const sizes = this.#knownSizes();
     const { dense, dimension } = this.#definition;
-    let growth = records * (sizes.get("dense")?.recordBytes ?? 0);
     const others = Math.max(0, bytes - (dense ? 4 * (dimension as number) * records : 0));
-    if (sizes.has("sparse")) growth += Math.max(records * (sizes.get("sparse")?.recordBytes ?? 0), others);
-    if (sizes.has("tf-idf")) growth += Math.max(records * (sizes.get("tf-idf")?.recordBytes ?? 0), others);
+    let growth = 0;
+    for (const [kind, { recordBytes }] of this.#knownSizes())
+      growth += kindNamed(kind).growth(recordBytes, records, others);
     return Math.ceil(growth);
   }
 
@@ -474,10 +474,11 @@ export class OpenCollection implements Collection {
   }
 
   #recall(): CollectionStatistics["recall"] {
-    const index = this.#catchUp?.feed("dense")?.index;
-    if (!(index instanceof HnswIndex) || index.quality === undefined) return undefined;
-    const { recall: at10, itself } = index.quality;
-    return { at10, itself, readsAll: index.isReadingAll };
+    for (const kind of kindNames()) {
+      const recall = this.#catchUp?.feed(kind)?.recall;
+      if (recall !== undefined) return recall;
+    }
+    return undefined;
   }
 
   load(options?: CallOptions): Promise<CollectionDetail> {
@@ -567,13 +568,13 @@ export class OpenCollection implements Collection {
     this.#forgetSizes();
     const definitions = this.#read((snapshot) => readIndexDefinitions(snapshot));
     for (const kind of Object.keys(definitions) as IndexKind[])
-      catchUp.add(makeFeed(this.#definition, kind, definitions, this.#feedSurroundings(catchUp)));
+      catchUp.add(makeFeed(this.#definition, kind, definitions, this.#feedDependencies(catchUp)));
     catchUp.wake();
     this.#around.memory.changed();
   }
 
   /** @param catchUp that the feeds belong to; null: there will be none */
-  #feedSurroundings(catchUp: CatchUp | null): FeedSurroundings {
+  #feedDependencies(catchUp: CatchUp | null): FeedDependencies {
     const { directory, builders, memoryBudgetBytes, log } = this.#around;
     return {
       directory,
@@ -754,20 +755,20 @@ export class OpenCollection implements Collection {
   // ---- Indexes
 
   createDenseIndex(definition: DenseIndex): Promise<void> {
-    return this.#createIndex("dense", () => defineDenseIndex(this.#definition, definition));
+    return this.#createIndex("dense", definition);
   }
 
   createSparseIndex(definition: SparseIndex): Promise<void> {
-    return this.#createIndex("sparse", () => defineSparseIndex(this.#definition, definition));
+    return this.#createIndex("sparse", definition);
   }
 
   createTextIndex(definition: TextIndex): Promise<void> {
-    return this.#createIndex("tf-idf", () => defineTextIndex(this.#definition, definition));
+    return this.#createIndex("tf-idf", definition);
   }
 
-  #createIndex(index: IndexKind, define: () => DenseIndex | SparseIndex | TextIndex): Promise<void> {
+  #createIndex(index: IndexKind, given: IndexDefinition): Promise<void> {
     return this.#gate.pass(async () => {
-      const definition = define();
+      const definition = kindNamed(index).define(this.#definition, given);
       await this.#inTurn(async () => {
         const definitions = { [index]: definition };
         const admitted = await this.#admitIndex(index, definitions);
@@ -776,7 +777,7 @@ export class OpenCollection implements Collection {
           failpoint("index:defined");
           const catchUp = this.#catchUp;
           if (catchUp)
-            catchUp.add(makeFeed(this.#definition, index, definitions, this.#feedSurroundings(catchUp)));
+            catchUp.add(makeFeed(this.#definition, index, definitions, this.#feedDependencies(catchUp)));
           this.#forgetSizes();
           this.#around.memory.changed();
           if (index === "dense") this.#efforts = new EffortTable();
@@ -795,6 +796,12 @@ export class OpenCollection implements Collection {
       return () => {};
     }
     return this.#admit(`A ${index} index of the collection '${this.name}'`, bytes);
+  }
+
+  /** Creates what `auto_create_index` asks for. */
+  async createAutomatic(kind: IndexKind): Promise<void> {
+    const { automatic } = kindNamed(kind);
+    if (automatic !== undefined) await this.#createIndex(kind, automatic);
   }
 
   deleteIndex(index: IndexKind): Promise<void> {
@@ -837,15 +844,15 @@ export class OpenCollection implements Collection {
   }
 
   #indexStatus(kind: IndexKind, head: Head): IndexStatus {
-    const total = { dense: head.dense, sparse: head.sparse, "tf-idf": head.text }[kind];
+    const total = kindNamed(kind).countOf(head);
     const feed = this.#catchUp?.feed(kind);
     const isReady = feed?.watermark === head.version && feed.finalEnd >= head.nextOrdinal;
-    const dense = feed?.index instanceof HnswIndex ? feed.index : undefined;
-    const linked = (feed?.index.count ?? 0) - (dense?.tailCount ?? 0);
+    const status = feed?.status ?? kindNamed(kind).status(undefined);
+    const linked = (feed?.index.count ?? 0) - (status.records_in_tail ?? 0);
     const indexed = isReady ? total : Math.max(0, Math.min(total, linked));
     return {
       state: feed === undefined ? "unloaded" : feed.isBuilt && feed.wasFinal ? "ready" : "building",
-      served_by: kind !== "dense" ? "inverted" : dense?.isReadingAll === false ? "hnsw" : "flat",
+      served_by: status.served_by,
       records_indexed: indexed,
       records_total: total,
       ...(this.#failureOf(kind) !== undefined && { failure: this.#failureOf(kind) }),
@@ -853,7 +860,7 @@ export class OpenCollection implements Collection {
         feed === undefined ? 0 : isReady ? 100 : Math.floor(feed.progress(0, head.nextOrdinal) * 1000) / 10,
       watermark: Math.max(0, feed?.watermark ?? 0),
       memory_bytes: feed?.index.memoryBytes ?? 0,
-      ...(dense && denseStatus(dense)),
+      ...(feed && status),
     };
   }
 
@@ -1033,14 +1040,14 @@ export class OpenCollection implements Collection {
   #check(): Promise<CheckReport> {
     return this.#gate.pass(async () => {
       // Before the snapshot: what the index has is then at most as new as the records that it is compared with.
-      const denseImage = await this.#imageOfDense();
+      const images = await this.#imagesOfIndexes();
       const snapshot = this.#store.snapshot();
       const { directory } = this.#around;
       const running = new RunningCheck({
         kind: "collection",
         directory,
         definition: this.#definition,
-        denseImage,
+        images,
       });
       this.#checks.add(running);
       try {
@@ -1061,11 +1068,13 @@ export class OpenCollection implements Collection {
     });
   }
 
-  /** Compares the inverted indexes, where the collection is loaded. @returns their kinds */
+  /** Compares the indexes in memory whose kind can be compared so. @returns their kinds */
   async #compareIndexes(find: (finding: Finding) => void): Promise<string[]> {
     const { version, kinds } = this.#read((snapshot, head) => ({
       version: head.version,
-      kinds: (Object.keys(readIndexDefinitions(snapshot)) as IndexKind[]).filter((kind) => kind !== "dense"),
+      kinds: (Object.keys(readIndexDefinitions(snapshot)) as IndexKind[]).filter(
+        (kind) => kindNamed(kind).postings !== undefined,
+      ),
     }));
     const catchUp = this.#catchUp;
     if (catchUp === null || kinds.length === 0) return [];
@@ -1073,7 +1082,7 @@ export class OpenCollection implements Collection {
     let view: View | undefined;
     try {
       view = await catchUp.reach(version, kinds);
-      return await compareInverted(view, find, () => {
+      return await comparePostings(view, kinds, find, () => {
         if (catchUp.isStopped) throw unloaded;
       });
     } catch (error) {
@@ -1086,18 +1095,28 @@ export class OpenCollection implements Collection {
     }
   }
 
-  /** Writes the graphs in memory to a file for a check; undefined where there is none. */
-  async #imageOfDense(): Promise<string | undefined> {
+  /** Writes the indexes in memory that another thread has to prove to files for a check. */
+  async #imagesOfIndexes(): Promise<IndexImage[]> {
     const catchUp = this.#catchUp;
-    const index = catchUp?.feed("dense")?.index;
+    if (catchUp === null) return [];
     const definitions = this.#read((snapshot) => readIndexDefinitions(snapshot));
-    if (!catchUp || !(index instanceof HnswIndex) || definitions.dense === undefined) return undefined;
+    const images: IndexImage[] = [];
+    for (const kind of Object.keys(definitions) as IndexKind[]) {
+      const feed = catchUp.feed(kind);
+      if (feed === undefined || kindNamed(kind).prove === undefined) continue;
+      const image = await this.#imageOf(feed, definitions);
+      if (image !== undefined) images.push(image);
+    }
+    return images;
+  }
+
+  async #imageOf({ kind, index }: Feed, definitions: IndexDefinitions): Promise<IndexImage | undefined> {
     const { directory, builders } = this.#around;
-    const around = this.#feedSurroundings(catchUp);
-    const { configuration, form } = keptIndex<HnswIndex>(this.#definition, "dense", definitions, around);
+    const dependencies = this.#feedDependencies(this.#catchUp);
+    const { configuration, form } = checkpointOf(this.#definition, kind, definitions, dependencies);
     const { version, hash } = this.#read((_, head) => head);
     // Checks run one at a time; what a killed process leaves behind is overwritten by the next one.
-    const path = `${checkpointPath(directory, "dense")}.check`;
+    const path = `${checkpointPath(directory, kind)}.check`;
     let isWritten = false;
     const write = async (state: unknown, images: readonly Uint8Array[]) => {
       await builders.save(path, { configuration, version, hash: toHex(hash) }, state, images);
@@ -1105,7 +1124,7 @@ export class OpenCollection implements Collection {
       return false;
     };
     await form.save(index, write, false);
-    return isWritten ? path : undefined;
+    return isWritten ? { kind, path } : undefined;
   }
 
   // ---- Transactions
@@ -1316,31 +1335,6 @@ function* analyzeInSteps(analyzer: Analyzer, words: readonly string[]): Steps<Te
     yield;
   }
   return terms;
-}
-
-function denseStatus(index: HnswIndex): Partial<IndexStatus> {
-  const { encoding, quality } = index;
-  return {
-    ...(encoding && { data_type: encoding.dataType, data_type_reason: encoding.reason }),
-    ...(encoding?.clampedShare !== undefined && { clamped_share: encoding.clampedShare }),
-    ...(index.successorType && { next_data_type: index.successorType }),
-    distinct_vectors: index.vectorCount,
-    ...(!index.isReadingAll && { ef_search_effective: index.efDefault }),
-    ...(quality && {
-      recall: {
-        recall_at_10: quality.recall,
-        finds_itself: quality.itself,
-        lost_by_codes: quality.codeLoss,
-        ef_search: quality.ef,
-        queries: quality.queries,
-        vectors: quality.count,
-      },
-    }),
-    records_in_tail: index.tailCount,
-    graphs: index.partitionCount,
-    graph_bytes: index.graphBytes,
-    ...(index.effort && { recall_table_records: index.effort.count }),
-  };
 }
 
 /** @throws index_not_found naming the call that creates it */

@@ -39,7 +39,6 @@ import {
   defineCollection,
   summaryOf,
 } from "../collection/definition.ts";
-import { defaultDenseIndex, defaultSparseIndex } from "../collection/index-definition.ts";
 import { catalogTables } from "../collection/tables.ts";
 import { Builders } from "../runtime/builders.ts";
 import { collectGarbage } from "../runtime/collect-garbage.ts";
@@ -353,9 +352,9 @@ class OpenDatabase implements Database {
       const collection = await this.#makeCollection(definition);
       this.#collections.set(name, collection);
       if (request.dense_vector.auto_create_index && definition.dense)
-        await collection.createDenseIndex(defaultDenseIndex);
+        await collection.createAutomatic("dense");
       if (request.sparse_vector.auto_create_index && definition.sparse)
-        await collection.createSparseIndex(defaultSparseIndex);
+        await collection.createAutomatic("sparse");
     } finally {
       this.#changing.delete(name);
     }

@@ -195,7 +195,7 @@ describe("making", () => {
     const small = join(directory, "small");
     mkdirSync(small);
     try {
-      execFileSync("mount", ["-t", "tmpfs", "-o", "size=24m", "tmpfs", small], { stdio: "ignore" });
+      execFileSync("mount", ["-t", "tmpfs", "-o", "size=64m", "tmpfs", small], { stdio: "ignore" });
     } catch {
       test.skip("a small file system cannot be mounted here");
     }

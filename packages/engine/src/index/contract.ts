@@ -46,6 +46,8 @@ export interface Index {
   readonly linkedEnd?: number;
   /** Why the index can no longer be built, where it cannot; its answers stay right. */
   readonly failure?: unknown;
+  /** Whether something waits for memory (`mayTake`); absent: never. */
+  readonly isPostponed?: boolean;
   /**
    * Goes on with what can wait, such as merging, for about so many postings; absent where there is never any. Changes no answer.
    * @returns whether there is more to do

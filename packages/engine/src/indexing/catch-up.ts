@@ -34,7 +34,6 @@ import { Task } from "../base/scheduler.ts";
 import { type Head, readHead } from "../collection/head.ts";
 import { Visibility } from "../collection/visibility.ts";
 import type { Index } from "../index/contract.ts";
-import { HnswIndex } from "../index/hnsw/hnsw-index.ts";
 import { type LiveIndexes, type View, Views } from "../runtime/view.ts";
 import type { Snapshot, Store } from "../storage/store.ts";
 import { Backlog, type Standing } from "./backlog.ts";
@@ -149,6 +148,11 @@ export class CatchUp {
     return this.#stopped;
   }
 
+  /** Whether an index waits for memory. */
+  get isPostponed(): boolean {
+    return [...this.#feeds.values()].some(({ index }) => index.isPostponed === true);
+  }
+
   get memoryBytes(): number {
     let bytes = 0;
     for (const feed of this.#all()) bytes += feed.index.memoryBytes;
@@ -180,10 +184,9 @@ export class CatchUp {
   #standing(): Standing {
     let taken = this.#seenEnd;
     let limit: number = limits.indexBacklogRecordsMax;
-    for (const { index, isRestoring, finalEnd, failure } of this.#feeds.values()) {
+    for (const { isRestoring, finalEnd, failure, backlogMax } of this.#feeds.values()) {
       if (isRestoring || this.#hasFailed || failure !== undefined) continue;
-      if (index instanceof HnswIndex)
-        limit = Math.min(limit, Math.ceil(limits.indexBacklogBytesMax / (4 * index.dimension)));
+      limit = Math.min(limit, backlogMax);
       taken = Math.min(taken, finalEnd);
     }
     return { taken, committed: this.#seenEnd, limit };

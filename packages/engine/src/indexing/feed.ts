@@ -28,43 +28,10 @@ import { RecordReader } from "../collection/record.ts";
 import { ordinalKey } from "../collection/tables.ts";
 import { oldestVersion, readClosed, readVersion } from "../collection/versions.ts";
 import type { Index } from "../index/contract.ts";
-import type { HnswIndex } from "../index/hnsw/hnsw-index.ts";
-import type { SparseIndex } from "../index/sparse/sparse-index.ts";
-import type { TextIndex } from "../index/text/text-index.ts";
-import { wordsOf } from "../runtime/stored-words.ts";
+import type { Kind, KindStatus, MeasuredRecall, Preparation } from "../index/kind.ts";
 import type { Reader, Snapshot } from "../storage/store.ts";
 import type { Keeper } from "./keeper.ts";
 import { type Analysts, ReadAhead } from "./read-ahead.ts";
-
-/** What a kind of index takes from the store. */
-type Source<Held> = {
-  table: "records" | "dense";
-  /** Adds what is stored under an ordinal, if it concerns the index. `stored` is the feed's to keep. */
-  add(index: Held, ordinal: number, stored: Uint8Array): void;
-};
-
-const denseSource: Source<HnswIndex> = {
-  table: "dense",
-  add: (index, ordinal, stored) => index.add(ordinal, stored),
-};
-
-const sparseSource: Source<SparseIndex> = {
-  table: "records",
-  add(index, ordinal, stored) {
-    const sparse = new RecordReader(stored).sparse;
-    if (sparse) index.add(ordinal, sparse.indices, sparse.values);
-  },
-};
-
-const textSource: Source<TextIndex> = {
-  table: "records",
-  add(index, ordinal, stored) {
-    const words = wordsOf(stored);
-    if (words !== null) index.add(ordinal, words);
-  },
-};
-
-const sources = { dense: denseSource, sparse: sparseSource, "tf-idf": textSource } as const;
 
 /** Rows read between two looks at the clock. */
 const rowsPerLook = 16;
@@ -78,15 +45,21 @@ const longRowBytes = 64 * 1024;
 /** Keys passed between two looks at the clock. */
 const keysPerLook = 256;
 
-export class Feed<Held extends Index = Index> {
+/** What an index of a kind is prepared by, where it is prepared in other threads. */
+export type Helpers = {
+  readonly preparation: Preparation;
+  readonly analysts: Analysts;
+};
+
+export class Feed {
   readonly kind: IndexKind;
-  readonly #analysts: Analysts | undefined;
+  readonly #kind: Kind;
+  readonly #helpers: Helpers | undefined;
   /** While there is very much to be added. */
   #ahead: ReadAhead | undefined;
-  readonly #source: Source<Held>;
-  readonly #keeper: Keeper<Held> | undefined;
-  readonly #make: () => Held;
-  #index: Held;
+  readonly #keeper: Keeper | undefined;
+  readonly #make: () => Index;
+  #index: Index;
   #cursor = 0;
   #closedVersion = -1;
   #watermark = -1;
@@ -102,20 +75,20 @@ export class Feed<Held extends Index = Index> {
   /**
    * @param make makes an empty index of the definition
    * @param keeper keeps the index on disk
-   * @param analysts of a text index
+   * @param helpers where adding a record can take long
    */
-  constructor(kind: IndexKind, make: () => Held, keeper?: Keeper<Held>, analysts?: Analysts) {
+  constructor(kind: Kind, make: () => Index, keeper?: Keeper, helpers?: Helpers) {
     this.#keeper = keeper;
-    this.#analysts = analysts;
-    this.kind = kind;
-    this.#source = sources[kind] as unknown as Source<Held>;
+    this.#helpers = helpers;
+    this.#kind = kind;
+    this.kind = kind.name;
     this.#make = make;
     this.#index = make();
   }
 
   /** A feed of the same index, which begins from what is kept of it, or from nothing. */
-  anew(): Feed<Held> {
-    return new Feed(this.kind, this.#make, this.#keeper, this.#analysts);
+  anew(): Feed {
+    return new Feed(this.#kind, this.#make, this.#keeper, this.#helpers);
   }
 
   /** Why the index cannot be built any further, if it cannot. */
@@ -129,7 +102,7 @@ export class Feed<Held extends Index = Index> {
   }
 
   /** Changes the index. */
-  #change<T>(act: (index: Held) => T): T {
+  #change<T>(act: (index: Index) => T): T {
     try {
       return act(this.#index);
     } catch (error) {
@@ -147,8 +120,23 @@ export class Feed<Held extends Index = Index> {
     });
   }
 
-  get index(): Held {
+  get index(): Index {
     return this.#index;
+  }
+
+  /** Most records that it may be behind before writes wait. */
+  get backlogMax(): number {
+    return this.#kind.backlogMax?.(this.#index) ?? Number.POSITIVE_INFINITY;
+  }
+
+  /** What it says of itself, besides what all indexes say. */
+  get status(): KindStatus {
+    return this.#kind.status(this.#index);
+  }
+
+  /** What it was last seen to find; undefined where that is not measured. */
+  get recall(): MeasuredRecall | undefined {
+    return this.#kind.recall?.(this.#index);
   }
 
   get cursor(): number {
@@ -284,7 +272,7 @@ export class Feed<Held extends Index = Index> {
       }
     };
     let keys = 0;
-    for (const key of reader.keys(this.#source.table, {
+    for (const key of reader.keys(this.#kind.table, {
       start: ordinalKey(work.at),
       end: ordinalKey(work.end),
     })) {
@@ -299,19 +287,19 @@ export class Feed<Held extends Index = Index> {
 
   #addRows(reader: Reader, head: Head, isTimeOver: () => boolean): boolean {
     if (this.#cursor === head.nextOrdinal) return true;
-    if (this.#analysts !== undefined && head.nextOrdinal - this.#cursor >= readAheadMin)
-      this.#ahead ??= new ReadAhead(this.#analysts, this.#cursor);
+    if (this.#helpers !== undefined && head.nextOrdinal - this.#cursor >= readAheadMin)
+      this.#ahead ??= new ReadAhead(this.#helpers.analysts, this.#cursor);
     if (this.#ahead !== undefined) return this.#addAhead(this.#ahead, reader, head, isTimeOver);
     let rows = 0;
-    for (const [key, stored] of reader.entries(this.#source.table, { start: ordinalKey(this.#cursor) })) {
+    for (const [key, stored] of reader.entries(this.#kind.table, { start: ordinalKey(this.#cursor) })) {
       const ordinal = readU32Key(key);
       invariant(ordinal >= this.#cursor && ordinal < head.nextOrdinal, `ordinal ${ordinal} is out of order`);
-      if (this.#analysts !== undefined && stored.length >= longRowBytes) {
+      if (this.#helpers !== undefined && stored.length >= longRowBytes) {
         this.#cursor = ordinal;
-        this.#ahead = new ReadAhead(this.#analysts, ordinal);
+        this.#ahead = new ReadAhead(this.#helpers.analysts, ordinal);
         return this.#addAhead(this.#ahead, reader, head, isTimeOver);
       }
-      this.#change((index) => this.#source.add(index, ordinal, stored));
+      this.#change((index) => this.#kind.add(index, ordinal, stored, () => new RecordReader(stored)));
       this.#cursor = ordinal + 1;
       if (++rows % rowsPerLook === 0 && isTimeOver()) return this.#cursor === head.nextOrdinal;
     }
@@ -320,17 +308,12 @@ export class Feed<Held extends Index = Index> {
   }
 
   #addAhead(ahead: ReadAhead, reader: Reader, head: Head, isTimeOver: () => boolean): boolean {
-    const index = this.#index as unknown as TextIndex;
+    const { preparation } = this.#helpers as Helpers;
     try {
       const isThere = ahead.step(
         reader,
         head.nextOrdinal,
-        (texts) =>
-          this.#change(() => {
-            if (!index.prepareAnalysed(texts)) return false;
-            index.addAnalysed(texts);
-            return true;
-          }),
+        (prepared) => this.#change((index) => preparation.enter(index, prepared)),
         isTimeOver,
         (cursor) => {
           this.#cursor = cursor;

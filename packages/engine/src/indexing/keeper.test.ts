@@ -1,7 +1,8 @@
 import { expect, test } from "vitest";
+import type { CheckpointForm } from "../index/checkpoint-form.ts";
 import type { Index } from "../index/contract.ts";
 import type { Builders } from "../runtime/builders.ts";
-import { Keeper, type KeptForm } from "./keeper.ts";
+import { Keeper } from "./keeper.ts";
 
 const mib = 2 ** 20;
 
@@ -16,7 +17,7 @@ async function isKept({
   isLast = false,
 }: Case): Promise<boolean> {
   let saves = 0;
-  const form: KeptForm<Index, unknown> = {
+  const form: CheckpointForm<Index, unknown> = {
     changes: () => changes,
     hasNews: () => false,
     isIdle: () => isIdle,

@@ -5,42 +5,18 @@
 // log has that very version (or has forgotten it: then it must at least be one that the collection has passed).
 // Everything else means that there is none: the index is built from the records (invariant 5).
 //
-// How an index is handed out and taken back is for its kind to say (kept-forms.ts).
+// How an index is handed out and taken back is for its kind to say (index/checkpoint-form.ts).
 
 import { existsSync } from "node:fs";
 import { toHex } from "../base/bytes.ts";
 import { readHead } from "../collection/head.ts";
 import { readVersion } from "../collection/versions.ts";
+import type { CheckpointForm } from "../index/checkpoint-form.ts";
 import type { Index } from "../index/contract.ts";
 import type { CheckpointMeta } from "../runtime/builder-messages.ts";
 import type { Builders } from "../runtime/builders.ts";
 import { CheckpointReader, removeCheckpoint } from "../runtime/checkpoint-file.ts";
 import type { Snapshot } from "../storage/store.ts";
-
-/** Writes what an index hands out. Resolves with whether it was kept; the images may change again then. */
-export type WriteKept = (state: unknown, images: readonly Uint8Array[]) => Promise<boolean>;
-
-/** How an index of a kind is kept. */
-export interface KeptForm<Held extends Index, State> {
-  /**
-   * Records that are new or closed since the index was last kept; undefined while it cannot be kept at all.
-   * @param isLast with those that only a last `save` keeps
-   */
-  changes(index: Held, isLast: boolean): number | undefined;
-  /** Whether the index has learnt something else that is worth being kept. */
-  hasNews(index: Held): boolean;
-  /** Whether the index is as it will be without new changes. */
-  isIdle(index: Held): boolean;
-  /**
-   * Has what is to be kept written, now or a little later, unless the index ends before; resolves when that is over.
-   * @param isLast the index is out of use afterwards
-   */
-  save(index: Held, write: WriteKept, isLast: boolean): Promise<void>;
-  /** Every record with a smaller ordinal is in the kept index, or was closed. */
-  endOf(state: State): number;
-  /** The index as it was kept. @param load fills the images with what was kept */
-  restored(state: State, load: (images: readonly Uint8Array[]) => Promise<void>): Promise<Held>;
-}
 
 /**
  * Changes that are worth a checkpoint of an idle index: these, and this share of its records. Of an index of so many bytes the share is
@@ -72,10 +48,10 @@ export function keptSize(path: string, configuration: string): KeptSize | undefi
   return { bytes: meta.restoredBytes, records: meta.records, version: meta.version };
 }
 
-export class Keeper<Held extends Index, State = unknown> {
+export class Keeper {
   readonly #path: string;
   readonly #configuration: string;
-  readonly #form: KeptForm<Held, State>;
+  readonly #form: CheckpointForm<Index, unknown>;
   readonly #builders: Builders;
   readonly #onProblem: (problem: unknown) => void;
   #saving: Promise<void> | undefined;
@@ -85,7 +61,7 @@ export class Keeper<Held extends Index, State = unknown> {
   constructor(
     path: string,
     configuration: string,
-    form: KeptForm<Held, State>,
+    form: CheckpointForm<Index, unknown>,
     builders: Builders,
     onProblem: (problem: unknown) => void,
   ) {
@@ -102,11 +78,11 @@ export class Keeper<Held extends Index, State = unknown> {
   }
 
   /** The kept index, the version up to which it has closures, and where its records end; null: it is of no use. */
-  async restore(reader: () => Snapshot): Promise<{ index: Held; version: number; cursor: number } | null> {
+  async restore(reader: () => Snapshot): Promise<{ index: Index; version: number; cursor: number } | null> {
     try {
       const { meta, state } = (await this.#builders.open(this.#path)) as {
         meta: CheckpointMeta;
-        state: State;
+        state: unknown;
       };
       if (meta.configuration !== this.#configuration) return null;
       const cursor = this.#form.endOf(state);
@@ -124,7 +100,7 @@ export class Keeper<Held extends Index, State = unknown> {
    * @param version up to which closures are in the index, asked when it is written
    */
   keep(
-    index: Held,
+    index: Index,
     version: () => number,
     reader: () => Snapshot,
     isLast: boolean,
@@ -150,7 +126,7 @@ export class Keeper<Held extends Index, State = unknown> {
   }
 
   async #write(
-    index: Held,
+    index: Index,
     version: number,
     reader: () => Snapshot,
     state: unknown,

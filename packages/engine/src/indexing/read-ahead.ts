@@ -12,12 +12,12 @@ import { limits } from "@quiver/protocol/limits";
 import { readU32Key } from "../base/bytes.ts";
 import { invariant } from "../base/invariant.ts";
 import { ordinalKey } from "../collection/tables.ts";
-import { AnalysedReader, type AnalysedTexts } from "../index/text/analysed.ts";
+import type { PreparedRecords } from "../index/kind.ts";
 import type { TextRows } from "../runtime/builder-messages.ts";
 import type { Reader } from "../storage/store.ts";
 
 /** Analyses rows, whose memory it takes over. */
-export type AnalyseRows = (rows: TextRows) => Promise<AnalysedTexts>;
+export type AnalyseRows = (rows: TextRows) => Promise<PreparedRecords>;
 
 /** Threads that analyse texts. */
 export type Analysts = {
@@ -38,12 +38,12 @@ const addedPerLook = 16;
 /** After a text of so many terms the clock is looked at in any case. */
 const longText = 5_000;
 
-type AddAnalysed = (texts: AnalysedReader) => boolean;
+type AddAnalysed = (texts: PreparedRecords) => boolean;
 
 type Batch = {
   /** All ordinals of the batch are smaller. */
   readonly end: number;
-  texts: AnalysedReader | undefined;
+  texts: PreparedRecords | undefined;
   error: unknown;
 };
 
@@ -104,7 +104,7 @@ export class ReadAhead {
   /** @returns whether the whole batch is added */
   #add(
     add: AddAnalysed,
-    texts: AnalysedReader,
+    texts: PreparedRecords,
     isTimeOver: () => boolean,
     onAdded: (cursor: number) => void,
   ): boolean {
@@ -143,7 +143,7 @@ export class ReadAhead {
     this.#batches.push(batch);
     this.#run(async () => {
       try {
-        batch.texts = new AnalysedReader(await this.#analyse(joined(ordinals, rows, length)));
+        batch.texts = await this.#analyse(joined(ordinals, rows, length));
       } catch (error) {
         batch.error = error ?? new Error("texts could not be analysed");
       }

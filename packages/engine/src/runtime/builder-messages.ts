@@ -1,10 +1,10 @@
 // What is said between the builders' pool and its threads?
 
-import type { TextLanguage } from "@quiver/protocol/shapes/index-definition";
 import type { CollectionDefinition } from "../collection/definition.ts";
 import type { CalibrationRequest } from "../index/hnsw/calibrate.ts";
 import type { GraphJob, PostedTarget } from "../index/hnsw/jobs.ts";
 import type { TruthRequest } from "../index/hnsw/truth.ts";
+import type { TextAnalysisOptions } from "../index/kind.ts";
 
 export type BuilderStart = {
   /** Of this builder, and how many there are: they take the last areas of a graph. */
@@ -19,13 +19,6 @@ export type TextRows = {
   /** Where each record's bytes end. */
   readonly ends: Uint32Array;
   readonly bytes: Uint8Array;
-};
-
-/** How texts become terms. */
-export type Analysis = {
-  readonly language: TextLanguage;
-  readonly stopWords: readonly string[] | null;
-  readonly hasPositions: boolean;
 };
 
 /** What a checkpoint file says of itself. */
@@ -46,7 +39,7 @@ export type BuilderTask =
   | { readonly kind: "forget"; readonly id: number }
   | { readonly kind: "calibrate"; readonly request: CalibrationRequest }
   | { readonly kind: "truth"; readonly request: TruthRequest }
-  | { readonly kind: "analyse"; readonly rows: TextRows; readonly analysis: Analysis }
+  | { readonly kind: "analyse"; readonly rows: TextRows; readonly analysis: TextAnalysisOptions }
   /** Writes a checkpoint: a state of plain values and typed arrays, and images, which lie in shared memory. */
   | {
       readonly kind: "save";

@@ -13,6 +13,7 @@ import { failpoint } from "../base/failpoint.ts";
 import { invariant } from "../base/invariant.ts";
 import type { Steps } from "../base/steps.ts";
 import type { CollectionDefinition } from "../collection/definition.ts";
+import { RecordReader } from "../collection/record.ts";
 import { isBearable, verifyCollection } from "../collection/verify.ts";
 import { calibrate } from "../index/hnsw/calibrate.ts";
 import { Encoding } from "../index/hnsw/encoding.ts";
@@ -20,10 +21,11 @@ import { Graph } from "../index/hnsw/graph.ts";
 import { type PostedTarget, perform } from "../index/hnsw/jobs.ts";
 import { Linker } from "../index/hnsw/linker.ts";
 import { exactNeighbours } from "../index/hnsw/truth.ts";
+import type { TextAnalysisOptions } from "../index/kind.ts";
 import { type AnalysedTexts, analyseTexts, buffersOf } from "../index/text/analysed.ts";
+import { wordsInSteps } from "../index/text/stored-text.ts";
 import { createAnalyzer } from "../text/analyzer.ts";
 import type {
-  Analysis,
   BuilderMessage,
   BuilderReply,
   BuilderStart,
@@ -31,7 +33,6 @@ import type {
   TextRows,
 } from "./builder-messages.ts";
 import { CheckpointReader, writeCheckpoint } from "./checkpoint-file.ts";
-import { wordsInSteps } from "./stored-words.ts";
 
 invariant(parentPort !== null, "a builder is not a worker thread");
 const port = parentPort;
@@ -79,17 +80,18 @@ function* stepsOf(task: BuilderTask): Steps<unknown> {
   }
 }
 
-function analyse(rows: TextRows, { language, stopWords, hasPositions }: Analysis): Steps<AnalysedTexts> {
+function analyse(
+  rows: TextRows,
+  { language, stopWords, hasPositions }: TextAnalysisOptions,
+): Steps<AnalysedTexts> {
   return analyseTexts(createAnalyzer(language, stopWords), textsOf(rows), hasPositions);
 }
 
-function* textsOf({
-  ordinals,
-  ends,
-  bytes,
-}: TextRows): Generator<[ordinal: number, words: Steps<string[] | null>]> {
-  for (let row = 0, begin = 0; row < ordinals.length; begin = ends[row++])
-    yield [ordinals[row], wordsInSteps(bytes.subarray(begin, ends[row]))];
+function* textsOf({ ordinals, ends, bytes }: TextRows): Generator<[ordinal: number, words: Steps<string[]>]> {
+  for (let row = 0, begin = 0; row < ordinals.length; begin = ends[row++]) {
+    const { text } = new RecordReader(bytes.subarray(begin, ends[row]));
+    if (text !== null) yield [ordinals[row], wordsInSteps(text)];
+  }
 }
 
 function verify(directory: string, definition: CollectionDefinition): Finding[] {

@@ -15,9 +15,9 @@ import type { CalibrationRequest } from "../index/hnsw/calibrate.ts";
 import type { EncodingState } from "../index/hnsw/encoding.ts";
 import type { GraphBuilders, GraphJob, Target } from "../index/hnsw/jobs.ts";
 import type { TruthRequest } from "../index/hnsw/truth.ts";
+import type { TextAnalysisOptions } from "../index/kind.ts";
 import type { AnalysedTexts } from "../index/text/analysed.ts";
 import type {
-  Analysis,
   BuilderMessage,
   BuilderReply,
   BuilderStart,
@@ -180,7 +180,7 @@ export class Builders implements GraphBuilders {
   }
 
   /** Analyses the texts of stored records, whose memory it takes over. */
-  analyse(rows: TextRows, analysis: Analysis): Promise<AnalysedTexts> {
+  analyse(rows: TextRows, analysis: TextAnalysisOptions): Promise<AnalysedTexts> {
     return this.#ask({ kind: "analyse", rows, analysis }) as Promise<AnalysedTexts>;
   }
 

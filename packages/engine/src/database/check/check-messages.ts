@@ -1,6 +1,7 @@
 // What is said between a running database and the thread that checks one of its collections, or its snapshots?
 
 import type { CheckReport } from "@quiver/protocol/shapes/check";
+import type { IndexKind } from "@quiver/protocol/shapes/index-definition";
 import type { CollectionDefinition } from "../../collection/definition.ts";
 
 export type CheckStart = CollectionCheckStart | SnapshotCheckStart;
@@ -17,9 +18,12 @@ export type CollectionCheckStart = {
   /** Of the collection. */
   readonly directory: string;
   readonly definition: CollectionDefinition;
-  /** The file that the dense index in memory was written to, to be compared with the records; undefined: there is none. */
-  readonly denseImage: string | undefined;
+  /** The files that indexes in memory were written to, to be compared with the records. */
+  readonly images: readonly IndexImage[];
 };
+
+/** An index in memory as a checkpoint would have it, in a file of its own. */
+export type IndexImage = { readonly kind: IndexKind; readonly path: string };
 
 export type CheckReply =
   | { readonly ok: true; readonly report: CheckReport }

@@ -16,16 +16,15 @@ import { RecordReader } from "../../collection/record.ts";
 import { versionKey } from "../../collection/tables.ts";
 import { decodeVersion } from "../../collection/versions.ts";
 import type { Index } from "../../index/contract.ts";
-import { HnswIndex } from "../../index/hnsw/hnsw-index.ts";
 import { InPlaceBuilders } from "../../index/hnsw/jobs.ts";
-import { SparseIndex } from "../../index/sparse/sparse-index.ts";
-import type { TextIndex } from "../../index/text/text-index.ts";
+import type { Kind, PostingHashes } from "../../index/kind.ts";
+import { kindNamed } from "../../index/registry.ts";
 import type { CheckpointMeta } from "../../runtime/builder-messages.ts";
 import { CheckpointReader } from "../../runtime/checkpoint-file.ts";
 import type { LmdbFile } from "../../storage/lmdb-file.ts";
 import { bodyOf } from "../../storage/store.ts";
-import { keptIndex } from "../feeds.ts";
-import { PostingSums, sparsePostings, textPostings } from "./posting-sums.ts";
+import { checkpointOf } from "../feeds.ts";
+import { PostingSums } from "./posting-sums.ts";
 
 /** What a collection's store says, by its file. */
 export type Truth = {
@@ -62,7 +61,7 @@ async function compare(
   { file, definition, indexes }: Truth,
 ): Promise<undefined | false> {
   const nothing = () => undefined;
-  const { configuration, form } = keptIndex(definition, kind, indexes, {
+  const { configuration, form } = checkpointOf(definition, kind, indexes, {
     memoryBudgetBytes: undefined,
     builders: new InPlaceBuilders(),
     // What is to be proved is what was kept, not what would be made of it.
@@ -71,7 +70,6 @@ async function compare(
     mayTake: () => true,
     onProgress: nothing,
     onNotice: nothing,
-    onProblem: nothing,
     wake: nothing,
   });
   const bytes = new Uint8Array(reader.lengthOf(0));
@@ -92,8 +90,7 @@ async function compare(
     for (const [i, image] of images.entries()) reader.read(i + 1, image);
   });
   try {
-    if (index instanceof HnswIndex) compareGraph(index, form.endOf(state), file);
-    else comparePostings(index, form.endOf(state), file);
+    compareIndex(kindNamed(kind), index, form.endOf(state), file);
   } finally {
     index.close();
   }
@@ -121,29 +118,36 @@ function* ordinalsOf(file: LmdbFile, table: string, end: number): Generator<numb
   }
 }
 
-function compareGraph(index: HnswIndex, end: number, file: LmdbFile): void {
-  takeOutClosed(index, end, ordinalsOf(file, "dense", end));
+function compareIndex(kind: Kind, index: Index, end: number, file: LmdbFile): void {
+  takeOutClosed(index, end, ordinalsOf(file, kind.table, end));
+  if (kind.prove !== undefined) {
+    assertHolds(index, ordinalsOf(file, kind.table, end));
+    kind.prove(index, (ordinal) => vectorIn(file, ordinal));
+  } else index.check();
+  if (kind.postings !== undefined) comparePostings(kind.postings(index), end, file);
+}
+
+/** Every record of the table, and no other. */
+function assertHolds(index: Index, ordinals: Iterable<number>): void {
   let live = 0;
-  for (const ordinal of ordinalsOf(file, "dense", end)) {
+  for (const ordinal of ordinals) {
     live++;
     invariant(index.has(ordinal), `the record of ordinal ${ordinal} is not in the index`);
   }
   invariant(index.count === live, `the index has ${index.count} records; expected are ${live}`);
-  index.check((ordinal) => {
-    const key = u32Key(ordinal);
-    const sealed = file.get("dense", key);
-    const vector = sealed && bodyOf("dense", key, sealed);
-    invariant(vector !== undefined, `the vector of ordinal ${ordinal} is missing or damaged`);
-    return vector.slice();
-  });
 }
 
-function comparePostings(index: Index, end: number, file: LmdbFile): void {
-  takeOutClosed(index, end, ordinalsOf(file, "records", end));
-  index.check();
-  const side = index instanceof SparseIndex ? sparsePostings(index) : textPostings(index as TextIndex);
+function vectorIn(file: LmdbFile, ordinal: number): Uint8Array {
+  const key = u32Key(ordinal);
+  const sealed = file.get("dense", key);
+  const vector = sealed && bodyOf("dense", key, sealed);
+  invariant(vector !== undefined, `the vector of ordinal ${ordinal} is missing or damaged`);
+  return vector.slice();
+}
+
+function comparePostings(postings: PostingHashes, end: number, file: LmdbFile): void {
   const sums = new PostingSums();
-  const walk = side.walk((ordinal, hash) => sums.add(ordinal, hash));
+  const walk = postings.walk((ordinal, hash) => sums.add(ordinal, hash));
   while (!walk.next().done);
   for (const { key, sealed } of file.entries("records")) {
     const ordinal = readU32Key(key);
@@ -151,7 +155,7 @@ function comparePostings(index: Index, end: number, file: LmdbFile): void {
     const stored = sealed && bodyOf("records", key, sealed);
     // A damaged record is a finding of its own; what the index has of it cannot be compared.
     if (stored === undefined) sums.forget(ordinal);
-    else for (const hash of side.hashesOf(new RecordReader(stored))) sums.add(ordinal, -hash);
+    else for (const hash of postings.hashesOf(new RecordReader(stored))) sums.add(ordinal, -hash);
   }
   for (const ordinal of sums.notZero())
     invariant(false, `the postings of ordinal ${ordinal} are not those of its record`);

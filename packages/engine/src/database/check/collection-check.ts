@@ -12,6 +12,7 @@ import { verifyCollection } from "../../collection/verify.ts";
 import { LmdbFile } from "../../storage/lmdb-file.ts";
 import { bodyOf } from "../../storage/store.ts";
 import { checkpointPath } from "../feeds.ts";
+import type { IndexImage } from "./check-messages.ts";
 import { checkpointProblem } from "./checkpoint.ts";
 import type { Report } from "./report.ts";
 
@@ -20,8 +21,8 @@ export type Place = {
   readonly name: string;
   /** What the catalog says; undefined: the collection's own copy counts. */
   readonly definition: CollectionDefinition | undefined;
-  /** Of a running server: the file that its dense index was written to, if there is one. Absent: what is kept is compared. */
-  readonly denseImage?: string | undefined;
+  /** Of a running server: the files that its indexes were written to. Absent: checkpoints are compared. */
+  readonly images?: readonly IndexImage[];
 };
 
 /** Adds what is found, and what was read, to a report. @param onProgress told how many entries were read since it was last */
@@ -58,12 +59,13 @@ async function checkIndexes(
   try {
     const indexes = definitionsIn(file);
     if (indexes === undefined || definition === undefined) return [];
-    const isLive = "denseImage" in place;
-    const kinds = isLive ? (["dense"] as const) : (Object.keys(indexes) as IndexKind[]);
+    const isLive = place.images !== undefined;
+    const kinds = Object.keys(indexes) as IndexKind[];
+    const images =
+      place.images ?? kinds.map((kind) => ({ kind, path: checkpointPath(place.directory, kind) }));
     const compared: IndexKind[] = [];
-    for (const kind of kinds) {
-      const path = isLive ? place.denseImage : checkpointPath(place.directory, kind);
-      if (path === undefined || indexes[kind] === undefined) continue;
+    for (const { kind, path } of images) {
+      if (indexes[kind] === undefined) continue;
       const problem = await checkpointProblem(path, kind, { file, definition, indexes });
       if (problem === false) continue;
       compared.push(kind);

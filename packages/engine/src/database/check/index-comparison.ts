@@ -1,14 +1,18 @@
-// Are the inverted indexes in memory what the records of a view say?
+// Are the indexes in memory that have postings what the records of a view say?
 //
 // They are compared by sums (posting-sums.ts), in slices, for they are the request thread's.
 
 import type { Finding } from "@quiver/protocol/shapes/check";
+import type { IndexKind } from "@quiver/protocol/shapes/index-definition";
 import { readU32Key } from "../../base/bytes.ts";
 import { Task } from "../../base/scheduler.ts";
 import { RecordReader } from "../../collection/record.ts";
 import { ordinalKey } from "../../collection/tables.ts";
+import type { Index } from "../../index/contract.ts";
+import type { PostingHashes } from "../../index/kind.ts";
+import { kindNamed } from "../../index/registry.ts";
 import type { View } from "../../runtime/view.ts";
-import { type PostingSide, PostingSums, sparsePostings, textPostings } from "./posting-sums.ts";
+import { PostingSums } from "./posting-sums.ts";
 
 /** Records read between two looks at the clock. */
 const recordsPerLook = 16;
@@ -16,28 +20,30 @@ const recordsPerLook = 16;
 const attemptsMax = 10;
 
 /**
- * Compares the inverted indexes of a view with its records.
+ * Compares indexes of a view with its records.
  * @param view pinned by the caller
  * @param assertGoOn throws when the collection closes
  * @returns the kinds that were compared; one that was merged all the time is not among them
  */
-export async function compareInverted(
+export async function comparePostings(
   view: View,
+  kinds: readonly IndexKind[],
   find: (finding: Finding) => void,
   assertGoOn: () => void,
-): Promise<string[]> {
-  const compared: string[] = [];
-  const { sparse, "tf-idf": text } = view.indexes;
-  if (sparse && (await compare(view, "sparse", sparsePostings(sparse), find, assertGoOn)))
-    compared.push("sparse");
-  if (text && (await compare(view, "text", textPostings(text), find, assertGoOn))) compared.push("tf-idf");
+): Promise<IndexKind[]> {
+  const compared: IndexKind[] = [];
+  for (const kind of kinds) {
+    const index: Index | undefined = view.indexes[kind];
+    const postings = index && kindNamed(kind).postings?.(index);
+    if (postings && (await compare(view, kind, postings, find, assertGoOn))) compared.push(kind);
+  }
   return compared;
 }
 
 async function compare(
   view: View,
   name: string,
-  side: PostingSide,
+  side: PostingHashes,
   find: (finding: Finding) => void,
   assertGoOn: () => void,
 ): Promise<boolean> {
@@ -70,7 +76,7 @@ async function compare(
   return false;
 }
 
-function* subtractRecords(view: View, side: PostingSide, sums: PostingSums): Generator<void, boolean> {
+function* subtractRecords(view: View, side: PostingHashes, sums: PostingSums): Generator<void, boolean> {
   let from = 0;
   for (;;) {
     let read = 0;

@@ -1,8 +1,8 @@
 // How is a collection checked while it is served?
 //
-//   1. what the dense index has in memory is written to a file of its own, as for a checkpoint;
-//   2. a snapshot is taken, and a thread (check-thread.ts) reads the store and compares that file with the records;
-//   3. beside it the inverted indexes in memory are compared with the records of one view, in slices (index-comparison.ts).
+//   1. what indexes have in memory that another thread has to prove, as a dense one, is written to files of its own, as for a checkpoint;
+//   2. a snapshot is taken, and a thread (check-thread.ts) reads the store and compares those files with the records;
+//   3. beside it the other indexes in memory, which are inverted, are compared with the records of one view, in slices (index-comparison.ts).
 //
 // Snapshots are files of their own, and read by such a thread too. A check ends when its collection closes. One runs at a time in a database: it reads everything that is stored.
 
@@ -23,8 +23,7 @@ export class RunningCheck {
       name: "quiver check",
     });
     this.report = this.#answer().finally(() => {
-      if (start.kind === "collection" && start.denseImage !== undefined)
-        rmSync(start.denseImage, { force: true });
+      if (start.kind === "collection") for (const { path } of start.images) rmSync(path, { force: true });
     });
   }
 

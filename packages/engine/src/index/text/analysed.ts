@@ -34,11 +34,11 @@ const wordsPerStep = 1_024;
 
 /**
  * Analyses texts, in steps.
- * @param texts by ascending ordinal: what makes the words, as `segment` does; records that turn out to have no text are left out
+ * @param texts by ascending ordinal: what makes the words, as `segment` does
  */
 export function* analyseTexts(
   analyzer: Analyzer,
-  texts: Iterable<readonly [ordinal: number, words: Steps<readonly string[] | null>]>,
+  texts: Iterable<readonly [ordinal: number, words: Steps<readonly string[]>]>,
   hasPositions: boolean,
 ): Steps<AnalysedTexts> {
   const terms = new Names();
@@ -65,7 +65,6 @@ export function* analyseTexts(
   };
   for (const [ordinal, text] of texts) {
     const words = yield* text;
-    if (words === null) continue;
     const placesOf = new Map<number, number[]>();
     const take = (term: number, place: number): void => {
       const others = placesOf.get(term);

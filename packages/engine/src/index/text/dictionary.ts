@@ -315,7 +315,7 @@ function grown<T extends Uint16Array | Uint32Array>(from: T, to: T): T {
 }
 
 /** FNV-1a over code units, and the last steps of MurmurHash3, for the lowest bits alone choose the slot. */
-function hashOf(term: string): number {
+export function hashOf(term: string): number {
   let hash = 0x811c9dc5;
   for (let i = 0; i < term.length; i++) hash = Math.imul(hash ^ term.charCodeAt(i), 0x01000193);
   hash = Math.imul(hash ^ (hash >>> 16), 0x85ebca6b);

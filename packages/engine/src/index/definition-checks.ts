@@ -1,0 +1,47 @@
+// What do the definitions of all kinds of index have in common?
+
+import { QuiverError } from "@quiver/protocol/errors";
+import { limits } from "@quiver/protocol/limits";
+
+/** The error of a field that cannot be what it is. */
+export function invalid(path: string, problem: string): QuiverError {
+  return new QuiverError("invalid_request", `${path} ${problem}`, { path });
+}
+
+/** @throws invalid_request */
+export function checkName(name: unknown): void {
+  if (typeof name !== "string" || name === "" || !name.isWellFormed())
+    throw invalid("name", "must be a non-empty string of UTF-8.");
+  const bytes = Buffer.byteLength(name);
+  if (bytes > limits.indexNameBytesMax)
+    throw invalid("name", `has ${bytes} bytes, at most ${limits.indexNameBytesMax} are allowed.`);
+}
+
+/** @throws invalid_request */
+export function oneOf(value: unknown, values: readonly unknown[], path: string): void {
+  if (!values.includes(value))
+    throw invalid(path, `is ${JSON.stringify(value)}; expected one of ${values.join(", ")}.`);
+}
+
+/** The number, or the one that is meant by none. @throws invalid_request unless it is an integer from 1 */
+export function integer(
+  value: number | null | undefined,
+  fallback: number,
+  path: string,
+  max: number,
+): number {
+  const number = value ?? fallback;
+  if (!Number.isInteger(number) || number < 1 || number > max)
+    throw invalid(path, `is ${number}; expected an integer from 1 to ${max}.`);
+  return number;
+}
+
+/** @param what the collection needs. @throws modality_not_enabled */
+export function requireEnabled(enabled: boolean, kind: string, what: string): void {
+  if (!enabled)
+    throw new QuiverError(
+      "modality_not_enabled",
+      `The collection was created without ${what}, so it cannot have a ${kind} index. Create a collection with ${what} enabled.`,
+      { index_type: kind },
+    );
+}

@@ -1,0 +1,172 @@
+// What does the rest of the engine have to know of dense indexes?
+//
+// They are fed with the stored vectors alone. A checkpoint is taken when no builder is at work, and the index stands still until it is
+// written.
+
+import { limits } from "@quiver/protocol/limits";
+import type { DenseIndex } from "@quiver/protocol/shapes/index-definition";
+import type { CheckpointForm } from "../checkpoint-form.ts";
+import type {
+  IndexDependencies,
+  IndexedCollection,
+  IndexSize,
+  Kind,
+  KindStatus,
+  MeasuredRecall,
+  Population,
+} from "../kind.ts";
+import { defaultDenseIndex, defineDenseIndex } from "./definition.ts";
+import { efMax, HnswIndex, type HnswOptions, type HnswState } from "./hnsw-index.ts";
+import { type DenseShape, denseBytes } from "./memory.ts";
+
+/** Increased when the bytes of a graph, or what a code means, change: checkpoints of before are not used. */
+const graphFormat = 5;
+
+/** Records by which codes are calibrated where the definition does not say. */
+const sampleDefault = 1_000;
+
+/** The options of an index of a definition. */
+export function hnswOptions(
+  { dimension }: IndexedCollection,
+  { distance_metric_type, quantization, index }: DenseIndex,
+  around: IndexDependencies,
+): HnswOptions {
+  const { properties } = index;
+  const { data_type, range, sample_threshold } = quantization.properties;
+  const [first, second] = crypto.getRandomValues(new Uint32Array(2));
+  const m = properties.neighbors_count ?? 16;
+  // Half of the budget is for full-precision vectors; codes and links are beside them.
+  const allowed =
+    around.memoryBudgetBytes === undefined
+      ? Number.POSITIVE_INFINITY
+      : Math.floor(around.memoryBudgetBytes / 2 / (4 * (dimension as number) + 16));
+  return {
+    dimension: dimension as number,
+    metric: distance_metric_type,
+    dataType: quantization.type === "auto" ? "auto" : (data_type as HnswOptions["dataType"]),
+    range: range ?? undefined,
+    m,
+    m0: properties.level_0_neighbors_count ?? 2 * m,
+    efConstruction: Math.min(properties.ef_construction ?? 128, efMax),
+    efSearch: properties.ef_search ?? 128,
+    levelsMax: properties.num_layers ?? 9,
+    sampleCount: sample_threshold ?? sampleDefault,
+    cacheMax: properties.max_cache_size ?? allowed,
+    builders: around.builders,
+    fingerprintKey: [first, second],
+    measures: around.measures ?? true,
+    readVector: around.readVector,
+    mayTake: around.mayTake,
+    onProgress: around.onProgress,
+    onMore: around.wake,
+    onNotice: around.onNotice,
+    onError: () => around.wake(),
+  };
+}
+
+function checkpointsOf(options: HnswOptions): CheckpointForm<HnswIndex, HnswState> {
+  return {
+    changes: (index) =>
+      index.failure !== undefined || index.encoding === undefined ? undefined : index.changes,
+    hasNews: (index) => index.hasNewEffort,
+    isIdle: (index) => index.isIdle,
+    save: (index, write) =>
+      new Promise((resolve, reject) => {
+        index.save((state, graphs, done) => {
+          write(
+            state,
+            graphs.map(({ image }) => image),
+          ).then(
+            (isKept) => {
+              done(isKept);
+              resolve();
+            },
+            (error: unknown) => {
+              done(false);
+              reject(error as Error);
+            },
+          );
+        }, resolve);
+      }),
+    endOf: ({ linkedEnd }) => linkedEnd,
+    restored: (state, load) =>
+      HnswIndex.restored(options, state, (graphs) => load(graphs.map(({ image }) => image))),
+  };
+}
+
+function estimate({ dimension }: IndexedCollection, definition: DenseIndex, of: Population): IndexSize {
+  const { quantization, index } = definition;
+  const { properties } = index;
+  const vectors = of.counts.dense;
+  const shape: DenseShape = {
+    dimension: dimension as number,
+    dataType: quantization.type === "auto" ? "auto" : (quantization.properties.data_type ?? "auto"),
+    m: properties.neighbors_count ?? undefined,
+    m0: properties.level_0_neighbors_count ?? undefined,
+    levelsMax: properties.num_layers ?? undefined,
+    sampleCount: quantization.properties.sample_threshold ?? undefined,
+    areas: of.threads,
+  };
+  const bytes = denseBytes(shape, { vectors, pages: of.densePages() });
+  // Tables double: over a doubling each record has its share.
+  const many = Math.max(vectors, 4_096);
+  const recordBytes =
+    (denseBytes(shape, { vectors: 2 * many }) - denseBytes(shape, { vectors: many })) / many;
+  return { bytes: vectors === 0 ? 0 : bytes, recordBytes };
+}
+
+function statusOf(index: HnswIndex | undefined): KindStatus {
+  if (index === undefined) return { served_by: "flat" };
+  const { encoding, quality } = index;
+  return {
+    served_by: index.isReadingAll ? "flat" : "hnsw",
+    ...(encoding && { data_type: encoding.dataType, data_type_reason: encoding.reason }),
+    ...(encoding?.clampedShare !== undefined && { clamped_share: encoding.clampedShare }),
+    ...(index.successorType && { next_data_type: index.successorType }),
+    distinct_vectors: index.vectorCount,
+    ...(!index.isReadingAll && { ef_search_effective: index.efDefault }),
+    ...(quality && {
+      recall: {
+        recall_at_10: quality.recall,
+        finds_itself: quality.itself,
+        lost_by_codes: quality.codeLoss,
+        ef_search: quality.ef,
+        queries: quality.queries,
+        vectors: quality.count,
+      },
+    }),
+    records_in_tail: index.tailCount,
+    graphs: index.partitionCount,
+    graph_bytes: index.graphBytes,
+    ...(index.effort && { recall_table_records: index.effort.count }),
+  };
+}
+
+function recallOf({ quality, isReadingAll }: HnswIndex): MeasuredRecall | undefined {
+  return quality && { at10: quality.recall, itself: quality.itself, readsAll: isReadingAll };
+}
+
+export const denseKind: Kind<DenseIndex, HnswIndex, HnswState> = {
+  name: "dense",
+  define: defineDenseIndex,
+  automatic: defaultDenseIndex,
+  table: "dense",
+  countOf: ({ dense }) => dense,
+  blueprint(collection, definition, dependencies) {
+    const options = hnswOptions(collection, definition, dependencies);
+    const { dimension, metric, dataType, range, m, m0, efConstruction, levelsMax, sampleCount } = options;
+    const deciding = { dimension, metric, dataType, range, m, m0, efConstruction, levelsMax, sampleCount };
+    return {
+      make: () => new HnswIndex(options),
+      checkpoint: checkpointsOf(options),
+      deciding: { graphFormat, ...deciding },
+    };
+  },
+  add: (index, ordinal, bytes) => index.add(ordinal, bytes),
+  estimate,
+  growth: (recordBytes, records) => records * recordBytes,
+  status: statusOf,
+  recall: recallOf,
+  backlogMax: ({ dimension }) => Math.ceil(limits.indexBacklogBytesMax / (4 * dimension)),
+  prove: (index, vectorOf) => index.check(vectorOf),
+};

@@ -1,0 +1,71 @@
+// How many postings and terms will an index have, by some of its records?
+
+import { longList, runRecordsMax } from "@quiver/kernels/postings";
+import type { IndexSize } from "../kind.ts";
+import type { PostingCounts } from "./memory.ts";
+
+/** Terms of sampled records, and how many of the records have each. */
+export class TermSample {
+  records = 0;
+  postings = 0;
+  places = 0;
+  readonly #having = new Map<string | number, number>();
+
+  add(terms: readonly (string | number)[]): void {
+    this.records++;
+    this.places += terms.length;
+    for (const term of new Set(terms)) {
+      this.postings++;
+      this.#having.set(term, (this.#having.get(term) ?? 0) + 1);
+    }
+  }
+
+  /** Characters of the different terms of so many records. */
+  charactersOf(records: number): number {
+    let characters = 0;
+    for (const term of this.#having.keys()) characters += String(term).length;
+    return (characters * this.termsOf(records)) / Math.max(1, this.#having.size);
+  }
+
+  /** Different terms of so many records, by those that few of the sampled ones have (Chao et al., Ecological Monographs 84(1), 2014). */
+  termsOf(records: number): number {
+    const { size } = this.#having;
+    if (records <= this.records || size === 0) return size;
+    let [once, twice] = [0, 0];
+    for (const having of this.#having.values())
+      if (having === 1) once++;
+      else if (having === 2) twice++;
+    if (once === 0) return size;
+    const unseen = twice > 0 ? once ** 2 / (2 * twice) : (once * (once - 1)) / 2;
+    const share = once / (this.records * unseen + once);
+    return size + unseen * (1 - (1 - share) ** (records - this.records));
+  }
+
+  /** Terms that 512 of so many records have. */
+  longListsOf(records: number): number {
+    let count = 0;
+    for (const having of this.#having.values()) if ((having * records) / this.records >= longList) count++;
+    return count;
+  }
+}
+
+/** @param bytesOf of an index of so many records like those of the sample */
+export function sizeBy(count: number, bytesOf: (records: number) => number): IndexSize {
+  const many = Math.max(count, 4_096);
+  return {
+    bytes: count === 0 ? 0 : bytesOf(count),
+    recordBytes: Math.max(0, bytesOf(2 * many) - bytesOf(many)) / many,
+  };
+}
+
+/** What an index of so many records like those of the sample has. */
+export function countsOf(sample: TermSample, records: number): PostingCounts {
+  const share = records / Math.max(1, sample.records);
+  const inRun = Math.min(records, runRecordsMax);
+  return {
+    records,
+    postings: share * sample.postings,
+    terms: sample.termsOf(inRun),
+    longLists: sample.longListsOf(inRun),
+  };
+}

@@ -1,0 +1,28 @@
+// Which kinds of index are there?
+
+import type { IndexKind } from "@quiver/protocol/shapes/index-definition";
+import { invariant } from "../base/invariant.ts";
+import { denseKind } from "./hnsw/kind.ts";
+import type { Kind } from "./kind.ts";
+import { sparseKind } from "./sparse/kind.ts";
+import { textKind } from "./text/kind.ts";
+
+/** By name, in the order in which a hybrid search asks them. A new kind is a line here. */
+const kinds = new Map<string, Kind>([denseKind, sparseKind, textKind].map((kind) => [kind.name, kind]));
+
+/** The kind of a name that a definition has. */
+export function kindNamed(name: string): Kind {
+  const kind = kinds.get(name);
+  invariant(kind !== undefined, `there is no index of the kind ${name}`);
+  return kind;
+}
+
+/** All of them. */
+export const kindNames = (): IndexKind[] => [...kinds.values()].map(({ name }) => name);
+
+/** Adds a kind, as a test does. @returns what takes it out again */
+export function register(kind: Kind): () => void {
+  invariant(!kinds.has(kind.name), `there are two kinds named ${kind.name}`);
+  kinds.set(kind.name, kind);
+  return () => void kinds.delete(kind.name);
+}

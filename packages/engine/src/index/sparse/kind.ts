@@ -1,0 +1,45 @@
+// What does the rest of the engine have to know of sparse indexes?
+
+import type { SparseIndex as SparseDefinition } from "@quiver/protocol/shapes/index-definition";
+import type { Kind } from "../kind.ts";
+import { invertedCheckpoints } from "../postings/checkpoint-form.ts";
+import { postingFormat } from "../postings/format.ts";
+import { postingBytes } from "../postings/memory.ts";
+import { weightHash } from "../postings/posting-hash.ts";
+import { countsOf, sizeBy, TermSample } from "../postings/term-sample.ts";
+import { defaultSparseIndex, defineSparseIndex } from "./definition.ts";
+import { SparseIndex, type SparseOptions, type SparseState } from "./sparse-index.ts";
+
+export const sparseKind: Kind<SparseDefinition, SparseIndex, SparseState> = {
+  name: "sparse",
+  define: defineSparseIndex,
+  automatic: defaultSparseIndex,
+  table: "records",
+  countOf: ({ sparse }) => sparse,
+  blueprint(_collection, { quantization: levels }, { mayTake }) {
+    const options: SparseOptions = { levels, mayTake };
+    return {
+      make: () => new SparseIndex(options),
+      checkpoint: invertedCheckpoints((state, load) => SparseIndex.restored(options, state, load)),
+      deciding: { postingFormat, levels },
+    };
+  },
+  add(index, ordinal, _bytes, content) {
+    const { sparse } = content();
+    if (sparse) index.add(ordinal, sparse.indices, sparse.values);
+  },
+  estimate(_collection, _definition, { counts, sample }) {
+    const terms = new TermSample();
+    for (const { sparse } of sample()) if (sparse) terms.add([...sparse.indices]);
+    return sizeBy(counts.sparse, (records) => postingBytes(false, countsOf(terms, records)));
+  },
+  growth: (recordBytes, records, otherBytes) => Math.max(records * recordBytes, otherBytes),
+  status: () => ({ served_by: "inverted" }),
+  postings: (index) => ({
+    walk: (add) => index.weights((dimension, ordinal, weight) => add(ordinal, weightHash(dimension, weight))),
+    *hashesOf({ sparse }) {
+      if (sparse === null) return;
+      for (let i = 0; i < sparse.indices.length; i++) yield weightHash(sparse.indices[i], sparse.values[i]);
+    },
+  }),
+};

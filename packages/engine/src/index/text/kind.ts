@@ -1,0 +1,98 @@
+// What does the rest of the engine have to know of text indexes?
+
+import type { TextIndex as TextDefinition } from "@quiver/protocol/shapes/index-definition";
+import { createAnalyzer } from "../../text/analyzer.ts";
+import type { IndexedCollection, IndexSize, Kind, Population, TextAnalysisOptions } from "../kind.ts";
+import { invertedCheckpoints } from "../postings/checkpoint-form.ts";
+import { postingFormat } from "../postings/format.ts";
+import { mix } from "../postings/posting-hash.ts";
+import { countsOf, sizeBy, TermSample } from "../postings/term-sample.ts";
+import { AnalysedReader } from "./analysed.ts";
+import { defineTextIndex } from "./definition.ts";
+import { hashOf } from "./dictionary.ts";
+import { textBytes } from "./memory.ts";
+import { wordsOf } from "./stored-text.ts";
+import { TextIndex, type TextOptions, type TextState } from "./text-index.ts";
+
+/** Changes when a text's terms do: checkpoints of before are not used. The runtime's tables of characters say that too. */
+const analysisFormat = { number: 2, icu: process.versions.icu, unicode: process.versions.unicode };
+
+function analysisOf({ language, stop_words, positions }: TextDefinition): TextAnalysisOptions {
+  return { language: language ?? "english", stopWords: stop_words ?? null, hasPositions: positions ?? false };
+}
+
+function estimate(_collection: IndexedCollection, definition: TextDefinition, of: Population): IndexSize {
+  const { language, stopWords, hasPositions } = analysisOf(definition);
+  const analyzer = createAnalyzer(language, stopWords);
+  const terms = new TermSample();
+  const forms = new TermSample();
+  for (const { text } of of.sample()) {
+    if (text === null) continue;
+    const words = wordsOf(text);
+    if (analyzer.hasForms)
+      forms.add(words.map((word) => analyzer.of(word).form).filter((form) => form !== ""));
+    terms.add(analyzer.terms(words));
+  }
+  return sizeBy(of.counts.text, (records) =>
+    textBytes({
+      ...countsOf(terms, records),
+      allTerms: terms.termsOf(records),
+      characters: terms.charactersOf(records),
+      places: hasPositions ? (terms.places * records) / Math.max(1, terms.records) : 0,
+      forms: analyzer.hasForms ? formCounts(forms, records) : undefined,
+    }),
+  );
+}
+
+function formCounts(forms: TermSample, records: number) {
+  return {
+    all: forms.termsOf(records),
+    characters: forms.charactersOf(records),
+    postings: (forms.postings * records) / Math.max(1, forms.records),
+  };
+}
+
+const termHash = (term: string, tf: number): number => mix(hashOf(term), tf);
+
+export const textKind: Kind<TextDefinition, TextIndex, TextState, AnalysedReader> = {
+  name: "tf-idf",
+  define: defineTextIndex,
+  table: "records",
+  countOf: ({ text }) => text,
+  blueprint(_collection, definition, { mayTake }) {
+    const { language, stopWords, hasPositions: positions } = analysisOf(definition);
+    const { k1, b } = definition;
+    const deciding = { language, stopWords, k1, b, positions };
+    const options: TextOptions = { ...deciding, mayTake };
+    return {
+      make: () => new TextIndex(options),
+      checkpoint: invertedCheckpoints((state, load) => TextIndex.restored(options, state, load)),
+      deciding: { postingFormat, analysisFormat, ...deciding },
+    };
+  },
+  add(index, ordinal, _bytes, content) {
+    const { text } = content();
+    if (text !== null) index.add(ordinal, wordsOf(text));
+  },
+  preparation: (definition) => ({
+    analysis: analysisOf(definition),
+    read: (analysed) => new AnalysedReader(analysed),
+    enter(index, texts) {
+      if (!index.prepareAnalysed(texts)) return false;
+      index.addAnalysed(texts);
+      return true;
+    },
+  }),
+  estimate,
+  growth: (recordBytes, records, otherBytes) => Math.max(records * recordBytes, otherBytes),
+  status: () => ({ served_by: "inverted" }),
+  postings: (index) => ({
+    walk: (add) => index.frequencies((term, ordinal, tf) => add(ordinal, termHash(term, tf))),
+    *hashesOf({ text }) {
+      if (text === null) return;
+      const frequencies = new Map<string, number>();
+      index.analyzer.read(wordsOf(text), (term) => frequencies.set(term, (frequencies.get(term) ?? 0) + 1));
+      for (const [term, tf] of frequencies) yield termHash(term, tf);
+    },
+  }),
+};
