@@ -1,0 +1,124 @@
+// How is a collection verified while it is served?
+
+import { QuiverError } from "@quiver/protocol/errors";
+import { limits } from "@quiver/protocol/limits";
+import type { CheckReport, Finding } from "@quiver/protocol/shapes/check";
+import type { IndexKind } from "@quiver/protocol/shapes/index-definition";
+import { toHex } from "../../base/bytes.ts";
+import { type IndexDefinitions, readIndexDefinitions } from "../../collection/apply.ts";
+import { kindNamed } from "../../index/registry.ts";
+import type { Feed } from "../../indexing/feed.ts";
+import type { View } from "../../runtime/view.ts";
+import type { IndexImage } from "../check/check-messages.ts";
+import { comparePostings } from "../check/index-comparison.ts";
+import { RunningCheck } from "../check/live.ts";
+import { checkpointOf, checkpointPath } from "../feeds.ts";
+import { feedDependencies } from "./feed-dependencies.ts";
+import type { CollectionState } from "./state.ts";
+
+export class Checks {
+  readonly #state: CollectionState;
+  readonly #checks = new Set<RunningCheck>();
+
+  constructor(state: CollectionState) {
+    this.#state = state;
+  }
+
+  stop(reason: Error): void {
+    for (const check of this.#checks) check.stop(reason);
+  }
+
+  check(): Promise<CheckReport> {
+    return this.#state.dependencies.checkAlone(() => this.#check());
+  }
+
+  #check(): Promise<CheckReport> {
+    return this.#state.gate.pass(async () => {
+      // Before the snapshot: what the index has is then at most as new as the records that it is compared with.
+      const images = await this.#imagesOfIndexes();
+      const snapshot = this.#state.store.snapshot();
+      const { directory } = this.#state.dependencies;
+      const running = new RunningCheck({
+        kind: "collection",
+        directory,
+        definition: this.#state.definition,
+        images,
+      });
+      this.#checks.add(running);
+      try {
+        const findings: Finding[] = [];
+        const find = (finding: Finding) => findings.push({ ...finding, collection: this.#state.name });
+        const [report, indexes] = await Promise.all([running.report, this.#compareIndexes(find)]);
+        for (const collection of report.collections) collection.indexes.push(...indexes);
+        return {
+          ...report,
+          findings: [...report.findings, ...findings].slice(0, limits.findingsMax),
+          findings_total: report.findings_total + findings.length,
+        };
+      } finally {
+        this.#checks.delete(running);
+        running.stop(new QuiverError("internal", "The check was given up."));
+        snapshot.release();
+      }
+    });
+  }
+
+  /** Compares the indexes in memory whose kind can be compared so. @returns their kinds */
+  async #compareIndexes(find: (finding: Finding) => void): Promise<string[]> {
+    const { version, kinds } = this.#state.read((snapshot, head) => ({
+      version: head.version,
+      kinds: (Object.keys(readIndexDefinitions(snapshot)) as IndexKind[]).filter(
+        (kind) => kindNamed(kind).postings !== undefined,
+      ),
+    }));
+    const catchUp = this.#state.catchUp;
+    if (catchUp === null || kinds.length === 0) return [];
+    const unloaded = new QuiverError("not_ready", "The collection was unloaded meanwhile.");
+    let view: View | undefined;
+    try {
+      view = await catchUp.reach(version, kinds);
+      return await comparePostings(view, kinds, find, () => {
+        if (catchUp.isStopped) throw unloaded;
+      });
+    } catch (error) {
+      this.#state.gate.assertOpen();
+      // What is unloaded has no indexes to compare, as if it had been so from the beginning.
+      if (catchUp.isStopped) return [];
+      throw error;
+    } finally {
+      view?.unpin();
+    }
+  }
+
+  /** Writes the indexes in memory that another thread has to prove to files for a check. */
+  async #imagesOfIndexes(): Promise<IndexImage[]> {
+    const catchUp = this.#state.catchUp;
+    if (catchUp === null) return [];
+    const definitions = this.#state.read((snapshot) => readIndexDefinitions(snapshot));
+    const images: IndexImage[] = [];
+    for (const kind of Object.keys(definitions) as IndexKind[]) {
+      const feed = catchUp.feed(kind);
+      if (feed === undefined || kindNamed(kind).prove === undefined) continue;
+      const image = await this.#imageOf(feed, definitions);
+      if (image !== undefined) images.push(image);
+    }
+    return images;
+  }
+
+  async #imageOf({ kind, index }: Feed, definitions: IndexDefinitions): Promise<IndexImage | undefined> {
+    const { directory, builders } = this.#state.dependencies;
+    const dependencies = feedDependencies(this.#state, undefined, () => null);
+    const { configuration, form } = checkpointOf(this.#state.definition, kind, definitions, dependencies);
+    const { version, hash } = this.#state.read((_, head) => head);
+    // Checks run one at a time; what a killed process leaves behind is overwritten by the next one.
+    const path = `${checkpointPath(directory, kind)}.check`;
+    let isWritten = false;
+    const write = async (state: unknown, images: readonly Uint8Array[]) => {
+      await builders.save(path, { configuration, version, hash: toHex(hash) }, state, images);
+      isWritten = true;
+      return false;
+    };
+    await form.save(index, write, false);
+    return isWritten ? { kind, path } : undefined;
+  }
+}

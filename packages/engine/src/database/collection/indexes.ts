@@ -1,0 +1,198 @@
+// How are indexes created and deleted, and what do they say of themselves?
+
+import { refuseUnknownFields } from "@quiver/protocol/fields";
+import {
+  AnalyzeText,
+  type DenseIndex,
+  type Indexes,
+  type IndexKind,
+  type IndexStatus,
+  type SparseIndex,
+  type TextAnalysis,
+  type TextIndex,
+} from "@quiver/protocol/shapes/index-definition";
+import { type CallOptions, Deadline } from "../../base/deadline.ts";
+import { failpoint } from "../../base/failpoint.ts";
+import type { Steps } from "../../base/steps.ts";
+import { type IndexDefinitions, readIndexDefinitions } from "../../collection/apply.ts";
+import type { Head } from "../../collection/head.ts";
+import type { IndexDefinition } from "../../index/kind.ts";
+import { kindNamed } from "../../index/registry.ts";
+import { building, indexing } from "../../indexing/catch-up.ts";
+import * as plan from "../../query/plan.ts";
+import { collectGarbage } from "../../runtime/collect-garbage.ts";
+import { type Analyzer, createAnalyzer } from "../../text/analyzer.ts";
+import { isRun, placesOfRun } from "../../text/grams.ts";
+import { segmentInSteps } from "../../text/segment.ts";
+import { failingTasks } from "../failing-tasks.ts";
+import { makeFeed } from "../feeds.ts";
+import { feedDependencies } from "./feed-dependencies.ts";
+import type { LoadState } from "./load-state.ts";
+import type { CollectionMemory } from "./memory.ts";
+import { requireIndexes } from "./require-indexes.ts";
+import type { CollectionState } from "./state.ts";
+import type { Writes } from "./writes.ts";
+
+export class IndexAdministration {
+  readonly #state: CollectionState;
+  readonly #memory: CollectionMemory;
+  readonly #load: LoadState;
+  readonly #writes: Writes;
+  readonly #onCreated: (kind: IndexKind) => void;
+
+  /** @param onCreated told of each index that is created */
+  constructor(
+    state: CollectionState,
+    memory: CollectionMemory,
+    load: LoadState,
+    writes: Writes,
+    onCreated: (kind: IndexKind) => void,
+  ) {
+    this.#state = state;
+    this.#memory = memory;
+    this.#load = load;
+    this.#writes = writes;
+    this.#onCreated = onCreated;
+  }
+
+  createDenseIndex(definition: DenseIndex): Promise<void> {
+    return this.#createIndex("dense", definition);
+  }
+
+  createSparseIndex(definition: SparseIndex): Promise<void> {
+    return this.#createIndex("sparse", definition);
+  }
+
+  createTextIndex(definition: TextIndex): Promise<void> {
+    return this.#createIndex("tf-idf", definition);
+  }
+
+  /** Creates what `auto_create_index` asks for. */
+  async createAutomatic(kind: IndexKind): Promise<void> {
+    const { automatic } = kindNamed(kind);
+    if (automatic !== undefined) await this.#createIndex(kind, automatic);
+  }
+
+  #createIndex(index: IndexKind, given: IndexDefinition): Promise<void> {
+    return this.#state.gate.pass(async () => {
+      const definition = kindNamed(index).define(this.#state.definition, given);
+      await this.#load.inTurn(async () => {
+        const definitions = { [index]: definition };
+        const admitted = await this.#admitIndex(index, definitions);
+        try {
+          await this.#writes.write({ kind: "createIndex", index, definition });
+          failpoint("index:defined");
+          const catchUp = this.#state.catchUp;
+          if (catchUp)
+            catchUp.add(
+              makeFeed(
+                this.#state.definition,
+                index,
+                definitions,
+                feedDependencies(this.#state, this.#memory, () => catchUp),
+              ),
+            );
+          this.#memory.forgetSizes();
+          this.#state.dependencies.memory.changed();
+          this.#onCreated(index);
+        } finally {
+          admitted();
+        }
+      });
+    });
+  }
+
+  async #admitIndex(index: IndexKind, definitions: IndexDefinitions): Promise<() => void> {
+    if (!this.#memory.isLimited) return () => {};
+    const { bytes } = this.#state.read((snapshot, head) =>
+      this.#memory.sizeOf(index, definitions, snapshot, head),
+    );
+    if (!this.#state.isLoaded) {
+      this.#memory.refuseUnloadable(`A ${index} index of the collection '${this.#state.name}'`, bytes);
+      return () => {};
+    }
+    return this.#memory.admit(`A ${index} index of the collection '${this.#state.name}'`, bytes);
+  }
+
+  deleteIndex(index: IndexKind): Promise<void> {
+    return this.#state.gate.pass(() =>
+      this.#load.inTurn(async () => {
+        await this.#writes.write({ kind: "deleteIndex", index });
+        failpoint("index:undefined");
+        this.#state.catchUp?.drop(index);
+        this.#memory.forgetSizes();
+        this.#state.dependencies.memory.changed();
+        failpoint("index:dropped");
+        this.#state.background.once("collecting garbage", collectGarbage);
+      }),
+    );
+  }
+
+  indexes(): Indexes {
+    const { definitions, head } = this.#state.read((snapshot, current) => ({
+      definitions: readIndexDefinitions(snapshot),
+      head: current,
+    }));
+    const withStatus = Object.entries(definitions).map(([kind, definition]) => [
+      kind,
+      { ...definition, status: this.#indexStatus(kind as IndexKind, head) },
+    ]);
+    return Object.fromEntries(withStatus) as Indexes;
+  }
+
+  #indexStatus(kind: IndexKind, head: Head): IndexStatus {
+    const total = kindNamed(kind).countOf(head);
+    const feed = this.#state.catchUp?.feed(kind);
+    const isReady = feed?.watermark === head.version && feed.finalEnd >= head.nextOrdinal;
+    const status = feed?.status ?? kindNamed(kind).status(undefined);
+    const linked = (feed?.index.count ?? 0) - (status.records_in_tail ?? 0);
+    const indexed = isReady ? total : Math.max(0, Math.min(total, linked));
+    return {
+      state: feed === undefined ? "unloaded" : feed.isBuilt && feed.wasFinal ? "ready" : "building",
+      served_by: status.served_by,
+      records_indexed: indexed,
+      records_total: total,
+      ...(this.#failureOf(kind) !== undefined && { failure: this.#failureOf(kind) }),
+      percentage_complete:
+        feed === undefined ? 0 : isReady ? 100 : Math.floor(feed.progress(0, head.nextOrdinal) * 1000) / 10,
+      watermark: Math.max(0, feed?.watermark ?? 0),
+      memory_bytes: feed?.index.memoryBytes ?? 0,
+      ...(feed && status),
+    };
+  }
+
+  /** Why an index does not go on at present: its building, or the reading of what all are built from, fails. */
+  #failureOf(kind: IndexKind): string | undefined {
+    return failingTasks(this.#state.background).find(
+      ({ task }) => task === indexing || task === building(kind),
+    )?.message;
+  }
+
+  async analyzeText(request: AnalyzeText, options?: CallOptions): Promise<TextAnalysis> {
+    refuseUnknownFields(AnalyzeText, request);
+    const { text } = request;
+    const { task } = Deadline.of(options);
+    plan.checkText(text, "text");
+    const definitions = this.#state.read((snapshot) => readIndexDefinitions(snapshot));
+    requireIndexes(definitions, ["tf-idf"], this.#state.name);
+    const { language, stop_words } = definitions["tf-idf"] as TextIndex;
+    const analyzer = createAnalyzer(language ?? "english", stop_words);
+    const words = await task.finish(segmentInSteps(text));
+    return { language: language ?? "english", terms: await task.finish(analyzeInSteps(analyzer, words)) };
+  }
+}
+
+/** Words that are analysed at a step. */
+const wordsPerStep = 1_024;
+
+function* analyzeInSteps(analyzer: Analyzer, words: readonly string[]): Steps<TextAnalysis["terms"]> {
+  const terms: TextAnalysis["terms"] = [];
+  let place = 0;
+  for (let from = 0; from < words.length; from += wordsPerStep) {
+    const some = words.slice(from, from + wordsPerStep);
+    for (const each of analyzer.analyze(some)) terms.push({ ...each, position: place + each.position });
+    for (const word of some) place += isRun(word) ? placesOfRun(word) : 1;
+    yield;
+  }
+  return terms;
+}

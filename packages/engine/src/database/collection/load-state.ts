@@ -1,0 +1,152 @@
+// When are a collection's indexes in memory?
+//
+// Loading and unloading happen one after another, and so does whatever changes which indexes there are. Whether a collection is loaded is
+// durable, so that the next start brings it back.
+
+import { QuiverError } from "@quiver/protocol/errors";
+import type { IndexKind } from "@quiver/protocol/shapes/index-definition";
+import { type CallOptions, Deadline } from "../../base/deadline.ts";
+import { failpoint } from "../../base/failpoint.ts";
+import { readIndexDefinitions } from "../../collection/apply.ts";
+import { CatchUp } from "../../indexing/catch-up.ts";
+import { collectGarbage } from "../../runtime/collect-garbage.ts";
+import { makeFeed } from "../feeds.ts";
+import { feedDependencies } from "./feed-dependencies.ts";
+import type { CollectionMemory } from "./memory.ts";
+import type { CollectionState } from "./state.ts";
+
+export type LoadEvents = {
+  /** The indexes are about to be brought into memory. */
+  onLoading(): void;
+  /** They have all records up to a version in their final places. */
+  onIndexed(version: number): void;
+  onUnloaded(): void;
+};
+
+export class LoadState {
+  readonly #state: CollectionState;
+  readonly #memory: CollectionMemory;
+  readonly #events: LoadEvents;
+  /** What was begun last of what happens one after another. */
+  #last: Promise<unknown> = Promise.resolve();
+  lastUsedMs: number;
+
+  constructor(state: CollectionState, memory: CollectionMemory, events: LoadEvents) {
+    this.#state = state;
+    this.#memory = memory;
+    this.#events = events;
+    this.lastUsedMs = state.dependencies.clock();
+  }
+
+  /** Resolves when nothing of it is under way. */
+  async settled(): Promise<void> {
+    await this.#last;
+  }
+
+  load(options?: CallOptions): Promise<void> {
+    return this.#state.gate.pass(async () => {
+      const deadline = Deadline.of(options);
+      await deadline.race(this.ensureLoaded(true));
+      await deadline.race(this.#state.indexed());
+    });
+  }
+
+  unload(): Promise<void> {
+    return this.#state.gate.pass(() =>
+      this.inTurn(async () => {
+        if (!this.#state.catchUp) return;
+        failpoint("unload:begin");
+        await this.#saveLoaded(false);
+        failpoint("unload:noted");
+        await this.keepIndexes();
+        failpoint("unload:kept");
+        this.#state.catchUp?.stop(
+          new QuiverError("shutting_down", "The collection was unloaded meanwhile; search again."),
+        );
+        this.#state.catchUp = null;
+        this.#memory.forgetSizes();
+        this.#state.dependencies.memory.changed();
+        failpoint("unload:stopped");
+        this.#events.onUnloaded();
+        this.#state.background.once("collecting garbage", collectGarbage);
+      }),
+    );
+  }
+
+  /** @param mustLast whether it is an error when the state cannot be made durable, as on a full disk */
+  async ensureLoaded(mustLast = false): Promise<CatchUp> {
+    this.lastUsedMs = this.#state.dependencies.clock();
+    if (this.#state.catchUp) return this.#state.catchUp;
+    return this.inTurn(async () => {
+      if (!this.#state.catchUp) {
+        const admitted = this.#memory.isLimited
+          ? await this.#memory.admit(`Loading the collection '${this.#state.name}'`, this.#memory.bytesToLoad)
+          : () => {};
+        try {
+          await this.#noteLoaded(mustLast);
+          failpoint("load:noted");
+          this.#state.gate.assertOpen();
+          this.startIndexes();
+        } finally {
+          admitted();
+        }
+      }
+      return this.#state.catchUp as CatchUp | null as CatchUp;
+    });
+  }
+
+  async #noteLoaded(mustLast: boolean): Promise<void> {
+    try {
+      await this.#saveLoaded(true);
+    } catch (error) {
+      if (mustLast) throw error;
+      this.#state.dependencies.log.warn(
+        { err: error },
+        "a collection that a search has loaded is not noted as loaded",
+      );
+    }
+  }
+
+  inTurn<T>(act: () => Promise<T>): Promise<T> {
+    const turn = this.#last.then(act);
+    // The next in turn does not care how this one ended; its caller is told by `turn`.
+    this.#last = turn.catch(() => undefined);
+    return turn;
+  }
+
+  async #saveLoaded(loaded: boolean): Promise<void> {
+    await this.#state.dependencies.saveEntry({ ...this.#state.entry, loaded });
+    this.#state.entry.loaded = loaded;
+  }
+
+  startIndexes(): void {
+    const events = {
+      onComplete: (version: number) => {
+        this.#events.onIndexed(version);
+        this.#state.dependencies.onMemoryUse();
+      },
+    };
+    const catchUp = new CatchUp(this.#state.store, events, this.#state.background, this.#state.name);
+    this.#state.catchUp = catchUp;
+    this.#events.onLoading();
+    this.#memory.forgetSizes();
+    const definitions = this.#state.read((snapshot) => readIndexDefinitions(snapshot));
+    for (const kind of Object.keys(definitions) as IndexKind[])
+      catchUp.add(
+        makeFeed(
+          this.#state.definition,
+          kind,
+          definitions,
+          feedDependencies(this.#state, this.#memory, () => catchUp),
+        ),
+      );
+    catchUp.wake();
+    this.#state.dependencies.memory.changed();
+  }
+
+  /** Before indexes leave memory. What cannot be kept is built again from the records. */
+  async keepIndexes(): Promise<void> {
+    for (const err of (await this.#state.catchUp?.keepLast()) ?? [])
+      this.#state.dependencies.log.warn({ ...this.#state.logged, err }, "an index could not be kept on disk");
+  }
+}

@@ -1,0 +1,177 @@
+// How much memory do a collection's indexes take, and may they take more?
+//
+// What is loaded is known; what is not, is estimated (index-size.ts). Whatever would make the collection larger than it may be loaded
+// again is refused before it is written.
+
+import { QuiverError } from "@quiver/protocol/errors";
+import type { IndexKind } from "@quiver/protocol/shapes/index-definition";
+import { type IndexDefinitions, readIndexDefinitions } from "../../collection/apply.ts";
+import type { Head } from "../../collection/head.ts";
+import type { IndexSize } from "../../index/kind.ts";
+import { kindNamed } from "../../index/registry.ts";
+import { keptSize } from "../../indexing/keeper.ts";
+import { mib } from "../../runtime/memory.ts";
+import type { Snapshot } from "../../storage/store.ts";
+import { checkpointOf, checkpointPath, type FeedDependencies } from "../feeds.ts";
+import { sizeToLoad } from "../index-size.ts";
+import type { CollectionState } from "./state.ts";
+
+export class CollectionMemory {
+  readonly #state: CollectionState;
+  readonly #feedDependencies: FeedDependencies;
+  /** What the indexes take when they are loaded, and each further record; unknown until it is asked for. */
+  #sizes: Map<IndexKind, IndexSize> | undefined;
+  /** What was written since then to the unloaded collection will take, at most. */
+  #grownBytes = 0;
+
+  /** @param feedDependencies of feeds that belong to nobody, for estimates */
+  constructor(state: CollectionState, feedDependencies: FeedDependencies) {
+    this.#state = state;
+    this.#feedDependencies = feedDependencies;
+  }
+
+  get memoryBytes(): number {
+    return this.#state.catchUp?.memoryBytes ?? 0;
+  }
+
+  /** Bytes that the indexes take, or will when they have all records. */
+  get expectedBytes(): number {
+    const catchUp = this.#state.catchUp;
+    if (catchUp === null || !this.#state.isOpen || !this.isLimited) return this.memoryBytes;
+    const isBehind = catchUp.watermark < this.#state.writtenVersion;
+    const end = isBehind ? this.#state.read((_, head) => head.nextOrdinal) : 0;
+    let bytes = 0;
+    for (const [kind, size] of this.#knownSizes()) {
+      const feed = catchUp.feed(kind);
+      if (feed === undefined) continue;
+      const { index, isBuilt, cursor } = feed;
+      const records = isBuilt ? Math.max(0, end - cursor) : 0;
+      const more = index.expectedBytes?.(records) ?? index.memoryBytes + records * size.recordBytes;
+      bytes += isBuilt ? more : Math.max(more, size.bytes);
+    }
+    return bytes;
+  }
+
+  /** Bytes that loading the collection takes. */
+  get bytesToLoad(): number {
+    return sumOf(this.#measureSizes());
+  }
+
+  #knownSizes(): Map<IndexKind, IndexSize> {
+    this.#sizes ??= this.#measureSizes();
+    return this.#sizes;
+  }
+
+  #measureSizes(): Map<IndexKind, IndexSize> {
+    return this.#state.read((snapshot, head) => {
+      const definitions = readIndexDefinitions(snapshot);
+      const kinds = Object.keys(definitions) as IndexKind[];
+      return new Map(kinds.map((kind) => [kind, this.sizeOf(kind, definitions, snapshot, head)]));
+    });
+  }
+
+  sizeOf(kind: IndexKind, definitions: IndexDefinitions, reader: Snapshot, head: Head): IndexSize {
+    const { directory, builders } = this.#state.dependencies;
+    const sized = {
+      reader,
+      head,
+      collection: this.#state.definition,
+      definitions,
+      areas: 1 + builders.width,
+    };
+    const { configuration } = checkpointOf(this.#state.definition, kind, definitions, this.#feedDependencies);
+    return sizeToLoad(sized, kind, keptSize(checkpointPath(directory, kind), configuration));
+  }
+
+  /** Gives up so many bytes that the indexes can do without, or all there are. @returns how many */
+  giveUp(bytes: number): number {
+    const before = this.expectedBytes;
+    this.#state.catchUp?.giveUp(bytes);
+    this.#state.dependencies.memory.changed();
+    return before - this.expectedBytes;
+  }
+
+  /**
+   * Waits for memory of the process and of the collection.
+   * @param indexBytes what indexes will take
+   * @param passingBytes what is taken besides while it is done
+   * @returns to be called when it is done
+   * @throws memory_budget_exceeded
+   */
+  async admit(what: string, indexBytes: number, passingBytes = 0): Promise<() => void> {
+    const { memoryBudgetBytes } = this.#state.definition;
+    if (memoryBudgetBytes !== undefined) {
+      const tooMuch = this.expectedBytes + indexBytes - memoryBudgetBytes;
+      if (tooMuch > 0) this.giveUp(tooMuch);
+      const taken = this.expectedBytes;
+      if (taken + indexBytes > memoryBudgetBytes)
+        throw new QuiverError(
+          "memory_budget_exceeded",
+          `${what} needs about ${mib(indexBytes)}; the collection's memory budget is ${mib(memoryBudgetBytes)}, of which its indexes ` +
+            `take ${mib(taken)}. Nothing was changed. Delete vectors or an index.`,
+          {
+            scope: "collection",
+            needed_bytes: indexBytes,
+            budget_bytes: memoryBudgetBytes,
+            index_bytes: taken,
+          },
+        );
+    }
+    return this.#state.dependencies.memory.admit({ what, indexBytes, passingBytes });
+  }
+
+  get isLimited(): boolean {
+    return (
+      this.#state.dependencies.memory.isLimited || this.#state.definition.memoryBudgetBytes !== undefined
+    );
+  }
+
+  /** Bytes that indexes take at most for so many records, of so many bytes as they are encoded. */
+  growthBy(records: number, bytes: number): number {
+    const { dense, dimension } = this.#state.definition;
+    const others = Math.max(0, bytes - (dense ? 4 * (dimension as number) * records : 0));
+    let growth = 0;
+    for (const [kind, { recordBytes }] of this.#knownSizes())
+      growth += kindNamed(kind).growth(recordBytes, records, others);
+    return Math.ceil(growth);
+  }
+
+  /** Refuses what would make the indexes of the unloaded collection larger than may be loaded. @throws memory_budget_exceeded */
+  refuseUnloadable(what: string, growth: number): void {
+    const ofProcess = this.#state.dependencies.memoryBudgetBytes ?? Number.POSITIVE_INFINITY;
+    const ofCollection = this.#state.definition.memoryBudgetBytes ?? Number.POSITIVE_INFINITY;
+    const budget = Math.min(ofProcess, ofCollection);
+    if (this.#knownSizes().size === 0) return;
+    if (sumOf(this.#knownSizes()) + this.#grownBytes + growth > budget) this.forgetSizes();
+    const taken = sumOf(this.#knownSizes()) + this.#grownBytes;
+    if (taken + growth > budget)
+      throw new QuiverError(
+        "memory_budget_exceeded",
+        `${what} needs about ${mib(growth)}; the collection's indexes, which are not loaded, need ${mib(taken)}, and with more than the ` +
+          `memory budget of ${mib(budget)} they could not be loaded again. Nothing was changed. Delete vectors or an index, or ` +
+          "give a larger budget.",
+        {
+          scope: ofCollection < ofProcess ? "collection" : "process",
+          needed_bytes: growth,
+          budget_bytes: budget,
+          index_bytes: taken,
+        },
+      );
+    this.#grownBytes += growth;
+  }
+
+  forgetSizes(): void {
+    this.#sizes = undefined;
+    this.#grownBytes = 0;
+  }
+
+  mayTake(bytes: number): boolean {
+    const { memoryBudgetBytes = Number.POSITIVE_INFINITY } = this.#state.definition;
+    return (
+      this.expectedBytes + bytes <= memoryBudgetBytes && this.#state.dependencies.memory.leavesRoom(bytes)
+    );
+  }
+}
+
+const sumOf = (sizes: ReadonlyMap<IndexKind, IndexSize>): number =>
+  [...sizes.values()].reduce((sum, { bytes }) => sum + bytes, 0);

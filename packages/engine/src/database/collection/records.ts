@@ -1,0 +1,105 @@
+// How are a collection's records and versions read?
+
+import { refuseUnknownOptions } from "@quiver/protocol/fields";
+import type { Version, VersionList } from "@quiver/protocol/shapes/version";
+import { type CallOptions, Deadline } from "../../base/deadline.ts";
+import * as reading from "../../collection/reading.ts";
+import { checkId } from "../../collection/schema.ts";
+import { currentVersion, listVersions, versionByHash } from "../../collection/versions.ts";
+import type { VectorExport } from "../contract.ts";
+import { RunningExport } from "../export.ts";
+import type { CollectionState } from "./state.ts";
+
+export class Records {
+  readonly #state: CollectionState;
+  readonly #exports = new Set<RunningExport>();
+  /** Work of other threads on the store. */
+  readonly #workAside = new Set<AbortController>();
+
+  constructor(state: CollectionState) {
+    this.#state = state;
+  }
+
+  /** Ends exports and the work of other threads. */
+  stop(reason: Error): void {
+    for (const exported of [...this.#exports]) exported.stop(reason);
+    for (const work of this.#workAside) work.abort(reason);
+  }
+
+  get(id: string): reading.StoredVector {
+    checkId(id, "vector_id");
+    return this.#state.readServed((snapshot) => reading.vectorById(snapshot, id));
+  }
+
+  has(id: string): boolean {
+    checkId(id, "vector_id");
+    return this.#state.readServed((snapshot) => reading.vectorExists(snapshot, id));
+  }
+
+  async byDocument(documentId: string, options?: CallOptions): Promise<reading.StoredVector[]> {
+    const vectors: reading.StoredVector[] = [];
+    await this.tellDocument(documentId, (vector) => vectors.push(vector), options);
+    return vectors;
+  }
+
+  tellDocument(
+    documentId: string,
+    take: (vector: reading.StoredVector) => void,
+    options?: CallOptions,
+  ): Promise<void> {
+    return this.#state.gate.pass(async () => {
+      checkId(documentId, "document_id");
+      const { snapshot, release } = this.#state.served();
+      try {
+        await Deadline.of(options).task.finish(reading.tellDocument(snapshot, documentId, take));
+      } finally {
+        release();
+      }
+    });
+  }
+
+  exportVectors(): VectorExport {
+    this.#state.gate.assertOpen();
+    // Not the snapshot of a view: a slow reader would keep what is removed meanwhile in the indexes.
+    const snapshot = this.#state.newest();
+    try {
+      const end = this.#state.dependencies.beginExport();
+      const exported = new RunningExport(snapshot, () => {
+        this.#exports.delete(exported);
+        end();
+      });
+      this.#exports.add(exported);
+      return exported;
+    } catch (error) {
+      snapshot.release();
+      throw error;
+    }
+  }
+
+  /** Lets another thread read the store. Closing the collection aborts the signal, and waits. */
+  workAside<T>(work: (directory: string, signal: AbortSignal) => Promise<T>): Promise<T> {
+    return this.#state.gate.pass(async () => {
+      const controller = new AbortController();
+      this.#workAside.add(controller);
+      try {
+        return await work(this.#state.dependencies.directory, controller.signal);
+      } finally {
+        this.#workAside.delete(controller);
+        if (this.#state.isOpen) this.#state.newest().release();
+      }
+    });
+  }
+
+  versions(page?: { limit?: number; before?: number }): VersionList {
+    refuseUnknownOptions(page, ["limit", "before"]);
+    return this.#state.readServed((snapshot) => listVersions(snapshot, page));
+  }
+
+  currentVersion(): Version {
+    return this.#state.readServed((snapshot) => currentVersion(snapshot));
+  }
+
+  version(hash: string): Version {
+    return this.#state.readServed((snapshot) => versionByHash(snapshot, hash));
+  }
+}

@@ -1,0 +1,200 @@
+// How does a request to search become a plan on one view?
+//
+// The plan is made and checked first; then a view is acquired that has all indexes it needs, at the newest version that anybody was told
+// of, and everything runs on it.
+
+import type { IndexKind, Recall } from "@quiver/protocol/shapes/index-definition";
+import type * as search from "@quiver/protocol/shapes/search";
+import { type CallOptions, Deadline } from "../../base/deadline.ts";
+import type { Steps } from "../../base/steps.ts";
+import { IndexDefinitionsReader, readIndexDefinitions } from "../../collection/apply.ts";
+import * as plan from "../../query/plan.ts";
+import { EffortTable, measureRecall } from "../../query/recall.ts";
+import { legDepth, runPlan } from "../../query/search.ts";
+import type { View } from "../../runtime/view.ts";
+import type { Collection } from "../contract.ts";
+import type { LoadState } from "./load-state.ts";
+import { requireIndexes } from "./require-indexes.ts";
+import type { CollectionState } from "./state.ts";
+
+export class Searches {
+  readonly #state: CollectionState;
+  readonly #load: LoadState;
+  /** What searches ask; what callers are given is read anew. */
+  readonly #indexDefinitions = new IndexDefinitionsReader();
+  /** Which beam reaches which recall; known while the collection is loaded and its dense index is the same. */
+  #efforts = new EffortTable();
+  /** Measurements of recall that are asked for. */
+  #recalls: Promise<unknown> = Promise.resolve();
+
+  constructor(state: CollectionState, load: LoadState) {
+    this.#state = state;
+    this.#load = load;
+  }
+
+  /** What was measured is of another index. */
+  forgetRecall(): void {
+    this.#efforts = new EffortTable();
+  }
+
+  searchDense(request: search.DenseSearch, options?: CallOptions): Promise<search.SearchResponse> {
+    return this.#searchOne(() => plan.planDense(this.#state.definition, request), options);
+  }
+
+  searchBatchDense(
+    request: search.BatchDenseSearch,
+    options?: CallOptions,
+  ): Promise<search.BatchSearchResponse> {
+    return this.#search(() => plan.planBatchDense(this.#state.definition, request), options, "dense");
+  }
+
+  searchSparse(request: search.SparseSearch, options?: CallOptions): Promise<search.SearchResponse> {
+    return this.#searchOne(() => plan.planSparse(this.#state.definition, request), options);
+  }
+
+  searchBatchSparse(
+    request: search.BatchSparseSearch,
+    options?: CallOptions,
+  ): Promise<search.BatchSearchResponse> {
+    return this.#search(() => plan.planBatchSparse(this.#state.definition, request), options, "sparse");
+  }
+
+  searchText(request: search.TextSearch, options?: CallOptions): Promise<search.SearchResponse> {
+    return this.#searchOne(() => plan.planText(this.#state.definition, request), options);
+  }
+
+  searchBatchText(
+    request: search.BatchTextSearch,
+    options?: CallOptions,
+  ): Promise<search.BatchSearchResponse> {
+    return this.#search(() => plan.planBatchText(this.#state.definition, request), options, "tf-idf");
+  }
+
+  searchHybrid(request: search.HybridSearch, options?: CallOptions): Promise<search.SearchResponse> {
+    return this.#searchOne(() => plan.planHybrid(this.#state.definition, request), options);
+  }
+
+  searchBatchHybrid(
+    request: search.BatchHybridSearch,
+    options?: CallOptions,
+  ): Promise<search.BatchSearchResponse> {
+    return this.#search(() => plan.planBatchHybrid(this.#state.definition, request), options);
+  }
+
+  async #searchOne(
+    makePlan: () => plan.Plan | Steps<plan.Plan>,
+    options: CallOptions | undefined,
+  ): Promise<search.SearchResponse> {
+    return (await this.#search(makePlan, options))[0];
+  }
+
+  /** @param kind the index that the endpoint is about, required even when there is no query */
+  #search(
+    makePlan: () => plan.Plan | Steps<plan.Plan>,
+    options: CallOptions | undefined,
+    kind?: IndexKind,
+  ): Promise<search.SearchResponse[]> {
+    return this.#state.gate.pass(async () => {
+      const deadline = Deadline.of(options);
+      const made = makePlan();
+      const planned = { ...("queries" in made ? made : await deadline.task.finish(made)), deadline };
+      plan.checkSize(planned);
+      const kinds = plan.kindsOf(planned);
+      if (kind && kinds.length === 0) kinds.push(kind);
+      const recallTarget = this.#state.read((snapshot) => {
+        const definitions = this.#indexDefinitions.read(snapshot);
+        requireIndexes(definitions, kinds, this.#state.name);
+        return definitions.dense?.index.properties.recall_target;
+      });
+      const view = await this.#viewAt(this.#state.toldVersion, kinds, deadline);
+      try {
+        // The index of the view is asked, for another may have come into its place.
+        if (view.indexes["tf-idf"]?.keepsPositions === false) plan.refusePhrases(planned);
+        const ef = kinds.includes("dense")
+          ? await deadline.race(this.#effortOf(planned.effort, legDepth(planned), view, recallTarget))
+          : undefined;
+        return await runPlan(view, planned, ef);
+      } finally {
+        view.unpin();
+      }
+    });
+  }
+
+  /**
+   * A pinned view at `version` or later. A collection that is unloaded meanwhile is loaded again.
+   * @throws index_not_found for an index that is deleted meanwhile
+   */
+  async #viewAt(version: number, kinds: readonly IndexKind[], deadline: Deadline): Promise<View> {
+    for (;;) {
+      deadline.check();
+      const catchUp = await deadline.race(this.#load.ensureLoaded());
+      // An index that was deleted while the collection was being loaded would never come into a view.
+      this.#state.read((snapshot) =>
+        requireIndexes(this.#indexDefinitions.read(snapshot), kinds, this.#state.name),
+      );
+      try {
+        return await catchUp.reach(version, kinds, deadline);
+      } catch (error) {
+        this.#state.gate.assertOpen();
+        if (!catchUp.isStopped) throw error;
+      }
+    }
+  }
+
+  /** The beam of a plan's dense legs; undefined: the index's own. @param ofIndex the recall that the index is to reach */
+  async #effortOf(
+    { exact, efSearch, recallTarget }: plan.Effort,
+    k: number,
+    view: View,
+    ofIndex: number | null | undefined,
+  ): Promise<number | undefined> {
+    if (exact || efSearch !== null) return efSearch ?? undefined;
+    const target = recallTarget ?? ofIndex ?? null;
+    if (target === null) return undefined;
+    return this.#efforts.efFor(target, k, view, () => view.pin());
+  }
+
+  measureRecall(
+    options: Parameters<Collection["measureRecall"]>[0] = {},
+    call?: CallOptions,
+  ): Promise<Recall> {
+    return this.#state.gate.pass(() => {
+      const deadline = Deadline.of(call);
+      const request = plan.planRecall(options);
+      // One after another: each may ask thousands of exact searches.
+      const measured = this.#recalls.then(() => this.#measureRecall(request, deadline));
+      this.#recalls = measured.catch(() => undefined);
+      return measured;
+    });
+  }
+
+  async #measureRecall(
+    { sample, topK, efSearch }: ReturnType<typeof plan.planRecall>,
+    deadline: Deadline,
+  ): Promise<Recall> {
+    deadline.check();
+    const recallTarget = this.#state.read((snapshot) => {
+      const definitions = readIndexDefinitions(snapshot);
+      requireIndexes(definitions, ["dense"], this.#state.name);
+      return definitions.dense?.index.properties.recall_target;
+    });
+    const view = await this.#viewAt(this.#state.toldVersion, ["dense"], deadline);
+    try {
+      const effort = { exact: false, efSearch: efSearch ?? null, recallTarget: null };
+      const ef = await this.#effortOf(effort, topK, view, recallTarget);
+      const measured = await measureRecall(view, sample, topK, ef, deadline);
+      return {
+        recall: measured.recall,
+        worst_recall: measured.worst,
+        queries: measured.queries,
+        top_k: topK,
+        ef_search: measured.ef,
+        version: view.version,
+        search_ms: measured.searchMs,
+        exact_ms: measured.exactMs,
+      };
+    } finally {
+      view.unpin();
+    }
+  }
+}

@@ -1,0 +1,243 @@
+// How are transactions opened, filled and ended, and what is said of them?
+
+import { randomBytes } from "node:crypto";
+import { isQuiverError } from "@quiver/protocol/errors";
+import { limits } from "@quiver/protocol/limits";
+import type {
+  FlatTransactionStatus,
+  TransactionCreated,
+  TransactionList,
+  TransactionStatus,
+} from "@quiver/protocol/shapes/transaction";
+import { type CallOptions, Deadline } from "../../base/deadline.ts";
+import type { Steps } from "../../base/steps.ts";
+import { checkId, encodeDelete, encodeUpsertInSteps, encodeUpsertsInSteps } from "../../collection/schema.ts";
+import {
+  listTransactions,
+  openTransaction,
+  readTransaction,
+  type TransactionEntry,
+} from "../../collection/transaction.ts";
+import { readVersion } from "../../collection/versions.ts";
+import type { Snapshot } from "../../storage/store.ts";
+import type { Transaction } from "../contract.ts";
+import { flatStatusOf, type IndexingProgress, isoTime, stateOf } from "../transaction-status.ts";
+import type { CollectionMemory } from "./memory.ts";
+import type { CollectionState } from "./state.ts";
+import type { Writes } from "./writes.ts";
+
+export class Transactions {
+  readonly #state: CollectionState;
+  readonly #memory: CollectionMemory;
+  readonly #writes: Writes;
+  /** Committed transactions that are not known to be indexed, by id: the version of each. */
+  readonly #indexingTransactions = new Map<string, number>();
+  /** When their indexing was seen to be complete, until the store knows it. */
+  readonly #completedMs = new Map<string, number>();
+  /** Of those, what the store is being told. */
+  readonly #completing = new Set<string>();
+
+  constructor(state: CollectionState, memory: CollectionMemory, writes: Writes) {
+    this.#state = state;
+    this.#memory = memory;
+    this.#writes = writes;
+    state.read((snapshot) => {
+      for (const transaction of listTransactions(snapshot))
+        if (transaction.state === "committed")
+          this.#indexingTransactions.set(transaction.id, transaction.version as number);
+    });
+  }
+
+  beginTransaction(): Promise<TransactionCreated> {
+    return this.#state.gate.pass(async () => {
+      const { value } = await this.#writes.write({ kind: "begin", random: randomBytes(12).toString("hex") });
+      const { id, createdMs } = value as TransactionEntry;
+      return { transaction_id: id, created_at: isoTime(createdMs) };
+    });
+  }
+
+  transaction(transactionId: string): Transaction {
+    return {
+      id: transactionId,
+      add: (vector, options) =>
+        this.#stage(transactionId, () => encodeUpsertInSteps(this.#state.definition, vector), options),
+      upsert: (vectors, options) =>
+        this.#stage(
+          transactionId,
+          () => encodeUpsertsInSteps(this.#state.definition, vectors, "vectors"),
+          options,
+        ),
+      delete: (id, options) => this.#stageDelete(transactionId, id, options),
+      commit: (options) => this.#commit(transactionId, options),
+      abort: (options) =>
+        this.#state.gate.pass(async () => {
+          await this.#writes.write({ kind: "abort", transactionId }, Deadline.of(options));
+        }),
+      status: () => this.#status(transactionId),
+      flatStatus: () => this.#flatStatus(transactionId),
+    };
+  }
+
+  #stage(transactionId: string, encode: () => Steps<Uint8Array>, options?: CallOptions): Promise<void> {
+    return this.#state.gate.pass(async () => {
+      const deadline = Deadline.of(options);
+      const encoded = deadline.task.begin(encode());
+      const batch = encoded instanceof Promise ? await encoded : encoded;
+      // What is staged is on disk only; its commit is what takes memory.
+      const done = this.#memory.isLimited
+        ? await this.#memory.admit("Staging records", 0, batch.length)
+        : () => {};
+      try {
+        await this.#writes.write({ kind: "stage", transactionId, batch }, deadline);
+      } finally {
+        done();
+      }
+    });
+  }
+
+  #stageDelete(transactionId: string, id: string, options?: CallOptions): Promise<void> {
+    return this.#state.gate.pass(async () => {
+      checkId(id, "vector_id");
+      const batch = encodeDelete(id);
+      await this.#writes.write({ kind: "stage", transactionId, batch }, Deadline.of(options));
+    });
+  }
+
+  #commit(transactionId: string, options?: CallOptions): Promise<void> {
+    return this.#state.gate.pass(async () => {
+      const deadline = Deadline.of(options);
+      const { value } = await this.#writes.writeRecords(
+        { kind: "commit", transactionId },
+        "The commit of a transaction",
+        this.#stagedSize(transactionId),
+        deadline,
+      );
+      this.#indexingTransactions.set(transactionId, (value as TransactionEntry).version as number);
+      this.#forgetTransactions();
+      this.completeTransactions(
+        this.#state.catchUp ? this.#state.catchUp.completed : Number.POSITIVE_INFINITY,
+      );
+    });
+  }
+
+  /** What a commit will add, and take while it is applied: the pages that it changes, up to a bound of the store. */
+  #stagedSize(transactionId: string): { records: number; bytes: number; passingBytes: number } {
+    const { staged, stagedBytes = 0 } = this.#state.read((snapshot) =>
+      readTransaction(snapshot, transactionId),
+    );
+    return { records: staged, bytes: stagedBytes, passingBytes: Math.min(stagedBytes, commitBytesMax) };
+  }
+
+  /** Transactions that the store has forgotten need no status any more. */
+  #forgetTransactions(): void {
+    for (const notes of [this.#indexingTransactions, this.#completedMs])
+      for (const id of notes.keys()) {
+        if (notes.size <= limits.transactionsKept) break;
+        notes.delete(id);
+      }
+  }
+
+  transactions(): TransactionList {
+    const now = this.#state.dependencies.clock();
+    return this.#state.read((snapshot) => ({
+      transactions: listTransactions(snapshot).map((kept) => {
+        const entry = this.#asTold(kept);
+        return {
+          transaction_id: entry.id,
+          created_at: isoTime(entry.createdMs),
+          status: stateOf(entry, this.#progressOf(entry, snapshot), now),
+        };
+      }),
+    }));
+  }
+
+  #status(transactionId: string): TransactionStatus {
+    return this.#state.read((snapshot) => {
+      const entry = this.#asTold(readTransaction(snapshot, transactionId));
+      return { status: stateOf(entry, this.#progressOf(entry, snapshot), this.#state.dependencies.clock()) };
+    });
+  }
+
+  #flatStatus(transactionId: string): FlatTransactionStatus {
+    return this.#state.read((snapshot) => {
+      const entry = this.#asTold(readTransaction(snapshot, transactionId));
+      return flatStatusOf(entry, this.#progressOf(entry, snapshot), this.#state.dependencies.clock());
+    });
+  }
+
+  /** A transaction is open until its commit is acknowledged, or seen by searches. */
+  #asTold(entry: TransactionEntry): TransactionEntry {
+    if (entry.version === undefined || entry.version <= this.#state.toldVersion) return entry;
+    if (this.#state.catchUp === null || this.#state.catchUp.viewAt(entry.version) !== null) {
+      this.#state.told(entry.version);
+      return entry;
+    }
+    const { version: _, committedMs: __, ...rest } = entry;
+    return { ...rest, state: "open" };
+  }
+
+  #progressOf(entry: TransactionEntry, snapshot: Snapshot): IndexingProgress | null {
+    if (entry.completedMs !== undefined) return { completedMs: entry.completedMs };
+    if (entry.state !== "committed") return null;
+    const completedMs = this.#completedMs.get(entry.id);
+    if (completedMs !== undefined) return { completedMs };
+    const version = readVersion(snapshot, entry.version as number);
+    const { firstOrdinal = 0, opened = 0 } = version ?? {};
+    // All is done when the watermark says so; until then the last hundredth is kept back.
+    return { fraction: Math.min(0.99, this.#state.catchUp?.progress(firstOrdinal, opened) ?? 0.99) };
+  }
+
+  /** Notes that the transactions up to a version are indexed, at once here and soon in the store. */
+  completeTransactions(watermark: number): void {
+    const completedMs = this.#state.dependencies.clock();
+    for (const [id, version] of this.#indexingTransactions) {
+      if (version > watermark) continue;
+      this.#indexingTransactions.delete(id);
+      this.#completedMs.set(id, completedMs);
+    }
+    if (this.#completedMs.size > this.#completing.size)
+      this.#state.background.run("noting that transactions are indexed", () => this.#noteCompleted());
+  }
+
+  /** Notes it in the store. Where that fails, nothing is lost: the next start finds the transactions committed, and completes them again. */
+  async #noteCompleted(): Promise<void> {
+    const noting = [...this.#completedMs].filter(([id]) => !this.#completing.has(id));
+    const write = async ([id, completedMs]: [string, number]) => {
+      this.#completing.add(id);
+      try {
+        const { internalId } = this.#state.entry;
+        await this.#state.dependencies.writer.write(internalId, {
+          kind: "complete",
+          transactionId: id,
+          completedMs,
+        });
+        this.#completedMs.delete(id);
+      } catch (error) {
+        if (!isQuiverError(error, "transaction_not_found")) throw error;
+        // The store has forgotten the transaction meanwhile.
+        this.#completedMs.delete(id);
+      } finally {
+        this.#completing.delete(id);
+      }
+    };
+    const failed = (await Promise.allSettled(noting.map(write))).find(({ status }) => status === "rejected");
+    if (failed?.status === "rejected") throw failed.reason;
+  }
+
+  /** Aborts the open transaction when its last operation is older than the limit. */
+  async abortIdleTransaction(idleMs: number): Promise<void> {
+    const idleSinceMs = this.#state.dependencies.clock() - idleMs;
+    const open = this.#state.read((snapshot, head) => openTransaction(snapshot, head));
+    if (!open || open.updatedMs > idleSinceMs) return;
+    await this.#state.gate.pass(() =>
+      this.#writes.write({ kind: "abort", transactionId: open.id, idleSinceMs }),
+    );
+    this.#state.dependencies.log.info(
+      { transaction: open.id },
+      "aborted a transaction that was idle for too long",
+    );
+  }
+}
+
+/** What the store keeps of changed pages in memory during one write, at most: measured with commits of up to 16 GB. */
+const commitBytesMax = 1.5 * 2 ** 30;
