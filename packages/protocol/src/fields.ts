@@ -128,14 +128,19 @@ export function unknownField(shape: TSchema, value: unknown, at = ""): UnknownFi
 }
 
 /**
- * Refuses a request with a field that its shape does not know, and one that is no object where its shape is one.
- * @throws unknown_field, which names the field's place and the nearest known name; invalid_request
+ * Refuses the request of a call in the same process, which no schema has seen, where it is no object or has an unknown field.
+ * @throws invalid_request, unknown_field
  */
-export function refuseUnknownFields(shape: TSchema, value: unknown, at = ""): void {
-  if (at === "" && nodeOf(shape)?.object !== undefined && !isObject(value))
-    throw new QuiverError("invalid_request", `The request must be an object, not ${nameOf(value)}.`, {
+export function checkFields(shape: TSchema, request: unknown): void {
+  if (!isObject(request))
+    throw new QuiverError("invalid_request", `The request must be an object, not ${nameOf(request)}.`, {
       path: "",
     });
+  refuseUnknownFields(shape, request);
+}
+
+/** @throws unknown_field, which names the field's place and the nearest known name */
+export function refuseUnknownFields(shape: TSchema, value: unknown, at = ""): void {
   const found = unknownField(shape, value, at);
   if (found !== undefined) throw unknownFieldError(found);
 }

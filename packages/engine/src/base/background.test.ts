@@ -125,7 +125,7 @@ describe("[K2] the engine's sources", () => {
   /** Where that is right, and why. */
   const allowed: Record<string, string> = {
     "base/background.ts": "it is the owner",
-    "database/database.ts": "an empty interval keeps the process alive while memory is freed",
+    "database/memory-balance.ts": "an empty interval keeps the process alive while memory is freed",
   };
 
   it("leave what nobody waits for to an owner", () => {

@@ -2,7 +2,7 @@
 
 import { collectionNameProblem, collectionNameRule } from "@quiver/protocol/collection-name";
 import { QuiverError } from "@quiver/protocol/errors";
-import { refuseUnknownFields } from "@quiver/protocol/fields";
+import { checkFields } from "@quiver/protocol/fields";
 import { limits } from "@quiver/protocol/limits";
 import { type CollectionSummary, CreateCollection } from "@quiver/protocol/shapes/collection";
 
@@ -49,7 +49,7 @@ function positive(value: number | null | undefined, path: string, max: number): 
 
 /** Checks a create request completely. @throws unknown_field, invalid_name, invalid_request */
 export function defineCollection(request: CreateCollection): CollectionDefinition {
-  refuseUnknownFields(CreateCollection, request);
+  checkFields(CreateCollection, request);
   checkCollectionName(request.name);
   const { description } = request;
   if (typeof description === "string") {

@@ -16,7 +16,7 @@ import { open, rm } from "node:fs/promises";
 import { Readable } from "node:stream";
 import { backupMagic } from "@quiver/protocol/backup-format";
 import { isQuiverError, QuiverError } from "@quiver/protocol/errors";
-import { refuseUnknownFields } from "@quiver/protocol/fields";
+import { checkFields } from "@quiver/protocol/fields";
 import { limits } from "@quiver/protocol/limits";
 import type { CheckReport } from "@quiver/protocol/shapes/check";
 import {
@@ -156,7 +156,7 @@ export class KeptSnapshots implements Snapshots {
   }
 
   async create(name: string, request: CreateSnapshot = {}): Promise<Snapshot> {
-    refuseUnknownFields(CreateSnapshot, request);
+    checkFields(CreateSnapshot, request);
     const { since_version, since_hash } = request;
     if (since_version == null && since_hash != null)
       throw new QuiverError(

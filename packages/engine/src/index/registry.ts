@@ -24,5 +24,7 @@ export const kindNames = (): IndexKind[] => [...kinds.values()].map(({ name }) =
 export function register(kind: Kind): () => void {
   invariant(!kinds.has(kind.name), `there are two kinds named ${kind.name}`);
   kinds.set(kind.name, kind);
-  return () => void kinds.delete(kind.name);
+  return () => {
+    kinds.delete(kind.name);
+  };
 }

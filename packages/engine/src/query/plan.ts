@@ -5,7 +5,7 @@
 // are planned in steps.
 
 import { QuiverError } from "@quiver/protocol/errors";
-import { refuseUnknownFields, refuseUnknownOptions } from "@quiver/protocol/fields";
+import { checkFields, refuseUnknownOptions } from "@quiver/protocol/fields";
 import { limits } from "@quiver/protocol/limits";
 import type { IndexKind } from "@quiver/protocol/shapes/index-definition";
 import * as search from "@quiver/protocol/shapes/search";
@@ -226,7 +226,7 @@ function requireEnabled(enabled: boolean, kind: string, path: string): void {
 }
 
 export function planDense(definition: CollectionDefinition, request: search.DenseSearch): Plan {
-  refuseUnknownFields(search.DenseSearch, request);
+  checkFields(search.DenseSearch, request);
   const effort = effortOf(request);
   const leg = denseLeg(definition, request.query_vector, "query_vector");
   return { queries: [[leg]], ...common(request), effort, fusion: null };
@@ -253,7 +253,7 @@ export function* planBatchDense(
   definition: CollectionDefinition,
   request: search.BatchDenseSearch,
 ): Steps<Plan> {
-  refuseUnknownFields(search.BatchDenseSearch, request);
+  checkFields(search.BatchDenseSearch, request);
   const effort = effortOf(request);
   const queries = yield* eachQuery(request.queries, "queries", (query, path) => [
     denseLeg(definition, query?.vector, `${path}.vector`),
@@ -262,7 +262,7 @@ export function* planBatchDense(
 }
 
 export function planSparse(definition: CollectionDefinition, request: search.SparseSearch): Plan {
-  refuseUnknownFields(search.SparseSearch, request);
+  checkFields(search.SparseSearch, request);
   const threshold = thresholdOf(request.early_terminate_threshold, "early_terminate_threshold");
   const leg = sparseLeg(definition, request.query_terms, threshold, "query_terms");
   return { queries: [[leg]], ...common(request), effort: untuned, fusion: null };
@@ -272,7 +272,7 @@ export function* planBatchSparse(
   definition: CollectionDefinition,
   request: search.BatchSparseSearch,
 ): Steps<Plan> {
-  refuseUnknownFields(search.BatchSparseSearch, request);
+  checkFields(search.BatchSparseSearch, request);
   const threshold = thresholdOf(request.early_terminate_threshold, "early_terminate_threshold");
   const queries = yield* eachQuery(request.query_terms_list, "query_terms_list", (terms, path) => [
     sparseLeg(definition, terms, threshold, path),
@@ -281,7 +281,7 @@ export function* planBatchSparse(
 }
 
 export function* planText(definition: CollectionDefinition, request: search.TextSearch): Steps<Plan> {
-  refuseUnknownFields(search.TextSearch, request);
+  checkFields(search.TextSearch, request);
   const text = request.query ?? request.query_text;
   if (text === null || text === undefined)
     throw invalid("query", "is missing; expected the text to search for, a string.");
@@ -293,7 +293,7 @@ export function* planBatchText(
   definition: CollectionDefinition,
   request: search.BatchTextSearch,
 ): Steps<Plan> {
-  refuseUnknownFields(search.BatchTextSearch, request);
+  checkFields(search.BatchTextSearch, request);
   const syntax = syntaxOf(request);
   const queries = yield* eachQuery(request.queries, "queries", function* (text, path) {
     return [yield* textLeg(definition, text, syntax, path)];
@@ -350,7 +350,7 @@ function hybridOptions(request: Pick<search.HybridSearch, "sparse_early_terminat
 }
 
 export function* planHybrid(definition: CollectionDefinition, request: search.HybridSearch): Steps<Plan> {
-  refuseUnknownFields(search.HybridSearch, request);
+  checkFields(search.HybridSearch, request);
   const effort = effortOf(request);
   const options = hybridOptions(request);
   const legs = yield* hybridLegs(definition, request, options, (name) => name);
@@ -361,7 +361,7 @@ export function* planBatchHybrid(
   definition: CollectionDefinition,
   request: search.BatchHybridSearch,
 ): Steps<Plan> {
-  refuseUnknownFields(search.BatchHybridSearch, request);
+  checkFields(search.BatchHybridSearch, request);
   const effort = effortOf(request);
   const options = hybridOptions(request);
   const queries = yield* eachQuery(request.queries, "queries", (query, path) =>

@@ -1,6 +1,6 @@
 // How are indexes created and deleted, and what do they say of themselves?
 
-import { refuseUnknownFields } from "@quiver/protocol/fields";
+import { checkFields } from "@quiver/protocol/fields";
 import {
   AnalyzeText,
   type DenseIndex,
@@ -169,7 +169,7 @@ export class IndexAdministration {
   }
 
   async analyzeText(request: AnalyzeText, options?: CallOptions): Promise<TextAnalysis> {
-    refuseUnknownFields(AnalyzeText, request);
+    checkFields(AnalyzeText, request);
     const { text } = request;
     const { task } = Deadline.of(options);
     plan.checkText(text, "text");

@@ -1,6 +1,6 @@
 // Is the definition of a dense index complete and possible, and what are its defaults?
 
-import { refuseUnknownFields } from "@quiver/protocol/fields";
+import { checkFields } from "@quiver/protocol/fields";
 import { limits } from "@quiver/protocol/limits";
 import { DenseIndex, denseDataTypes, metricNames } from "@quiver/protocol/shapes/index-definition";
 import { checkName, integer, invalid, oneOf, requireEnabled } from "../definition-checks.ts";
@@ -8,7 +8,7 @@ import type { IndexedCollection } from "../kind.ts";
 
 /** The definition with all defaults filled in. @throws unknown_field, invalid_request, modality_not_enabled */
 export function defineDenseIndex(collection: IndexedCollection, given: DenseIndex): DenseIndex {
-  refuseUnknownFields(DenseIndex, given);
+  checkFields(DenseIndex, given);
   requireEnabled(collection.dense, "dense", "dense vectors");
   checkName(given.name);
   oneOf(given.distance_metric_type, metricNames, "distance_metric_type");

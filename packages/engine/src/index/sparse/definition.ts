@@ -1,6 +1,6 @@
 // Is the definition of a sparse index complete and possible, and what are its defaults?
 
-import { refuseUnknownFields } from "@quiver/protocol/fields";
+import { checkFields } from "@quiver/protocol/fields";
 import { limits } from "@quiver/protocol/limits";
 import { SparseIndex, sparseLevels } from "@quiver/protocol/shapes/index-definition";
 import { checkName, integer, oneOf, requireEnabled } from "../definition-checks.ts";
@@ -8,7 +8,7 @@ import type { IndexedCollection } from "../kind.ts";
 
 /** @throws unknown_field, invalid_request, modality_not_enabled */
 export function defineSparseIndex(collection: IndexedCollection, given: SparseIndex): SparseIndex {
-  refuseUnknownFields(SparseIndex, given);
+  checkFields(SparseIndex, given);
   requireEnabled(collection.sparse, "sparse", "sparse vectors");
   checkName(given.name);
   oneOf(given.quantization, sparseLevels, "quantization");

@@ -1,6 +1,6 @@
 // Is the definition of a text index complete and possible, and what are its defaults?
 
-import { refuseUnknownFields } from "@quiver/protocol/fields";
+import { checkFields } from "@quiver/protocol/fields";
 import { kindOf } from "@quiver/protocol/kind-of";
 import { limits } from "@quiver/protocol/limits";
 import { TextIndex, textLanguages } from "@quiver/protocol/shapes/index-definition";
@@ -10,7 +10,7 @@ import type { IndexedCollection } from "../kind.ts";
 
 /** @throws unknown_field, invalid_request, modality_not_enabled */
 export function defineTextIndex(collection: IndexedCollection, given: TextIndex): TextIndex {
-  refuseUnknownFields(TextIndex, given);
+  checkFields(TextIndex, given);
   requireEnabled(collection.text, "tf-idf", "text search");
   checkName(given.name);
   const { k1, b, language, stop_words, positions } = given;

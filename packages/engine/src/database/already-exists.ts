@@ -1,0 +1,14 @@
+// Which error does a name get that is taken?
+
+import { QuiverError } from "@quiver/protocol/errors";
+
+/** @param advice what to do */
+export function alreadyExists(name: string, advice: string): QuiverError {
+  return new QuiverError(
+    "collection_already_exists",
+    `A collection named '${name}' already exists. ${advice}`,
+    {
+      name,
+    },
+  );
+}

@@ -1,0 +1,201 @@
+// Which collections are there, and how do they come and go?
+//
+// Those that are served, those that are set aside because their stores are damaged, and the names of those that are being made, deleted or
+// restored. What the catalog says of them is changed by the writer alone.
+
+import { randomBytes } from "node:crypto";
+import { isQuiverError, QuiverError } from "@quiver/protocol/errors";
+import { limits } from "@quiver/protocol/limits";
+import type { Finding } from "@quiver/protocol/shapes/check";
+import type { CollectionSummary } from "@quiver/protocol/shapes/collection";
+import { compareText } from "../base/bytes.ts";
+import { failpoint } from "../base/failpoint.ts";
+import type { CatalogEntry } from "../collection/catalog.ts";
+import { type CollectionDefinition, summaryOf } from "../collection/definition.ts";
+import { collectionsDirectory, removeCollectionDirectory, syncDirectory } from "../runtime/data-directory.ts";
+import type { MemoryBudget } from "../runtime/memory.ts";
+import type { Writer } from "../runtime/writer.ts";
+import type { CollectionDependencies } from "./collection/state.ts";
+import { OpenCollection } from "./collection.ts";
+import type { DatabaseLog } from "./contract.ts";
+import { type SetAside, setAsideError, unopenedError } from "./set-aside.ts";
+
+export type CollectionsDependencies = {
+  readonly dataDir: string;
+  readonly writer: Writer;
+  readonly memory: MemoryBudget;
+  readonly memoryBudgetBytes: number | undefined;
+  readonly log: DatabaseLog;
+  clock(): number;
+  /** What a collection needs. */
+  of(entry: CatalogEntry): CollectionDependencies;
+};
+
+export class Collections {
+  readonly #dependencies: CollectionsDependencies;
+  /** By name. */
+  readonly served = new Map<string, OpenCollection>();
+  readonly setAside = new Map<string, SetAside>();
+  /** Names whose creation or deletion is under way. */
+  readonly changing = new Set<string>();
+  readonly #restoring: () => number;
+
+  /** @param restoring how many are being restored */
+  constructor(dependencies: CollectionsDependencies, restoring: () => number) {
+    this.#dependencies = dependencies;
+    this.#restoring = restoring;
+  }
+
+  /** Bytes that the indexes of all take, or will when they have all records. */
+  get expectedBytes(): number {
+    let bytes = 0;
+    for (const collection of this.served.values()) bytes += collection.expectedBytes;
+    return bytes;
+  }
+
+  /** @param verifying tells what a check of the store finds */
+  async openOrSetAside(entry: CatalogEntry, verifying: Promise<Finding[]>): Promise<void> {
+    const { name } = entry.definition;
+    let error: QuiverError | undefined;
+    try {
+      const findings = await verifying;
+      for (const finding of findings.slice(0, loggedMax))
+        this.#dependencies.log.error(
+          { collection: entry.definition.name, store: entry.internalId, finding },
+          "stored data is damaged",
+        );
+      error = setAsideError(name, findings);
+      if (error === undefined) this.served.set(name, await this.open(entry));
+    } catch (cause) {
+      if (isQuiverError(cause, "format_too_new")) throw cause;
+      await this.#dependencies.writer.closeStore(entry.internalId);
+      error = unopenedError(name, cause);
+    }
+    if (error !== undefined) this.setAsideAs(name, entry, error);
+  }
+
+  setAsideAs(name: string, entry: CatalogEntry | undefined, error: QuiverError): void {
+    this.setAside.set(name, { name, entry, error });
+    this.#dependencies.log.error(
+      { collection: name, store: entry?.internalId, err: error },
+      "a collection is set aside",
+    );
+  }
+
+  async open(entry: CatalogEntry): Promise<OpenCollection> {
+    await this.#dependencies.writer.openStore(entry.internalId, entry.definition);
+    return new OpenCollection(entry, this.#dependencies.of(entry));
+  }
+
+  /** Brings those that were loaded into memory again, as far as the budget goes: the last ones first. */
+  start(): void {
+    for (const collection of [...this.served.values()].reverse()) {
+      const isLoaded = collection.entry.loaded;
+      const fits =
+        isLoaded &&
+        (!this.#dependencies.memory.isLimited ||
+          this.#dependencies.memory.fits({ indexBytes: collection.bytesToLoad }));
+      collection.start(fits);
+      if (isLoaded && !fits)
+        this.#dependencies.log.warn(
+          { collection: collection.name, budget: this.#dependencies.memoryBudgetBytes },
+          "a collection stays unloaded: the memory budget has no room for it",
+        );
+    }
+  }
+
+  /** Whether there is a collection of this name, served or not. */
+  isTaken(name: string): boolean {
+    return this.served.has(name) || this.setAside.has(name);
+  }
+
+  requireRoom(name: string): void {
+    if (this.served.size + this.changing.size + this.#restoring() < limits.collectionsMax) return;
+    throw new QuiverError(
+      "invalid_request",
+      `name '${name}' would be one collection more than the limit of ${limits.collectionsMax}. Delete one first.`,
+      { path: "name", limit: limits.collectionsMax },
+    );
+  }
+
+  async make(definition: CollectionDefinition): Promise<OpenCollection> {
+    const entry = this.newEntry(definition);
+    let collection: OpenCollection;
+    try {
+      collection = await this.open(entry);
+    } catch (error) {
+      removeCollectionDirectory(this.#dependencies.dataDir, entry.internalId);
+      throw error;
+    }
+    try {
+      failpoint("create:store-made");
+      syncDirectory(collectionsDirectory(this.#dependencies.dataDir));
+      failpoint("create:synced");
+      await this.#dependencies.writer.changeCatalog({ kind: "putCollection", entry });
+      collection.start(true);
+      failpoint("create:in-catalog");
+      return collection;
+    } catch (error) {
+      await this.remove(collection);
+      throw error;
+    }
+  }
+
+  newEntry(definition: CollectionDefinition): CatalogEntry {
+    return {
+      internalId: `c${randomBytes(12).toString("hex")}`,
+      createdMs: this.#dependencies.clock(),
+      loaded: true,
+      definition,
+    };
+  }
+
+  async remove(collection: OpenCollection, what = "deleted"): Promise<void> {
+    const { internalId, definition } = collection.entry;
+    await collection.close(
+      new QuiverError("collection_not_found", `The collection '${definition.name}' was ${what} meanwhile.`),
+      false,
+    );
+    failpoint("drop:closed");
+    await this.#dependencies.writer.closeStore(internalId);
+    failpoint("drop:store-closed");
+    removeCollectionDirectory(this.#dependencies.dataDir, internalId);
+  }
+
+  list(): CollectionSummary[] {
+    const open = this.sorted().map(({ entry }) => summaryOf(entry.definition));
+    const aside = [...this.setAside.values()].map(({ name, entry }) => ({
+      ...(entry === undefined ? { name } : summaryOf(entry.definition)),
+      damaged: true,
+    }));
+    if (aside.length === 0) return open;
+    return [...open, ...aside].sort((a, b) => compareText(a.name, b.name));
+  }
+
+  sorted(): OpenCollection[] {
+    return [...this.served.values()].sort((a, b) => Buffer.compare(Buffer.from(a.name), Buffer.from(b.name)));
+  }
+
+  find(name: string): OpenCollection {
+    const collection = this.served.get(name);
+    if (collection) return collection;
+    const aside = this.setAside.get(name);
+    if (aside) throw aside.error;
+    throw new QuiverError(
+      "collection_not_found",
+      `There is no collection named '${name.slice(0, 300)}'. POST /vectordb/collections creates one.`,
+      { name: name.slice(0, 300) },
+    );
+  }
+
+  /** Deletes a collection that is not served. Where its entry is damaged, nobody knows which directory that would be. */
+  async deleteSetAside({ name, entry, error }: SetAside): Promise<void> {
+    if (entry === undefined) throw error;
+    await this.#dependencies.writer.changeCatalog({ kind: "deleteCollection", name });
+    this.setAside.delete(name);
+    removeCollectionDirectory(this.#dependencies.dataDir, entry.internalId);
+  }
+}
+
+/** Findings of a start that are logged one by one, for each collection. */
+const loggedMax = 20;
