@@ -3,7 +3,7 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { bytesOfFloats } from "../../vector/floats.ts";
-import { type HnswDataType, hnswDataTypes } from "./encoding.ts";
+import { type HnswDataType, hnswDataTypes } from "./code-types.ts";
 import { HnswIndex } from "./hnsw-index.ts";
 
 const page = readFileSync(new URL("../../../../../docs/dense-index.md", import.meta.url), "utf8");

@@ -13,14 +13,8 @@
 
 import type { MetricName } from "@quiver/protocol/shapes/index-definition";
 import { exactSquaredDistance } from "../../vector/exact.ts";
-import {
-  buildModes,
-  dataTypeNumbers,
-  Encoding,
-  type EncodingState,
-  type HnswDataType,
-  rescoreDepth,
-} from "./encoding.ts";
+import { buildModes, dataTypeNumbers, type HnswDataType, rescoreDepth } from "./code-types.ts";
+import { Encoding, type EncodingState } from "./encoding.ts";
 import { Graph } from "./graph.ts";
 
 export type CalibrationRequest = {

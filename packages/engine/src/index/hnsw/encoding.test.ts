@@ -3,8 +3,10 @@
 import { randomNumbers } from "@quiver/kernels/random";
 import { type MetricName, metricNames } from "@quiver/protocol/shapes/index-definition";
 import { describe, expect, test } from "vitest";
-import { Encoding, type HnswDataType, hnswDataTypes, rescoreDepth } from "./encoding.ts";
+import { type HnswDataType, hnswDataTypes, rescoreDepth } from "./code-types.ts";
+import { Encoding } from "./encoding.ts";
 import { Rotation } from "./rotation.ts";
+import { decode } from "./test/decode.ts";
 
 /** Vectors of lengths that differ eightfold, far from zero. */
 function rowsOf(count: number, dimension: number, seed: number, centre = 3): Float32Array[] {
@@ -26,7 +28,7 @@ function keyOf(
 ): { key: number; constant: number } {
   const code = new Uint8Array(encoding.codeBytes);
   encoding.encode(row, code);
-  const decoded = encoding.decode(code, encoding.lastFactor);
+  const decoded = decode(encoding, code, encoding.lastFactor);
   const asked = new Uint8Array(encoding.queryBytes);
   asked.set(encoding.encodeQuery(query));
   const fields = new Float32Array(asked.buffer, 0, 4);

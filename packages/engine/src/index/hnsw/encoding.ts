@@ -11,26 +11,14 @@
 // 1 to 3 bits follow RaBitQ (Gao and Long, SIGMOD 2024; extended, SIGMOD 2025), but for the search of the scale, where a few
 // steps about the best one for normally distributed values take the place of all that make a difference. The query is
 // rounded to 8 bits by its own scale, and not at random: its error is small beside that of the codes.
+//
+// The steps from a vector to its code share one set of buffers, so they are one class, and one file.
 
 import type { MetricName } from "@quiver/protocol/shapes/index-definition";
 import { squaredNorm } from "../../vector/exact.ts";
+import { type CodeKind, codeKinds, codeSizes, type HnswDataType, queryFieldsBytes } from "./code-types.ts";
+import { greatestOf, halfOf, lengthOf, powerBelow } from "./magnitudes.ts";
 import { Rotation } from "./rotation.ts";
-
-/** From the most to the least precise; their numbers are those of kernels/assembly/hnsw/keys.ts. */
-export const hnswDataTypes = ["f32", "f16", "u8", "octal", "quaternay", "binary"] as const;
-export type HnswDataType = (typeof hnswDataTypes)[number];
-
-export const dataTypeNumbers: Readonly<Record<HnswDataType, number>> = {
-  f32: 0,
-  f16: 1,
-  u8: 2,
-  octal: 3,
-  quaternay: 4,
-  binary: 5,
-};
-
-/** How candidates for links are found: by product (0) or by distance (1). See docs/decisions/hnsw-dot-product.md. */
-export const buildModes: Readonly<Record<MetricName, number>> = { cosine: 1, euclidean: 1, dot_product: 0 };
 
 export type Range = { readonly min: number; readonly max: number };
 
@@ -61,75 +49,9 @@ export type EncodingState = {
   readonly reason?: string;
 };
 
-type Kind = {
-  /** Values in a block of whole registers. */
-  readonly blockValues: number;
-  readonly blockBytes: number;
-  /** Bytes of a query's value. */
-  readonly queryValueBytes: number;
-  /** Codes are u + zero in [least, most]; 0 for floats. */
-  readonly zero: number;
-  readonly least: number;
-  readonly most: number;
-  readonly isRotated: boolean;
-  /** Steps that are tried: of the greatest value for u8, of the root mean square for fewer bits. */
-  readonly steps: readonly number[];
-};
-
-const float = { queryValueBytes: 4, zero: 0, least: 0, most: 0, isRotated: false, steps: [] };
-const bits = { queryValueBytes: 1, least: 0, isRotated: true };
-const kinds: Readonly<Record<HnswDataType, Kind>> = {
-  f32: { ...float, blockValues: 4, blockBytes: 16 },
-  f16: { ...float, blockValues: 8, blockBytes: 16 },
-  u8: {
-    blockValues: 16,
-    blockBytes: 16,
-    queryValueBytes: 1,
-    zero: 64,
-    least: 1,
-    most: 127,
-    isRotated: false,
-    steps: [1 / 63.49, 0.85 / 63.49, 0.7 / 63.49, 0.5 / 63.49],
-  },
-  octal: {
-    ...bits,
-    blockValues: 128,
-    blockBytes: 48,
-    zero: 3.5,
-    most: 7,
-    steps: [0.48, 0.53, 0.586, 0.65, 0.72],
-  },
-  quaternay: {
-    ...bits,
-    blockValues: 64,
-    blockBytes: 16,
-    zero: 1.5,
-    most: 3,
-    steps: [0.8, 0.9, 1, 1.1, 1.22],
-  },
-  binary: { ...bits, blockValues: 128, blockBytes: 16, zero: 0.5, most: 1, steps: [1] },
-};
-
-/** Fields before a query's values: scale f32, offset i32, weight f32, constant f32. */
-const queryFieldsBytes = 16;
-
 /** Longer residuals are treated as this long and shorter ones as zero, in units: no key overflows. */
 const lengthMost = 2 ** 60;
 const lengthLeast = 2 ** -60;
-
-/** Bytes of a code and of a query's code with its fields. */
-export function codeSizes(
-  dataType: HnswDataType,
-  dimension: number,
-): { readonly codeBytes: number; readonly queryBytes: number } {
-  const { blockValues, blockBytes, queryValueBytes } = kinds[dataType];
-  const blocks = Math.ceil(dimension / blockValues);
-  return {
-    // The rest of the last register of a u8 code is what stands behind it; the query is zero there.
-    codeBytes: dataType === "u8" ? 4 * Math.ceil(dimension / 4) : blocks * blockBytes,
-    queryBytes: queryFieldsBytes + blocks * blockValues * queryValueBytes,
-  };
-}
 
 export class Encoding {
   readonly metric: MetricName;
@@ -143,7 +65,7 @@ export class Encoding {
   lastFactor = 0;
   lastBias = 0;
   readonly #state: EncodingState;
-  readonly #kind: Kind;
+  readonly #kind: CodeKind;
   readonly #rotation: Rotation | undefined;
   /** The residual that is being encoded, padded with zeros to whole blocks. */
   readonly #values: Float64Array;
@@ -162,7 +84,7 @@ export class Encoding {
     this.metric = metric;
     this.dataType = dataType;
     this.dimension = dimension;
-    this.#kind = kinds[dataType];
+    this.#kind = codeKinds[dataType];
     const { blockValues, blockBytes, isRotated } = this.#kind;
     const blocks = Math.ceil(dimension / blockValues);
     const padded = blocks * blockValues;
@@ -387,48 +309,7 @@ export class Encoding {
     const scale = this.metric === "cosine" ? directionScale(taken) : 1;
     for (let i = 0; i < taken.length; i++) take(taken[i] * scale, i);
   }
-
-  /** The residual, in units, of which the code is nearly; rotated where the type is. For tests. */
-  decode(code: Uint8Array, factor: number): Float64Array {
-    const decoded = new Float64Array(this.#values.length);
-    const { zero, blockValues, blockBytes } = this.#kind;
-    const view = new DataView(code.buffer, code.byteOffset, code.byteLength);
-    for (let i = 0; i < decoded.length; i++) {
-      const at = Math.floor(i / blockValues) * blockBytes;
-      const byte = (i % blockValues) & 15;
-      const register = (i % blockValues) >> 4;
-      let level = 0;
-      if (this.dataType === "f32") decoded[i] = view.getFloat32(4 * i, true) * factor;
-      else if (this.dataType === "f16") decoded[i] = floatOf(view.getUint16(2 * i, true)) * factor;
-      else {
-        if (this.dataType === "u8") level = i < code.length ? code[i] : zero;
-        else if (this.dataType === "binary") level = (code[at + byte] >> register) & 1;
-        else if (this.dataType === "quaternay") level = (code[at + byte] >> (2 * register)) & 3;
-        else {
-          level = (code[at + 16 * (register >> 2) + byte] >> (2 * (register & 3))) & 3;
-          level |= ((code[at + 32 + byte] >> register) & 1) << 2;
-        }
-        decoded[i] = 2 * (level - zero) * factor;
-      }
-    }
-    return decoded;
-  }
 }
-
-/** How many of the best by code are scored exactly, so that codes cost little recall; by measurement. */
-export function rescoreDepth(dataType: HnswDataType, k: number): number {
-  const [times, least] = rescoreDepths[dataType];
-  return Math.max(k + least, Math.ceil(times * k));
-}
-
-const rescoreDepths: Readonly<Record<HnswDataType, readonly [times: number, least: number]>> = {
-  f32: [1, 0],
-  f16: [1, 4],
-  u8: [1.5, 14],
-  octal: [3, 30],
-  quaternay: [5, 50],
-  binary: [10, 100],
-};
 
 /** What makes a vector's length 1; 0 where it has no direction. */
 function directionScale(vector: Float32Array): number {
@@ -441,60 +322,4 @@ function clamped(vector: Float32Array, { min, max }: Range): Float32Array {
   const taken = new Float32Array(vector.length);
   for (let i = 0; i < taken.length; i++) taken[i] = Math.min(max, Math.max(min, vector[i]));
   return taken;
-}
-
-/** The length of a multiple of four values: four running sums, because one alone waits for each addition. */
-function lengthOf(values: Float64Array): number {
-  let a = 0;
-  let b = 0;
-  let c = 0;
-  let d = 0;
-  for (let i = 0; i < values.length; i += 4) {
-    a += values[i] * values[i];
-    b += values[i + 1] * values[i + 1];
-    c += values[i + 2] * values[i + 2];
-    d += values[i + 3] * values[i + 3];
-  }
-  return Math.sqrt(a + b + (c + d));
-}
-
-/** The greatest absolute value. */
-function greatestOf(values: Float64Array): number {
-  let most = 0;
-  for (let i = 0; i < values.length; i++) {
-    const size = Math.abs(values[i]);
-    if (size > most) most = size;
-  }
-  return most;
-}
-
-/** The greatest power of two not above a positive value; 1 for zero. */
-function powerBelow(value: number): number {
-  if (value < Number.MIN_VALUE * 2 ** 52) return value > 0 ? Number.MIN_VALUE * 2 ** 52 : 1;
-  // The bits without the fraction, for log2 may err beside a power of two.
-  double[0] = value;
-  doubleWords[0] = 0;
-  doubleWords[1] &= 0x7ff0_0000;
-  return double[0];
-}
-
-const double = new Float64Array(1);
-const doubleWords = new Uint32Array(double.buffer);
-
-/** The bits of the nearest f16 to a value below 65,520; what would be denormal is zero or the least normal. */
-function halfOf(value: number): number {
-  const sign = value < 0 || Object.is(value, -0) ? 0x8000 : 0;
-  const size = Math.abs(value);
-  if (size < 2 ** -14) return size < 2 ** -15 ? 0 : sign | 0x400;
-  // The exponent and fraction of the f32, moved. A fraction that rounds up to 1 raises the exponent, as it must.
-  single[0] = size;
-  return sign | ((singleWords[0] - (112 << 23) + 0x1000) >> 13);
-}
-
-const single = new Float32Array(1);
-const singleWords = new Uint32Array(single.buffer);
-
-function floatOf(half: number): number {
-  const size = half & 0x7fff;
-  return (half & 0x8000 ? -1 : 1) * (1 + (size & 1023) / 1024) * (size === 0 ? 0 : 2 ** ((size >> 10) - 15));
 }

@@ -7,7 +7,7 @@ import { exactScore } from "../../vector/metric.ts";
 import { metrics } from "../../vector/metrics.ts";
 import { add, pairOf, recallOf } from "../test/graph-pair.ts";
 import { onSet, readBytes, readF32, readFvecs, readIvecs } from "../test/reference-data.ts";
-import { hnswDataTypes } from "./encoding.ts";
+import { hnswDataTypes } from "./code-types.ts";
 import { HnswIndex } from "./hnsw-index.ts";
 
 onSet("siftsmall", () => {

@@ -7,7 +7,7 @@ import { describe, expect, test } from "vitest";
 import { bytesOfFloats } from "../../vector/floats.ts";
 import { add, pairOf, recallOf, remove } from "../test/graph-pair.ts";
 import { asMap } from "../test/twin.ts";
-import { hnswDataTypes } from "./encoding.ts";
+import { hnswDataTypes } from "./code-types.ts";
 import { HnswIndex } from "./hnsw-index.ts";
 
 /** Vectors around random centres, far from zero, of lengths that differ. */

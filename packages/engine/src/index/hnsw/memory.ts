@@ -6,10 +6,9 @@
 
 import { emptiedBytes, flatBytes } from "../flat/flat-index.ts";
 import { ordinalMapBytes } from "../ordinal-map.ts";
-import { codeSizes, dataTypeNumbers, type HnswDataType } from "./encoding.ts";
+import { codeSizes, dataTypeNumbers, type HnswDataType } from "./code-types.ts";
 import { fingerprintBytes } from "./fingerprints.ts";
-import { bytesInUse, type GraphShape, layOutGraph } from "./graph.ts";
-import { efMax } from "./graph-set.ts";
+import { bytesInUse, efMax, type GraphShape, layOutGraph } from "./graph-layout.ts";
 
 /** What memory depends on, see HnswOptions. */
 export type DenseShape = {

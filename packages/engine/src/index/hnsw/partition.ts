@@ -12,7 +12,8 @@ import { none } from "@quiver/kernels/hnsw";
 import { Growable } from "../../base/growable.ts";
 import { invariant } from "../../base/invariant.ts";
 import type { Encoding } from "./encoding.ts";
-import { Graph, type GraphShape } from "./graph.ts";
+import { Graph } from "./graph.ts";
+import type { GraphShape } from "./graph-layout.ts";
 import type { Target } from "./jobs.ts";
 
 /** What a unit is. */

@@ -5,7 +5,7 @@
 import { entryBytes, kinds, longList, runRecordsMax, windowRecords } from "@quiver/kernels/postings";
 import { arenaBytes } from "./arena.ts";
 import { emptyTailBytes } from "./posting-index.ts";
-import { exactBytesOf, peakBytes, peaksOf, runHeaderBytes, windowsBytes } from "./run.ts";
+import { exactBytesOf, peakBytes, peaksOf, runHeaderBytes, windowsBytes } from "./run-layout.ts";
 
 export type PostingCounts = {
   readonly records: number;

@@ -72,7 +72,7 @@ class Texts {
 
   /** Searches the index and the held texts, and compares. */
   search(query: readonly number[], k: number, visible: Visible = null): void {
-    const hidden = this.index.hide(visible);
+    const hidden = this.index.reader.hide(visible);
     const formula = {
       fixed: k1 * (1 - b),
       perTerm: (k1 * b) / this.averageLength,
@@ -80,11 +80,11 @@ class Texts {
     };
     const scores = new Map<number, number>();
     const terms: WeightedTerm[] = query.map((term, i) => {
-      const located = this.index.locate(term);
+      const located = this.index.reader.locate(term);
       const seen = [...this.held].filter(
         ([ordinal, { frequencies }]) => frequencies.has(term) && (visible === null || visible(ordinal)),
       );
-      expect(this.index.documentFrequency(located, hidden)).toBe(seen.length);
+      expect(this.index.reader.documentFrequency(located, hidden)).toBe(seen.length);
       const weight = (i + 1) * Math.log(1 + this.held.size / (1 + seen.length));
       for (const [ordinal, { frequencies, length }] of seen) {
         const tf = frequencies.get(term) as number;
@@ -93,10 +93,13 @@ class Texts {
       }
       return { located, weight };
     });
-    expectSame(asMap(this.index.search(terms, k, formula, hidden)), bestOf(scores, k));
+    expectSame(asMap(this.index.searcher.search(terms, k, formula, hidden)), bestOf(scores, k));
     const odd = (ordinal: number) => ordinal % 2 === 1;
     const accepted = new Map([...scores].filter(([ordinal]) => odd(ordinal)));
-    expectSame(asMap(this.index.searchAccepted(terms, k, formula, hidden, odd)), bestOf(accepted, k));
+    expectSame(
+      asMap(this.index.searcher.searchAccepted(terms, k, formula, hidden, odd)),
+      bestOf(accepted, k),
+    );
   }
 }
 

@@ -19,18 +19,18 @@ import {
 } from "@quiver/kernels/postings";
 import { invariant } from "../../base/invariant.ts";
 import type { Arena } from "./arena.ts";
+import { Run } from "./run.ts";
 import {
   columnsOf,
   exactBytesOf,
   peakBytes,
   peaksOf,
-  Run,
   runHeader,
   runHeaderBytes,
   stretchCodesAt,
   windowCodesAt,
   windowsBytes,
-} from "./run.ts";
+} from "./run-layout.ts";
 
 /** What a posting adds to a score at weight 1. */
 export type AmountOf = (value: number, length: number) => number;

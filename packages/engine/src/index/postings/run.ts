@@ -1,78 +1,15 @@
 // What does a run of postings hold, and which of its records are still there?
 //
-// A run is one block of an arena that never changes once written, but for the bits of removed records:
-//
-//   header | removed, a bit each | ordinals u32 | lengths u32 (texts) | lists | terms u32 | entries
-//
-// Records are numbered by ascending ordinal. The directory (terms, entries) is by ascending term; a list (drawn with its entry in
-// kernels/assembly/postings/layout.ts) lies at its place, counted in bytes from the block's beginning.
+// A run is one block of an arena (run-layout.ts) that never changes once written, but for the bits of removed records.
 //
 // How many records of a list were removed is found out when a search asks, and remembered with how many removals were taken
 // into account then: most terms are never asked for.
 
-import {
-  entry,
-  entryBytes,
-  kinds,
-  longList,
-  peakShare,
-  rankBits,
-  ranksMax,
-  runRecordsMax,
-  stretchesMax,
-  stretchRecords,
-  windowRecords,
-  windowsMax,
-} from "@quiver/kernels/postings";
+import { entry, entryBytes, kinds, windowRecords } from "@quiver/kernels/postings";
 import { Growable } from "../../base/growable.ts";
-import { invariant } from "../../base/invariant.ts";
 import { firstFrom } from "../ordinal-sets.ts";
 import type { Arena } from "./arena.ts";
-
-/** Byte offsets of the header's fields: u32, but for the last, f64. */
-export const runHeader = {
-  bytes: 0,
-  kind: 4,
-  levels: 8,
-  records: 12,
-  lists: 16,
-  postings: 20,
-  hasNegative: 24,
-  removedAt: 28,
-  ordinalsAt: 32,
-  lengthsAt: 36,
-  termsAt: 40,
-  entriesAt: 44,
-  averageLength: 56,
-} as const;
-
-export const runHeaderBytes = 64;
-
-/** Byte offsets in a list's windows: of their greatest codes and of the stretches'; before are the begins. */
-export const windowCodesAt = 4 * (windowsMax + 1);
-export const stretchCodesAt = windowCodesAt + windowsMax;
-export const windowsBytes = stretchCodesAt + stretchesMax;
-
-export const exactBytesOf = (kind: number): number => (kind === kinds.text ? 1 : 4);
-
-/** Where the columns of a list lie, from its place in the block. */
-export function columnsOf(
-  kind: number,
-  count: number,
-): { exact: number; codes: number; windows: number; end: number } {
-  const exact = (2 * count + 3) & ~3;
-  const codes = exact + exactBytesOf(kind) * count;
-  const windows = (codes + count + 3) & ~3;
-  if (count < longList) return { exact, codes, windows, end: windows };
-  const peaksBytes = kind === kinds.sparse ? (peakBytes * peaksOf(count) + 3) & ~3 : 0;
-  return { exact, codes, windows, end: windows + windowsBytes + peaksBytes };
-}
-
-/** Peaks of a long list of sparse vectors. */
-export const peaksOf = (count: number): number => Math.floor(count / peakShare);
-
-/** A record's number and a code. */
-export const peakBytes = 3;
+import { columnsOf, runHeader, runHeaderBytes } from "./run-layout.ts";
 
 /** What a checkpoint keeps of a run besides its image. */
 export type RunState = {
@@ -328,115 +265,6 @@ export class Run {
     this.arena.free(this.at);
   }
 
-  /** Proves the invariants of the block. @param amountOf what a posting adds, at weight 1, when the codes were made */
-  check(amountOf: (value: number, length: number) => number): void {
-    invariant(
-      this.recordCount > 0 && this.recordCount <= runRecordsMax,
-      `a run of ${this.recordCount} records`,
-    );
-    assertAscends(this.ordinals, "ordinals");
-    assertAscends(this.terms, "terms");
-    let removed = 0;
-    for (let record = 0; record < this.recordCount; record++) if (this.isRemoved(record)) removed++;
-    invariant(
-      removed === this.removedCount,
-      `${removed} records are marked removed, not ${this.removedCount}`,
-    );
-    const lengths = new Float64Array(this.recordCount);
-    let postings = 0;
-    for (let list = 0; list < this.listCount; list++) {
-      postings += this.countOf(list);
-      this.#checkList(list, lengths, amountOf);
-    }
-    invariant(postings === this.postings, `lists have ${postings} postings of ${this.postings}`);
-    if (this.kind === kinds.sparse) return;
-    // A character of a run of Chinese, Japanese or Korean is one place, and may have two terms or none.
-    for (const [record, length] of this.lengths.entries())
-      invariant(
-        lengths[record] <= 2 * length,
-        `record ${record} has ${lengths[record]} terms in ${length} places`,
-      );
-  }
-
-  #checkList(list: number, lengths: Float64Array, amountOf: (value: number, length: number) => number): void {
-    const count = this.countOf(list);
-    const place = this.placeOf(list);
-    const boundsAt = (this.entryOf(list) + entry.base) >>> 2;
-    const [base, slope, most] = this.arena.floats.subarray(boundsAt, boundsAt + 3);
-    const { codes, windows } = columnsOf(this.kind, count);
-    invariant(count > 0, `term ${this.terms[list]} has an empty list`);
-    const ends = new Uint32Array(windowsMax);
-    const greatest = new Uint8Array(windowsMax);
-    const inStretch = new Uint8Array(stretchesMax);
-    let last = -1;
-    for (let i = 0; i < count; i++) {
-      const record = this.recordAt(list, i);
-      invariant(
-        record > last && record < this.recordCount,
-        `record ${record} follows ${last} in list ${list}`,
-      );
-      last = record;
-      const value = this.valueOf(list, i);
-      lengths[record] += value;
-      const amount = amountOf(value, this.lengths[record]);
-      const code = this.arena.bytes[place + codes + i];
-      invariant(code <= this.levels, `list ${list} has a code ${code} of ${this.levels}`);
-      invariant(base + slope * code >= amount, `list ${list} bounds ${amount} by ${base + slope * code}`);
-      invariant(amount <= most, `list ${list} has an amount of ${amount}, more than ${most}`);
-      invariant(base + slope * Math.max(0, code - 1) <= amount, `list ${list} bounds ${amount} loosely`);
-      const window = Math.floor(record / windowRecords);
-      ends[window] = i + 1;
-      greatest[window] = Math.max(greatest[window], code);
-      const stretch = Math.floor(record / stretchRecords);
-      inStretch[stretch] = Math.max(inStretch[stretch], code);
-    }
-    if (count < longList) return;
-    let begin = 0;
-    for (let window = 0; window < windowsMax; window++) {
-      const at = place + windows;
-      invariant(
-        this.arena.words[(at >>> 2) + window] === begin,
-        `list ${list}: window ${window} begins wrong`,
-      );
-      invariant(
-        this.arena.bytes[at + windowCodesAt + window] === greatest[window],
-        `list ${list}: a window's code`,
-      );
-      begin = Math.max(begin, ends[window]);
-    }
-    const stretches = this.arena.bytes.subarray(place + windows + stretchCodesAt).subarray(0, stretchesMax);
-    invariant(Buffer.compare(stretches, inStretch) === 0, `list ${list}: the codes of its stretches`);
-    invariant(this.arena.words[((place + windows) >>> 2) + windowsMax] === count, `list ${list}: its end`);
-    const descending = this.arena.bytes
-      .slice(place + codes, place + codes + count)
-      .sort()
-      .reverse();
-    for (let i = 0; i < ranksMax; i++) {
-      const code = this.arena.bytes[this.entryOf(list) + entry.ranks + i];
-      invariant(
-        code === (descending[2 ** (rankBits + i) - 1] ?? 0),
-        `list ${list}: rank ${i} has code ${code}`,
-      );
-    }
-    if (this.kind === kinds.sparse) this.#checkPeaks(list, place + codes, place + windows + windowsBytes);
-  }
-
-  /** @param at of the peaks */
-  #checkPeaks(list: number, codesAt: number, at: number): void {
-    const { bytes, halves } = this.arena;
-    const count = this.countOf(list);
-    const postings = Array.from({ length: count }, (_, i) => ({
-      record: this.recordAt(list, i),
-      code: bytes[codesAt + i],
-    }));
-    const peaks = postings.sort((a, b) => b.code - a.code || a.record - b.record).slice(0, peaksOf(count));
-    for (const [i, { record, code }] of peaks.entries())
-      invariant(
-        halves[(at >>> 1) + i] === record && bytes[at + 2 * peaks.length + i] === code,
-        `list ${list}: peak ${i} is not record ${record} with code ${code}`,
-      );
-  }
-
   #countRemoved(list: number): number {
     const { halves } = this.arena;
     const { removedBits } = this;
@@ -463,9 +291,4 @@ function stepsOf(terms: Uint32Array, bits: number): Uint32Array {
     steps[step] = list;
   }
   return steps;
-}
-
-function assertAscends(values: Uint32Array, what: string): void {
-  for (let i = 1; i < values.length; i++)
-    invariant(values[i] > values[i - 1], `${what} of a run: ${values[i]} follows ${values[i - 1]}`);
 }

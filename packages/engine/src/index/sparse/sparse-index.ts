@@ -12,12 +12,9 @@ import type { Candidates, Index, Visible } from "../contract.ts";
 import type { ArenaOptions } from "../postings/arena.ts";
 import { explainedTermsPerStep } from "../postings/explained.ts";
 import type { Kept } from "../postings/kept.ts";
-import {
-  PostingIndex,
-  type PostingOptions,
-  type PostingState,
-  prunedTermsMax,
-} from "../postings/posting-index.ts";
+import { PostingIndex, type PostingOptions, type PostingState } from "../postings/posting-index.ts";
+import { prunedTermsMax } from "../postings/posting-search.ts";
+import { postingsOf } from "../postings/posting-walk.ts";
 import type { Located } from "../postings/query.ts";
 
 /** Unique u32 dimensions, in any order, and their finite weights, side by side. Borrowed. */
@@ -98,10 +95,10 @@ export class SparseIndex implements Index {
     assertSparse(query.indices, query.values);
     invariant(threshold >= 0 && threshold <= 1, `the threshold ${threshold} is not in [0, 1]`);
     const terms = this.#termsOf(query);
-    const hidden = this.#postings.hide(visible);
-    const greatest = threshold > 0 ? this.#postings.greatestAmount(terms, hidden) : 0;
+    const hidden = this.#postings.reader.hide(visible);
+    const greatest = threshold > 0 ? this.#postings.reader.greatestAmount(terms, hidden) : 0;
     const least = greatest > 0 ? threshold * greatest : null;
-    return this.#postings.search(terms, k, formula, hidden, least);
+    return this.#postings.searcher.search(terms, k, formula, hidden, least);
   }
 
   /**
@@ -130,7 +127,7 @@ export class SparseIndex implements Index {
     visible: () => Visible,
   ): Steps<Candidates | null> {
     assertSparse(query.indices, query.values);
-    const { layout } = this.#postings;
+    const { layout } = this.#postings.reader;
     const terms: QueryTerm[] = [];
     let greatest = 0;
     for (let from = 0; from < query.indices.length; from += termsPerStep) {
@@ -140,12 +137,15 @@ export class SparseIndex implements Index {
       });
       for (const term of part) terms.push(term);
       if (threshold > 0)
-        greatest = Math.max(greatest, this.#postings.greatestAmount(part, this.#postings.hide(visible())));
+        greatest = Math.max(
+          greatest,
+          this.#postings.reader.greatestAmount(part, this.#postings.reader.hide(visible())),
+        );
       yield;
-      if (this.#postings.layout !== layout) return null;
+      if (this.#postings.reader.layout !== layout) return null;
     }
     const least = greatest > 0 ? threshold * greatest : null;
-    return yield* this.#postings.searchInSteps(terms, k, formula, visible, null, least);
+    return yield* this.#postings.searcher.searchInSteps(terms, k, formula, visible, null, least);
   }
 
   /** Goes on with what is to be done in the background, for about so many postings; says whether there is more. */
@@ -207,9 +207,9 @@ export class SparseIndex implements Index {
     this.#postings.check();
   }
 
-  /** All weights of records that are held, in steps; see PostingIndex.postings. */
+  /** All weights of records that are held, in steps; see posting-walk.ts. */
   weights(onWeight: (dimension: number, ordinal: number, weight: number) => void): Generator<void, boolean> {
-    return this.#postings.postings(onWeight);
+    return postingsOf(this.#postings.parts, onWeight);
   }
 
   /**
@@ -235,7 +235,7 @@ export class SparseIndex implements Index {
         values: values.subarray(from, from + step),
       };
       for (const { dimension, located, weight: queryWeight } of this.#termsOf(part))
-        this.#postings.valuesOf(located, places, (at, weight) =>
+        this.#postings.reader.valuesOf(located, places, (at, weight) =>
           onMatch(at, { dimension, queryWeight, weight, product: queryWeight * weight }),
         );
     }
@@ -246,7 +246,7 @@ export class SparseIndex implements Index {
     const { indices, values } = ascending(query);
     const terms: QueryTerm[] = [];
     for (let i = 0; i < indices.length; i++) {
-      const located = this.#postings.locate(indices[i]);
+      const located = this.#postings.reader.locate(indices[i]);
       if (located.isAnywhere) terms.push({ dimension: indices[i], located, weight: values[i] });
     }
     return terms;

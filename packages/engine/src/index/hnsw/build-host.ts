@@ -1,0 +1,52 @@
+// What do the parts of building ask of the index whose graphs they build?
+
+import type { MetricName } from "@quiver/protocol/shapes/index-definition";
+import type { HnswDataType } from "./code-types.ts";
+import type { SteppedSearch } from "./exact-search.ts";
+import type { GraphBuilders } from "./jobs.ts";
+import type { Measured, Question } from "./quality.ts";
+import type { GraphSetOptions } from "./set-shape.ts";
+import type { TruthRequest } from "./truth.ts";
+
+export type BuildingOptions = Omit<GraphSetOptions, "areas"> & {
+  readonly dimension: number;
+  readonly metric: MetricName;
+  readonly dataType: HnswDataType | "auto";
+  readonly range?: { readonly min: number; readonly max: number } | undefined;
+  readonly sampleCount: number;
+  readonly searchers: number;
+  readonly builders: GraphBuilders;
+  readonly efSearch: number;
+  readonly measures: boolean;
+  /** Whether so many bytes more may be taken; default: always. */
+  readonly mayTake?: ((bytes: number) => boolean) | undefined;
+  readonly onError?: ((error: unknown) => void) | undefined;
+  readonly onProgress?: (() => void) | undefined;
+  readonly onMore?: (() => void) | undefined;
+  readonly onNotice?: ((notice: string) => void) | undefined;
+};
+
+/** Names with their vectors, one after the other. */
+export type Sample = { readonly names: number[]; readonly vectors: Float32Array };
+
+/** The vectors of the index, by name. */
+export interface Vectors {
+  /** Vectors that no graph has, ascending. */
+  waiting(): number[];
+  waitingCount(): number;
+  /** Borrowed until the next call; undefined where the name has no record any more, or its vector cannot be read. */
+  vectorOf(name: number): Float32Array | undefined;
+  /** The graphs that serve have a name now. */
+  onLinked(name: number): void;
+  /** Some names of the graphs, evenly drawn, with their vectors: new arrays. */
+  sample(count: number, fresh?: readonly number[]): Sample;
+  /** All linked vectors, where they are in memory; undefined where they are not. */
+  shared(): TruthRequest["rows"] | undefined;
+  /** Begins an exact search for names; undefined where vectors cannot be read. */
+  beginTruth(queries: readonly Float32Array[], k: number): SteppedSearch | undefined;
+  /** Asks the graphs one question. */
+  ask(question: Question, ef: number, isNew: (name: number) => boolean): Measured;
+}
+
+/** Following the links of a beam costs about as much as reading so many vectors in order for each of its places. */
+export const readsPerBeamPlace = 8;

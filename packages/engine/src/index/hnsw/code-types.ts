@@ -1,0 +1,105 @@
+// Which types of codes are there, how large are they, and how far are they to be trusted?
+//
+// How a vector becomes a code of a type is told in encoding.ts, and how the bits lie in kernels/assembly/hnsw/keys.ts.
+
+import type { MetricName } from "@quiver/protocol/shapes/index-definition";
+
+/** From the most to the least precise; their numbers are those of kernels/assembly/hnsw/keys.ts. */
+export const hnswDataTypes = ["f32", "f16", "u8", "octal", "quaternay", "binary"] as const;
+/** A type of codes. */
+export type HnswDataType = (typeof hnswDataTypes)[number];
+
+/** By which the kernels know the types. */
+export const dataTypeNumbers: Readonly<Record<HnswDataType, number>> = {
+  f32: 0,
+  f16: 1,
+  u8: 2,
+  octal: 3,
+  quaternay: 4,
+  binary: 5,
+};
+
+/** How candidates for links are found: by product (0) or by distance (1). See docs/decisions/hnsw-dot-product.md. */
+export const buildModes: Readonly<Record<MetricName, number>> = { cosine: 1, euclidean: 1, dot_product: 0 };
+
+/** What a type of codes is made of. */
+export type CodeKind = {
+  /** Values in a block of whole registers. */
+  readonly blockValues: number;
+  readonly blockBytes: number;
+  /** Bytes of a query's value. */
+  readonly queryValueBytes: number;
+  /** Codes are u + zero in [least, most]; 0 for floats. */
+  readonly zero: number;
+  readonly least: number;
+  readonly most: number;
+  readonly isRotated: boolean;
+  /** Steps that are tried: of the greatest value for u8, of the root mean square for fewer bits. */
+  readonly steps: readonly number[];
+};
+
+const float = { queryValueBytes: 4, zero: 0, least: 0, most: 0, isRotated: false, steps: [] };
+const bits = { queryValueBytes: 1, least: 0, isRotated: true };
+export const codeKinds: Readonly<Record<HnswDataType, CodeKind>> = {
+  f32: { ...float, blockValues: 4, blockBytes: 16 },
+  f16: { ...float, blockValues: 8, blockBytes: 16 },
+  u8: {
+    blockValues: 16,
+    blockBytes: 16,
+    queryValueBytes: 1,
+    zero: 64,
+    least: 1,
+    most: 127,
+    isRotated: false,
+    steps: [1 / 63.49, 0.85 / 63.49, 0.7 / 63.49, 0.5 / 63.49],
+  },
+  octal: {
+    ...bits,
+    blockValues: 128,
+    blockBytes: 48,
+    zero: 3.5,
+    most: 7,
+    steps: [0.48, 0.53, 0.586, 0.65, 0.72],
+  },
+  quaternay: {
+    ...bits,
+    blockValues: 64,
+    blockBytes: 16,
+    zero: 1.5,
+    most: 3,
+    steps: [0.8, 0.9, 1, 1.1, 1.22],
+  },
+  binary: { ...bits, blockValues: 128, blockBytes: 16, zero: 0.5, most: 1, steps: [1] },
+};
+
+/** Fields before a query's values: scale f32, offset i32, weight f32, constant f32. */
+export const queryFieldsBytes = 16;
+
+/** Bytes of a code and of a query's code with its fields. */
+export function codeSizes(
+  dataType: HnswDataType,
+  dimension: number,
+): { readonly codeBytes: number; readonly queryBytes: number } {
+  const { blockValues, blockBytes, queryValueBytes } = codeKinds[dataType];
+  const blocks = Math.ceil(dimension / blockValues);
+  return {
+    // The rest of the last register of a u8 code is what stands behind it; the query is zero there.
+    codeBytes: dataType === "u8" ? 4 * Math.ceil(dimension / 4) : blocks * blockBytes,
+    queryBytes: queryFieldsBytes + blocks * blockValues * queryValueBytes,
+  };
+}
+
+/** How many of the best by code are scored exactly, so that codes cost little recall; by measurement. */
+export function rescoreDepth(dataType: HnswDataType, k: number): number {
+  const [times, least] = rescoreDepths[dataType];
+  return Math.max(k + least, Math.ceil(times * k));
+}
+
+const rescoreDepths: Readonly<Record<HnswDataType, readonly [times: number, least: number]>> = {
+  f32: [1, 0],
+  f16: [1, 4],
+  u8: [1.5, 14],
+  octal: [3, 30],
+  quaternay: [5, 50],
+  binary: [10, 100],
+};

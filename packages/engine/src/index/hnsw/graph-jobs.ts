@@ -1,0 +1,274 @@
+// What is to be done next to the graphs of a set?
+//
+// `start` begins the next job. Jobs run beside each other and beside searches, but for two that want no other builder: drawing the
+// backbone before a sweep, and a checkpoint. Those wait until none is at work, and what is queued waits for them.
+
+import { invariant } from "../../base/invariant.ts";
+import type { Encoding } from "./encoding.ts";
+import type { Graph } from "./graph.ts";
+import type { GraphJob, Target } from "./jobs.ts";
+import { levelOf } from "./level.ts";
+import type { LinkQueue } from "./link-queue.ts";
+import type { NodeMap } from "./node-map.ts";
+import { Partition } from "./partition.ts";
+import { type GraphSetOptions, shapeOf } from "./set-shape.ts";
+
+/** The index that the graphs are of. */
+export type GraphHost = {
+  /** Has a job done; `done` is called when it was, not when it failed. */
+  run(target: Target, job: GraphJob, done: () => void): void;
+  /** No job about a graph will come any more. */
+  forget(id: number): void;
+  /** The vector of a name that is to be linked, until the next call; undefined where it is not wanted any more. */
+  vectorOf(name: number): Float32Array | undefined;
+  /** A name has been linked. */
+  onLinked(name: number): void;
+};
+
+/** Values of one insertion job, and bounds of its names: some ten milliseconds of work. Handing a job out and back costs as much as ten insertions. */
+const insertValues = 25_600;
+const insertMin = 64;
+const insertMax = 256;
+/** Nodes of one repair job. */
+const repairMax = 256;
+/** Jobs of a sweep for `insertMin` insertions. */
+const repairsPerInsertion = 3;
+
+export class GraphJobs {
+  readonly #encoding: Encoding;
+  readonly #options: GraphSetOptions;
+  readonly #host: GraphHost;
+  readonly #nodes: NodeMap;
+  readonly #queue: LinkQueue;
+  #running = 0;
+  #isExclusive = false;
+  #turn = 0;
+  #holds: (() => void)[] = [];
+  /** Graphs whose lonely vectors are to be reconnected, and the beam that is to find them. */
+  #reconnecting: Partition[] = [];
+  #reconnectEf = 0;
+  #isReconnecting = false;
+  /** Graphs that are to be swept before they have to be. */
+  readonly #sweeps = new Set<Partition>();
+
+  constructor(
+    encoding: Encoding,
+    options: GraphSetOptions,
+    host: GraphHost,
+    nodes: NodeMap,
+    queue: LinkQueue,
+  ) {
+    this.#encoding = encoding;
+    this.#options = options;
+    this.#host = host;
+    this.#nodes = nodes;
+    this.#queue = queue;
+  }
+
+  /** Whether nothing is being done or asked for, but for names that wait. */
+  get isIdle(): boolean {
+    return this.#running === 0 && this.#holds.length === 0 && this.#reconnecting.length === 0;
+  }
+
+  /** Whether no builder is at work. */
+  get isResting(): boolean {
+    return this.#running === 0;
+  }
+
+  /** Whether no builder is at work, and none may begin to be. */
+  get isQuiet(): boolean {
+    return this.#running === 0 && !this.#isExclusive;
+  }
+
+  /**
+   * Calls when no builder is at work; the graphs do not change until `release`.
+   * The call is lost when `drop` comes before.
+   */
+  hold(then: () => void): void {
+    this.#holds.push(() => {
+      this.#running++;
+      this.#isExclusive = true;
+      this.#nodes.hold();
+      then();
+    });
+  }
+
+  release(): void {
+    this.#running--;
+    this.#isExclusive = false;
+    this.#nodes.release();
+  }
+
+  /** Vectors that few links lead to are to be found by a beam of `ef`. */
+  reconnect(ef: number): void {
+    this.#reconnectEf = ef;
+    this.#reconnecting = this.#nodes.living();
+  }
+
+  /** Graphs with some removed nodes are swept before they have to be: those take places in every beam. */
+  tidy(): void {
+    for (const partition of this.#nodes.living()) if (partition.isWorthSweeping) this.#sweeps.add(partition);
+  }
+
+  close(): void {
+    this.#holds = [];
+    this.#reconnecting = [];
+  }
+
+  /** Names of one insertion job. */
+  get #insertCount(): number {
+    return Math.max(insertMin, Math.min(insertMax, Math.floor(insertValues / this.#encoding.dimension)));
+  }
+
+  /** Starts the next job, or does what takes no time; returns whether there was any. */
+  start(): boolean {
+    if (this.#isExclusive) return false;
+    const wish = this.#exclusiveWish();
+    if (wish !== undefined) {
+      if (this.#running > 0) return false;
+      wish();
+      return true;
+    }
+    const lonely = this.#isReconnecting ? undefined : this.#reconnecting.shift();
+    if (lonely !== undefined && this.#nodes.partitions.includes(lonely)) {
+      this.#isReconnecting = true;
+      this.#run(lonely, { kind: "reconnect", living: lonely.living(), ef: this.#reconnectEf }, () => {
+        this.#isReconnecting = false;
+      });
+      return true;
+    }
+    const sweeping = this.#nodes.partitions.find(
+      (partition) => partition?.isSweeping && !partition.isSweptOut,
+    );
+    const isQueued = this.#skipUnwanted();
+    const repairs = repairsPerInsertion * Math.round(this.#insertCount / insertMin);
+    if (sweeping !== undefined && (!isQueued || this.#turn++ % (1 + repairs) !== 0)) {
+      this.#run(sweeping, { kind: "repair", nodes: sweeping.nextToRepair(repairMax) });
+      return true;
+    }
+    return isQueued && this.#insert();
+  }
+
+  /**
+   * Where a graph's memory has to grow before a job is handed out: builders look at its size when a job begins, and copy within
+   * what they saw, so it must not grow while they are at work.
+   */
+  #growth(): (() => void) | undefined {
+    if (!this.#skipUnwanted()) return undefined;
+    const graph = this.#nodes.partitions.find((partition) => this.#hasRoom(partition))?.graph;
+    if (graph === undefined) return undefined;
+    const units = this.#unitsOfJob(graph);
+    return graph.isReserved(units) ? undefined : () => graph.reserve(units);
+  }
+
+  #hasRoom(partition: Partition | undefined): boolean {
+    return partition?.graph.hasRoom(this.#options.levelsMax - 1) === true;
+  }
+
+  /** Units that an insertion job takes, at most. */
+  #unitsOfJob(graph: Graph): number {
+    return this.#insertCount * graph.unitsFor(this.#options.levelsMax - 1);
+  }
+
+  /** The next thing that wants no builder beside it. */
+  #exclusiveWish(): (() => void) | undefined {
+    for (const [number, partition] of this.#nodes.partitions.entries()) {
+      if (partition === undefined) continue;
+      partition.reclaim();
+      if (partition.count === 0 && this.#running === 0) return () => this.#giveUp(number, partition);
+      if (partition.isSweptOut) return () => partition.endSweep();
+      if (partition.wantsSweep || (this.#sweeps.has(partition) && partition.isWorthSweeping))
+        return () => this.#beginSweep(partition);
+    }
+    const growth = this.#growth();
+    if (growth !== undefined || this.#holds.length === 0) return growth;
+    // It stays in its place until its time has come.
+    return () => this.#holds.shift()?.();
+  }
+
+  #giveUp(number: number, partition: Partition): void {
+    this.#nodes.partitions[number] = undefined;
+    this.#sweeps.delete(partition);
+    this.#host.forget(partition.target.id);
+  }
+
+  #beginSweep(partition: Partition): void {
+    this.#sweeps.delete(partition);
+    this.#isExclusive = true;
+    const unlinked = partition.beginSweep();
+    this.#run(partition, { kind: "redraw", living: partition.living(), unlinked }, () => {
+      this.#isExclusive = false;
+    });
+  }
+
+  /** Passes over queued names that are not wanted any more; returns whether any is left. */
+  #skipUnwanted(): boolean {
+    return this.#queue.skipUnwanted((name) => this.#host.vectorOf(name) !== undefined);
+  }
+
+  /** Hands the first queued names to a builder, as many as fit one partition. */
+  #insert(): boolean {
+    const { seed, m, levelsMax } = this.#options;
+    const [number, partition] = this.#withRoom();
+    const names: number[] = [];
+    const nodes: number[] = [];
+    const { dimension } = this.#encoding;
+    const count = Math.min(this.#insertCount, this.#queue.length);
+    const vectors = new Float32Array(count * dimension);
+    while (!this.#queue.isEmpty && names.length < count && this.#hasRoom(partition)) {
+      const name = this.#queue.first;
+      const vector = this.#host.vectorOf(name);
+      if (vector === undefined) {
+        this.#queue.skip();
+        continue;
+      }
+      vectors.set(vector, names.length * dimension);
+      nodes.push(partition.take(name, levelOf(name, seed, m, levelsMax)));
+      names.push(name);
+      this.#queue.handOut();
+    }
+    const first = names[0];
+    this.#queue.begin(first);
+    const job = {
+      kind: "insert",
+      nodes: Uint32Array.from(nodes),
+      vectors: names.length === count ? vectors : vectors.slice(0, names.length * dimension),
+    } as const;
+    this.#run(partition, job, () => {
+      this.#queue.end(first);
+      names.forEach((name, i) => {
+        this.#linked(name, number, partition, nodes[i]);
+      });
+    });
+    return true;
+  }
+
+  #linked(name: number, number: number, partition: Partition, node: number): void {
+    if (this.#queue.settle(name)) {
+      this.#nodes.set(name, number, node);
+      this.#host.onLinked(name);
+    } else {
+      this.#nodes.kill(partition, node);
+    }
+  }
+
+  /** The first partition with room for a node, made where there is none. */
+  #withRoom(): [number: number, partition: Partition] {
+    const number = this.#nodes.partitions.findIndex((partition) => this.#hasRoom(partition));
+    if (number >= 0) return [number, this.#nodes.partitions[number] as Partition];
+    const added = this.#nodes.freeNumber();
+    const partition = new Partition(shapeOf(this.#encoding, this.#options), this.#encoding);
+    invariant(this.#hasRoom(partition), "a partition has no room for a single node");
+    partition.graph.reserve(this.#unitsOfJob(partition.graph));
+    this.#nodes.partitions[added] = partition;
+    return [added, partition];
+  }
+
+  #run(partition: Partition, job: GraphJob, then: () => void = () => {}): void {
+    this.#running++;
+    this.#host.run(partition.target, job, () => {
+      this.#running--;
+      then();
+    });
+  }
+}

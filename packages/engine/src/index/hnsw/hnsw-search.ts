@@ -1,0 +1,302 @@
+// Which records are nearest to a query, by the graphs or by reading all?
+//
+// What a search needs of an HNSW index: it changes nothing but the cache, which takes vectors in that had to be read. Graphs are searched
+// by codes; the best of what they find are scored exactly, from the full-precision vectors, and put together with an exact scan of
+// what no graph has yet. Searches find names, and answer with their records (copies.ts).
+//
+// A search that names no beam takes the one that was measured to find enough (recall-watch.ts), and reads all vectors where none does.
+
+import { Growable } from "../../base/growable.ts";
+import { invariant } from "../../base/invariant.ts";
+import { keepBest } from "../../base/top-k.ts";
+import { squaredNorm } from "../../vector/exact.ts";
+import type { ExactDistance } from "../../vector/metric.ts";
+import { bestOf, type Candidates, nothing, type Visible } from "../contract.ts";
+import { absent } from "../ordinal-map.ts";
+import { readsPerBeamPlace } from "./build-host.ts";
+import { rescoreDepth } from "./code-types.ts";
+import { ExactSearch, type SteppedSearch, type VectorReader, vectorIn } from "./exact-search.ts";
+import { efMax } from "./graph-layout.ts";
+import type { GraphSet } from "./graph-set.ts";
+import type { HnswSearch } from "./hnsw-options.ts";
+import { lengthThatCounts, type Quality } from "./quality.ts";
+import type { StoredVectors } from "./stored-vectors.ts";
+
+/** The graphs that serve, and what was measured of them. */
+export interface Serving {
+  readonly current: GraphSet | undefined;
+  readonly quality: Quality | undefined;
+  /** Searches that name no beam take this one at least. */
+  readonly efFloor: number;
+  /** Whether searches that name no beam read all vectors, by what was measured. */
+  readonly isScanning: boolean;
+}
+
+export class HnswReader {
+  readonly #vectors: StoredVectors;
+  readonly #serving: Serving;
+  readonly #efSearch: number;
+  /** What a search has found, while it lasts. */
+  readonly #found = new Growable(Uint32Array);
+  #scores = new Float64Array(0);
+
+  /** @param efSearch length of the beam where a search names none, and nothing was measured */
+  constructor(vectors: StoredVectors, serving: Serving, efSearch: number) {
+    this.#vectors = vectors;
+    this.#serving = serving;
+    this.#efSearch = efSearch;
+  }
+
+  /** Whether searches that name no beam read all vectors: there is no graph, a beam would cost as much, or none finds enough. */
+  get isReadingAll(): boolean {
+    const count = this.#serving.current?.count ?? 0;
+    return this.#serving.isScanning || count <= readsPerBeamPlace * this.efDefault;
+  }
+
+  /** The beam of searches that name none. */
+  get efDefault(): number {
+    return Math.max(this.#efSearch, this.#serving.efFloor);
+  }
+
+  /** The beam that a search of k records by a beam of `ef` takes: at least what is scored exactly. */
+  beamOf(k: number, ef: number = this.efDefault): number {
+    const graphs = this.#serving.current;
+    return graphs === undefined ? ef : Math.max(ef, depthOf(graphs, k));
+  }
+
+  /** About the k nearest records, with exact scores. `query` has `dimension` finite values and is borrowed. */
+  search(query: Float32Array, k: number, options: HnswSearch): Candidates {
+    this.#assertQuery(query);
+    if (k <= 0 || this.#vectors.count === 0) return nothing;
+    const { visible = null, vectorOf } = options;
+    const found = this.#searchGraphs(query, k, options);
+    if (found === null) return this.searchExactly(query, k, visible, vectorOf);
+    const scanned =
+      this.#vectors.tail.count === 0
+        ? nothing
+        : this.#vectors.tail.search(query, k, this.#vectors.seesName(visible));
+    return this.#recordsOf(scanned.count === 0 ? found : bestOf([found, scanned], k), query, k, visible);
+  }
+
+  /**
+   * Begins a search like `search`, whose scan of the tail is done in steps, between which the index may change.
+   * @param visible asked for the test at the start of each step
+   */
+  begin(
+    query: Float32Array,
+    k: number,
+    visible: () => Visible,
+    options: Omit<HnswSearch, "visible">,
+  ): SteppedSearch {
+    this.#assertQuery(query);
+    const found = k <= 0 ? nothing : this.#searchGraphs(query, k, { ...options, visible: visible() });
+    if (found === null) return this.beginExactly([query], k, visible, options.vectorOf);
+    if (k <= 0 || this.#vectors.tail.count === 0) {
+      const answer = this.#recordsOf(found, query, k, visible());
+      return { run: () => true, finish: () => [answer], end: () => {} };
+    }
+    const sees = () => this.#vectors.seesName(visible());
+    const read = this.#vectors.readerOf(visible, options.vectorOf);
+    const scan = this.#vectors.tail.scan(query, Math.min(k, this.#vectors.count), sees, (name) =>
+      vectorIn(this.#vectors.places, name, read),
+    );
+    return {
+      run: (isTimeOver) => scan.run(isTimeOver),
+      finish: () => [this.#recordsOf(bestOf([found, scan.finish()], k), query, k, visible())],
+      end: () => scan.end(),
+    };
+  }
+
+  /** The k nearest records, by reading all. */
+  searchExactly(query: Float32Array, k: number, visible: Visible, vectorOf?: VectorReader): Candidates {
+    const search = this.beginExactly([query], k, () => visible, vectorOf);
+    try {
+      search.run(() => false);
+      return search.finish()[0];
+    } finally {
+      search.end();
+    }
+  }
+
+  /**
+   * Begins a search for the k nearest records of each query, by reading all, in steps between which the index may change.
+   * @param visible asked for the test at the start of each step
+   */
+  beginExactly(
+    queries: readonly Float32Array[],
+    k: number,
+    visible: () => Visible,
+    vectorOf?: VectorReader,
+  ): SteppedSearch {
+    for (const query of queries) this.#assertQuery(query);
+    // What is added later nobody sees, so no more can be found than there are.
+    const most = Math.min(k, this.#vectors.count);
+    if (most <= 0) return { run: () => true, finish: () => queries.map(() => nothing), end: () => {} };
+    const sees = () => this.#vectors.seesName(visible());
+    const search = new ExactSearch(
+      this.#vectors.places,
+      queries,
+      most,
+      sees,
+      this.#vectors.readerOf(visible, vectorOf),
+    );
+    return {
+      run: (isTimeOver) => search.run(isTimeOver),
+      finish: () => search.finish().map((found, i) => this.#recordsOf(found, queries[i], k, visible())),
+      end: () => search.end(),
+    };
+  }
+
+  #assertQuery(query: Float32Array): void {
+    const { dimension } = this.#vectors;
+    invariant(query.length === dimension, `a query has ${query.length} values instead of ${dimension}`);
+    invariant(Number.isFinite(squaredNorm(query, 0, dimension)), "a query has a value that is not finite");
+  }
+
+  /** The k best names of all graphs; null where too few of what they find can be seen, and only reading all helps. */
+  #searchGraphs(query: Float32Array, k: number, options: HnswSearch): Candidates | null {
+    const graphs = this.#serving.current;
+    if (graphs === undefined || graphs.count === 0) return nothing;
+    if (options.ef === undefined && this.isReadingAll) return null;
+    const { visible = null } = options;
+    const wanted = depthOf(graphs, k, options.rescore);
+    const sees = this.#vectors.seesName(visible);
+    // A vector with copies is there without the one record that the search goes by.
+    const { copies } = this.#vectors.names;
+    const isAlone = options.without !== undefined && copies.isEmpty;
+    const without = isAlone ? (options.without as number) : absent;
+    // Codes of f32 leave nothing to find out.
+    const isAdaptive =
+      options.rescore === undefined && graphs.graphs.length === 1 && graphs.encoding.dataType !== "f32";
+    const read = this.#vectors.readerOf(() => visible, options.vectorOf);
+    const names = this.#found;
+    let floorBefore: number | undefined;
+    for (let beam = Math.max(options.ef ?? this.efDefault, wanted); beam <= efMax; beam = longerBeam(beam)) {
+      names.length = 0;
+      const isExhausted = graphs.reader.search(query, beam, isAdaptive ? beam : wanted, sees, without, names);
+      // Where too few of the beam can be seen, a longer one finds more, unless it has met all there is on its way.
+      if (this.#isEnough(names, k, visible, graphs)) {
+        const best = this.#rescore(query, names, isAdaptive ? wanted : names.length, k, read);
+        if (options.ef !== undefined || !this.#isFar(query, best)) return best;
+        // Links lead to what is near a vector, and only by chance to what is near a query from elsewhere: until nothing better comes.
+        const floor = Math.min(...best.scores);
+        if (floor === floorBefore) return best;
+        floorBefore = floor;
+        if (readsPerBeamPlace * longerBeam(beam) >= graphs.count) return null;
+      } else if (isExhausted) break;
+    }
+    return null;
+  }
+
+  /** Whether the best of what was found for a query is so far from it as no vector is from the others. */
+  #isFar(query: Float32Array, { scores }: Candidates): boolean {
+    const far = this.#serving.quality?.farScore;
+    return (
+      far !== undefined && Math.max(...scores) < far * lengthThatCounts(this.#vectors.metric.name, query)
+    );
+  }
+
+  /** Whether names have k records that are seen, or are all that the graphs have. */
+  #isEnough(names: Growable<Uint32Array>, k: number, visible: Visible, graphs: GraphSet): boolean {
+    if (names.length >= Math.min(k, graphs.count)) return true;
+    const { copies } = this.#vectors.names;
+    if (copies.isEmpty) return false;
+    let records = 0;
+    for (let i = 0; i < names.length && records < k; i++)
+      copies.each(names.values[i], (ordinal) => {
+        if (visible === null || visible(ordinal)) records++;
+        return records < k;
+      });
+    return records >= k;
+  }
+
+  /**
+   * The k best of the first `depth` names, with exact scores; of twice as many, and so on, while any of the k best stands in the last
+   * quarter by code. So few are scored where the codes tell them apart, and more for a query from elsewhere, from which all are about as far.
+   */
+  #rescore(
+    query: Float32Array,
+    names: Growable<Uint32Array>,
+    depth: number,
+    k: number,
+    vectorOf: VectorReader | undefined,
+  ): Candidates {
+    const all = names.length;
+    let scored = 0;
+    for (let count = Math.min(depth, all); ; count = Math.min(2 * count, all)) {
+      this.#score(query, names.values, scored, count, vectorOf);
+      scored = count;
+      const best = keepBest(names.values, this.#scores, count, k);
+      if (count === all) return best;
+      const last = best.ordinals[best.count - 1];
+      const late = (3 * count) >> 2;
+      let at = count - 1;
+      while (at >= late && names.values[at] !== last) at--;
+      if (at < late) return best;
+    }
+  }
+
+  /** Exact scores of the names from `from` to `end`. */
+  #score(
+    query: Float32Array,
+    names: Uint32Array,
+    from: number,
+    end: number,
+    vectorOf: VectorReader | undefined,
+  ): void {
+    if (this.#scores.length < end) {
+      const scores = new Float64Array(2 * end);
+      scores.set(this.#scores);
+      this.#scores = scores;
+    }
+    const scores = from === 0 ? this.#scores : this.#scores.subarray(from);
+    const some = from === 0 ? names : names.subarray(from);
+    const count = end - from;
+    this.#vectors.cache.distancesOf(query, some, count, scores);
+    let distanceTo: ExactDistance | undefined;
+    for (let i = 0; i < count; i++) {
+      if (Number.isNaN(scores[i])) {
+        distanceTo ??= this.#vectors.metric.exactDistance(query);
+        scores[i] = distanceTo(this.#vectors.read(some[i], vectorOf), 0);
+      }
+      scores[i] = this.#vectors.metric.score(scores[i]);
+    }
+  }
+
+  /** The k best records of names with their scores, and what ties with the k-th. */
+  #recordsOf(found: Candidates, query: Float32Array, k: number, visible: Visible): Candidates {
+    const { copies, directionless } = this.#vectors.names;
+    if (k <= 0 || (copies.isEmpty && directionless === absent)) return found;
+    let all = found;
+    if (directionless !== absent && copies.seen(directionless, visible) !== absent) {
+      const zero = this.#vectors.metric.score(
+        this.#vectors.metric.exactDistance(query)(new Float32Array(this.#vectors.dimension), 0),
+      );
+      all = bestOf([found, { count: 1, ordinals: [directionless], scores: [zero] }], k);
+    }
+    if (copies.isEmpty) return all;
+    const order = Array.from({ length: all.count }, (_, i) => i).sort(
+      (a, b) => all.scores[b] - all.scores[a],
+    );
+    const best = { ordinals: [] as number[], scores: [] as number[] };
+    for (const i of order) {
+      if (best.ordinals.length >= k && all.scores[i] < (best.scores.at(-1) as number)) break;
+      copies.each(all.ordinals[i], (ordinal) => {
+        if (visible !== null && !visible(ordinal)) return true;
+        best.ordinals.push(ordinal);
+        best.scores.push(all.scores[i]);
+        return true;
+      });
+    }
+    return { count: best.ordinals.length, ...best };
+  }
+}
+
+/** How many of the best by code are scored exactly for k records; more than a beam can have only where k is. */
+export function depthOf(graphs: GraphSet, k: number, rescore?: number): number {
+  const wanted = rescore ?? rescoreDepth(graphs.encoding.dataType, k);
+  return Math.max(k, Math.min(wanted, efMax));
+}
+
+/** The beam that is tried after one: more than efMax when there is none. */
+const longerBeam = (beam: number): number => Math.max(beam + 1, Math.min(4 * beam, efMax));

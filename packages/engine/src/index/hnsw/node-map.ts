@@ -1,0 +1,121 @@
+// Which node of which graph has a name?
+//
+// A graph lies in one WebAssembly memory, which ends at 4 GiB: when it is full the next *partition* begins. A *place* is the number of
+// a partition and a node in it, in one u32. What is written here is read by searches (graph-search.ts) and written by the owner
+// of the graphs alone (graph-set.ts, graph-jobs.ts).
+
+import { none } from "@quiver/kernels/hnsw";
+import { invariant } from "../../base/invariant.ts";
+import { absent, OrdinalMap } from "../ordinal-map.ts";
+import type { Graph } from "./graph.ts";
+import type { Partition } from "./partition.ts";
+
+const partitionsMax = 255;
+/** A place is a partition's number times this, plus a node. */
+const placeUnit = 2 ** 24;
+const nodeMask = placeUnit - 1;
+
+/** The node of a place. */
+export const nodeOf = (place: number): number => place & nodeMask;
+
+/** The number of the partition of a place. */
+export const partitionNumberOf = (place: number): number => Math.floor(place / placeUnit);
+
+export class NodeMap {
+  /** Name -> place. */
+  readonly places = new OrdinalMap();
+  /** By number; undefined where one was given up. */
+  readonly partitions: (Partition | undefined)[] = [];
+  #isHeld = false;
+  /** Nodes whose names were removed while the graphs are held: what is written must not change meanwhile. */
+  #killedLater: { partition: Partition; node: number }[] = [];
+
+  /** Partitions that are there. */
+  living(): Partition[] {
+    return this.partitions.filter((partition) => partition !== undefined);
+  }
+
+  get graphs(): Graph[] {
+    return this.living().map(({ graph }) => graph);
+  }
+
+  /** The place of a name, or `absent`. */
+  get(name: number): number {
+    return this.places.get(name);
+  }
+
+  /** A name is linked. */
+  set(name: number, number: number, node: number): void {
+    this.places.set(name, number * placeUnit + node);
+  }
+
+  partitionOf(place: number): Partition {
+    const partition = this.partitions[partitionNumberOf(place)];
+    invariant(partition !== undefined, `the partition of place ${place} was given up`);
+    return partition;
+  }
+
+  /** The number that a further partition gets. */
+  freeNumber(): number {
+    const free = this.partitions.indexOf(undefined);
+    const number = free >= 0 ? free : this.partitions.length;
+    invariant(number < partitionsMax, `an index has at most ${partitionsMax} partitions`);
+    return number;
+  }
+
+  /** Takes the living nodes of a partition, whose image was restored, over. */
+  restore(number: number, partition: Partition): void {
+    partition.graph.refresh();
+    for (const node of partition.living()) {
+      const name = partition.graph.ordinalOf(node);
+      invariant(name < none, `the kept node ${node} is said to live, and is marked as removed`);
+      this.set(name, number, node);
+    }
+  }
+
+  /** Takes a linked name out. */
+  remove(name: number, place: number): void {
+    this.places.delete(name);
+    this.kill(this.partitionOf(place), nodeOf(place));
+  }
+
+  /** Marks a node as removed, now or when the graphs are not held any more. */
+  kill(partition: Partition, node: number): void {
+    if (this.#isHeld) this.#killedLater.push({ partition, node });
+    else partition.kill(node);
+  }
+
+  /** Whether nodes that are marked as living have no name any more. */
+  get hasKilledLater(): boolean {
+    return this.#killedLater.length > 0;
+  }
+
+  /** The bytes of the graphs do not change until `release`. */
+  hold(): void {
+    this.#isHeld = true;
+  }
+
+  release(): void {
+    this.#isHeld = false;
+    for (const { partition, node } of this.#killedLater.splice(0)) partition.kill(node);
+  }
+
+  clear(): void {
+    this.partitions.length = 0;
+    this.places.clear();
+  }
+
+  /** Proves that a name has the node that says so. */
+  checkPlace(name: number, number: number, node: number): void {
+    const place = this.places.get(name);
+    invariant(
+      place === number * placeUnit + node,
+      `the name ${name} has node ${node}, the map says ${place}`,
+    );
+  }
+
+  /** Proves that a name is not linked. */
+  checkAbsent(name: number): void {
+    invariant(this.places.get(name) === absent, `the queued name ${name} is linked`);
+  }
+}

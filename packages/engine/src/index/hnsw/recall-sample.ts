@@ -1,0 +1,100 @@
+// What do the graphs find of what they should? The questions that recall is measured by.
+//
+// A sample of the index's own vectors is drawn, exact search answers it, and the graphs are asked for each of them as if it were not
+// there, and for itself. What the answers say is for quality.ts to work out, and when to ask for recall-watch.ts.
+
+import { Growable } from "../../base/growable.ts";
+import type { Candidates } from "../contract.ts";
+import { absent } from "../ordinal-map.ts";
+import type { Sample } from "./build-host.ts";
+import { ExactSearch, type SteppedSearch } from "./exact-search.ts";
+import type { GraphSet } from "./graph-set.ts";
+import { depthOf, type HnswReader } from "./hnsw-search.ts";
+import { type Measured, type Question, qualityDepth } from "./quality.ts";
+import type { StoredVectors } from "./stored-vectors.ts";
+
+export class RecallSample {
+  readonly #vectors: StoredVectors;
+  readonly #reader: HnswReader;
+
+  constructor(vectors: StoredVectors, reader: HnswReader) {
+    this.#vectors = vectors;
+    this.#reader = reader;
+  }
+
+  /** Names of the graphs with their vectors, evenly drawn, half of them of those that came last; fewer where some cannot be read. */
+  sample(count: number, fresh: readonly number[] = []): Sample {
+    const { dimension } = this.#vectors;
+    const all = this.#vectors.graphs?.names() ?? [];
+    const isNew = Math.min(fresh.length, count >> 1);
+    const drawn = new Set<number>();
+    for (let i = 0; i < isNew; i++) drawn.add(fresh[Math.floor((i * fresh.length) / isNew)]);
+    const others = Math.min(count - isNew, all.length);
+    for (let i = 0; i < others; i++) drawn.add(all[Math.floor((i * all.length) / others)]);
+    const names: number[] = [];
+    const vectors = new Float32Array(drawn.size * dimension);
+    for (const name of drawn) {
+      if (!this.#vectors.graphs?.has(name)) continue;
+      const vector = this.#vectors.vectorToLink(name);
+      if (vector === undefined) continue;
+      vectors.set(vector, names.length * dimension);
+      names.push(name);
+    }
+    return { names, vectors: vectors.subarray(0, names.length * dimension) };
+  }
+
+  beginTruth(queries: readonly Float32Array[], k: number): SteppedSearch | undefined {
+    if (!this.#vectors.canRead) return undefined;
+    // Of a record that is about to be removed nothing may be stored any more.
+    const isThere = (name: number) => this.#vectors.vectorToLink(name) !== undefined;
+    const read = (name: number) => this.#vectors.vectorToLink(name) as Float32Array;
+    return new ExactSearch(this.#vectors.places, queries, k, () => isThere, read);
+  }
+
+  /** @param isNew whether a vector came when the exact answers were known already, or being found: it is not there for the question */
+  ask({ name, vector, truth }: Question, ef: number, isNew: (name: number) => boolean): Measured {
+    const graphs = this.#vectors.graphs as GraphSet;
+    const wanted = bestOthers(truth, (other) => other !== name && graphs.has(other) && !isNew(other));
+    const counts = (other: number) => !isNew(other);
+    const count = Math.min(qualityDepth, wanted.size);
+    const beam = this.#reader.beamOf(qualityDepth, ef);
+    const names = new Growable(Uint32Array);
+    graphs.reader.search(vector, beam, beam, counts, name, names);
+    const depth = depthOf(graphs, qualityDepth);
+    const met = new Set<number>();
+    for (let i = 0; i < Math.min(depth, names.length); i++)
+      if (wanted.has(names.values[i])) met.add(names.values[i]);
+    let lostByCode = 0;
+    if (met.size < count)
+      for (const missed of wanted)
+        if (!met.has(missed) && graphs.reader.isBeyond(missed, names, depth)) lostByCode++;
+    names.length = 0;
+    graphs.reader.search(vector, beam, depth, counts, absent, names);
+    const asGood = noWorseThan(truth, name);
+    return {
+      wanted: count,
+      met: Math.min(count, met.size),
+      lostByCode: Math.min(lostByCode, count - Math.min(count, met.size)),
+      // By products a vector need not be among its own best answers.
+      isItselfFound:
+        asGood.size === 0 || names.values.subarray(0, names.length).some((each) => asGood.has(each)),
+    };
+  }
+}
+
+/** Those of the best that score as high as one of them; none where it is not among them. */
+function noWorseThan({ count, ordinals, scores }: Candidates, name: number): Set<number> {
+  const at = Array.from({ length: count }, (_, i) => i);
+  const own = at.find((i) => ordinals[i] === name);
+  if (own === undefined) return new Set();
+  return new Set(at.filter((i) => scores[i] >= scores[own]).map((i) => ordinals[i]));
+}
+
+/** The best answers that count, and what ties with the last of them. */
+function bestOthers({ count, ordinals, scores }: Candidates, counts: (name: number) => boolean): Set<number> {
+  const others = Array.from({ length: count }, (_, i) => i)
+    .filter((i) => counts(ordinals[i]))
+    .sort((a, b) => scores[b] - scores[a]);
+  const floor = scores[others[Math.min(qualityDepth, others.length) - 1]];
+  return new Set(others.filter((i) => scores[i] >= floor).map((i) => ordinals[i]));
+}

@@ -1,0 +1,318 @@
+// Do the graphs find enough, and which beam does?
+//
+// Recall is measured when the graphs have been built, and each time a tenth of them has changed; during a long build when they have
+// doubled. A sample of the vectors is asked (quality.ts), and beams are doubled until one finds enough (`wantedOf`): searches that name
+// no beam take that one. Where none is long enough that costs less than reading all vectors, searches read all. When to measure, measuring and what follows from it share the counts of what has changed, so they are one class.
+
+import type { Candidates } from "../contract.ts";
+import type { BuildingOptions, Sample, Vectors } from "./build-host.ts";
+import { readsPerBeamPlace } from "./build-host.ts";
+import type { SteppedSearch } from "./exact-search.ts";
+import { efMax } from "./graph-layout.ts";
+import type { GraphSet } from "./graph-set.ts";
+import { InPlaceBuilders } from "./jobs.ts";
+import { type Quality, QualityCheck, qualityDepth, sampleSize } from "./quality.ts";
+
+/**
+ * Below this share of exact answers, or of vectors that find themselves, something is done: by the number of vectors, for in few a longer
+ * beam costs little.
+ */
+const wantedOf = (count: number): { recall: number; itself: number } => {
+  if (count <= 10_000) return { recall: 0.999, itself: 0.999 };
+  if (count <= 50_000) return { recall: 0.99, itself: 0.99 };
+  return { recall: count <= 200_000 ? 0.985 : 0.95, itself: 0.99 };
+};
+
+/** Share of the vectors whose change asks for a new measurement. */
+const changeShare = 0.1;
+/** While builders are at work, the end of which asks for one anyhow: with a tenth, measuring took as long as building. */
+const changeShareInBuild = 1;
+/** Any change does when nothing has come for so long, and for so many times as the last measurement took: a twentieth of a core at most. */
+const quietMs = 500;
+const quietTimes = 20;
+/** Then few questions are enough: a part of the sample. */
+const smallSampleShare = 0.25;
+/** Names linked since the last measurement that are remembered: half of those that are asked are of them. */
+const freshMax = 1_000;
+/** Before the first measurement, so many vectors do not wait for the build to end. */
+const firstCheckCount = 10_000;
+/** Fewer vectors say nothing. */
+const checkMin = 100;
+/** A part of the sample is asked where the vectors of the index have to be read from the store, by this thread. */
+const sampleShareWithoutCache = 0.25;
+/** Questions asked between two looks at the clock, by the places of their beams. */
+const questionsPerStep = (ef: number): number => Math.max(1, Math.floor(512 / ef));
+
+/** What is measured, and who is told. */
+export interface Watched {
+  readonly current: GraphSet | undefined;
+  /** Whether the present graphs are about to be replaced. */
+  readonly isBeingReplaced: boolean;
+  readonly isClosed: boolean;
+  /** Vectors that were linked or removed since the index was made. */
+  readonly work: number;
+  /** Something was measured. */
+  onMeasured(quality: Quality): void;
+  onFailure(error: unknown): void;
+}
+
+/** What a checkpoint keeps of it. */
+export type WatchState = {
+  readonly quality: Quality | undefined;
+  readonly efFloor: number;
+  readonly isScanning: boolean;
+};
+
+export class RecallWatch {
+  readonly #options: BuildingOptions;
+  readonly #vectors: Vectors;
+  readonly #watched: Watched;
+  /** What had been linked or removed when lonely vectors were reconnected. */
+  #reconnectedWork = -1;
+  /** Whether nothing has been done for a while. */
+  #isQuiet = false;
+  #quietTimer: NodeJS.Timeout | undefined;
+  #checkBeganMs = 0;
+  /** How long the last measurement took. */
+  #checkMs = 0;
+  /** Of the measurement that is being made: vectors in the graphs and what had been linked or removed when it began, and names linked since. */
+  #checkCount = 0;
+  #checkWork = 0;
+  readonly #linkedSince = new Set<number>();
+  /** Names that were linked since recall was measured last. */
+  readonly #fresh: number[] = [];
+  /** Whether builders were at work when recall was measured last. */
+  #isBuildMeasured = false;
+  #quality: Quality | undefined;
+  #efFloor = 0;
+  #isScanning = false;
+  /** Exact answers that are being found, by a builder (`null`) or in this thread. */
+  #truth: { search: SteppedSearch; sample: Sample } | null | undefined;
+  #check: QualityCheck | undefined;
+
+  constructor(options: BuildingOptions, vectors: Vectors, watched: Watched) {
+    this.#options = options;
+    this.#vectors = vectors;
+    this.#watched = watched;
+  }
+
+  /** What was measured last. */
+  get quality(): Quality | undefined {
+    return this.#quality;
+  }
+
+  /** Searches that name no beam take this one at least. */
+  get efFloor(): number {
+    return this.#efFloor;
+  }
+
+  /**
+   * Whether searches that name no beam read all vectors: because no beam finds enough, or because nobody knows yet what beams find. Of
+   * many vectors that would take too long, and most graphs of many find enough.
+   */
+  get isScanning(): boolean {
+    if (this.#isScanning) return true;
+    const count = this.#watched.current?.count ?? 0;
+    return (
+      this.#options.measures && this.#quality === undefined && count >= checkMin && count <= firstCheckCount
+    );
+  }
+
+  get isMeasuring(): boolean {
+    return this.#truth !== undefined || this.#check !== undefined;
+  }
+
+  /** Whether this thread has something to do for the measurement. */
+  get hasSteps(): boolean {
+    return this.#truth != null || this.#check !== undefined;
+  }
+
+  state(): WatchState {
+    return { quality: this.#quality, efFloor: this.#efFloor, isScanning: this.#isScanning };
+  }
+
+  restore({ quality, efFloor, isScanning }: WatchState): void {
+    this.#quality = quality;
+    this.#efFloor = efFloor;
+    this.#isScanning = isScanning;
+  }
+
+  /** Other graphs serve: what was measured was of other codes. */
+  reset(): void {
+    this.#check = undefined;
+    this.#reconnectedWork = -1;
+    this.restore({ quality: undefined, efFloor: 0, isScanning: false });
+  }
+
+  close(): void {
+    clearTimeout(this.#quietTimer);
+    this.#truth?.search.end();
+    this.#truth = undefined;
+    this.#check = undefined;
+  }
+
+  /** The graphs that serve have one more name. */
+  onLinked(name: number): void {
+    if (this.isMeasuring) this.#linkedSince.add(name);
+    if (this.#fresh.length < freshMax) this.#fresh.push(name);
+    else this.#fresh[this.#watched.work % freshMax] = name;
+  }
+
+  /** A builder begins to work. */
+  onWork(): void {
+    this.#isQuiet = false;
+  }
+
+  /** Looks once more when nothing has been done for a while. */
+  awaitQuiet(): void {
+    clearTimeout(this.#quietTimer);
+    if (this.#watched.isClosed || !this.#options.measures) return;
+    const look = () => {
+      this.#isQuiet = true;
+      this.#options.onMore?.();
+    };
+    this.#quietTimer = setTimeout(look, Math.max(quietMs, quietTimes * this.#checkMs)).unref();
+  }
+
+  get isDue(): boolean {
+    const { current, isBeingReplaced } = this.#watched;
+    if (!this.#options.measures || !current || isBeingReplaced || this.isMeasuring) return false;
+    // Removed vectors take places in beams until they are swept.
+    if (current.count < checkMin || current.isSweeping) return false;
+    if (this.#quality === undefined) return current.isIdle || current.count >= firstCheckCount;
+    // What was measured in the middle of a build is measured again at its end.
+    if ((this.#isBuildMeasured || this.#isQuiet) && current.isIdle && this.#hasChangedBy(0)) return true;
+    return this.#hasChangedBy(current.isIdle ? changeShare : changeShareInBuild);
+  }
+
+  /** Whether so large a share of what was measured last, and one vector at least, has come or gone since. */
+  #hasChangedBy(share: number): boolean {
+    if (this.#quality === undefined) return true;
+    return this.#watched.work - this.#quality.work >= Math.max(1, share * this.#quality.count);
+  }
+
+  /** Begins to measure, where it is time to; returns whether something was begun. */
+  begin(): boolean {
+    if (!this.isDue) return false;
+    if (this.#reconnect()) return true;
+    const { dimension } = this.#options;
+    const { count } = this.#watched.current as GraphSet;
+    const rows = this.#vectors.shared();
+    const share = this.#hasChangedBy(changeShare) ? 1 : smallSampleShare;
+    const size = sampleSize(count, dimension, rows === undefined ? sampleShareWithoutCache * share : share);
+    const sample = this.#vectors.sample(size, this.#fresh);
+    this.#fresh.length = 0;
+    this.#checkBeganMs = performance.now();
+    this.#checkCount = count;
+    this.#checkWork = this.#watched.work;
+    this.#linkedSince.clear();
+    // One more than is asked for: each vector is its own nearest.
+    const k = qualityDepth + 1;
+    if (rows !== undefined) {
+      this.#truth = null;
+      this.#haveTruthFound(rows, sample, k);
+      return true;
+    }
+    const queries = sample.names.map((_, i) => vectorAt(sample, i, dimension));
+    const search = this.#vectors.beginTruth(queries, k);
+    if (search !== undefined) this.#truth = { search, sample };
+    return search !== undefined;
+  }
+
+  /** Has a builder find the exact answers. */
+  #haveTruthFound(rows: NonNullable<ReturnType<Vectors["shared"]>>, sample: Sample, k: number): void {
+    const { metric, dimension, builders, onMore } = this.#options;
+    builders.truth({ metric, dimension, rows, queries: sample.vectors, k }, (error, truths) => {
+      if (this.#watched.isClosed) return;
+      this.#truth = undefined;
+      try {
+        if (truths === null) throw error;
+        this.#ask(sample, truths);
+      } catch (failure) {
+        this.#watched.onFailure(failure);
+      }
+      if (!(builders instanceof InPlaceBuilders)) onMore?.();
+    });
+  }
+
+  /** Before graphs that are built are measured, their lonely vectors are reconnected. Products have nothing to look for by themselves. */
+  #reconnect(): boolean {
+    const { metric, efSearch } = this.#options;
+    const { work } = this.#watched;
+    const current = this.#watched.current as GraphSet;
+    if (metric === "dot_product" || !current.isIdle || this.#reconnectedWork === work) return false;
+    this.#reconnectedWork = work;
+    current.reconnect(efSearch);
+    return true;
+  }
+
+  /** Goes on with what this thread has to do for the measurement. */
+  goOn(): void {
+    if (this.#truth) {
+      const { search, sample } = this.#truth;
+      if (!search.run(() => true)) return;
+      const truths = search.finish();
+      search.end();
+      this.#truth = undefined;
+      this.#ask(sample, truths);
+    }
+    const check = this.#check;
+    if (check === undefined) return;
+    const isNew = (name: number) => this.#linkedSince.has(name);
+    const ask: Parameters<QualityCheck["step"]>[0] = (question, ef) => this.#vectors.ask(question, ef, isNew);
+    if (check.step(ask, questionsPerStep(check.ef))) return;
+    this.#check = undefined;
+    this.#judge(check);
+  }
+
+  #ask(sample: Sample, truths: readonly Candidates[]): void {
+    const { metric, dimension, efSearch } = this.#options;
+    const questions = truths.map((truth, i) => ({
+      name: sample.names[i],
+      vector: vectorAt(sample, i, dimension),
+      truth,
+    }));
+    this.#check = new QualityCheck(metric, questions, efSearch);
+  }
+
+  /** Acts on what was measured. */
+  #judge(check: QualityCheck): void {
+    const { current } = this.#watched;
+    if (current === undefined) return;
+    // What came meanwhile is not in the exact answers. It is measured next.
+    const quality = check.result(this.#checkCount, this.#checkWork);
+    this.#quality = quality;
+    this.#checkMs = performance.now() - this.#checkBeganMs;
+    this.#isBuildMeasured = !current.isIdle;
+    this.#watched.onMeasured(quality);
+    this.#chooseBeam(check, quality, current.count);
+  }
+
+  #chooseBeam(check: QualityCheck, quality: Quality, count: number): void {
+    const { efSearch, onNotice } = this.#options;
+    const wanted = wantedOf(count);
+    if (quality.recall >= wanted.recall && quality.itself >= wanted.itself) {
+      if (quality.ef !== efSearch && quality.ef !== this.#efFloor)
+        onNotice?.(
+          `a beam of ${efSearch} finds too little; searches that name none take one of ${quality.ef}`,
+        );
+      this.#efFloor = quality.ef === efSearch ? 0 : quality.ef;
+      this.#isScanning = false;
+      return;
+    }
+    const longer = 2 * quality.ef;
+    if (longer <= efMax && readsPerBeamPlace * longer < count) {
+      this.#check = check.withBeam(longer);
+      return;
+    }
+    if (!this.#isScanning)
+      onNotice?.(
+        `a beam of ${quality.ef} finds ${quality.recall.toFixed(3)} of the nearest vectors; searches that name no beam read all ${count}`,
+      );
+    this.#isScanning = true;
+  }
+}
+
+function vectorAt({ vectors }: Sample, i: number, dimension: number): Float32Array {
+  return vectors.subarray(i * dimension, (i + 1) * dimension);
+}

@@ -1,0 +1,35 @@
+// What do the options of an index and its encoding say of its graphs?
+
+import { buildModes, dataTypeNumbers } from "./code-types.ts";
+import type { Encoding } from "./encoding.ts";
+import { efMax, type GraphShape } from "./graph-layout.ts";
+
+/** What an index's options say of its graphs. */
+export type GraphSetOptions = {
+  readonly m: number;
+  readonly m0: number;
+  readonly efConstruction: number;
+  readonly levelsMax: number;
+  readonly seed: number;
+  readonly memoryBytesMax: number;
+  /** Threads that search or build at a time. */
+  readonly areas: number;
+};
+
+/** The shape of a graph by an encoding. */
+export function shapeOf(encoding: Encoding, options: GraphSetOptions): GraphShape {
+  const { m, m0, efConstruction, memoryBytesMax, areas } = options;
+  const { codeBytes, queryBytes, dataType, metric } = encoding;
+  return {
+    codeBytes,
+    queryBytes,
+    dataType: dataTypeNumbers[dataType],
+    m,
+    m0,
+    efConstruction,
+    efMax,
+    buildMode: buildModes[metric],
+    memoryBytesMax,
+    areas,
+  };
+}

@@ -1,0 +1,200 @@
+// Where are the full-precision vectors of an index, and under which names?
+//
+//   tail    vectors that no graph has yet: every search scans them exactly
+//   cache   of what is in graphs, as many as may stay in memory; others are read by whoever searches
+//
+// Tail, cache and graphs hold *names*, one for each distinct vector (names.ts, copies.ts). One of them is special: by cosine, the vector
+// whose values are all zero has no direction. It is in none of them, and its score is known.
+
+import type { MetricName } from "@quiver/protocol/shapes/index-definition";
+import { bytesOfFloats, readFloats } from "../../vector/floats.ts";
+import type { Metric } from "../../vector/metric.ts";
+import { metrics } from "../../vector/metrics.ts";
+import type { Visible } from "../contract.ts";
+import { FlatIndex, flatBytes } from "../flat/flat-index.ts";
+import { absent } from "../ordinal-map.ts";
+import { type Places, readVector, type VectorReader } from "./exact-search.ts";
+import type { FingerprintKey } from "./fingerprints.ts";
+import type { GraphSet } from "./graph-set.ts";
+import { hash } from "./level.ts";
+import { isEqualTo, Names } from "./names.ts";
+
+/** The cache asks for so much more at a time. */
+const cacheStepBytes = 2 ** 20;
+
+export type VectorOptions = {
+  readonly dimension: number;
+  readonly metric: MetricName;
+  readonly fingerprintKey: FingerprintKey;
+  /** Vectors that the cache has at most. */
+  readonly cacheMax: number;
+  /** Whether so many bytes more may be taken for the cache; default: always. */
+  readonly mayTake?: ((bytes: number) => boolean) | undefined;
+  /** Reads the newest vector of a record; undefined: the record is gone. */
+  readonly readVector?: ((ordinal: number) => Uint8Array | undefined) | undefined;
+};
+
+export class StoredVectors {
+  readonly dimension: number;
+  readonly metric: Metric;
+  names: Names;
+  readonly tail: FlatIndex;
+  readonly cache: FlatIndex;
+  /** The greatest ordinal that was ever added; -1 before the first. */
+  last = -1;
+  readonly #options: VectorOptions;
+  readonly #graphs: () => GraphSet | undefined;
+  /** Vectors that the cache may have before it asks for more memory. */
+  #cacheGranted = 0;
+
+  /** @param graphs the graphs that serve */
+  constructor(options: VectorOptions, graphs: () => GraphSet | undefined) {
+    const { dimension, metric, fingerprintKey } = options;
+    this.#options = options;
+    this.#graphs = graphs;
+    this.dimension = dimension;
+    this.metric = metrics[metric];
+    this.names = new Names(dimension, fingerprintKey);
+    this.tail = new FlatIndex({ dimension, metric });
+    this.cache = new FlatIndex({ dimension, metric, isUnordered: true });
+  }
+
+  get graphs(): GraphSet | undefined {
+    return this.#graphs();
+  }
+
+  /** Records held. */
+  get count(): number {
+    return this.vectorCount + this.names.copies.extraCount;
+  }
+
+  /** Distinct vectors held. */
+  get vectorCount(): number {
+    const directionless = this.names.directionless === absent ? 0 : 1;
+    return (this.graphs?.count ?? 0) + this.tail.count + directionless;
+  }
+
+  has(ordinal: number): boolean {
+    if (this.names.copies.nameOf(ordinal) !== absent) return true;
+    return this.isName(ordinal) && !this.names.copies.isHeadless(ordinal);
+  }
+
+  isName(ordinal: number): boolean {
+    if (this.tail.has(ordinal) || this.graphs?.has(ordinal)) return true;
+    return ordinal === this.names.directionless;
+  }
+
+  get memoryBytes(): number {
+    return this.tail.memoryBytes + this.cache.memoryBytes + this.names.memoryBytes;
+  }
+
+  /** Whether the cache may have one more vector; more memory for it is asked for by the MiB. */
+  mayCache(): boolean {
+    const { cacheMax, mayTake } = this.#options;
+    const { count } = this.cache;
+    if (count >= cacheMax) return false;
+    if (mayTake === undefined || count < this.#cacheGranted) return true;
+    const rows = Math.ceil(cacheStepBytes / (4 * this.dimension));
+    if (!mayTake(flatBytes(this, rows, Math.ceil(rows / 1_024)))) return false;
+    this.#cacheGranted = count + rows;
+    return true;
+  }
+
+  /** Vectors leave the cache, and with them a sixteenth of it at least, for what is left is copied. */
+  giveUp(bytes: number): void {
+    const { cache } = this;
+    if (cache.count === 0) return;
+    const rowBytes = cache.memoryBytes / cache.count;
+    const gone = Math.max(Math.ceil(bytes / rowBytes), Math.ceil(cache.count / 16));
+    for (let left = Math.min(gone, cache.count); left > 0; left--)
+      cache.remove(cache.ordinalAt(cache.count - 1));
+    cache.shrink();
+    this.#cacheGranted = cache.count;
+  }
+
+  /** Whether a name that is held has this vector. */
+  isVectorOf(name: number, vector: Float32Array): boolean {
+    const held = this.cache.vectorOf(name) ?? this.tail.vectorOf(name);
+    if (held !== undefined) return isEqualTo(held, vector);
+    // Of a vector that is not in memory the code is compared, beside 64 bits of its hash.
+    return name === this.names.directionless || (this.graphs?.reader.hasCode(name, vector) ?? false);
+  }
+
+  /** The vector of a name that is to be linked; undefined where it has no record any more, or cannot be read. */
+  vectorToLink(name: number): Float32Array | undefined {
+    const held = this.tail.vectorOf(name) ?? this.cache.vectorOf(name);
+    if (held !== undefined || !this.graphs?.has(name)) return held;
+    const { readVector: read } = this.#options;
+    let bytes: Uint8Array | undefined;
+    this.names.copies.each(name, (ordinal) => {
+      bytes = read?.(ordinal);
+      return bytes === undefined;
+    });
+    return bytes && readFloats(bytes);
+  }
+
+  /** Whether vectors can be read that are not in memory. */
+  get canRead(): boolean {
+    return this.#options.readVector !== undefined;
+  }
+
+  /** The graphs that serve have a vector of the tail now. */
+  onLinked(name: number): void {
+    if (this.mayCache()) this.cache.add(name, bytesOfFloats(this.tail.vectorOf(name) as Float32Array));
+    this.tail.remove(name);
+  }
+
+  /** A name has no record any more. */
+  forget(name: number): void {
+    if (name === this.names.directionless) this.names.directionless = absent;
+    this.tail.remove(name);
+    this.cache.remove(name);
+  }
+
+  /** Whether a version sees any record of a name. */
+  seesName(visible: Visible): Visible {
+    const { copies } = this.names;
+    return visible === null || copies.isEmpty ? visible : (name) => copies.seen(name, visible) !== absent;
+  }
+
+  /** Reads the vector of a name, by a record that is seen: of others nothing may be stored any more. */
+  readerOf(visible: () => Visible, vectorOf?: VectorReader): VectorReader | undefined {
+    const { copies } = this.names;
+    if (vectorOf === undefined || copies.isEmpty) return vectorOf;
+    return (name) => {
+      const seen = copies.seen(name, visible());
+      return vectorOf(seen === absent ? name : seen);
+    };
+  }
+
+  /** Reads a vector that is not in the cache, and lets it take the place of another there. */
+  read(name: number, vectorOf?: VectorReader): Float32Array {
+    const vector = readVector(name, vectorOf);
+    const { cache } = this;
+    const isFull = !this.mayCache();
+    if (isFull && cache.count === 0) return vector;
+    // Which one has to go is left to chance, by a number that the ordinals make: no books are kept of what is used.
+    if (isFull) cache.remove(cache.ordinalAt(hash(name) % cache.count));
+    cache.add(name, bytesOfFloats(vector));
+    return vector;
+  }
+
+  /** What an exact search passes over. */
+  get places(): Places {
+    return {
+      metric: this.metric,
+      isLinked: (name) => this.graphs?.has(name) ?? false,
+      linkedCount: this.graphs?.count ?? 0,
+      tail: this.tail,
+      cache: this.cache,
+      mayCache: () => this.mayCache(),
+      ordinalEnd: this.last + 1,
+    };
+  }
+
+  close(): void {
+    this.names.clear();
+    this.tail.close();
+    this.cache.close();
+  }
+}

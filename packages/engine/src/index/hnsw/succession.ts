@@ -1,0 +1,198 @@
+// Which graphs are to take the place of those that serve, and when?
+//
+//   the codes lose more than `codeLossMax`    `auto`: the next better type; else, a range that cuts values off: codes without it
+//   more of the memory is free than used      the same codes, and the memory of the present graphs is given back
+//
+// A *successor* is built beside the graphs that serve, as soon as there is memory for it, and replaces them when it has all that
+// they have.
+
+import type { BuildingOptions, Sample, Vectors } from "./build-host.ts";
+import type { CalibrationRequest } from "./calibrate.ts";
+import type { HnswDataType } from "./code-types.ts";
+import { Encoding } from "./encoding.ts";
+import type { GraphSet } from "./graph-set.ts";
+import { graphSetBytes } from "./memory.ts";
+import type { Quality } from "./quality.ts";
+
+/** What `auto` promises of the recall by its codes. */
+const codeLossMax = 0.01;
+/** Which type follows one that loses more: what is below u8 shows little of vectors that lie close together. */
+const better: Partial<Record<HnswDataType, HnswDataType>> = {
+  binary: "u8",
+  quaternay: "u8",
+  octal: "u8",
+  u8: "f16",
+  f16: "f32",
+};
+
+/** Vectors that codes are calibrated by, at most. */
+export const sampleMax = 10_000;
+
+/** Which codes are to take the place of the present ones, and why. */
+type Wanted = {
+  readonly dataType: HnswDataType;
+  readonly range: CalibrationRequest["range"];
+  /** Why there are other graphs to be, and why of this type. */
+  readonly notice: string;
+  readonly reason: string;
+};
+
+/** The graphs that serve, and how others are made. */
+export interface Predecessor {
+  readonly current: GraphSet | undefined;
+  readonly isCalibrating: boolean;
+  /** Threads that search or build at a time. */
+  readonly areas: number;
+  /** Learns an encoding from a sample, and calls with graphs by it that are empty. */
+  calibrate(
+    request: Pick<CalibrationRequest, "dataType" | "range" | "rows">,
+    amend: (encoding: Encoding) => Encoding,
+    then: (set: GraphSet) => void,
+  ): void;
+}
+
+export class Succession {
+  readonly #options: BuildingOptions;
+  readonly #vectors: Vectors;
+  readonly #predecessor: Predecessor;
+  #successor: GraphSet | undefined;
+  /** Names that the successor lacks, because their records are about to go; undefined while it is being built. */
+  #missing: Set<number> | undefined;
+  /** Codes that are wanted in place of the present ones, while there is no memory for a successor. */
+  #postponed: Wanted | undefined;
+  #isPostponementTold = false;
+  /** Bytes that the successor will take, from when it is decided on. */
+  #successorBytes = 0;
+
+  constructor(options: BuildingOptions, vectors: Vectors, predecessor: Predecessor) {
+    this.#options = options;
+    this.#vectors = vectors;
+    this.#predecessor = predecessor;
+  }
+
+  get successor(): GraphSet | undefined {
+    return this.#successor;
+  }
+
+  /** Bytes that the successor will take beyond those that it has. */
+  get reservedBytes(): number {
+    return Math.max(0, this.#successorBytes - (this.#successor?.memoryBytes ?? 0));
+  }
+
+  /** Whether a successor waits for memory. */
+  get isPostponed(): boolean {
+    return this.#postponed !== undefined;
+  }
+
+  /** Whether the successor has all names that it is to have, but for some that are about to go. */
+  get isWaiting(): boolean {
+    return this.#successor?.isIdle === true && !this.#missing?.size;
+  }
+
+  /** A name has no record any more. */
+  remove(name: number): void {
+    this.#successor?.remove(name);
+    this.#missing?.delete(name);
+  }
+
+  /** Graphs were restored: a successor that was wanted was not kept. */
+  restore(quality: Quality, encoding: Encoding): void {
+    this.#postponed = this.#wantedAfter(quality, encoding);
+  }
+
+  /** Acts on what was measured of the graphs that serve. Until better codes serve, the present ones are searched with more effort. */
+  onMeasured(quality: Quality): void {
+    const { current, isCalibrating } = this.#predecessor;
+    if (current === undefined || this.#successor !== undefined || isCalibrating) return;
+    const wanted = this.#wantedAfter(quality, current.encoding);
+    if (wanted !== undefined) this.#succeed(wanted);
+    // A longer beam loses less by the codes; the usual one decides.
+    else if (quality.ef === this.#options.efSearch) this.#postponed = undefined;
+  }
+
+  /** The codes that are to take the place of the present ones, where those lose too much and there are any. */
+  #wantedAfter({ codeLoss }: Quality, encoding: Encoding): Wanted | undefined {
+    if (codeLoss <= codeLossMax) return undefined;
+    const { dataType, range } = encoding.toState();
+    const told = `codes of type ${dataType} lost ${codeLoss.toFixed(3)} of the exact answers`;
+    const next = better[dataType];
+    if (this.#options.dataType === "auto" && next !== undefined) {
+      const reason = `${told}, which is more than ${codeLossMax}`;
+      return { dataType: next, range: range ?? undefined, notice: reason, reason };
+    }
+    if (range === null) return undefined;
+    const reason = `${told}, for the range cuts values off; it is not applied`;
+    return { dataType, range: undefined, notice: reason, reason };
+  }
+
+  /** Builds the graphs anew where most of their memory is free, to give it back. */
+  compact(): void {
+    const { current } = this.#predecessor;
+    if (!this.#options.measures || this.#postponed || !current?.isMostlyFree || current.count === 0) return;
+    const { dataType, range, reason } = current.encoding.toState();
+    const notice = "most of the graphs' memory is free after removals; they are built anew to give it back";
+    this.#succeed({ dataType, range: range ?? undefined, notice, reason: reason ?? notice });
+  }
+
+  /** Has graphs of other codes built, as soon as there is memory for them; says once that there is none. */
+  #succeed(wanted: Wanted): void {
+    this.#postponed = wanted;
+    if (this.goOn() || this.#isPostponementTold) return;
+    this.#isPostponementTold = true;
+    this.#options.onNotice?.(
+      `${wanted.notice}; the memory budget has no room for graphs of type ${wanted.dataType} beside the present ones, so these serve until it has`,
+    );
+  }
+
+  /** Begins with a successor that waits for memory, where there is some. */
+  goOn(): boolean {
+    const { mayTake, onNotice } = this.#options;
+    const { current, isCalibrating, areas } = this.#predecessor;
+    const postponed = this.#postponed;
+    if (!current || !postponed || this.#successor || isCalibrating) return false;
+    const vectors = current.count + this.#vectors.waitingCount();
+    const bytes = graphSetBytes({ ...this.#options, dataType: postponed.dataType, areas }, vectors);
+    if (mayTake?.(bytes) === false) return false;
+    this.#postponed = undefined;
+    this.#isPostponementTold = false;
+    this.#successorBytes = bytes;
+    onNotice?.(postponed.notice);
+    this.#build(postponed);
+    return true;
+  }
+
+  /** Builds graphs of other codes, which take the place of those that serve. */
+  #build({ dataType, range, reason }: Wanted): void {
+    const { vectors: rows }: Sample = this.#vectors.sample(sampleMax);
+    const amend = (encoding: Encoding) => {
+      const { clampedShare } = this.#predecessor.current?.encoding.toState() ?? {};
+      return Encoding.fromState({ clampedShare, ...encoding.toState(), reason });
+    };
+    this.#predecessor.calibrate({ dataType, range, rows }, amend, (successor) => {
+      const names = [...(this.#predecessor.current?.names() ?? []), ...this.#vectors.waiting()];
+      for (const name of names.sort((a, b) => a - b)) successor.enqueue(name);
+      this.#successor = successor;
+    });
+  }
+
+  /** The successor that can take the place of the present graphs, for it has all names that they have; it is given up here. */
+  takeOver(current: GraphSet): GraphSet | undefined {
+    const successor = this.#successor;
+    if (!successor?.isIdle || !current.isQuiet) return undefined;
+    this.#missing ??= new Set(current.names().filter((name) => !successor.has(name)));
+    if (this.#missing.size > 0) return undefined;
+    this.#missing = undefined;
+    this.#successor = undefined;
+    this.#successorBytes = 0;
+    return successor;
+  }
+
+  /** Nothing is built any more. */
+  abandon(): void {
+    this.#successorBytes = 0;
+  }
+
+  close(): void {
+    this.#successor?.close();
+  }
+}

@@ -1,0 +1,209 @@
+// Which runs are there, where do they lie, and which of them become one next?
+//
+// The writer's side of runs: merges and compaction go on in pieces, while searches go on in the runs as they are. What is
+// being written to disk stays where it is until it is written.
+
+import { failpoint } from "../../base/failpoint.ts";
+import { invariant } from "../../base/invariant.ts";
+import { Arena, type ArenaOptions, arenaBytes } from "./arena.ts";
+import { Compaction, isWorthCompacting } from "./compaction.ts";
+import { Merge } from "./merge.ts";
+import { toMerge } from "./merge-choice.ts";
+import type { PostingParts } from "./posting-parts.ts";
+import { Run, type RunState } from "./run.ts";
+import type { AmountOf } from "./run-writer.ts";
+
+export type RunSetOptions = ArenaOptions & {
+  /** What a posting adds at weight 1, by the average length of texts. */
+  readonly amountOf: (averageLength: number) => AmountOf;
+  /** Told when the index begins to have postings of a term in one more place, and in one less. */
+  readonly onTermUsed?: (term: number) => void;
+  readonly onTermUnused?: (term: number) => void;
+  /** Whether so many bytes more may be taken for a while; default: always. */
+  readonly mayTake?: (bytes: number) => boolean;
+  /** Postings of the longest run that a merge makes; less for tests. */
+  readonly runPostingsMax?: number;
+};
+
+/** Of the longest run that a merge makes: some hundred MB, of vectors with very many dimensions. */
+const runPostings = 2 ** 24;
+
+/** Copying so many bytes takes about as long as merging a posting. */
+const copiedBytesPerPosting = 64;
+
+export class RunSet {
+  readonly #parts: PostingParts;
+  readonly #options: RunSetOptions;
+  #arenas: Arena[] = [];
+  #merge: Merge | undefined;
+  /** Of the runs as they are; nothing is being sealed or merged meanwhile. */
+  #compaction: Compaction | undefined;
+  /** Runs that are being written to disk, and those of them that are of no more use afterwards. */
+  #saving: readonly Run[] = [];
+  readonly #freedLater: Run[] = [];
+  /** Records of runs that are new or closed since the index was last kept. */
+  changes = 0;
+  /** Of the texts there are now. */
+  averageLength = 0;
+
+  constructor(parts: PostingParts, options: RunSetOptions) {
+    this.#parts = parts;
+    this.#options = options;
+  }
+
+  get arenaCount(): number {
+    return this.#arenas.length;
+  }
+
+  get isMerging(): boolean {
+    return this.#merge !== undefined;
+  }
+
+  /** What `make` makes in the first arena that has room for it; undefined where there is no memory. */
+  inArena<T>(make: (arena: Arena) => T | undefined): T | undefined {
+    for (const arena of this.#arenas) {
+      const made = make(arena);
+      if (made !== undefined) return made;
+    }
+    const arena = new Arena(this.#options);
+    const made = make(arena);
+    if (made !== undefined) this.#arenas.push(arena);
+    return made;
+  }
+
+  /** Puts a run behind all others. */
+  append(run: Run): void {
+    this.#replace([], run);
+  }
+
+  /** Puts a run in the place of its sources, or behind all others. */
+  #replace(sources: readonly Run[], run: Run | undefined): void {
+    const { onTermUsed, onTermUnused } = this.#options;
+    const { runs } = this.#parts;
+    this.#compaction = undefined;
+    const at = sources.length === 0 ? runs.length : runs.indexOf(sources[0]);
+    const isAny = run !== undefined && run.count > 0;
+    if (isAny && onTermUsed) for (const term of run.terms) onTermUsed(term);
+    this.#parts.layout++;
+    runs.splice(at, sources.length, ...(isAny ? [run] : []));
+    if (run !== undefined && !isAny) run.free();
+    for (const source of sources) {
+      if (onTermUnused) for (const term of source.terms) onTermUnused(term);
+      if (this.#saving.includes(source)) this.#freedLater.push(source);
+      else source.free();
+    }
+  }
+
+  /** Removes a record that a run has. */
+  remove(run: Run, ordinal: number): void {
+    run.remove(run.recordOf(ordinal));
+    if (this.#merge?.sources.includes(run)) this.#merge.remove(ordinal);
+    else if (run.count === 0) this.#replace([run], undefined);
+    else if (this.#merge === undefined) this.beginMerge();
+  }
+
+  /** Begins to merge what is worth it, where nothing is being merged. @param isIdle whether there is time for more */
+  beginMerge(isIdle = false): void {
+    if (this.#merge !== undefined) return;
+    const { amountOf, runPostingsMax = runPostings } = this.#options;
+    const sources = toMerge(this.#parts.runs, runPostingsMax, isIdle);
+    if (sources === undefined) return;
+    this.#compaction = undefined;
+    // Without memory for it, searches go on in the runs as they are.
+    this.#merge = this.inArena((arena) =>
+      Merge.begin(arena, sources, this.averageLength, amountOf(this.averageLength)),
+    );
+  }
+
+  /** Goes on with merging, for about so many postings. @returns whether there is more to do */
+  work(postings: number): boolean {
+    if (this.#merge === undefined) return false;
+    if (!this.#merge.step(postings)) return true;
+    const { sources } = this.#merge;
+    failpoint("merge:done");
+    const merged = this.#merge.finish();
+    this.#merge = undefined;
+    this.#replace(sources, merged);
+    failpoint("merge:replaced");
+    this.beginMerge();
+    return this.#merge !== undefined;
+  }
+
+  /** Gives back the memory that merges have left behind. @returns whether there is more to do */
+  compact(postings: number): boolean {
+    if (this.#compaction === undefined) {
+      if (this.#saving.length > 0 || !isWorthCompacting(this.#arenas)) return false;
+      const { mayTake } = this.#options;
+      if (mayTake?.(this.#arenas.reduce((sum, arena) => sum + arena.takenBytes, 0)) === false) return false;
+      this.#compaction = new Compaction([...this.#parts.runs], () => new Arena(this.#options));
+    }
+    if (!this.#compaction.step(copiedBytesPerPosting * postings)) return true;
+    // What is being written to disk is written from the old arenas, and freed there.
+    if (this.#saving.length > 0) return false;
+    this.#parts.runs = this.#compaction.finish();
+    this.#arenas = this.#compaction.arenas;
+    this.#compaction = undefined;
+    return false;
+  }
+
+  /** Copies that are being made are of no use any more, for runs are about to change. */
+  dropCompaction(): void {
+    this.#compaction = undefined;
+  }
+
+  /** The runs, whose images stay as they are until `done`. */
+  hold(): { runs: readonly Run[]; done: (isKept: boolean) => void } {
+    invariant(this.#saving.length === 0, "an index is kept while it is being kept");
+    const runs = [...this.#parts.runs];
+    const { changes } = this;
+    this.#saving = runs;
+    const done = (isKept: boolean) => {
+      this.#saving = [];
+      if (isKept) this.changes -= changes;
+      for (const run of this.#freedLater.splice(0)) run.free();
+    };
+    return { runs, done };
+  }
+
+  /** Makes runs as they were kept. @param load fills their images with what was kept */
+  async restore(states: readonly RunState[], load: (images: Uint8Array[]) => Promise<void>): Promise<void> {
+    const rooms = states.map((state) => {
+      const room = this.inArena((arena) => Run.makeRoom(arena, state));
+      invariant(room !== undefined, "there is no memory for a run that was kept");
+      return room;
+    });
+    await load(rooms.map(({ image }) => image));
+    for (const { arena, at } of rooms) this.append(Run.restored(arena, at));
+  }
+
+  get memoryBytes(): number {
+    const arenas = [...this.#arenas, ...(this.#compaction?.arenas ?? [])];
+    const bytes = arenas.reduce((sum, arena) => sum + arena.memoryBytes, 0);
+    return bytes + this.#extraBytes;
+  }
+
+  /** Bytes that the runs would take after they were kept on disk and restored. */
+  get restoredBytes(): number {
+    return arenaBytes(this.#parts.runs.map(({ bytes }) => bytes)) + this.#extraBytes;
+  }
+
+  get #extraBytes(): number {
+    return this.#parts.runs.reduce((sum, run) => sum + run.extraBytes, 0);
+  }
+
+  close(): void {
+    this.#parts.runs = [];
+    this.#freedLater.length = 0;
+    this.#merge = undefined;
+    this.#compaction = undefined;
+    this.#arenas = [];
+  }
+
+  checkArenas(): void {
+    for (const arena of this.#arenas) arena.check();
+  }
+
+  isMerged(run: Run): boolean {
+    return this.#merge?.sources.includes(run) === true;
+  }
+}

@@ -1,0 +1,283 @@
+// Which texts match a query best, of those that a version sees?
+//
+// What searches and explanations need of a text index; nothing here changes it. Terms are located in the postings and weighted with
+// their idf, and the postings are searched with pruning or scored in full, whichever is faster. The formula stands in bm25.ts.
+
+import { invariant } from "../../base/invariant.ts";
+import { finishAtOnce, type Steps } from "../../base/steps.ts";
+import type { Analyzer } from "../../text/analyzer.ts";
+import { EditDistance } from "../../text/edit-distance.ts";
+import { segmentInSteps } from "../../text/segment.ts";
+import type { Candidates, Visible } from "../contract.ts";
+import { contains, type OrdinalSet } from "../ordinal-sets.ts";
+import { explainedTermsPerStep } from "../postings/explained.ts";
+import type { PostingIndex } from "../postings/posting-index.ts";
+import type { Hidden, Located, WeightedTerm as LocatedTerm } from "../postings/query.ts";
+import type { Accepts } from "../postings/record-scores.ts";
+import { averageOf, type Bm25, idf, type TextStatistics } from "./bm25.ts";
+import type { Forms } from "./forms.ts";
+import type { Positions } from "./positions.ts";
+import type { Vocabulary } from "./vocabulary.ts";
+
+export type { Accepts };
+
+/** Of a step: words that are analysed, and terms that are located. */
+const wordsPerStep = 2_048;
+const termsPerStep = 256;
+/** Forms that are stemmed at a step. */
+const formsPerStep = 512;
+/** So many postings are scored at once. */
+const postingsAtOnce = 50_000;
+/** A search in steps begins anew so often when lists were moved meanwhile; then it is done at once. */
+const attemptsMax = 3;
+
+/**
+ * Whether a search that leaves out what cannot be among the best takes less time than scoring everything. With many terms, or many
+ * results, it does not: for 1,600 terms and 10,000 results it took 150 ms where scoring 600,000 postings takes 10.
+ */
+function isWorthPruning(terms: number, k: number): boolean {
+  return terms <= 32 || (terms <= 256 && k <= 1_000);
+}
+
+/** A term to search for. */
+export type WeightedTerm = {
+  readonly term: string;
+  /** What its score is multiplied by, greater than 0: how often a plain query has the term. */
+  readonly weight: number;
+  /** The records that the term counts for, of those that have it; absent or null: all. Its df does not depend on it. */
+  readonly within?: OrdinalSet | null;
+};
+
+/** Words that begin with a prefix, or that are at most `distance` edits (1 or 2) from a word. */
+export type WordTest = { readonly prefix: string } | { readonly fuzzy: string; readonly distance: number };
+
+/** A form or a term that passed a test, and the term that it stands for. */
+export type Expansion = { readonly form: string; readonly term: string };
+
+/** A term that a query and a record share, and what it adds to the record's score. */
+export type TextMatch = {
+  readonly term: string;
+  /** Its weight in the query: how often a plain query has it. */
+  readonly weight: number;
+  /** How often the record has it; how many records that the version sees have it. */
+  readonly tf: number;
+  readonly df: number;
+  readonly idf: number;
+  readonly contribution: number;
+};
+
+/** What of an index a search sees. The writer replaces parts only while the index is restored. */
+export type TextParts = {
+  readonly analyzer: Analyzer;
+  readonly bm25: Bm25;
+  readonly vocabulary: Pick<Vocabulary, "dictionary">;
+  readonly postings: Pick<PostingIndex, "reader" | "searcher">;
+  /** null where the index keeps none. */
+  readonly positions: Positions | null;
+  /** null where the language has no stemmer. */
+  readonly forms: Forms | null;
+};
+
+export class TextReader {
+  readonly #parts: TextParts;
+
+  constructor(parts: TextParts) {
+    this.#parts = parts;
+  }
+
+  /** The terms of a plain query in the order in which it has them first, each as often as it has it. */
+  termsOf(query: string): WeightedTerm[] {
+    return finishAtOnce(this.termsInSteps(query));
+  }
+
+  /** `termsOf`, in steps. */
+  *termsInSteps(query: string): Steps<WeightedTerm[]> {
+    const frequencies = new Map<string, number>();
+    const words = yield* segmentInSteps(query);
+    for (let from = 0; from < words.length; from += wordsPerStep) {
+      if (from > 0) yield;
+      for (const term of this.#parts.analyzer.queryTerms(words.slice(from, from + wordsPerStep)))
+        frequencies.set(term, (frequencies.get(term) ?? 0) + 1);
+    }
+    return Array.from(frequencies, ([term, weight]) => ({ term, weight }));
+  }
+
+  /**
+   * `search` for terms, which are added up in the order given.
+   * @param accepts which of the visible records may be found. Statistics, and so scores, do not depend on it
+   */
+  searchTerms(
+    terms: readonly WeightedTerm[],
+    k: number,
+    statistics: TextStatistics,
+    visible: Visible,
+    accepts: Accepts = null,
+  ): Candidates {
+    const hidden = this.#parts.postings.reader.hide(visible);
+    const formula = this.#parts.bm25.formula(averageOf(statistics));
+    const located: LocatedTerm[] = [];
+    let isPlain = accepts === null;
+    for (const { term, weight, within } of terms) {
+      const places = this.#locate(term);
+      if (places === undefined) continue;
+      const df = this.#parts.postings.reader.documentFrequency(places, hidden);
+      located.push({ located: places, weight: weight * idf(statistics.documents, df), within });
+      if (within != null) isPlain = false;
+    }
+    return isPlain && isWorthPruning(located.length, k)
+      ? this.#parts.postings.searcher.search(located, k, formula, hidden)
+      : this.#parts.postings.searcher.searchAccepted(located, k, formula, hidden, accepts);
+  }
+
+  /**
+   * `searchTerms` in steps, between which the index may change, where much is to be scored.
+   * @param visible asked anew for what the searched version sees
+   */
+  *searchTermsInSteps(
+    terms: readonly WeightedTerm[],
+    k: number,
+    statistics: TextStatistics,
+    visible: () => Visible,
+    accepts: Accepts = null,
+  ): Steps<Candidates> {
+    for (let attempt = 0; attempt < attemptsMax; attempt++) {
+      const found = yield* this.#tryInSteps(terms, k, statistics, visible, accepts);
+      if (found !== null) return found;
+    }
+    return this.searchTerms(terms, k, statistics, visible(), accepts);
+  }
+
+  /** @returns null where lists were moved meanwhile */
+  *#tryInSteps(
+    terms: readonly WeightedTerm[],
+    k: number,
+    statistics: TextStatistics,
+    visible: () => Visible,
+    accepts: Accepts,
+  ): Steps<Candidates | null> {
+    const { layout } = this.#parts.postings.reader;
+    const formula = this.#parts.bm25.formula(averageOf(statistics));
+    let hidden = this.#parts.postings.reader.hide(visible());
+    const located: LocatedTerm[] = [];
+    let isPlain = accepts === null;
+    let postings = 0;
+    for (const [i, { term, weight, within }] of terms.entries()) {
+      if (i % termsPerStep === termsPerStep - 1) {
+        yield;
+        if (this.#parts.postings.reader.layout !== layout) return null;
+        hidden = this.#parts.postings.reader.hide(visible());
+      }
+      const places = this.#locate(term);
+      if (places === undefined) continue;
+      const df = this.#parts.postings.reader.documentFrequency(places, hidden);
+      postings += df;
+      located.push({ located: places, weight: weight * idf(statistics.documents, df), within });
+      if (within != null) isPlain = false;
+    }
+    if (isPlain && isWorthPruning(located.length, k))
+      return this.#parts.postings.searcher.search(located, k, formula, hidden);
+    if (postings <= postingsAtOnce)
+      return this.#parts.postings.searcher.searchAccepted(located, k, formula, hidden, accepts);
+    return yield* this.#parts.postings.searcher.searchInSteps(located, k, formula, visible, accepts);
+  }
+
+  /**
+   * What passes a test: terms of records that are held, or were until lately, and forms of words that a record has of those that
+   * are visible. In no particular order; a term can come several times, by several forms. In steps, between which the index may
+   * change.
+   * @param visible asked anew for what the searched version sees
+   */
+  *expand(test: WordTest, visible: () => Visible): Steps<Expansion[]> {
+    const passes = testOf(test);
+    const terms = yield* this.#parts.vocabulary.dictionary.termsThat(passes);
+    const found = terms.map((term) => ({ form: term, term }));
+    if (this.#parts.forms === null) return found;
+    const forms = yield* this.#parts.forms.formsThat(passes, () =>
+      this.#parts.postings.reader.hiddenOrdinals(visible()),
+    );
+    for (const [i, form] of forms.entries()) {
+      if (i % formsPerStep === formsPerStep - 1) yield;
+      found.push({ form, term: this.#parts.analyzer.termOf(form) });
+    }
+    return found;
+  }
+
+  /** The records held that have a term, whatever version sees them. */
+  holdersOf(term: string): OrdinalSet {
+    const located = this.#locate(term);
+    return located === undefined ? new Uint32Array(0) : this.#parts.postings.reader.holdersOf(located);
+  }
+
+  /**
+   * Where a record that is held has a term: places among the words of its text, from 0 and ascending; words without a
+   * term count. Empty where it does not have the term. The index must keep positions.
+   */
+  positionsOf(term: string, ordinal: number): Uint32Array {
+    invariant(this.#parts.positions !== null, "the index keeps no positions");
+    const number = this.#parts.vocabulary.dictionary.get(term);
+    return number === undefined ? new Uint32Array(0) : this.#parts.positions.of(ordinal, number);
+  }
+
+  /** The length of a record that is held, as `Analyzer.read` tells it. */
+  lengthOf(ordinal: number): number {
+    return this.#parts.postings.reader.lengthOf(ordinal);
+  }
+
+  /**
+   * What the scores of `searchTerms` are made of, in steps between which the index may be used and changed. Added up in the order of the calls, beginning with 0, a record's
+   * contributions are its score, bit for bit.
+   * @param ordinals records that are held and visible, each once
+   * @param terms, statistics those of the search
+   * @param visible asked anew at each step for what the searched version sees
+   * @param onMatch told each of `terms` that counts for a record, and the record's place in `ordinals`; of one record in
+   * the order of `terms`. What it throws ends the call
+   */
+  *explain(
+    ordinals: readonly number[],
+    terms: readonly WeightedTerm[],
+    statistics: TextStatistics,
+    visible: () => Visible,
+    onMatch: (at: number, match: TextMatch) => void,
+  ): Generator<void, void> {
+    const { documents } = statistics;
+    const termsPerStep = explainedTermsPerStep(ordinals.length);
+    let hidden: Hidden | null = null;
+    const places = new Map(ordinals.map((ordinal, at) => [ordinal, at]));
+    const { fixed, perTerm } = this.#parts.bm25.formula(averageOf(statistics));
+    for (const [i, { term, weight: termWeight, within = null }] of terms.entries()) {
+      if (i % termsPerStep === 0) {
+        if (i > 0) yield;
+        hidden = this.#parts.postings.reader.hide(visible());
+      }
+      const located = this.#locate(term);
+      if (located === undefined) continue;
+      const df = this.#parts.postings.reader.documentFrequency(located, hidden);
+      const weight = termWeight * idf(documents, df);
+      this.#parts.postings.reader.valuesOf(located, places, (at, tf) => {
+        if (within !== null && !contains(within, ordinals[at])) return;
+        // The same steps as in the search, so that the same bits come out.
+        const contribution = (weight * tf) / (tf + fixed + perTerm * this.lengthOf(ordinals[at]));
+        onMatch(at, { term, weight: termWeight, tf, df, idf: idf(documents, df), contribution });
+      });
+    }
+  }
+
+  #locate(term: string): Located | undefined {
+    const number = this.#parts.vocabulary.dictionary.get(term);
+    return number === undefined ? undefined : this.#parts.postings.reader.locate(number);
+  }
+}
+
+function testOf(test: WordTest): (units: Uint16Array, begin: number, end: number) => boolean {
+  if ("prefix" in test) {
+    const { prefix } = test;
+    return (units, begin, end) => {
+      if (end - begin < prefix.length) return false;
+      for (let i = 0; i < prefix.length; i++) if (units[begin + i] !== prefix.charCodeAt(i)) return false;
+      return true;
+    };
+  }
+  const { fuzzy, distance } = test;
+  const distances = new EditDistance(fuzzy);
+  return (units, begin, end) => distances.toUnits(units, begin, end, distance) <= distance;
+}

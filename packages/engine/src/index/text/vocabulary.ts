@@ -1,0 +1,212 @@
+// Which numbers do the terms and forms of a text have?
+//
+// Postings know terms by number. A term has one for as long as some run or tail has postings of it; then the number is given to
+// another. The numbers of frequent words are remembered, for most words of a text are among them.
+
+import { Growable } from "../../base/growable.ts";
+import { invariant } from "../../base/invariant.ts";
+import { type Analyzer, ownCopy } from "../../text/analyzer.ts";
+import { isRun } from "../../text/grams.ts";
+import { Dictionary, type DictionaryState } from "./dictionary.ts";
+import type { Forms } from "./forms.ts";
+
+/** In place of the number of a word's term: it has none. */
+const dropped = -1;
+
+/** In place of the number of its term where a word has a form: less than this, by the place of both numbers. */
+const withForm = -2;
+
+/** Words whose terms are remembered. */
+const wordsMax = 65_536;
+
+/** Of one of them: a Map's entry and a short string, as measured in V8. */
+const wordBytes = 80;
+
+/** What a text has: numbers of its terms, each once, and how often it has each; the forms of its words; and its length. */
+export type CountedText = {
+  readonly numbers: readonly number[];
+  readonly frequencies: readonly number[];
+  readonly forms: readonly number[];
+  readonly length: number;
+};
+
+export class Vocabulary {
+  dictionary = new Dictionary();
+  readonly #analyzer: Analyzer;
+  readonly #forms: () => Forms | null;
+  /** By number of a term: in how many runs, or tails, it has postings. */
+  readonly #uses = new Growable(Uint32Array);
+  #freeTerms: number[] = [];
+  /** By number of a term: 0 but while a text is counted, then how often the text has it. */
+  readonly #frequencies = new Growable(Uint32Array);
+  /**
+   * Words seen before -> the number of their term, `dropped`, or `withForm` less the place of both numbers in `#wordNumbers`:
+   * most words of a text need no other look. Numbers in a column of their own take half the time of an object for each word.
+   */
+  readonly #words = new Map<string, number>();
+  readonly #wordNumbers = new Growable(Uint32Array);
+  #forgets = 0;
+
+  /** @param forms where the forms of words are kept; null where they are not */
+  constructor(analyzer: Analyzer, forms: () => Forms | null) {
+    this.#analyzer = analyzer;
+    this.#forms = forms;
+  }
+
+  /** How often terms or forms were forgotten, whose numbers can be those of others now. */
+  get forgets(): number {
+    return this.#forgets;
+  }
+
+  /** Counts the words of a text, as `segment` makes them. */
+  count(words: readonly string[]): CountedText {
+    const numbers: number[] = [];
+    const forms: number[] = [];
+    let length = 0;
+    for (const word of words) {
+      let number = this.#words.get(word);
+      if (number === undefined) {
+        if (isRun(word)) {
+          length += this.#countRun(word, numbers);
+          continue;
+        }
+        number = this.#numberOfWord(word);
+      }
+      if (number === dropped) continue;
+      if (number < dropped) {
+        const at = withForm - number;
+        number = this.#wordNumbers.values[at];
+        forms.push(this.#wordNumbers.values[at + 1]);
+      }
+      length++;
+      if (this.#frequencies.values[number]++ === 0) numbers.push(number);
+    }
+    const frequencies = numbers.map((number) => this.#frequencies.values[number]);
+    for (const number of numbers) this.#frequencies.values[number] = 0;
+    return { numbers, frequencies, forms, length };
+  }
+
+  /** Counts the terms of a run, and enters those that are new to the text. @returns its length */
+  #countRun(run: string, numbers: number[]): number {
+    return this.#analyzer.read([run], (term) => {
+      const number = this.numberOf(term);
+      if (this.#frequencies.values[number]++ === 0) numbers.push(number);
+    });
+  }
+
+  /** Number of a term -> its positions among the words of a text. */
+  placesOf(words: readonly string[]): Map<number, number[]> {
+    const places = new Map<number, number[]>();
+    this.#analyzer.read(words, (term, _form, place) => {
+      const number = this.numberOf(term);
+      const known = places.get(number);
+      if (known === undefined) places.set(number, [place]);
+      else known.push(place);
+    });
+    return places;
+  }
+
+  /** The number of a term, which it gets where it has none. */
+  numberOf(term: string): number {
+    const known = this.dictionary.get(term);
+    if (known !== undefined) return known;
+    const number = this.#freeTerms.pop() ?? this.#uses.length;
+    if (number === this.#uses.length) this.#addColumns();
+    this.dictionary.add(term, number);
+    return number;
+  }
+
+  #addColumns(): void {
+    this.#uses.push(0);
+    this.#frequencies.push(0);
+  }
+
+  /** What `#words` says of a word, which it learns. */
+  #numberOfWord(word: string): number {
+    const { term, form } = this.#analyzer.of(word);
+    if (this.#words.size >= wordsMax) this.forgetWords();
+    let number = term === "" ? dropped : this.numberOf(term);
+    const forms = this.#forms();
+    if (form !== "" && forms !== null) {
+      const at = this.#wordNumbers.length;
+      this.#wordNumbers.push(number);
+      this.#wordNumbers.push(forms.numberOf(form));
+      number = withForm - at;
+    }
+    // Words are slices of texts, which they must not keep.
+    this.#words.set(ownCopy(word), number);
+    return number;
+  }
+
+  /** There are postings of a term in one more place. */
+  use(term: number): void {
+    this.#uses.values[term]++;
+  }
+
+  /** ... and in one less. A term that no record has any more is forgotten. */
+  unuse(term: number): void {
+    if (--this.#uses.values[term] > 0) return;
+    this.forgetNumbers();
+    this.dictionary.remove(term);
+    this.#freeTerms.push(term);
+  }
+
+  /** Numbers of words that were known can mean others now. */
+  forgetNumbers(): void {
+    this.forgetWords();
+    this.#forgets++;
+  }
+
+  /** The words are looked up anew. */
+  forgetWords(): void {
+    this.#words.clear();
+    this.#wordNumbers.truncate(0);
+  }
+
+  /** Bytes of what is remembered, and can be looked up anew. */
+  get spareBytes(): number {
+    return wordBytes * this.#words.size + this.#wordNumbers.memoryBytes;
+  }
+
+  get memoryBytes(): number {
+    return this.restoredBytes + this.spareBytes;
+  }
+
+  /** Bytes without what is remembered. */
+  get restoredBytes(): number {
+    return this.dictionary.memoryBytes + this.#uses.memoryBytes + this.#frequencies.memoryBytes;
+  }
+
+  /** Makes room for the numbers of a dictionary that is about to be restored, and whose terms come into use meanwhile. */
+  reserve({ numbersEnd }: DictionaryState): void {
+    for (let i = 0; i < numbersEnd; i++) this.#addColumns();
+  }
+
+  /** Takes over the terms that are in use. */
+  restore(dictionary: Dictionary): void {
+    this.dictionary = dictionary;
+    // Terms that only records of the tail had.
+    for (const [number, uses] of this.#uses.values.subarray(0, this.#uses.length).entries())
+      if (uses === 0 && dictionary.isUsed(number)) dictionary.remove(number);
+    this.#freeTerms = dictionary.freeNumbers();
+  }
+
+  close(): void {
+    this.dictionary.close();
+    this.#uses.truncate(0);
+    this.#frequencies.truncate(0);
+    this.forgetWords();
+    this.#freeTerms.length = 0;
+  }
+
+  /** Proves that the terms are those that have postings. @param uses in how many places each has them; emptied */
+  check(uses: Map<number, number>): void {
+    this.dictionary.check();
+    for (const [term, number] of this.dictionary.entries()) {
+      const used = this.#uses.values[number];
+      invariant(used > 0 && used === uses.get(number), `"${term}" has ${used} uses, not ${uses.get(number)}`);
+      uses.delete(number);
+    }
+    invariant(uses.size === 0, `${uses.size} terms with postings are not in the dictionary`);
+  }
+}
