@@ -18,7 +18,8 @@ import { type IndexDefinitions, readIndexDefinitions } from "../../collection/ap
 import type { Head } from "../../collection/head.ts";
 import type { IndexDefinition } from "../../index/kind.ts";
 import { kindNamed } from "../../index/registry.ts";
-import { building, indexing } from "../../indexing/catch-up.ts";
+import { indexing } from "../../indexing/catch-up.ts";
+import { building } from "../../indexing/feeds.ts";
 import * as plan from "../../query/plan.ts";
 import { collectGarbage } from "../../runtime/collect-garbage.ts";
 import { type Analyzer, createAnalyzer } from "../../text/analyzer.ts";

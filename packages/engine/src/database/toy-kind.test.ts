@@ -1,0 +1,81 @@
+// Does a new kind of index need more than its object and a line of the registry?
+
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { IndexStatus } from "@quiver/protocol/shapes/index-definition";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { register } from "../index/registry.ts";
+import { toyCalls, toyKind, toyName } from "../index/testing/toy-kind.ts";
+import type { OpenCollection } from "./collection.ts";
+import type { Database } from "./contract.ts";
+import { openDatabase } from "./database.ts";
+
+let directory: string;
+let unregister: () => void;
+beforeAll(() => {
+  directory = mkdtempSync(join(tmpdir(), "quiver-toy-"));
+  unregister = register(toyKind);
+});
+afterAll(() => {
+  unregister();
+  rmSync(directory, { recursive: true, force: true });
+});
+
+const toyOf = (collection: OpenCollection) =>
+  (collection.indexes() as Record<string, { status: IndexStatus } | undefined>)[toyName]?.status;
+
+test("[I4] [I5] a kind of which only the registry knows is built, fed, measured, checkpointed, restored, checked and deleted", async () => {
+  const open = (memoryBudgetBytes: number) => openDatabase({ dataDir: directory, memoryBudgetBytes });
+  let database: Database = await open(2 ** 30);
+  await database.createCollection({
+    name: "c",
+    dense_vector: { enabled: false },
+    sparse_vector: { enabled: false },
+    tf_idf_options: { enabled: true },
+    config: {},
+    store_raw_text: true,
+  });
+  let collection = database.collection("c") as OpenCollection;
+  await collection.upsert([{ id: "before", text: "four" }]);
+  await collection.createAutomatic(toyName);
+  const texts = (from: number, count: number) =>
+    Array.from({ length: count }, (_, i) => ({ id: `v${from + i}`, text: "x".repeat(1 + ((from + i) % 7)) }));
+  await collection.upsert(texts(0, 1_500));
+  await collection.delete("v3");
+  await collection.indexed();
+  expect(toyOf(collection)).toMatchObject({
+    state: "ready",
+    served_by: "toys",
+    records_indexed: 1_500,
+    records_total: 1_500,
+    percentage_complete: 100,
+  });
+  expect(collection.bytesToLoad).toBe(15_000);
+  expect((await collection.check()).findings).toEqual([]);
+  expect((await collection.check()).collections[0].indexes).toEqual([toyName]);
+
+  await collection.unload();
+  expect(toyOf(collection)).toMatchObject({ state: "unloaded", records_indexed: 0 });
+  const { saved, made } = toyCalls;
+  expect(saved).toBeGreaterThan(0);
+  // What was kept says how large it is.
+  expect(collection.bytesToLoad).toBe(100);
+  await collection.load();
+  expect(toyCalls).toMatchObject({ restored: 1, made: made + 2 });
+  await collection.upsert(texts(2_000, 10));
+  await collection.indexed();
+  expect(toyOf(collection)).toMatchObject({ state: "ready", records_indexed: 1_510 });
+  expect((await collection.check()).findings).toEqual([]);
+
+  await database.close();
+  database = await open(2 ** 30);
+  collection = database.collection("c") as OpenCollection;
+  await database.recovered;
+  expect(toyOf(collection)).toMatchObject({ state: "ready", records_indexed: 1_510 });
+  const { closed } = toyCalls;
+  await collection.deleteIndex(toyName);
+  expect(toyOf(collection)).toBeUndefined();
+  expect(toyCalls.closed).toBeGreaterThan(closed);
+  await database.close();
+});

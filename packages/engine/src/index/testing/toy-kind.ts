@@ -1,0 +1,113 @@
+// A kind of index that nobody needs: which records have a text of so many characters?
+//
+// It proves that a kind is one object: everything that a collection does with an index, it does with this one too.
+
+import type { IndexKind, SparseIndex } from "@quiver/protocol/shapes/index-definition";
+import type { Index } from "../contract.ts";
+import type { Kind } from "../kind.ts";
+
+export const toyName = "toy" as IndexKind;
+
+/** What was done with toys, over all of them. */
+export const toyCalls = { made: 0, restored: 0, saved: 0, closed: 0 };
+
+type ToyState = { readonly end: number; readonly lengths: readonly (readonly [number, number])[] };
+
+export class Toy implements Index {
+  /** Ordinal -> length. */
+  readonly lengths: Map<number, number>;
+  readonly retired = new Set<number>();
+  /** Records that are not in a checkpoint. */
+  changes = 0;
+  end = 0;
+
+  constructor(lengths: readonly (readonly [number, number])[] = []) {
+    toyCalls.made++;
+    this.lengths = new Map(lengths);
+  }
+
+  get count(): number {
+    return this.lengths.size;
+  }
+
+  has(ordinal: number): boolean {
+    return this.lengths.has(ordinal);
+  }
+
+  add(ordinal: number, length: number): void {
+    this.lengths.set(ordinal, length);
+    this.changes++;
+    this.end = ordinal + 1;
+  }
+
+  retire(ordinal: number): void {
+    if (this.has(ordinal)) this.retired.add(ordinal);
+  }
+
+  remove(ordinal: number): void {
+    this.retired.delete(ordinal);
+    if (this.lengths.delete(ordinal)) this.changes++;
+  }
+
+  /** Records whose texts have so many characters. */
+  withLength(length: number): number[] {
+    return [...this.lengths].filter((each) => each[1] === length).map(([ordinal]) => ordinal);
+  }
+
+  readonly memoryBytes = 100;
+  readonly restoredBytes = 100;
+  check(): void {}
+  close(): void {
+    toyCalls.closed++;
+    this.lengths.clear();
+  }
+}
+
+export const toyKind: Kind<SparseIndex, Toy, ToyState> = {
+  name: toyName,
+  define: (_collection, given) => given,
+  automatic: { name: "toy", quantization: 64, sample_threshold: 1 },
+  table: "records",
+  countOf: ({ text }) => text,
+  blueprint: () => ({
+    make: () => new Toy(),
+    checkpoint: {
+      changes: (index) => index.changes,
+      hasNews: () => false,
+      isIdle: () => true,
+      async save(index, write) {
+        const { changes } = index;
+        const isKept = await write({ end: index.end, lengths: [...index.lengths] } satisfies ToyState, []);
+        if (!isKept) return;
+        toyCalls.saved++;
+        index.changes -= changes;
+      },
+      endOf: ({ end }) => end,
+      async restored({ end, lengths }, load) {
+        await load([]);
+        toyCalls.restored++;
+        const index = new Toy(lengths);
+        index.end = end;
+        return index;
+      },
+    },
+    deciding: { toyFormat: 1 },
+  }),
+  add(index, ordinal, _bytes, content) {
+    const { text } = content();
+    if (text !== null) index.add(ordinal, text.value.length);
+  },
+  estimate: (_collection, _definition, { counts }) => ({ bytes: 10 * counts.text, recordBytes: 10 }),
+  growth: (recordBytes, records) => recordBytes * records,
+  status: () => ({ served_by: "toys" }),
+  postings: (index) => ({
+    *walk(add) {
+      for (const [ordinal, length] of index.lengths) add(ordinal, length);
+      yield;
+      return true;
+    },
+    *hashesOf({ text }) {
+      if (text !== null) yield text.value.length;
+    },
+  }),
+};

@@ -1,0 +1,88 @@
+// Who waits for a view, and how does the waiting end?
+//
+// With a view that serves, with the caller's deadline, with a failure of indexing, or because the index that is waited for has gone. Those
+// who work along (indexer.ts) wait for nothing, and are told between two slices when they work in vain.
+
+import { QuiverError } from "@quiver/protocol/errors";
+import { limits } from "@quiver/protocol/limits";
+import type { IndexKind } from "@quiver/protocol/shapes/index-definition";
+import type { Deadline } from "../base/deadline.ts";
+import type { View } from "../runtime/view.ts";
+
+type Waiter = {
+  readonly version: number;
+  readonly kinds: readonly IndexKind[];
+  resolve(view: View): void;
+  reject(error: unknown): void;
+};
+
+/** Someone who works along; with a refusal from when it is in vain. */
+export type Working = { readonly kinds: readonly IndexKind[]; refusal?: { reason: unknown } };
+
+export class ViewWaiters {
+  #waiters: Waiter[] = [];
+  readonly #working = new Set<Working>();
+
+  /** Waits for a view at `version` or later that has some indexes, pinned for the caller. */
+  wait(version: number, kinds: readonly IndexKind[], deadline: Deadline): Promise<View> {
+    return new Promise((resolve, reject) => {
+      if (this.#waiters.length >= limits.viewWaitersMax) {
+        reject(
+          new QuiverError(
+            "overloaded",
+            `${this.#waiters.length} searches wait for the collection's indexes already. Send the request again later.`,
+          ),
+        );
+        return;
+      }
+      const waiter: Waiter = { version, kinds, resolve, reject };
+      const end = deadline.onOver((reason) => {
+        this.#waiters = this.#waiters.filter((other) => other !== waiter);
+        reject(reason);
+      });
+      if (deadline.isOver) return;
+      waiter.resolve = (reached) => {
+        end();
+        resolve(reached);
+      };
+      waiter.reject = (error) => {
+        end();
+        reject(error);
+      };
+      this.#waiters.push(waiter);
+    });
+  }
+
+  /** Works along; `work` looks at its refusal between two slices. */
+  async along<T>(kinds: readonly IndexKind[], work: (working: Working) => Promise<T>): Promise<T> {
+    const working: Working = { kinds };
+    this.#working.add(working);
+    try {
+      return await work(working);
+    } finally {
+      this.#working.delete(working);
+    }
+  }
+
+  /** Gives a new view to all whom it serves. */
+  serve(view: View): void {
+    const isServed = ({ version, kinds }: Waiter) =>
+      version <= view.version && kinds.every((kind) => view.has(kind));
+    const served = this.#waiters.filter(isServed);
+    this.#waiters = this.#waiters.filter((waiter) => !isServed(waiter));
+    for (const waiter of served) waiter.resolve(view.pin());
+  }
+
+  /** Refuses those who need an index. */
+  refuse(kind: IndexKind, reason: unknown): void {
+    const refused = this.#waiters.filter((waiter) => waiter.kinds.includes(kind));
+    this.#waiters = this.#waiters.filter((waiter) => !waiter.kinds.includes(kind));
+    for (const waiter of refused) waiter.reject(reason);
+    for (const each of this.#working) if (each.kinds.includes(kind)) each.refusal = { reason };
+  }
+
+  /** Refuses all who wait. */
+  refuseAll(reason: unknown): void {
+    for (const waiter of this.#waiters.splice(0)) waiter.reject(reason);
+  }
+}
