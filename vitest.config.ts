@@ -16,6 +16,8 @@ export default defineConfig({
     maxWorkers: 2,
     testTimeout: 180_000,
     hookTimeout: 180_000,
+    // What a test waits for takes longer than a second on a busy machine.
+    expect: { poll: { timeout: 60_000 } },
     // Node.js itself loads the files, by the type stripping that runs them in production, in the main thread as in
     // workers. Vite's own module runner would compile syntax that Node.js refuses (an enum, say), and would load each
     // module a second time beside the copy that a worker sees.

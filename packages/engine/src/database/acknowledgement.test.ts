@@ -66,7 +66,8 @@ async function seen(): Promise<number> {
 }
 
 /** Until the store has the write, and the indexes are at work on it. */
-const untilWritten = () => vi.waitFor(() => expect(Builders.prototype.analyse).toHaveBeenCalled());
+const untilWritten = () =>
+  vi.waitFor(() => expect(Builders.prototype.analyse).toHaveBeenCalled(), { timeout: 60_000 });
 
 it("[I7] a large write is acknowledged when searches see it, and until then all see the version before", async () => {
   let isAcknowledged = false;
