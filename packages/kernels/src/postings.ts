@@ -95,7 +95,7 @@ export type PostingsKernels = {
    * score. No amount may be negative, and `recordSums` and `touched` have room for the run.
    */
   readonly gatherRun: (area: number) => number;
-  /** Sets the scores of records that were put among the found. The floor must be minus infinity. */
+  /** Sets the scores of records that were put among the found: NaN where one has none of the terms. The floor must be minus infinity. */
   readonly scoreRecords: (area: number) => void;
 };
 

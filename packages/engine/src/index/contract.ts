@@ -13,9 +13,12 @@
 //   1. Ordinals are u32 below the sentinel and are added in ascending order, with gaps, each at most once.
 //   2. A search answers with exact scores, and never with an ordinal that was not added or has been removed.
 //   3. Records that were retired are found like others: whether a version sees them is for `visible` to say.
+//   4. A search finds only what is `allowed`, of which the searched version may see a part: the best k of what is both. It finds fewer than k
+//      only where fewer are both. `allowed` changes no score.
 
 import { invariant } from "../base/invariant.ts";
 import { keepBest, type Scored } from "../base/top-k.ts";
+import type { Allowed } from "./ordinal-bitmap.ts";
 
 /**
  * What a search found: the k best by score, and every further record whose score equals the k-th (ties are decided
@@ -31,6 +34,13 @@ export type Candidates = Scored;
  * What is held and not seen was retired, or is younger than all that is seen: an index may rely on it, and ask about no others.
  */
 export type Visible = ((ordinal: number) => boolean) | null;
+
+/** Whether a record is seen and allowed, as one test; null: all are. Made anew as often as `visible`. */
+export function seenAndAllowed(visible: Visible, allowed: Allowed): Visible {
+  if (allowed === null) return visible;
+  if (visible === null) return (ordinal) => allowed.has(ordinal);
+  return (ordinal) => allowed.has(ordinal) && visible(ordinal);
+}
 
 /** What every index can do besides taking and finding records of its own kind. */
 export interface Index {

@@ -13,6 +13,7 @@ import { Deadline } from "../base/deadline.ts";
 import type { Steps } from "../base/steps.ts";
 import type { CollectionDefinition } from "../collection/definition.ts";
 import { firstNotFloat, readPairs, sortSparse } from "../collection/schema.ts";
+import type { Allowed } from "../index/ordinal-bitmap.ts";
 import { type Clause, parseInSteps } from "../text/operators.ts";
 
 export type Leg =
@@ -55,6 +56,8 @@ export type Plan = {
   explain: boolean;
   /** How dense legs are searched. */
   effort: Effort;
+  /** The ordinals that the legs may find at all; null: every one. */
+  allowed: Allowed;
   /** How legs are fused; null for a search with one leg. */
   fusion: Fusion | null;
   /** Until when the answer is waited for: asked between queries, legs and slices. */
@@ -93,12 +96,13 @@ function integerIn(value: number | null | undefined, path: string, from: number,
     throw invalid(path, `is ${value}; expected an integer from ${from} to ${to}.`);
 }
 
-function common(request: Common): Pick<Plan, "topK" | "returnRawText" | "explain" | "deadline"> {
+function common(request: Common): Pick<Plan, "topK" | "returnRawText" | "explain" | "allowed" | "deadline"> {
   integerIn(request.top_k, "top_k", 1, limits.topKMax);
   return {
     topK: request.top_k ?? limits.topKDefault,
     returnRawText: request.return_raw_text ?? false,
     explain: request.explain ?? false,
+    allowed: null,
     deadline: Deadline.none,
   };
 }

@@ -14,6 +14,7 @@ import { ordinalKey } from "../collection/tables.ts";
 import type { Candidates } from "../index/contract.ts";
 import type { VectorReader } from "../index/hnsw/exact-search.ts";
 import type { HnswIndex } from "../index/hnsw/hnsw-index.ts";
+import type { Allowed } from "../index/ordinal-bitmap.ts";
 import { resolveTextQuery, type TextQuery } from "../index/text/text-query.ts";
 import type { View } from "../runtime/view.ts";
 import { Explainer } from "./explain.ts";
@@ -77,7 +78,7 @@ class DenseLegs {
     if (leg === null) return null;
     if (this.#plan.effort.exact) return this.#exactly(query);
     const k = legDepth(this.#plan);
-    const options = { ef: this.#efSearch, vectorOf: vectorsOf(this.#view) };
+    const options = { ef: this.#efSearch, vectorOf: vectorsOf(this.#view), allowed: this.#plan.allowed };
     const search = denseOf(this.#view).begin(leg.vector, k, () => this.#view.visible, options);
     return (await this.#slices.run(search))[0];
   }
@@ -101,7 +102,8 @@ class DenseLegs {
         queries.push(i);
         vectors.push(leg.vector);
       }
-      const answers = await searchExactly(this.#view, vectors, legDepth(this.#plan), this.#slices);
+      const { allowed } = this.#plan;
+      const answers = await searchExactly(this.#view, vectors, legDepth(this.#plan), this.#slices, allowed);
       for (const [i, answer] of answers.entries()) this.#exact.set(queries[i], answer);
     }
     const answer = this.#exact.get(query);
@@ -111,14 +113,15 @@ class DenseLegs {
   }
 }
 
-/** The k nearest records to each of up to `exactQueriesFor(k)` queries by reading all of a view's vectors, in steps. */
+/** The k nearest records to each of up to `exactQueriesFor(k)` queries by reading all of a view's vectors that are allowed, in steps. */
 export function searchExactly(
   view: View,
   queries: readonly Float32Array[],
   k: number,
   slices: Slices,
+  allowed: Allowed = null,
 ): Promise<Candidates[]> {
-  return slices.run(denseOf(view).beginExactly(queries, k, () => view.visible, vectorsOf(view)));
+  return slices.run(denseOf(view).beginExactly(queries, k, () => view.visible, vectorsOf(view), allowed));
 }
 
 /** What the text leg of a query asks for, worked out in steps; null where there is none. */
@@ -158,7 +161,7 @@ async function runQuery(
   const { topK, fusion } = plan;
   const runLeg = (leg: Leg, k: number): Promise<Hit[]> => {
     plan.deadline.check();
-    return slices.finish(runLegInSteps(view, leg, k, known));
+    return slices.finish(runLegInSteps(view, leg, k, known, plan.allowed));
   };
   if (fusion === null) {
     const hits = await runLeg(legs[0], topK);
@@ -171,12 +174,12 @@ async function runQuery(
   return { hits, rankings };
 }
 
-function* runLegInSteps(view: View, leg: Leg, k: number, known: Known): Steps<Hit[]> {
-  const candidates = yield* candidatesOf(view, leg, k, known);
+function* runLegInSteps(view: View, leg: Leg, k: number, known: Known, allowed: Allowed): Steps<Hit[]> {
+  const candidates = yield* candidatesOf(view, leg, k, known, allowed);
   return yield* rankCandidates(view.snapshot, candidates, k);
 }
 
-function* candidatesOf(view: View, leg: Leg, k: number, known: Known): Steps<Candidates> {
+function* candidatesOf(view: View, leg: Leg, k: number, known: Known, allowed: Allowed): Steps<Candidates> {
   const { sparse, "tf-idf": text } = view.indexes;
   switch (leg.kind) {
     case "dense":
@@ -184,11 +187,18 @@ function* candidatesOf(view: View, leg: Leg, k: number, known: Known): Steps<Can
       return known.dense;
     case "sparse":
       invariant(sparse !== undefined, "the view has no sparse index");
-      return yield* sparse.searchInSteps(leg, k, leg.threshold, () => view.visible);
+      return yield* sparse.searchInSteps(leg, k, leg.threshold, () => view.visible, allowed);
     case "tf-idf": {
       invariant(text !== undefined && known.text !== null, "a text leg was not worked out");
       const { terms, accepts } = known.text;
-      return yield* text.searchTermsInSteps(terms, k, view.textStatistics, () => view.visible, accepts);
+      return yield* text.searchTermsInSteps(
+        terms,
+        k,
+        view.textStatistics,
+        () => view.visible,
+        accepts,
+        allowed,
+      );
     }
   }
 }

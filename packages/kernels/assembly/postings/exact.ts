@@ -27,7 +27,10 @@ import {
 } from "./layout";
 import { postingOf } from "./posting-of";
 
-/** Scores the records that are among the found already. The area's floor must be one that none can miss. */
+/**
+ * Scores the records that are among the found already; one that has none of the terms gets NaN. The area's floor must be one that
+ * none can miss.
+ */
 export function scoreRecords(area: usize): void {
   if (!enterRun(area)) return;
   const terms = <usize>load<u32>(area, A_TERMS);
@@ -37,8 +40,16 @@ export function scoreRecords(area: usize): void {
   for (let at = found; at < foundEnd; at += 16) {
     const record = load<u32>(at, 8);
     for (let term = terms; term < termsEnd; term += TERM_BYTES) enterWindowOf(term, record);
-    store<f64>(at, exactScore(area, record));
+    const score = exactScore(area, record);
+    store<f64>(at, score !== 0 || hasAny(terms, termsEnd, record) ? score : NaN);
   }
+}
+
+/** Whether a record has a posting in any of the lists, which are entered where it can be. */
+function hasAny(terms: usize, termsEnd: usize, record: u32): bool {
+  for (let term = terms; term < termsEnd; term += TERM_BYTES)
+    if (postingOf(term, load<u32>(term, T_CURSOR), load<u32>(term, T_END), record) >= 0) return true;
+  return false;
 }
 
 /** Finds the postings among which a record's can be. */

@@ -34,7 +34,7 @@
 //   sorted     u32, places in the query by ascending bound
 //   terms      records of TERM_BYTES, by ascending bound, the greatest amount that the term adds in this run
 //   order      u32, places of the terms in the order in which exact scores are added
-//   hidden     u64, a bit for each record that is not to be found, up to the end of the last window
+//   hidden     u64, a bit for each record that is not to be found: removed, not seen, or not allowed; up to the end of the last window
 //   heap       f64, the k best scores so far: the least on top
 //   sums       f32 x 4,096, zero between calls: what the window's records have so far
 //   marks      u64 x 64, zero between calls: which they are
@@ -128,7 +128,7 @@ export const A_QUERY: usize = 108;
 export const A_QUERY_COUNT: usize = 112;
 /** The greatest code. */
 export const A_LEVELS: usize = 116;
-/** Records that are removed or hidden: a list's greatest ones may be among them. */
+/** Records that are removed or not to be found: a list's greatest ones may be among them. */
 export const A_MISSING: usize = 120;
 /** Whether the terms are made. */
 export const A_IS_ENTERED: usize = 124;

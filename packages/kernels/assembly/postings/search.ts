@@ -18,6 +18,7 @@ import {
   A_HIDDEN,
   A_IS_ENTERED,
   A_MARKS,
+  A_MISSING,
   A_RECORD_COUNT,
   A_SINKS,
   A_SUMS,
@@ -70,7 +71,7 @@ function searchWindow(area: usize, window: u32): void {
   const floor = floorOf(area);
   let most: f32 = 0;
   for (let term = terms; term < termsEnd; term += TERM_BYTES) most += enterWindow(term, window);
-  if (most < floor) return;
+  if (most < floor || isHidden(area, window)) return;
   const sums = <usize>load<u32>(area, A_SUMS);
   const marks = <usize>load<u32>(area, A_MARKS);
   let essential = terms;
@@ -88,6 +89,14 @@ function searchWindow(area: usize, window: u32): void {
   }
   harvest(area, window << WINDOW_BITS, terms, essential);
   clear(essential, termsEnd, sums);
+}
+
+/** Whether no record of a window may be found. Where so few may that this can be, their windows are all that is worth adding up. */
+function isHidden(area: usize, window: u32): bool {
+  if (load<u32>(area, A_MISSING) < WINDOW) return false;
+  const hidden = <usize>load<u32>(area, A_HIDDEN) + <usize>((window << WINDOW_BITS) >> 3);
+  for (let at = hidden; at < hidden + <usize>(WINDOW >> 3); at += 8) if (~load<u64>(at) !== 0) return false;
+  return true;
 }
 
 /** Postings of the lists from one on in the window. */
@@ -223,7 +232,8 @@ function harvest(area: usize, firstRecord: u32, terms: usize, essential: usize):
     let marked = load<u64>(marks + word);
     if (marked === 0) continue;
     store<u64>(marks + word, 0);
-    const hiddenHere = load<u64>(hidden + word);
+    marked &= ~load<u64>(hidden + word);
+    if (marked === 0) continue;
     if ((word << 3) >> STRETCH_BITS !== stretch) {
       stretch = (word << 3) >> STRETCH_BITS;
       asideHere = enterStretch(terms, essential, (<usize>firstRecord >> STRETCH_BITS) + stretch);
@@ -232,7 +242,7 @@ function harvest(area: usize, firstRecord: u32, terms: usize, essential: usize):
       const bit = ctz(marked);
       const place = (word << 3) + <usize>bit;
       let sum = load<f32>(sums + (place << 2));
-      if (sum + asideHere < floor || ((hiddenHere >> bit) & 1) !== 0) continue;
+      if (sum + asideHere < floor) continue;
       const record = firstRecord + <u32>place;
       let rest = asideHere;
       for (let term = essential; term > terms && !(sum + rest < floor); ) {

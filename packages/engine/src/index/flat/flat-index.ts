@@ -17,7 +17,15 @@ import { invariant } from "../../base/invariant.ts";
 import { squaredNorm } from "../../vector/exact.ts";
 import type { Metric } from "../../vector/metric.ts";
 import { metrics } from "../../vector/metrics.ts";
-import { assertAscending, type Candidates, type Index, nothing, type Visible } from "../contract.ts";
+import {
+  assertAscending,
+  type Candidates,
+  type Index,
+  nothing,
+  seenAndAllowed,
+  type Visible,
+} from "../contract.ts";
+import type { Allowed } from "../ordinal-bitmap.ts";
 import { absent, OrdinalMap, ordinalMapBytes } from "../ordinal-map.ts";
 import { FlatScan } from "./scan.ts";
 import { layOutSegment, Segment, type SegmentLayout, segmentBytesOf, sumsRows } from "./segment.ts";
@@ -132,11 +140,12 @@ export class FlatIndex implements Index {
 
   /**
    * The k nearest records by exact score, with all ties at the boundary. `query` has `dimension` finite values and is
-   * borrowed. `visible` is asked only about rows that may be among them.
+   * borrowed. `visible` and `allowed` are asked only about rows that may be among them.
    */
-  search(query: Float32Array, k: number, visible: Visible): Candidates {
+  search(query: Float32Array, k: number, visible: Visible, allowed: Allowed = null): Candidates {
     if (k <= 0 || this.count === 0) return nothing;
-    const scan = this.scan(query, Math.min(k, this.count), () => visible);
+    const sees = seenAndAllowed(visible, allowed);
+    const scan = this.scan(query, Math.min(k, this.count), () => sees);
     try {
       scan.run(() => false);
       return scan.finish();

@@ -52,8 +52,8 @@ export type Places = {
 const ordinalsPerLook = 4_096;
 const ordinalsPerRead = 128;
 
-/** What one query is compared with beside the scans. */
-class Outside {
+/** The best for one query of what it is compared with one by one. */
+export class BestSoFar {
   readonly #k: number;
   readonly #ordinals = new Growable(Uint32Array);
   readonly #scores = new Growable(Float64Array);
@@ -90,7 +90,7 @@ export class ExactSearch implements SteppedSearch {
   readonly #k: number;
   readonly #visible: () => Visible;
   readonly #vectorOf: VectorReader | undefined;
-  readonly #outside: readonly Outside[];
+  readonly #outside: readonly BestSoFar[];
   /** Of each query: the scan of the cache, and of the tail. */
   readonly #scans: readonly (readonly [cache: FlatScan, tail: FlatScan])[];
   #ordinal = 0;
@@ -115,7 +115,7 @@ export class ExactSearch implements SteppedSearch {
     this.#vectorOf = vectorOf;
     const { metric, cache, tail } = places;
     const elsewhere = (ordinal: number) => vectorIn(places, ordinal, vectorOf);
-    this.#outside = queries.map((query) => new Outside(metric.exactDistance(query), k));
+    this.#outside = queries.map((query) => new BestSoFar(metric.exactDistance(query), k));
     this.#scans = queries.map((query) => [
       cache.scan(query, k, visible, elsewhere),
       tail.scan(query, k, visible, elsewhere),

@@ -32,6 +32,7 @@
 import { invariant } from "../../base/invariant.ts";
 import type { Metric } from "../../vector/metric.ts";
 import { assertAscending, type Candidates, type Index, type Visible } from "../contract.ts";
+import type { Allowed } from "../ordinal-bitmap.ts";
 import { absent } from "../ordinal-map.ts";
 import { Building, type BuildingState } from "./building.ts";
 import type { HnswDataType } from "./code-types.ts";
@@ -47,6 +48,7 @@ import { denseBytes, indexBytes } from "./memory.ts";
 import { Names, type NamesState } from "./names.ts";
 import type { Quality } from "./quality.ts";
 import { RecallSample } from "./recall-sample.ts";
+import type { DenseEstimate } from "./search-cost.ts";
 import { StoredVectors } from "./stored-vectors.ts";
 
 export type { HnswOptions, HnswSearch };
@@ -396,21 +398,34 @@ export class HnswIndex implements Index {
   }
 
   /** The k nearest records, by reading all. */
-  searchExactly(query: Float32Array, k: number, visible: Visible, vectorOf?: VectorReader): Candidates {
-    return this.#reader.searchExactly(query, k, visible, vectorOf);
+  searchExactly(
+    query: Float32Array,
+    k: number,
+    visible: Visible,
+    vectorOf?: VectorReader,
+    allowed: Allowed = null,
+  ): Candidates {
+    return this.#reader.searchExactly(query, k, visible, vectorOf, allowed);
   }
 
   /**
-   * Begins a search for the k nearest records of each query, by reading all, in steps between which the index may change.
+   * Begins a search for the k nearest records of each query, by reading all that may be found, in steps between which the index may change.
    * @param visible asked for the test at the start of each step
+   * @param allowed the ordinals that may be found at all
    */
   beginExactly(
     queries: readonly Float32Array[],
     k: number,
     visible: () => Visible,
     vectorOf?: VectorReader,
+    allowed: Allowed = null,
   ): SteppedSearch {
-    return this.#reader.beginExactly(queries, k, visible, vectorOf);
+    return this.#reader.beginExactly(queries, k, visible, vectorOf, allowed);
+  }
+
+  /** What a search of k records costs by each way, where so many ordinals are allowed. @param ef beam; default: the index's own */
+  estimate(allowedCount: number, k: number, ef?: number): DenseEstimate {
+    return this.#reader.estimate(allowedCount, k, ef);
   }
 
   // ---- Proving

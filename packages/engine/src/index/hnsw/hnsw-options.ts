@@ -2,6 +2,7 @@
 
 import type { MetricName } from "@quiver/protocol/shapes/index-definition";
 import type { Visible } from "../contract.ts";
+import type { Allowed } from "../ordinal-bitmap.ts";
 import type { HnswDataType } from "./code-types.ts";
 import type { VectorReader } from "./exact-search.ts";
 import type { FingerprintKey } from "./fingerprints.ts";
@@ -59,6 +60,8 @@ export type HnswSearch = {
   /** Length of the beam; at least k is used. A beam beyond `efMax` means an exact scan. */
   ef?: number | undefined;
   visible?: Visible;
+  /** The ordinals that may be found at all; default: all. */
+  allowed?: Allowed;
   /** How many of the best by code are scored exactly; default by the type of the codes. */
   rescore?: number | undefined;
   /** Reads vectors that are not in the cache; needed where `cacheMax` is less than all. */

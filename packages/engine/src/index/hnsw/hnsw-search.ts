@@ -11,8 +11,10 @@ import { invariant } from "../../base/invariant.ts";
 import { keepBest } from "../../base/top-k.ts";
 import { squaredNorm } from "../../vector/exact.ts";
 import type { ExactDistance } from "../../vector/metric.ts";
-import { bestOf, type Candidates, nothing, type Visible } from "../contract.ts";
+import { bestOf, type Candidates, nothing, seenAndAllowed, type Visible } from "../contract.ts";
+import type { Allowed, OrdinalBitmap } from "../ordinal-bitmap.ts";
 import { absent } from "../ordinal-map.ts";
+import { AllowedScan, finished, nothingFor } from "./allowed-scan.ts";
 import { readsPerBeamPlace } from "./build-host.ts";
 import { rescoreDepth } from "./code-types.ts";
 import { ExactSearch, type SteppedSearch, type VectorReader, vectorIn } from "./exact-search.ts";
@@ -20,6 +22,7 @@ import { efMax } from "./graph-layout.ts";
 import type { GraphSet } from "./graph-set.ts";
 import type { HnswSearch } from "./hnsw-options.ts";
 import { lengthThatCounts, type Quality } from "./quality.ts";
+import { type DenseEstimate, estimateOf, longestBeam } from "./search-cost.ts";
 import type { StoredVectors } from "./stored-vectors.ts";
 
 /** The graphs that serve, and what was measured of them. */
@@ -66,20 +69,12 @@ export class HnswReader {
 
   /** About the k nearest records, with exact scores. `query` has `dimension` finite values and is borrowed. */
   search(query: Float32Array, k: number, options: HnswSearch): Candidates {
-    this.#assertQuery(query);
-    if (k <= 0 || this.#vectors.count === 0) return nothing;
-    const { visible = null, vectorOf } = options;
-    const found = this.#searchGraphs(query, k, options);
-    if (found === null) return this.searchExactly(query, k, visible, vectorOf);
-    const scanned =
-      this.#vectors.tail.count === 0
-        ? nothing
-        : this.#vectors.tail.search(query, k, this.#vectors.seesName(visible));
-    return this.#recordsOf(scanned.count === 0 ? found : bestOf([found, scanned], k), query, k, visible);
+    const { visible = null, ...others } = options;
+    return finishSearch(this.begin(query, k, () => visible, others));
   }
 
   /**
-   * Begins a search like `search`, whose scan of the tail is done in steps, between which the index may change.
+   * Begins a search like `search`, whose scans are done in steps, between which the index may change.
    * @param visible asked for the test at the start of each step
    */
   begin(
@@ -89,37 +84,45 @@ export class HnswReader {
     options: Omit<HnswSearch, "visible">,
   ): SteppedSearch {
     this.#assertQuery(query);
-    const found = k <= 0 ? nothing : this.#searchGraphs(query, k, { ...options, visible: visible() });
-    if (found === null) return this.beginExactly([query], k, visible, options.vectorOf);
-    if (k <= 0 || this.#vectors.tail.count === 0) {
-      const answer = this.#recordsOf(found, query, k, visible());
-      return { run: () => true, finish: () => [answer], end: () => {} };
-    }
-    const sees = () => this.#vectors.seesName(visible());
-    const read = this.#vectors.readerOf(visible, options.vectorOf);
-    const scan = this.#vectors.tail.scan(query, Math.min(k, this.#vectors.count), sees, (name) =>
-      vectorIn(this.#vectors.places, name, read),
+    const { allowed = null, vectorOf } = options;
+    if (k <= 0 || this.#vectors.count === 0 || allowed?.count === 0) return nothingFor([query]);
+    if (allowed !== null && this.#isScanned(allowed, k, options.ef))
+      return this.beginExactly([query], k, visible, vectorOf, allowed);
+    const sees = allowed === null ? visible : () => seenAndAllowed(visible(), allowed);
+    const found =
+      allowed === null
+        ? this.#searchGraphs(query, k, visible(), options)
+        : this.#searchAllowed(query, k, sees(), allowed, options);
+    if (found === null) return this.beginExactly([query], k, visible, vectorOf, allowed);
+    const { tail } = this.#vectors;
+    if (tail.count === 0) return finished([this.#recordsOf(found, query, k, sees())]);
+    const read = this.#vectors.readerOf(sees, vectorOf);
+    const scan = tail.scan(
+      query,
+      Math.min(k, this.#vectors.count),
+      () => this.#vectors.seesName(sees()),
+      (name) => vectorIn(this.#vectors.places, name, read),
     );
     return {
       run: (isTimeOver) => scan.run(isTimeOver),
-      finish: () => [this.#recordsOf(bestOf([found, scan.finish()], k), query, k, visible())],
+      finish: () => [this.#recordsOf(bestOf([found, scan.finish()], k), query, k, sees())],
       end: () => scan.end(),
     };
   }
 
   /** The k nearest records, by reading all. */
-  searchExactly(query: Float32Array, k: number, visible: Visible, vectorOf?: VectorReader): Candidates {
-    const search = this.beginExactly([query], k, () => visible, vectorOf);
-    try {
-      search.run(() => false);
-      return search.finish()[0];
-    } finally {
-      search.end();
-    }
+  searchExactly(
+    query: Float32Array,
+    k: number,
+    visible: Visible,
+    vectorOf?: VectorReader,
+    allowed: Allowed = null,
+  ): Candidates {
+    return finishSearch(this.beginExactly([query], k, () => visible, vectorOf, allowed));
   }
 
   /**
-   * Begins a search for the k nearest records of each query, by reading all, in steps between which the index may change.
+   * Begins a search for the k nearest records of each query, by reading all that may be found, in steps between which the index may change.
    * @param visible asked for the test at the start of each step
    */
   beginExactly(
@@ -127,24 +130,44 @@ export class HnswReader {
     k: number,
     visible: () => Visible,
     vectorOf?: VectorReader,
+    allowed: Allowed = null,
   ): SteppedSearch {
     for (const query of queries) this.#assertQuery(query);
     // What is added later nobody sees, so no more can be found than there are.
     const most = Math.min(k, this.#vectors.count);
-    if (most <= 0) return { run: () => true, finish: () => queries.map(() => nothing), end: () => {} };
-    const sees = () => this.#vectors.seesName(visible());
+    if (most <= 0 || allowed?.count === 0) return nothingFor(queries);
+    if (allowed !== null && this.#isListCheaper(allowed))
+      return new AllowedScan(this.#vectors, queries, most, allowed, visible, vectorOf);
+    const sees = allowed === null ? visible : () => seenAndAllowed(visible(), allowed);
     const search = new ExactSearch(
       this.#vectors.places,
       queries,
       most,
-      sees,
-      this.#vectors.readerOf(visible, vectorOf),
+      () => this.#vectors.seesName(sees()),
+      this.#vectors.readerOf(sees, vectorOf),
     );
     return {
       run: (isTimeOver) => search.run(isTimeOver),
-      finish: () => search.finish().map((found, i) => this.#recordsOf(found, queries[i], k, visible())),
+      finish: () => search.finish().map((found, i) => this.#recordsOf(found, queries[i], k, sees())),
       end: () => search.end(),
     };
+  }
+
+  /** What a search of k records costs by each way, where so many ordinals are allowed. @param ef beam; default: the index's own */
+  estimate(allowedCount: number, k: number, ef?: number): DenseEstimate {
+    return estimateOf(this.#vectors, allowedCount, this.beamOf(k, ef));
+  }
+
+  /** Whether looking up what is allowed costs less than comparing everything in order. */
+  #isListCheaper(allowed: OrdinalBitmap): boolean {
+    const { allowedUs, allUs } = estimateOf(this.#vectors, allowed.count, 0);
+    return allowedUs <= allUs;
+  }
+
+  /** Whether an exact scan of what is allowed, or of all, costs less than following links. */
+  #isScanned(allowed: OrdinalBitmap, k: number, ef?: number): boolean {
+    const { graphUs, allowedUs, allUs } = this.estimate(allowed.count, k, ef);
+    return Math.min(allowedUs, allUs) <= graphUs;
   }
 
   #assertQuery(query: Float32Array): void {
@@ -154,11 +177,15 @@ export class HnswReader {
   }
 
   /** The k best names of all graphs; null where too few of what they find can be seen, and only reading all helps. */
-  #searchGraphs(query: Float32Array, k: number, options: HnswSearch): Candidates | null {
+  #searchGraphs(
+    query: Float32Array,
+    k: number,
+    visible: Visible,
+    options: Omit<HnswSearch, "visible">,
+  ): Candidates | null {
     const graphs = this.#serving.current;
     if (graphs === undefined || graphs.count === 0) return nothing;
     if (options.ef === undefined && this.isReadingAll) return null;
-    const { visible = null } = options;
     const wanted = depthOf(graphs, k, options.rescore);
     const sees = this.#vectors.seesName(visible);
     // A vector with copies is there without the one record that the search goes by.
@@ -184,6 +211,43 @@ export class HnswReader {
         floorBefore = floor;
         if (readsPerBeamPlace * longerBeam(beam) >= graphs.count) return null;
       } else if (isExhausted) break;
+    }
+    return null;
+  }
+
+  /**
+   * The k best names of all graphs among what is allowed: the beam goes through all vectors, and is as long as it has to be until enough
+   * of it may be found. null where comparing vectors costs less.
+   * @param sees what is seen and allowed
+   */
+  #searchAllowed(
+    query: Float32Array,
+    k: number,
+    sees: Visible,
+    allowed: OrdinalBitmap,
+    { ef, rescore, vectorOf }: Omit<HnswSearch, "visible">,
+  ): Candidates | null {
+    const graphs = this.#serving.current;
+    if (graphs === undefined || graphs.count === 0) return nothing;
+    if (ef === undefined && this.isReadingAll) return null;
+    const wanted = depthOf(graphs, k, rescore);
+    const usual = Math.max(ef ?? this.efDefault, wanted);
+    const enough = Math.max(wanted, usual >> 1);
+    const longest = Math.min(efMax, longestBeam(this.#vectors, allowed.count));
+    const seesName = this.#vectors.seesName(sees);
+    const read = this.#vectors.readerOf(() => sees, vectorOf);
+    const names = this.#found;
+    let floorBefore: number | undefined;
+    for (let beam = firstBeam(usual, allowed.count / this.#vectors.count); beam <= longest; ) {
+      names.length = 0;
+      const isExhausted = graphs.reader.search(query, beam, enough, seesName, absent, names);
+      if (names.length >= enough || (isExhausted && names.length >= k)) {
+        const best = this.#rescore(query, names, names.length, k, read);
+        const floor = Math.min(...best.scores);
+        if (ef !== undefined || !this.#isFar(query, best) || floor === floorBefore) return best;
+        floorBefore = floor;
+      } else if (isExhausted) return null;
+      beam = widenedBeam(beam, names.length, enough);
     }
     return null;
   }
@@ -300,3 +364,22 @@ export function depthOf(graphs: GraphSet, k: number, rescore?: number): number {
 
 /** The beam that is tried after one: more than efMax when there is none. */
 const longerBeam = (beam: number): number => Math.max(beam + 1, Math.min(4 * beam, efMax));
+
+/** The beam in which so many places may be found as in the usual one, where what is allowed is spread evenly. @param share 0 to 1 */
+const firstBeam = (usual: number, share: number): number => Math.ceil(usual / Math.min(1, share));
+
+/** The beam that is tried after one of which too few may be found: as much longer as it has too few, within limits. */
+function widenedBeam(beam: number, found: number, enough: number): number {
+  const wanted = (1.2 * beam * enough) / Math.max(1, found);
+  return Math.ceil(Math.min(8 * beam, Math.max(2 * beam, wanted)));
+}
+
+/** Does all steps of a search for one query. */
+function finishSearch(search: SteppedSearch): Candidates {
+  try {
+    search.run(() => false);
+    return search.finish()[0];
+  } finally {
+    search.end();
+  }
+}

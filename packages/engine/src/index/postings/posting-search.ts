@@ -2,15 +2,20 @@
 //
 // Runs are searched in WebAssembly with pruning (run-search.ts), tails are scored in full (score-all.ts), and so is everything where not
 // all records may be found, not all terms count for all, or the terms are very many.
+//
+// Where only some ordinals are allowed, there are two ways, and `estimate` says what each costs: every posting is gone through, and what
+// is not allowed is masked out before it is scored (run-mask.ts); or just the allowed records are looked up in the lists.
 
 import { finishAtOnce, type Steps } from "../../base/steps.ts";
 import { type Candidates, nothing, type Visible } from "../contract.ts";
+import type { Allowed } from "../ordinal-bitmap.ts";
+import { contains, type OrdinalSet } from "../ordinal-sets.ts";
 import { Best } from "./best.ts";
 import type { AnyTail, PostingParts } from "./posting-parts.ts";
 import type { PostingReader } from "./posting-reader.ts";
 import type { Formula, Hidden, WeightedTerm } from "./query.ts";
 import type { Accepts } from "./record-scores.ts";
-import { searchRuns } from "./run-search.ts";
+import { searchListed, searchRuns } from "./run-search.ts";
 import { FullScorer } from "./score-all.ts";
 
 /**
@@ -19,6 +24,29 @@ import { FullScorer } from "./score-all.ts";
  * some 3,000 words pruning was faster.
  */
 export const prunedTermsMax = 2_048;
+
+/**
+ * What a search among allowed records takes, in nanoseconds, as measured (docs/decisions/allowed.md): to mask a record, to add up a
+ * posting, and to enter a list of a run; to find an allowed record, and to look it up in a list.
+ */
+const maskRecordNs = 0.15;
+const maskPostingNs = 2;
+const enterListNs = 100;
+const listRecordNs = 60;
+const listPostingNs = 40;
+
+/** Look-ups of a search that is done at once: some 20 ms. */
+const listedMax = 500_000;
+
+/** What a search costs, in microseconds: by going through all postings, and by looking up what is allowed. */
+export type PostingEstimate = { readonly maskUs: number; readonly listUs: number };
+
+/** What may be found, as a test of each ordinal. */
+function allowedBy(allowed: Allowed, accepts: Accepts = null): Accepts {
+  if (allowed === null) return accepts;
+  if (accepts === null) return (ordinal) => allowed.has(ordinal);
+  return (ordinal) => allowed.has(ordinal) && accepts(ordinal);
+}
 
 export class PostingSearcher {
   readonly #parts: PostingParts;
@@ -38,6 +66,7 @@ export class PostingSearcher {
    * The k best records of those that have one of the terms, with all ties at the boundary.
    * @param least of sparse vectors: what a posting must add to make a record a candidate; null: every record is one. With it some of
    * the best can be missing, unless a weight is negative
+   * @param allowed the ordinals that may be found at all. Fewer than k are found only where fewer of them have one of the terms
    */
   search(
     terms: readonly WeightedTerm[],
@@ -45,21 +74,86 @@ export class PostingSearcher {
     formula: Formula,
     hidden: Hidden | null,
     least: number | null = null,
+    allowed: Allowed = null,
   ): Candidates {
-    if (k <= 0 || terms.length === 0) return nothing;
+    if (k <= 0 || terms.length === 0 || allowed?.count === 0) return nothing;
     // What great postings add says nothing where others are negative.
     const counting = least !== null && this.#hasNegative(terms) ? null : least;
+    if (allowed !== null && this.isListed(terms, allowed.count))
+      return this.#searchListed(terms, k, formula, hidden, allowed.toOrdinals());
+    const found = this.#searchAll(terms, k, formula, hidden, counting, allowed);
+    // Candidates were gathered by their greatest postings alone, which what is allowed need not have.
+    if (allowed === null || counting === null || found.count >= k) return found;
+    return this.#searchAll(terms, k, formula, hidden, null, allowed);
+  }
+
+  #searchAll(
+    terms: readonly WeightedTerm[],
+    k: number,
+    formula: Formula,
+    hidden: Hidden | null,
+    least: number | null,
+    allowed: Allowed,
+  ): Candidates {
+    const accepts = allowedBy(allowed);
     if (terms.length > prunedTermsMax)
-      return finishAtOnce(this.#scoreAll(this.#scorer, terms, k, formula, hidden, null, counting));
-    const inTails = this.#bestOfTails(k, (tail, i) =>
+      return finishAtOnce(this.#scoreAll(this.#scorer, terms, k, formula, hidden, accepts, least));
+    const inTails = this.#searchTails(terms, k, formula, hidden, least, accepts);
+    if (this.#parts.runs.length === 0) return inTails;
+    return searchRuns(this.#parts.runs, { terms, k, formula, hidden, allowed, least }, inTails);
+  }
+
+  #searchTails(
+    terms: readonly WeightedTerm[],
+    k: number,
+    formula: Formula,
+    hidden: Hidden | null,
+    least: number | null,
+    accepts: Accepts,
+  ): Candidates {
+    return this.#bestOfTails(k, (tail, i) =>
       finishAtOnce(
         this.#parts.isText
-          ? this.#scorer.acceptedInTail(tail, i, terms, k, formula, hidden, null)
-          : this.#scorer.sparseTail(tail, i, terms, k, hidden, counting),
+          ? this.#scorer.acceptedInTail(tail, i, terms, k, formula, hidden, accepts)
+          : this.#scorer.sparseTail(tail, i, terms, k, hidden, least, accepts),
       ),
     );
-    if (this.#parts.runs.length === 0) return inTails;
-    return searchRuns(this.#parts.runs, { terms, k, formula, hidden, least: counting }, inTails);
+  }
+
+  /** Looks just these records up. @param ordinals ascending */
+  #searchListed(
+    terms: readonly WeightedTerm[],
+    k: number,
+    formula: Formula,
+    hidden: Hidden | null,
+    ordinals: OrdinalSet,
+  ): Candidates {
+    const accepts: Accepts = (ordinal) => contains(ordinals, ordinal);
+    const inTails = this.#searchTails(terms, k, formula, hidden, null, accepts);
+    const search = { terms, k, formula, hidden, allowed: null, least: null };
+    return searchListed(this.#parts.runs, search, ordinals, inTails);
+  }
+
+  /** What a search costs by each way, where so many ordinals are allowed. @param terms as they are searched for */
+  estimate(terms: readonly WeightedTerm[], allowedCount: number): PostingEstimate {
+    const { runs } = this.#parts;
+    let postings = 0;
+    for (const { located } of terms)
+      for (let i = 0; i < runs.length; i++)
+        if (located.runs[i] >= 0) postings += runs[i].countOf(located.runs[i]);
+    const records = runs.reduce((sum, run) => sum + run.recordCount, 0);
+    const enterNs = enterListNs * terms.length * runs.length;
+    return {
+      maskUs: (maskRecordNs * records + maskPostingNs * postings + enterNs) / 1_000,
+      listUs: (listRecordNs * allowedCount + listPostingNs * allowedCount * terms.length + enterNs) / 1_000,
+    };
+  }
+
+  /** Whether looking the allowed records up is the cheaper way. */
+  isListed(terms: readonly WeightedTerm[], allowedCount: number): boolean {
+    if (allowedCount * terms.length > listedMax) return false;
+    const { maskUs, listUs } = this.estimate(terms, allowedCount);
+    return listUs < maskUs;
   }
 
   #hasNegative(terms: readonly WeightedTerm[]): boolean {
@@ -100,6 +194,7 @@ export class PostingSearcher {
   /**
    * `search` of a text index where not all records may be found, or not all terms count for all: everything is scored, for what
    * may be found is known already, and is mostly little.
+   * @param allowed the ordinals that may be found at all
    */
   searchAccepted(
     terms: readonly WeightedTerm[],
@@ -107,9 +202,18 @@ export class PostingSearcher {
     formula: Formula,
     hidden: Hidden | null,
     accepts: Accepts,
+    allowed: Allowed = null,
   ): Candidates {
-    if (k <= 0) return nothing;
-    return finishAtOnce(this.#scoreAll(this.#scorer, terms, k, formula, hidden, accepts));
+    if (k <= 0 || allowed?.count === 0) return nothing;
+    // Terms that count for some records only are left to the program, which can tell.
+    const isListed = allowed !== null && terms.every(({ within }) => within == null);
+    if (isListed && this.isListed(terms, allowed.count)) {
+      const ordinals = allowed.toOrdinals();
+      const accepted = accepts === null ? ordinals : ordinals.filter((ordinal) => accepts(ordinal));
+      return this.#searchListed(terms, k, formula, hidden, accepted);
+    }
+    const steps = this.#scoreAll(this.#scorer, terms, k, formula, hidden, allowedBy(allowed, accepts));
+    return finishAtOnce(steps);
   }
 
   /**
@@ -124,14 +228,16 @@ export class PostingSearcher {
     visible: () => Visible,
     accepts: Accepts,
     least: number | null = null,
+    allowed: Allowed = null,
   ): Steps<Candidates | null> {
-    if (k <= 0) return nothing;
+    if (k <= 0 || allowed?.count === 0) return nothing;
     const { layout } = this.#parts;
     const counting = least !== null && this.#hasNegative(terms) ? null : least;
     // Asked for at each step and not for each record: making the test takes longer than it does.
     let sees = visible();
+    const mayBe = allowedBy(allowed, accepts);
     const isSeen: Accepts = (ordinal) =>
-      (sees === null || sees(ordinal)) && (accepts === null || accepts(ordinal));
+      (sees === null || sees(ordinal)) && (mayBe === null || mayBe(ordinal));
     const steps = this.#scoreAll(
       new FullScorer(),
       terms,

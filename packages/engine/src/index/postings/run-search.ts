@@ -15,9 +15,12 @@ import {
 } from "@quiver/kernels/postings";
 import { invariant } from "../../base/invariant.ts";
 import { type Candidates, nothing } from "../contract.ts";
+import type { Allowed } from "../ordinal-bitmap.ts";
+import { firstFrom, type OrdinalSet } from "../ordinal-sets.ts";
 import { Best } from "./best.ts";
 import type { Formula, Hidden, WeightedTerm } from "./query.ts";
 import type { Run } from "./run.ts";
+import { type Mask, maskOf } from "./run-mask.ts";
 
 /** What is searched for: see PostingIndex.search. */
 export type RunSearch = {
@@ -25,9 +28,16 @@ export type RunSearch = {
   readonly k: number;
   readonly formula: Formula;
   readonly hidden: Hidden | null;
+  /** The ordinals that may be found at all. */
+  readonly allowed: Allowed;
   /** What a posting must add to count when candidates are gathered, where no amount is negative; null: every record is looked for exactly. */
   readonly least: number | null;
 };
+
+const none: readonly number[] = [];
+
+/** Of a search that is told which records to look at. */
+const unmasked = (run: Run): NonNullable<Mask> => ({ at: run.removedBits.byteOffset, missing: 0 });
 
 /** Found records that there is room for. */
 const foundMax = windowRecords;
@@ -66,7 +76,8 @@ function searchRun(
   hasNegative: boolean,
 ): number {
   const { arena } = run;
-  if (!enter(run, number, search, floor, hasNegative)) return floor;
+  const mask = maskOf(run, search.hidden?.runs[number] ?? none, search.allowed);
+  if (mask === null || !enter(run, number, search, mask, floor, hasNegative)) return floor;
   const floorAt = (arena.area + fields.floor) >>> 3;
   best.enter(arena);
   const { searchRun, gatherRun } = arena.kernels;
@@ -76,6 +87,33 @@ function searchRun(
     best.take(run, arena.doubles[floorAt]);
   }
   return arena.doubles[floorAt];
+}
+
+/**
+ * The k best records of the runs among some that are allowed, and of what was found before, with all ties at the boundary. Only these
+ * are looked up in the lists.
+ * @param ordinals ascending
+ */
+export function searchListed(
+  runs: readonly Run[],
+  search: RunSearch,
+  ordinals: OrdinalSet,
+  before: Candidates,
+): Candidates {
+  const best = new Best(search.k, before);
+  for (let i = 0, at = 0; i < runs.length && at < ordinals.length; i++) {
+    const run = runs[i];
+    const from = at;
+    at = from + firstFrom(ordinals.subarray(from), run.lastOrdinal + 1);
+    const hidden = new Set(search.hidden?.runs[i]);
+    const listed: number[] = [];
+    for (let j = from; j < at; j++) {
+      const record = run.recordOf(ordinals[j]);
+      if (record >= 0 && !hidden.has(record)) listed.push(ordinals[j]);
+    }
+    if (listed.length > 0) best.add(scored(run, i, search, listed));
+  }
+  return best.bestOfAdded();
 }
 
 /** Adds records that were gathered, with their exact scores. */
@@ -90,11 +128,11 @@ function addScored(runs: readonly Run[], search: RunSearch, { ordinals }: Candid
   }
 }
 
-/** Records of a run that have one of the terms, with their exact scores. */
+/** Those of some records of a run that have one of the terms, with their exact scores. */
 function scored(run: Run, number: number, search: RunSearch, ordinals: readonly number[]): Candidates {
   const { arena } = run;
-  const scores: number[] = [];
-  enter(run, number, search, Number.NEGATIVE_INFINITY, false);
+  const found = { ordinals: [] as number[], scores: [] as number[] };
+  if (!enter(run, number, search, unmasked(run), Number.NEGATIVE_INFINITY, false)) return nothing;
   const foundAt = arena.field("found");
   for (let from = 0; from < ordinals.length; from += foundMax) {
     const count = Math.min(foundMax, ordinals.length - from);
@@ -102,17 +140,23 @@ function scored(run: Run, number: number, search: RunSearch, ordinals: readonly 
       arena.words[(foundAt + i * foundBytes + 8) >>> 2] = run.recordOf(ordinals[from + i]);
     arena.words[(arena.area + fields.foundCount) >>> 2] = count;
     arena.kernels.scoreRecords(arena.area);
-    for (let i = 0; i < count; i++) scores.push(arena.doubles[(foundAt + i * foundBytes) >>> 3]);
+    for (let i = 0; i < count; i++) {
+      const score = arena.doubles[(foundAt + i * foundBytes) >>> 3];
+      if (Number.isNaN(score)) continue;
+      found.ordinals.push(ordinals[from + i]);
+      found.scores.push(score);
+    }
   }
   arena.words[(arena.area + fields.foundCount) >>> 2] = 0;
-  return { count: ordinals.length, ordinals, scores };
+  return { count: found.ordinals.length, ...found };
 }
 
 /** Writes what is searched for where the kernel reads it. @returns whether the run has any of the terms */
 function enter(
   run: Run,
   number: number,
-  { terms, k, formula, hidden, least }: RunSearch,
+  { terms, k, formula, least }: RunSearch,
+  mask: NonNullable<Mask>,
   floor: number,
   hasNegative: boolean,
 ): boolean {
@@ -123,12 +167,10 @@ function enter(
   const { words, doubles } = arena;
   const at = arena.area >>> 2;
   const doublesAt = arena.area >>> 3;
-  const hiddenHere = hidden?.runs[number].length ?? 0;
   words[at + fields.queryCount / 4] = count;
   words[at + fields.run / 4] = run.at;
-  words[at + fields.hidden / 4] =
-    hidden !== null && hiddenHere > 0 ? writeHidden(run, hidden.runs[number]) : run.removedBits.byteOffset;
-  words[at + fields.missing / 4] = run.removedCount + hiddenHere;
+  words[at + fields.hidden / 4] = mask.at;
+  words[at + fields.missing / 4] = mask.missing;
   words[at + fields.lengths / 4] = run.lengths.byteOffset;
   words[at + fields.kind / 4] = run.kind;
   words[at + fields.levels / 4] = run.levels;
@@ -173,12 +215,4 @@ function growthOf(run: Run, { averageLength }: Formula): number {
 /** ... and how much less. */
 function shrinkageOf(run: Run, { averageLength }: Formula): number {
   return averageLength > 0 && averageLength < run.averageLength ? averageLength / run.averageLength : 1;
-}
-
-/** Writes the bits of what is hidden from a search where the arena has room for them, and returns where. */
-function writeHidden(run: Run, records: readonly number[]): number {
-  const { bytes, hiddenAt } = run.arena;
-  bytes.set(run.removedBits, hiddenAt);
-  for (const record of records) bytes[hiddenAt + (record >>> 3)] |= 1 << (record & 7);
-  return hiddenAt;
 }

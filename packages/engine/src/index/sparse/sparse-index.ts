@@ -9,11 +9,12 @@
 import { invariant } from "../../base/invariant.ts";
 import type { Steps } from "../../base/steps.ts";
 import type { Candidates, Index, Visible } from "../contract.ts";
+import type { Allowed } from "../ordinal-bitmap.ts";
 import type { ArenaOptions } from "../postings/arena.ts";
 import { explainedTermsPerStep } from "../postings/explained.ts";
 import type { Kept } from "../postings/kept.ts";
 import { PostingIndex, type PostingOptions, type PostingState } from "../postings/posting-index.ts";
-import { prunedTermsMax } from "../postings/posting-search.ts";
+import { type PostingEstimate, prunedTermsMax } from "../postings/posting-search.ts";
 import { postingsOf } from "../postings/posting-walk.ts";
 import type { Located } from "../postings/query.ts";
 
@@ -90,15 +91,27 @@ export class SparseIndex implements Index {
    * With `threshold` t > 0, at most 1, postings that add less than t times what the greatest of the query's dimensions does
    * count only when candidates are scored, not when they are chosen: some of the best can be missing, and a record that has
    * nothing else is. What is found is scored in full. A query or vectors with negative weights are searched exactly.
+   * @param allowed the ordinals that may be found at all. Fewer than k are found only where fewer of them share a dimension
    */
-  search(query: SparseVector, k: number, threshold: number, visible: Visible): Candidates {
+  search(
+    query: SparseVector,
+    k: number,
+    threshold: number,
+    visible: Visible,
+    allowed: Allowed = null,
+  ): Candidates {
     assertSparse(query.indices, query.values);
     invariant(threshold >= 0 && threshold <= 1, `the threshold ${threshold} is not in [0, 1]`);
     const terms = this.#termsOf(query);
     const hidden = this.#postings.reader.hide(visible);
     const greatest = threshold > 0 ? this.#postings.reader.greatestAmount(terms, hidden) : 0;
     const least = greatest > 0 ? threshold * greatest : null;
-    return this.#postings.searcher.search(terms, k, formula, hidden, least);
+    return this.#postings.searcher.search(terms, k, formula, hidden, least, allowed);
+  }
+
+  /** What a search costs where so many ordinals are allowed: see PostingSearcher.estimate. */
+  estimate(query: SparseVector, allowedCount: number): PostingEstimate {
+    return this.#postings.searcher.estimate(this.#termsOf(query), allowedCount);
   }
 
   /**
@@ -110,13 +123,17 @@ export class SparseIndex implements Index {
     k: number,
     threshold: number,
     visible: () => Visible,
+    allowed: Allowed = null,
   ): Steps<Candidates> {
     const isLong = query.indices.length > prunedTermsMax;
     for (let attempt = 0; isLong && attempt < attemptsMax; attempt++) {
-      const found = yield* this.#tryInSteps(query, k, threshold, visible);
-      if (found !== null) return found;
+      const found = yield* this.#tryInSteps(query, k, threshold, visible, allowed);
+      if (found === null) continue;
+      if (allowed === null || threshold === 0 || found.count >= k) return found;
+      // Of what is allowed, not all need have a great weight.
+      return yield* this.searchInSteps(query, k, 0, visible, allowed);
     }
-    return this.search(query, k, threshold, visible());
+    return this.search(query, k, threshold, visible(), allowed);
   }
 
   /** @returns null where lists were moved meanwhile */
@@ -125,6 +142,7 @@ export class SparseIndex implements Index {
     k: number,
     threshold: number,
     visible: () => Visible,
+    allowed: Allowed,
   ): Steps<Candidates | null> {
     assertSparse(query.indices, query.values);
     const { layout } = this.#postings.reader;
@@ -145,7 +163,7 @@ export class SparseIndex implements Index {
       if (this.#postings.reader.layout !== layout) return null;
     }
     const least = greatest > 0 ? threshold * greatest : null;
-    return yield* this.#postings.searcher.searchInSteps(terms, k, formula, visible, null, least);
+    return yield* this.#postings.searcher.searchInSteps(terms, k, formula, visible, null, least, allowed);
   }
 
   /** Goes on with what is to be done in the background, for about so many postings; says whether there is more. */

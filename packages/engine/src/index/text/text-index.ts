@@ -21,10 +21,12 @@ import { invariant } from "../../base/invariant.ts";
 import type { Steps } from "../../base/steps.ts";
 import { type Analyzer, createAnalyzer } from "../../text/analyzer.ts";
 import type { Candidates, Index, Visible } from "../contract.ts";
+import type { Allowed } from "../ordinal-bitmap.ts";
 import type { OrdinalSet } from "../ordinal-sets.ts";
 import type { ArenaOptions } from "../postings/arena.ts";
 import type { Kept } from "../postings/kept.ts";
 import { PostingIndex, type PostingOptions, type PostingState } from "../postings/posting-index.ts";
+import type { PostingEstimate } from "../postings/posting-search.ts";
 import { postingsOf, usesOfTerms } from "../postings/posting-walk.ts";
 import type { AnalysedReader } from "./analysed.ts";
 import { averageOf, Bm25, type TextStatistics } from "./bm25.ts";
@@ -230,9 +232,16 @@ export class TextIndex implements Index {
   /**
    * The k records with the greatest scores, with all ties at the boundary, of those that have a term of the query.
    * `statistics` are those of the searched version, and `visible` says what it sees.
+   * @param allowed the ordinals that may be found at all. Statistics, and so scores, do not depend on it
    */
-  search(query: string, k: number, statistics: TextStatistics, visible: Visible): Candidates {
-    return this.searchTerms(this.termsOf(query), k, statistics, visible);
+  search(
+    query: string,
+    k: number,
+    statistics: TextStatistics,
+    visible: Visible,
+    allowed: Allowed = null,
+  ): Candidates {
+    return this.searchTerms(this.termsOf(query), k, statistics, visible, null, allowed);
   }
 
   /** The terms of a plain query in the order in which it has them first, each as often as it has it. */
@@ -248,6 +257,7 @@ export class TextIndex implements Index {
   /**
    * `search` for terms, which are added up in the order given.
    * @param accepts which of the visible records may be found. Statistics, and so scores, do not depend on it
+   * @param allowed the ordinals that may be found at all: likewise
    */
   searchTerms(
     terms: readonly WeightedTerm[],
@@ -255,8 +265,14 @@ export class TextIndex implements Index {
     statistics: TextStatistics,
     visible: Visible,
     accepts: Accepts = null,
+    allowed: Allowed = null,
   ): Candidates {
-    return this.#reader.searchTerms(terms, k, statistics, visible, accepts);
+    return this.#reader.searchTerms(terms, k, statistics, visible, accepts, allowed);
+  }
+
+  /** What a search costs where so many ordinals are allowed: see PostingSearcher.estimate. */
+  estimate(terms: readonly WeightedTerm[], allowedCount: number): PostingEstimate {
+    return this.#reader.estimate(terms, allowedCount);
   }
 
   /**
@@ -269,8 +285,9 @@ export class TextIndex implements Index {
     statistics: TextStatistics,
     visible: () => Visible,
     accepts: Accepts = null,
+    allowed: Allowed = null,
   ): Steps<Candidates> {
-    return this.#reader.searchTermsInSteps(terms, k, statistics, visible, accepts);
+    return this.#reader.searchTermsInSteps(terms, k, statistics, visible, accepts, allowed);
   }
 
   /** What passes a test: see TextReader.expand. */

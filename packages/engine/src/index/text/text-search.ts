@@ -9,9 +9,11 @@ import type { Analyzer } from "../../text/analyzer.ts";
 import { EditDistance } from "../../text/edit-distance.ts";
 import { segmentInSteps } from "../../text/segment.ts";
 import type { Candidates, Visible } from "../contract.ts";
+import type { Allowed } from "../ordinal-bitmap.ts";
 import { contains, type OrdinalSet } from "../ordinal-sets.ts";
 import { explainedTermsPerStep } from "../postings/explained.ts";
 import type { PostingIndex } from "../postings/posting-index.ts";
+import type { PostingEstimate } from "../postings/posting-search.ts";
 import type { Hidden, Located, WeightedTerm as LocatedTerm } from "../postings/query.ts";
 import type { Accepts } from "../postings/record-scores.ts";
 import { averageOf, type Bm25, idf, type TextStatistics } from "./bm25.ts";
@@ -105,6 +107,7 @@ export class TextReader {
   /**
    * `search` for terms, which are added up in the order given.
    * @param accepts which of the visible records may be found. Statistics, and so scores, do not depend on it
+   * @param allowed the ordinals that may be found at all: likewise
    */
   searchTerms(
     terms: readonly WeightedTerm[],
@@ -112,6 +115,7 @@ export class TextReader {
     statistics: TextStatistics,
     visible: Visible,
     accepts: Accepts = null,
+    allowed: Allowed = null,
   ): Candidates {
     const hidden = this.#parts.postings.reader.hide(visible);
     const formula = this.#parts.bm25.formula(averageOf(statistics));
@@ -125,8 +129,18 @@ export class TextReader {
       if (within != null) isPlain = false;
     }
     return isPlain && isWorthPruning(located.length, k)
-      ? this.#parts.postings.searcher.search(located, k, formula, hidden)
-      : this.#parts.postings.searcher.searchAccepted(located, k, formula, hidden, accepts);
+      ? this.#parts.postings.searcher.search(located, k, formula, hidden, null, allowed)
+      : this.#parts.postings.searcher.searchAccepted(located, k, formula, hidden, accepts, allowed);
+  }
+
+  /** What a search costs where so many ordinals are allowed: see PostingSearcher.estimate. */
+  estimate(terms: readonly WeightedTerm[], allowedCount: number): PostingEstimate {
+    const located: LocatedTerm[] = [];
+    for (const { term, weight } of terms) {
+      const places = this.#locate(term);
+      if (places !== undefined) located.push({ located: places, weight });
+    }
+    return this.#parts.postings.searcher.estimate(located, allowedCount);
   }
 
   /**
@@ -139,12 +153,13 @@ export class TextReader {
     statistics: TextStatistics,
     visible: () => Visible,
     accepts: Accepts = null,
+    allowed: Allowed = null,
   ): Steps<Candidates> {
     for (let attempt = 0; attempt < attemptsMax; attempt++) {
-      const found = yield* this.#tryInSteps(terms, k, statistics, visible, accepts);
+      const found = yield* this.#tryInSteps(terms, k, statistics, visible, accepts, allowed);
       if (found !== null) return found;
     }
-    return this.searchTerms(terms, k, statistics, visible(), accepts);
+    return this.searchTerms(terms, k, statistics, visible(), accepts, allowed);
   }
 
   /** @returns null where lists were moved meanwhile */
@@ -154,6 +169,7 @@ export class TextReader {
     statistics: TextStatistics,
     visible: () => Visible,
     accepts: Accepts,
+    allowed: Allowed,
   ): Steps<Candidates | null> {
     const { layout } = this.#parts.postings.reader;
     const formula = this.#parts.bm25.formula(averageOf(statistics));
@@ -175,10 +191,18 @@ export class TextReader {
       if (within != null) isPlain = false;
     }
     if (isPlain && isWorthPruning(located.length, k))
-      return this.#parts.postings.searcher.search(located, k, formula, hidden);
+      return this.#parts.postings.searcher.search(located, k, formula, hidden, null, allowed);
     if (postings <= postingsAtOnce)
-      return this.#parts.postings.searcher.searchAccepted(located, k, formula, hidden, accepts);
-    return yield* this.#parts.postings.searcher.searchInSteps(located, k, formula, visible, accepts);
+      return this.#parts.postings.searcher.searchAccepted(located, k, formula, hidden, accepts, allowed);
+    return yield* this.#parts.postings.searcher.searchInSteps(
+      located,
+      k,
+      formula,
+      visible,
+      accepts,
+      null,
+      allowed,
+    );
   }
 
   /**

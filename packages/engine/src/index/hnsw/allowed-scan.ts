@@ -1,0 +1,144 @@
+// Which of a few allowed records are nearest to a query?
+//
+// Just their vectors are compared, wherever they are: in the tail, in the cache, or read by the caller. It goes by records and
+// not by names, so copies and the vector without direction need no special care, and the answer is exact. Between two steps the index
+// may change: what the searched version sees stays, and is looked for anew with each piece.
+
+import { bytesOfFloats } from "../../vector/floats.ts";
+import { type Candidates, nothing, type Visible } from "../contract.ts";
+import type { FlatIndex } from "../flat/flat-index.ts";
+import type { OrdinalBitmap } from "../ordinal-bitmap.ts";
+import { absent } from "../ordinal-map.ts";
+import { firstFrom, type OrdinalSet } from "../ordinal-sets.ts";
+import { BestSoFar, readVector, type SteppedSearch, type VectorReader } from "./exact-search.ts";
+import type { StoredVectors } from "./stored-vectors.ts";
+
+/** Records whose vectors are compared between two looks at the clock, and how many of them a vector that is read counts for. */
+const recordsPerLook = 1_024;
+const recordsPerRead = 32;
+/** Records that are looked for at a time. */
+const pieceLength = 128;
+
+/** Records of a piece that are in one place, with the names of their vectors. */
+class Held {
+  readonly records = new Uint32Array(pieceLength);
+  readonly names = new Uint32Array(pieceLength);
+  count = 0;
+
+  push(record: number, name: number): void {
+    this.records[this.count] = record;
+    this.names[this.count++] = name;
+  }
+}
+
+export class AllowedScan implements SteppedSearch {
+  readonly #vectors: StoredVectors;
+  readonly #queries: readonly Float32Array[];
+  readonly #ordinals: OrdinalSet;
+  readonly #visible: () => Visible;
+  readonly #vectorOf: VectorReader | undefined;
+  readonly #best: readonly BestSoFar[];
+  readonly #inCache = new Held();
+  readonly #inTail = new Held();
+  readonly #distances = new Float64Array(pieceLength);
+  #at = 0;
+
+  /**
+   * @param queries vectors of `dimension` finite values, borrowed
+   * @param k 1 at least
+   * @param visible asked for the test at the start of each step
+   * @param vectorOf reads vectors that are not in the cache, by a record; needed where not all are
+   */
+  constructor(
+    vectors: StoredVectors,
+    queries: readonly Float32Array[],
+    k: number,
+    allowed: OrdinalBitmap,
+    visible: () => Visible,
+    vectorOf?: VectorReader,
+  ) {
+    this.#vectors = vectors;
+    this.#queries = queries;
+    const ordinals = allowed.toOrdinals();
+    // What is added later nobody sees.
+    this.#ordinals = ordinals.subarray(0, firstFrom(ordinals, vectors.last + 1));
+    this.#visible = visible;
+    this.#vectorOf = vectorOf;
+    this.#best = queries.map((query) => new BestSoFar(vectors.metric.exactDistance(query), k));
+  }
+
+  run(isTimeOver: () => boolean): boolean {
+    const visible = this.#visible();
+    let passed = 0;
+    while (this.#at < this.#ordinals.length) {
+      const end = Math.min(this.#at + pieceLength, this.#ordinals.length);
+      passed += end - this.#at + recordsPerRead * this.#comparePiece(this.#at, end, visible);
+      this.#at = end;
+      if (passed < recordsPerLook) continue;
+      if (isTimeOver()) return this.#at === this.#ordinals.length;
+      passed = 0;
+    }
+    return true;
+  }
+
+  finish(): Candidates[] {
+    return this.#best.map((best) => best.best());
+  }
+
+  end(): void {}
+
+  /** Compares the records from one place to another in the list; returns how many vectors were read. */
+  #comparePiece(from: number, end: number, visible: Visible): number {
+    const { tail, cache, names } = this.#vectors;
+    const [inTail, inCache] = [this.#inTail, this.#inCache];
+    inTail.count = 0;
+    inCache.count = 0;
+    let read = 0;
+    for (let i = from; i < end; i++) {
+      const record = this.#ordinals[i];
+      if (!this.#vectors.has(record) || (visible !== null && !visible(record))) continue;
+      const copied = names.copies.nameOf(record);
+      const name = copied === absent ? record : copied;
+      if (tail.has(name)) inTail.push(record, name);
+      else if (cache.has(name)) inCache.push(record, name);
+      else if (name === names.directionless) this.#take(record, new Float32Array(this.#vectors.dimension));
+      else {
+        this.#take(record, this.#read(record, name));
+        read++;
+      }
+    }
+    this.#compareHeld(tail, inTail);
+    this.#compareHeld(cache, inCache);
+    return read;
+  }
+
+  #compareHeld(index: FlatIndex, { records, names, count }: Held): void {
+    if (count === 0) return;
+    const { metric } = this.#vectors;
+    for (const [i, query] of this.#queries.entries()) {
+      index.distancesOf(query, names, count, this.#distances);
+      for (let j = 0; j < count; j++) this.#best[i].take(records[j], metric.score(this.#distances[j]));
+    }
+  }
+
+  #take(record: number, vector: Float32Array): void {
+    const { metric } = this.#vectors;
+    for (const best of this.#best) best.take(record, metric.score(best.distanceTo(vector, 0)));
+  }
+
+  /** Reads a vector that is not in memory, and keeps it in the cache while that has room. */
+  #read(record: number, name: number): Float32Array {
+    const vector = readVector(record, this.#vectorOf);
+    if (this.#vectors.mayCache()) this.#vectors.cache.add(name, bytesOfFloats(vector));
+    return vector;
+  }
+}
+
+/** A search that is done before it begins. */
+export function finished(answers: readonly Candidates[]): SteppedSearch {
+  return { run: () => true, finish: () => [...answers], end: () => {} };
+}
+
+/** A search for several queries that finds nothing. */
+export const nothingFor = (queries: readonly Float32Array[]): SteppedSearch =>
+  finished(queries.map(() => nothing));
