@@ -26,6 +26,7 @@ const ROOMS: Readonly<Record<string, Room>> = {
   // Indexes are derived from the change log and ignorant of disk: a lost one endangers nothing.
   "engine/index": { floor: 2, sees: ["engine/vector", "engine/text", "engine/base", "protocol", "kernels"] },
   "engine/backup": { floor: 2.25, sees: ["engine/collection", "engine/storage", "engine/base", "protocol"] },
+  "engine/log": { floor: 2.25, sees: ["engine/collection", "engine/storage", "engine/base", "protocol"] },
   "engine/runtime": { floor: 2.5 },
   "engine/query": { floor: 3 },
   "engine/indexing": { floor: 3 },

@@ -2,8 +2,8 @@
 
 import { u32Key, u53Key } from "../base/bytes.ts";
 
-/** Increased when the layout changes; a newer format is refused. */
-export const formatNumber = 1;
+/** Increased when the layout changes. A store of another format is refused. */
+export const formatNumbers = { collection: 2, catalog: 1 } as const;
 
 /** Tables of a collection's store. */
 export const collectionTables = [
@@ -21,12 +21,16 @@ export const collectionTables = [
   "versions",
   /** version, part -> ordinals that the version closed. */
   "closed",
+  /** first byte of an opId -> the latest log entries whose opId begins with it (recent-entries.ts). */
+  "recent",
   /** sequence number -> transaction (transaction.ts), JSON. */
   "transactions",
   /** position -> staged operation of the open transaction. */
   "staged",
   /** id -> its position in the open transaction, and what it does there. */
   "stagedIds",
+  /** Local to this node, and no part of the log: sequence number of a transaction -> when it was indexed (indexed.ts). */
+  "indexed",
 ] as const;
 
 /** Tables of the catalog's store. */

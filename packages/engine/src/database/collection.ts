@@ -33,16 +33,13 @@ import { toHex } from "../base/bytes.ts";
 import { type CallOptions, Deadline } from "../base/deadline.ts";
 import { failpoint } from "../base/failpoint.ts";
 import type { Steps } from "../base/steps.ts";
-import {
-  type IndexDefinitions,
-  IndexDefinitionsReader,
-  readIndexDefinitions,
-  type WriteRequest,
-} from "../collection/apply.ts";
+import type { WriteRequest } from "../collection/accept.ts";
+import { type IndexDefinitions, IndexDefinitionsReader, readIndexDefinitions } from "../collection/apply.ts";
 import type { CatalogEntry } from "../collection/catalog.ts";
 import type { CollectionDefinition } from "../collection/definition.ts";
 import { type Head, readHead } from "../collection/head.ts";
 import { defineDenseIndex, defineSparseIndex, defineTextIndex } from "../collection/index-definition.ts";
+import { type IndexedTransaction, indexedMs } from "../collection/indexed.ts";
 import * as reading from "../collection/reading.ts";
 import {
   checkId,
@@ -57,6 +54,7 @@ import {
   openTransaction,
   readTransaction,
   type TransactionEntry,
+  transactionSequence,
 } from "../collection/transaction.ts";
 import { currentVersion, listVersions, readVersion, versionByHash } from "../collection/versions.ts";
 import { HnswIndex } from "../index/hnsw/hnsw-index.ts";
@@ -156,7 +154,7 @@ export class OpenCollection implements Collection {
     this.#read((snapshot, head) => {
       this.#toldVersion = head.version;
       for (const transaction of listTransactions(snapshot))
-        if (transaction.state === "committed")
+        if (transaction.state === "committed" && indexedMs(snapshot, transaction.sequence) === undefined)
           this.#indexingTransactions.set(transaction.id, transaction.version as number);
     });
   }
@@ -1229,9 +1227,8 @@ export class OpenCollection implements Collection {
   }
 
   #progressOf(entry: TransactionEntry, snapshot: Snapshot): IndexingProgress | null {
-    if (entry.completedMs !== undefined) return { completedMs: entry.completedMs };
     if (entry.state !== "committed") return null;
-    const completedMs = this.#completedMs.get(entry.id);
+    const completedMs = indexedMs(snapshot, entry.sequence) ?? this.#completedMs.get(entry.id);
     if (completedMs !== undefined) return { completedMs };
     const version = readVersion(snapshot, entry.version as number);
     const { firstOrdinal = 0, opened = 0 } = version ?? {};
@@ -1251,25 +1248,19 @@ export class OpenCollection implements Collection {
       this.#background.run("noting that transactions are indexed", () => this.#noteCompleted());
   }
 
-  /** Notes it in the store. Where that fails, nothing is lost: the next start finds the transactions committed, and completes them again. */
+  /** Notes it in the store. Where that fails, nothing is lost: the next start finds the transactions not noted, and notes them again. */
   async #noteCompleted(): Promise<void> {
     const noting = [...this.#completedMs].filter(([id]) => !this.#completing.has(id));
-    const write = async ([id, completedMs]: [string, number]) => {
-      this.#completing.add(id);
-      try {
-        const { internalId } = this.entry;
-        await this.#around.writer.write(internalId, { kind: "complete", transactionId: id, completedMs });
-        this.#completedMs.delete(id);
-      } catch (error) {
-        if (!isQuiverError(error, "transaction_not_found")) throw error;
-        // The store has forgotten the transaction meanwhile.
-        this.#completedMs.delete(id);
-      } finally {
-        this.#completing.delete(id);
-      }
-    };
-    const failed = (await Promise.allSettled(noting.map(write))).find(({ status }) => status === "rejected");
-    if (failed?.status === "rejected") throw failed.reason;
+    const transactions = noting.map(
+      ([id, completedMs]): IndexedTransaction => [transactionSequence(id), completedMs],
+    );
+    for (const [id] of noting) this.#completing.add(id);
+    try {
+      await this.#around.writer.write(this.entry.internalId, { kind: "noteIndexed", transactions });
+      for (const [id] of noting) this.#completedMs.delete(id);
+    } finally {
+      for (const [id] of noting) this.#completing.delete(id);
+    }
   }
 
   /** Aborts the open transaction when its last operation is older than the limit. */

@@ -9,7 +9,7 @@ import type { DenseIndex } from "@quiver/protocol/shapes/index-definition";
 import type { VectorInput } from "@quiver/protocol/shapes/vector";
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { utf8 } from "../base/bytes.ts";
-import { collectionTables, metaKeys, ordinalKey } from "../collection/tables.ts";
+import { collectionTables, formatNumbers, metaKeys, ordinalKey } from "../collection/tables.ts";
 import { takeLock } from "../runtime/directory-lock.ts";
 import { LmdbStore } from "../storage/lmdb.ts";
 import type { Database, DatabaseOptions } from "./contract.ts";
@@ -256,7 +256,10 @@ it("[F2] data of a newer format is refused with a clear message, and nothing is 
   await db.createCollection(definition("c"));
   await shut();
   const store = new LmdbStore(join(directory, "collections", directories()[0]), collectionTables);
-  store.write((writer) => writer.put("meta", metaKeys.format, utf8('{"format":2,"what":"collection"}')));
+  const format = formatNumbers.collection + 1;
+  store.write((writer) =>
+    writer.put("meta", metaKeys.format, utf8(`{"format":${format},"what":"collection"}`)),
+  );
   await store.close();
   expect(await codeOf(() => openDatabase({ dataDir: directory }))).toBe("format_too_new");
   // What is refused is not locked.

@@ -95,7 +95,7 @@ const optionNames = [
 /**
  * Opens, or makes, the database in a directory. A collection whose store is damaged is set aside (set-aside.ts) and keeps none of
  * the others from being served; a catalog whose pages are damaged keeps the database from opening.
- * @throws storage_failed, format_too_new, data_corrupted
+ * @throws storage_failed, format_too_new, format_too_old, data_corrupted
  */
 export async function openDatabase(options: DatabaseOptions): Promise<Database> {
   refuseUnknownOptions(options, optionNames);
@@ -250,7 +250,7 @@ class OpenDatabase implements Database {
       error = setAsideError(name, findings);
       if (error === undefined) this.#collections.set(name, await this.#openCollection(entry));
     } catch (cause) {
-      if (isQuiverError(cause, "format_too_new")) throw cause;
+      if (isQuiverError(cause, "format_too_new") || isQuiverError(cause, "format_too_old")) throw cause;
       await this.#writer.closeStore(entry.internalId);
       error = unopenedError(name, cause);
     }
@@ -263,7 +263,7 @@ class OpenDatabase implements Database {
   }
 
   async #openCollection(entry: CatalogEntry): Promise<OpenCollection> {
-    await this.#writer.openStore(entry.internalId, entry.definition);
+    await this.#writer.openStore(entry);
     return new OpenCollection(entry, {
       directory: collectionDirectory(this.#options.dataDir, entry.internalId),
       writer: this.#writer,
