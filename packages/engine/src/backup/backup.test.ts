@@ -12,7 +12,7 @@ import { type CollectionDefinition, defineCollection } from "../collection/defin
 import { prepareCollection } from "../collection/format.ts";
 import { readHead } from "../collection/head.ts";
 import { encodeDelete, encodeUpserts } from "../collection/schema.ts";
-import { collectionTables } from "../collection/tables.ts";
+import { collectionTables, metaKeys } from "../collection/tables.ts";
 import { LocalSequencer, randomOpId } from "../log/sequencer.ts";
 import { MemoryStore } from "../storage/memory.ts";
 import type { Store } from "../storage/store.ts";
@@ -73,6 +73,7 @@ function contents(store: Store): unknown {
       .map((table) => [
         table,
         [...snapshot.entries(table)]
+          .filter(([key]) => toHex(key) !== toHex(metaKeys.recent))
           .map(([key, value]) => `${toHex(key)} ${toHex(value)}`)
           // No indexes are created here: an absent list of definitions is restored as an empty one.
           .filter((entry) => !entry.endsWith(Buffer.from("{}").toString("hex"))),

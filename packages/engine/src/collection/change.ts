@@ -38,7 +38,8 @@ export class Change {
   readonly #version: number;
   readonly #firstOrdinal: number;
   readonly #hash: Hash;
-  readonly #closed = new Uint32Array(closedPerPart);
+  /** Grows up to a part: most changes close few records. */
+  #closed = new Uint32Array(16);
   #closedCount = 0;
   #closedParts = 0;
   #published = false;
@@ -142,6 +143,11 @@ export class Change {
   }
 
   #noteClosed(ordinal: number): void {
+    if (this.#closedCount === this.#closed.length) {
+      const larger = new Uint32Array(2 * this.#closed.length);
+      larger.set(this.#closed);
+      this.#closed = larger;
+    }
     this.#closed[this.#closedCount++] = ordinal;
     if (this.#closedCount === closedPerPart) this.#flushClosed();
   }

@@ -7,7 +7,10 @@ export const formatNumbers = { collection: 2, catalog: 1 } as const;
 
 /** Tables of a collection's store. */
 export const collectionTables = [
-  /** `format`, `head` (head.ts), `indexes` (their definitions, JSON) and `definition` (a copy of the catalog's, JSON). */
+  /**
+   * `format`, `head` (head.ts), `indexes` (their definitions, JSON), `definition` (a copy of the catalog's, JSON) and `recent` (the
+   * latest log entries, recent-entries.ts).
+   */
   "meta",
   /** id of every live record -> ordinal. */
   "ids",
@@ -21,7 +24,7 @@ export const collectionTables = [
   "versions",
   /** version, part -> ordinals that the version closed. */
   "closed",
-  /** first byte of an opId -> the latest log entries whose opId begins with it (recent-entries.ts). */
+  /** sequence of a log entry -> the opIds of the entries up to it (recent-entries.ts). */
   "recent",
   /** sequence number -> transaction (transaction.ts), JSON. */
   "transactions",
@@ -48,6 +51,7 @@ export const metaKeys = {
   head: Buffer.from("head"),
   indexes: Buffer.from("indexes"),
   definition: Buffer.from("definition"),
+  recent: Buffer.from("recent"),
 } as const;
 
 export const ordinalKey = u32Key;

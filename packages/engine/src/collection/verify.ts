@@ -199,7 +199,7 @@ class Verification {
     dense: (key) => this.#records.note("dense", key),
     versions: (key, body) => this.#versions.version(key, body),
     closed: (key, body) => this.#versions.closed(key, body),
-    recent: (key, body) => this.#log.recent(key, body),
+    recent: (key, body) => this.#log.block(key, body),
     transactions: (key, body) => this.#transactions.transaction(key, body),
     staged: (key, body) => this.#transactions.staged(key, body),
     stagedIds: (key, body) => this.#transactions.stagedId(key, body),
@@ -220,6 +220,7 @@ class Verification {
       } else if (key === metaKeys.definition.toString())
         this.#own = JSON.parse(text(body)) as CollectionDefinition;
       else if (key === metaKeys.indexes.toString()) JSON.parse(text(body));
+      else if (key === metaKeys.recent.toString()) this.#log.latest(body);
       else bad(`There is a key '${key}', which does not exist.`);
     } catch (error) {
       bad(`The entry '${key}' cannot be read: ${(error as Error).message}`);

@@ -13,7 +13,7 @@
 // checksum: who stores or sends them has one.
 
 import { QuiverError } from "@quiver/protocol/errors";
-import type { IndexKind } from "@quiver/protocol/shapes/index-definition";
+import { type IndexKind, indexKinds } from "@quiver/protocol/shapes/index-definition";
 import { ByteWriter } from "../base/byte-writer.ts";
 import { fromHex, readU53, text, toHex, u53Key } from "../base/bytes.ts";
 import { invariant } from "../base/invariant.ts";
@@ -94,9 +94,9 @@ function readOperation(reader: EntryReader): LogOperation {
     case "fail":
       return { kind, transactionId: reader.text16(), message: reader.text32() };
     case "createIndex":
-      return { kind, index: reader.text16() as IndexKind, definition: reader.json32() };
+      return { kind, index: reader.index(), definition: reader.json32() };
     case "deleteIndex":
-      return { kind, index: reader.text16() as IndexKind };
+      return { kind, index: reader.index() };
     default:
       throw reader.unreadable();
   }
@@ -176,6 +176,13 @@ class EntryReader {
 
   #text(length: number): string {
     return this.#decoded(length, text);
+  }
+
+  index(): IndexKind {
+    const name = this.text16();
+    const kind = indexKinds.find((known) => known === name);
+    if (kind === undefined) throw this.unreadable();
+    return kind;
   }
 
   json32<T>(): T {

@@ -137,8 +137,7 @@ export function record(history: History, store: Store = new MemoryStore(collecti
     maxVectors,
     versionsKept,
     clock: () => ++timeMs,
-    // Spread over all buckets.
-    newOpId: () => (Math.imul(++opIds, 0x9e37_79b1) >>> 0).toString(16).padStart(8, "0").padEnd(32, "0"),
+    newOpId: () => (++opIds).toString(16).padStart(32, "0"),
     record: (entry) => {
       log.push(encodeEntry(entry));
       states.push(stateOf(store));
