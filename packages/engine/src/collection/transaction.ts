@@ -27,7 +27,7 @@ import { invariant } from "../base/invariant.ts";
 import type { Reader, Writer } from "../storage/store.ts";
 import type { Change } from "./change.ts";
 import type { Head } from "./head.ts";
-import { type Operation, operationBytes, readOperations } from "./record.ts";
+import { type Encoded, type Operation, readOperations } from "./record.ts";
 
 export type TransactionEntry = {
   id: string;
@@ -238,7 +238,7 @@ function stagedGrowth(reader: Reader, batch: Uint8Array, exists: (id: Uint8Array
   return after - before;
 }
 
-function stageOne(writer: Writer, entry: TransactionEntry, operation: Operation, present: boolean): void {
+function stageOne(writer: Writer, entry: TransactionEntry, operation: Encoded, present: boolean): void {
   const earlierBytes = writer.get("stagedIds", operation.id);
   const earlier = earlierBytes && decodeStagedId(earlierBytes);
   if (earlier) entry.growth -= earlier.growth;
@@ -248,7 +248,7 @@ function stageOne(writer: Writer, entry: TransactionEntry, operation: Operation,
   entry.growth += growth;
   if (operation.kind === "upsert") entry.upserts++;
   else entry.deletes++;
-  writer.put("staged", u32Key(position), operationBytes(operation));
+  writer.put("staged", u32Key(position), operation.bytes);
   failpoint("stage:operation");
   writer.put("stagedIds", operation.id, encodeStagedId({ position, kind: operation.kind, growth }));
 }

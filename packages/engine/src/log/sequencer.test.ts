@@ -65,7 +65,9 @@ const begin = (): string => {
 /** Replaces a stored value by bytes whose checksum is not theirs. */
 function damage(table: string, key: Uint8Array): void {
   store.write((writer) => {
-    const raw = writer as unknown as { table(name: string): { putSync(key: Uint8Array, value: Buffer): void } };
+    const raw = writer as unknown as {
+      table(name: string): { putSync(key: Uint8Array, value: Buffer): void };
+    };
     raw.table(table).putSync(key, Buffer.from("damaged"));
   });
 }
