@@ -29,6 +29,7 @@ const ROOMS: Readonly<Record<string, Room>> = {
     floor: 2.25,
     sees: ["engine/collection", "engine/index", "engine/storage", "engine/base", "protocol"],
   },
+  "engine/log": { floor: 2.25, sees: ["engine/collection", "engine/storage", "engine/base", "protocol"] },
   "engine/runtime": { floor: 2.5 },
   "engine/query": { floor: 3 },
   "engine/indexing": { floor: 3 },

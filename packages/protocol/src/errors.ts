@@ -67,6 +67,10 @@ export const errorKinds = {
   headers_too_large: kind(431, "The request's headers are larger than the server's limit."),
   data_corrupted: kind(500, "A stored record failed its checksum; the details name its key."),
   format_too_new: kind(500, "The data directory was written by a newer version of Quiver."),
+  format_too_old: kind(
+    500,
+    "The data directory was written by a version of Quiver whose format is no longer read.",
+  ),
   storage_failed: kind(
     500,
     "The store could not read or write; nothing was applied, unless details.applied is unknown.",

@@ -61,6 +61,8 @@ export const limits = {
   transactionIdleMsDefault: 3_600_000,
   transactionsKept: 1_000,
   versionsKeptDefault: 1_000,
+  /** The latest log entries whose opIds a collection remembers, so that none of them is applied a second time. */
+  entriesRemembered: 1_024,
   versionsPageMax: 1_000,
 
   /** Bytes of encoded records that one group commit may hold; a larger request commits alone. */

@@ -8,12 +8,12 @@ import { randomNumbers } from "@quiver/kernels/random";
 import { isQuiverError, type QuiverError } from "@quiver/protocol/errors";
 import { afterAll, describe, expect, it } from "vitest";
 import { toHex } from "../base/bytes.ts";
-import { applyRequests } from "../collection/apply.ts";
 import { type CollectionDefinition, defineCollection } from "../collection/definition.ts";
 import { prepareCollection } from "../collection/format.ts";
 import { readHead } from "../collection/head.ts";
 import { encodeDelete, encodeUpserts } from "../collection/schema.ts";
-import { collectionTables } from "../collection/tables.ts";
+import { collectionTables, metaKeys } from "../collection/tables.ts";
+import { LocalSequencer, randomOpId } from "../log/sequencer.ts";
 import { MemoryStore } from "../storage/memory.ts";
 import type { Store } from "../storage/store.ts";
 import { checkChain } from "./header.ts";
@@ -32,18 +32,20 @@ const definition: CollectionDefinition = defineCollection({
   store_raw_text: true,
 });
 
-const context = { nowMs: 1_700_000_000_000, versionsKept: 1_000, maxVectors: null };
+const nowMs = 1_700_000_000_000;
 let files = 0;
 
 function newStore(): MemoryStore {
   const store = new MemoryStore(collectionTables);
-  prepareCollection(store, context.nowMs, definition);
+  prepareCollection(store, nowMs, definition);
   return store;
 }
 
 /** Random writes: upserts of all kinds of content, new and old ids, and deletes. */
 function write(store: Store, next: () => number, times: number, versionsKept = 1_000): void {
   const below = (n: number) => Math.floor(next() * n);
+  const options = { versionsKept, maxVectors: null, clock: () => nowMs, newOpId: randomOpId };
+  const sequencer = new LocalSequencer(store, options);
   for (let i = 0; i < times; i++) {
     const id = `r${below(40)}`;
     const records = Array.from({ length: 1 + below(5) }, () => ({
@@ -58,19 +60,20 @@ function write(store: Store, next: () => number, times: number, versionsKept = 1
       below(4) === 0
         ? ({ kind: "delete", batch: encodeDelete(id) } as const)
         : ({ kind: "upsert", batch: encodeUpserts(definition, records, "vectors") } as const);
-    applyRequests(store, [request], { ...context, versionsKept });
+    Array.from(sequencer.write([request]));
   }
 }
 
-/** Everything of a store but its transactions. */
+/** Everything of a store but its transactions and the opIds that it remembers. */
 function contents(store: Store): unknown {
   const snapshot = store.snapshot();
   try {
     return collectionTables
-      .filter((table) => !["transactions", "staged", "stagedIds"].includes(table))
+      .filter((table) => !["transactions", "staged", "stagedIds", "recent"].includes(table))
       .map((table) => [
         table,
         [...snapshot.entries(table)]
+          .filter(([key]) => toHex(key) !== toHex(metaKeys.recent))
           .map(([key, value]) => `${toHex(key)} ${toHex(value)}`)
           // No indexes are created here: an absent list of definitions is restored as an empty one.
           .filter((entry) => !entry.endsWith(Buffer.from("{}").toString("hex"))),
@@ -116,7 +119,7 @@ function restore(paths: readonly string[], versionsKept = 1_000): Store {
   for (const path of paths) withFile(path, (file) => applyBackup(store, file, versionsKept, () => undefined));
   checkRestored(store, headers[headers.length - 1], () => undefined);
   // As opening it does: the copy of the definition has the name under which it is restored.
-  prepareCollection(store, context.nowMs, definition);
+  prepareCollection(store, nowMs, definition);
   return store;
 }
 

@@ -22,6 +22,9 @@ export type BackupHeader = BackupHeading & {
   readonly sparse: number;
   readonly text: number;
   readonly next_transaction: number;
+  /** The last log entry, and its epoch, with which the log goes on; absent in files of earlier versions: 0. */
+  readonly sequence?: number;
+  readonly epoch?: number;
 };
 
 /** The header of a backup of what a snapshot of the store holds. */
@@ -45,6 +48,8 @@ export function headerOf(
     sparse: head.sparse,
     text: head.text,
     next_transaction: head.nextTransaction,
+    sequence: head.sequence,
+    epoch: head.epoch,
     created_ms: createdMs,
   };
 }
@@ -70,6 +75,8 @@ export function readHeader(bytes: Uint8Array, position: number): BackupHeader {
     isCount(live, header.next_ordinal) &&
     [header.dense, header.sparse, header.text].every((count) => isCount(count, live)) &&
     isCount(header.next_transaction, max) &&
+    isCount(header.sequence ?? 0, max) &&
+    isCount(header.epoch ?? 0, max) &&
     isCount(header.created_ms, max) &&
     (since === null ? header.first_ordinal === 0 : isHash(since?.hash) && isCount(since?.version, version));
   if (!isPossible) throw invalidSnapshot("damaged", position, "has a header that cannot be");

@@ -231,6 +231,8 @@ export function applyBackup(store: Store, file: number, versionsKept: number, on
       text,
       nextTransaction: header.next_transaction,
       openTransaction: 0,
+      sequence: header.sequence ?? 0,
+      epoch: header.epoch ?? 0,
     });
   });
   return header;

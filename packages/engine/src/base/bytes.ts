@@ -20,11 +20,15 @@ export function text(bytes: Uint8Array): string {
 /** The key of an ordinal: four bytes, big-endian. */
 export function u32Key(value: number): Uint8Array {
   const bytes = new Uint8Array(4);
-  bytes[0] = value >>> 24;
-  bytes[1] = value >>> 16;
-  bytes[2] = value >>> 8;
-  bytes[3] = value;
+  writeU32(bytes, 0, value);
   return bytes;
+}
+
+function writeU32(bytes: Uint8Array, offset: number, value: number): void {
+  bytes[offset] = value >>> 24;
+  bytes[offset + 1] = value >>> 16;
+  bytes[offset + 2] = value >>> 8;
+  bytes[offset + 3] = value;
 }
 
 export function readU32Key(bytes: Uint8Array, offset = 0): number {
@@ -41,9 +45,8 @@ export function u53Key(value: number): Uint8Array {
 }
 
 export function writeU53(bytes: Uint8Array, offset: number, value: number): void {
-  const view = new DataView(bytes.buffer, bytes.byteOffset + offset, 8);
-  view.setUint32(0, Math.floor(value / 0x1_0000_0000));
-  view.setUint32(4, value % 0x1_0000_0000);
+  writeU32(bytes, offset, Math.floor(value / 0x1_0000_0000));
+  writeU32(bytes, offset + 4, value % 0x1_0000_0000);
 }
 
 export function readU53(bytes: Uint8Array, offset = 0): number {

@@ -8,10 +8,11 @@ import type { VectorInput } from "@quiver/protocol/shapes/vector";
 import { afterEach, describe, expect, it } from "vitest";
 import { readU32Key, utf8 } from "../base/bytes.ts";
 import { finishAtOnce } from "../base/steps.ts";
+import { LocalSequencer, randomOpId, type WriteOutcome } from "../log/sequencer.ts";
 import { LmdbStore } from "../storage/lmdb.ts";
 import { MemoryStore } from "../storage/memory.ts";
 import type { Store } from "../storage/store.ts";
-import { applyRequests, type WriteOutcome, type WriteRequest } from "./apply.ts";
+import type { WriteRequest } from "./accept.ts";
 import type { CollectionDefinition } from "./definition.ts";
 import { prepareCollection } from "./format.ts";
 import { readHead } from "./head.ts";
@@ -65,7 +66,16 @@ describe.each(kinds)("writes to a collection: %s", (_name, makeStore) => {
     requests: WriteRequest[],
     maxVectors: number | null = null,
     versionsKept = 1000,
-  ) => applyRequests(store, requests, { nowMs: now++, versionsKept, maxVectors });
+  ) => {
+    const timeMs = now++;
+    const sequencer = new LocalSequencer(store, {
+      versionsKept,
+      maxVectors,
+      clock: () => timeMs,
+      newOpId: randomOpId,
+    });
+    return [...sequencer.write(requests)].flat();
+  };
   const upsert = (...vectors: VectorInput[]): WriteRequest => ({
     kind: "upsert",
     batch: encodeUpserts(definition, vectors, "vectors"),
@@ -207,7 +217,7 @@ describe.each(kinds)("writes to a collection: %s", (_name, makeStore) => {
     apply(store, [stage(id, v("a"), v("old", 5))]);
     apply(store, [{ kind: "abort", transactionId: id }]);
     expect(ids(store)).toEqual(["old"]);
-    expect(head(store)).toEqual({ ...before, nextTransaction: 2 });
+    expect(head(store)).toEqual({ ...before, nextTransaction: 2, sequence: before.sequence + 3 });
     expect(read(store, (s) => [...s.keys("staged")].length)).toBe(0);
     expect(codes(apply(store, [{ kind: "commit", transactionId: id }, stage(id, v("x"))]))).toEqual([
       "transaction_not_open",

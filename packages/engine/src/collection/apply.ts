@@ -1,13 +1,19 @@
-// How do many write requests become one durable write?
+// How does a log entry become the next state of a collection?
 //
-// Group commit: requests that wait together are applied in order inside one store write, share one version and
-// one fsync, and are answered only after it. Each is still atomic: it checks everything before it changes
-// anything, so that a refused one leaves no trace, and whoever fails later takes the whole group back, after
-// which each is tried alone. A transaction's commit always has a write, and so a version, of its own.
+//   state, entry ---> next state       one durable store write for each entry
 //
-// This is synchronous and knows no threads; `runtime/writer-thread.ts` calls it.
+// An entry is all that a collection's next state depends on: there is no clock here, no randomness, and nothing of who asked or
+// when. The same entries in the same order make the same state on every machine. An entry that changes records makes a version.
+//
+//   - Entries are numbered from 1 without gaps. The number of the last one stands in the head, and the opIds of recent ones in
+//     `recent` (recent-entries.ts), written in the same store write as what the entry changes. So applying an entry again,
+//     after a crash at any moment, does nothing.
+//   - An entry is applied as a whole or not at all. Its operations were accepted (accept.ts) in the state in which they are
+//     applied. One that fails nevertheless shows that this state is another one: the error goes to the caller, who must stop.
+//   - What is local to a node is in no entry: which versions it keeps, and how far its indexes are.
+//
+// The local sequencer (log/sequencer.ts) finds out what an entry holds by applying it, with the same `Application`.
 
-import { isQuiverError, QuiverError } from "@quiver/protocol/errors";
 import type { DenseIndex, IndexKind, SparseIndex, TextIndex } from "@quiver/protocol/shapes/index-definition";
 import { text, utf8 } from "../base/bytes.ts";
 import { failpoint } from "../base/failpoint.ts";
@@ -15,297 +21,212 @@ import { invariant } from "../base/invariant.ts";
 import type { Reader, Store, Writer } from "../storage/store.ts";
 import { Change } from "./change.ts";
 import { type Head, readHead, writeHead } from "./head.ts";
+import { isRemembered, opIdOf, remember } from "./recent-entries.ts";
 import { readOperations } from "./record.ts";
 import { metaKeys } from "./tables.ts";
 import * as transactions from "./transaction.ts";
 
 export type IndexDefinitions = { dense?: DenseIndex; sparse?: SparseIndex; "tf-idf"?: TextIndex };
 
-export type WriteRequest =
+/** One change of a collection. A batch holds operations on records (record.ts), a definition all its defaults. */
+export type LogOperation =
   | { kind: "upsert"; batch: Uint8Array }
   | { kind: "delete"; batch: Uint8Array }
-  | { kind: "begin"; random: string }
+  | { kind: "begin"; transactionId: string }
   | { kind: "stage"; transactionId: string; batch: Uint8Array }
+  /** Makes a version of its own: no other operation of its entry changes records. */
   | { kind: "commit"; transactionId: string }
-  /** Aborts; with `idleSinceMs` only when the last operation is not newer than that. */
-  | { kind: "abort"; transactionId: string; idleSinceMs?: number }
-  /** The version of a committed transaction is indexed. */
-  | { kind: "complete"; transactionId: string; completedMs: number }
+  | { kind: "abort"; transactionId: string }
+  | { kind: "fail"; transactionId: string; message: string }
   | { kind: "createIndex"; index: IndexKind; definition: DenseIndex | SparseIndex | TextIndex }
   | { kind: "deleteIndex"; index: IndexKind };
 
-export type WriteOutcome = { ok: true; version: number; value: unknown } | { ok: false; error: unknown };
+/** What names an entry. */
+export type EntryName = {
+  /** From 1, without gaps. */
+  sequence: number;
+  /** Who has ordered it: 0 is the local sequencer. Never falls. */
+  epoch: number;
+  /** 32 hex characters, chosen at random: an entry that is ordered twice keeps it. */
+  opId: string;
+};
 
-export type WriteContext = {
-  nowMs: number;
-  versionsKept: number;
-  maxVectors: number | null;
+/** All that a collection's next state depends on, beside its state. */
+export type LogEntry = EntryName & {
+  /** The time of everything that the entry does, in milliseconds since 1970. */
+  timeMs: number;
+  operations: readonly LogOperation[];
 };
 
 /**
- * Applies requests in order, in as few store writes as their kinds allow.
- * @returns one outcome for each request, in order; when it returns, what succeeded is durable
+ * Applies an entry, or does nothing where it was applied before. When this returns, the entry is durable.
+ * @param versionsKept of the log: how many versions this node keeps
+ * @returns whether the entry has changed anything but the number of the last entry
+ * @throws storage_failed, storage_full and data_corrupted; nothing of the entry is there then. An entry that does not follow, or
+ * does not fit the state, is a broken invariant
  */
-export function applyRequests(
-  store: Store,
-  requests: readonly WriteRequest[],
-  context: WriteContext,
-): WriteOutcome[] {
-  const outcomes: WriteOutcome[] = [];
-  let group: WriteRequest[] = [];
-  const flush = () => {
-    if (group.length > 0) outcomes.push(...applyGroup(store, group, context));
-    group = [];
-  };
-  for (const request of requests) {
-    if (request.kind === "commit") {
-      flush();
-      outcomes.push(commitAlone(store, request, context));
-    } else group.push(request);
-  }
-  flush();
-  invariant(outcomes.length === requests.length, "a request has no outcome");
-  return outcomes;
+export function applyEntry(store: Store, entry: LogEntry, versionsKept: number): boolean {
+  if (isApplied(store, entry)) return false;
+  return store.write((writer) => {
+    const head = readHead(writer);
+    const isRepeated = isRemembered(writer, head.sequence, entry.opId);
+    const application = new Application(writer, head, entry.timeMs, versionsKept);
+    if (!isRepeated) for (const operation of entry.operations) application.apply(operation);
+    application.finish(entry);
+    return !isRepeated;
+  });
 }
 
-function applyGroup(store: Store, group: readonly WriteRequest[], context: WriteContext): WriteOutcome[] {
+/** Whether the entry's number was applied before. */
+function isApplied(store: Store, { sequence, epoch, opId }: EntryName): boolean {
+  const snapshot = store.snapshot();
   try {
-    failpoint("write:begin");
-    const outcomes = store.write((writer) => {
-      const session = new WriteSession(writer, context);
-      const attempted = group.map((request) => session.attempt(request));
-      failpoint("write:applied");
-      session.finish();
-      failpoint("write:finished");
-      return attempted;
-    });
-    failpoint("write:durable");
-    return outcomes;
-  } catch (error) {
-    if (group.length === 1) return [{ ok: false, error }];
-    return group.flatMap((request) => applyGroup(store, [request], context));
+    const last = readHead(snapshot);
+    if (sequence > last.sequence) return false;
+    const applied = opIdOf(snapshot, sequence) ?? opId;
+    invariant(
+      applied === opId,
+      `entry ${sequence} of epoch ${epoch} is not the one that was applied under this number`,
+    );
+    return true;
+  } finally {
+    snapshot.release();
   }
 }
 
-/** A commit, which on corrupted staged data ends its transaction as failed. */
-function commitAlone(
-  store: Store,
-  request: WriteRequest & { kind: "commit" },
-  context: WriteContext,
-): WriteOutcome {
-  const [outcome] = applyGroup(store, [request], context);
-  if (!outcome.ok && isQuiverError(outcome.error, "data_corrupted")) {
-    const { message } = outcome.error;
-    store.write((writer) => {
-      const head = readHead(writer);
-      const entry = transactions.readTransaction(writer, request.transactionId);
-      transactions.end(writer, head, entry, { state: "failed", endedMs: context.nowMs, message });
-      writeHead(writer, head);
-    });
-  }
-  return outcome;
-}
-
-/** Counts changes, so that a refused request can be told from one that failed half-way. */
-class CountingWriter implements Writer {
+/** The application of one entry inside one store write. */
+export class Application {
   readonly #writer: Writer;
-  changes = 0;
-
-  constructor(writer: Writer) {
-    this.#writer = writer;
-  }
-
-  get: Reader["get"] = (table, key) => this.#writer.get(table, key);
-  entries: Reader["entries"] = (table, range) => this.#writer.entries(table, range);
-  keys: Reader["keys"] = (table, range) => this.#writer.keys(table, range);
-
-  put(table: string, key: Uint8Array, value: Uint8Array): void {
-    this.changes++;
-    this.#writer.put(table, key, value);
-  }
-
-  delete(table: string, key: Uint8Array): boolean {
-    this.changes++;
-    return this.#writer.delete(table, key);
-  }
-
-  clear(table: string): void {
-    this.changes++;
-    this.#writer.clear(table);
-  }
-}
-
-/** One store write over several requests. */
-class WriteSession {
-  readonly #writer: CountingWriter;
-  readonly #context: WriteContext;
-  readonly #head: Head;
-  /** The version in the making, shared by the group; made by the first request that changes records. */
+  readonly #timeMs: number;
+  readonly #versionsKept: number;
+  /** The version in the making; made by the first operation that changes records. */
   #change: Change | null = null;
-  #headChanged = false;
+  /** After what was applied; in the store when the entry is finished. */
+  readonly head: Head;
 
-  constructor(writer: Writer, context: WriteContext) {
-    this.#writer = new CountingWriter(writer);
-    this.#context = context;
-    this.#head = readHead(writer);
+  /** @param head the one in the store; it is changed in place */
+  constructor(writer: Writer, head: Head, timeMs: number, versionsKept: number) {
+    invariant(Number.isSafeInteger(timeMs) && timeMs >= 0, `an entry has the time ${timeMs}`);
+    this.#writer = writer;
+    this.head = head;
+    this.#timeMs = timeMs;
+    this.#versionsKept = versionsKept;
   }
 
-  attempt(request: WriteRequest): WriteOutcome {
-    const before = this.#writer.changes;
-    try {
-      const value = this.#apply(request);
-      return { ok: true, value, version: this.#change?.version ?? this.#head.version };
-    } catch (error) {
-      // Storage errors and corruption are never refusals, even when they come first.
-      const refused = isQuiverError(error) && error.status < 500 && this.#writer.changes === before;
-      if (!refused) throw error;
-      return { ok: false, error };
+  /** The version that is current when the entry is finished, as far as it is applied. */
+  get version(): number {
+    return this.#change?.version ?? this.head.version;
+  }
+
+  /** Applies one operation. @returns the transaction that it began or ended */
+  apply(operation: LogOperation): transactions.TransactionEntry | null {
+    switch (operation.kind) {
+      case "upsert":
+        return this.#upsert(operation.batch);
+      case "delete":
+        return this.#delete(operation.batch);
+      case "begin":
+        return transactions.begin(this.#writer, this.head, this.#timeMs, operation.transactionId);
+      case "stage":
+        return this.#stage(operation.transactionId, operation.batch);
+      case "commit":
+        return this.#commit(operation.transactionId);
+      case "abort":
+        return this.#end(operation.transactionId, { state: "aborted", updatedMs: this.#timeMs });
+      case "fail":
+        return this.#end(operation.transactionId, { state: "failed", message: operation.message });
+      case "createIndex":
+        return this.#createIndex(operation.index, operation.definition);
+      case "deleteIndex":
+        return this.#deleteIndex(operation.index);
     }
   }
 
-  finish(): void {
-    if (this.#change) this.#change.publish(this.#context.nowMs, this.#context.versionsKept);
-    else if (this.#headChanged) writeHead(this.#writer, this.#head);
+  /** Gives what was applied its name. Nothing else may follow. */
+  finish({ sequence, epoch, opId }: EntryName): void {
+    const { head } = this;
+    invariant(sequence === head.sequence + 1, `entry ${sequence} does not follow entry ${head.sequence}`);
+    invariant(epoch >= head.epoch, `entry ${sequence} is of epoch ${epoch}, the one before of ${head.epoch}`);
+    remember(this.#writer, sequence, opId);
+    head.sequence = sequence;
+    head.epoch = epoch;
+    if (this.#change) this.#change.publish(this.#timeMs, this.#versionsKept);
+    else writeHead(this.#writer, head);
   }
 
   get #changing(): Change {
-    this.#change ??= new Change(this.#writer, this.#head);
+    this.#change ??= new Change(this.#writer, this.head);
     return this.#change;
   }
 
   #exists = (id: Uint8Array): boolean => this.#writer.get("ids", id) !== undefined;
 
-  get #roomFor(): number {
-    const { maxVectors } = this.#context;
-    return maxVectors === null ? Number.POSITIVE_INFINITY : maxVectors - this.#head.live;
-  }
-
-  #apply(request: WriteRequest): unknown {
-    switch (request.kind) {
-      case "upsert":
-        return this.#upsert(request.batch);
-      case "delete":
-        return this.#delete(request.batch);
-      case "begin": {
-        const entry = transactions.begin(this.#writer, this.#head, this.#context.nowMs, request.random);
-        this.#headChanged = true;
-        return entry;
-      }
-      case "stage":
-        return this.#stage(request.transactionId, request.batch);
-      case "commit":
-        return this.#commit(request.transactionId);
-      case "abort":
-        return this.#abort(request.transactionId, request.idleSinceMs);
-      case "complete":
-        return this.#complete(request.transactionId, request.completedMs);
-      case "createIndex":
-        return this.#createIndex(request.index, request.definition);
-      case "deleteIndex":
-        return this.#deleteIndex(request.index);
-    }
-  }
-
-  #upsert(batch: Uint8Array): void {
-    const room = this.#roomFor;
-    if (Number.isFinite(room)) {
-      const fresh = new Set<string>();
-      for (const { id } of readOperations(batch)) if (!this.#exists(id)) fresh.add(text(id));
-      if (fresh.size > room) throw transactions.tooManyVectors(this.#context.maxVectors, fresh.size - room);
-    }
+  #upsert(batch: Uint8Array): null {
     for (const operation of readOperations(batch)) {
       invariant(operation.kind === "upsert", "a streaming upsert carries a delete");
       this.#changing.upsert(operation);
     }
+    return null;
   }
 
-  #delete(batch: Uint8Array): void {
-    for (const { id } of readOperations(batch)) {
-      if (!this.#exists(id)) {
-        const name = text(id);
-        throw new QuiverError(
-          "vector_not_found",
-          `The collection has no vector '${name.slice(0, 80)}'; nothing was deleted.`,
-          { vector_id: name },
-        );
-      }
-      this.#changing.delete(id);
-    }
+  #delete(batch: Uint8Array): null {
+    for (const { id } of readOperations(batch))
+      invariant(this.#changing.delete(id), "a record that was to be deleted is not there");
+    return null;
   }
 
   #open(id: string): transactions.TransactionEntry {
     const entry = transactions.readTransaction(this.#writer, id);
-    transactions.requireOpen(entry);
+    invariant(entry.state === "open", `the transaction '${id}' is ${entry.state}, not open`);
     return entry;
   }
 
-  #stage(id: string, batch: Uint8Array): void {
-    const { nowMs, maxVectors } = this.#context;
-    const entry = this.#open(id);
-    transactions.stage(this.#writer, entry, batch, nowMs, this.#exists, this.#roomFor, maxVectors);
+  #stage(id: string, batch: Uint8Array): null {
+    transactions.stage(this.#writer, this.#open(id), batch, this.#timeMs, this.#exists);
+    return null;
   }
 
   #commit(id: string): transactions.TransactionEntry {
-    const { nowMs, maxVectors } = this.#context;
     const entry = this.#open(id);
     invariant(this.#change === null, "a commit shares its version");
     const change = this.#changing;
     failpoint("commit:begin");
     transactions.applyStaged(this.#writer, entry, change);
     failpoint("commit:applied");
-    if (maxVectors !== null && this.#head.live > maxVectors)
-      throw transactions.tooManyVectors(maxVectors, this.#head.live - maxVectors);
-    transactions.end(this.#writer, this.#head, entry, {
+    transactions.end(this.#writer, this.head, entry, {
       state: "committed",
-      committedMs: nowMs,
-      updatedMs: nowMs,
+      committedMs: this.#timeMs,
+      updatedMs: this.#timeMs,
       version: change.version,
     });
     failpoint("commit:ended");
     return entry;
   }
 
-  #abort(id: string, idleSinceMs?: number): void {
-    const { nowMs } = this.#context;
+  #end(
+    id: string,
+    ended: Parameters<typeof transactions.end>[3] & { state: "aborted" | "failed" },
+  ): transactions.TransactionEntry {
     const entry = this.#open(id);
-    if (idleSinceMs !== undefined && entry.updatedMs > idleSinceMs) return;
-    transactions.end(this.#writer, this.#head, entry, { state: "aborted", endedMs: nowMs, updatedMs: nowMs });
-    this.#headChanged = true;
+    transactions.end(this.#writer, this.head, entry, { ...ended, endedMs: this.#timeMs });
+    return entry;
   }
 
-  #complete(id: string, completedMs: number): void {
-    const entry = transactions.readTransaction(this.#writer, id);
-    if (entry.state !== "committed") return;
-    transactions.writeTransaction(this.#writer, {
-      ...entry,
-      state: "complete",
-      completedMs,
-      updatedMs: completedMs,
-    });
-  }
-
-  #createIndex(kind: IndexKind, definition: DenseIndex | SparseIndex | TextIndex): void {
+  #createIndex(kind: IndexKind, definition: DenseIndex | SparseIndex | TextIndex): null {
     const definitions = readIndexDefinitions(this.#writer);
-    if (definitions[kind])
-      throw new QuiverError(
-        "index_already_exists",
-        `The ${kind} index already exists for the collection. DELETE .../indexes/${kind} removes it first.`,
-        { index_type: kind },
-      );
-    this.#writeDefinitions({ ...definitions, [kind]: definition });
+    invariant(definitions[kind] === undefined, `the ${kind} index is created twice`);
+    return this.#writeDefinitions({ ...definitions, [kind]: definition });
   }
 
-  #deleteIndex(kind: IndexKind): void {
+  #deleteIndex(kind: IndexKind): null {
     const { [kind]: deleted, ...rest } = readIndexDefinitions(this.#writer);
-    if (!deleted)
-      throw new QuiverError("index_not_found", `The collection has no ${kind} index; nothing was deleted.`, {
-        index_type: kind,
-      });
-    this.#writeDefinitions(rest);
+    invariant(deleted !== undefined, `the ${kind} index that is deleted is not there`);
+    return this.#writeDefinitions(rest);
   }
 
-  #writeDefinitions(definitions: IndexDefinitions): void {
+  #writeDefinitions(definitions: IndexDefinitions): null {
     this.#writer.put("meta", metaKeys.indexes, utf8(JSON.stringify(definitions)));
+    return null;
   }
 }
 

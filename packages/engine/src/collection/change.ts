@@ -23,7 +23,7 @@ import { closeDamaged } from "./heal.ts";
 import {
   type Contents,
   contentsOf,
-  type Operation,
+  type Encoded,
   operationBytes,
   RecordReader,
   storedRecord,
@@ -38,7 +38,8 @@ export class Change {
   readonly #version: number;
   readonly #firstOrdinal: number;
   readonly #hash: Hash;
-  readonly #closed = new Uint32Array(closedPerPart);
+  /** Grows up to a part: most changes close few records. */
+  #closed = new Uint32Array(16);
   #closedCount = 0;
   #closedParts = 0;
   #published = false;
@@ -64,7 +65,7 @@ export class Change {
   }
 
   /** Creates or replaces a record. @throws storage_full when there are no ordinals left */
-  upsert(operation: UpsertOperation): void {
+  upsert(operation: Encoded<UpsertOperation>): void {
     const writer = this.#writer;
     const ordinal = this.#head.nextOrdinal;
     if (ordinal > limits.ordinalMax)
@@ -83,19 +84,15 @@ export class Change {
     const document = new RecordReader(record).documentIdBytes;
     if (document.length > 0) writer.put("documents", documentKey(document, ordinal), emptyBytes);
     this.#count(contentsOf(operation.content), 1);
-    this.#digest(operation);
+    this.#hash.update(operation.bytes);
   }
 
   /** Deletes a record; false, and no change, when there is none. */
   delete(id: Uint8Array): boolean {
     if (!this.#close(id)) return false;
     this.#writer.delete("ids", id);
-    this.#digest({ kind: "delete", id });
+    this.#hash.update(operationBytes({ kind: "delete", id }));
     return true;
-  }
-
-  #digest(operation: Operation): void {
-    this.#hash.update(operationBytes(operation));
   }
 
   #count(contents: Contents, by: 1 | -1): void {
@@ -142,6 +139,11 @@ export class Change {
   }
 
   #noteClosed(ordinal: number): void {
+    if (this.#closedCount === this.#closed.length) {
+      const larger = new Uint32Array(2 * this.#closed.length);
+      larger.set(this.#closed);
+      this.#closed = larger;
+    }
     this.#closed[this.#closedCount++] = ordinal;
     if (this.#closedCount === closedPerPart) this.#flushClosed();
   }

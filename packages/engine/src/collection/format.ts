@@ -6,12 +6,12 @@ import type { LmdbFile } from "../storage/lmdb-file.ts";
 import { bodyOf, type Store } from "../storage/store.ts";
 import type { CollectionDefinition } from "./definition.ts";
 import { type Head, writeHead } from "./head.ts";
-import { formatNumber, metaKeys } from "./tables.ts";
+import { formatNumbers, metaKeys } from "./tables.ts";
 import { rootHash, writeVersion } from "./versions.ts";
 
 type Format = { format: number; what: "collection" | "catalog" };
 
-/** To be asked before a store's file is judged by this version's rules. @throws format_too_new */
+/** To be asked before a store's file is judged by this version's rules. @throws format_too_new, format_too_old */
 export function requireKnownFormat(file: LmdbFile, what: Format["what"]): void {
   const sealed = file.get("meta", metaKeys.format);
   const body = sealed && bodyOf("meta", metaKeys.format, sealed);
@@ -19,15 +19,21 @@ export function requireKnownFormat(file: LmdbFile, what: Format["what"]): void {
 }
 
 function requireKnown({ format }: Format, what: Format["what"]): void {
-  if (format <= formatNumber) return;
+  const supported = formatNumbers[what];
+  if (format === supported) return;
+  const isNewer = format > supported;
   throw new QuiverError(
-    "format_too_new",
-    `The ${what} has format ${format}; this version of Quiver reads formats up to ${formatNumber}. Start the newer version that wrote it.`,
-    { found: format, supported: formatNumber },
+    isNewer ? "format_too_new" : "format_too_old",
+    `The ${what} has format ${format}; this version of Quiver reads format ${supported}. ${
+      isNewer
+        ? "Start the newer version that wrote it."
+        : "Start the version that wrote it, export the collections and import them with this one."
+    }`,
+    { found: format, supported },
   );
 }
 
-/** Checks the format of a store, or writes it where there is none. @returns whether it was there. @throws format_too_new */
+/** Checks the format of a store, or writes it where there is none. @returns whether it was there. @throws format_too_new, format_too_old */
 function settleFormat(store: Store, what: Format["what"]): boolean {
   const snapshot = store.snapshot();
   try {
@@ -44,10 +50,10 @@ function settleFormat(store: Store, what: Format["what"]): boolean {
 
 /** What a store of this version says that it is. */
 export function formatBytes(what: Format["what"]): Uint8Array {
-  return utf8(JSON.stringify({ format: formatNumber, what } satisfies Format));
+  return utf8(JSON.stringify({ format: formatNumbers[what], what } satisfies Format));
 }
 
-/** Makes a new store the catalog, or checks that it is one that can be read. @throws format_too_new */
+/** Makes a new store the catalog, or checks that it is one that can be read. @throws format_too_new, format_too_old */
 export function prepareCatalog(store: Store): void {
   if (settleFormat(store, "catalog")) return;
   store.write((writer) => writer.put("meta", metaKeys.format, formatBytes("catalog")));
@@ -56,9 +62,10 @@ export function prepareCatalog(store: Store): void {
 /**
  * Makes a new store an empty collection at version 0, or checks that it can be read. It keeps a copy of its definition, so that
  * what is in it can be understood without the catalog.
- * @throws format_too_new
+ * @param createdMs when the collection was created: the time of version 0
+ * @throws format_too_new, format_too_old
  */
-export function prepareCollection(store: Store, nowMs: number, definition: CollectionDefinition): void {
+export function prepareCollection(store: Store, createdMs: number, definition: CollectionDefinition): void {
   const copy = utf8(JSON.stringify(definition));
   if (settleFormat(store, "collection")) {
     keepDefinition(store, copy);
@@ -77,12 +84,14 @@ export function prepareCollection(store: Store, nowMs: number, definition: Colle
       text: 0,
       nextTransaction: 1,
       openTransaction: 0,
+      sequence: 0,
+      epoch: 0,
     };
     writeHead(writer, head);
     writeVersion(writer, {
       version: 0,
       hash: rootHash,
-      createdMs: nowMs,
+      createdMs,
       live: 0,
       firstOrdinal: 0,
       opened: 0,

@@ -1,7 +1,7 @@
 // What is the state of a collection right now, in one small record?
 //
-// Every write that makes a version replaces the head in the same store write: whoever reads the head in a
-// snapshot knows the version of all else in that snapshot (invariant 3).
+// Every log entry replaces the head in the store write that applies it: whoever reads the head in a snapshot knows the
+// version of all else in that snapshot (invariant 3), and the last entry that it holds.
 
 import { QuiverError } from "@quiver/protocol/errors";
 import { readU32Key, readU53, toHex, u32Key, writeU53 } from "../base/bytes.ts";
@@ -25,9 +25,12 @@ export type Head = {
   nextTransaction: number;
   /** Sequence number of the open transaction, 0 for none. */
   openTransaction: number;
+  /** The last log entry that was applied, 0 for none, and its epoch. */
+  sequence: number;
+  epoch: number;
 };
 
-const headBytes = 92;
+const headBytes = 108;
 
 export function writeHead(writer: Writer, head: Head): void {
   const bytes = new Uint8Array(headBytes);
@@ -40,12 +43,14 @@ export function writeHead(writer: Writer, head: Head): void {
     head.text,
     head.nextTransaction,
     head.openTransaction,
+    head.sequence,
+    head.epoch,
   ];
   for (const [i, counter] of counters.entries()) {
     invariant(Number.isSafeInteger(counter) && counter >= 0, `counter ${i} of the head is ${counter}`);
     writeU53(bytes, 32 + 8 * i, counter);
   }
-  bytes.set(u32Key(head.nextOrdinal), 88);
+  bytes.set(u32Key(head.nextOrdinal), headBytes - 4);
   writer.put("meta", metaKeys.head, bytes);
 }
 
@@ -73,6 +78,8 @@ export function decodeHead(bytes: Uint8Array): Head {
     text: counter(4),
     nextTransaction: counter(5),
     openTransaction: counter(6),
-    nextOrdinal: readU32Key(bytes, 88),
+    sequence: counter(7),
+    epoch: counter(8),
+    nextOrdinal: readU32Key(bytes, headBytes - 4),
   };
 }

@@ -34,6 +34,9 @@ export type Operation = { kind: "delete"; id: Uint8Array } | UpsertOperation;
 /** Borrowed views on the bytes they were read from. */
 export type UpsertOperation = { kind: "upsert"; id: Uint8Array; content: Uint8Array; dense: Uint8Array };
 
+/** An operation with all of its bytes, as a view on the batch that it was read from. */
+export type Encoded<O extends Operation = Operation> = O & { bytes: Uint8Array };
+
 /** Appends an upsert of the record to `out`. */
 export function writeUpsert(out: ByteWriter, record: RecordContent): void {
   out.u8(1);
@@ -71,7 +74,7 @@ export function writeDelete(out: ByteWriter, id: string): void {
 }
 
 /** The operations of a batch, in order, as borrowed views. */
-export function* readOperations(batch: Uint8Array): Generator<Operation> {
+export function* readOperations(batch: Uint8Array): Generator<Encoded> {
   const view = new DataView(batch.buffer, batch.byteOffset, batch.byteLength);
   let at = 0;
   const take = (length: number) => {
@@ -86,11 +89,15 @@ export function* readOperations(batch: Uint8Array): Generator<Operation> {
     return take(length);
   };
   while (at < batch.length) {
+    const from = at;
     const upsert = view.getUint8(at) === 1;
     const idBytes = view.getUint16(at + 1, true);
     at += 3;
     const id = take(idBytes);
-    yield upsert ? { kind: "upsert", id, content: take32(), dense: take32() } : { kind: "delete", id };
+    if (upsert) {
+      const [content, dense] = [take32(), take32()];
+      yield { kind: "upsert", id, content, dense, bytes: batch.subarray(from, at) };
+    } else yield { kind: "delete", id, bytes: batch.subarray(from, at) };
   }
 }
 

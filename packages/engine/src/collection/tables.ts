@@ -2,12 +2,15 @@
 
 import { u32Key, u53Key } from "../base/bytes.ts";
 
-/** Increased when the layout changes; a newer format is refused. */
-export const formatNumber = 1;
+/** Increased when the layout changes. A store of another format is refused. */
+export const formatNumbers = { collection: 2, catalog: 1 } as const;
 
 /** Tables of a collection's store. */
 export const collectionTables = [
-  /** `format`, `head` (head.ts), `indexes` (their definitions, JSON) and `definition` (a copy of the catalog's, JSON). */
+  /**
+   * `format`, `head` (head.ts), `indexes` (their definitions, JSON), `definition` (a copy of the catalog's, JSON) and `recent` (the
+   * latest log entries, recent-entries.ts).
+   */
   "meta",
   /** id of every live record -> ordinal. */
   "ids",
@@ -21,12 +24,16 @@ export const collectionTables = [
   "versions",
   /** version, part -> ordinals that the version closed. */
   "closed",
+  /** sequence of a log entry -> the opIds of the entries up to it (recent-entries.ts). */
+  "recent",
   /** sequence number -> transaction (transaction.ts), JSON. */
   "transactions",
   /** position -> staged operation of the open transaction. */
   "staged",
   /** id -> its position in the open transaction, and what it does there. */
   "stagedIds",
+  /** Local to this node, and no part of the log: sequence number of a transaction -> when it was indexed (indexed.ts). */
+  "indexed",
 ] as const;
 
 /** Tables of the catalog's store. */
@@ -44,6 +51,7 @@ export const metaKeys = {
   head: Buffer.from("head"),
   indexes: Buffer.from("indexes"),
   definition: Buffer.from("definition"),
+  recent: Buffer.from("recent"),
 } as const;
 
 export const ordinalKey = u32Key;

@@ -1,11 +1,14 @@
 // What happens to a transaction from its beginning to its end?
 //
-//            begin                   commit                      complete
-//   (none) ---------> open --------------------> committed --------------------> complete
-//                      |  \  commit, staged data corrupted      (its version is indexed)
+//            begin                   commit
+//   (none) ---------> open --------------------> committed
+//                      |  \  commit, staged data corrupted
 //        abort, or idle |    \---------------> failed
 //                      v
 //                   aborted
+//
+// Each arrow is an operation of a log entry (apply.ts). That a committed transaction is indexed is known to each node for itself
+// (indexed.ts). The functions named `require...` read and refuse, before an entry exists; the others change, and refuse nothing.
 //
 // Invariants:
 //   - A collection has at most one open transaction; the head names it.
@@ -24,16 +27,15 @@ import { invariant } from "../base/invariant.ts";
 import type { Reader, Writer } from "../storage/store.ts";
 import type { Change } from "./change.ts";
 import type { Head } from "./head.ts";
-import { type Operation, operationBytes, readOperations } from "./record.ts";
+import { type Encoded, type Operation, readOperations } from "./record.ts";
 
 export type TransactionEntry = {
   id: string;
   sequence: number;
-  state: "open" | "committed" | "complete" | "aborted" | "failed";
+  state: "open" | "committed" | "aborted" | "failed";
   createdMs: number;
   updatedMs: number;
   committedMs?: number;
-  completedMs?: number;
   endedMs?: number;
   message?: string;
   /** Positions staged; while open. */
@@ -77,9 +79,14 @@ function decode(bytes: Uint8Array): TransactionEntry {
   return JSON.parse(text(bytes)) as TransactionEntry;
 }
 
-/** The transaction with this id. Its id begins with its sequence number. @throws transaction_not_found */
+/** The sequence number of a transaction, with which its id begins; not a number where the id is none of ours. */
+export function transactionSequence(id: string): number {
+  return /^[0-9a-z]{1,10}-[0-9a-f]{24}$/.test(id) ? Number.parseInt(id, 36) : Number.NaN;
+}
+
+/** The transaction with this id. @throws transaction_not_found */
 export function readTransaction(reader: Reader, id: string): TransactionEntry {
-  const sequence = /^[0-9a-z]{1,10}-[0-9a-f]{24}$/.test(id) ? Number.parseInt(id, 36) : Number.NaN;
+  const sequence = transactionSequence(id);
   if (Number.isSafeInteger(sequence)) {
     const bytes = reader.get("transactions", u53Key(sequence));
     const entry = bytes && decode(bytes);
@@ -104,28 +111,34 @@ export function openTransaction(reader: Reader, head: Head): TransactionEntry | 
   return decode(bytes);
 }
 
-/**
- * Begins the collection's transaction. Changes `head`, which the caller writes.
- * @param random 24 hex characters that make the id unguessable
- * @throws transaction_ongoing
- */
-export function begin(writer: Writer, head: Head, nowMs: number, random: string): TransactionEntry {
-  if (head.openTransaction !== 0) {
-    const open = openTransaction(writer, head);
-    throw new QuiverError(
-      "transaction_ongoing",
-      "There is an on-going transaction! A collection has at most one; commit or abort it first.",
-      { transaction_id: open?.id },
-    );
-  }
+/** @throws transaction_ongoing */
+export function requireNoneOpen(reader: Reader, head: Head): void {
+  if (head.openTransaction === 0) return;
+  const open = openTransaction(reader, head);
+  throw new QuiverError(
+    "transaction_ongoing",
+    "There is an on-going transaction! A collection has at most one; commit or abort it first.",
+    { transaction_id: open?.id },
+  );
+}
+
+/** The id of the transaction that would begin next. @param random 24 hex characters that make it unguessable */
+export function nextTransactionId(head: Head, random: string): string {
+  return `${head.nextTransaction.toString(36)}-${random}`;
+}
+
+/** Begins the collection's transaction, and forgets the oldest one. Changes `head`, which the caller writes. */
+export function begin(writer: Writer, head: Head, timeMs: number, id: string): TransactionEntry {
+  invariant(head.openTransaction === 0, "a transaction begins while another one is open");
   const sequence = head.nextTransaction++;
+  invariant(id.startsWith(`${sequence.toString(36)}-`), `the transaction '${id}' is not number ${sequence}`);
   head.openTransaction = sequence;
   const entry: TransactionEntry = {
-    id: `${sequence.toString(36)}-${random}`,
+    id,
     sequence,
     state: "open",
-    createdMs: nowMs,
-    updatedMs: nowMs,
+    createdMs: timeMs,
+    updatedMs: timeMs,
     staged: 0,
     upserts: 0,
     deletes: 0,
@@ -133,11 +146,14 @@ export function begin(writer: Writer, head: Head, nowMs: number, random: string)
   };
   writeTransaction(writer, entry);
   failpoint("begin:written");
-  const forgotten = [
-    ...writer.keys("transactions", { end: u53Key(Math.max(0, sequence - limits.transactionsKept + 1)) }),
-  ];
+  const forgotten = [...writer.keys("transactions", { end: u53Key(oldestTransaction(head)) })];
   for (const key of forgotten) writer.delete("transactions", key);
   return entry;
+}
+
+/** The smallest number of a transaction that is still kept. */
+export function oldestTransaction(head: Head): number {
+  return Math.max(0, head.nextTransaction - limits.transactionsKept);
 }
 
 /** @throws transaction_not_open */
@@ -150,30 +166,41 @@ export function requireOpen(entry: TransactionEntry): void {
   );
 }
 
-/**
- * Stages operations. Everything is checked before the first is written.
- * @param exists whether a live record has the id
- * @param roomFor how many records the collection may still take; Infinity without max_vectors
- * @throws vector_not_found, max_vectors_exceeded
- */
+/** What staging a batch must be measured against. */
+export type StageLimits = {
+  /** Whether a live record has the id. */
+  exists(id: Uint8Array): boolean;
+  /** How many records the collection may still take; Infinity without max_vectors. */
+  roomFor: number;
+  maxVectors: number | null;
+};
+
+/** @throws vector_not_found, max_vectors_exceeded */
+export function requireStageable(
+  reader: Reader,
+  entry: TransactionEntry,
+  batch: Uint8Array,
+  { exists, roomFor, maxVectors }: StageLimits,
+): void {
+  for (const operation of readOperations(batch))
+    if (operation.kind === "delete") requireDeletable(reader, operation.id, exists);
+  if (Number.isFinite(roomFor)) {
+    const growth = entry.growth + stagedGrowth(reader, batch, exists);
+    if (growth > roomFor) throw tooManyVectors(maxVectors, growth - roomFor);
+  }
+}
+
+/** Stages operations. @param exists whether a live record has the id */
 export function stage(
   writer: Writer,
   entry: TransactionEntry,
   batch: Uint8Array,
-  nowMs: number,
+  timeMs: number,
   exists: (id: Uint8Array) => boolean,
-  roomFor: number,
-  maxVectors: number | null,
 ): void {
-  for (const operation of readOperations(batch))
-    if (operation.kind === "delete") requireDeletable(writer, operation.id, exists);
-  if (Number.isFinite(roomFor)) {
-    const growth = entry.growth + stagedGrowth(writer, batch, exists);
-    if (growth > roomFor) throw tooManyVectors(maxVectors, growth - roomFor);
-  }
   for (const operation of readOperations(batch)) stageOne(writer, entry, operation, exists(operation.id));
   failpoint("stage:staged");
-  entry.updatedMs = nowMs;
+  entry.updatedMs = timeMs;
   entry.stagedBytes = (entry.stagedBytes ?? 0) + batch.length;
   writeTransaction(writer, entry);
 }
@@ -211,7 +238,7 @@ function stagedGrowth(reader: Reader, batch: Uint8Array, exists: (id: Uint8Array
   return after - before;
 }
 
-function stageOne(writer: Writer, entry: TransactionEntry, operation: Operation, present: boolean): void {
+function stageOne(writer: Writer, entry: TransactionEntry, operation: Encoded, present: boolean): void {
   const earlierBytes = writer.get("stagedIds", operation.id);
   const earlier = earlierBytes && decodeStagedId(earlierBytes);
   if (earlier) entry.growth -= earlier.growth;
@@ -221,7 +248,7 @@ function stageOne(writer: Writer, entry: TransactionEntry, operation: Operation,
   entry.growth += growth;
   if (operation.kind === "upsert") entry.upserts++;
   else entry.deletes++;
-  writer.put("staged", u32Key(position), operationBytes(operation));
+  writer.put("staged", u32Key(position), operation.bytes);
   failpoint("stage:operation");
   writer.put("stagedIds", operation.id, encodeStagedId({ position, kind: operation.kind, growth }));
 }

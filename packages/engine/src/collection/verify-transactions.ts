@@ -7,7 +7,7 @@ import { readOperations } from "./record.ts";
 import { decodeStagedId, type TransactionEntry } from "./transaction.ts";
 
 const unread = "not read";
-const states = ["open", "committed", "complete", "aborted", "failed"];
+const states = ["open", "committed", "aborted", "failed"];
 
 export class TransactionCheck {
   readonly #find: (finding: Finding) => void;
@@ -15,6 +15,7 @@ export class TransactionCheck {
   /** By position: the id in hex and the kind of the operation. */
   readonly #staged = new Map<number, string>();
   readonly #stagedIds = new Map<number, string>();
+  readonly #indexed: number[] = [];
 
   constructor(find: (finding: Finding) => void) {
     this.#find = find;
@@ -75,7 +76,22 @@ export class TransactionCheck {
     this.#stagedIds.set(position, `${kind} ${toHex(key)}`);
   }
 
+  /** When a transaction was indexed. */
+  indexed(key: Uint8Array, body: Uint8Array): void {
+    if (key.length === 8 && body.length === 8) this.#indexed.push(readU53(key));
+    else this.#bad("The time at which a transaction was indexed cannot be read.", key, "indexed");
+  }
+
   conclude(head: Head): void {
+    for (const sequence of this.#indexed) {
+      const state = this.#entries.get(sequence)?.state ?? "committed";
+      if (state !== "committed" || sequence >= head.nextTransaction)
+        this.#bad(
+          `Transaction ${sequence} is noted as indexed; it was never committed.`,
+          undefined,
+          "indexed",
+        );
+    }
     const open = this.#entries.get(head.openTransaction);
     if (head.openTransaction !== 0 && open?.state !== "open")
       this.#bad(

@@ -17,7 +17,8 @@ import { bodyOf } from "../storage/store.ts";
 import type { CollectionDefinition } from "./definition.ts";
 import { requireKnownFormat } from "./format.ts";
 import { decodeHead, type Head } from "./head.ts";
-import { collectionTables, formatNumber, metaKeys } from "./tables.ts";
+import { collectionTables, formatNumbers, metaKeys } from "./tables.ts";
+import { LogCheck } from "./verify-log.ts";
 import { RecordCheck } from "./verify-records.ts";
 import { TransactionCheck } from "./verify-transactions.ts";
 import { VersionCheck } from "./verify-versions.ts";
@@ -55,7 +56,7 @@ export type VerifyOptions = {
 
 const progressEvery = 10_000;
 
-/** Checks a collection's store. @throws format_too_new, and where its file cannot be opened at all */
+/** Checks a collection's store. @throws format_too_new, format_too_old, and where its file cannot be opened at all */
 export function verifyCollection(directory: string, options: VerifyOptions): Verified {
   const file = new LmdbFile(directory);
   try {
@@ -72,6 +73,7 @@ class Verification {
   readonly #records: RecordCheck;
   readonly #versions: VersionCheck;
   readonly #transactions: TransactionCheck;
+  readonly #log: LogCheck;
   #head: Head | undefined;
   #own: CollectionDefinition | undefined;
   #hasFormat = false;
@@ -84,6 +86,7 @@ class Verification {
     this.#records = new RecordCheck(find, options.definition);
     this.#versions = new VersionCheck(find);
     this.#transactions = new TransactionCheck(find);
+    this.#log = new LogCheck(find);
   }
 
   run(): Verified {
@@ -196,9 +199,11 @@ class Verification {
     dense: (key) => this.#records.note("dense", key),
     versions: (key, body) => this.#versions.version(key, body),
     closed: (key, body) => this.#versions.closed(key, body),
+    recent: (key, body) => this.#log.block(key, body),
     transactions: (key, body) => this.#transactions.transaction(key, body),
     staged: (key, body) => this.#transactions.staged(key, body),
     stagedIds: (key, body) => this.#transactions.stagedId(key, body),
+    indexed: (key, body) => this.#transactions.indexed(key, body),
   };
 
   #meta(key: string, body: Uint8Array): void {
@@ -208,13 +213,14 @@ class Verification {
       else if (key === metaKeys.format.toString()) {
         const { format, what } = JSON.parse(text(body)) as { format: number; what: string };
         this.#hasFormat = true;
-        if (format !== formatNumber || what !== "collection")
+        if (format !== formatNumbers.collection || what !== "collection")
           bad(
-            `The store says that it is a ${what} of format ${format}; expected is a collection of format ${formatNumber}.`,
+            `The store says that it is a ${what} of format ${format}; expected is a collection of format ${formatNumbers.collection}.`,
           );
       } else if (key === metaKeys.definition.toString())
         this.#own = JSON.parse(text(body)) as CollectionDefinition;
       else if (key === metaKeys.indexes.toString()) JSON.parse(text(body));
+      else if (key === metaKeys.recent.toString()) this.#log.latest(body);
       else bad(`There is a key '${key}', which does not exist.`);
     } catch (error) {
       bad(`The entry '${key}' cannot be read: ${(error as Error).message}`);
@@ -242,6 +248,7 @@ class Verification {
     this.#records.conclude(head, this.#versions);
     this.#versions.conclude(head, this.#records);
     this.#transactions.conclude(head);
+    this.#log.conclude(head);
   }
 }
 

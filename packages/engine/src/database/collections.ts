@@ -67,7 +67,7 @@ export class Collections {
       error = setAsideError(name, findings);
       if (error === undefined) this.served.set(name, await this.open(entry));
     } catch (cause) {
-      if (isQuiverError(cause, "format_too_new")) throw cause;
+      if (isQuiverError(cause, "format_too_new") || isQuiverError(cause, "format_too_old")) throw cause;
       await this.#dependencies.writer.closeStore(entry.internalId);
       error = unopenedError(name, cause);
     }
@@ -83,7 +83,7 @@ export class Collections {
   }
 
   async open(entry: CatalogEntry): Promise<OpenCollection> {
-    await this.#dependencies.writer.openStore(entry.internalId, entry.definition);
+    await this.#dependencies.writer.openStore(entry);
     return new OpenCollection(entry, this.#dependencies.of(entry));
   }
 

@@ -1,6 +1,6 @@
 // The database as a whole: residence, recovery, deletion, isolation, limits of its own.
 
-import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { QuiverError } from "@quiver/protocol/errors";
@@ -9,7 +9,7 @@ import type { DenseIndex } from "@quiver/protocol/shapes/index-definition";
 import type { VectorInput } from "@quiver/protocol/shapes/vector";
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { utf8 } from "../base/bytes.ts";
-import { collectionTables, metaKeys, ordinalKey } from "../collection/tables.ts";
+import { collectionTables, formatNumbers, metaKeys, ordinalKey } from "../collection/tables.ts";
 import { takeLock } from "../runtime/directory-lock.ts";
 import { LmdbStore } from "../storage/lmdb.ts";
 import type { Database, DatabaseOptions } from "./contract.ts";
@@ -256,11 +256,34 @@ it("[F2] data of a newer format is refused with a clear message, and nothing is 
   await db.createCollection(definition("c"));
   await shut();
   const store = new LmdbStore(join(directory, "collections", directories()[0]), collectionTables);
-  store.write((writer) => writer.put("meta", metaKeys.format, utf8('{"format":2,"what":"collection"}')));
+  const format = formatNumbers.collection + 1;
+  store.write((writer) =>
+    writer.put("meta", metaKeys.format, utf8(`{"format":${format},"what":"collection"}`)),
+  );
   await store.close();
   expect(await codeOf(() => openDatabase({ dataDir: directory }))).toBe("format_too_new");
   // What is refused is not locked.
   (await takeLock(directory, { waitMs: 0 }))();
+});
+
+it("[F3] data of a format that is no longer read is refused with a clear message, and nothing is changed", async () => {
+  const db = await open();
+  await db.createCollection(definition("c"));
+  await shut();
+  const path = join(directory, "collections", directories()[0]);
+  const write = async (format: number) => {
+    const store = new LmdbStore(path, collectionTables);
+    store.write((writer) =>
+      writer.put("meta", metaKeys.format, utf8(`{"format":${format},"what":"collection"}`)),
+    );
+    await store.close();
+  };
+  await write(1);
+  const before = readFileSync(join(path, "data.mdb"));
+  expect(await codeOf(() => openDatabase({ dataDir: directory }))).toBe("format_too_old");
+  expect(readFileSync(join(path, "data.mdb")).equals(before)).toBe(true);
+  await write(formatNumbers.collection);
+  expect((await open()).listCollections()).toEqual([{ name: "c" }]);
 });
 
 it("[C1] a corrupted record is named, never served, and the rest goes on", async () => {
@@ -371,6 +394,33 @@ it("[T11] an open transaction survives a restart with every operation; idle for 
       .transactions.map((t) => Object.keys(t.status)[0]),
   ).toEqual(["NotStarted", "Aborted", "Complete"]);
   expect(third.transaction_id).not.toBe(second.transaction_id);
+});
+
+it("[L5] since when a transaction is indexed is the same after restarts, and another node finds it out for itself", async () => {
+  let db = await open();
+  await db.createCollection(definition("c"));
+  await db.collection("c").createDenseIndex(denseIndex);
+  const { transaction_id } = await db.collection("c").beginTransaction();
+  await db.collection("c").transaction(transaction_id).upsert(vectors(10));
+  await db.collection("c").transaction(transaction_id).commit();
+  await db.collection("c").indexed();
+  const statusOf = () => db.collection("c").transaction(transaction_id).status().status;
+  await expect.poll(() => Object.keys(statusOf())).toEqual(["Complete"]);
+  const status = statusOf();
+  for (let restart = 0; restart < 2; restart++) {
+    // A later moment, which the status must not take for its own.
+    db = await open({ clock: () => Date.now() + 60_000 });
+    await db.collection("c").indexed();
+    expect(statusOf()).toEqual(status);
+  }
+  await shut();
+  const store = new LmdbStore(join(directory, "collections", directories()[0]), collectionTables);
+  store.write((writer) => writer.clear("indexed"));
+  await store.close();
+  db = await open({ clock: () => Date.now() + 60_000 });
+  await db.collection("c").indexed();
+  await expect.poll(() => Object.keys(statusOf())).toEqual(["Complete"]);
+  expect(statusOf()).not.toEqual(status);
 });
 
 it("[X1] an export has every vector of one version, whatever is written meanwhile", async () => {

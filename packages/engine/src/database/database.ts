@@ -86,7 +86,7 @@ const optionNames = [
 /**
  * Opens, or makes, the database in a directory. A collection whose store is damaged is set aside (set-aside.ts) and keeps none of
  * the others from being served; a catalog whose pages are damaged keeps the database from opening.
- * @throws storage_failed, format_too_new, data_corrupted
+ * @throws storage_failed, format_too_new, format_too_old, data_corrupted
  */
 export async function openDatabase(options: DatabaseOptions): Promise<Database> {
   refuseUnknownOptions(options, optionNames);

@@ -4,15 +4,23 @@
 // Errors travel as plain objects and are made anew on the other side.
 
 import { type ErrorCode, type ErrorDetails, QuiverError } from "@quiver/protocol/errors";
-import type { WriteRequest } from "../collection/apply.ts";
+import type { WriteRequest } from "../collection/accept.ts";
 import type { CatalogRequest } from "../collection/catalog.ts";
 import type { CollectionDefinition } from "../collection/definition.ts";
 
 export type WriterStart = { dataDir: string; versionsKept: number };
 
+/** Opens a collection's store, making it where it is not there. */
+export type OpenStoreCommand = {
+  to: "store";
+  kind: "open";
+  internalId: string;
+  createdMs: number;
+  definition: CollectionDefinition;
+};
+
 export type WriterCommand =
-  /** Opens a collection's store, making it where it is not there. */
-  | { to: "store"; kind: "open"; internalId: string; definition: CollectionDefinition }
+  | OpenStoreCommand
   | { to: "store"; kind: "close"; internalId: string }
   | { to: "catalogStore"; kind: "open" | "close" }
   | { to: "collection"; internalId: string; request: WriteRequest }

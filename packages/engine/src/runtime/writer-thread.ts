@@ -1,27 +1,26 @@
 // Who makes every change?
 //
-// This thread. It takes the messages that wait, gathers those for one collection into a group, applies the
-// group as one durable write and answers. While it waits for the disk the next group gathers by itself: the
-// slower the disk, the larger the groups, with no timer.
+// This thread. It takes the messages that wait and hands those for one collection to its sequencer (log/sequencer.ts), which
+// makes them durable in as few log entries as it can; then it answers. While it waits for the disk, the next requests gather by
+// themselves: the slower the disk, the larger the entries, with no timer.
 //
-// Messages for one collection keep their order; a message that is no write to a collection ends all groups
-// before it.
+// Messages for one collection keep their order; a message that is no write to a collection comes after all writes before it.
 
 import { join } from "node:path";
 import { parentPort, workerData } from "node:worker_threads";
 import { QuiverError } from "@quiver/protocol/errors";
-import { limits } from "@quiver/protocol/limits";
 import { failpoint } from "../base/failpoint.ts";
 import { invariant } from "../base/invariant.ts";
-import { applyRequests, type WriteRequest } from "../collection/apply.ts";
+import type { WriteRequest } from "../collection/accept.ts";
 import { catalogChange } from "../collection/catalog.ts";
-import type { CollectionDefinition } from "../collection/definition.ts";
 import { prepareCatalog, prepareCollection } from "../collection/format.ts";
 import { catalogTables, collectionTables } from "../collection/tables.ts";
+import { LocalSequencer, randomOpId, type WriteOutcome } from "../log/sequencer.ts";
 import { storageError } from "../storage/disk-error.ts";
 import { LmdbStore, reopening } from "../storage/lmdb.ts";
 import { catalogDirectory, collectionsDirectory, syncStore } from "./data-directory.ts";
 import {
+  type OpenStoreCommand,
   toWire,
   type WriterCommand,
   type WriterMessage,
@@ -37,13 +36,13 @@ const { dataDir, versionsKept } = workerData as WriterStart;
 type OpenStore = {
   store: LmdbStore;
   path: string;
-  maxVectors: number | null;
   /** Whether what was found at opening is durable. Until it is, nothing is written on top of it. */
   isSynced: boolean;
 };
+type OpenCollectionStore = OpenStore & { sequencer: LocalSequencer };
 type Waiting = { number: number; request: WriteRequest };
 
-const stores = new Map<string, OpenStore>();
+const stores = new Map<string, OpenCollectionStore>();
 const waiting: WriterMessage[] = [];
 let scheduled = false;
 
@@ -59,7 +58,7 @@ function openCatalog(): void {
   const path = catalogDirectory(dataDir);
   const store = new LmdbStore(path, catalogTables);
   prepareCatalog(store);
-  catalog = { store, path, maxVectors: null, isSynced: false };
+  catalog = { store, path, isSynced: false };
   trySync(catalog);
 }
 
@@ -94,15 +93,11 @@ function tellBroken(open: OpenStore, internalId: string | null): void {
   if (open.store.isBroken) reply({ notice: "broken", internalId });
 }
 
-function batchBytes(request: WriteRequest): number {
-  return "batch" in request ? request.batch.length : 64;
-}
-
 /** Applies everything that waits. */
 async function drain(): Promise<void> {
   let groups = new Map<string, Waiting[]>();
   const flush = () => {
-    for (const [internalId, group] of groups) writeGroups(internalId, group);
+    for (const [internalId, group] of groups) write(internalId, group);
     groups = new Map();
   };
   while (waiting.length > 0) {
@@ -121,43 +116,29 @@ async function drain(): Promise<void> {
   }
 }
 
-/** Writes a collection's waiting requests in groups of limited size, and answers each group after its write. */
-function writeGroups(internalId: string, requests: readonly Waiting[]): void {
-  for (let from = 0; from < requests.length; ) {
-    let to = from;
-    let bytes = 0;
-    do bytes += batchBytes(requests[to++].request);
-    while (
-      to < requests.length &&
-      to - from < limits.groupCommitRequestsMax &&
-      bytes + batchBytes(requests[to].request) <= limits.groupCommitBytesMax
-    );
-    writeGroup(internalId, requests.slice(from, to));
-    from = to;
-  }
-}
-
-function writeGroup(internalId: string, group: readonly Waiting[]): void {
+/** Has a collection's waiting requests written, and answers each part of them when it is durable. */
+function write(internalId: string, waits: readonly Waiting[]): void {
+  let answered = 0;
   try {
     const open = stores.get(internalId);
     if (!open) throw new QuiverError("collection_not_found", "The collection was deleted meanwhile.");
     if (open.store.isBroken) throw reopening();
     mustSync(open);
-    const outcomes = applyRequests(
-      open.store,
-      group.map(({ request }) => request),
-      { nowMs: Date.now(), versionsKept, maxVectors: open.maxVectors },
-    );
-    reply({ notice: "committed", requests: group.length });
-    failpoint("write:told");
-    for (const [i, outcome] of outcomes.entries()) {
-      if (outcome.ok) succeed(group[i].number, outcome.value ?? null, outcome.version);
-      else fail(group[i].number, outcome.error);
+    for (const outcomes of open.sequencer.write(waits.map(({ request }) => request))) {
+      reply({ notice: "committed", requests: outcomes.length });
+      failpoint("write:told");
+      for (const outcome of outcomes) answer(waits[answered++].number, outcome);
+      tellBroken(open, internalId);
+      if (open.store.isBroken) throw reopening();
     }
-    tellBroken(open, internalId);
   } catch (error) {
-    for (const { number } of group) fail(number, error);
+    for (const { number } of waits.slice(answered)) fail(number, error);
   }
+}
+
+function answer(number: number, outcome: WriteOutcome): void {
+  if (outcome.ok) succeed(number, outcome.value ?? null, outcome.version);
+  else fail(number, outcome.error);
 }
 
 async function administer(number: number, command: WriterCommand): Promise<void> {
@@ -187,7 +168,7 @@ async function administer(number: number, command: WriterCommand): Promise<void>
         }
         break;
       case "store":
-        if (command.kind === "open") await openStore(command.internalId, command.definition);
+        if (command.kind === "open") await openStore(command);
         else await closeStore(command.internalId);
         break;
       case "writer":
@@ -205,15 +186,22 @@ async function administer(number: number, command: WriterCommand): Promise<void>
   }
 }
 
-async function openStore(internalId: string, definition: CollectionDefinition): Promise<void> {
+async function openStore({ internalId, createdMs, definition }: OpenStoreCommand): Promise<void> {
   invariant(!stores.has(internalId), `the store ${internalId} is opened twice`);
   const path = join(collectionsDirectory(dataDir), internalId);
   let store: LmdbStore | undefined;
   try {
     store = new LmdbStore(path, collectionTables);
-    const open: OpenStore = { store, path, maxVectors: definition.maxVectors, isSynced: false };
+    const { maxVectors } = definition;
+    const sequencer = new LocalSequencer(store, {
+      versionsKept,
+      maxVectors,
+      clock: Date.now,
+      newOpId: randomOpId,
+    });
+    const open: OpenCollectionStore = { store, path, sequencer, isSynced: false };
     failpoint("store:opened");
-    prepareCollection(store, Date.now(), definition);
+    prepareCollection(store, createdMs, definition);
     failpoint("store:prepared");
     trySync(open);
     stores.set(internalId, open);

@@ -6,9 +6,8 @@
 import { Worker } from "node:worker_threads";
 import { type ErrorCode, type ErrorDetails, errorKinds, QuiverError } from "@quiver/protocol/errors";
 import { limits } from "@quiver/protocol/limits";
-import type { WriteRequest } from "../collection/apply.ts";
-import type { CatalogRequest } from "../collection/catalog.ts";
-import type { CollectionDefinition } from "../collection/definition.ts";
+import type { WriteRequest } from "../collection/accept.ts";
+import type { CatalogEntry, CatalogRequest } from "../collection/catalog.ts";
 import {
   fromWire,
   type WriterCommand,
@@ -89,8 +88,8 @@ export class Writer {
     await this.#send({ to: "catalog", request });
   }
 
-  async openStore(internalId: string, definition: CollectionDefinition): Promise<void> {
-    await this.#send({ to: "store", kind: "open", internalId, definition });
+  async openStore({ internalId, createdMs, definition }: CatalogEntry): Promise<void> {
+    await this.#send({ to: "store", kind: "open", internalId, createdMs, definition });
   }
 
   async closeStore(internalId: string): Promise<void> {

@@ -4,7 +4,8 @@ import { join } from "node:path";
 import { QuiverError } from "@quiver/protocol/errors";
 import type { VectorInput } from "@quiver/protocol/shapes/vector";
 import { afterEach, beforeEach, expect, it } from "vitest";
-import { utf8 } from "../../base/bytes.ts";
+import { u53Key, utf8 } from "../../base/bytes.ts";
+import { recentBlockBytes, recentRowBytes } from "../../collection/recent-entries.ts";
 import { collectionTables, metaKeys, ordinalKey } from "../../collection/tables.ts";
 import { LmdbStore } from "../../storage/lmdb.ts";
 import type { Writer } from "../../storage/store.ts";
@@ -235,6 +236,34 @@ const wrongs: Case[] = [
       w.put("meta", metaKeys.head, head);
     },
   ],
+  [
+    "a log entry that is not remembered",
+    "collection",
+    (w) => {
+      const rows = (w.get("meta", metaKeys.recent) as Uint8Array).slice();
+      w.put("meta", metaKeys.recent, rows.subarray(0, rows.length - recentRowBytes));
+    },
+  ],
+  [
+    "log entries in another order",
+    "collection",
+    (w) => {
+      const rows = (w.get("meta", metaKeys.recent) as Uint8Array).slice();
+      rows[7] = 2;
+      w.put("meta", metaKeys.recent, rows);
+    },
+  ],
+  [
+    "half a log entry",
+    "collection",
+    (w) => w.put("meta", metaKeys.recent, (w.get("meta", metaKeys.recent) as Uint8Array).slice(5)),
+  ],
+  [
+    "a block of log entries under another key",
+    "collection",
+    (w) => w.put("recent", u53Key(3), new Uint8Array(recentBlockBytes)),
+  ],
+  ["an indexed transaction that never was", "transaction", (w) => w.put("indexed", u53Key(99), u53Key(1))],
   ["a key that does not exist", "collection", (w) => w.put("meta", utf8("other"), utf8("{}"))],
 ];
 

@@ -19,7 +19,8 @@ import { QuiverError } from "@quiver/protocol/errors";
 import { limits } from "@quiver/protocol/limits";
 import type { IndexKind } from "@quiver/protocol/shapes/index-definition";
 import type { Snapshot } from "@quiver/protocol/shapes/snapshot";
-import { applyRequests, type IndexDefinitions } from "../../collection/apply.ts";
+import type { LoggedRequest } from "../../collection/accept.ts";
+import type { IndexDefinitions } from "../../collection/apply.ts";
 import {
   type CatalogEntry,
   type CatalogRequest,
@@ -29,6 +30,7 @@ import {
 import { prepareCatalog, prepareCollection } from "../../collection/format.ts";
 import { type Loss, Salvage } from "../../collection/salvage.ts";
 import { catalogTables, collectionTables } from "../../collection/tables.ts";
+import { LocalSequencer, randomOpId } from "../../log/sequencer.ts";
 import {
   catalogDirectory,
   collectionDirectory,
@@ -245,16 +247,20 @@ class Repair {
     const store = new LmdbStore(directory, collectionTables);
     try {
       prepareCollection(store, this.#nowMs, definition);
-      const context = { nowMs: this.#nowMs, versionsKept: limits.versionsKeptDefault, maxVectors: null };
-      const apply = (request: Parameters<typeof applyRequests>[1][number]) => {
-        const [outcome] = applyRequests(store, [request], context);
-        if (!outcome.ok) throw outcome.error;
+      const sequencer = new LocalSequencer(store, {
+        versionsKept: limits.versionsKeptDefault,
+        maxVectors: null,
+        clock: () => this.#nowMs,
+        newOpId: randomOpId,
+      });
+      const write = (request: LoggedRequest) => {
+        for (const outcome of [...sequencer.write([request])].flat()) if (!outcome.ok) throw outcome.error;
       };
       const indexes = salvage.indexes;
       for (const [index, of] of Object.entries(indexes) as [IndexKind, IndexDefinitions["sparse"]][])
-        if (of !== undefined) apply({ kind: "createIndex", index, definition: of });
+        if (of !== undefined) write({ kind: "createIndex", index, definition: of });
       for (const batch of this.#batches(salvage.operations(definition))) {
-        apply({ kind: "upsert", batch });
+        write({ kind: "upsert", batch });
         this.#options.onProgress?.(definition.name, salvage.taken);
       }
       syncDirectory(directory);

@@ -1,7 +1,6 @@
 // How are transactions opened, filled and ended, and what is said of them?
 
 import { randomBytes } from "node:crypto";
-import { isQuiverError } from "@quiver/protocol/errors";
 import { limits } from "@quiver/protocol/limits";
 import type {
   FlatTransactionStatus,
@@ -11,12 +10,14 @@ import type {
 } from "@quiver/protocol/shapes/transaction";
 import { type CallOptions, Deadline } from "../../base/deadline.ts";
 import type { Steps } from "../../base/steps.ts";
+import { type IndexedTransaction, indexedMs } from "../../collection/indexed.ts";
 import { checkId, encodeDelete, encodeUpsertInSteps, encodeUpsertsInSteps } from "../../collection/schema.ts";
 import {
   listTransactions,
   openTransaction,
   readTransaction,
   type TransactionEntry,
+  transactionSequence,
 } from "../../collection/transaction.ts";
 import { readVersion } from "../../collection/versions.ts";
 import type { Snapshot } from "../../storage/store.ts";
@@ -43,7 +44,7 @@ export class Transactions {
     this.#writes = writes;
     state.read((snapshot) => {
       for (const transaction of listTransactions(snapshot))
-        if (transaction.state === "committed")
+        if (transaction.state === "committed" && indexedMs(snapshot, transaction.sequence) === undefined)
           this.#indexingTransactions.set(transaction.id, transaction.version as number);
     });
   }
@@ -177,9 +178,8 @@ export class Transactions {
   }
 
   #progressOf(entry: TransactionEntry, snapshot: Snapshot): IndexingProgress | null {
-    if (entry.completedMs !== undefined) return { completedMs: entry.completedMs };
     if (entry.state !== "committed") return null;
-    const completedMs = this.#completedMs.get(entry.id);
+    const completedMs = indexedMs(snapshot, entry.sequence) ?? this.#completedMs.get(entry.id);
     if (completedMs !== undefined) return { completedMs };
     const version = readVersion(snapshot, entry.version as number);
     const { firstOrdinal = 0, opened = 0 } = version ?? {};
@@ -199,29 +199,20 @@ export class Transactions {
       this.#state.background.run("noting that transactions are indexed", () => this.#noteCompleted());
   }
 
-  /** Notes it in the store. Where that fails, nothing is lost: the next start finds the transactions committed, and completes them again. */
+  /** Notes it in the store. Where that fails, nothing is lost: the next start finds the transactions not noted, and notes them again. */
   async #noteCompleted(): Promise<void> {
     const noting = [...this.#completedMs].filter(([id]) => !this.#completing.has(id));
-    const write = async ([id, completedMs]: [string, number]) => {
-      this.#completing.add(id);
-      try {
-        const { internalId } = this.#state.entry;
-        await this.#state.dependencies.writer.write(internalId, {
-          kind: "complete",
-          transactionId: id,
-          completedMs,
-        });
-        this.#completedMs.delete(id);
-      } catch (error) {
-        if (!isQuiverError(error, "transaction_not_found")) throw error;
-        // The store has forgotten the transaction meanwhile.
-        this.#completedMs.delete(id);
-      } finally {
-        this.#completing.delete(id);
-      }
-    };
-    const failed = (await Promise.allSettled(noting.map(write))).find(({ status }) => status === "rejected");
-    if (failed?.status === "rejected") throw failed.reason;
+    const transactions = noting.map(
+      ([id, completedMs]): IndexedTransaction => [transactionSequence(id), completedMs],
+    );
+    for (const [id] of noting) this.#completing.add(id);
+    try {
+      const { entry, dependencies } = this.#state;
+      await dependencies.writer.write(entry.internalId, { kind: "noteIndexed", transactions });
+      for (const [id] of noting) this.#completedMs.delete(id);
+    } finally {
+      for (const [id] of noting) this.#completing.delete(id);
+    }
   }
 
   /** Aborts the open transaction when its last operation is older than the limit. */

@@ -5,7 +5,7 @@
 
 import { limits } from "@quiver/protocol/limits";
 import { type CallOptions, Deadline } from "../../base/deadline.ts";
-import type { WriteRequest } from "../../collection/apply.ts";
+import type { WriteRequest } from "../../collection/accept.ts";
 import { checkId, encodeDelete, encodeUpsertsInSteps, type VectorWrite } from "../../collection/schema.ts";
 import { Unserved } from "../unserved.ts";
 import type { CollectionMemory } from "./memory.ts";

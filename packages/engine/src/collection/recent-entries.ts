@@ -1,0 +1,70 @@
+// Which log entries has a collection applied lately?
+//
+// An entry that comes again is not applied again. The head's `sequence` tells that of an entry under its own number. What is
+// kept here tells it of an entry that was ordered twice, and so comes under a second number: the opIds of the last
+// `limits.entriesRemembered` entries, written in the same store write as what they change.
+//
+//   meta.recent                    rows of the latest entries, until they are a block
+//   recent[sequence of the last]   blocks of 32 rows
+//   row                            u53 sequence | 16 bytes of opId
+//
+// A write of one record stays as small as it was: the latest rows lie on the page of the head, which every entry writes. A block
+// that is too old leaves when the next one is full; until then its rows count for nothing: what is remembered follows from the log.
+
+import { limits } from "@quiver/protocol/limits";
+import { emptyBytes, fromHex, readU53, toHex, u53Key, writeU53 } from "../base/bytes.ts";
+import { invariant } from "../base/invariant.ts";
+import type { Reader, Writer } from "../storage/store.ts";
+import { metaKeys } from "./tables.ts";
+
+/** Bytes of an opId. */
+export const opIdBytes = 16;
+/** Bytes of a row, and of a full block. */
+export const recentRowBytes = 8 + opIdBytes;
+export const recentBlockBytes = 32 * recentRowBytes;
+
+/** Remembers an entry, the newest one. */
+export function remember(writer: Writer, sequence: number, opId: string): void {
+  const id = fromHex(opId);
+  invariant(id.length === opIdBytes, `an entry has the opId '${opId}'`);
+  const latest = writer.get("meta", metaKeys.recent) ?? emptyBytes;
+  const rows = new Uint8Array(latest.length + recentRowBytes);
+  rows.set(latest, 0);
+  writeU53(rows, latest.length, sequence);
+  rows.set(id, latest.length + 8);
+  const isFull = rows.length === recentBlockBytes;
+  writer.put("meta", metaKeys.recent, isFull ? emptyBytes : rows);
+  if (!isFull) return;
+  writer.put("recent", u53Key(sequence), rows);
+  const old = [...writer.keys("recent", { end: u53Key(oldestRemembered(sequence)) })];
+  for (const key of old) writer.delete("recent", key);
+}
+
+/** Whether an opId is remembered. @param sequence the last entry that was applied */
+export function isRemembered(reader: Reader, sequence: number, opId: string): boolean {
+  const oldest = oldestRemembered(sequence);
+  for (const row of recentRows(reader)) if (row.sequence >= oldest && row.opId === opId) return true;
+  return false;
+}
+
+/** The opId of an entry; undefined where it is no longer remembered. */
+export function opIdOf(reader: Reader, sequence: number): string | undefined {
+  for (const row of recentRows(reader)) if (row.sequence === sequence) return row.opId;
+  return undefined;
+}
+
+/** The smallest number that is remembered when `sequence` is the last one. */
+function oldestRemembered(sequence: number): number {
+  return Math.max(1, sequence - limits.entriesRemembered + 1);
+}
+
+function* recentRows(reader: Reader): Generator<{ sequence: number; opId: string }> {
+  for (const [, block] of reader.entries("recent")) yield* rowsOf(block);
+  yield* rowsOf((reader.get("meta", metaKeys.recent) ?? emptyBytes).slice());
+}
+
+/** The rows of a block, or of the latest entries, in their order. */
+export function* rowsOf(bytes: Uint8Array): Generator<{ sequence: number; opId: string }> {
+  for (let at = 0; at < bytes.length; at += recentRowBytes)
+    yield { sequence: readU53(bytes, at), opId: toHex(bytes.subarray(at + 8, at + recentRowBytes)) };
+}

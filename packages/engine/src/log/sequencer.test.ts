@@ -1,0 +1,226 @@
+// What of what has queued becomes an entry, and what of it when something fails?
+
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { QuiverError } from "@quiver/protocol/errors";
+import { limits } from "@quiver/protocol/limits";
+import { afterEach, beforeEach, expect, it } from "vitest";
+import { utf8 } from "../base/bytes.ts";
+import { armFailpoints } from "../base/failpoint.ts";
+import type { WriteRequest } from "../collection/accept.ts";
+import { applyEntry, type LogEntry } from "../collection/apply.ts";
+import { readHead } from "../collection/head.ts";
+import { indexedMs } from "../collection/indexed.ts";
+import { encodeDelete, encodeUpserts } from "../collection/schema.ts";
+import { collectionTables, ordinalKey } from "../collection/tables.ts";
+import { readTransaction, type TransactionEntry } from "../collection/transaction.ts";
+import { LmdbStore } from "../storage/lmdb.ts";
+import { MemoryStore } from "../storage/memory.ts";
+import { LocalSequencer, randomOpId, type WriteOutcome } from "./sequencer.ts";
+import { createdMs, definition, prepared, read, seenOf, stateOf } from "./testing/histories.ts";
+
+const nowMs = createdMs + 5;
+let path: string;
+let store: LmdbStore;
+let entries: LogEntry[];
+let sequencer: LocalSequencer;
+
+beforeEach(() => {
+  path = mkdtempSync(join(tmpdir(), "quiver-sequencer-"));
+  store = prepared(new LmdbStore(path, collectionTables));
+  entries = [];
+  sequencer = new LocalSequencer(store, {
+    versionsKept: 100,
+    maxVectors: 5,
+    clock: () => nowMs,
+    newOpId: randomOpId,
+    record: (entry) => entries.push(entry),
+  });
+});
+afterEach(async () => {
+  armFailpoints(() => undefined);
+  await store.close();
+  rmSync(path, { recursive: true, force: true });
+});
+
+const write = (...requests: WriteRequest[]) => [...sequencer.write(requests)].flat();
+const codes = (outcomes: WriteOutcome[]) =>
+  outcomes.map((outcome) => (outcome.ok ? "ok" : (outcome.error as QuiverError).code));
+const batch = (...ids: string[]) =>
+  encodeUpserts(
+    definition,
+    ids.map((id) => ({ id, dense_values: [1, 2] })),
+    "vectors",
+  );
+const upsert = (...ids: string[]): WriteRequest => ({ kind: "upsert", batch: batch(...ids) });
+const remove = (id: string): WriteRequest => ({ kind: "delete", batch: encodeDelete(id) });
+const kinds = () => entries.map(({ operations }) => operations.map(({ kind }) => kind));
+const begin = (): string => {
+  const [outcome] = write({ kind: "begin", random: "ab".repeat(12) });
+  if (!outcome.ok) throw outcome.error;
+  return (outcome.value as TransactionEntry).id;
+};
+
+/** Replaces a stored value by bytes whose checksum is not theirs. */
+function damage(table: string, key: Uint8Array): void {
+  store.write((writer) => {
+    const raw = writer as unknown as {
+      table(name: string): { putSync(key: Uint8Array, value: Buffer): void };
+    };
+    raw.table(table).putSync(key, Buffer.from("damaged"));
+  });
+}
+
+/** Throws at the next passages of a failpoint. */
+function failAt(name: string, error: Error, times = 1): void {
+  let left = times;
+  armFailpoints((passed) => {
+    if (passed === name && left-- > 0) throw error;
+  });
+}
+
+/** What the log makes on another machine. */
+function elsewhere(): MemoryStore {
+  const other = prepared(new MemoryStore(collectionTables));
+  for (const entry of entries) expect(applyEntry(other, entry, 100)).toBe(true);
+  return other;
+}
+
+it("[L4] what has queued is one entry, without what was refused; a commit is one of its own", () => {
+  const transactionId = begin();
+  entries.length = 0;
+  const outcomes = write(
+    upsert("a"),
+    remove("missing"),
+    { kind: "begin", random: "cd".repeat(12) },
+    upsert("b", "c", "d", "e", "f"),
+    { kind: "stage", transactionId, batch: batch("s") },
+    { kind: "commit", transactionId },
+    upsert("z"),
+    { kind: "deleteIndex", index: "dense" },
+  );
+  expect(codes(outcomes)).toEqual([
+    "ok",
+    "vector_not_found",
+    "transaction_ongoing",
+    "max_vectors_exceeded",
+    "ok",
+    "ok",
+    "ok",
+    "index_not_found",
+  ]);
+  expect(kinds()).toEqual([["upsert", "stage"], ["commit"], ["upsert"]]);
+  expect(entries.map(({ sequence, epoch, timeMs }) => [sequence, epoch, timeMs])).toEqual([
+    [2, 0, nowMs],
+    [3, 0, nowMs],
+    [4, 0, nowMs],
+  ]);
+});
+
+it("[L4] what is all refused, or has nothing to do, makes no entry and leaves the store as it is", () => {
+  const transactionId = begin();
+  const before = stateOf(store);
+  const idle: WriteRequest = { kind: "abort", transactionId, idleSinceMs: nowMs - 1 };
+  expect(codes(write(remove("missing"), idle))).toEqual(["vector_not_found", "ok"]);
+  expect(kinds()).toEqual([["begin"]]);
+  expect(stateOf(store)).toEqual(before);
+});
+
+it("[L4] a request that fails half-way is in no entry, and its group becomes entries without it", () => {
+  write(upsert("a", "b"));
+  damage("ids", utf8("a"));
+  const outcomes = write(upsert("c"), upsert("d", "a"), upsert("e"), upsert("a"), remove("b"));
+  expect(codes(outcomes)).toEqual(["ok", "data_corrupted", "ok", "data_corrupted", "ok"]);
+  expect(kinds()).toEqual([["upsert"], ["upsert"], ["upsert"], ["delete"]]);
+  // A machine whose data is not damaged makes the same of the log.
+  const hashOf = (of: LmdbStore | MemoryStore) => read(of, (s) => readHead(s).hash);
+  expect(hashOf(elsewhere())).toEqual(hashOf(store));
+});
+
+it("[L4] a commit that fails leaves its transaction open, or ends it as failed where its data is damaged", () => {
+  write(upsert("1", "2", "3"));
+  const first = begin();
+  write({ kind: "stage", transactionId: first, batch: batch("4", "5") });
+  write(upsert("6"));
+  const before = stateOf(store);
+  expect(codes(write({ kind: "commit", transactionId: first }))).toEqual(["max_vectors_exceeded"]);
+  expect(stateOf(store)).toEqual(before);
+  damage("staged", ordinalKey(1));
+  write(remove("6"));
+  entries.length = 0;
+  expect(codes(write({ kind: "commit", transactionId: first }))).toEqual(["data_corrupted"]);
+  expect(kinds()).toEqual([["fail"]]);
+  expect(read(store, (s) => readTransaction(s, first))).toMatchObject({ state: "failed", endedMs: nowMs });
+  expect(codes(write({ kind: "commit", transactionId: first }))).toEqual(["transaction_not_open"]);
+});
+
+it("[L4] an entry that does not become durable fails for all of its requests, and the next takes its number", () => {
+  write(upsert("a"));
+  const before = stateOf(store);
+  for (const step of ["write:applied", "write:finished"]) {
+    failAt(step, new Error("MDB_BAD: the disk fails"), 1);
+    expect(codes(write(upsert("b"), remove("missing"), upsert("c")))).toEqual([
+      "storage_failed",
+      "storage_failed",
+      "storage_failed",
+    ]);
+    expect(stateOf(store)).toEqual(before);
+  }
+  expect(kinds()).toEqual([["upsert"]]);
+  write(upsert("d"));
+  expect(entries.map(({ sequence }) => sequence)).toEqual([1, 2]);
+  expect(seenOf(elsewhere())).toEqual(seenOf(store));
+});
+
+it("[L4] requests that have no room on the disk together are tried alone", () => {
+  failAt("write:finished", new QuiverError("storage_full", "The disk is full."), 2);
+  expect(codes(write(upsert("a"), upsert("b"), upsert("c")))).toEqual(["storage_full", "ok", "ok"]);
+  expect(entries.map(({ sequence, operations }) => [sequence, operations.length])).toEqual([
+    [1, 1],
+    [2, 1],
+  ]);
+  expect(seenOf(elsewhere())).toEqual(seenOf(store));
+});
+
+it("[L4] an entry has a limited number of requests and of bytes", () => {
+  const many = Array.from({ length: limits.groupCommitRequestsMax + 1 }, () => upsert("a"));
+  write(...many);
+  expect(kinds().map(({ length }) => length)).toEqual([limits.groupCommitRequestsMax, 1]);
+  entries.length = 0;
+  const text = "x".repeat(limits.groupCommitBytesMax / 8);
+  const large = (id: string): WriteRequest => ({
+    kind: "upsert",
+    batch: encodeUpserts(definition, [{ id, text }], "vectors"),
+  });
+  write(...["1", "2", "3", "1", "2", "3", "1", "2", "3"].map(large));
+  expect(kinds().map(({ length }) => length)).toEqual([7, 2]);
+});
+
+it("[L5] what a node notes for itself is in no entry, and changes nothing that follows from the log", () => {
+  const transactionId = begin();
+  write({ kind: "commit", transactionId });
+  const before = stateOf(store);
+  const alone: WriteRequest = { kind: "noteIndexed", transactions: [[1, 77]] };
+  expect(codes(write(alone))).toEqual(["ok"]);
+  expect(stateOf(store)).toEqual(before);
+  expect(read(store, (s) => indexedMs(s, 1))).toBe(77);
+  // With a write, and of a transaction that was never there any more.
+  write(upsert("a"), { kind: "noteIndexed", transactions: [[1, 78]] });
+  expect(kinds()).toEqual([["begin"], ["commit"], ["upsert"]]);
+  expect(read(store, (s) => indexedMs(s, 1))).toBe(78);
+  expect(stateOf(elsewhere())).toEqual(stateOf(store));
+});
+
+it("[L5] the note of a transaction goes with the transaction", () => {
+  for (let i = 0; i < limits.transactionsKept; i++) {
+    const transactionId = begin();
+    write({ kind: "abort", transactionId }, { kind: "noteIndexed", transactions: [[i + 1, 100 + i]] });
+  }
+  const noted = () => read(store, (s) => [...s.keys("indexed")].length);
+  expect(noted()).toBe(limits.transactionsKept);
+  begin();
+  write({ kind: "noteIndexed", transactions: [[1, 5]] });
+  expect(noted()).toBe(limits.transactionsKept - 1);
+  expect(read(store, (s) => [indexedMs(s, 1), indexedMs(s, 2)])).toEqual([undefined, 101]);
+}, 120_000);

@@ -1,0 +1,24 @@
+// A process that applies a log for ever, and says on standard output what it has applied. Killed by kill.test.ts.
+//
+// argv: directory of the store, number of the first entry that it is not known to have. The log lies in the file beside the directory,
+// as entries behind their lengths. The entries before that one are sent once more; a line "round N" follows each entry.
+
+import { readFileSync, writeSync } from "node:fs";
+import { applyEntry } from "../../collection/apply.ts";
+import { collectionTables } from "../../collection/tables.ts";
+import { LmdbStore } from "../../storage/lmdb.ts";
+import { decodeEntry } from "../entry.ts";
+
+const [directory, first] = process.argv.slice(2);
+const file = readFileSync(`${directory}.log`);
+const store = new LmdbStore(directory, collectionTables);
+for (let at = 0; at < file.length; ) {
+  const length = file.readUInt32LE(at);
+  const entry = decodeEntry(file.subarray(at + 4, at + 4 + length));
+  at += 4 + length;
+  if (entry.sequence < Number(first) - 5) continue;
+  applyEntry(store, entry, 20);
+  writeSync(1, `round ${entry.sequence}\n`);
+}
+// The log has ended before the kill came.
+setInterval(() => undefined, 1_000);
