@@ -148,3 +148,24 @@ test("the name of a package alone is the main file that its exports name", () =>
     '"@quiver/client" is not among the dependencies',
   );
 });
+
+describe("kinds of index", () => {
+  const told = (path: string, text: string) => checkFloors(project({ [path]: `// Question?\n${text}\n` }));
+
+  test.each([
+    ["engine/src/query/a.ts", 'export const leg = "tf-idf";'],
+    ["engine/src/database/a.ts", "export const is = (x: unknown) => x instanceof HnswIndex;"],
+    ["engine/src/indexing/a.ts", "export const cast = (x: object) => x as unknown as string;"],
+  ])("%s names none: %s", (path, text) => {
+    expect(told(path, text)).toEqual([expect.stringContaining(":2: a kind of index is named")]);
+  });
+
+  test.each([
+    ["engine/src/index/text/a.ts", 'export const name = "tf-idf";'],
+    ["protocol/src/a.ts", 'export const name = "tf-idf";'],
+    ["engine/src/query/a.ts", '// What "tf-idf" is.'],
+    ["engine/src/query/a.test.ts", 'export const leg = "tf-idf";'],
+  ])("%s may say %s", (path, text) => {
+    expect(told(path, text)).toEqual([]);
+  });
+});

@@ -58,12 +58,23 @@ type SourceFile = {
 
 const BUILTINS = new Set(builtinModules);
 
+/** What names a kind of index, or goes around a kind's types: only their folders, the protocol and the registry may. */
+const NAMED_KIND = /"tf-idf"|'tf-idf'|\binstanceof (?:Hnsw|Sparse|Text)Index\b|\bas unknown as\b/;
+/** Where that is about something else, and what. */
+const NAMED_KIND_ALLOWED: Readonly<Record<string, string>> = {
+  "packages/engine/src/storage/lmdb.ts": "a field of lmdb-js that its types do not have",
+};
+
 /** Every breach of the rules under `root`, as `file:line: import "x": rule`, in the order of files and lines. */
 export function checkFloors(root: string): string[] {
   const files = projectFiles(root)
     .filter((path) => /^packages\/[^/]+\/src\/.*\.ts$/.test(path))
     .map((path) => readSource(root, path));
-  const errors = files.flatMap((file) => [...checkRoom(file), ...checkImports(root, file)]);
+  const errors = files.flatMap((file) => [
+    ...checkRoom(file),
+    ...checkImports(root, file),
+    ...checkKinds(root, file),
+  ]);
   return [...errors, ...checkCycles(root, files)];
 }
 
@@ -112,6 +123,21 @@ function checkRoom(file: SourceFile): string[] {
   return [
     `${file.path}:1: the room "${file.room}" is not in the table of tools/floors.ts; add it with its floor`,
   ];
+}
+
+/** The engine outside `index/` asks for no kind of index by its name. */
+function checkKinds(root: string, { path, room, isTest }: SourceFile): string[] {
+  if (isTest || !room.startsWith("engine") || room === "engine/index" || path in NAMED_KIND_ALLOWED)
+    return [];
+  return readFileSync(join(root, path), "utf8")
+    .split("\n")
+    .flatMap((line, i) =>
+      NAMED_KIND.test(line) && !line.trimStart().startsWith("//")
+        ? [
+            `${path}:${i + 1}: a kind of index is named, or its types gone around; ask its object in index/registry.ts`,
+          ]
+        : [],
+    );
 }
 
 function checkImports(root: string, file: SourceFile): string[] {

@@ -14,7 +14,13 @@
 //
 // The local sequencer (log/sequencer.ts) finds out what an entry holds by applying it, with the same `Application`.
 
-import type { DenseIndex, IndexKind, SparseIndex, TextIndex } from "@quiver/protocol/shapes/index-definition";
+import type {
+  DenseIndex,
+  IndexDefinitions,
+  IndexKind,
+  SparseIndex,
+  TextIndex,
+} from "@quiver/protocol/shapes/index-definition";
 import { text, utf8 } from "../base/bytes.ts";
 import { failpoint } from "../base/failpoint.ts";
 import { invariant } from "../base/invariant.ts";
@@ -26,7 +32,7 @@ import { readOperations } from "./record.ts";
 import { metaKeys } from "./tables.ts";
 import * as transactions from "./transaction.ts";
 
-export type IndexDefinitions = { dense?: DenseIndex; sparse?: SparseIndex; "tf-idf"?: TextIndex };
+export type { IndexDefinitions };
 
 /** One change of a collection. A batch holds operations on records (record.ts), a definition all its defaults. */
 export type LogOperation =

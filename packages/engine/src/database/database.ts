@@ -19,6 +19,7 @@ import type {
   CollectionSummary,
   CreateCollection,
 } from "@quiver/protocol/shapes/collection";
+import { kinds } from "@quiver/protocol/shapes/index-definition";
 import type { RestoreCollection, RestoredCollection, Snapshot } from "@quiver/protocol/shapes/snapshot";
 import type { Background } from "../base/background.ts";
 import { failpoint } from "../base/failpoint.ts";
@@ -330,9 +331,9 @@ class OpenDatabase implements Database {
       const collection = await this.#collections.make(definition);
       this.#collections.served.set(name, collection);
       if (request.dense_vector.auto_create_index && definition.dense)
-        await collection.createAutomatic("dense");
+        await collection.createAutomatic(kinds.dense);
       if (request.sparse_vector.auto_create_index && definition.sparse)
-        await collection.createAutomatic("sparse");
+        await collection.createAutomatic(kinds.sparse);
     } finally {
       this.#collections.changing.delete(name);
     }

@@ -5,8 +5,19 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { IndexStatus } from "@quiver/protocol/shapes/index-definition";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { Deadline } from "../base/deadline.ts";
+import { defineCollection } from "../collection/definition.ts";
+import { prepareCollection } from "../collection/format.ts";
+import { encodeUpserts } from "../collection/schema.ts";
+import { collectionTables } from "../collection/tables.ts";
+import { Visibility } from "../collection/visibility.ts";
 import { register } from "../index/registry.ts";
-import { toyCalls, toyKind, toyName } from "../index/testing/toy-kind.ts";
+import { Toy, type ToyLeg, toyCalls, toyKind, toyName } from "../index/testing/toy-kind.ts";
+import { LocalSequencer, randomOpId } from "../log/sequencer.ts";
+import type { Plan } from "../query/plan.ts";
+import { runPlan } from "../query/search.ts";
+import { Views } from "../runtime/view.ts";
+import { MemoryStore } from "../storage/memory.ts";
 import type { OpenCollection } from "./collection.ts";
 import type { Database } from "./contract.ts";
 import { openDatabase } from "./database.ts";
@@ -78,4 +89,53 @@ test("[I4] [I5] a kind of which only the registry knows is built, fed, measured,
   expect(toyOf(collection)).toBeUndefined();
   expect(toyCalls.closed).toBeGreaterThan(closed);
   await database.close();
+});
+
+test("[I4] a plan's legs of a kind of which only the registry knows are searched, ranked, fused and explained", async () => {
+  const definition = defineCollection({
+    name: "c",
+    dense_vector: { enabled: false },
+    sparse_vector: { enabled: false },
+    tf_idf_options: { enabled: true },
+    config: {},
+    store_raw_text: true,
+  });
+  const store = new MemoryStore(collectionTables);
+  prepareCollection(store, 1, definition);
+  const texts = ["a", "bb", "cc", "dd", "eee"];
+  const records = texts.map((text) => ({ id: `id-${text}`, text }));
+  const options = { versionsKept: 10, maxVectors: null, clock: () => 1, newOpId: randomOpId };
+  const batch = encodeUpserts(definition, records, "vectors");
+  for (const outcomes of new LocalSequencer(store, options).write([{ kind: "upsert", batch }]))
+    expect(outcomes.every(({ ok }) => ok)).toBe(true);
+  const toy = new Toy();
+  for (const [ordinal, text] of texts.entries()) toy.add(ordinal, text.length);
+  const view = new Views(() => {}).publish(
+    { version: 1, ordinalEnd: 5, snapshot: store.snapshot(), indexes: { [toyName]: toy }, statistics: {} },
+    new Visibility(),
+  );
+  const leg = (length: number): ToyLeg => ({ kind: toyName, length });
+  const plan: Plan = {
+    queries: [[leg(2)], [leg(3)], [leg(7)]],
+    topK: 2,
+    returnRawText: true,
+    explain: true,
+    effort: { exact: false, efSearch: null, recallTarget: null },
+    allowed: null,
+    fusion: null,
+    deadline: Deadline.none,
+  };
+  const [two, three, none] = await runPlan(view, plan);
+  expect(two.results).toMatchObject([
+    { id: "id-bb", score: 1, text: "bb", explanation: { [toyName]: { rank: 1, score: 1, length: 2 } } },
+    { id: "id-cc", explanation: { [toyName]: { rank: 2, contribution: 1, length: 2 } } },
+  ]);
+  expect(three.results.map(({ id }) => id)).toEqual(["id-eee"]);
+  expect(none.results).toEqual([]);
+  const weights = { dense: 0, sparse: 0, "tf-idf": 0, [toyName]: 2 };
+  const fused = { ...plan, queries: [[leg(2), leg(3)]], topK: 4, fusion: { constant: 60, weights } };
+  const [both] = await runPlan(view, fused);
+  expect(both.results.map(({ id }) => id)).toEqual(["id-bb", "id-eee", "id-cc", "id-dd"]);
+  expect(both.results[0].score).toBe(2 / 61);
+  view.unpin();
 });

@@ -73,6 +73,8 @@ export interface Index {
   readonly spareBytes?: number;
   /** Gives up of that so many bytes, or all there are. Searches are slower afterwards, and as exact. */
   giveUp?(bytes: number): void;
+  /** What a search of the version that is current now has to be told when that is past; absent: nothing. */
+  statistics?(): unknown;
   /** Proves the invariants; throws with what is wrong. Takes time in proportion to the whole index. */
   check(): void;
   /** Drops everything. The index must not be used afterwards. */

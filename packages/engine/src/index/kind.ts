@@ -11,9 +11,11 @@ import type {
   SparseIndex,
   TextIndex,
 } from "@quiver/protocol/shapes/index-definition";
+import type { Steps } from "../base/steps.ts";
 import type { CheckpointForm } from "./checkpoint-form.ts";
-import type { Index } from "./contract.ts";
+import type { Candidates, Index, Visible } from "./contract.ts";
 import type { GraphBuilders } from "./hnsw/jobs.ts";
+import type { Allowed } from "./ordinal-bitmap.ts";
 import type { AnalysedTexts } from "./text/analysed.ts";
 
 export type IndexDefinition = DenseIndex | SparseIndex | TextIndex;
@@ -121,6 +123,46 @@ export interface Preparation<Held extends Index = Index, Prepared extends Prepar
   enter(index: Held, prepared: Prepared): boolean;
 }
 
+/** What one leg of a query asks an index of its kind for. */
+export interface Leg {
+  readonly kind: IndexKind;
+}
+
+/** The version that is searched. */
+export interface SearchedVersion {
+  /** What it sees; asked anew at each step. */
+  visible(): Visible;
+  /** The stored dense vector of a record that it sees; borrowed until the next call. */
+  vectorOf(ordinal: number): Uint8Array;
+  /** What `statistics` of the index was when the version was current; undefined where it has none. */
+  readonly statistics: unknown;
+}
+
+/** How legs are searched. */
+export type LegOptions = {
+  /** The ordinals that may be found at all; null: every one. */
+  readonly allowed: Allowed;
+  /** Whether every vector is read. */
+  readonly isExact: boolean;
+  /** The beam of a graph; undefined: the index's own. */
+  readonly ef: number | undefined;
+};
+
+/** The legs of one kind of a request's queries, in order, on one version. */
+export interface LegSearches {
+  /**
+   * The k best records of a leg, and what ties with the last; in steps, between which the index may be used and changed. Legs are
+   * asked for one after the other, each once.
+   */
+  search(leg: number, k: number): Steps<Candidates>;
+  /**
+   * What made the scores of records that the leg searched last has found: further fields of their explanations. Added up in their
+   * order and beginning with 0, the matches of a record are its score, bit for bit.
+   * @param onMatch called for each match; what it throws ends the call
+   */
+  explain(leg: number, ordinals: readonly number[], onMatch: () => void): Steps<readonly object[]>;
+}
+
 export interface Kind<
   Definition extends IndexDefinition = IndexDefinition,
   Held extends Index = Index,
@@ -147,6 +189,8 @@ export interface Kind<
   preparation?(definition: Definition): Preparation<Held, Prepared>;
   /** The size of an index of these records with nothing left to build or merge, without caches. */
   estimate(collection: IndexedCollection, definition: Definition, population: Population): IndexSize;
+  /** Begins to search legs of this kind. @throws invalid_request where the index cannot answer one */
+  search(index: Held, legs: readonly Leg[], version: SearchedVersion, options: LegOptions): LegSearches;
   /** Bytes that it grows by at most with so many records, which have so many bytes besides their dense vectors. */
   growth(recordBytes: number, records: number, otherBytes: number): number;
   /** @param index undefined: it is not loaded */

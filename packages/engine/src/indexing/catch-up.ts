@@ -398,9 +398,9 @@ export class CatchUp {
   }
 
   #publish(version: number, ordinalEnd: number, snapshot: Snapshot, built: readonly Feed[]): void {
-    const indexes: LiveIndexes = Object.fromEntries(built.map((feed) => [feed.kind, feed.index]));
-    const textStatistics = indexes["tf-idf"]?.statistics() ?? { documents: 0, totalLength: 0 };
-    this.#views.publish({ version, ordinalEnd, snapshot, indexes, textStatistics }, this.#visibility);
+    const indexes: LiveIndexes = Object.fromEntries(built.map(({ kind, index }) => [kind, index]));
+    const statistics = Object.fromEntries(built.map(({ kind, index }) => [kind, index.statistics?.()]));
+    this.#views.publish({ version, ordinalEnd, snapshot, indexes, statistics }, this.#visibility);
     this.#waiters.serve(this.#views.current as View);
   }
 

@@ -1,69 +1,56 @@
 // Why does a result have its score?
 //
 // Made after the search and only for the results that are answered, from the same view: the rankings tell each leg's
-// rank and score, and the inverted indexes give the terms that a score was added up from, in the order in which it
+// rank and score, and each kind of index what a score was added up from, in the order in which it
 // was added up, so that
 //
 //   the sum of a leg's matches, in their order and beginning with 0, is the leg's score, bit for bit, and
-//   the sum of the legs' contributions, in the order dense, sparse, tf-idf, is the result's.
+//   the sum of the legs' contributions, in the order of the legs, is the result's.
 //
 // It takes steps, between which others may take their turn. A search that asks for no explanation does nothing of this.
 
 import { QuiverError } from "@quiver/protocol/errors";
 import { limits } from "@quiver/protocol/limits";
 import type { Explanation } from "@quiver/protocol/shapes/search";
-import { invariant } from "../base/invariant.ts";
 import type { Steps } from "../base/steps.ts";
-import type { TextQuery } from "../index/text/text-query.ts";
-import type { View } from "../runtime/view.ts";
 import { contributionOf, type Ranking } from "./fusion.ts";
-import type { Fusion, Leg } from "./plan.ts";
+import type { Legs } from "./legs.ts";
+import type { Fusion } from "./plan.ts";
 import type { Hit } from "./rank.ts";
+
+/** Where a result stands in a leg. */
+type Standing = { rank: number; score: number; weight: number; contribution: number };
 
 /** Explains the queries of one request, which share the limit of `explainedMatchesMax`. */
 export class Explainer {
-  readonly #view: View;
+  readonly #legs: Legs;
   readonly #fusion: Fusion | null;
   #matches = 0;
 
   /**
-   * @param view the one that is searched, pinned
+   * @param legs of the request, searched
    * @param fusion how the legs are fused; null for searches with one leg
    */
-  constructor(view: View, fusion: Fusion | null) {
-    this.#view = view;
+  constructor(legs: Legs, fusion: Fusion | null) {
+    this.#legs = legs;
     this.#fusion = fusion;
   }
 
   /**
-   * One explanation for each result, in their order.
-   * @param rankings what each of `legs` found, side by side with them
-   * @param query what the text leg asked for; null where there is none
+   * One explanation for each result of the query that was searched last, in their order.
+   * @param rankings what each leg of the query found, side by side with them
    * @throws invalid_request when the request's results match more terms than can be explained at once
    */
-  *explain(
-    legs: readonly Leg[],
-    rankings: readonly Ranking[],
-    results: readonly Hit[],
-    query: TextQuery | null,
-  ): Steps<Explanation[]> {
-    const explanations = results.map((): Explanation => ({}));
-    for (const [i, leg] of legs.entries()) {
-      const found = this.#standings(rankings[i], results);
-      switch (leg.kind) {
-        case "dense":
-          for (const [at, standing] of found.entries()) explanations[at].dense = standing;
-          break;
-        case "sparse":
-          yield* this.#explainSparse(leg, results, found, explanations);
-          break;
-        case "tf-idf":
-          invariant(query !== null, "a text leg was not worked out");
-          yield* this.#explainText(query, results, found, explanations);
-          break;
-      }
+  *explain(query: number, rankings: readonly Ranking[], results: readonly Hit[]): Steps<Explanation[]> {
+    const explanations = results.map((): Record<string, object | null> => ({}));
+    for (const [i, leg] of this.#legs.of(query).entries()) {
+      const standings = this.#standings(rankings[i], results);
+      const found = results.filter((_, at) => standings[at] !== null).map(({ ordinal }) => ordinal);
+      const explained = (yield* leg.explain(found, () => this.#countMatch())).values();
+      for (const [at, standing] of standings.entries())
+        explanations[at][leg.kind] = standing && { ...standing, ...explained.next().value };
     }
-    return explanations;
+    return explanations as Explanation[];
   }
 
   /** Where each result stands in a leg; null where the leg does not have it. */
@@ -79,60 +66,6 @@ export class Explainer {
     });
   }
 
-  *#explainSparse(
-    leg: Leg & { kind: "sparse" },
-    results: readonly Hit[],
-    found: readonly (Standing | null)[],
-    explanations: readonly Explanation[],
-  ): Steps<void> {
-    const { sparse } = this.#view.indexes;
-    invariant(sparse !== undefined, "the view has no sparse index");
-    const legs = found.map((standing) => standing && { ...standing, matches: [] as SparseMatches });
-    for (const [at, explained] of legs.entries()) explanations[at].sparse = explained;
-    const inLeg = legs.flatMap((explained, at) => (explained ? { at, matches: explained.matches } : []));
-    const ordinals = inLeg.map(({ at }) => results[at].ordinal);
-    yield* sparse.explain(ordinals, leg, (i, { dimension, queryWeight, weight, product }) => {
-      this.#countMatch();
-      inLeg[i].matches.push({ index: dimension, query_value: queryWeight, stored_value: weight, product });
-    });
-  }
-
-  *#explainText(
-    { terms }: TextQuery,
-    results: readonly Hit[],
-    found: readonly (Standing | null)[],
-    explanations: readonly Explanation[],
-  ): Steps<void> {
-    const { textStatistics: statistics, indexes } = this.#view;
-    const text = indexes["tf-idf"];
-    invariant(text !== undefined, "the view has no text index");
-    const { documents, totalLength } = statistics;
-    const averageLength = documents > 0 ? totalLength / documents : 0;
-    const legs = found.map(
-      (standing, at) =>
-        standing && {
-          ...standing,
-          documents,
-          document_length: text.lengthOf(results[at].ordinal),
-          average_length: averageLength,
-          matches: [] as TextMatches,
-        },
-    );
-    for (const [at, explained] of legs.entries()) explanations[at]["tf-idf"] = explained;
-    const inLeg = legs.flatMap((explained, at) => (explained ? { at, matches: explained.matches } : []));
-    const ordinals = inLeg.map(({ at }) => results[at].ordinal);
-    yield* text.explain(
-      ordinals,
-      terms,
-      statistics,
-      () => this.#view.visible,
-      (i, { term, weight, ...match }) => {
-        this.#countMatch();
-        inLeg[i].matches.push({ term, query_tf: weight, ...match });
-      },
-    );
-  }
-
   #countMatch(): void {
     if (++this.#matches <= limits.explainedMatchesMax) return;
     throw new QuiverError(
@@ -142,7 +75,3 @@ export class Explainer {
     );
   }
 }
-
-type Standing = { rank: number; score: number; weight: number; contribution: number };
-type SparseMatches = NonNullable<Explanation["sparse"]>["matches"];
-type TextMatches = NonNullable<Explanation["tf-idf"]>["matches"];

@@ -7,28 +7,18 @@
 import { QuiverError } from "@quiver/protocol/errors";
 import { checkFields, refuseUnknownOptions } from "@quiver/protocol/fields";
 import { limits } from "@quiver/protocol/limits";
-import type { IndexKind } from "@quiver/protocol/shapes/index-definition";
+import { type IndexKind, kinds } from "@quiver/protocol/shapes/index-definition";
 import * as search from "@quiver/protocol/shapes/search";
 import { Deadline } from "../base/deadline.ts";
 import type { Steps } from "../base/steps.ts";
 import type { CollectionDefinition } from "../collection/definition.ts";
 import { firstNotFloat, readPairs, sortSparse } from "../collection/schema.ts";
+import type { DenseLeg } from "../index/hnsw/legs.ts";
+import type { Leg } from "../index/kind.ts";
 import type { Allowed } from "../index/ordinal-bitmap.ts";
-import { type Clause, parseInSteps } from "../text/operators.ts";
-
-export type Leg =
-  | { kind: "dense"; vector: Float32Array }
-  | { kind: "sparse"; indices: Uint32Array; values: Float32Array; threshold: number }
-  | TextLeg;
-
-export type TextLeg = {
-  kind: "tf-idf";
-  text: string;
-  /** What the text says with operators; null where it is plain. */
-  clauses: readonly Clause[] | null;
-  /** The text's place in the request. */
-  path: string;
-};
+import type { SparseLeg } from "../index/sparse/legs.ts";
+import type { TextLeg } from "../index/text/legs.ts";
+import { parseInSteps } from "../text/operators.ts";
 
 /** How thoroughly a dense leg is searched; the first that is given counts. */
 export type Effort = {
@@ -70,9 +60,9 @@ function invalid(path: string, problem: string): QuiverError {
 
 /** Kinds of index that a plan needs. */
 export function kindsOf(plan: Plan): IndexKind[] {
-  const kinds = new Set<IndexKind>();
-  for (const legs of plan.queries) for (const leg of legs) kinds.add(leg.kind);
-  return [...kinds];
+  const needed = new Set<IndexKind>();
+  for (const legs of plan.queries) for (const leg of legs) needed.add(leg.kind);
+  return [...needed];
 }
 
 /** @throws invalid_request when the answer would have more results than one request may ask for */
@@ -141,7 +131,7 @@ function* eachQuery<T>(
   return legs;
 }
 
-function denseLeg(definition: CollectionDefinition, vector: readonly number[], path: string): Leg {
+function denseLeg(definition: CollectionDefinition, vector: readonly number[], path: string): DenseLeg {
   requireEnabled(definition.dense, "dense vectors", path);
   if (!Array.isArray(vector) && !ArrayBuffer.isView(vector))
     throw invalid(path, "must be an array of numbers.");
@@ -156,7 +146,7 @@ function denseLeg(definition: CollectionDefinition, vector: readonly number[], p
       `${path}[${wrong}]`,
       `is ${vector[wrong]}; expected a finite number within the range of a 32-bit float.`,
     );
-  return { kind: "dense", vector: Float32Array.from(vector) };
+  return { kind: kinds.dense, vector: Float32Array.from(vector) };
 }
 
 function sparseLeg(
@@ -164,12 +154,12 @@ function sparseLeg(
   terms: search.QueryTerms,
   threshold: number,
   path: string,
-): Leg {
+): SparseLeg {
   requireEnabled(definition.sparse, "sparse vectors", path);
   if (!Array.isArray(terms)) throw invalid(path, "must be an array of {index, value}.");
   try {
     const { indices, values } = sortSparse(readPairs(terms, path), path);
-    return { kind: "sparse", indices, values: Float32Array.from(values), threshold };
+    return { kind: kinds.sparse, indices, values: Float32Array.from(values), threshold };
   } catch (error) {
     if (error instanceof QuiverError && error.code === "invalid_vector")
       throw new QuiverError("invalid_request", error.message, error.details);
@@ -182,36 +172,17 @@ function* textLeg(
   text: string,
   syntax: search.TextSyntax,
   path: string,
-): Steps<Leg> {
+): Steps<TextLeg> {
   requireEnabled(definition.text, "text search", path);
   checkText(text, path);
   const clauses = syntax === "operators" ? yield* parseInSteps(text, path) : null;
-  return { kind: "tf-idf", text, clauses, path };
+  return { kind: kinds.text, text, clauses, path };
 }
 
 function syntaxOf({ syntax }: { syntax?: search.TextSyntax | null }): search.TextSyntax {
   const wanted = syntax ?? "plain";
   if (search.textSyntaxes.includes(wanted)) return wanted;
   throw invalid("syntax", `is ${JSON.stringify(syntax)}; expected one of ${search.textSyntaxes.join(", ")}.`);
-}
-
-/**
- * Refuses phrases, which only an index that keeps positions can answer.
- * @throws invalid_request at the plan's first phrase
- */
-export function refusePhrases({ queries }: Plan): void {
-  for (const leg of queries.flat()) {
-    if (leg.kind !== "tf-idf") continue;
-    const phrase = leg.clauses?.find(({ kind }) => kind === "phrase");
-    if (phrase === undefined) continue;
-    const { path } = leg;
-    const { position } = phrase;
-    throw new QuiverError(
-      "invalid_request",
-      `${path}, at position ${position}: a phrase needs the positions of words, which the text index does not keep. Create it anew with "positions": true, or search without the quotes.`,
-      { path, position },
-    );
-  }
 }
 
 /** Checks a text that is searched for or analysed. @throws invalid_request */
@@ -341,7 +312,11 @@ function fusionOf({ fusion_constant_k, fusion_weights }: FusionOptions): Fusion 
   };
   return {
     constant,
-    weights: { dense: weight("dense"), sparse: weight("sparse"), "tf-idf": weight("text") },
+    weights: {
+      [kinds.dense]: weight("dense"),
+      [kinds.sparse]: weight("sparse"),
+      [kinds.text]: weight("text"),
+    },
   };
 }
 

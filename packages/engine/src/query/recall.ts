@@ -7,12 +7,14 @@
 
 import { readU32Key } from "../base/bytes.ts";
 import { Deadline } from "../base/deadline.ts";
+import { invariant } from "../base/invariant.ts";
 import { ordinalKey } from "../collection/tables.ts";
 import type { Candidates } from "../index/contract.ts";
-import { efMax } from "../index/hnsw/hnsw-index.ts";
+import { efMax, type HnswIndex } from "../index/hnsw/hnsw-index.ts";
+import { exactQueriesFor } from "../index/hnsw/legs.ts";
 import type { View } from "../runtime/view.ts";
 import { readFloats } from "../vector/floats.ts";
-import { denseOf, exactQueriesFor, searchExactly, vectorsOf } from "./search.ts";
+import { vectorsOf } from "./legs.ts";
 import { Slices } from "./slices.ts";
 
 export type RecallMeasurement = {
@@ -28,6 +30,13 @@ export type RecallMeasurement = {
   readonly searchMs: number;
   readonly exactMs: number;
 };
+
+/** The dense index of a view that must have one. */
+function denseOf(view: View): HnswIndex {
+  const index = view.indexes.dense;
+  invariant(index !== undefined, "the view has no dense index");
+  return index as HnswIndex;
+}
 
 type Sample = { readonly ordinal: number; readonly vector: Float32Array };
 
@@ -73,12 +82,8 @@ function exactAnswers(
   k: number,
   slices: Slices,
 ): Promise<Candidates[]> {
-  return searchExactly(
-    view,
-    samples.map(({ vector }) => vector),
-    k,
-    slices,
-  );
+  const queries = samples.map(({ vector }) => vector);
+  return slices.run(denseOf(view).beginExactly(queries, k, () => view.visible, vectorsOf(view)));
 }
 
 /** What a search for a sample finds that goes by as if the sample were not there. */

@@ -45,10 +45,17 @@ export class Slices {
 
   /** Does work that comes in steps to its end. */
   async finish<T>(steps: Generator<void, T>): Promise<T> {
-    for (;;) {
-      const step = steps.next();
-      if (step.done) return step.value;
-      if (this.isOver()) await this.next();
+    let isDone = false;
+    try {
+      for (;;) {
+        const step = steps.next();
+        isDone = step.done === true;
+        if (step.done) return step.value;
+        if (this.isOver()) await this.next();
+      }
+    } finally {
+      // What is given up half way lets go of what it holds.
+      if (!isDone) steps.return(undefined as T);
     }
   }
 

@@ -13,13 +13,10 @@ import type { IndexKind } from "@quiver/protocol/shapes/index-definition";
 import { invariant } from "../base/invariant.ts";
 import type { Visibility, VisibleAt } from "../collection/visibility.ts";
 import type { Index } from "../index/contract.ts";
-import type { HnswIndex } from "../index/hnsw/hnsw-index.ts";
-import type { SparseIndex } from "../index/sparse/sparse-index.ts";
-import type { TextIndex, TextStatistics } from "../index/text/text-index.ts";
 import type { Snapshot } from "../storage/store.ts";
 
 /** The indexes of a view; those that the collection has. */
-export type LiveIndexes = { dense?: HnswIndex; sparse?: SparseIndex; "tf-idf"?: TextIndex };
+export type LiveIndexes = Readonly<Partial<Record<IndexKind, Index>>>;
 
 export class View {
   readonly version: number;
@@ -27,14 +24,14 @@ export class View {
   readonly ordinalEnd: number;
   readonly snapshot: Snapshot;
   readonly indexes: LiveIndexes;
-  /** Documents and their total length at this version, where there is a text index. */
-  readonly textStatistics: TextStatistics;
+  /** What its indexes said of themselves when the version was current (`Index.statistics`). */
+  readonly statistics: Readonly<Partial<Record<IndexKind, unknown>>>;
   readonly #visibility: Visibility;
   #pins = 1;
   readonly #onRelease: (view: View) => void;
 
   constructor(
-    fields: Pick<View, "version" | "ordinalEnd" | "snapshot" | "indexes" | "textStatistics">,
+    fields: Pick<View, "version" | "ordinalEnd" | "snapshot" | "indexes" | "statistics">,
     visibility: Visibility,
     onRelease: (view: View) => void,
   ) {
@@ -42,7 +39,7 @@ export class View {
     this.ordinalEnd = fields.ordinalEnd;
     this.snapshot = fields.snapshot;
     this.indexes = fields.indexes;
-    this.textStatistics = fields.textStatistics;
+    this.statistics = fields.statistics;
     this.#visibility = visibility;
     this.#onRelease = onRelease;
   }
@@ -100,7 +97,7 @@ export class Views {
   }
 
   publish(
-    fields: Pick<View, "version" | "ordinalEnd" | "snapshot" | "indexes" | "textStatistics">,
+    fields: Pick<View, "version" | "ordinalEnd" | "snapshot" | "indexes" | "statistics">,
     visibility: Visibility,
   ): View {
     invariant(

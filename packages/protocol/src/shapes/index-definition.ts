@@ -12,6 +12,9 @@ export const sparseLevels = [16, 32, 64, 128, 256] as const;
 export const indexKinds = ["dense", "sparse", "tf-idf"] as const;
 export type IndexKind = (typeof indexKinds)[number];
 
+/** Which of them an endpoint is about. */
+export const kinds = { dense: "dense", sparse: "sparse", text: "tf-idf" } as const;
+
 const IndexName = Type.String({ minLength: 1, description: "Name of the index, at most 255 bytes." });
 
 const Range = Fields(
@@ -288,6 +291,8 @@ export type DropReason = (typeof dropReasons)[number];
 export type AnalyzeText = Static<typeof AnalyzeText>;
 export type AnalyzedWord = Static<typeof AnalyzedWord>;
 export type TextAnalysis = Static<typeof TextAnalysis>;
+/** The indexes that a collection has. */
+export type IndexDefinitions = { dense?: DenseIndex; sparse?: SparseIndex; "tf-idf"?: TextIndex };
 export type IndexStatus = Static<typeof IndexStatus>;
 export type Recall = Static<typeof Recall>;
 export type Indexes = Static<typeof Indexes>;

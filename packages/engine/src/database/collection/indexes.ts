@@ -7,6 +7,7 @@ import {
   type Indexes,
   type IndexKind,
   type IndexStatus,
+  kinds,
   type SparseIndex,
   type TextAnalysis,
   type TextIndex,
@@ -57,15 +58,15 @@ export class IndexAdministration {
   }
 
   createDenseIndex(definition: DenseIndex): Promise<void> {
-    return this.#createIndex("dense", definition);
+    return this.#createIndex(kinds.dense, definition);
   }
 
   createSparseIndex(definition: SparseIndex): Promise<void> {
-    return this.#createIndex("sparse", definition);
+    return this.#createIndex(kinds.sparse, definition);
   }
 
   createTextIndex(definition: TextIndex): Promise<void> {
-    return this.#createIndex("tf-idf", definition);
+    return this.#createIndex(kinds.text, definition);
   }
 
   /** Creates what `auto_create_index` asks for. */
@@ -175,8 +176,8 @@ export class IndexAdministration {
     const { task } = Deadline.of(options);
     plan.checkText(text, "text");
     const definitions = this.#state.read((snapshot) => readIndexDefinitions(snapshot));
-    requireIndexes(definitions, ["tf-idf"], this.#state.name);
-    const { language, stop_words } = definitions["tf-idf"] as TextIndex;
+    requireIndexes(definitions, [kinds.text], this.#state.name);
+    const { language, stop_words } = definitions[kinds.text] as TextIndex;
     const analyzer = createAnalyzer(language ?? "english", stop_words);
     const words = await task.finish(segmentInSteps(text));
     return { language: language ?? "english", terms: await task.finish(analyzeInSteps(analyzer, words)) };

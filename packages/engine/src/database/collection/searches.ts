@@ -3,7 +3,7 @@
 // The plan is made and checked first; then a view is acquired that has all indexes it needs, at the newest version that anybody was told
 // of, and everything runs on it.
 
-import type { IndexKind, Recall } from "@quiver/protocol/shapes/index-definition";
+import { type IndexKind, kinds, type Recall } from "@quiver/protocol/shapes/index-definition";
 import type * as search from "@quiver/protocol/shapes/search";
 import { type CallOptions, Deadline } from "../../base/deadline.ts";
 import type { Steps } from "../../base/steps.ts";
@@ -45,7 +45,7 @@ export class Searches {
     request: search.BatchDenseSearch,
     options?: CallOptions,
   ): Promise<search.BatchSearchResponse> {
-    return this.#search(() => plan.planBatchDense(this.#state.definition, request), options, "dense");
+    return this.#search(() => plan.planBatchDense(this.#state.definition, request), options, kinds.dense);
   }
 
   searchSparse(request: search.SparseSearch, options?: CallOptions): Promise<search.SearchResponse> {
@@ -56,7 +56,7 @@ export class Searches {
     request: search.BatchSparseSearch,
     options?: CallOptions,
   ): Promise<search.BatchSearchResponse> {
-    return this.#search(() => plan.planBatchSparse(this.#state.definition, request), options, "sparse");
+    return this.#search(() => plan.planBatchSparse(this.#state.definition, request), options, kinds.sparse);
   }
 
   searchText(request: search.TextSearch, options?: CallOptions): Promise<search.SearchResponse> {
@@ -67,7 +67,7 @@ export class Searches {
     request: search.BatchTextSearch,
     options?: CallOptions,
   ): Promise<search.BatchSearchResponse> {
-    return this.#search(() => plan.planBatchText(this.#state.definition, request), options, "tf-idf");
+    return this.#search(() => plan.planBatchText(this.#state.definition, request), options, kinds.text);
   }
 
   searchHybrid(request: search.HybridSearch, options?: CallOptions): Promise<search.SearchResponse> {
@@ -99,18 +99,16 @@ export class Searches {
       const made = makePlan();
       const planned = { ...("queries" in made ? made : await deadline.task.finish(made)), deadline };
       plan.checkSize(planned);
-      const kinds = plan.kindsOf(planned);
-      if (kind && kinds.length === 0) kinds.push(kind);
+      const needed = plan.kindsOf(planned);
+      if (kind && needed.length === 0) needed.push(kind);
       const recallTarget = this.#state.read((snapshot) => {
         const definitions = this.#indexDefinitions.read(snapshot);
-        requireIndexes(definitions, kinds, this.#state.name);
+        requireIndexes(definitions, needed, this.#state.name);
         return definitions.dense?.index.properties.recall_target;
       });
-      const view = await this.#viewAt(this.#state.toldVersion, kinds, deadline);
+      const view = await this.#viewAt(this.#state.toldVersion, needed, deadline);
       try {
-        // The index of the view is asked, for another may have come into its place.
-        if (view.indexes["tf-idf"]?.keepsPositions === false) plan.refusePhrases(planned);
-        const ef = kinds.includes("dense")
+        const ef = needed.includes(kinds.dense)
           ? await deadline.race(this.#effortOf(planned.effort, legDepth(planned), view, recallTarget))
           : undefined;
         return await runPlan(view, planned, ef);
@@ -124,16 +122,16 @@ export class Searches {
    * A pinned view at `version` or later. A collection that is unloaded meanwhile is loaded again.
    * @throws index_not_found for an index that is deleted meanwhile
    */
-  async #viewAt(version: number, kinds: readonly IndexKind[], deadline: Deadline): Promise<View> {
+  async #viewAt(version: number, needed: readonly IndexKind[], deadline: Deadline): Promise<View> {
     for (;;) {
       deadline.check();
       const catchUp = await deadline.race(this.#load.ensureLoaded());
       // An index that was deleted while the collection was being loaded would never come into a view.
       this.#state.read((snapshot) =>
-        requireIndexes(this.#indexDefinitions.read(snapshot), kinds, this.#state.name),
+        requireIndexes(this.#indexDefinitions.read(snapshot), needed, this.#state.name),
       );
       try {
-        return await catchUp.reach(version, kinds, deadline);
+        return await catchUp.reach(version, needed, deadline);
       } catch (error) {
         this.#state.gate.assertOpen();
         if (!catchUp.isStopped) throw error;
@@ -175,10 +173,10 @@ export class Searches {
     deadline.check();
     const recallTarget = this.#state.read((snapshot) => {
       const definitions = readIndexDefinitions(snapshot);
-      requireIndexes(definitions, ["dense"], this.#state.name);
+      requireIndexes(definitions, [kinds.dense], this.#state.name);
       return definitions.dense?.index.properties.recall_target;
     });
-    const view = await this.#viewAt(this.#state.toldVersion, ["dense"], deadline);
+    const view = await this.#viewAt(this.#state.toldVersion, [kinds.dense], deadline);
     try {
       const effort = { exact: false, efSearch: efSearch ?? null, recallTarget: null };
       const ef = await this.#effortOf(effort, topK, view, recallTarget);

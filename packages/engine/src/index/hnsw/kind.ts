@@ -17,6 +17,7 @@ import type {
 } from "../kind.ts";
 import { defaultDenseIndex, defineDenseIndex } from "./definition.ts";
 import { efMax, HnswIndex, type HnswOptions, type HnswState } from "./hnsw-index.ts";
+import { type DenseLeg, DenseLegs } from "./legs.ts";
 import { type DenseShape, denseBytes } from "./memory.ts";
 
 /** Increased when the bytes of a graph, or what a code means, change: checkpoints of before are not used. */
@@ -164,6 +165,8 @@ export const denseKind: Kind<DenseIndex, HnswIndex, HnswState> = {
   },
   add: (index, ordinal, bytes) => index.add(ordinal, bytes),
   estimate,
+  search: (index, legs, version, options) =>
+    new DenseLegs(index, legs as readonly DenseLeg[], version, options),
   growth: (recordBytes, records) => records * recordBytes,
   status: statusOf,
   recall: recallOf,

@@ -8,6 +8,7 @@ import { postingBytes } from "../postings/memory.ts";
 import { weightHash } from "../postings/posting-hash.ts";
 import { countsOf, sizeBy, TermSample } from "../postings/term-sample.ts";
 import { defaultSparseIndex, defineSparseIndex } from "./definition.ts";
+import { type SparseLeg, SparseLegs } from "./legs.ts";
 import { SparseIndex, type SparseOptions, type SparseState } from "./sparse-index.ts";
 
 export const sparseKind: Kind<SparseDefinition, SparseIndex, SparseState> = {
@@ -33,6 +34,8 @@ export const sparseKind: Kind<SparseDefinition, SparseIndex, SparseState> = {
     for (const { sparse } of sample()) if (sparse) terms.add([...sparse.indices]);
     return sizeBy(counts.sparse, (records) => postingBytes(false, countsOf(terms, records)));
   },
+  search: (index, legs, version, options) =>
+    new SparseLegs(index, legs as readonly SparseLeg[], version, options),
   growth: (recordBytes, records, otherBytes) => Math.max(records * recordBytes, otherBytes),
   status: () => ({ served_by: "inverted" }),
   postings: (index) => ({

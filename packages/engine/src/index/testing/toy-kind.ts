@@ -4,12 +4,17 @@
 
 import type { IndexKind, SparseIndex } from "@quiver/protocol/shapes/index-definition";
 import type { Index } from "../contract.ts";
-import type { Kind } from "../kind.ts";
+import type { Kind, Leg } from "../kind.ts";
 
 export const toyName = "toy" as IndexKind;
 
 /** What was done with toys, over all of them. */
 export const toyCalls = { made: 0, restored: 0, saved: 0, closed: 0 };
+
+/** Records whose texts have so many characters. */
+export interface ToyLeg extends Leg {
+  readonly length: number;
+}
 
 type ToyState = { readonly end: number; readonly lengths: readonly (readonly [number, number])[] };
 
@@ -98,6 +103,20 @@ export const toyKind: Kind<SparseIndex, Toy, ToyState> = {
     if (text !== null) index.add(ordinal, text.value.length);
   },
   estimate: (_collection, _definition, { counts }) => ({ bytes: 10 * counts.text, recordBytes: 10 }),
+  search: (index, legs, version) => ({
+    *search(leg, k) {
+      yield;
+      const sees = version.visible();
+      const all = index.withLength((legs as readonly ToyLeg[])[leg].length);
+      const ordinals = all.filter((ordinal) => sees === null || sees(ordinal)).slice(0, k);
+      return { count: ordinals.length, ordinals, scores: ordinals.map(() => 1) };
+    },
+    *explain(leg, ordinals, onMatch) {
+      yield;
+      onMatch();
+      return ordinals.map(() => ({ length: (legs as readonly ToyLeg[])[leg].length }));
+    },
+  }),
   growth: (recordBytes, records) => recordBytes * records,
   status: () => ({ served_by: "toys" }),
   postings: (index) => ({

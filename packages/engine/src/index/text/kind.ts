@@ -10,6 +10,7 @@ import { countsOf, sizeBy, TermSample } from "../postings/term-sample.ts";
 import { AnalysedReader } from "./analysed.ts";
 import { defineTextIndex } from "./definition.ts";
 import { hashOf } from "./dictionary.ts";
+import { type TextLeg, TextLegs } from "./legs.ts";
 import { textBytes } from "./memory.ts";
 import { wordsOf } from "./stored-text.ts";
 import { TextIndex, type TextOptions, type TextState } from "./text-index.ts";
@@ -84,6 +85,8 @@ export const textKind: Kind<TextDefinition, TextIndex, TextState, AnalysedReader
     },
   }),
   estimate,
+  search: (index, legs, version, options) =>
+    new TextLegs(index, legs as readonly TextLeg[], version, options),
   growth: (recordBytes, records, otherBytes) => Math.max(records * recordBytes, otherBytes),
   status: () => ({ served_by: "inverted" }),
   postings: (index) => ({

@@ -1,0 +1,82 @@
+// How are the dense legs of a request's queries searched?
+//
+// Each by itself; where all vectors are read, some queries at a time, so that a vector that has to be read is read once for them.
+
+import { invariant } from "../../base/invariant.ts";
+import type { Steps } from "../../base/steps.ts";
+import type { Candidates } from "../contract.ts";
+import type { Leg, LegOptions, LegSearches, SearchedVersion } from "../kind.ts";
+import type { SteppedSearch } from "./exact-search.ts";
+import type { HnswIndex } from "./hnsw-index.ts";
+
+export interface DenseLeg extends Leg {
+  readonly kind: "dense";
+  readonly vector: Float32Array;
+}
+
+/** Queries that are answered by one pass over all vectors, at most, and results that they have together: all are put in order at once. */
+const exactQueriesMax = 64;
+const exactResultsMax = 20_000;
+
+/** Queries for k results each that are answered by one pass over all vectors. */
+export function exactQueriesFor(k: number): number {
+  return Math.max(1, Math.min(exactQueriesMax, Math.floor(exactResultsMax / k)));
+}
+
+export class DenseLegs implements LegSearches {
+  readonly #index: HnswIndex;
+  readonly #legs: readonly DenseLeg[];
+  readonly #version: SearchedVersion;
+  readonly #options: LegOptions;
+  /** Exact answers that are known, by leg. */
+  readonly #exact = new Map<number, Candidates>();
+
+  constructor(index: HnswIndex, legs: readonly DenseLeg[], version: SearchedVersion, options: LegOptions) {
+    this.#index = index;
+    this.#legs = legs;
+    this.#version = version;
+    this.#options = options;
+  }
+
+  *search(leg: number, k: number): Steps<Candidates> {
+    if (this.#options.isExact) return yield* this.#exactly(leg, k);
+    const { ef, allowed } = this.#options;
+    const options = { ef, allowed, vectorOf: (ordinal: number) => this.#version.vectorOf(ordinal) };
+    const visible = () => this.#version.visible();
+    return (yield* stepsOf(this.#index.begin(this.#legs[leg].vector, k, visible, options)))[0];
+  }
+
+  *#exactly(leg: number, k: number): Steps<Candidates> {
+    if (!this.#exact.has(leg)) {
+      const group = this.#legs.slice(leg, leg + exactQueriesFor(k));
+      const search = this.#index.beginExactly(
+        group.map(({ vector }) => vector),
+        k,
+        () => this.#version.visible(),
+        (ordinal) => this.#version.vectorOf(ordinal),
+        this.#options.allowed,
+      );
+      for (const [i, answer] of (yield* stepsOf(search)).entries()) this.#exact.set(leg + i, answer);
+    }
+    const answer = this.#exact.get(leg);
+    invariant(answer !== undefined, `the exact answer to leg ${leg} is missing`);
+    this.#exact.delete(leg);
+    return answer;
+  }
+
+  /** A distance has no parts. */
+  *explain(_leg: number, ordinals: readonly number[]): Steps<readonly object[]> {
+    yield;
+    return ordinals.map(() => ({}));
+  }
+}
+
+/** A search as steps, which lets go of the index however it ends. */
+function* stepsOf(search: SteppedSearch): Steps<Candidates[]> {
+  try {
+    while (!search.run(() => true)) yield;
+    return search.finish();
+  } finally {
+    search.end();
+  }
+}

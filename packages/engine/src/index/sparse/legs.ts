@@ -1,0 +1,54 @@
+// How are the sparse legs of a request's queries searched?
+
+import type { Steps } from "../../base/steps.ts";
+import type { Candidates } from "../contract.ts";
+import type { Leg, LegOptions, LegSearches, SearchedVersion } from "../kind.ts";
+import type { SparseIndex } from "./sparse-index.ts";
+
+export interface SparseLeg extends Leg {
+  readonly kind: "sparse";
+  /** Ascending. */
+  readonly indices: Uint32Array;
+  readonly values: Float32Array;
+  /** Of the greatest posting, at most 1: smaller ones do not count when candidates are chosen. */
+  readonly threshold: number;
+}
+
+export class SparseLegs implements LegSearches {
+  readonly #index: SparseIndex;
+  readonly #legs: readonly SparseLeg[];
+  readonly #version: SearchedVersion;
+  readonly #options: LegOptions;
+
+  constructor(index: SparseIndex, legs: readonly SparseLeg[], version: SearchedVersion, options: LegOptions) {
+    this.#index = index;
+    this.#legs = legs;
+    this.#version = version;
+    this.#options = options;
+  }
+
+  search(leg: number, k: number): Steps<Candidates> {
+    const of = this.#legs[leg];
+    return this.#index.searchInSteps(
+      of,
+      k,
+      of.threshold,
+      () => this.#version.visible(),
+      this.#options.allowed,
+    );
+  }
+
+  *explain(leg: number, ordinals: readonly number[], onMatch: () => void): Steps<readonly object[]> {
+    const explained = ordinals.map(() => ({ matches: [] as object[] }));
+    yield* this.#index.explain(ordinals, this.#legs[leg], (at, match) => {
+      onMatch();
+      explained[at].matches.push({
+        index: match.dimension,
+        query_value: match.queryWeight,
+        stored_value: match.weight,
+        product: match.product,
+      });
+    });
+    return explained;
+  }
+}

@@ -1,0 +1,92 @@
+// How are the text legs of a request's queries searched?
+//
+// What a query asks for is worked out in steps, once for its search and its explanation.
+
+import { QuiverError } from "@quiver/protocol/errors";
+import { invariant } from "../../base/invariant.ts";
+import type { Steps } from "../../base/steps.ts";
+import type { Clause } from "../../text/operators.ts";
+import type { Candidates } from "../contract.ts";
+import type { Leg, LegOptions, LegSearches, SearchedVersion } from "../kind.ts";
+import type { TextIndex, TextStatistics } from "./text-index.ts";
+import { resolveTextQuery, type TextQuery } from "./text-query.ts";
+
+export interface TextLeg extends Leg {
+  readonly kind: "tf-idf";
+  readonly text: string;
+  /** What the text says with operators; null where it is plain. */
+  readonly clauses: readonly Clause[] | null;
+  /** The text's place in the request. */
+  readonly path: string;
+}
+
+export class TextLegs implements LegSearches {
+  readonly #index: TextIndex;
+  readonly #legs: readonly TextLeg[];
+  readonly #version: SearchedVersion;
+  readonly #statistics: TextStatistics;
+  readonly #options: LegOptions;
+  /** What the leg that was searched last asks for. */
+  #query: { readonly leg: number; readonly asked: TextQuery } | null = null;
+
+  constructor(index: TextIndex, legs: readonly TextLeg[], version: SearchedVersion, options: LegOptions) {
+    if (!index.keepsPositions) refusePhrases(legs);
+    this.#index = index;
+    this.#legs = legs;
+    this.#version = version;
+    this.#statistics = version.statistics as TextStatistics;
+    this.#options = options;
+  }
+
+  *search(leg: number, k: number): Steps<Candidates> {
+    const visible = () => this.#version.visible();
+    const asked = yield* resolveTextQuery(this.#index, this.#legs[leg], visible);
+    this.#query = { leg, asked };
+    const { allowed } = this.#options;
+    return yield* this.#index.searchTermsInSteps(
+      asked.terms,
+      k,
+      this.#statistics,
+      visible,
+      asked.accepts,
+      allowed,
+    );
+  }
+
+  *explain(leg: number, ordinals: readonly number[], onMatch: () => void): Steps<readonly object[]> {
+    const query = this.#query;
+    invariant(query?.leg === leg, "a leg is explained that was not searched last");
+    const { documents, totalLength } = this.#statistics;
+    const explained = ordinals.map((ordinal) => ({
+      documents,
+      document_length: this.#index.lengthOf(ordinal),
+      average_length: documents > 0 ? totalLength / documents : 0,
+      matches: [] as object[],
+    }));
+    yield* this.#index.explain(
+      ordinals,
+      query.asked.terms,
+      this.#statistics,
+      () => this.#version.visible(),
+      (at, { term, weight, ...match }) => {
+        onMatch();
+        explained[at].matches.push({ term, query_tf: weight, ...match });
+      },
+    );
+    return explained;
+  }
+}
+
+/** Refuses phrases, which only an index that keeps positions can answer. @throws invalid_request at the first one */
+function refusePhrases(legs: readonly TextLeg[]): void {
+  for (const { clauses, path } of legs) {
+    const phrase = clauses?.find(({ kind }) => kind === "phrase");
+    if (phrase === undefined) continue;
+    const { position } = phrase;
+    throw new QuiverError(
+      "invalid_request",
+      `${path}, at position ${position}: a phrase needs the positions of words, which the text index does not keep. Create it anew with "positions": true, or search without the quotes.`,
+      { path, position },
+    );
+  }
+}

@@ -1,0 +1,81 @@
+// Which index answers which leg of a plan?
+//
+// Legs of one kind are begun together, for a kind may answer several queries at once.
+
+import type { IndexKind } from "@quiver/protocol/shapes/index-definition";
+import { invariant } from "../base/invariant.ts";
+import type { Steps } from "../base/steps.ts";
+import { ordinalKey } from "../collection/tables.ts";
+import type { Candidates } from "../index/contract.ts";
+import type { Leg, LegOptions, LegSearches, SearchedVersion } from "../index/kind.ts";
+import { kindNamed } from "../index/registry.ts";
+import type { View } from "../runtime/view.ts";
+
+/** A leg of a query, which the index of its kind in a view answers. */
+export interface SearchedLeg {
+  readonly kind: IndexKind;
+  search(k: number): Steps<Candidates>;
+  /** See LegSearches.explain. */
+  explain(ordinals: readonly number[], onMatch: () => void): Steps<readonly object[]>;
+}
+
+/** The legs of a request's queries. */
+export class Legs {
+  readonly #queries: SearchedLeg[][];
+
+  /** @param view pinned, with all indexes that the legs need. @throws invalid_request where an index cannot answer a leg */
+  constructor(view: View, queries: readonly (readonly Leg[])[], options: LegOptions) {
+    const legs = new Map<IndexKind, Leg[]>();
+    for (const query of queries)
+      for (const leg of query) {
+        const others = legs.get(leg.kind);
+        if (others === undefined) legs.set(leg.kind, [leg]);
+        else others.push(leg);
+      }
+    const searches = new Map<IndexKind, { of: LegSearches; next: number }>();
+    for (const [kind, of] of legs) searches.set(kind, { of: begin(view, kind, of, options), next: 0 });
+    this.#queries = queries.map((query) =>
+      query.map(({ kind }) => {
+        const started = searches.get(kind) as { of: LegSearches; next: number };
+        return legOf(kind, started.of, started.next++);
+      }),
+    );
+  }
+
+  /** Of a query, in their order. */
+  of(query: number): readonly SearchedLeg[] {
+    return this.#queries[query];
+  }
+}
+
+function begin(view: View, kind: IndexKind, legs: readonly Leg[], options: LegOptions): LegSearches {
+  const index = view.indexes[kind];
+  invariant(index !== undefined, `the view has no ${kind} index`);
+  return kindNamed(kind).search(index, legs, versionOf(view, kind), options);
+}
+
+const legOf = (kind: IndexKind, of: LegSearches, at: number): SearchedLeg => ({
+  kind,
+  search: (k) => of.search(at, k),
+  explain: (ordinals, onMatch) => of.explain(at, ordinals, onMatch),
+});
+
+function versionOf(view: View, kind: IndexKind): SearchedVersion {
+  return {
+    visible: () => view.visible,
+    vectorOf: vectorsOf(view),
+    statistics: view.statistics[kind],
+  };
+}
+
+/** Reads full-precision vectors from the view's snapshot. */
+export function vectorsOf(view: View): (ordinal: number) => Uint8Array {
+  return (ordinal) => {
+    const bytes = view.snapshot.get("dense", ordinalKey(ordinal));
+    invariant(
+      bytes !== undefined,
+      `the index found ordinal ${ordinal}, whose vector the version does not have`,
+    );
+    return bytes;
+  };
+}
