@@ -86,7 +86,7 @@ export class HnswReader {
     this.#assertQuery(query);
     const { allowed = null, vectorOf } = options;
     if (k <= 0 || this.#vectors.count === 0 || allowed?.count === 0) return nothingFor([query]);
-    if (allowed !== null && this.#isScanned(allowed, k, options.ef))
+    if (allowed !== null && this.#isScanned(allowed, k, options))
       return this.beginExactly([query], k, visible, vectorOf, allowed);
     const sees = allowed === null ? visible : () => seenAndAllowed(visible(), allowed);
     const found =
@@ -165,7 +165,8 @@ export class HnswReader {
   }
 
   /** Whether an exact scan of what is allowed, or of all, costs less than following links. */
-  #isScanned(allowed: OrdinalBitmap, k: number, ef?: number): boolean {
+  #isScanned(allowed: OrdinalBitmap, k: number, { ef, way }: Pick<HnswSearch, "ef" | "way">): boolean {
+    if (way !== undefined) return way === "scan";
     const { graphUs, allowedUs, allUs } = this.estimate(allowed.count, k, ef);
     return Math.min(allowedUs, allUs) <= graphUs;
   }
@@ -225,15 +226,15 @@ export class HnswReader {
     k: number,
     sees: Visible,
     allowed: OrdinalBitmap,
-    { ef, rescore, vectorOf }: Omit<HnswSearch, "visible">,
+    { ef, rescore, vectorOf, way }: Omit<HnswSearch, "visible">,
   ): Candidates | null {
     const graphs = this.#serving.current;
     if (graphs === undefined || graphs.count === 0) return nothing;
-    if (ef === undefined && this.isReadingAll) return null;
+    if (ef === undefined && way === undefined && this.isReadingAll) return null;
     const wanted = depthOf(graphs, k, rescore);
     const usual = Math.max(ef ?? this.efDefault, wanted);
     const enough = Math.max(wanted, usual >> 1);
-    const longest = Math.min(efMax, longestBeam(this.#vectors, allowed.count));
+    const longest = way === "graph" ? efMax : Math.min(efMax, longestBeam(this.#vectors, allowed.count));
     const seesName = this.#vectors.seesName(sees);
     const read = this.#vectors.readerOf(() => sees, vectorOf);
     const names = this.#found;
