@@ -10,8 +10,8 @@ export type DenseEstimate = { readonly graphUs: number; readonly allowedUs: numb
 
 /** Nanoseconds for a place of the beam, for a vector that is compared in its order, for one that is looked up, and for one that is read. */
 const placeNs = (dimension: number): number => 400 + 2 * dimension;
-const inOrderNs = (dimension: number): number => 4 + 0.25 * dimension;
-const lookedUpNs = (dimension: number): number => 100 + 0.5 * dimension;
+const inOrderNs = (dimension: number): number => 6 + 0.22 * dimension;
+const lookedUpNs = (dimension: number): number => 120 + 0.65 * dimension;
 const readNs = (dimension: number): number => 3_000 + 2 * dimension;
 
 /** @param beam places of the beam that a search takes where everything is allowed */
