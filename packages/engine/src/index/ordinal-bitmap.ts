@@ -74,18 +74,6 @@ export class OrdinalBitmap {
     return at >= 0 && at < this.words.length && ((this.words[at] >>> (ordinal & 31)) & 1) === 1;
   }
 
-  /** The bits of the 32 ordinals from one on, the first in the lowest bit; as an i32. */
-  bitsFrom(ordinal: number): number {
-    const at = (ordinal >>> 5) - this.firstWord;
-    const shift = ordinal & 31;
-    const low = this.#word(at) >>> shift;
-    return shift === 0 ? low | 0 : low | (this.#word(at + 1) << (32 - shift));
-  }
-
-  #word(at: number): number {
-    return at >= 0 && at < this.words.length ? this.words[at] : 0;
-  }
-
   /** The ordinals, ascending: a new array. */
   toOrdinals(): OrdinalSet {
     const ordinals = new Uint32Array(this.count);

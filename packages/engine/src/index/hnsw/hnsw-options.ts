@@ -62,6 +62,8 @@ export type HnswSearch = {
   visible?: Visible;
   /** The ordinals that may be found at all; default: all. */
   allowed?: Allowed;
+  /** How allowed records are found: by following links as far as a beam may, or by comparing vectors. Default: by what costs less. */
+  way?: "graph" | "scan" | undefined;
   /** How many of the best by code are scored exactly; default by the type of the codes. */
   rescore?: number | undefined;
   /** Reads vectors that are not in the cache; needed where `cacheMax` is less than all. */

@@ -5,12 +5,13 @@
 // what no graph has yet. Searches find names, and answer with their records (copies.ts).
 //
 // A search that names no beam takes the one that was measured to find enough (recall-watch.ts), and reads all vectors where none does.
+//
+// Where only some ordinals are allowed, search-cost.ts says what costs least: a longer beam of which enough is allowed, or a scan of what
+// is allowed (allowed-scan.ts), or of all. All ways end in putting together the same kind of answer, so they are one class.
 
 import { Growable } from "../../base/growable.ts";
 import { invariant } from "../../base/invariant.ts";
-import { keepBest } from "../../base/top-k.ts";
 import { squaredNorm } from "../../vector/exact.ts";
-import type { ExactDistance } from "../../vector/metric.ts";
 import { bestOf, type Candidates, nothing, seenAndAllowed, type Visible } from "../contract.ts";
 import type { Allowed, OrdinalBitmap } from "../ordinal-bitmap.ts";
 import { absent } from "../ordinal-map.ts";
@@ -22,6 +23,7 @@ import { efMax } from "./graph-layout.ts";
 import type { GraphSet } from "./graph-set.ts";
 import type { HnswSearch } from "./hnsw-options.ts";
 import { lengthThatCounts, type Quality } from "./quality.ts";
+import { Rescoring } from "./rescoring.ts";
 import { type DenseEstimate, estimateOf, longestBeam } from "./search-cost.ts";
 import type { StoredVectors } from "./stored-vectors.ts";
 
@@ -41,13 +43,14 @@ export class HnswReader {
   readonly #efSearch: number;
   /** What a search has found, while it lasts. */
   readonly #found = new Growable(Uint32Array);
-  #scores = new Float64Array(0);
+  readonly #rescoring: Rescoring;
 
   /** @param efSearch length of the beam where a search names none, and nothing was measured */
   constructor(vectors: StoredVectors, serving: Serving, efSearch: number) {
     this.#vectors = vectors;
     this.#serving = serving;
     this.#efSearch = efSearch;
+    this.#rescoring = new Rescoring(vectors);
   }
 
   /** Whether searches that name no beam read all vectors: there is no graph, a beam would cost as much, or none finds enough. */
@@ -86,7 +89,7 @@ export class HnswReader {
     this.#assertQuery(query);
     const { allowed = null, vectorOf } = options;
     if (k <= 0 || this.#vectors.count === 0 || allowed?.count === 0) return nothingFor([query]);
-    if (allowed !== null && this.#isScanned(allowed, k, options.ef))
+    if (allowed !== null && this.#isScanned(allowed, k, options))
       return this.beginExactly([query], k, visible, vectorOf, allowed);
     const sees = allowed === null ? visible : () => seenAndAllowed(visible(), allowed);
     const found =
@@ -155,17 +158,20 @@ export class HnswReader {
 
   /** What a search of k records costs by each way, where so many ordinals are allowed. @param ef beam; default: the index's own */
   estimate(allowedCount: number, k: number, ef?: number): DenseEstimate {
-    return estimateOf(this.#vectors, allowedCount, this.beamOf(k, ef));
+    const graphs = this.#serving.current;
+    const scored = graphs === undefined ? 0 : depthOf(graphs, k);
+    return estimateOf(this.#vectors, allowedCount, { beam: this.beamOf(k, ef), scored });
   }
 
   /** Whether looking up what is allowed costs less than comparing everything in order. */
   #isListCheaper(allowed: OrdinalBitmap): boolean {
-    const { allowedUs, allUs } = estimateOf(this.#vectors, allowed.count, 0);
+    const { allowedUs, allUs } = estimateOf(this.#vectors, allowed.count);
     return allowedUs <= allUs;
   }
 
   /** Whether an exact scan of what is allowed, or of all, costs less than following links. */
-  #isScanned(allowed: OrdinalBitmap, k: number, ef?: number): boolean {
+  #isScanned(allowed: OrdinalBitmap, k: number, { ef, way }: Pick<HnswSearch, "ef" | "way">): boolean {
+    if (way !== undefined) return way === "scan";
     const { graphUs, allowedUs, allUs } = this.estimate(allowed.count, k, ef);
     return Math.min(allowedUs, allUs) <= graphUs;
   }
@@ -203,7 +209,7 @@ export class HnswReader {
       const isExhausted = graphs.reader.search(query, beam, isAdaptive ? beam : wanted, sees, without, names);
       // Where too few of the beam can be seen, a longer one finds more, unless it has met all there is on its way.
       if (this.#isEnough(names, k, visible, graphs)) {
-        const best = this.#rescore(query, names, isAdaptive ? wanted : names.length, k, read);
+        const best = this.#rescoring.best(query, names, isAdaptive ? wanted : names.length, k, read);
         if (options.ef !== undefined || !this.#isFar(query, best)) return best;
         // Links lead to what is near a vector, and only by chance to what is near a query from elsewhere: until nothing better comes.
         const floor = Math.min(...best.scores);
@@ -225,24 +231,26 @@ export class HnswReader {
     k: number,
     sees: Visible,
     allowed: OrdinalBitmap,
-    { ef, rescore, vectorOf }: Omit<HnswSearch, "visible">,
+    { ef, rescore, vectorOf, way }: Omit<HnswSearch, "visible">,
   ): Candidates | null {
     const graphs = this.#serving.current;
     if (graphs === undefined || graphs.count === 0) return nothing;
-    if (ef === undefined && this.isReadingAll) return null;
+    if (ef === undefined && way === undefined && this.isReadingAll) return null;
     const wanted = depthOf(graphs, k, rescore);
     const usual = Math.max(ef ?? this.efDefault, wanted);
     const enough = Math.max(wanted, usual >> 1);
-    const longest = Math.min(efMax, longestBeam(this.#vectors, allowed.count));
+    const longest = way === "graph" ? efMax : Math.min(efMax, longestBeam(this.#vectors, allowed.count));
     const seesName = this.#vectors.seesName(sees);
     const read = this.#vectors.readerOf(() => sees, vectorOf);
     const names = this.#found;
+    // What one graph finds comes best by code first.
+    const isSorted = graphs.graphs.length === 1;
     let floorBefore: number | undefined;
     for (let beam = firstBeam(usual, allowed.count / this.#vectors.count); beam <= longest; ) {
       names.length = 0;
       const isExhausted = graphs.reader.search(query, beam, enough, seesName, absent, names);
       if (names.length >= enough || (isExhausted && names.length >= k)) {
-        const best = this.#rescore(query, names, names.length, k, read);
+        const best = this.#rescoring.best(query, names, isSorted ? wanted : names.length, k, read);
         const floor = Math.min(...best.scores);
         if (ef !== undefined || !this.#isFar(query, best) || floor === floorBefore) return best;
         floorBefore = floor;
@@ -272,59 +280,6 @@ export class HnswReader {
         return records < k;
       });
     return records >= k;
-  }
-
-  /**
-   * The k best of the first `depth` names, with exact scores; of twice as many, and so on, while any of the k best stands in the last
-   * quarter by code. So few are scored where the codes tell them apart, and more for a query from elsewhere, from which all are about as far.
-   */
-  #rescore(
-    query: Float32Array,
-    names: Growable<Uint32Array>,
-    depth: number,
-    k: number,
-    vectorOf: VectorReader | undefined,
-  ): Candidates {
-    const all = names.length;
-    let scored = 0;
-    for (let count = Math.min(depth, all); ; count = Math.min(2 * count, all)) {
-      this.#score(query, names.values, scored, count, vectorOf);
-      scored = count;
-      const best = keepBest(names.values, this.#scores, count, k);
-      if (count === all) return best;
-      const last = best.ordinals[best.count - 1];
-      const late = (3 * count) >> 2;
-      let at = count - 1;
-      while (at >= late && names.values[at] !== last) at--;
-      if (at < late) return best;
-    }
-  }
-
-  /** Exact scores of the names from `from` to `end`. */
-  #score(
-    query: Float32Array,
-    names: Uint32Array,
-    from: number,
-    end: number,
-    vectorOf: VectorReader | undefined,
-  ): void {
-    if (this.#scores.length < end) {
-      const scores = new Float64Array(2 * end);
-      scores.set(this.#scores);
-      this.#scores = scores;
-    }
-    const scores = from === 0 ? this.#scores : this.#scores.subarray(from);
-    const some = from === 0 ? names : names.subarray(from);
-    const count = end - from;
-    this.#vectors.cache.distancesOf(query, some, count, scores);
-    let distanceTo: ExactDistance | undefined;
-    for (let i = 0; i < count; i++) {
-      if (Number.isNaN(scores[i])) {
-        distanceTo ??= this.#vectors.metric.exactDistance(query);
-        scores[i] = distanceTo(this.#vectors.read(some[i], vectorOf), 0);
-      }
-      scores[i] = this.#vectors.metric.score(scores[i]);
-    }
   }
 
   /** The k best records of names with their scores, and what ties with the k-th. */

@@ -10,12 +10,16 @@ export type DenseEstimate = { readonly graphUs: number; readonly allowedUs: numb
 
 /** Nanoseconds for a place of the beam, for a vector that is compared in its order, for one that is looked up, and for one that is read. */
 const placeNs = (dimension: number): number => 400 + 2 * dimension;
-const inOrderNs = (dimension: number): number => 4 + 0.25 * dimension;
-const lookedUpNs = (dimension: number): number => 100 + 0.5 * dimension;
-const readNs = (dimension: number): number => 3_000 + 2 * dimension;
+const inOrderNs = (dimension: number): number => 6 + 0.22 * dimension;
+const lookedUpNs = (dimension: number): number => 120 + 0.65 * dimension;
+const readNs = (dimension: number): number => 800 + 1.7 * dimension;
 
-/** @param beam places of the beam that a search takes where everything is allowed */
-export function estimateOf(vectors: StoredVectors, allowedCount: number, beam: number): DenseEstimate {
+/** @param graph of a search where everything is allowed: the places of its beam, and the vectors that it scores exactly */
+export function estimateOf(
+  vectors: StoredVectors,
+  allowedCount: number,
+  { beam, scored }: { readonly beam: number; readonly scored: number } = { beam: 0, scored: 0 },
+): DenseEstimate {
   const { dimension, tail, cache, count } = vectors;
   const linked = vectors.graphs?.count ?? 0;
   const share = Math.min(1, allowedCount / Math.max(1, count));
@@ -24,7 +28,7 @@ export function estimateOf(vectors: StoredVectors, allowedCount: number, beam: n
   const readEachNs = readShare * readNs(dimension);
   const places = share === 0 ? Number.POSITIVE_INFINITY : beam / share;
   return {
-    graphUs: (placeNs(dimension) * places + inOrderNs(dimension) * tail.count) / 1_000,
+    graphUs: (placeNs(dimension) * places + readEachNs * scored + inOrderNs(dimension) * tail.count) / 1_000,
     allowedUs: ((lookedUpNs(dimension) + readEachNs) * allowedCount) / 1_000,
     allUs: (inOrderNs(dimension) * count + readEachNs * allowedCount) / 1_000,
   };
@@ -32,6 +36,6 @@ export function estimateOf(vectors: StoredVectors, allowedCount: number, beam: n
 
 /** The longest beam that costs less than comparing what is allowed, or everything. */
 export function longestBeam(vectors: StoredVectors, allowedCount: number): number {
-  const { allowedUs, allUs } = estimateOf(vectors, allowedCount, 0);
+  const { allowedUs, allUs } = estimateOf(vectors, allowedCount);
   return Math.floor((1_000 * Math.min(allowedUs, allUs)) / placeNs(vectors.dimension));
 }

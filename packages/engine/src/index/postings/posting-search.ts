@@ -6,6 +6,7 @@
 // Where only some ordinals are allowed, there are two ways, and `estimate` says what each costs: every posting is gone through, and what
 // is not allowed is masked out before it is scored (run-mask.ts); or just the allowed records are looked up in the lists.
 
+import { windowRecords } from "@quiver/kernels/postings";
 import { finishAtOnce, type Steps } from "../../base/steps.ts";
 import { type Candidates, nothing, type Visible } from "../contract.ts";
 import type { Allowed } from "../ordinal-bitmap.ts";
@@ -26,14 +27,16 @@ import { FullScorer } from "./score-all.ts";
 export const prunedTermsMax = 2_048;
 
 /**
- * What a search among allowed records takes, in nanoseconds, as measured (docs/decisions/allowed.md): to mask a record, to add up a
- * posting, and to enter a list of a run; to find an allowed record, and to look it up in a list.
+ * What a search among allowed records takes, in nanoseconds, as measured (docs/decisions/allowed.md). By masking: for each record, for each
+ * window of a run and term, and for each posting. By looking up: for each allowed record, and for each term of it. Both ways: for each
+ * run and term.
  */
-const maskRecordNs = 0.15;
-const maskPostingNs = 2;
-const enterListNs = 100;
-const listRecordNs = 60;
-const listPostingNs = 40;
+const maskRecordNs = 0.3;
+const maskWindowNs = 250;
+const maskPostingNs = 1;
+const listRecordNs = 200;
+const listTermNs = 35;
+const enterNs = 170;
 
 /** Look-ups of a search that is done at once: some 20 ms. */
 const listedMax = 500_000;
@@ -137,16 +140,17 @@ export class PostingSearcher {
   /** What a search costs by each way, where so many ordinals are allowed. @param terms as they are searched for */
   estimate(terms: readonly WeightedTerm[], allowedCount: number): PostingEstimate {
     const { runs } = this.#parts;
-    let postings = 0;
-    for (const { located } of terms)
-      for (let i = 0; i < runs.length; i++)
-        if (located.runs[i] >= 0) postings += runs[i].countOf(located.runs[i]);
-    const records = runs.reduce((sum, run) => sum + run.recordCount, 0);
-    const enterNs = enterListNs * terms.length * runs.length;
-    return {
-      maskUs: (maskRecordNs * records + maskPostingNs * postings + enterNs) / 1_000,
-      listUs: (listRecordNs * allowedCount + listPostingNs * allowedCount * terms.length + enterNs) / 1_000,
-    };
+    let [records, windows, postings] = [0, 0, 0];
+    for (const [i, run] of runs.entries()) {
+      records += run.recordCount;
+      windows += Math.ceil(run.recordCount / windowRecords);
+      for (const { located } of terms) if (located.runs[i] >= 0) postings += run.countOf(located.runs[i]);
+    }
+    const count = terms.length;
+    const enteredNs = enterNs * runs.length * count;
+    const maskNs = maskRecordNs * records + maskWindowNs * windows * count + maskPostingNs * postings;
+    const listNs = (listRecordNs + listTermNs * count) * allowedCount;
+    return { maskUs: (enteredNs + maskNs) / 1_000, listUs: (enteredNs + listNs) / 1_000 };
   }
 
   /** Whether looking the allowed records up is the cheaper way. */

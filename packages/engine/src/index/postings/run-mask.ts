@@ -29,36 +29,49 @@ function writeAllowed(run: Run, hidden: readonly number[], allowed: OrdinalBitma
   const { words, hiddenAt } = run.arena;
   const removedAt = removedBits.byteOffset >>> 2;
   const at = hiddenAt >>> 2;
-  let any = 0;
+  let found = 0;
   for (let first = 0, word = 0; first < recordCount; first += 32, word++) {
-    const may =
-      allowedBits(ordinals, first, Math.min(32, recordCount - first), allowed) & ~words[removedAt + word];
+    const may = allowedBits(ordinals, first, recordCount, allowed) & ~words[removedAt + word];
     words[at + word] = ~may;
-    any |= may;
+    if (may !== 0) found += ones(may);
   }
-  if (any === 0) return null;
+  if (found === 0) return null;
   // Up to the end of the last window.
   words.fill(0xffff_ffff, at + Math.ceil(recordCount / 32), at + removedBits.length / 4);
   exclude(run, hidden);
-  return { at: hiddenAt, missing: recordCount - zeros(words, at, Math.ceil(recordCount / 32)) };
+  return { at: hiddenAt, missing: recordCount - found + hidden.length };
 }
 
-/** Which of the records from one on are allowed: the first in the lowest bit. */
+/** Which of 32 records from one on are allowed: the first in the lowest bit. */
 function allowedBits(ordinals: Uint32Array, first: number, count: number, allowed: OrdinalBitmap): number {
-  if (count === 32 && ordinals[first + 31] - ordinals[first] === 31) return allowed.bitsFrom(ordinals[first]);
+  const { words, firstWord } = allowed;
+  const end = Math.min(first + 32, count);
+  const ordinal = ordinals[first];
+  const last = ordinals[end - 1];
+  const low = (ordinal >>> 5) - firstWord;
+  const high = (last >>> 5) - firstWord;
+  if (high < 0 || low >= words.length) return 0;
+  // At the ends of the set.
+  if (low < 0 || high >= words.length) return bitsOf(ordinals, first, end, allowed);
+  // Shifts go by their number modulo 32, so the upper part is shifted in two steps.
+  if (last - ordinal === 31)
+    return (words[low] >>> (ordinal & 31)) | ((words[high] << (31 - (ordinal & 31))) << 1);
+  // Without branches: which records are allowed is as good as random.
   let bits = 0;
-  for (let i = 0; i < count; i++) if (allowed.has(ordinals[first + i])) bits |= 1 << i;
+  for (let i = first; i < end; i++)
+    bits |= ((words[(ordinals[i] >>> 5) - firstWord] >>> (ordinals[i] & 31)) & 1) << (i - first);
   return bits;
 }
 
-/** How many bits of some words are 0. */
-function zeros(words: Uint32Array, at: number, count: number): number {
-  let sum = 0;
-  for (let i = at; i < at + count; i++) {
-    let bits = ~words[i];
-    bits -= (bits >>> 1) & 0x5555_5555;
-    bits = (bits & 0x3333_3333) + ((bits >>> 2) & 0x3333_3333);
-    sum += Math.imul((bits + (bits >>> 4)) & 0x0f0f_0f0f, 0x0101_0101) >>> 24;
-  }
-  return sum;
+function bitsOf(ordinals: Uint32Array, first: number, end: number, allowed: OrdinalBitmap): number {
+  let bits = 0;
+  for (let i = first; i < end; i++) if (allowed.has(ordinals[i])) bits |= 1 << (i - first);
+  return bits;
+}
+
+/** How many bits are 1 (Warren, Hacker's Delight, 5-1). */
+function ones(word: number): number {
+  let bits = word - ((word >>> 1) & 0x5555_5555);
+  bits = (bits & 0x3333_3333) + ((bits >>> 2) & 0x3333_3333);
+  return Math.imul((bits + (bits >>> 4)) & 0x0f0f_0f0f, 0x0101_0101) >>> 24;
 }

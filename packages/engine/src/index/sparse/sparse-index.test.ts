@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import type { Visible } from "../contract.ts";
+import { seenAndAllowed, type Visible } from "../contract.ts";
+import { type AllowedShare, allowedOf, anyAllowed } from "../test/allowed-sets.ts";
 import { asMap, bestOf, expectSame } from "../test/twin.ts";
 import { SparseIndex, type SparseMatch, type SparseOptions, type SparseVector } from "./sparse-index.ts";
 
@@ -82,7 +83,14 @@ const anyVector = fc
 type Act =
   | { kind: "add"; gap: number; vector: SparseVector }
   | { kind: "retire" | "remove"; pick: number }
-  | { kind: "search"; vector: SparseVector; k: number; threshold: number; modulus: number };
+  | {
+      kind: "search";
+      vector: SparseVector;
+      k: number;
+      threshold: number;
+      modulus: number;
+      allowed: AllowedShare;
+    };
 
 const anyAct: fc.Arbitrary<Act> = fc.oneof(
   {
@@ -99,6 +107,7 @@ const anyAct: fc.Arbitrary<Act> = fc.oneof(
       k: fc.nat(12),
       threshold: fc.oneof(fc.constantFrom(0, 1), fc.double({ min: 0, max: 1, noNaN: true })),
       modulus: fc.integer({ min: 1, max: 4 }),
+      allowed: anyAllowed,
     }),
   },
 );
@@ -232,9 +241,11 @@ test("every search equals brute force, through all changes", () => {
             act.modulus === 1
               ? null
               : (ordinal: number) => ordinal < end && !(retired.has(ordinal) && ordinal % act.modulus !== 0);
-          const found = asMap(index.search(act.vector, act.k, act.threshold, visible));
-          if (act.threshold === 0) expectSame(found, twin.search(act.vector, act.k, 0, visible));
-          else expectEnough(found, twin, act, visible);
+          const allowed = allowedOf(act.allowed, [...twin.records.keys()]);
+          const found = asMap(index.search(act.vector, act.k, act.threshold, visible, allowed));
+          const may = seenAndAllowed(visible, allowed);
+          if (act.threshold === 0) expectSame(found, twin.search(act.vector, act.k, 0, may));
+          else expectEnough(found, twin, act, may);
           expectExplained(index, twin, act.vector, found);
         } else {
           const ordinal = act.pick % Math.max(1, next);

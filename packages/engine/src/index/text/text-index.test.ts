@@ -3,6 +3,7 @@ import { expect, test } from "vitest";
 import { createAnalyzer } from "../../text/analyzer.ts";
 import { segment } from "../../text/segment.ts";
 import type { Visible } from "../contract.ts";
+import { type AllowedShare, allowedOf, anyAllowed } from "../test/allowed-sets.ts";
 import { asMap, bestOf, expectSame } from "../test/twin.ts";
 import { TextIndex, type TextOptions, type TextStatistics } from "./text-index.ts";
 
@@ -109,7 +110,7 @@ const anyText = fc
 type Act =
   | { kind: "add"; gap: number; text: string }
   | { kind: "retire" | "remove"; pick: number }
-  | { kind: "search"; text: string; k: number; modulus: number };
+  | { kind: "search"; text: string; k: number; modulus: number; allowed: AllowedShare };
 
 const anyAct: fc.Arbitrary<Act> = fc.oneof(
   { weight: 6, arbitrary: fc.record({ kind: fc.constant("add" as const), gap: fc.nat(3), text: anyText }) },
@@ -122,6 +123,7 @@ const anyAct: fc.Arbitrary<Act> = fc.oneof(
       text: anyText,
       k: fc.nat(12),
       modulus: fc.integer({ min: 1, max: 4 }),
+      allowed: anyAllowed,
     }),
   },
 );
@@ -157,6 +159,11 @@ test("every search equals brute force, through all changes", () => {
             const found = asMap(index.search(act.text, act.k, searched, visible));
             expectSame(found, twin.search(act.text, act.k, searched, visible));
             expectExplained(index, twin, act.text, searched, visible, found);
+            const allowed = allowedOf(act.allowed, [...twin.records.keys()]);
+            const among = asMap(index.search(act.text, act.k, searched, visible, allowed));
+            const all = twin.search(act.text, twin.records.size, searched, visible);
+            const may = [...all].filter(([each]) => allowed === null || allowed.has(each));
+            expectSame(among, bestOf(new Map(may), act.k));
           }
           statistics = twin.statistics();
         } else {

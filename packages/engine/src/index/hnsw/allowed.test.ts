@@ -1,0 +1,233 @@
+// Dense searches among allowed ordinals: exact ones have the k best of these, and the graph never fewer than k.
+
+import { randomNumbers } from "@quiver/kernels/random";
+import { type MetricName, metricNames } from "@quiver/protocol/shapes/index-definition";
+import { describe, expect, test } from "vitest";
+import { bytesOfFloats } from "../../vector/floats.ts";
+import { exactScore } from "../../vector/metric.ts";
+import type { Visible } from "../contract.ts";
+import type { OrdinalBitmap } from "../ordinal-bitmap.ts";
+import { allowedSets, bitmapOf } from "../test/allowed-sets.ts";
+import { asMap, bestOf, expectSame } from "../test/twin.ts";
+import type { SteppedSearch } from "./exact-search.ts";
+import { HnswIndex, type HnswOptions } from "./hnsw-index.ts";
+
+const dimension = 12;
+const centreCount = 8;
+
+/** Clustered vectors, with copies, and the zero vector now and then. */
+class Scene {
+  readonly index: HnswIndex;
+  readonly rows = new Map<number, Float32Array>();
+  readonly retired = new Set<number>();
+  readonly next = randomNumbers(5);
+  readonly centres = Array.from({ length: centreCount }, () => this.#normal(4));
+  readonly #options: HnswOptions;
+  #last = -1;
+
+  constructor(metric: MetricName, options: Partial<HnswOptions>) {
+    this.#options = {
+      dimension,
+      metric,
+      dataType: "u8",
+      sampleCount: 200,
+      memoryBytesMax: 2 ** 26,
+      readVector: (ordinal) => bytesOfFloats(this.vectorOf(ordinal)),
+      ...options,
+    };
+    this.index = new HnswIndex(this.#options);
+  }
+
+  #normal(length: number): Float32Array {
+    const sum = () => this.next() + this.next() + this.next() + this.next() - 2;
+    return Float32Array.from({ length: dimension }, () => length * sum());
+  }
+
+  /** A vector near a centre. */
+  near(centre: number): Float32Array {
+    const noise = this.#normal(1);
+    return this.centres[centre].map((value, i) => value + noise[i]);
+  }
+
+  add(row: Float32Array): number {
+    this.#last += this.next() < 0.05 ? 3 : 1;
+    this.index.add(this.#last, bytesOfFloats(row));
+    this.rows.set(this.#last, row);
+    return this.#last;
+  }
+
+  fill(count: number): void {
+    const known: Float32Array[] = [];
+    for (let i = 0; i < count; i++) {
+      const draw = this.next();
+      const row =
+        draw < 0.1 && known.length > 0
+          ? known[Math.floor(this.next() * known.length)]
+          : draw < 0.11
+            ? new Float32Array(dimension)
+            : this.near(Math.floor(this.next() * centreCount));
+      known.push(row);
+      this.add(row);
+    }
+  }
+
+  removeSome(share: number): void {
+    for (const ordinal of [...this.rows.keys()]) {
+      if (this.next() >= share) continue;
+      this.index.remove(ordinal);
+      this.rows.delete(ordinal);
+    }
+  }
+
+  retireSome(share: number): void {
+    for (const ordinal of this.rows.keys()) {
+      if (this.next() >= share) continue;
+      this.index.retire(ordinal);
+      this.retired.add(ordinal);
+    }
+  }
+
+  readonly vectorOf = (ordinal: number): Float32Array => {
+    const row = this.rows.get(ordinal);
+    if (row === undefined) throw new Error(`ordinal ${ordinal} is read, which is gone`);
+    return row;
+  };
+
+  /** What versions see. */
+  versions(): Visible[] {
+    const end = this.#last - 150;
+    return [null, (ordinal) => !this.retired.has(ordinal), (ordinal) => ordinal < end];
+  }
+
+  get ordinals(): number[] {
+    return [...this.rows.keys()];
+  }
+
+  scored(query: Float32Array, visible: Visible, allowed: OrdinalBitmap): Map<number, number> {
+    const scored = new Map<number, number>();
+    for (const [ordinal, row] of this.rows)
+      if (allowed.has(ordinal) && (visible === null || visible(ordinal)))
+        scored.set(ordinal, exactScore(this.index.metric, query, row));
+    return scored;
+  }
+
+  /** An approximate answer has exact scores, only what may be found, and never fewer than it must. */
+  expectFair(found: ReadonlyMap<number, number>, scored: ReadonlyMap<number, number>, k: number): void {
+    for (const [ordinal, score] of found) expect(score).toBe(scored.get(ordinal));
+    expect(found.size).toBeGreaterThanOrEqual(Math.min(k, scored.size));
+  }
+}
+
+/** Does a search in the smallest steps. */
+function inSteps(search: SteppedSearch): Map<number, number>[] {
+  while (!search.run(() => true));
+  const found = search.finish().map(asMap);
+  search.end();
+  return found;
+}
+
+const storages = [
+  { name: "all in memory", cacheMax: Number.POSITIVE_INFINITY },
+  { name: "a part in memory", cacheMax: 300 },
+  { name: "none in memory", cacheMax: 0 },
+];
+
+describe.each(metricNames)("%s", (metric) => {
+  test.each(storages)("every kind of search is right for every set, $name", ({ cacheMax }) => {
+    const scene = new Scene(metric, { cacheMax, measures: false });
+    scene.fill(2_500);
+    scene.removeSome(0.1);
+    scene.retireSome(0.05);
+    scene.fill(400);
+    const { index, vectorOf } = scene;
+    const queries = [scene.near(0), scene.near(3), new Float32Array(dimension)];
+    for (const visible of scene.versions())
+      for (const { allowed } of allowedSets(scene.ordinals, scene.next)) {
+        const truths = queries.map((query) => scene.scored(query, visible, allowed));
+        for (const k of [1, 10, 200]) {
+          const exact = inSteps(index.beginExactly(queries, k, () => visible, vectorOf, allowed));
+          for (const [i, query] of queries.entries()) {
+            const best = bestOf(truths[i], k);
+            expectSame(exact[i], best);
+            expectSame(asMap(index.searchExactly(query, k, visible, vectorOf, allowed)), best);
+            for (const way of [undefined, "graph", "scan"] as const) {
+              const options = { ef: 32, allowed, vectorOf, way };
+              scene.expectFair(asMap(index.search(query, k, { ...options, visible })), truths[i], k);
+              scene.expectFair(inSteps(index.begin(query, k, () => visible, options))[0], truths[i], k);
+            }
+          }
+        }
+      }
+    index.check(vectorOf);
+  });
+
+  test("sets that lie where the query is, or far from it, are searched as well as all", () => {
+    const scene = new Scene(metric, { dataType: "f32", measures: false });
+    const clusters = Array.from({ length: 6_000 }, (_, i) => i % centreCount);
+    const ordinals = clusters.map((centre) => scene.add(scene.near(centre)));
+    const far = (centre: number) => bitmapOf(ordinals.filter((_, i) => clusters[i] !== centre));
+    const near = (centre: number) => bitmapOf(ordinals.filter((_, i) => clusters[i] === centre));
+    const other = (centre: number) => near((centre + 1) % centreCount);
+    for (const setOf of [near, far, other]) {
+      let met = 0;
+      for (const way of [undefined, "graph"] as const)
+        for (let i = 0; i < 40; i++) {
+          const centre = i % centreCount;
+          const query = scene.near(centre);
+          const allowed = setOf(centre);
+          const best = bestOf(scene.scored(query, null, allowed), 10);
+          const found = asMap(scene.index.search(query, 10, { ef: 64, allowed, way }));
+          expect(found.size).toBeGreaterThanOrEqual(10);
+          for (const ordinal of found.keys()) if (best.has(ordinal)) met++;
+        }
+      expect(met / 800).toBeGreaterThan(0.97);
+    }
+  });
+});
+
+test("several graphs are searched as one", () => {
+  const scene = new Scene("euclidean", { measures: false, memoryBytesMax: 2 ** 19, dataType: "u8" });
+  scene.fill(6_000);
+  expect(scene.index.partitionCount).toBeGreaterThan(1);
+  for (const { allowed } of allowedSets(scene.ordinals, scene.next)) {
+    const query = scene.near(2);
+    const scored = scene.scored(query, null, allowed);
+    for (const k of [1, 30])
+      scene.expectFair(asMap(scene.index.search(query, k, { ef: 40, allowed, way: "graph" })), scored, k);
+  }
+});
+
+test("few are compared, many are found by links: both ways are taken", () => {
+  const scene = new Scene("euclidean", { measures: false });
+  scene.fill(6_000);
+  const { index } = scene;
+  const [few, half] = [index.estimate(20, 10, 32), index.estimate(3_000, 10, 32)];
+  expect(few.allowedUs).toBeLessThan(few.graphUs);
+  expect(half.graphUs).toBeLessThan(Math.min(half.allowedUs, half.allUs));
+  expect(few.allUs).toBe(half.allUs);
+});
+
+test("records that come and go while few allowed ones are compared change no answer", () => {
+  const scene = new Scene("cosine", { cacheMax: 100, measures: false });
+  scene.fill(2_000);
+  scene.retireSome(0.1);
+  const { index, vectorOf } = scene;
+  const seen = new Set(scene.ordinals.filter((ordinal) => !scene.retired.has(ordinal)));
+  const visible: Visible = (ordinal) => seen.has(ordinal);
+  const allowed = bitmapOf(scene.ordinals.filter((ordinal) => ordinal % 3 === 0));
+  const query = scene.near(1);
+  const best = bestOf(scene.scored(query, visible, allowed), 10);
+  const search = index.beginExactly([query], 10, () => visible, vectorOf, allowed);
+  let steps = 0;
+  for (; !search.run(() => true); steps++) {
+    scene.fill(30);
+    for (const ordinal of scene.retired) {
+      index.remove(ordinal);
+      scene.retired.delete(ordinal);
+      break;
+    }
+  }
+  expect(steps).toBeGreaterThan(2);
+  expectSame(asMap(search.finish()[0]), best);
+  search.end();
+});

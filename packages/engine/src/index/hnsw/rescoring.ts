@@ -1,0 +1,70 @@
+// Which of the names that a search of the graphs has found are the best, by their exact scores?
+
+import type { Growable } from "../../base/growable.ts";
+import { keepBest } from "../../base/top-k.ts";
+import type { ExactDistance } from "../../vector/metric.ts";
+import type { Candidates } from "../contract.ts";
+import type { VectorReader } from "./exact-search.ts";
+import type { StoredVectors } from "./stored-vectors.ts";
+
+export class Rescoring {
+  readonly #vectors: StoredVectors;
+  #scores = new Float64Array(0);
+
+  constructor(vectors: StoredVectors) {
+    this.#vectors = vectors;
+  }
+
+  /**
+   * The k best of the first `depth` names, with exact scores; of twice as many, and so on, while any of the k best stands in the last
+   * quarter by code. So few are scored where the codes tell them apart, and more for a query from elsewhere, from which all are about as far.
+   */
+  best(
+    query: Float32Array,
+    names: Growable<Uint32Array>,
+    depth: number,
+    k: number,
+    vectorOf: VectorReader | undefined,
+  ): Candidates {
+    const all = names.length;
+    let scored = 0;
+    for (let count = Math.min(depth, all); ; count = Math.min(2 * count, all)) {
+      this.#score(query, names.values, scored, count, vectorOf);
+      scored = count;
+      const best = keepBest(names.values, this.#scores, count, k);
+      if (count === all) return best;
+      const last = best.ordinals[best.count - 1];
+      const late = (3 * count) >> 2;
+      let at = count - 1;
+      while (at >= late && names.values[at] !== last) at--;
+      if (at < late) return best;
+    }
+  }
+
+  /** Exact scores of the names from `from` to `end`. */
+  #score(
+    query: Float32Array,
+    names: Uint32Array,
+    from: number,
+    end: number,
+    vectorOf: VectorReader | undefined,
+  ): void {
+    if (this.#scores.length < end) {
+      const scores = new Float64Array(2 * end);
+      scores.set(this.#scores);
+      this.#scores = scores;
+    }
+    const scores = from === 0 ? this.#scores : this.#scores.subarray(from);
+    const some = from === 0 ? names : names.subarray(from);
+    const count = end - from;
+    this.#vectors.cache.distancesOf(query, some, count, scores);
+    let distanceTo: ExactDistance | undefined;
+    for (let i = 0; i < count; i++) {
+      if (Number.isNaN(scores[i])) {
+        distanceTo ??= this.#vectors.metric.exactDistance(query);
+        scores[i] = distanceTo(this.#vectors.read(some[i], vectorOf), 0);
+      }
+      scores[i] = this.#vectors.metric.score(scores[i]);
+    }
+  }
+}
