@@ -42,7 +42,10 @@ export type SequencerOptions = {
   clock(): number;
   /** 32 hex characters that no other entry has. */
   newOpId(): string;
-  /** Given each entry, in order, when it is durable and before its requests are answered. */
+  /**
+   * Given each entry, in order, when it is durable and before its requests are answered; must not throw. An entry of which it is not
+   * known whether it is durable is not given: the next one then shows the gap.
+   */
   record?(entry: LogEntry): void;
 };
 
