@@ -25,7 +25,6 @@ import type { StoredVector } from "../collection/reading.ts";
 import type { VectorWrite } from "../collection/schema.ts";
 import { kindNames } from "../index/registry.ts";
 import { Checks } from "./collection/checks.ts";
-import { feedDependencies } from "./collection/feed-dependencies.ts";
 import { IndexAdministration } from "./collection/indexes.ts";
 import { LoadState } from "./collection/load-state.ts";
 import { CollectionMemory } from "./collection/memory.ts";
@@ -33,6 +32,7 @@ import { Records } from "./collection/records.ts";
 import { Searches } from "./collection/searches.ts";
 import { type CollectionDependencies, CollectionState } from "./collection/state.ts";
 import { Transactions } from "./collection/transactions.ts";
+import { updaterDependencies } from "./collection/updater-dependencies.ts";
 import { Writes } from "./collection/writes.ts";
 import type { Collection, CollectionStatistics, Transaction, VectorExport } from "./contract.ts";
 import { failingTasks } from "./failing-tasks.ts";
@@ -55,7 +55,7 @@ export class OpenCollection implements Collection {
     this.#state = state;
     this.#memory = new CollectionMemory(
       state,
-      feedDependencies(state, undefined, () => null),
+      updaterDependencies(state, undefined, () => null),
     );
     this.#writes = new Writes(state, this.#memory);
     this.#transactions = new Transactions(state, this.#memory, this.#writes);
@@ -120,7 +120,7 @@ export class OpenCollection implements Collection {
 
   /** There may be memory for what has waited for it. */
   retryPostponed(): void {
-    if (this.#state.catchUp?.isPostponed === true) this.#state.catchUp.wake();
+    if (this.#state.indexer?.isPostponed === true) this.#state.indexer.wake();
   }
 
   describe(): CollectionDetail {
@@ -152,8 +152,8 @@ export class OpenCollection implements Collection {
       version: head.version,
       loaded: this.#state.isLoaded,
       memoryBytes: this.#memory.memoryBytes,
-      waitingWrites: this.#state.catchUp?.waitingWrites ?? 0,
-      indexProgress: this.#state.catchUp?.progress(0, head.nextOrdinal) ?? 1,
+      waitingWrites: this.#state.indexer?.waitingWrites ?? 0,
+      indexProgress: this.#state.indexer?.progress(0, head.nextOrdinal) ?? 1,
       openTransaction: head.openTransaction !== 0,
       recall: this.#recall(),
     };
@@ -161,7 +161,7 @@ export class OpenCollection implements Collection {
 
   #recall(): CollectionStatistics["recall"] {
     for (const kind of kindNames()) {
-      const recall = this.#state.catchUp?.feed(kind)?.recall;
+      const recall = this.#state.indexer?.updater(kind)?.recall;
       if (recall !== undefined) return recall;
     }
     return undefined;
@@ -187,12 +187,12 @@ export class OpenCollection implements Collection {
     gate.close(reason);
     this.#records.stop(reason);
     this.#checks.stop(reason);
-    if (isKept) await this.#load.keepIndexes();
-    const { catchUp } = this.#state;
-    this.#state.catchUp = null;
-    catchUp?.stop(reason);
+    if (isKept) await this.#load.checkpointIndexes();
+    const { indexer } = this.#state;
+    this.#state.indexer = null;
+    indexer?.stop(reason);
     background.stop();
-    await catchUp?.written();
+    await indexer?.written();
     await gate.empty();
     await this.#load.settled();
     await store.close();

@@ -18,7 +18,7 @@ import type { DenseIndex } from "@quiver/protocol/shapes/index-definition";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { Collection, Database, DatabaseOptions } from "./contract.ts";
 import { openDatabase } from "./database.ts";
-import { checkpointPath } from "./feeds.ts";
+import { checkpointPath } from "./updaters.ts";
 
 let directory: string;
 let database: Database | null = null;

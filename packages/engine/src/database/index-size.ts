@@ -1,6 +1,6 @@
 // How much memory will an index take, before it is there?
 //
-// Asked before a load, a new index and a write, so it must be cheap. What was kept on disk says it itself (keeper.ts). Else a dense index
+// Asked before a load, a new index and a write, so it must be cheap. What was kept on disk says it itself (checkpointer.ts). Else a dense index
 // follows from its definition and the number of its records, which are taken to be different, and an inverted one from a sample of
 // the records: postings in proportion, different terms as many as those that few of it have foretell. What is meant is the index with nothing left to
 // build or merge, without caches. How near that is: index-size.test.ts.
@@ -16,7 +16,7 @@ import { ordinalKey } from "../collection/tables.ts";
 import { readVersion } from "../collection/versions.ts";
 import type { IndexSize, StoredContent } from "../index/kind.ts";
 import { kindNamed } from "../index/registry.ts";
-import type { KeptSize } from "../indexing/keeper.ts";
+import type { CheckpointSize } from "../indexing/checkpointer.ts";
 import type { Reader } from "../storage/store.ts";
 
 /** What of a collection is asked. */
@@ -48,7 +48,7 @@ export function indexSize(sized: Sized, kind: IndexKind): IndexSize {
 }
 
 /** The size of an index when it is loaded. @param kept as it was kept on disk; undefined: it has to be built */
-export function sizeToLoad(sized: Sized, kind: IndexKind, kept: KeptSize | undefined): IndexSize {
+export function sizeToLoad(sized: Sized, kind: IndexKind, kept: CheckpointSize | undefined): IndexSize {
   if (kept === undefined || kept.records === 0) return indexSize(sized, kind);
   const { reader, head } = sized;
   const recordBytes = kept.bytes / kept.records;

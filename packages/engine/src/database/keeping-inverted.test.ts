@@ -15,9 +15,9 @@ import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "vitest";
 import type { Collection, Database, DatabaseOptions } from "./contract.ts";
 import { openDatabase } from "./database.ts";
-import { checkpointPath } from "./feeds.ts";
 import { sparseOf, textOf } from "./testing/kept-words.ts";
 import { runAndKill } from "./testing/killed-process.ts";
+import { checkpointPath } from "./updaters.ts";
 
 /** More than a tail has, so that there are runs to be kept. */
 const count = 12_000;

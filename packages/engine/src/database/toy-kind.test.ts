@@ -120,7 +120,7 @@ test("[I4] a plan's legs of a kind of which only the registry knows are searched
     topK: 2,
     returnRawText: true,
     explain: true,
-    effort: { exact: false, efSearch: null, recallTarget: null },
+    beam: { exact: false, efSearch: null, recallTarget: null },
     allowed: null,
     fusion: null,
     deadline: Deadline.none,

@@ -1,6 +1,6 @@
 // May a write make the indexes fall further behind?
 //
-// A record is searchable at once because searches take what the indexes have not got yet along: they feed it to the inverted ones,
+// A record is searchable at once because searches take what the indexes have not got yet along: they updater it to the inverted ones,
 // and scan it in the dense one's tail. So the backlog, the records between the slowest index and the newest version, is what searches
 // pay for, and streaming writes must not make it grow without end.
 //

@@ -6,7 +6,7 @@
 // small, so that what lies between is bounded and a builder is not held up for long.
 //
 // A row is read from one snapshot and added later. What was closed in between is told by `close`, and left out: no view
-// that would see it is published any more (feed.ts).
+// that would see it is published any more (index-updater.ts).
 
 import { limits } from "@quiver/protocol/limits";
 import { readU32Key } from "../base/bytes.ts";

@@ -21,7 +21,7 @@ import type { TextLeg } from "../index/text/legs.ts";
 import { parseInSteps } from "../text/operators.ts";
 
 /** How thoroughly a dense leg is searched; the first that is given counts. */
-export type Effort = {
+export type Beam = {
   /** By reading every vector. */
   exact: boolean;
   /** With a beam of this length. */
@@ -45,7 +45,7 @@ export type Plan = {
   /** Whether each result is explained. */
   explain: boolean;
   /** How dense legs are searched. */
-  effort: Effort;
+  beam: Beam;
   /** The ordinals that the legs may find at all; null: every one. */
   allowed: Allowed;
   /** How legs are fused; null for a search with one leg. */
@@ -78,7 +78,7 @@ export function checkSize({ queries, topK }: Plan): void {
 type Common = { top_k?: number | null; return_raw_text?: boolean | null; explain?: boolean | null };
 type Tuning = { ef_search?: number | null; exact?: boolean | null; recall_target?: number | null };
 
-const untuned: Effort = { exact: false, efSearch: null, recallTarget: null };
+const untuned: Beam = { exact: false, efSearch: null, recallTarget: null };
 
 function integerIn(value: number | null | undefined, path: string, from: number, to: number): void {
   if (value === null || value === undefined) return;
@@ -97,7 +97,7 @@ function common(request: Common): Pick<Plan, "topK" | "returnRawText" | "explain
   };
 }
 
-function effortOf({ ef_search, exact, recall_target }: Tuning): Effort {
+function beamOf({ ef_search, exact, recall_target }: Tuning): Beam {
   integerIn(ef_search, "ef_search", 1, limits.efMax);
   if (recall_target != null && !(recall_target > 0 && recall_target <= 1))
     throw invalid("recall_target", `is ${recall_target}; expected a number greater than 0, at most 1.`);
@@ -202,9 +202,9 @@ function requireEnabled(enabled: boolean, kind: string, path: string): void {
 
 export function planDense(definition: CollectionDefinition, request: search.DenseSearch): Plan {
   checkFields(search.DenseSearch, request);
-  const effort = effortOf(request);
+  const beam = beamOf(request);
   const leg = denseLeg(definition, request.query_vector, "query_vector");
-  return { queries: [[leg]], ...common(request), effort, fusion: null };
+  return { queries: [[leg]], ...common(request), beam, fusion: null };
 }
 
 /** Checks what a measurement of recall is asked for. */
@@ -229,18 +229,18 @@ export function* planBatchDense(
   request: search.BatchDenseSearch,
 ): Steps<Plan> {
   checkFields(search.BatchDenseSearch, request);
-  const effort = effortOf(request);
+  const beam = beamOf(request);
   const queries = yield* eachQuery(request.queries, "queries", (query, path) => [
     denseLeg(definition, query?.vector, `${path}.vector`),
   ]);
-  return { queries, ...common(request), effort, fusion: null };
+  return { queries, ...common(request), beam, fusion: null };
 }
 
 export function planSparse(definition: CollectionDefinition, request: search.SparseSearch): Plan {
   checkFields(search.SparseSearch, request);
   const threshold = thresholdOf(request.early_terminate_threshold, "early_terminate_threshold");
   const leg = sparseLeg(definition, request.query_terms, threshold, "query_terms");
-  return { queries: [[leg]], ...common(request), effort: untuned, fusion: null };
+  return { queries: [[leg]], ...common(request), beam: untuned, fusion: null };
 }
 
 export function* planBatchSparse(
@@ -252,7 +252,7 @@ export function* planBatchSparse(
   const queries = yield* eachQuery(request.query_terms_list, "query_terms_list", (terms, path) => [
     sparseLeg(definition, terms, threshold, path),
   ]);
-  return { queries, ...common(request), effort: untuned, fusion: null };
+  return { queries, ...common(request), beam: untuned, fusion: null };
 }
 
 export function* planText(definition: CollectionDefinition, request: search.TextSearch): Steps<Plan> {
@@ -261,7 +261,7 @@ export function* planText(definition: CollectionDefinition, request: search.Text
   if (text === null || text === undefined)
     throw invalid("query", "is missing; expected the text to search for, a string.");
   const leg = yield* textLeg(definition, text, syntaxOf(request), "query");
-  return { queries: [[leg]], ...common(request), effort: untuned, fusion: null };
+  return { queries: [[leg]], ...common(request), beam: untuned, fusion: null };
 }
 
 export function* planBatchText(
@@ -273,7 +273,7 @@ export function* planBatchText(
   const queries = yield* eachQuery(request.queries, "queries", function* (text, path) {
     return [yield* textLeg(definition, text, syntax, path)];
   });
-  return { queries, ...common(request), effort: untuned, fusion: null };
+  return { queries, ...common(request), beam: untuned, fusion: null };
 }
 
 type HybridLegs = Pick<search.HybridSearch, "query_vector" | "query_terms" | "query_text">;
@@ -330,10 +330,10 @@ function hybridOptions(request: Pick<search.HybridSearch, "sparse_early_terminat
 
 export function* planHybrid(definition: CollectionDefinition, request: search.HybridSearch): Steps<Plan> {
   checkFields(search.HybridSearch, request);
-  const effort = effortOf(request);
+  const beam = beamOf(request);
   const options = hybridOptions(request);
   const legs = yield* hybridLegs(definition, request, options, (name) => name);
-  return { queries: [legs], ...common(request), effort, fusion: fusionOf(request) };
+  return { queries: [legs], ...common(request), beam, fusion: fusionOf(request) };
 }
 
 export function* planBatchHybrid(
@@ -341,10 +341,10 @@ export function* planBatchHybrid(
   request: search.BatchHybridSearch,
 ): Steps<Plan> {
   checkFields(search.BatchHybridSearch, request);
-  const effort = effortOf(request);
+  const beam = beamOf(request);
   const options = hybridOptions(request);
   const queries = yield* eachQuery(request.queries, "queries", (query, path) =>
     hybridLegs(definition, query ?? {}, options, (name) => `${path}.${name}`),
   );
-  return { queries, ...common(request), effort, fusion: fusionOf(request) };
+  return { queries, ...common(request), beam, fusion: fusionOf(request) };
 }

@@ -149,7 +149,7 @@ const effortChange = 0.5;
 const tailShareMax = 0.02;
 
 /** Which beam reaches which recall, as measured on a collection. What is known stands in the index, and is kept with it. */
-export class EffortTable {
+export class BeamTable {
   #measuring: Promise<void> | undefined;
 
   /**

@@ -24,7 +24,7 @@ import { Slices } from "./slices.ts";
  */
 export async function runPlan(view: View, plan: Plan, ef?: number): Promise<SearchResponse[]> {
   const responses: SearchResponse[] = [];
-  const legs = new Legs(view, plan.queries, { allowed: plan.allowed, isExact: plan.effort.exact, ef });
+  const legs = new Legs(view, plan.queries, { allowed: plan.allowed, isExact: plan.beam.exact, ef });
   const explainer = plan.explain ? new Explainer(legs, plan.fusion) : null;
   const slices = new Slices(plan.deadline);
   const size = new ResultSize();

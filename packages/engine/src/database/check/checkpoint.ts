@@ -23,7 +23,7 @@ import type { CheckpointMeta } from "../../runtime/builder-messages.ts";
 import { CheckpointReader } from "../../runtime/checkpoint-file.ts";
 import type { LmdbFile } from "../../storage/lmdb-file.ts";
 import { bodyOf } from "../../storage/store.ts";
-import { checkpointOf } from "../feeds.ts";
+import { checkpointOf } from "../updaters.ts";
 import { PostingSums } from "./posting-sums.ts";
 
 /** What a collection's store says, by its file. */

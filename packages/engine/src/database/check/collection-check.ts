@@ -11,7 +11,7 @@ import { metaKeys } from "../../collection/tables.ts";
 import { verifyCollection } from "../../collection/verify.ts";
 import { LmdbFile } from "../../storage/lmdb-file.ts";
 import { bodyOf } from "../../storage/store.ts";
-import { checkpointPath } from "../feeds.ts";
+import { checkpointPath } from "../updaters.ts";
 import type { IndexImage } from "./check-messages.ts";
 import { checkpointProblem } from "./checkpoint.ts";
 import type { Report } from "./report.ts";

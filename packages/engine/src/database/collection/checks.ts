@@ -7,14 +7,14 @@ import type { IndexKind } from "@quiver/protocol/shapes/index-definition";
 import { toHex } from "../../base/bytes.ts";
 import { type IndexDefinitions, readIndexDefinitions } from "../../collection/apply.ts";
 import { kindNamed } from "../../index/registry.ts";
-import type { Feed } from "../../indexing/feed.ts";
+import type { IndexUpdater } from "../../indexing/index-updater.ts";
 import type { View } from "../../runtime/view.ts";
 import type { IndexImage } from "../check/check-messages.ts";
 import { comparePostings } from "../check/index-comparison.ts";
 import { RunningCheck } from "../check/live.ts";
-import { checkpointOf, checkpointPath } from "../feeds.ts";
-import { feedDependencies } from "./feed-dependencies.ts";
+import { checkpointOf, checkpointPath } from "../updaters.ts";
 import type { CollectionState } from "./state.ts";
+import { updaterDependencies } from "./updater-dependencies.ts";
 
 export class Checks {
   readonly #state: CollectionState;
@@ -71,19 +71,19 @@ export class Checks {
         (kind) => kindNamed(kind).postings !== undefined,
       ),
     }));
-    const catchUp = this.#state.catchUp;
-    if (catchUp === null || kinds.length === 0) return [];
+    const indexer = this.#state.indexer;
+    if (indexer === null || kinds.length === 0) return [];
     const unloaded = new QuiverError("not_ready", "The collection was unloaded meanwhile.");
     let view: View | undefined;
     try {
-      view = await catchUp.reach(version, kinds);
+      view = await indexer.acquireView(version, kinds);
       return await comparePostings(view, kinds, find, () => {
-        if (catchUp.isStopped) throw unloaded;
+        if (indexer.isStopped) throw unloaded;
       });
     } catch (error) {
       this.#state.gate.assertOpen();
       // What is unloaded has no indexes to compare, as if it had been so from the beginning.
-      if (catchUp.isStopped) return [];
+      if (indexer.isStopped) return [];
       throw error;
     } finally {
       view?.unpin();
@@ -92,22 +92,25 @@ export class Checks {
 
   /** Writes the indexes in memory that another thread has to prove to files for a check. */
   async #imagesOfIndexes(): Promise<IndexImage[]> {
-    const catchUp = this.#state.catchUp;
-    if (catchUp === null) return [];
+    const indexer = this.#state.indexer;
+    if (indexer === null) return [];
     const definitions = this.#state.read((snapshot) => readIndexDefinitions(snapshot));
     const images: IndexImage[] = [];
     for (const kind of Object.keys(definitions) as IndexKind[]) {
-      const feed = catchUp.feed(kind);
-      if (feed === undefined || kindNamed(kind).prove === undefined) continue;
-      const image = await this.#imageOf(feed, definitions);
+      const updater = indexer.updater(kind);
+      if (updater === undefined || kindNamed(kind).prove === undefined) continue;
+      const image = await this.#imageOf(updater, definitions);
       if (image !== undefined) images.push(image);
     }
     return images;
   }
 
-  async #imageOf({ kind, index }: Feed, definitions: IndexDefinitions): Promise<IndexImage | undefined> {
+  async #imageOf(
+    { kind, index }: IndexUpdater,
+    definitions: IndexDefinitions,
+  ): Promise<IndexImage | undefined> {
     const { directory, builders } = this.#state.dependencies;
-    const dependencies = feedDependencies(this.#state, undefined, () => null);
+    const dependencies = updaterDependencies(this.#state, undefined, () => null);
     const { configuration, form } = checkpointOf(this.#state.definition, kind, definitions, dependencies);
     const { version, hash } = this.#state.read((_, head) => head);
     // Checks run one at a time; what a killed process leaves behind is overwritten by the next one.

@@ -19,20 +19,20 @@ import { type IndexDefinitions, readIndexDefinitions } from "../../collection/ap
 import type { Head } from "../../collection/head.ts";
 import type { IndexDefinition } from "../../index/kind.ts";
 import { kindNamed } from "../../index/registry.ts";
-import { indexing } from "../../indexing/catch-up.ts";
-import { building } from "../../indexing/feeds.ts";
+import { building } from "../../indexing/index-updaters.ts";
+import { indexing } from "../../indexing/indexer.ts";
 import * as plan from "../../query/plan.ts";
 import { collectGarbage } from "../../runtime/collect-garbage.ts";
 import { type Analyzer, createAnalyzer } from "../../text/analyzer.ts";
 import { isRun, placesOfRun } from "../../text/grams.ts";
 import { segmentInSteps } from "../../text/segment.ts";
 import { failingTasks } from "../failing-tasks.ts";
-import { makeFeed } from "../feeds.ts";
-import { feedDependencies } from "./feed-dependencies.ts";
+import { makeUpdater } from "../updaters.ts";
 import type { LoadState } from "./load-state.ts";
 import type { CollectionMemory } from "./memory.ts";
 import { requireIndexes } from "./require-indexes.ts";
 import type { CollectionState } from "./state.ts";
+import { updaterDependencies } from "./updater-dependencies.ts";
 import type { Writes } from "./writes.ts";
 
 export class IndexAdministration {
@@ -84,14 +84,14 @@ export class IndexAdministration {
         try {
           await this.#writes.write({ kind: "createIndex", index, definition });
           failpoint("index:defined");
-          const catchUp = this.#state.catchUp;
-          if (catchUp)
-            catchUp.add(
-              makeFeed(
+          const indexer = this.#state.indexer;
+          if (indexer)
+            indexer.add(
+              makeUpdater(
                 this.#state.definition,
                 index,
                 definitions,
-                feedDependencies(this.#state, this.#memory, () => catchUp),
+                updaterDependencies(this.#state, this.#memory, () => indexer),
               ),
             );
           this.#memory.forgetSizes();
@@ -121,7 +121,7 @@ export class IndexAdministration {
       this.#load.inTurn(async () => {
         await this.#writes.write({ kind: "deleteIndex", index });
         failpoint("index:undefined");
-        this.#state.catchUp?.drop(index);
+        this.#state.indexer?.drop(index);
         this.#memory.forgetSizes();
         this.#state.dependencies.memory.changed();
         failpoint("index:dropped");
@@ -144,22 +144,26 @@ export class IndexAdministration {
 
   #indexStatus(kind: IndexKind, head: Head): IndexStatus {
     const total = kindNamed(kind).countOf(head);
-    const feed = this.#state.catchUp?.feed(kind);
-    const isReady = feed?.watermark === head.version && feed.finalEnd >= head.nextOrdinal;
-    const status = feed?.status ?? kindNamed(kind).status(undefined);
-    const linked = (feed?.index.count ?? 0) - (status.records_in_tail ?? 0);
+    const updater = this.#state.indexer?.updater(kind);
+    const isReady = updater?.watermark === head.version && updater.finalEnd >= head.nextOrdinal;
+    const status = updater?.status ?? kindNamed(kind).status(undefined);
+    const linked = (updater?.index.count ?? 0) - (status.records_in_tail ?? 0);
     const indexed = isReady ? total : Math.max(0, Math.min(total, linked));
     return {
-      state: feed === undefined ? "unloaded" : feed.isBuilt && feed.wasFinal ? "ready" : "building",
+      state: updater === undefined ? "unloaded" : updater.isBuilt && updater.wasFinal ? "ready" : "building",
       served_by: status.served_by,
       records_indexed: indexed,
       records_total: total,
       ...(this.#failureOf(kind) !== undefined && { failure: this.#failureOf(kind) }),
       percentage_complete:
-        feed === undefined ? 0 : isReady ? 100 : Math.floor(feed.progress(0, head.nextOrdinal) * 1000) / 10,
-      watermark: Math.max(0, feed?.watermark ?? 0),
-      memory_bytes: feed?.index.memoryBytes ?? 0,
-      ...(feed && status),
+        updater === undefined
+          ? 0
+          : isReady
+            ? 100
+            : Math.floor(updater.progress(0, head.nextOrdinal) * 1000) / 10,
+      watermark: Math.max(0, updater?.watermark ?? 0),
+      memory_bytes: updater?.index.memoryBytes ?? 0,
+      ...(updater && status),
     };
   }
 

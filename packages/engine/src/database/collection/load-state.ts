@@ -8,12 +8,12 @@ import type { IndexKind } from "@quiver/protocol/shapes/index-definition";
 import { type CallOptions, Deadline } from "../../base/deadline.ts";
 import { failpoint } from "../../base/failpoint.ts";
 import { readIndexDefinitions } from "../../collection/apply.ts";
-import { CatchUp } from "../../indexing/catch-up.ts";
+import { Indexer } from "../../indexing/indexer.ts";
 import { collectGarbage } from "../../runtime/collect-garbage.ts";
-import { makeFeed } from "../feeds.ts";
-import { feedDependencies } from "./feed-dependencies.ts";
+import { makeUpdater } from "../updaters.ts";
 import type { CollectionMemory } from "./memory.ts";
 import type { CollectionState } from "./state.ts";
+import { updaterDependencies } from "./updater-dependencies.ts";
 
 export type LoadEvents = {
   /** The indexes are about to be brought into memory. */
@@ -54,16 +54,16 @@ export class LoadState {
   unload(): Promise<void> {
     return this.#state.gate.pass(() =>
       this.inTurn(async () => {
-        if (!this.#state.catchUp) return;
+        if (!this.#state.indexer) return;
         failpoint("unload:begin");
         await this.#saveLoaded(false);
         failpoint("unload:noted");
-        await this.keepIndexes();
+        await this.checkpointIndexes();
         failpoint("unload:kept");
-        this.#state.catchUp?.stop(
+        this.#state.indexer?.stop(
           new QuiverError("shutting_down", "The collection was unloaded meanwhile; search again."),
         );
-        this.#state.catchUp = null;
+        this.#state.indexer = null;
         this.#memory.forgetSizes();
         this.#state.dependencies.memory.changed();
         failpoint("unload:stopped");
@@ -74,11 +74,11 @@ export class LoadState {
   }
 
   /** @param mustLast whether it is an error when the state cannot be made durable, as on a full disk */
-  async ensureLoaded(mustLast = false): Promise<CatchUp> {
+  async ensureLoaded(mustLast = false): Promise<Indexer> {
     this.lastUsedMs = this.#state.dependencies.clock();
-    if (this.#state.catchUp) return this.#state.catchUp;
+    if (this.#state.indexer) return this.#state.indexer;
     return this.inTurn(async () => {
-      if (!this.#state.catchUp) {
+      if (!this.#state.indexer) {
         const admitted = this.#memory.isLimited
           ? await this.#memory.admit(`Loading the collection '${this.#state.name}'`, this.#memory.bytesToLoad)
           : () => {};
@@ -91,7 +91,7 @@ export class LoadState {
           admitted();
         }
       }
-      return this.#state.catchUp as CatchUp | null as CatchUp;
+      return this.#state.indexer as Indexer | null as Indexer;
     });
   }
 
@@ -126,27 +126,27 @@ export class LoadState {
         this.#state.dependencies.onMemoryUse();
       },
     };
-    const catchUp = new CatchUp(this.#state.store, events, this.#state.background, this.#state.name);
-    this.#state.catchUp = catchUp;
+    const indexer = new Indexer(this.#state.store, events, this.#state.background, this.#state.name);
+    this.#state.indexer = indexer;
     this.#events.onLoading();
     this.#memory.forgetSizes();
     const definitions = this.#state.read((snapshot) => readIndexDefinitions(snapshot));
     for (const kind of Object.keys(definitions) as IndexKind[])
-      catchUp.add(
-        makeFeed(
+      indexer.add(
+        makeUpdater(
           this.#state.definition,
           kind,
           definitions,
-          feedDependencies(this.#state, this.#memory, () => catchUp),
+          updaterDependencies(this.#state, this.#memory, () => indexer),
         ),
       );
-    catchUp.wake();
+    indexer.wake();
     this.#state.dependencies.memory.changed();
   }
 
   /** Before indexes leave memory. What cannot be kept is built again from the records. */
-  async keepIndexes(): Promise<void> {
-    for (const err of (await this.#state.catchUp?.keepLast()) ?? [])
+  async checkpointIndexes(): Promise<void> {
+    for (const err of (await this.#state.indexer?.checkpointLast()) ?? [])
       this.#state.dependencies.log.warn({ ...this.#state.logged, err }, "an index could not be kept on disk");
   }
 }

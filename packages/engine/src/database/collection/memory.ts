@@ -9,42 +9,42 @@ import { type IndexDefinitions, readIndexDefinitions } from "../../collection/ap
 import type { Head } from "../../collection/head.ts";
 import type { IndexSize } from "../../index/kind.ts";
 import { kindNamed } from "../../index/registry.ts";
-import { keptSize } from "../../indexing/keeper.ts";
+import { checkpointSize } from "../../indexing/checkpointer.ts";
 import { mib } from "../../runtime/memory.ts";
 import type { Snapshot } from "../../storage/store.ts";
-import { checkpointOf, checkpointPath, type FeedDependencies } from "../feeds.ts";
 import { sizeToLoad } from "../index-size.ts";
+import { checkpointOf, checkpointPath, type UpdaterDependencies } from "../updaters.ts";
 import type { CollectionState } from "./state.ts";
 
 export class CollectionMemory {
   readonly #state: CollectionState;
-  readonly #feedDependencies: FeedDependencies;
+  readonly #updaterDependencies: UpdaterDependencies;
   /** What the indexes take when they are loaded, and each further record; unknown until it is asked for. */
   #sizes: Map<IndexKind, IndexSize> | undefined;
   /** What was written since then to the unloaded collection will take, at most. */
   #grownBytes = 0;
 
-  /** @param feedDependencies of feeds that belong to nobody, for estimates */
-  constructor(state: CollectionState, feedDependencies: FeedDependencies) {
+  /** @param updaterDependencies of updaters that belong to nobody, for estimates */
+  constructor(state: CollectionState, updaterDependencies: UpdaterDependencies) {
     this.#state = state;
-    this.#feedDependencies = feedDependencies;
+    this.#updaterDependencies = updaterDependencies;
   }
 
   get memoryBytes(): number {
-    return this.#state.catchUp?.memoryBytes ?? 0;
+    return this.#state.indexer?.memoryBytes ?? 0;
   }
 
   /** Bytes that the indexes take, or will when they have all records. */
   get expectedBytes(): number {
-    const catchUp = this.#state.catchUp;
-    if (catchUp === null || !this.#state.isOpen || !this.isLimited) return this.memoryBytes;
-    const isBehind = catchUp.watermark < this.#state.writtenVersion;
+    const indexer = this.#state.indexer;
+    if (indexer === null || !this.#state.isOpen || !this.isLimited) return this.memoryBytes;
+    const isBehind = indexer.watermark < this.#state.writtenVersion;
     const end = isBehind ? this.#state.read((_, head) => head.nextOrdinal) : 0;
     let bytes = 0;
     for (const [kind, size] of this.#knownSizes()) {
-      const feed = catchUp.feed(kind);
-      if (feed === undefined) continue;
-      const { index, isBuilt, cursor } = feed;
+      const updater = indexer.updater(kind);
+      if (updater === undefined) continue;
+      const { index, isBuilt, cursor } = updater;
       const records = isBuilt ? Math.max(0, end - cursor) : 0;
       const more = index.expectedBytes?.(records) ?? index.memoryBytes + records * size.recordBytes;
       bytes += isBuilt ? more : Math.max(more, size.bytes);
@@ -79,14 +79,19 @@ export class CollectionMemory {
       definitions,
       areas: 1 + builders.width,
     };
-    const { configuration } = checkpointOf(this.#state.definition, kind, definitions, this.#feedDependencies);
-    return sizeToLoad(sized, kind, keptSize(checkpointPath(directory, kind), configuration));
+    const { configuration } = checkpointOf(
+      this.#state.definition,
+      kind,
+      definitions,
+      this.#updaterDependencies,
+    );
+    return sizeToLoad(sized, kind, checkpointSize(checkpointPath(directory, kind), configuration));
   }
 
   /** Gives up so many bytes that the indexes can do without, or all there are. @returns how many */
   giveUp(bytes: number): number {
     const before = this.expectedBytes;
-    this.#state.catchUp?.giveUp(bytes);
+    this.#state.indexer?.giveUp(bytes);
     this.#state.dependencies.memory.changed();
     return before - this.expectedBytes;
   }

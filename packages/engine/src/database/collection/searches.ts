@@ -9,7 +9,7 @@ import { type CallOptions, Deadline } from "../../base/deadline.ts";
 import type { Steps } from "../../base/steps.ts";
 import { IndexDefinitionsReader, readIndexDefinitions } from "../../collection/apply.ts";
 import * as plan from "../../query/plan.ts";
-import { EffortTable, measureRecall } from "../../query/recall.ts";
+import { BeamTable, measureRecall } from "../../query/recall.ts";
 import { legDepth, runPlan } from "../../query/search.ts";
 import type { View } from "../../runtime/view.ts";
 import type { Collection } from "../contract.ts";
@@ -23,7 +23,7 @@ export class Searches {
   /** What searches ask; what callers are given is read anew. */
   readonly #indexDefinitions = new IndexDefinitionsReader();
   /** Which beam reaches which recall; known while the collection is loaded and its dense index is the same. */
-  #efforts = new EffortTable();
+  #beams = new BeamTable();
   /** Measurements of recall that are asked for. */
   #recalls: Promise<unknown> = Promise.resolve();
 
@@ -34,7 +34,7 @@ export class Searches {
 
   /** What was measured is of another index. */
   forgetRecall(): void {
-    this.#efforts = new EffortTable();
+    this.#beams = new BeamTable();
   }
 
   searchDense(request: search.DenseSearch, options?: CallOptions): Promise<search.SearchResponse> {
@@ -109,7 +109,7 @@ export class Searches {
       const view = await this.#viewAt(this.#state.toldVersion, needed, deadline);
       try {
         const ef = needed.includes(kinds.dense)
-          ? await deadline.race(this.#effortOf(planned.effort, legDepth(planned), view, recallTarget))
+          ? await deadline.race(this.#beamOf(planned.beam, legDepth(planned), view, recallTarget))
           : undefined;
         return await runPlan(view, planned, ef);
       } finally {
@@ -125,23 +125,23 @@ export class Searches {
   async #viewAt(version: number, needed: readonly IndexKind[], deadline: Deadline): Promise<View> {
     for (;;) {
       deadline.check();
-      const catchUp = await deadline.race(this.#load.ensureLoaded());
+      const indexer = await deadline.race(this.#load.ensureLoaded());
       // An index that was deleted while the collection was being loaded would never come into a view.
       this.#state.read((snapshot) =>
         requireIndexes(this.#indexDefinitions.read(snapshot), needed, this.#state.name),
       );
       try {
-        return await catchUp.reach(version, needed, deadline);
+        return await indexer.acquireView(version, needed, deadline);
       } catch (error) {
         this.#state.gate.assertOpen();
-        if (!catchUp.isStopped) throw error;
+        if (!indexer.isStopped) throw error;
       }
     }
   }
 
   /** The beam of a plan's dense legs; undefined: the index's own. @param ofIndex the recall that the index is to reach */
-  async #effortOf(
-    { exact, efSearch, recallTarget }: plan.Effort,
+  async #beamOf(
+    { exact, efSearch, recallTarget }: plan.Beam,
     k: number,
     view: View,
     ofIndex: number | null | undefined,
@@ -149,7 +149,7 @@ export class Searches {
     if (exact || efSearch !== null) return efSearch ?? undefined;
     const target = recallTarget ?? ofIndex ?? null;
     if (target === null) return undefined;
-    return this.#efforts.efFor(target, k, view, () => view.pin());
+    return this.#beams.efFor(target, k, view, () => view.pin());
   }
 
   measureRecall(
@@ -178,8 +178,8 @@ export class Searches {
     });
     const view = await this.#viewAt(this.#state.toldVersion, [kinds.dense], deadline);
     try {
-      const effort = { exact: false, efSearch: efSearch ?? null, recallTarget: null };
-      const ef = await this.#effortOf(effort, topK, view, recallTarget);
+      const beam = { exact: false, efSearch: efSearch ?? null, recallTarget: null };
+      const ef = await this.#beamOf(beam, topK, view, recallTarget);
       const measured = await measureRecall(view, sample, topK, ef, deadline);
       return {
         recall: measured.recall,

@@ -11,7 +11,7 @@ import type { CatalogEntry } from "../../collection/catalog.ts";
 import type { CollectionDefinition } from "../../collection/definition.ts";
 import { type Head, readHead } from "../../collection/head.ts";
 import { collectionTables } from "../../collection/tables.ts";
-import type { CatchUp } from "../../indexing/catch-up.ts";
+import type { Indexer } from "../../indexing/indexer.ts";
 import type { Builders } from "../../runtime/builders.ts";
 import type { MemoryBudget } from "../../runtime/memory.ts";
 import type { Writer } from "../../runtime/writer.ts";
@@ -48,7 +48,7 @@ export class CollectionState {
   readonly gate = new Gate();
   readonly background: Background;
   /** What keeps the indexes up to date; null while they are not loaded. Set by load-state.ts alone. */
-  catchUp: CatchUp | null = null;
+  indexer: Indexer | null = null;
   /** The newest version that was written here. */
   writtenVersion = 0;
   /** The newest version that somebody was told of, as acknowledged or read: what begins now sees it, or a later one. */
@@ -73,7 +73,7 @@ export class CollectionState {
   }
 
   get isLoaded(): boolean {
-    return this.catchUp !== null;
+    return this.indexer !== null;
   }
 
   /** What lines of the log have of the collection. */
@@ -107,7 +107,7 @@ export class CollectionState {
 
   /** The same for reads that take several turns. */
   served(): { snapshot: Snapshot; release(): void } {
-    const view = this.catchUp?.viewAt(this.toldVersion)?.pin();
+    const view = this.indexer?.viewAt(this.toldVersion)?.pin();
     if (view) return { snapshot: view.snapshot, release: () => view.unpin() };
     const snapshot = this.newest();
     return { snapshot, release: () => snapshot.release() };
@@ -136,14 +136,14 @@ export class CollectionState {
         head: current,
         kinds: Object.keys(readIndexDefinitions(snapshot)) as IndexKind[],
       }));
-      const catchUp = this.catchUp;
-      if (!catchUp) return;
+      const indexer = this.indexer;
+      if (!indexer) return;
       try {
-        (await catchUp.reach(head.version, kinds)).unpin();
+        (await indexer.acquireView(head.version, kinds)).unpin();
         return;
       } catch (error) {
         // Unloaded meanwhile: there is nothing to wait for. One of the indexes deleted meanwhile: the others count.
-        if (!catchUp.isStopped && !isQuiverError(error, "index_not_found")) throw error;
+        if (!indexer.isStopped && !isQuiverError(error, "index_not_found")) throw error;
       }
     }
   }

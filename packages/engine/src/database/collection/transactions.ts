@@ -116,7 +116,7 @@ export class Transactions {
       this.#indexingTransactions.set(transactionId, (value as TransactionEntry).version as number);
       this.#forgetTransactions();
       this.completeTransactions(
-        this.#state.catchUp ? this.#state.catchUp.completed : Number.POSITIVE_INFINITY,
+        this.#state.indexer ? this.#state.indexer.completed : Number.POSITIVE_INFINITY,
       );
     });
   }
@@ -169,7 +169,7 @@ export class Transactions {
   /** A transaction is open until its commit is acknowledged, or seen by searches. */
   #asTold(entry: TransactionEntry): TransactionEntry {
     if (entry.version === undefined || entry.version <= this.#state.toldVersion) return entry;
-    if (this.#state.catchUp === null || this.#state.catchUp.viewAt(entry.version) !== null) {
+    if (this.#state.indexer === null || this.#state.indexer.viewAt(entry.version) !== null) {
       this.#state.told(entry.version);
       return entry;
     }
@@ -184,7 +184,7 @@ export class Transactions {
     const version = readVersion(snapshot, entry.version as number);
     const { firstOrdinal = 0, opened = 0 } = version ?? {};
     // All is done when the watermark says so; until then the last hundredth is kept back.
-    return { fraction: Math.min(0.99, this.#state.catchUp?.progress(firstOrdinal, opened) ?? 0.99) };
+    return { fraction: Math.min(0.99, this.#state.indexer?.progress(firstOrdinal, opened) ?? 0.99) };
   }
 
   /** Notes that the transactions up to a version are indexed, at once here and soon in the store. */

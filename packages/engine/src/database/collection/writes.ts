@@ -29,7 +29,7 @@ export class Writes {
     deadline.check();
     const written = await this.#state.dependencies.writer.write(this.#state.entry.internalId, request);
     this.#state.writtenVersion = Math.max(this.#state.writtenVersion, written.version);
-    this.#state.catchUp?.wake();
+    this.#state.indexer?.wake();
     return written;
   }
 
@@ -49,9 +49,9 @@ export class Writes {
     try {
       const written = await this.write(request, deadline);
       end(written.version);
-      const catchUp = this.#state.catchUp;
-      const served = catchUp === null ? Number.POSITIVE_INFINITY : (catchUp.viewAt(0)?.version ?? -1);
-      if (!this.#unserved.isLittle(served)) await catchUp?.published(written.version, patience);
+      const indexer = this.#state.indexer;
+      const served = indexer === null ? Number.POSITIVE_INFINITY : (indexer.viewAt(0)?.version ?? -1);
+      if (!this.#unserved.isLittle(served)) await indexer?.published(written.version, patience);
       this.#state.told(written.version);
       return written;
     } catch (error) {
@@ -103,10 +103,10 @@ export class Writes {
 
   /** Resolves when the indexes are not too far behind for a write; undefined: at once. What is unloaded has none to wait for. */
   #indexesTakeMore(records: number, deadline: Deadline): Promise<void> | undefined {
-    const catchUp = this.#state.catchUp;
-    return catchUp?.admitWrite(records, deadline)?.catch((error: unknown) => {
+    const indexer = this.#state.indexer;
+    return indexer?.admitWrite(records, deadline)?.catch((error: unknown) => {
       this.#state.gate.assertOpen();
-      if (!catchUp.isStopped) throw error;
+      if (!indexer.isStopped) throw error;
     });
   }
 

@@ -8,19 +8,19 @@
 //         +------------------------------------------+
 //         |     an error: told to those who wait; tried again by the next search, and soon by itself (base/background.ts)
 //
-//   an index whose building has failed goes on as it is; another one is built beside it and takes its place (feeds.ts). One that has
+//   an index whose building has failed goes on as it is; another one is built beside it and takes its place (index-updaters.ts). One that has
 //   failed in the midst of a change is out of use until then, and its searches are told; those of other indexes go on
 //
 // Invariants:
 //   - A published view's version is the version of its snapshot and of all its indexes (4).
 //   - A slice holds the event loop for about `limits.sliceMs`, so that requests go on between slices.
-//   - A search that must see version v calls `reach(v)`. It works along, and so a small lag costs no wait.
+//   - A search that must see version v calls `acquireView(v)`. It works along, and so a small lag costs no wait.
 //   - Building one index does not hold up searches of the others.
 //   - Built indexes are brought to one version before they are given the next, so that views are published however fast versions are made.
 //   - A write is acknowledged when a view has it (`published`). So searches are served by the view in place, and it is whoever writes much
 //     that waits for the indexes, not whoever searches.
 //
-// Indexes are cheap to feed, so the records between watermark and version are simply fed when a search needs them;
+// Indexes are cheap to updater, so the records between watermark and version are simply fed when a search needs them;
 // scanning them aside would cost the same and be lost (docs/decisions/fresh-tail.md). An index whose insertion is dear takes
 // records into a tail of its own, which it scans, and links them in the background: it says by `linkedEnd` how far it has come, and
 // a version is *complete* when every index has come so far.
@@ -37,11 +37,11 @@ import { type LiveIndexes, type View, Views } from "../runtime/view.ts";
 import type { Snapshot, Store } from "../storage/store.ts";
 import { Backlog, type Standing } from "./backlog.ts";
 import { Completion } from "./completion.ts";
-import type { Feed } from "./feed.ts";
-import { Feeds } from "./feeds.ts";
+import type { IndexUpdater } from "./index-updater.ts";
+import { IndexUpdaters } from "./index-updaters.ts";
 import { ViewWaiters, type Working } from "./view-waiters.ts";
 
-export type CatchUpEvents = {
+export type IndexerEvents = {
   /** Every index has all records of this version in their final places. */
   onComplete(version: number): void;
 };
@@ -59,10 +59,10 @@ const reclaimingShare = 0.25;
 /** A snapshot, and its head. */
 type Newest = { readonly snapshot: Snapshot; readonly head: Head };
 
-export class CatchUp {
+export class Indexer {
   readonly #store: Store;
   readonly #background: Background;
-  readonly #feeds: Feeds;
+  readonly #updaters: IndexUpdaters;
   readonly #views: Views;
   readonly #visibility = new Visibility();
   readonly #waiters = new ViewWaiters();
@@ -84,26 +84,26 @@ export class CatchUp {
    * @param background of the collection: stopped when the collection closes
    * @param name of the collection, for the scheduler
    */
-  constructor(store: Store, events: CatchUpEvents, background: Background, name = "") {
+  constructor(store: Store, events: IndexerEvents, background: Background, name = "") {
     this.#task = new Task({ key: "indexing", group: name });
     this.#store = store;
     this.#background = background;
     this.#completion = new Completion((version) => events.onComplete(version));
     this.#backlog = new Backlog(() => this.#standing(), background);
-    this.#feeds = new Feeds(store, background, {
+    this.#updaters = new IndexUpdaters(store, background, {
       wake: () => this.wake(),
       isSearched: (index) => this.#views.uses(index),
       refuse: (kind, reason) => this.#waiters.refuse(kind, reason),
       onReplaced: () => this.#complete(),
     });
     this.#views = new Views(() => {
-      if (this.#feeds.isAnyClosing) this.#feeds.closeIndexes();
+      if (this.#updaters.isAnyClosing) this.#updaters.closeIndexes();
       if (this.#visibility.closedCount > 0) this.wake();
     });
   }
 
-  feed(kind: IndexKind): Feed | undefined {
-    return this.#feeds.feed(kind);
+  updater(kind: IndexKind): IndexUpdater | undefined {
+    return this.#updaters.updater(kind);
   }
 
   /** Version up to which every index has taken over all changes; -1 while one is first built. */
@@ -122,16 +122,16 @@ export class CatchUp {
 
   /** Whether an index waits for memory. */
   get isPostponed(): boolean {
-    return this.#feeds.isPostponed;
+    return this.#updaters.isPostponed;
   }
 
   get memoryBytes(): number {
-    return this.#feeds.memoryBytes;
+    return this.#updaters.memoryBytes;
   }
 
   /** Gives up so many bytes that indexes can do without, or all there are. */
   giveUp(bytes: number): void {
-    this.#feeds.giveUp(bytes);
+    this.#updaters.giveUp(bytes);
   }
 
   /** Writes that wait for the indexes. */
@@ -148,7 +148,7 @@ export class CatchUp {
   #standing(): Standing {
     let taken = this.#seenEnd;
     let limit: number = limits.indexBacklogRecordsMax;
-    for (const { isRestoring, finalEnd, failure, backlogMax } of this.#feeds.inUse) {
+    for (const { isRestoring, finalEnd, failure, backlogMax } of this.#updaters.inUse) {
       if (isRestoring || this.#hasFailed || failure !== undefined) continue;
       limit = Math.min(limit, backlogMax);
       taken = Math.min(taken, finalEnd);
@@ -158,19 +158,19 @@ export class CatchUp {
 
   /** Share of a range of ordinals that the slowest index has taken over, 0 to 1. */
   progress(first: number, count: number): number {
-    return this.#feeds.progress(first, count);
+    return this.#updaters.progress(first, count);
   }
 
   /** Adds an index; it is built from the records that are there. */
-  add(feed: Feed): void {
+  add(updater: IndexUpdater): void {
     this.#completion.watermark = -1;
-    this.#feeds.add(feed);
+    this.#updaters.add(updater);
   }
 
   /** Takes an index out. Searches that run keep it until they end; those that wait for it are refused. */
   drop(kind: IndexKind): void {
     this.#views.withdraw();
-    this.#feeds.drop(kind);
+    this.#updaters.drop(kind);
     const error = new QuiverError("index_not_found", `The ${kind} index was deleted meanwhile.`, {
       index_type: kind,
     });
@@ -182,14 +182,14 @@ export class CatchUp {
   progressed(): void {
     if (this.#stopped) return;
     this.#complete();
-    this.#feeds.keep();
+    this.#updaters.keep();
     // What has failed, or is done, is seen to by a step.
-    if (this.#feeds.needsReplacing) this.wake();
+    if (this.#updaters.needsReplacing) this.wake();
   }
 
   /** Keeps on disk what is worth it; resolves when that is over, with what failed. To be called before `stop`, if at all. */
-  keepLast(): Promise<unknown[]> {
-    return this.#feeds.keepLast();
+  checkpointLast(): Promise<unknown[]> {
+    return this.#updaters.checkpointLast();
   }
 
   /** Something was committed or changed: look soon. */
@@ -208,7 +208,7 @@ export class CatchUp {
    * Works along in slices of the caller's own, so that it waits for nobody else's turn; what only builder threads can do is waited
    * for, until the deadline.
    */
-  reach(
+  acquireView(
     version: number,
     kinds: readonly IndexKind[],
     deadline: Deadline = Deadline.none,
@@ -222,8 +222,8 @@ export class CatchUp {
       this.#workUntil(version, kinds, deadline, working),
     );
     if (view !== null) return view;
-    const stuck = kinds.map((kind) => this.#feeds.feed(kind)).find((feed) => feed?.isStuck);
-    if (stuck !== undefined && !this.#feeds.hasSuccessor(stuck.kind)) throw stuck.failure;
+    const stuck = kinds.map((kind) => this.#updaters.updater(kind)).find((updater) => updater?.isStuck);
+    if (stuck !== undefined && !this.#updaters.hasSuccessor(stuck.kind)) throw stuck.failure;
     return this.#waitFor(version, kinds, deadline);
   }
 
@@ -290,14 +290,14 @@ export class CatchUp {
     this.#waiters.refuseAll(reason);
     this.#background.forget(indexing);
     this.#views.withdraw();
-    this.#feeds.stop();
+    this.#updaters.stop();
     this.#target?.snapshot.release();
     this.#target = undefined;
   }
 
   /** After `stop`: resolves when no thread writes any index to disk. Only then may the collection's directory be removed. */
   written(): Promise<void> {
-    return this.#feeds.written();
+    return this.#updaters.written();
   }
 
   /**
@@ -327,43 +327,47 @@ export class CatchUp {
       const reclaimEnd = beganMs + reclaimingShare * limits.sliceMs;
       // So that removals keep up where versions are made without a pause.
       this.#reclaim(() => performance.now() >= reclaimEnd);
-      const advance = (feed: Feed) => {
-        const isThere = feed.step(snapshot, head, isTimeOver, (ordinal, version) =>
+      const advance = (updater: IndexUpdater) => {
+        const isThere = updater.step(snapshot, head, isTimeOver, (ordinal, version) =>
           this.#visibility.close(ordinal, version),
         );
-        this.#visibility.indexedUpTo(feed.cursor);
+        this.#visibility.indexedUpTo(updater.cursor);
         return isThere;
       };
-      this.#feeds.replaceFailed(head.version, head.nextOrdinal);
-      const feeds = this.#feeds.inUse.filter((feed) => !feed.isRestoring && !feed.isStuck);
-      for (const feed of feeds) {
-        if (!feed.isBuilt || feed.watermark >= head.version || advance(feed)) continue;
+      this.#updaters.replaceFailed(head.version, head.nextOrdinal);
+      const updaters = this.#updaters.inUse.filter((updater) => !updater.isRestoring && !updater.isStuck);
+      for (const updater of updaters) {
+        if (!updater.isBuilt || updater.watermark >= head.version || advance(updater)) continue;
         isKept = true;
         this.#target = { snapshot, head };
-        return feed.isWaiting;
+        return updater.isWaiting;
       }
-      const built = feeds.filter((feed) => feed.watermark === head.version);
+      const built = updaters.filter((updater) => updater.watermark === head.version);
       if (!this.#isPublished(head.version, built)) {
         isKept = true;
         this.#publish(head.version, head.nextOrdinal, snapshot, built);
       }
       const behind = [
-        ...feeds.filter((feed) => !feed.isBuilt),
-        ...this.#feeds.successors.filter((feed) => !feed.isRestoring && feed.watermark < head.version),
+        ...updaters.filter((updater) => !updater.isBuilt),
+        ...this.#updaters.successors.filter(
+          (updater) => !updater.isRestoring && updater.watermark < head.version,
+        ),
       ];
       const isReclaiming = this.#reclaim(isTimeOver);
-      if (this.#feeds.hasUnseenFailure) return false;
+      if (this.#updaters.hasUnseenFailure) return false;
       if (behind.length === 0) {
-        if (feeds.length === this.#feeds.inUse.length) this.#rise(head.version, head.nextOrdinal);
-        const isMore = feeds.some((feed) => feed.tidy(postingsPerLook, isTimeOver));
-        this.#feeds.keep();
+        if (updaters.length === this.#updaters.inUse.length) this.#rise(head.version, head.nextOrdinal);
+        const isMore = updaters.some((updater) => updater.tidy(postingsPerLook, isTimeOver));
+        this.#updaters.keep();
         // What came while an older version was worked towards has woken nobody.
         return !isMore && !isReclaiming && head.version === this.#seenVersion;
       }
-      const next = behind.find((feed) => !feed.isWaiting);
+      const next = behind.find((updater) => !updater.isWaiting);
       if (next && !isTimeOver()) advance(next);
-      this.#feeds.keep();
-      return behind.every((feed) => feed.isWaiting) && !isReclaiming && head.version === this.#seenVersion;
+      this.#updaters.keep();
+      return (
+        behind.every((updater) => updater.isWaiting) && !isReclaiming && head.version === this.#seenVersion
+      );
     } finally {
       if (!isKept) snapshot.release();
     }
@@ -387,17 +391,17 @@ export class CatchUp {
     }
   }
 
-  #isPublished(version: number, built: readonly Feed[]): boolean {
+  #isPublished(version: number, built: readonly IndexUpdater[]): boolean {
     const current = this.#views.current;
     return (
       current !== null &&
       current.version === version &&
       Object.keys(current.indexes).length === built.length &&
-      built.every((feed) => current.indexes[feed.kind] === feed.index)
+      built.every((updater) => current.indexes[updater.kind] === updater.index)
     );
   }
 
-  #publish(version: number, ordinalEnd: number, snapshot: Snapshot, built: readonly Feed[]): void {
+  #publish(version: number, ordinalEnd: number, snapshot: Snapshot, built: readonly IndexUpdater[]): void {
     const indexes: LiveIndexes = Object.fromEntries(built.map(({ kind, index }) => [kind, index]));
     const statistics = Object.fromEntries(built.map(({ kind, index }) => [kind, index.statistics?.()]));
     this.#views.publish({ version, ordinalEnd, snapshot, indexes, statistics }, this.#visibility);
@@ -410,7 +414,8 @@ export class CatchUp {
 
   #complete(): void {
     let end = Number.POSITIVE_INFINITY;
-    for (const feed of this.#feeds.inUse) end = Math.min(end, feed.isRestoring ? 0 : feed.finalEnd);
+    for (const updater of this.#updaters.inUse)
+      end = Math.min(end, updater.isRestoring ? 0 : updater.finalEnd);
     this.#completion.reach(end);
   }
 
@@ -421,7 +426,7 @@ export class CatchUp {
     for (let count = reclaimedPerLook; count === reclaimedPerLook; ) {
       const reclaimed = this.#visibility.reclaim(oldest, reclaimedPerLook);
       count = reclaimed.length;
-      for (const ordinal of reclaimed) this.#feeds.remove(ordinal);
+      for (const ordinal of reclaimed) this.#updaters.remove(ordinal);
       if (count === reclaimedPerLook && isTimeOver()) return true;
     }
     return false;

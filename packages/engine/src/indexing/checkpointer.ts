@@ -1,6 +1,6 @@
 // When is an index kept on disk, and when is what was kept of use?
 //
-// Kept is the index as of a version: its closures up to that version, and its records up to an ordinal. After a start the feed
+// Kept is the index as of a version: its closures up to that version, and its records up to an ordinal. After a start the updater
 // goes on from there. It is of use only when the file is whole, is of this index's configuration, and when the collection's
 // log has that very version (or has forgotten it: then it must at least be one that the collection has passed).
 // Everything else means that there is none: the index is built from the records (invariant 5).
@@ -29,10 +29,10 @@ const largeBytes = 16 * 2 ** 20;
 const changesBusy = 100_000;
 
 /** What a kept index takes when it is restored, how many records it has, and as of which version. */
-export type KeptSize = { readonly bytes: number; readonly records: number; readonly version: number };
+export type CheckpointSize = { readonly bytes: number; readonly records: number; readonly version: number };
 
 /** The size of an index of this configuration as it was kept; undefined where nothing of use is known. */
-export function keptSize(path: string, configuration: string): KeptSize | undefined {
+export function checkpointSize(path: string, configuration: string): CheckpointSize | undefined {
   if (!existsSync(path)) return undefined;
   let file: CheckpointReader;
   try {
@@ -48,7 +48,7 @@ export function keptSize(path: string, configuration: string): KeptSize | undefi
   return { bytes: meta.restoredBytes, records: meta.records, version: meta.version };
 }
 
-export class Keeper {
+export class Checkpointer {
   readonly #path: string;
   readonly #configuration: string;
   readonly #form: CheckpointForm<Index, unknown>;

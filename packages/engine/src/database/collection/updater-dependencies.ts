@@ -1,20 +1,20 @@
 // What do the indexes of a collection get from it?
 
 import { ordinalKey } from "../../collection/tables.ts";
-import type { CatchUp } from "../../indexing/catch-up.ts";
-import type { FeedDependencies } from "../feeds.ts";
+import type { Indexer } from "../../indexing/indexer.ts";
+import type { UpdaterDependencies } from "../updaters.ts";
 import type { CollectionMemory } from "./memory.ts";
 import type { CollectionState } from "./state.ts";
 
 /**
  * @param memory undefined: they may take none that they can do without
- * @param catchUp that their feeds belong to; null: they belong to none
+ * @param indexer that their updaters belong to; null: they belong to none
  */
-export function feedDependencies(
+export function updaterDependencies(
   state: CollectionState,
   memory: CollectionMemory | undefined,
-  catchUp: () => CatchUp | null,
-): FeedDependencies {
+  indexer: () => Indexer | null,
+): UpdaterDependencies {
   const { directory, builders, memoryBudgetBytes, log } = state.dependencies;
   return {
     directory,
@@ -22,9 +22,9 @@ export function feedDependencies(
     memoryBudgetBytes,
     readVector: (ordinal) => state.read((snapshot) => snapshot.get("dense", ordinalKey(ordinal))?.slice()),
     mayTake: (bytes) => memory?.mayTake(bytes) ?? false,
-    onProgress: () => catchUp()?.progressed(),
+    onProgress: () => indexer()?.progressed(),
     onNotice: (notice) => log.info(state.logged, `dense index: ${notice}`),
-    wake: () => catchUp()?.wake(),
+    wake: () => indexer()?.wake(),
     run: (act) => state.background.once("analysing texts", act),
     onProblem: (what, problem) => log.warn({ ...state.logged, err: problem }, what),
   };

@@ -1,6 +1,6 @@
 // How is one index brought up to date with the truth?
 //
-// A feed gives an index what the log says, from where it stands:
+// A updater gives an index what the log says, from where it stands:
 //
 //   closedVersion   all closures of versions up to this one have been applied;
 //   cursor          all records with smaller ordinals that are live at `closedVersion` are in the index.
@@ -13,12 +13,12 @@
 // Where the log no longer reaches back to `closedVersion`, the closures are found by *reconciling*: what the index holds
 // below the cursor and the snapshot does not have was closed since, by the snapshot's version at the latest.
 //
-// A read of the store that fails leaves the feed where it stands: the next step goes on from there. An index that fails in the midst of a
-// change may be half changed. It is *stuck* then: it is not fed any more, and another one has to be built (catch-up.ts).
+// A read of the store that fails leaves the updater where it stands: the next step goes on from there. An index that fails in the midst of a
+// change may be half changed. It is *stuck* then: it is not fed any more, and another one has to be built (indexer.ts).
 //
 // Where very many texts are to be added, other threads analyse them (read-ahead.ts).
 //
-// An index may be kept on disk (keeper.ts): such a feed begins with `restore`, and is told when to `keep` itself.
+// An index may be kept on disk (checkpointer.ts): such a updater begins with `restore`, and is told when to `keep` itself.
 
 import type { IndexKind } from "@quiver/protocol/shapes/index-definition";
 import { readU32Key } from "../base/bytes.ts";
@@ -30,13 +30,13 @@ import { oldestVersion, readClosed, readVersion } from "../collection/versions.t
 import type { Index } from "../index/contract.ts";
 import type { Kind, KindStatus, MeasuredRecall, Preparation } from "../index/kind.ts";
 import type { Reader, Snapshot } from "../storage/store.ts";
-import type { Keeper } from "./keeper.ts";
+import type { Checkpointer } from "./checkpointer.ts";
 import { type Analysts, ReadAhead } from "./read-ahead.ts";
 
 /** Rows read between two looks at the clock. */
 const rowsPerLook = 16;
 
-/** So many ordinals behind, a feed reads ahead; fewer are added sooner than told of. */
+/** So many ordinals behind, a updater reads ahead; fewer are added sooner than told of. */
 const readAheadMin = 2_000;
 
 /** A text of so many bytes takes as long to analyse as a slice may last, or longer: other threads do it. */
@@ -51,13 +51,13 @@ export type Helpers = {
   readonly analysts: Analysts;
 };
 
-export class Feed {
+export class IndexUpdater {
   readonly kind: IndexKind;
   readonly #kind: Kind;
   readonly #helpers: Helpers | undefined;
   /** While there is very much to be added. */
   #ahead: ReadAhead | undefined;
-  readonly #keeper: Keeper | undefined;
+  readonly #checkpointer: Checkpointer | undefined;
   readonly #make: () => Index;
   #index: Index;
   #cursor = 0;
@@ -74,11 +74,11 @@ export class Feed {
 
   /**
    * @param make makes an empty index of the definition
-   * @param keeper keeps the index on disk
+   * @param checkpointer keeps the index on disk
    * @param helpers where adding a record can take long
    */
-  constructor(kind: Kind, make: () => Index, keeper?: Keeper, helpers?: Helpers) {
-    this.#keeper = keeper;
+  constructor(kind: Kind, make: () => Index, checkpointer?: Checkpointer, helpers?: Helpers) {
+    this.#checkpointer = checkpointer;
     this.#helpers = helpers;
     this.#kind = kind;
     this.kind = kind.name;
@@ -86,9 +86,9 @@ export class Feed {
     this.#index = make();
   }
 
-  /** A feed of the same index, which begins from what is kept of it, or from nothing. */
-  anew(): Feed {
-    return new Feed(this.#kind, this.#make, this.#keeper, this.#helpers);
+  /** A updater of the same index, which begins from what is kept of it, or from nothing. */
+  anew(): IndexUpdater {
+    return new IndexUpdater(this.#kind, this.#make, this.#checkpointer, this.#helpers);
   }
 
   /** Why the index cannot be built any further, if it cannot. */
@@ -157,13 +157,13 @@ export class Feed {
     return Math.min(this.#cursor, this.#index.linkedEnd ?? Number.POSITIVE_INFINITY);
   }
 
-  /** Whether all records of some version were in their final places since the feed began. */
+  /** Whether all records of some version were in their final places since the updater began. */
   get wasFinal(): boolean {
     this.#wasFinal ||= this.#watermark >= 0 && this.finalEnd >= this.#watermarkEnd;
     return this.#wasFinal;
   }
 
-  /** Whether the feed can go on only when other threads are done, of which `onArrival` tells. */
+  /** Whether the updater can go on only when other threads are done, of which `onArrival` tells. */
   get isWaiting(): boolean {
     return this.#ahead?.isWaiting === true;
   }
@@ -175,10 +175,10 @@ export class Feed {
 
   /** Takes over what was kept of the index, if it is of use. @param reader at the newest version */
   async restore(reader: () => Snapshot): Promise<void> {
-    if (!this.#keeper?.isThere) return;
+    if (!this.#checkpointer?.isThere) return;
     this.#isRestoring = true;
     try {
-      const kept = await this.#keeper.restore(reader);
+      const kept = await this.#checkpointer.restore(reader);
       if (kept === null) return;
       this.#index.close();
       this.#index = kept.index;
@@ -192,17 +192,17 @@ export class Feed {
   /** Keeps the index on disk where enough of it has changed. @param isLast nothing will change any more */
   keep(reader: () => Snapshot, isLast = false): Promise<void> | undefined {
     if (this.#isRestoring || this.#closedVersion < 0 || this.#reconciling) return undefined;
-    return this.#keeper?.keep(this.#index, () => this.#closedVersion, reader, isLast);
+    return this.#checkpointer?.keep(this.#index, () => this.#closedVersion, reader, isLast);
   }
 
   /** Resolves when nothing of the index is being written to disk. */
   async settled(): Promise<void> {
-    await this.#keeper?.settled();
+    await this.#checkpointer?.settled();
   }
 
   /** Removes what was kept of the index. */
   forget(): Promise<void> | undefined {
-    return this.#keeper?.forget();
+    return this.#checkpointer?.forget();
   }
 
   /** Share of the ordinals [first, first + count) that the index has taken over, 0 to 1. */

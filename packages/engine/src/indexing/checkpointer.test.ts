@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import type { CheckpointForm } from "../index/checkpoint-form.ts";
 import type { Index } from "../index/contract.ts";
 import type { Builders } from "../runtime/builders.ts";
-import { Keeper } from "./keeper.ts";
+import { Checkpointer } from "./checkpointer.ts";
 
 const mib = 2 ** 20;
 
@@ -25,11 +25,11 @@ async function isKept({
     endOf: () => 0,
     restored: () => Promise.reject(new Error("nothing is restored here")),
   };
-  const keeper = new Keeper("nowhere", "configuration", form, {} as Builders, () => undefined);
+  const checkpointer = new Checkpointer("nowhere", "configuration", form, {} as Builders, () => undefined);
   const none = () => {
     throw new Error("nothing is read here");
   };
-  await keeper.keep({ count, memoryBytes } as Index, () => 1, none, isLast);
+  await checkpointer.keep({ count, memoryBytes } as Index, () => 1, none, isLast);
   return saves === 1;
 }
 

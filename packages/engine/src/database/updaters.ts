@@ -1,4 +1,4 @@
-// How does the definition of an index become an index and the feed that fills it?
+// How does the definition of an index become an index and the updater that fills it?
 //
 // What the kind of index makes of the definition is joined with where its checkpoints are, and with the threads that help it.
 
@@ -11,12 +11,12 @@ import type { CheckpointForm } from "../index/checkpoint-form.ts";
 import type { Index } from "../index/contract.ts";
 import type { IndexBlueprint, IndexDefinition, IndexDependencies, IndexedCollection } from "../index/kind.ts";
 import { kindNamed } from "../index/registry.ts";
-import { Feed, type Helpers } from "../indexing/feed.ts";
-import { Keeper } from "../indexing/keeper.ts";
+import { Checkpointer } from "../indexing/checkpointer.ts";
+import { type Helpers, IndexUpdater } from "../indexing/index-updater.ts";
 import type { Builders } from "../runtime/builders.ts";
 
-/** What a feed needs from those who own it. */
-export type FeedDependencies = IndexDependencies & {
+/** What a updater needs from those who own it. */
+export type UpdaterDependencies = IndexDependencies & {
   /** Of the collection; indexes that are checkpointed have files in it. */
   readonly directory: string;
   readonly builders: Builders;
@@ -57,16 +57,16 @@ export function checkpointOf(...of: Parameters<typeof blueprintOf>): {
   return { configuration: configurationOf(blueprint), form: blueprint.checkpoint };
 }
 
-/** The feed of an index of a collection. */
-export function makeFeed(
+/** The updater of an index of a collection. */
+export function makeUpdater(
   collection: IndexedCollection,
   kind: IndexKind,
   definitions: IndexDefinitions,
-  dependencies: FeedDependencies,
-): Feed {
+  dependencies: UpdaterDependencies,
+): IndexUpdater {
   const { directory, builders, onProblem } = dependencies;
   const blueprint = blueprintOf(collection, kind, definitions, dependencies);
-  const keeper = new Keeper(
+  const checkpointer = new Checkpointer(
     checkpointPath(directory, kind),
     configurationOf(blueprint),
     blueprint.checkpoint,
@@ -74,13 +74,13 @@ export function makeFeed(
     (problem) => onProblem(`a ${kind} index could not be kept on disk, or read from it`, problem),
   );
   const helpers = helpersOf(kind, definitionOf(kind, definitions), dependencies);
-  return new Feed(kindNamed(kind), () => blueprint.make(), keeper, helpers);
+  return new IndexUpdater(kindNamed(kind), () => blueprint.make(), checkpointer, helpers);
 }
 
 function helpersOf(
   kind: IndexKind,
   definition: IndexDefinition,
-  { builders, run, wake }: FeedDependencies,
+  { builders, run, wake }: UpdaterDependencies,
 ): Helpers | undefined {
   const preparation = kindNamed(kind).preparation?.(definition);
   return (
