@@ -1,28 +1,28 @@
 // May a write make the indexes fall further behind?
 //
-// A record is searchable at once because searches take what the indexes have not got yet along: they updater it to the inverted ones,
-// and scan it in the dense one's tail. So the backlog, the records between the slowest index and the newest version, is what searches
-// pay for, and streaming writes must not make it grow without end.
+// A record is searchable at once because a search adds the missing records to the inverted indexes, and scans them in the buffer of the
+// dense one. Searches pay for the backlog (the records between the slowest index and the newest version), so streaming writes must not
+// let it grow without bound.
 //
 //   backlog <= limit     writes go on
-//   above                writes are let in at a share of the speed at which the indexes take records, in the order in which they came;
-//                        so the backlog shrinks, and clients that wait for their answers are slowed down and never see a refusal
-//   too long a wait      refused with `indexing_behind`, and nothing is changed
+//   above                writes are admitted in order, at a share of the speed of the indexes: the backlog shrinks, and clients that wait
+//                        for their answers slow down without ever seeing an error
+//   too long a wait      rejected with `indexing_behind`; nothing is changed
 //
-// A transaction's commit is not held up: it is one act, however large, and its status tells how far its indexing is.
+// The commit of a transaction is not delayed: it is one operation, however large, and its status reports the progress of indexing.
 
 import { QuiverError } from "@quiver/protocol/errors";
 import { limits } from "@quiver/protocol/limits";
 import type { Background } from "../base/background.ts";
 import type { Deadline } from "../base/deadline.ts";
 
-/** How far the indexes are, in records since the collection began. */
+/** Positions of the indexes and of the log, in records since the collection was created. */
 export type Standing = {
-  /** Given to the slowest index, and in its final place. */
+  /** Records that the slowest index has in their final places. */
   readonly taken: number;
   /** Committed. */
   readonly committed: number;
-  /** How far the one may be behind the other. */
+  /** Largest allowed difference. */
   readonly limit: number;
 };
 
@@ -33,7 +33,7 @@ const lookEveryMs = 20;
 export class Backlog {
   readonly #standing: () => Standing;
   #waiting: Waiting[] = [];
-  /** Records that may still come in. */
+  /** Records that may still be admitted. */
   #credit = 0;
   #takenBefore: number | undefined;
   #stopLooking: (() => void) | undefined;
@@ -74,7 +74,7 @@ export class Backlog {
     });
   }
 
-  /** Refuses those who wait. */
+  /** Rejects the waiting writes. */
   stop(reason: unknown): void {
     for (const waiting of [...this.#waiting]) waiting.refuse(reason);
     this.#look();
@@ -96,7 +96,7 @@ export class Backlog {
       return true;
     }
     this.#credit = Math.min(limit, this.#credit + gained);
-    // A write that is larger than the credit is let in on what comes next, so that none waits for ever.
+    // A write that is larger than the credit borrows from later credit, so no write waits for ever.
     if (this.#credit <= 0) return false;
     this.#credit -= records;
     return true;

@@ -1,11 +1,11 @@
-// When is an index kept on disk, and when is what was kept of use?
+// When is an index checkpointed, and when is a checkpoint valid?
 //
-// Kept is the index as of a version: its closures up to that version, and its records up to an ordinal. After a start the updater
-// goes on from there. It is of use only when the file is whole, is of this index's configuration, and when the collection's
-// log has that very version (or has forgotten it: then it must at least be one that the collection has passed).
-// Everything else means that there is none: the index is built from the records (invariant 5).
+// A checkpoint is the index as of a version: its closures up to that version, and its records up to an ordinal. After a start the updater
+// continues from there. A checkpoint is used only when its file is intact, when it was made for this configuration of the index, and when
+// the log of the collection contains its version (or has already forgotten it: then the collection must have passed that version).
+// Otherwise the index is built from the records (invariant 5).
 //
-// How an index is handed out and taken back is for its kind to say (index/checkpoint-form.ts).
+// Each kind of index defines how it is written and read (index/checkpoint-form.ts).
 
 import { existsSync } from "node:fs";
 import { toHex } from "../base/bytes.ts";
@@ -19,26 +19,26 @@ import { CheckpointReader, removeCheckpoint } from "../runtime/checkpoint-file.t
 import type { Snapshot } from "../storage/store.ts";
 
 /**
- * Changes that are worth a checkpoint of an idle index: these, and this share of its records. Of an index of so many bytes the share is
- * enough: a dozen texts of 4 MiB took a minute to be analysed again.
+ * An idle index gets a checkpoint after so many changes that are also this share of its records. For a large index the share is enough:
+ * analysing a dozen texts of 4 MiB again takes a minute.
  */
 const changesMin = 1_000;
 const changesShare = 0.2;
 const largeBytes = 16 * 2 ** 20;
-/** Changes after which a busy index is kept too. */
+/** A busy index gets a checkpoint after so many changes. */
 const changesBusy = 100_000;
 
-/** What a kept index takes when it is restored, how many records it has, and as of which version. */
+/** Memory that an index takes when it is loaded from its checkpoint, its records, and its version. */
 export type CheckpointSize = { readonly bytes: number; readonly records: number; readonly version: number };
 
-/** The size of an index of this configuration as it was kept; undefined where nothing of use is known. */
+/** The size that a checkpoint states; undefined without a usable checkpoint of this configuration. */
 export function checkpointSize(path: string, configuration: string): CheckpointSize | undefined {
   if (!existsSync(path)) return undefined;
   let file: CheckpointReader;
   try {
     file = new CheckpointReader(path);
   } catch {
-    // A checkpoint that does not verify is none (invariant 5); restoring it tells.
+    // A checkpoint that fails verification counts as absent (invariant 5). Loading it reports the error.
     return undefined;
   }
   file.close();
@@ -72,12 +72,12 @@ export class Checkpointer {
     this.#onProblem = onProblem;
   }
 
-  /** Whether there is anything to restore. */
+  /** Whether there is a checkpoint. */
   get isThere(): boolean {
     return existsSync(this.#path);
   }
 
-  /** The kept index, the version up to which it has closures, and where its records end; null: it is of no use. */
+  /** The index of the checkpoint, the version of its closures, and where its records end; null when the checkpoint is not valid. */
   async restore(reader: () => Snapshot): Promise<{ index: Index; version: number; cursor: number } | null> {
     try {
       const { meta, state } = (await this.#builders.open(this.#path)) as {
@@ -96,8 +96,8 @@ export class Checkpointer {
   }
 
   /**
-   * Keeps the index where that is worth it and it is not being done; resolves when it is done.
-   * @param version up to which closures are in the index, asked when it is written
+   * Writes a checkpoint if that is worth it and none is being written. Resolves when it is written.
+   * @param version of the closures in the index; called when the checkpoint is written
    */
   keep(
     index: Index,
@@ -105,7 +105,7 @@ export class Checkpointer {
     reader: () => Snapshot,
     isLast: boolean,
   ): Promise<void> | undefined {
-    // What is being written may lack what came since; who is the last waits, and looks again.
+    // The checkpoint that is being written may lack the latest changes: wait for it, and look again.
     if (this.#saving !== undefined && isLast)
       return this.settled().then(() => this.keep(index, version, reader, isLast));
     if (this.#saving !== undefined || this.#isForgotten) return undefined;
@@ -140,16 +140,16 @@ export class Checkpointer {
     return true;
   }
 
-  /** Resolves when nothing is being written; how that ended is told to who began it. */
+  /** Resolves when no checkpoint is being written. Whoever started it gets the error. */
   async settled(): Promise<void> {
     try {
       await this.#saving;
     } catch {
-      // See above.
+      // Reported to whoever started it.
     }
   }
 
-  /** Removes what was kept; nothing is kept any more. */
+  /** Removes the checkpoint. No further one is written. */
   async forget(): Promise<void> {
     this.#isForgotten = true;
     await this.settled();
@@ -157,7 +157,7 @@ export class Checkpointer {
   }
 }
 
-/** Whether a checkpoint is of the collection that a snapshot is of, and not of its future. */
+/** Whether the version of a checkpoint is in the history of the collection. */
 function isOf(snapshot: Snapshot, meta: CheckpointMeta, cursor: number): boolean {
   try {
     const head = readHead(snapshot);
@@ -169,7 +169,7 @@ function isOf(snapshot: Snapshot, meta: CheckpointMeta, cursor: number): boolean
   }
 }
 
-/** The hash of a version; undefined when the log has forgotten it. */
+/** The hash of a version; undefined when the log no longer has it. */
 function hashOf(snapshot: Snapshot, version: number): string | undefined {
   try {
     const entry = readVersion(snapshot, version);

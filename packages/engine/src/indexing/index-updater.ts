@@ -1,24 +1,23 @@
-// How is one index brought up to date with the truth?
+// How is one index brought up to date?
 //
-// A updater gives an index what the log says, from where it stands:
+// An updater applies the change log to an index, from where it stands:
 //
-//   closedVersion   all closures of versions up to this one have been applied;
-//   cursor          all records with smaller ordinals that are live at `closedVersion` are in the index.
+//   closedVersion   the updater has applied all closures up to this version;
+//   cursor          the index has all records with smaller ordinals that are live at `closedVersion`.
 //
-// In a snapshot at version v, a step first applies the closures of (closedVersion, v], then adds records from
-// `cursor` on. A closed record is gone from the snapshot, so what it finds at an ordinal is live at v, whether
-// the index is new, was loaded, or only lags one commit behind: building, recovery and catching up are the
-// same loop. The index equals the replay of the log up to v when the cursor reaches v's end (invariant 4).
+// Given a snapshot at version v, a step applies the closures of (closedVersion, v] and then adds the records from `cursor` on. A closed
+// record is not in the snapshot, so every record that the step finds is live at v. A new index, a loaded one and one that lags by one
+// commit take the same path: building, recovery and catching up are one loop. When the cursor reaches the end of v, the index equals the
+// replay of the log up to v (invariant 4).
 //
-// Where the log no longer reaches back to `closedVersion`, the closures are found by *reconciling*: what the index holds
-// below the cursor and the snapshot does not have was closed since, by the snapshot's version at the latest.
+// When the log no longer reaches back to `closedVersion`, the updater *reconciles*: a record that the index holds below the cursor and
+// that the snapshot does not have was closed, at the snapshot's version at the latest.
 //
-// A read of the store that fails leaves the updater where it stands: the next step goes on from there. An index that fails in the midst of a
-// change may be half changed. It is *stuck* then: it is not fed any more, and another one has to be built (indexer.ts).
+// When a read of the store fails, the next step continues from the same place. An index that fails in the middle of a change may be
+// inconsistent. It is *stuck*: the indexer builds another one (indexer.ts).
 //
-// Where very many texts are to be added, other threads analyse them (read-ahead.ts).
-//
-// An index may be kept on disk (checkpointer.ts): such a updater begins with `restore`, and is told when to `keep` itself.
+// Other threads analyse the texts when there are many (read-ahead.ts). An index may have a checkpoint (checkpointer.ts): its updater starts
+// with `restore`, and writes a new one when `keep` is called.
 
 import type { IndexKind } from "@quiver/protocol/shapes/index-definition";
 import { readU32Key } from "../base/bytes.ts";
@@ -36,16 +35,16 @@ import { type Analysts, ReadAhead } from "./read-ahead.ts";
 /** Rows read between two looks at the clock. */
 const rowsPerLook = 16;
 
-/** So many ordinals behind, a updater reads ahead; fewer are added sooner than told of. */
+/** With so many ordinals to add, other threads help; fewer are added sooner than they are posted. */
 const readAheadMin = 2_000;
 
-/** A text of so many bytes takes as long to analyse as a slice may last, or longer: other threads do it. */
+/** Analysing a text of so many bytes takes a whole time slice or longer, so another thread does it. */
 const longRowBytes = 64 * 1024;
 
 /** Keys passed between two looks at the clock. */
 const keysPerLook = 256;
 
-/** What an index of a kind is prepared by, where it is prepared in other threads. */
+/** How other threads prepare the records of an index. */
 export type Helpers = {
   readonly preparation: Preparation;
   readonly analysts: Analysts;
@@ -55,7 +54,7 @@ export class IndexUpdater {
   readonly kind: IndexKind;
   readonly #kind: Kind;
   readonly #helpers: Helpers | undefined;
-  /** While there is very much to be added. */
+  /** Present while many records are to be added. */
   #ahead: ReadAhead | undefined;
   readonly #checkpointer: Checkpointer | undefined;
   readonly #make: () => Index;
@@ -63,13 +62,13 @@ export class IndexUpdater {
   #cursor = 0;
   #closedVersion = -1;
   #watermark = -1;
-  /** Where reconciling goes on, and what it goes up to; undefined while it is not needed. */
+  /** Progress of reconciling: from `at` up to `end`; undefined when there is nothing to reconcile. */
   #reconciling: { at: number; end: number } | undefined;
   #isRestoring = false;
   /** The ordinal that the watermark's version ends at. */
   #watermarkEnd = 0;
   #wasFinal = false;
-  /** What the index failed with in the midst of a change. */
+  /** The error that stopped the index in the middle of a change. */
   #stuckBy: unknown;
 
   /**
@@ -86,22 +85,22 @@ export class IndexUpdater {
     this.#index = make();
   }
 
-  /** A updater of the same index, which begins from what is kept of it, or from nothing. */
+  /** A new updater of the same index, which starts from its checkpoint or from nothing. */
   anew(): IndexUpdater {
     return new IndexUpdater(this.#kind, this.#make, this.#checkpointer, this.#helpers);
   }
 
-  /** Why the index cannot be built any further, if it cannot. */
+  /** Why building the index cannot continue; undefined when it can. */
   get failure(): unknown {
     return this.#stuckBy ?? this.#index.failure;
   }
 
-  /** Whether it cannot be fed, either. */
+  /** Whether the index may be inconsistent and must be replaced. */
   get isStuck(): boolean {
     return this.#stuckBy !== undefined;
   }
 
-  /** Changes the index. */
+  /** Changes the index, and notes that it is stuck when that fails. */
   #change<T>(act: (index: Index) => T): T {
     try {
       return act(this.#index);
@@ -111,7 +110,7 @@ export class IndexUpdater {
     }
   }
 
-  /** Lets the index go on with what can wait, until the time is over. @returns whether there is more */
+  /** Does deferred work of the index until the time is over. @returns whether there is more */
   tidy(postings: number, isTimeOver: () => boolean): boolean {
     return this.#change((index) => {
       if (index.tidy === undefined) return false;
@@ -124,17 +123,17 @@ export class IndexUpdater {
     return this.#index;
   }
 
-  /** Most records that it may be behind before writes wait. */
+  /** Writes wait when the index is more records behind than this. */
   get backlogMax(): number {
     return this.#kind.backlogMax?.(this.#index) ?? Number.POSITIVE_INFINITY;
   }
 
-  /** What it says of itself, besides what all indexes say. */
+  /** The part of the status that is special to the kind of index. */
   get status(): KindStatus {
     return this.#kind.status(this.#index);
   }
 
-  /** What it was last seen to find; undefined where that is not measured. */
+  /** The recall that was measured last; undefined for kinds that do not measure it. */
   get recall(): MeasuredRecall | undefined {
     return this.#kind.recall?.(this.#index);
   }
@@ -152,28 +151,28 @@ export class IndexUpdater {
     return this.#watermark >= 0;
   }
 
-  /** Every record with a smaller ordinal is where it belongs: in the index, and there in its final place. */
+  /** The index has all records with smaller ordinals, in their final places. */
   get finalEnd(): number {
     return Math.min(this.#cursor, this.#index.linkedEnd ?? Number.POSITIVE_INFINITY);
   }
 
-  /** Whether all records of some version were in their final places since the updater began. */
+  /** Whether the index has been complete for some version since the updater started. */
   get wasFinal(): boolean {
     this.#wasFinal ||= this.#watermark >= 0 && this.finalEnd >= this.#watermarkEnd;
     return this.#wasFinal;
   }
 
-  /** Whether the updater can go on only when other threads are done, of which `onArrival` tells. */
+  /** Whether the updater waits for another thread; `onArrival` is called when that is done. */
   get isWaiting(): boolean {
     return this.#ahead?.isWaiting === true;
   }
 
-  /** Whether the index is being read from disk; it is not to be stepped meanwhile. */
+  /** Whether the checkpoint is being read; do not call `step` meanwhile. */
   get isRestoring(): boolean {
     return this.#isRestoring;
   }
 
-  /** Takes over what was kept of the index, if it is of use. @param reader at the newest version */
+  /** Loads the checkpoint, if there is a valid one. @param reader at the newest version */
   async restore(reader: () => Snapshot): Promise<void> {
     if (!this.#checkpointer?.isThere) return;
     this.#isRestoring = true;
@@ -189,29 +188,29 @@ export class IndexUpdater {
     }
   }
 
-  /** Keeps the index on disk where enough of it has changed. @param isLast nothing will change any more */
+  /** Writes a checkpoint when enough has changed. @param isLast the index is about to be closed */
   keep(reader: () => Snapshot, isLast = false): Promise<void> | undefined {
     if (this.#isRestoring || this.#closedVersion < 0 || this.#reconciling) return undefined;
     return this.#checkpointer?.keep(this.#index, () => this.#closedVersion, reader, isLast);
   }
 
-  /** Resolves when nothing of the index is being written to disk. */
+  /** Resolves when no checkpoint is being written. */
   async settled(): Promise<void> {
     await this.#checkpointer?.settled();
   }
 
-  /** Removes what was kept of the index. */
+  /** Removes the checkpoint. */
   forget(): Promise<void> | undefined {
     return this.#checkpointer?.forget();
   }
 
-  /** Share of the ordinals [first, first + count) that the index has taken over, 0 to 1. */
+  /** Share of the ordinals [first, first + count) that the index has in their final places, 0 to 1. */
   progress(first: number, count: number): number {
     return count === 0 ? 1 : Math.min(1, Math.max(0, (this.finalEnd - first) / count));
   }
 
   /**
-   * Applies what the snapshot has, until it is at the snapshot's version or the time is over.
+   * Applies the changes up to the snapshot's version, until the time is over.
    * @param onClosed told each closed ordinal that the index may hold, and the version that closed it
    * @returns whether the index is at the version of `head`
    */
@@ -233,7 +232,7 @@ export class IndexUpdater {
   #applyClosures(reader: Reader, head: Head, onClosed: (ordinal: number, version: number) => void): void {
     if (oldestVersion(reader) > this.#closedVersion + 1) {
       this.#reconciling = { at: 0, end: this.#cursor };
-      // Of what was read ahead it is not known what was closed.
+      // It is unknown which of the records that were read ahead are closed.
       this.#ahead = undefined;
       this.#closedVersion = head.version;
       return;
@@ -254,8 +253,8 @@ export class IndexUpdater {
   }
 
   /**
-   * Closes what the index holds and the snapshot does not have, from where it stands. A record of a gap died at some version
-   * up to the snapshot's: no view of the versions between was ever published.
+   * Closes the records that the index holds and the snapshot does not have. The exact closing versions are lost; the snapshot's version
+   * is as good, because no view of the versions in between was ever published.
    */
   #reconcile(
     reader: Reader,
@@ -328,7 +327,7 @@ export class IndexUpdater {
     }
   }
 
-  /** No version sees the record any more. A failure is a state, for there is nobody who could be told. */
+  /** Removes a record that no version sees any more. A failure makes the index stuck; there is no caller to report it to. */
   remove(ordinal: number): void {
     try {
       this.#change((index) => index.remove(ordinal));

@@ -1,9 +1,9 @@
 // Which indexes does a collection have, and which of them are in use?
 //
-//   an index whose building has failed goes on as it is; another one, its successor, is built beside it and takes its place
-//   one that is deleted, or replaced, is closed when its last search has ended
+//   When building an index fails, the index stays in use while a *successor* is built beside it. The successor then replaces it.
+//   A deleted or replaced index is closed when its last search has ended.
 //
-// Each is read from its checkpoint first, where it has one.
+// An index that has a checkpoint is loaded from it first.
 
 import type { IndexKind } from "@quiver/protocol/shapes/index-definition";
 import type { Background } from "../base/background.ts";
@@ -11,7 +11,7 @@ import type { Index } from "../index/contract.ts";
 import type { Store } from "../storage/store.ts";
 import type { IndexUpdater } from "./index-updater.ts";
 
-/** A task of the background, as the log and the status name it. */
+/** Name of the background task, in the log and in the status. */
 export const building = (kind: IndexKind) => `building the ${kind} index`;
 
 export type UpdatersEvents = {
@@ -19,9 +19,9 @@ export type UpdatersEvents = {
   wake(): void;
   /** Whether a search may still be using an index. */
   isSearched(index: Index): boolean;
-  /** Searches that wait for an index wait in vain. */
+  /** Rejects the searches that wait for an index. */
   refuse(kind: IndexKind, reason: unknown): void;
-  /** A successor has taken its place. */
+  /** A successor has replaced its index. */
   onReplaced(): void;
 };
 
@@ -29,7 +29,7 @@ function removeFrom(index: Index, ordinal: number): void {
   try {
     index.remove(ordinal);
   } catch {
-    // It is out of use, and closed when its last search has ended.
+    // The index is out of use, and is closed when its last search has ended.
   }
 }
 
@@ -38,16 +38,16 @@ export class IndexUpdaters {
   readonly #background: Background;
   readonly #events: UpdatersEvents;
   readonly #updaters = new Map<IndexKind, IndexUpdater>();
-  /** What is built in the place of indexes whose building has failed, and who is told how that ends. */
+  /** Replacements for indexes that failed, and the callbacks for their ends. */
   readonly #successors = new Map<
     IndexKind,
     { updater: IndexUpdater; done(): void; failed(error: unknown): void }
   >();
-  /** Those whose failure is being seen to. */
+  /** Updaters whose failure is being handled. */
   readonly #failed = new WeakSet<IndexUpdater>();
-  /** IndexUpdaters of indexes that are out of use, which may still be being written to disk. */
+  /** Updaters of indexes that are out of use; a checkpoint may still be being written. */
   readonly #dropped = new Set<IndexUpdater>();
-  /** Indexes that are out of use but for searches that run. */
+  /** Indexes that only running searches still use. */
   #closing: Index[] = [];
   #isStopped = false;
 
@@ -57,12 +57,12 @@ export class IndexUpdaters {
     this.#events = events;
   }
 
-  /** Those in use, successors aside. */
+  /** Without successors. */
   get inUse(): IndexUpdater[] {
     return [...this.#updaters.values()];
   }
 
-  /** Those that are being built in the place of others. */
+  /** Replacements that are being built. */
   get successors(): IndexUpdater[] {
     return [...this.#successors.values()].map(({ updater }) => updater);
   }
@@ -71,12 +71,12 @@ export class IndexUpdaters {
     return this.#successors.has(kind);
   }
 
-  /** Whether an index is stuck, and nobody sees to it yet. */
+  /** Whether an index is stuck and not handled yet. */
   get hasUnseenFailure(): boolean {
     return this.inUse.some((updater) => updater.isStuck && !this.#failed.has(updater));
   }
 
-  /** Whether a failure, or a successor, is to be seen to. */
+  /** Whether there is a failure to handle, or a successor to put in place. */
   get needsReplacing(): boolean {
     return this.#successors.size > 0 || this.inUse.some((updater) => updater.failure !== undefined);
   }
@@ -88,7 +88,7 @@ export class IndexUpdaters {
   /** No version sees the record any more. */
   remove(ordinal: number): void {
     for (const updater of this.all()) updater.remove(ordinal);
-    // A search may still go through an index that is out of use, and nothing hides the ordinal from it any more.
+    // A running search may still use an index that is being closed, and the visibility test no longer hides the ordinal.
     for (const index of this.#closing) removeFrom(index, ordinal);
   }
 
@@ -107,7 +107,7 @@ export class IndexUpdaters {
     return bytes;
   }
 
-  /** Gives up so many bytes that indexes can do without, or all there are. */
+  /** Frees up to so many bytes of caches. */
   giveUp(bytes: number): void {
     let left = bytes;
     for (const { index } of this.#updaters.values()) {
@@ -136,7 +136,7 @@ export class IndexUpdaters {
     for (const { updater } of this.#successors.values()) yield updater;
   }
 
-  /** Reads what was kept of an index, once; what cannot be read is built from the records. */
+  /** Loads the checkpoint of an index, once. If that fails, the index is built from the records. */
   #restore(updater: IndexUpdater): void {
     this.#events.wake();
     let isTried = false;
@@ -150,7 +150,7 @@ export class IndexUpdaters {
     });
   }
 
-  /** Sees to indexes whose building has failed, and puts a successor that has come as far in its place. */
+  /** Starts replacements for indexes that failed, and puts those in place that have caught up. */
   replaceFailed(version: number, ordinalEnd: number): void {
     for (const updater of this.#updaters.values()) {
       if (updater.failure === undefined || this.#failed.has(updater) || updater.isRestoring) continue;
@@ -173,7 +173,7 @@ export class IndexUpdaters {
     }
   }
 
-  /** Builds an index beside the one whose building has failed. Resolves when it has taken its place. */
+  /** Builds a replacement. Resolves when it is in place. */
   #buildSuccessor(kind: IndexKind): Promise<void> {
     return new Promise((done, failed) => {
       const updater = (this.#updaters.get(kind) as IndexUpdater).anew();
@@ -188,7 +188,7 @@ export class IndexUpdaters {
     dropped?.updater.index.close();
   }
 
-  /** Keeps on disk what is worth it; resolves when that is over, with what failed. To be called before `stop`, if at all. */
+  /** Writes the last checkpoints, where they are worth it. Resolves with the errors. */
   async checkpointLast(): Promise<unknown[]> {
     const keeping = [...this.#updaters.values()].map(async (updater) =>
       updater.keep(() => this.#store.snapshot(), true),
@@ -205,7 +205,7 @@ export class IndexUpdaters {
       );
   }
 
-  /** Takes an index out. Searches that run keep it until they end; those that wait for it are refused. */
+  /** Drops an index. Running searches keep it until they end. */
   drop(kind: IndexKind): void {
     const dropped = this.#updaters.get(kind);
     this.#updaters.delete(kind);
@@ -222,14 +222,14 @@ export class IndexUpdaters {
     }
   }
 
-  /** Indexes are closed when no search has them any more. */
+  /** Closes the indexes that no search uses any more. */
   closeIndexes(): void {
     const closable = this.#closing.filter((index) => !this.#events.isSearched(index));
     this.#closing = this.#closing.filter((index) => !closable.includes(index));
     for (const index of closable) index.close();
   }
 
-  /** Takes all out; they are closed when their last searches have ended. */
+  /** Drops all indexes. */
   stop(): void {
     this.#isStopped = true;
     for (const kind of this.#updaters.keys()) this.#background.forget(building(kind));
@@ -242,7 +242,7 @@ export class IndexUpdaters {
     this.closeIndexes();
   }
 
-  /** After `stop`: resolves when no thread writes any index to disk. Only then may the collection's directory be removed. */
+  /** After `stop`: resolves when no thread writes a checkpoint any more. Only then may the collection's directory be removed. */
   async written(): Promise<void> {
     await Promise.all([...this.#dropped].map((updater) => updater.settled()));
   }

@@ -1,29 +1,30 @@
-// How do a collection's indexes follow its truth?
+// How do the indexes of a collection follow its records?
 //
-//                 wake (a commit, an index, a load)
-//        idle ----------------------------------> working: one slice per turn of the event loop
+//                 wake (a commit, a new index, a load)
+//        idle ----------------------------------> working: one time slice per turn of the event loop
 //         ^                                          |
-//         |   all built indexes are at the snapshot's version: publish a view, then go on with those that
-//         |   are being built; one that is done joins the next view
+//         |   all built indexes are at the target version: publish a view, then continue with the indexes that are
+//         |   still being built; an index that is done joins the next view
 //         +------------------------------------------+
-//         |     an error: told to those who wait; tried again by the next search, and soon by itself (base/background.ts)
+//         |     on an error: reject the searches that wait; the next search tries again, and so does the background task
 //
-//   an index whose building has failed goes on as it is; another one is built beside it and takes its place (index-updaters.ts). One that has
-//   failed in the midst of a change is out of use until then, and its searches are told; those of other indexes go on
+//   When building an index fails, the index stays in use, and the indexer builds another one beside it and then replaces it
+//   (index-updaters.ts). An index that fails in the middle of a change may be inconsistent: it is out of use until it is replaced,
+//   and its searches get the error. The other indexes are not affected.
 //
 // Invariants:
-//   - A published view's version is the version of its snapshot and of all its indexes (4).
-//   - A slice holds the event loop for about `limits.sliceMs`, so that requests go on between slices.
-//   - A search that must see version v calls `acquireView(v)`. It works along, and so a small lag costs no wait.
-//   - Building one index does not hold up searches of the others.
-//   - Built indexes are brought to one version before they are given the next, so that views are published however fast versions are made.
-//   - A write is acknowledged when a view has it (`published`). So searches are served by the view in place, and it is whoever writes much
-//     that waits for the indexes, not whoever searches.
+//   - A published view has one version: that of its snapshot and of all its indexes (4).
+//   - A time slice holds the event loop for about `limits.sliceMs`. Requests run between slices.
+//   - A search that must see version v calls `acquireView(v)`. It helps with the indexing, so a small lag costs no wait.
+//   - Building one index does not delay searches of the others.
+//   - All built indexes reach one target version before a newer target is chosen. So views are published however fast commits arrive.
+//   - A write is acknowledged when a published view contains it (`published`). So the current view serves every search at once, and a
+//     client that writes a lot waits for the indexes itself.
 //
-// Indexes are cheap to updater, so the records between watermark and version are simply fed when a search needs them;
-// scanning them aside would cost the same and be lost (docs/decisions/fresh-tail.md). An index whose insertion is dear takes
-// records into a tail of its own, which it scans, and links them in the background: it says by `linkedEnd` how far it has come, and
-// a version is *complete* when every index has come so far.
+// Adding a record to an index is cheap, so a search adds the records that are missing: scanning them separately would cost the same, and
+// the work would be lost (docs/decisions/fresh-tail.md). An index with expensive insertion first puts records into a mutable buffer that
+// searches scan, and links them in the background. `linkedEnd` says how far it is. A version is *complete* when every index has linked
+// all of its records.
 
 import { QuiverError } from "@quiver/protocol/errors";
 import { limits } from "@quiver/protocol/limits";
@@ -46,13 +47,13 @@ export type IndexerEvents = {
   onComplete(version: number): void;
 };
 
-/** A task of the background, as the log and the status name it. */
+/** Name of the background task, in the log and in the status. */
 export const indexing = "indexing";
 
-/** How much of what can wait is done between two looks at the clock, in postings. */
+/** Postings of deferred work (merging) between two looks at the clock. */
 const postingsPerLook = 20_000;
 
-/** Records that are removed between two looks at the clock, and the share of a slice that removing may take before all else. */
+/** Records that are removed between two looks at the clock, and the share of a time slice that removals may take first. */
 const reclaimedPerLook = 16;
 const reclaimingShare = 0.25;
 
@@ -67,16 +68,16 @@ export class Indexer {
   readonly #visibility = new Visibility();
   readonly #waiters = new ViewWaiters();
   readonly #completion: Completion;
-  /** What built indexes are being brought to, in several slices. */
+  /** The version that built indexes are brought to, over several slices. */
   #target: Newest | undefined;
-  /** Background indexing is one key to the scheduler, of which collections get equal shares. */
+  /** All background indexing is one key of the scheduler; collections get equal shares of it. */
   readonly #task: Task;
   #scheduled = false;
   #stopped = false;
   readonly #backlog: Backlog;
-  /** The ordinal at which the newest version that was seen ends. */
+  /** Where the ordinals of the newest known version end. */
   #seenEnd = 0;
-  /** The newest version that was seen. */
+  /** The newest known version. */
   #seenVersion = -1;
   #hasFailed = false;
 
@@ -129,7 +130,7 @@ export class Indexer {
     return this.#updaters.memoryBytes;
   }
 
-  /** Gives up so many bytes that indexes can do without, or all there are. */
+  /** Frees up to so many bytes of caches. */
   giveUp(bytes: number): void {
     this.#updaters.giveUp(bytes);
   }
@@ -144,7 +145,7 @@ export class Indexer {
     return this.#stopped ? undefined : this.#backlog.admit(records, deadline);
   }
 
-  /** An index that has stopped on an error, or is being read from disk, holds up no writes. */
+  /** How far behind the indexes are. An index that failed, or that is being read from disk, does not delay writes. */
   #standing(): Standing {
     let taken = this.#seenEnd;
     let limit: number = limits.indexBacklogRecordsMax;
@@ -167,7 +168,7 @@ export class Indexer {
     this.#updaters.add(updater);
   }
 
-  /** Takes an index out. Searches that run keep it until they end; those that wait for it are refused. */
+  /** Drops an index. Running searches keep it until they end; waiting ones are rejected. */
   drop(kind: IndexKind): void {
     this.#views.withdraw();
     this.#updaters.drop(kind);
@@ -178,21 +179,21 @@ export class Indexer {
     this.wake();
   }
 
-  /** An index has come further with what it does in the background. */
+  /** Called when background work on an index has made progress. */
   progressed(): void {
     if (this.#stopped) return;
     this.#complete();
     this.#updaters.keep();
-    // What has failed, or is done, is seen to by a step.
+    // The next step handles failures and finished replacements.
     if (this.#updaters.needsReplacing) this.wake();
   }
 
-  /** Keeps on disk what is worth it; resolves when that is over, with what failed. To be called before `stop`, if at all. */
+  /** Writes the last checkpoints, where they are worth it. Resolves with the errors. Call it before `stop`. */
   checkpointLast(): Promise<unknown[]> {
     return this.#updaters.checkpointLast();
   }
 
-  /** Something was committed or changed: look soon. */
+  /** Schedules a step: something was committed or changed. */
   wake(): void {
     if (this.#scheduled || this.#stopped) return;
     this.#scheduled = true;
@@ -205,8 +206,7 @@ export class Indexer {
 
   /**
    * A view at `version` or later that has the given indexes, pinned for the caller, who unpins it.
-   * Works along in slices of the caller's own, so that it waits for nobody else's turn; what only builder threads can do is waited
-   * for, until the deadline.
+   * Helps with the indexing in time slices of the caller. Waits, until the deadline, for work that only builder threads can do.
    */
   acquireView(
     version: number,
@@ -227,7 +227,7 @@ export class Indexer {
     return this.#waitFor(version, kinds, deadline);
   }
 
-  /** Works until a view serves; null where only others can do what is left. */
+  /** Helps until a view serves the request; null when only builder threads can do the rest. */
   async #workUntil(
     version: number,
     kinds: readonly IndexKind[],
@@ -252,26 +252,26 @@ export class Indexer {
   }
 
   /**
-   * Resolves when a view is at `version` or later, or when none will be soon: indexing fails, the collection is unloaded, or
-   * `patience` is over. Undefined: at once.
+   * Resolves when a view is at `version` or later, or when waiting longer is useless: indexing fails, the collection is unloaded, or
+   * `patience` is over. Returns undefined when there is nothing to wait for.
    */
   published(version: number, patience: Deadline): Promise<void> | undefined {
     if (this.#stopped || this.#hasFailed || this.#serving(version, []) !== null) return undefined;
-    // The write is done, and has nothing to do with what keeps the indexes; searches are told of that.
+    // The write itself has succeeded. Searches report why the indexes lag.
     return this.#waitFor(version, [], patience).then(
       (view) => view.unpin(),
       () => undefined,
     );
   }
 
-  /** The current view, where it has what is asked for. */
+  /** The current view, if it is new enough and has these indexes. */
   #serving(version: number, kinds: readonly IndexKind[]): View | null {
     const view = this.#views.current;
     if (view === null || view.version < version) return null;
     return kinds.every((kind) => view.indexes[kind] !== undefined) ? view : null;
   }
 
-  /** Waits for the background, whose next view may serve. */
+  /** Waits for a view that the background publishes. */
   #waitFor(version: number, kinds: readonly IndexKind[], deadline: Deadline): Promise<View> {
     if (this.#stopped)
       return Promise.reject(
@@ -282,7 +282,7 @@ export class Indexer {
     return view;
   }
 
-  /** Drops the indexes; running searches keep their view until they end, waiting ones are refused. */
+  /** Drops all indexes. Running searches keep their views until they end; waiting ones are rejected. */
   stop(reason: unknown): void {
     if (this.#stopped) return;
     this.#stopped = true;
@@ -295,15 +295,15 @@ export class Indexer {
     this.#target = undefined;
   }
 
-  /** After `stop`: resolves when no thread writes any index to disk. Only then may the collection's directory be removed. */
+  /** After `stop`: resolves when no thread writes a checkpoint any more. Only then may the collection's directory be removed. */
   written(): Promise<void> {
     return this.#updaters.written();
   }
 
   /**
-   * Works for one slice.
-   * @returns whether there is nothing left to do, or nothing before someone wakes it
-   * @throws what it failed with, which those who wait are told, too
+   * Works for one time slice.
+   * @returns whether it is idle until the next `wake`
+   * @throws the error that also rejects the waiting searches
    */
   #step(): boolean {
     try {
@@ -325,7 +325,7 @@ export class Indexer {
       const end = beganMs + limits.sliceMs;
       const isTimeOver = () => performance.now() >= end;
       const reclaimEnd = beganMs + reclaimingShare * limits.sliceMs;
-      // So that removals keep up where versions are made without a pause.
+      // Removals must keep up even when commits arrive without a pause.
       this.#reclaim(() => performance.now() >= reclaimEnd);
       const advance = (updater: IndexUpdater) => {
         const isThere = updater.step(snapshot, head, isTimeOver, (ordinal, version) =>
@@ -359,7 +359,7 @@ export class Indexer {
         if (updaters.length === this.#updaters.inUse.length) this.#rise(head.version, head.nextOrdinal);
         const isMore = updaters.some((updater) => updater.tidy(postingsPerLook, isTimeOver));
         this.#updaters.keep();
-        // What came while an older version was worked towards has woken nobody.
+        // A commit that arrived while an older target was worked on has woken nobody.
         return !isMore && !isReclaiming && head.version === this.#seenVersion;
       }
       const next = behind.find((updater) => !updater.isWaiting);
@@ -373,7 +373,7 @@ export class Indexer {
     }
   }
 
-  /** What the slice works towards: where the last one left off, or the newest version. */
+  /** The version that this slice works towards: the unfinished target, or the newest version. */
   #takeTarget(): Newest {
     const snapshot = this.#store.snapshot();
     try {
@@ -419,7 +419,7 @@ export class Indexer {
     this.#completion.reach(end);
   }
 
-  /** Removes from the indexes what no search sees any more, until the time is over; returns whether there may be more. */
+  /** Removes records that no search can see any more, until the time is over. Returns whether there may be more. */
   #reclaim(isTimeOver: () => boolean): boolean {
     if (this.#visibility.closedCount === 0) return false;
     const oldest = this.#views.oldestVersion;

@@ -2,11 +2,11 @@
 //
 //   store --rows, in order--> batches, each with a builder thread --analysed--> added to the index, in order
 //
-// The request thread reads rows and adds what comes back; segmenting, stemming and counting is done elsewhere. Batches are few and
-// small, so that what lies between is bounded and a builder is not held up for long.
+// The request thread reads rows and adds the results. Builder threads tokenize, stem and count. Batches are few and small, which bounds
+// the memory in between and keeps a builder free for others.
 //
-// A row is read from one snapshot and added later. What was closed in between is told by `close`, and left out: no view
-// that would see it is published any more (index-updater.ts).
+// A row is read from one snapshot and added later. `close` reports records that were closed in between. They are left out, because no
+// view that would see them is published any more (index-updater.ts).
 
 import { limits } from "@quiver/protocol/limits";
 import { readU32Key } from "../base/bytes.ts";
@@ -16,15 +16,15 @@ import type { PreparedRecords } from "../index/kind.ts";
 import type { TextRows } from "../runtime/builder-messages.ts";
 import type { Reader } from "../storage/store.ts";
 
-/** Analyses rows, whose memory it takes over. */
+/** Analyses rows, and takes ownership of their memory. */
 export type AnalyseRows = (rows: TextRows) => Promise<PreparedRecords>;
 
 /** Threads that analyse texts. */
 export type Analysts = {
   readonly analyse: AnalyseRows;
-  /** Told when there is more to add, or an error to be thrown. */
+  /** Called when a batch, or an error, has arrived. */
   readonly onArrival: () => void;
-  /** Does in the background what never fails. */
+  /** Runs work in the background that never rejects. */
   readonly run: (act: () => Promise<void>) => void;
 };
 
@@ -35,7 +35,7 @@ const batchBytes = 2 ** 19;
 /** Records added between two looks at the clock. */
 const addedPerLook = 16;
 
-/** After a text of so many terms the clock is looked at in any case. */
+/** Look at the clock after every text of so many terms. */
 const longText = 5_000;
 
 type AddAnalysed = (texts: PreparedRecords) => boolean;
@@ -54,7 +54,7 @@ export class ReadAhead {
   /** In the order of ordinals. */
   readonly #batches: Batch[] = [];
   readonly #closed = new Set<number>();
-  /** All smaller ordinals were handed out. */
+  /** All records with smaller ordinals were posted. */
   #end: number;
 
   /** @param first the ordinal to begin with */
@@ -71,15 +71,15 @@ export class ReadAhead {
     return first !== undefined && first.texts === undefined && first.error === undefined;
   }
 
-  /** A record was closed; if it was read before, it is not to be added. */
+  /** Reports a closed record: if it was read already, it is not added. */
   close(ordinal: number): void {
     if (ordinal < this.#end) this.#closed.add(ordinal);
   }
 
   /**
-   * Hands out rows and adds what has come back, until the time is over or all up to `end` is added.
-   * @param add adds the record that the reader is at, and takes it on; or a step towards that, and returns false
-   * @param onAdded told up to where, exclusive, all is in the index
+   * Posts rows and adds the results, until the time is over or all records below `end` are added.
+   * @param add adds the next record and returns true, or takes a step towards it and returns false
+   * @param onAdded called with the ordinal below which all records are in the index
    * @returns whether all is added
    */
   step(
