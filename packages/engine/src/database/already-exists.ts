@@ -1,4 +1,4 @@
-// Which error does a name get that is taken?
+// The error for a name that is taken.
 
 import { QuiverError } from "@quiver/protocol/errors";
 

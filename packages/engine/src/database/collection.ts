@@ -1,7 +1,7 @@
 // What can be done with one collection?
 //
-// `OpenCollection` is the contract's `Collection`: each call goes to the part that it is about (collection/*.ts). Here it is put together,
-// described, and closed.
+// `OpenCollection` implements the contract's `Collection`. It delegates each call to the part that is responsible (collection/*.ts); this
+// file creates the parts, describes the collection, and closes it.
 
 import type { QuiverError } from "@quiver/protocol/errors";
 import type { CheckReport } from "@quiver/protocol/shapes/check";
@@ -49,7 +49,7 @@ export class OpenCollection implements Collection {
   readonly #transactions: Transactions;
   #closed: Promise<void> | null = null;
 
-  /** The writer has the store open already. Indexes are not in memory until `start`. */
+  /** The writer must have opened the store. The indexes are not loaded until `start`. */
   constructor(entry: CatalogEntry, dependencies: CollectionDependencies) {
     const state = new CollectionState(entry, dependencies);
     this.#state = state;
@@ -72,7 +72,7 @@ export class OpenCollection implements Collection {
     this.#checks = new Checks(state);
   }
 
-  /** To be called once, after opening. @param isLoaded whether the indexes come into memory */
+  /** Call it once, after opening. @param isLoaded whether to load the indexes */
   start(isLoaded: boolean): void {
     if (isLoaded) this.#load.startIndexes();
     else this.#transactions.completeTransactions(Number.POSITIVE_INFINITY);
@@ -94,7 +94,7 @@ export class OpenCollection implements Collection {
     return this.#state.isOpen;
   }
 
-  /** Whether anything is under way. */
+  /** Whether a call is in progress. */
   get isBusy(): boolean {
     return this.#state.gate.count > 0;
   }
@@ -103,7 +103,7 @@ export class OpenCollection implements Collection {
     return this.#load.lastUsedMs;
   }
 
-  /** Bytes that the indexes take, or will when they have all records. */
+  /** Bytes that the indexes take when they have all records. */
   get expectedBytes(): number {
     return this.#memory.expectedBytes;
   }
@@ -113,12 +113,12 @@ export class OpenCollection implements Collection {
     return this.#memory.bytesToLoad;
   }
 
-  /** Gives up so many bytes that the indexes can do without, or all there are. @returns how many */
+  /** Frees up to so many bytes of caches. @returns the bytes freed */
   giveUp(bytes: number): number {
     return this.#memory.giveUp(bytes);
   }
 
-  /** There may be memory for what has waited for it. */
+  /** Retries work that was postponed for want of memory. */
   retryPostponed(): void {
     if (this.#state.indexer?.isPostponed === true) this.#state.indexer.wake();
   }
@@ -167,14 +167,14 @@ export class OpenCollection implements Collection {
     return undefined;
   }
 
-  /** Resolves when the indexes have taken over what is there now. */
+  /** Resolves when the indexes have all records that exist now. */
   indexed(): Promise<void> {
     return this.#state.indexed();
   }
 
   /**
-   * Waits for what runs, then lets go of the store. Nothing may be asked afterwards.
-   * @param isKept whether what indexes have learnt is kept on disk
+   * Waits for running calls, then closes the store. Do not call anything afterwards.
+   * @param isKept whether to write checkpoints of the indexes
    */
   close(reason: QuiverError, isKept = true): Promise<void> {
     this.#closed ??= this.#close(reason, isKept);
@@ -241,7 +241,7 @@ export class OpenCollection implements Collection {
     return this.#records.exportVectors();
   }
 
-  /** Lets another thread read the store. Closing the collection aborts the signal, and waits. */
+  /** Runs work that reads the store in another thread. Closing the collection aborts the signal, and waits for the work. */
   workAside<T>(work: (directory: string, signal: AbortSignal) => Promise<T>): Promise<T> {
     return this.#records.workAside(work);
   }

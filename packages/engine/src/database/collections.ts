@@ -1,7 +1,7 @@
-// Which collections are there, and how do they come and go?
+// Which collections exist, and how are they created and deleted?
 //
 // Those that are served, those that are set aside because their stores are damaged, and the names of those that are being made, deleted or
-// restored. What the catalog says of them is changed by the writer alone.
+// restored. Only the writer changes the catalog.
 
 import { randomBytes } from "node:crypto";
 import { isQuiverError, QuiverError } from "@quiver/protocol/errors";
@@ -40,20 +40,20 @@ export class Collections {
   readonly changing = new Set<string>();
   readonly #restoring: () => number;
 
-  /** @param restoring how many are being restored */
+  /** @param restoring the number of running restores */
   constructor(dependencies: CollectionsDependencies, restoring: () => number) {
     this.#dependencies = dependencies;
     this.#restoring = restoring;
   }
 
-  /** Bytes that the indexes of all take, or will when they have all records. */
+  /** Bytes that the indexes of all collections take when they have all records. */
   get expectedBytes(): number {
     let bytes = 0;
     for (const collection of this.served.values()) bytes += collection.expectedBytes;
     return bytes;
   }
 
-  /** @param verifying tells what a check of the store finds */
+  /** @param verifying resolves with the findings of a check of the store */
   async openOrSetAside(entry: CatalogEntry, verifying: Promise<Finding[]>): Promise<void> {
     const { name } = entry.definition;
     let error: QuiverError | undefined;
@@ -87,7 +87,7 @@ export class Collections {
     return new OpenCollection(entry, this.#dependencies.of(entry));
   }
 
-  /** Brings those that were loaded into memory again, as far as the budget goes: the last ones first. */
+  /** Loads the collections that were loaded before, as far as the memory budget allows: the last ones first. */
   start(): void {
     for (const collection of [...this.served.values()].reverse()) {
       const isLoaded = collection.entry.loaded;
@@ -188,7 +188,7 @@ export class Collections {
     );
   }
 
-  /** Deletes a collection that is not served. Where its entry is damaged, nobody knows which directory that would be. */
+  /** Deletes a damaged collection. When its catalog entry is damaged, its directory is unknown, and it cannot be deleted. */
   async deleteSetAside({ name, entry, error }: SetAside): Promise<void> {
     if (entry === undefined) throw error;
     await this.#dependencies.writer.changeCatalog({ kind: "deleteCollection", name });
@@ -197,5 +197,5 @@ export class Collections {
   }
 }
 
-/** Findings of a start that are logged one by one, for each collection. */
+/** Findings per collection that are logged at a start. */
 const loggedMax = 20;

@@ -1,12 +1,11 @@
-// How does everything come together, and how does it end?
+// How is a database opened, and how is it closed?
 //
 // open    lock the data directory -> start the writer -> read the catalog -> remove what interrupted creations
 //         and deletions left -> open every collection -> the loaded ones catch up in the background
-// create  store made and synced -> catalog entry written: from then on it exists
-// delete  catalog entry removed: from then on it is gone -> corridors stopped, stores closed, directory removed
-// restore a store made of snapshots beside the others -> catalog entry written: from then on the name stands for it; what it
-//         stood for before is removed as a deleted one is
-// close   refuse, wait for those inside, stop the writer after its last write, give the lock back
+// create  make and sync the store -> write the catalog entry: from now on the collection exists
+// delete  remove the catalog entry: from now on the collection is gone -> stop indexing and searches, close the stores, remove the directory
+// restore make a store from snapshots -> write the catalog entry: from now on the name means the new store -> remove the old one
+// close   reject new calls, wait for running ones, stop the writer after its last write, release the lock
 
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
@@ -70,7 +69,7 @@ const silent: DatabaseLog = { info: () => {}, warn: () => {}, error: () => {} };
 /** Milliseconds between two looks at idle transactions and memory, at most. */
 const housekeepingMs = 10_000;
 
-/** A task of the background. */
+/** Name of a background task. */
 const keepingMemory = "keeping the memory budget";
 
 const optionNames = [
@@ -210,7 +209,7 @@ class OpenDatabase implements Database {
     });
   }
 
-  /** @param verified what the catalog had before LMDB opened it; undefined: it is new */
+  /** @param verified the contents of the catalog before LMDB opened it; undefined for a new database */
   async open(verified: VerifiedCatalog | undefined): Promise<void> {
     const entries = verified?.entries ?? [];
     failpoint("open:catalog-read");
@@ -220,17 +219,17 @@ class OpenDatabase implements Database {
         undefined,
         damagedError(name, "Its entry in the catalog fails its checksum."),
       );
-    // What a damaged entry stands for is not left over.
+    // With a damaged entry it is unknown which directories are orphans.
     const orphans =
       verified?.damagedNames.length === 0
         ? removeOrphans(this.#options.dataDir, new Set(entries.map((entry) => entry.internalId)))
         : 0;
     if (orphans > 0) this.#log.info({ orphans }, "removed what interrupted creations and deletions had left");
-    // Large ones by several threads at once.
+    // Builder threads verify large stores in parallel.
     const verifying = entries.map((entry) =>
       verifyStore(collectionDirectory(this.#options.dataDir, entry.internalId), entry, this.#builders),
     );
-    // One that fails is told when its collection's turn comes.
+    // An error is handled when its collection is opened.
     for (const findings of verifying) findings.catch(() => {});
     for (const [i, entry] of entries.entries()) await this.#collections.openOrSetAside(entry, verifying[i]);
     await this.snapshots.draw();
@@ -288,7 +287,7 @@ class OpenDatabase implements Database {
     };
   }
 
-  /** Waits until every loaded collection's indexes have caught up, or failed to. */
+  /** Waits until the indexes of all loaded collections have caught up or failed. */
   async #recover(): Promise<void> {
     await Promise.all(
       [...this.#collections.served.values()].map((collection) =>
@@ -380,7 +379,7 @@ class OpenDatabase implements Database {
       failpoint("drop:removed");
       this.#background.once("collecting garbage", collectGarbage);
     } catch (error) {
-      // It is gone, durably, since the catalog does not have it; the next start removes what is left of it.
+      // The deletion is durable, because the catalog no longer has the collection. The next start removes the remaining files.
       this.#log.warn({ collection: collection.name, err: error }, "a collection's files are not all removed");
     } finally {
       this.#collections.changing.delete(name);

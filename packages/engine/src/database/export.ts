@@ -1,8 +1,8 @@
-// How is a whole version read by someone who takes their time?
+// How does a slow reader export a whole version?
 //
-// An export holds a snapshot of the store, and a cursor in it, between two reads. Both must be given back before the
-// store closes (LMDB does not survive a cursor that outlives its environment), so a collection that closes stops its
-// exports; the reader is then told why instead of taking the rest for missing.
+// An export holds a snapshot of the store and a cursor between two reads. Both must be released before the store closes (LMDB crashes on
+// a cursor that outlives its environment). So a closing collection stops its exports. The reader gets the error and does not take the
+// truncated export for a complete one.
 
 import { readHead } from "../collection/head.ts";
 import { allVectors, type StoredVector } from "../collection/reading.ts";
@@ -18,7 +18,7 @@ export class RunningExport implements VectorExport, Iterator<StoredVector> {
   #stoppedBy: Error | null = null;
   #isOver = false;
 
-  /** Takes over the snapshot. */
+  /** Takes ownership of the snapshot. */
   constructor(snapshot: Snapshot, onEnd: () => void) {
     const { version, live } = readHead(snapshot);
     this.version = version;
@@ -50,7 +50,7 @@ export class RunningExport implements VectorExport, Iterator<StoredVector> {
     return { done: true, value: undefined };
   }
 
-  /** Gives snapshot and cursor back. Saying it twice is the same as once. */
+  /** Releases the snapshot and the cursor. Idempotent. */
   release(): void {
     if (this.#isOver) return;
     this.#isOver = true;
@@ -59,7 +59,7 @@ export class RunningExport implements VectorExport, Iterator<StoredVector> {
     this.#onEnd();
   }
 
-  /** Ends the export from outside; the next read throws `reason`. */
+  /** Stops the export; the next read throws `reason`. */
   stop(reason: Error): void {
     if (this.#isOver) return;
     this.#stoppedBy = reason;

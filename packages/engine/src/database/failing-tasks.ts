@@ -1,11 +1,11 @@
-// Who is told that work in the background fails?
+// How are failures of background work reported?
 //
-// The log, when a task begins to fail, fails in another way, and is done after all; and the status, while it fails.
+// The log has a line when a task starts to fail, fails with another error, and recovers. The status lists the tasks that are failing.
 
 import { Background } from "../base/background.ts";
 import type { DatabaseLog, FailingTask } from "./contract.ts";
 
-/** An owner of background tasks whose failures are logged. @param fields what the lines have besides */
+/** A background whose failures are logged. @param fields additional fields of the log lines */
 export function loggedBackground(log: DatabaseLog, fields: Record<string, unknown>): Background {
   return new Background({
     onFailed: ({ task, error }) =>
@@ -14,7 +14,7 @@ export function loggedBackground(log: DatabaseLog, fields: Record<string, unknow
   });
 }
 
-/** What the status says. */
+/** The failing tasks, for the status. */
 export function failingTasks(background: Background): FailingTask[] {
   return background.failing.map(({ task, error, attempts }) => ({
     task,

@@ -1,7 +1,7 @@
-// Who is still inside?
+// Which calls still use a collection?
 //
-// A collection's store may be closed only when nothing reads it. Everything that takes longer than one turn of
-// the event loop passes through the gate; closing refuses newcomers and waits for those inside.
+// The store of a collection may be closed only when nothing reads it. Every call that takes longer than one turn of the event loop passes
+// through the gate. Closing the gate rejects new calls and waits for running ones.
 
 import type { QuiverError } from "@quiver/protocol/errors";
 
@@ -19,7 +19,7 @@ export class Gate {
     if (this.#closedBy) throw this.#closedBy;
   }
 
-  /** Runs `act` inside. Rejects with the reason when the gate is closed. */
+  /** Runs `act`. Rejects with the reason when the gate is closed. */
   async pass<T>(act: () => Promise<T>): Promise<T> {
     this.assertOpen();
     this.#inside++;
@@ -34,7 +34,7 @@ export class Gate {
     this.#closedBy ??= reason;
   }
 
-  /** Resolves when nobody is inside. */
+  /** Resolves when no call is running. */
   async empty(): Promise<void> {
     if (this.#inside === 0) return;
     await new Promise<void>((resolve) => {

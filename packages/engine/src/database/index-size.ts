@@ -1,9 +1,9 @@
-// How much memory will an index take, before it is there?
+// How much memory will an index take?
 //
-// Asked before a load, a new index and a write, so it must be cheap. What was kept on disk says it itself (checkpointer.ts). Else a dense index
-// follows from its definition and the number of its records, which are taken to be different, and an inverted one from a sample of
-// the records: postings in proportion, different terms as many as those that few of it have foretell. What is meant is the index with nothing left to
-// build or merge, without caches. How near that is: index-size.test.ts.
+// The estimate is made before every load, new index and write, so it must be cheap. A checkpoint states the size (checkpointer.ts). Without
+// one, the size of a dense index follows from its definition and the number of records, which are assumed to be distinct. The size of an
+// inverted index is extrapolated from a sample: postings in proportion, distinct terms from the number of rare ones. The estimate is for
+// an index that has nothing left to build or merge, without caches. index-size.test.ts says how accurate it is.
 
 import type { IndexKind } from "@quiver/protocol/shapes/index-definition";
 import { readU32Key } from "../base/bytes.ts";
@@ -19,7 +19,7 @@ import { kindNamed } from "../index/registry.ts";
 import type { CheckpointSize } from "../indexing/checkpointer.ts";
 import type { Reader } from "../storage/store.ts";
 
-/** What of a collection is asked. */
+/** The collection that an index is estimated for. */
 export type Sized = {
   readonly reader: Reader;
   readonly head: Head;
@@ -29,7 +29,7 @@ export type Sized = {
   readonly areas: number;
 };
 
-/** Records that are looked at, and places where it is looked whether there are any. */
+/** Records of a sample, and ordinal ranges that are probed for records. */
 const sampleCount = 1_024;
 const placesMax = 256;
 const pageOrdinals = 1_024;
@@ -47,7 +47,7 @@ export function indexSize(sized: Sized, kind: IndexKind): IndexSize {
   });
 }
 
-/** The size of an index when it is loaded. @param kept as it was kept on disk; undefined: it has to be built */
+/** The size of an index when it is loaded. @param kept the size of its checkpoint; undefined when it has to be built */
 export function sizeToLoad(sized: Sized, kind: IndexKind, kept: CheckpointSize | undefined): IndexSize {
   if (kept === undefined || kept.records === 0) return indexSize(sized, kind);
   const { reader, head } = sized;
@@ -55,12 +55,12 @@ export function sizeToLoad(sized: Sized, kind: IndexKind, kept: CheckpointSize |
   const count = kindNamed(kind).countOf(head);
   const version = readVersion(reader, kept.version);
   const end = version === undefined ? head.nextOrdinal : (version.firstOrdinal ?? 0) + (version.opened ?? 0);
-  // Records that came since, in the place of others too, which leave when they are there.
+  // Records since the checkpoint, including those that replace others.
   const since = Math.min(count, Math.max(head.nextOrdinal - end, count - kept.records, 0));
   return { bytes: kept.bytes + since * recordBytes, recordBytes };
 }
 
-/** Stretches of 1,024 ordinals that have a vector, about. */
+/** Estimated number of blocks of 1,024 ordinals that have a vector. */
 function pagesOf(reader: Reader, { nextOrdinal }: Head): number {
   const all = Math.ceil(nextOrdinal / pageOrdinals);
   const looked = Math.min(all, placesMax);
@@ -77,7 +77,7 @@ function pagesOf(reader: Reader, { nextOrdinal }: Head): number {
   return looked === 0 ? 0 : Math.ceil((all * used) / looked);
 }
 
-/** Some of the records, evenly. */
+/** An even sample of the records. */
 function* sampled({ reader, head }: Sized): Generator<StoredContent> {
   const step = Math.max(1, head.nextOrdinal / sampleCount);
   let last = -1;

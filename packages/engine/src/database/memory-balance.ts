@@ -1,6 +1,6 @@
-// Which collections leave memory when others need it?
+// Which collections are unloaded when others need memory?
 //
-// Indexes give up what they can do without; then those collections are unloaded that were not used for the longest time, and are idle.
+// First the caches of indexes shrink. Then idle collections are unloaded, least recently used first.
 
 import type { Background } from "../base/background.ts";
 import { collectGarbage } from "../runtime/collect-garbage.ts";
@@ -26,7 +26,7 @@ export class MemoryBalance {
     this.#dependencies = dependencies;
   }
 
-  /** Unloads idle collections while the loaded ones exceed the budget. The most recently used one stays, even where it alone does. */
+  /** Unloads idle collections while the loaded ones exceed the budget. The most recently used one stays loaded in any case. */
   async balance(): Promise<void> {
     const budget = this.#dependencies.budgetBytes;
     if (budget === undefined || this.#balancing || this.#dependencies.isClosing()) return;
@@ -35,17 +35,21 @@ export class MemoryBalance {
     this.#dependencies.background.once("collecting garbage", collectGarbage);
   }
 
-  /** For what is about to take memory: idle collections leave, and what they had is free when this resolves. */
+  /** Frees memory for a reservation: unloads idle collections. Resolves when their memory is free. */
   async makeRoom(indexBytesMax: number, isAgain: boolean): Promise<void> {
     const isAny = await this.#unloadIdle(indexBytesMax, 0);
     if (!isAny && isAgain) return;
-    // The collector's timer does not keep a process alive that waits for nothing else.
+    // The timer of the garbage collection does not keep the process alive; this one does.
     const waiting = setInterval(() => {}, 1_000);
     await collectGarbage();
     clearInterval(waiting);
   }
 
-  /** Makes caches smaller and unloads idle collections, least recently used first, down to so many bytes or so many collections. One at a time does this. @returns whether any memory was given back */
+  /**
+   * Shrinks caches and unloads idle collections, least recently used first, down to so many bytes or so many collections. Runs one at
+   * a time.
+   * @returns whether memory was freed
+   */
   async #unloadIdle(bytesMax: number, staying: number): Promise<boolean> {
     while (this.#balancing) await this.#balancing;
     const unloading = this.#unload(bytesMax, staying).finally(() => {

@@ -1,7 +1,7 @@
 // How does a data directory get its catalog?
 //
-// LMDB makes a store in several commits, a table at a time. A catalog of which a power loss has left only some could not be told
-// from one that is damaged, so it is made beside its place, synced, and then takes its name: a catalog that is there is whole.
+// LMDB creates a store in several commits, one for each table. After a power loss, an incomplete catalog would look like a damaged one. So
+// the catalog is created under another name, synced and then renamed: a catalog that exists is complete.
 
 import { mkdirSync, renameSync, rmSync } from "node:fs";
 import { join } from "node:path";

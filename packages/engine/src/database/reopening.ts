@@ -1,6 +1,6 @@
 // What happens when the disk fails a commit?
 //
-// LMDB does not use a store any more whose commit has failed. It is opened again in the background, and tried until that succeeds.
+// LMDB refuses to use a store after a failed commit. The store is reopened in the background; that is retried until it succeeds.
 
 import { QuiverError } from "@quiver/protocol/errors";
 import type { Background } from "../base/background.ts";
@@ -29,7 +29,7 @@ export class Reopening {
     this.#dependencies = dependencies;
   }
 
-  /** Opens a store again that can no longer be used, and tries until that succeeds. */
+  /** Reopens a store that can no longer be used; retries until that succeeds. */
   reopen(internalId: string | null): void {
     const store = internalId ?? "catalog";
     this.#dependencies.log.error({ store }, "the disk failed a commit; the store is opened again");
@@ -44,7 +44,7 @@ export class Reopening {
     const broken = [...this.#collections.served.values()].find(
       ({ entry }) => entry.internalId === internalId,
     );
-    // It was deleted meanwhile, or its creation has failed.
+    // The collection was deleted meanwhile, or its creation has failed.
     if (broken === undefined) return;
     const reason = new QuiverError(
       "not_ready",
@@ -59,7 +59,7 @@ export class Reopening {
     } else await this.#collections.remove(opened);
   }
 
-  /** The last change was refused with an error, so the catalog is to say what this process goes by. */
+  /** The last change was rejected with an error, so the catalog must match the collections that this process serves. */
   async #reopenCatalog(): Promise<void> {
     await this.#dependencies.reopenCatalog();
     const { entries } = verifyCatalog(catalogDirectory(this.#dependencies.dataDir), () => {});

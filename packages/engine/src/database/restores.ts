@@ -1,7 +1,7 @@
 // How does a snapshot become a collection?
 //
-// A thread writes the store; then it is opened, noted in the catalog, and takes the place of what had its name. A restore ends when its
-// collection is deleted, or the database closes.
+// A thread writes the store. Then the store is opened and added to the catalog, where it replaces the collection of the same name. A
+// restore is aborted when its collection is deleted, or when the database closes.
 
 import { randomBytes } from "node:crypto";
 import { isQuiverError, type QuiverError } from "@quiver/protocol/errors";
@@ -37,7 +37,7 @@ export type RestoreDependencies = {
 export class Restores {
   readonly #collections: Collections;
   readonly #dependencies: RestoreDependencies;
-  /** Those that are under way, by name. */
+  /** Running restores, by name. */
   readonly #restoring = new Map<string, { controller: AbortController; done: Promise<unknown> }>();
 
   constructor(collections: Collections, dependencies: RestoreDependencies) {
@@ -53,7 +53,7 @@ export class Restores {
     return this.#restoring.has(name);
   }
 
-  /** Ends all of them. */
+  /** Aborts all restores. */
   async close(reason: QuiverError): Promise<void> {
     await Promise.all([...this.#restoring.keys()].map((name) => this.end(name, reason)));
   }
@@ -70,7 +70,7 @@ export class Restores {
       throw alreadyExists(name, "It is being created, deleted or restored just now.");
     if (this.#collections.isTaken(name) && request.overwrite !== true)
       throw alreadyExists(name, "Restore under another name, or with overwrite: true to replace it.");
-    // What is damaged may be replaced, but not where its directory is not known.
+    // A damaged collection may be replaced, unless its directory is unknown.
     const aside = this.#collections.setAside.get(name);
     if (aside !== undefined && aside.entry === undefined) throw aside.error;
     if (!this.#collections.isTaken(name)) this.#collections.requireRoom(name);
@@ -81,7 +81,7 @@ export class Restores {
     try {
       return await restored;
     } catch (error) {
-      // Deleted while the restore was reaching for its file: that is no failure of the disk.
+      // The snapshot was deleted while the restore opened its file: that is not a failure of the disk.
       if (isQuiverError(error, "storage_failed"))
         this.#dependencies.snapshots.pathsOf(request.snapshots, reaches);
       throw error;
@@ -132,7 +132,7 @@ export class Restores {
       await this.#collections.remove(replaced, "replaced by a restore");
       this.#dependencies.background.once("collecting garbage", collectGarbage);
     } catch (err) {
-      // The restore is done; what is left of the replaced collection goes at the next start.
+      // The restore has succeeded. The next start removes the remaining files of the replaced collection.
       const { internalId: store, definition } = replaced.entry;
       this.#dependencies.log.warn(
         { collection: definition.name, store, err },
@@ -141,7 +141,7 @@ export class Restores {
     }
   }
 
-  /** Ends a restore of this name, if there is one, and waits for its end. */
+  /** Aborts the restore of this name, if there is one, and waits for its end. */
   async end(name: string, reason: QuiverError): Promise<void> {
     const restore = this.#restoring.get(name);
     restore?.controller.abort(reason);

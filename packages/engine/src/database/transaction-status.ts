@@ -1,4 +1,4 @@
-// What does a transaction say about itself?
+// The status of a transaction.
 
 import type {
   FlatTransactionStatus,
@@ -9,7 +9,7 @@ import type { TransactionEntry } from "../collection/transaction.ts";
 
 export const isoTime = (ms: number): string => new Date(ms).toISOString();
 
-/** What indexing says about a committed transaction: done at a time, or how far it is. */
+/** Indexing progress of a committed transaction: the time of its completion, or the share that is done. */
 export type IndexingProgress = { completedMs: number } | { fraction: number };
 
 function statsOf(

@@ -1,19 +1,19 @@
-// How much was written that searches do not see yet?
+// How many bytes are written but not yet in a published view?
 //
-// Of little a search takes what is missing along, so its writer is told at once, and the next write is made durable while the indexes
-// take this one over. With more than `littleBytes` under way, durable or not, a write waits until it is served: else a search that has
-// to see a small write would have to wait for the large one that became durable right behind it.
+// A search adds a small backlog itself, so small writes are acknowledged at once, and the next write becomes durable while the indexes take
+// this one. With more than `littleBytes` in progress, a write waits until a view contains it: otherwise a search that must see a small
+// write would also have to index the large one that became durable right behind it.
 
-/** Searches take so much along: some milliseconds of work, where it is all text. */
+/** A search indexes so much itself: a few milliseconds of work, if all of it is text. */
 const littleBytes = 64 * 1024;
 
 export class Unserved {
-  /** Handed to the writer. */
+  /** Given to the writer. */
   #handedBytes = 0;
   /** Durable, by ascending versions. */
   #durable: { version: number; bytes: number }[] = [];
 
-  /** A write is handed over; to be called back with the version that it made, or with none where it failed. */
+  /** A write is given to the writer. Call the result with the version of the write, or with none if it failed. */
   begin(bytes: number): (version?: number) => void {
     this.#handedBytes += bytes;
     let isOver = false;
@@ -25,7 +25,7 @@ export class Unserved {
     };
   }
 
-  /** @param served version that searches see */
+  /** @param served version of the current view */
   isLittle(served: number): boolean {
     this.#durable = this.#durable.filter(({ version }) => version > served);
     return this.#durable.reduce((sum, { bytes }) => sum + bytes, this.#handedBytes) <= littleBytes;

@@ -1,6 +1,6 @@
-// How does the definition of an index become an index and the updater that fills it?
+// How does an index definition become an index and its updater?
 //
-// What the kind of index makes of the definition is joined with where its checkpoints are, and with the threads that help it.
+// The kind of index makes a blueprint of the definition. Here it gets the place of its checkpoint and the threads that help.
 
 import { createHash } from "node:crypto";
 import { join } from "node:path";
@@ -15,18 +15,18 @@ import { Checkpointer } from "../indexing/checkpointer.ts";
 import { type Helpers, IndexUpdater } from "../indexing/index-updater.ts";
 import type { Builders } from "../runtime/builders.ts";
 
-/** What a updater needs from those who own it. */
+/** What an updater needs. */
 export type UpdaterDependencies = IndexDependencies & {
-  /** Of the collection; indexes that are checkpointed have files in it. */
+  /** Of the collection; checkpoints are in it. */
   readonly directory: string;
   readonly builders: Builders;
-  /** Does in the background what never fails. */
+  /** Runs work in the background that never rejects. */
   run(act: () => Promise<void>): void;
-  /** Something went wrong that does no harm but to speed. */
+  /** Reports an error that only costs speed. */
   onProblem(what: string, problem: unknown): void;
 };
 
-/** Where an index of a collection is checkpointed. */
+/** Path of an index's checkpoint. */
 export const checkpointPath = (directory: string, kind: IndexKind): string =>
   join(directory, "checkpoints", kind);
 
@@ -48,7 +48,7 @@ function blueprintOf(
 const configurationOf = ({ deciding }: IndexBlueprint): string =>
   createHash("sha256").update(JSON.stringify(deciding)).digest("hex");
 
-/** How an index of a collection is checkpointed, for whoever reads a checkpoint without serving it. */
+/** How an index is checkpointed, for readers of checkpoints that do not serve the index. */
 export function checkpointOf(...of: Parameters<typeof blueprintOf>): {
   configuration: string;
   form: CheckpointForm<Index, unknown>;

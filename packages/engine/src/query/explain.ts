@@ -1,13 +1,12 @@
 // Why does a result have its score?
 //
-// Made after the search and only for the results that are answered, from the same view: the rankings tell each leg's
-// rank and score, and each kind of index what a score was added up from, in the order in which it
-// was added up, so that
+// Explanations are made after the search, from the same view, and only for the returned results. The rankings give the rank and the score
+// in each leg. Each kind of index lists the matches that a score is the sum of, in the order of the addition. So
 //
 //   the sum of a leg's matches, in their order and beginning with 0, is the leg's score, bit for bit, and
 //   the sum of the legs' contributions, in the order of the legs, is the result's.
 //
-// It takes steps, between which others may take their turn. A search that asks for no explanation does nothing of this.
+// Explaining runs in steps. A search without explanations does none of this.
 
 import { QuiverError } from "@quiver/protocol/errors";
 import { limits } from "@quiver/protocol/limits";

@@ -1,6 +1,6 @@
 // Which index answers which leg of a plan?
 //
-// Legs of one kind are begun together, for a kind may answer several queries at once.
+// Legs of one kind are started together, because a kind may answer several queries in one pass.
 
 import type { IndexKind } from "@quiver/protocol/shapes/index-definition";
 import { invariant } from "../base/invariant.ts";
@@ -11,7 +11,7 @@ import type { Leg, LegOptions, LegSearches, SearchedVersion } from "../index/kin
 import { kindNamed } from "../index/registry.ts";
 import type { View } from "../runtime/view.ts";
 
-/** A leg of a query, which the index of its kind in a view answers. */
+/** A leg of a query, bound to the index of its kind. */
 export interface SearchedLeg {
   readonly kind: IndexKind;
   search(k: number): Steps<Candidates>;

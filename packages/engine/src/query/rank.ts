@@ -1,8 +1,8 @@
 // In which order do hits come?
 //
-// By descending score, ties by id in the order of code points. An index knows no ids, so it hands over the k
-// best and everything that ties with the k-th; here the ids of those that tie are read and decide. They can be many, as where all
-// texts are two words long: ids are read in steps, between which others may take their turn, and only the k first are kept.
+// By descending score; ties by id, in the order of code points. An index does not know ids, so it returns the k best and everything that
+// ties with the k-th. This file reads the ids of the ties. There can be many, for example if all texts have two words, so it reads them
+// in steps and keeps only the first k.
 
 import { compareText } from "../base/bytes.ts";
 import { invariant } from "../base/invariant.ts";

@@ -1,9 +1,8 @@
-// How much of the truth does the dense index find, and which beam finds enough?
+// What is the recall of the dense index, and which beam width is enough?
 //
-// Measured on the collection itself: vectors drawn from it are asked as queries, once by exact search and once for each beam. A
-// record that is its own query is left out of both answers, and the search of the graph goes by as if it were not there: its
-// links lead straight to the truth, and with them recall was told to be 0.17 too high. Queries that are like the collection's
-// vectors find as much; others can find less.
+// Recall is measured on the collection: a sample of its vectors is searched once exactly and once for each beam width. The sampled record
+// itself does not count, and the graph search does not use its links: they lead straight to the true neighbours, and with them the
+// reported recall was 0.17 too high. Queries that resemble the vectors of the collection reach this recall; others can reach less.
 
 import { readU32Key } from "../base/bytes.ts";
 import { Deadline } from "../base/deadline.ts";
@@ -40,7 +39,7 @@ function denseOf(view: View): HnswIndex {
 
 type Sample = { readonly ordinal: number; readonly vector: Float32Array };
 
-/** Up to `count` records with dense vectors, drawn evenly and without repetition by a sequence that is always the same. */
+/** Up to `count` records with dense vectors, drawn evenly, without repetition and deterministically. */
 function sampleOf(view: View, count: number): Sample[] {
   const samples = new Map<number, Sample>();
   // The golden ratio's multiples are spread evenly over any range, however many are taken.
@@ -54,7 +53,7 @@ function sampleOf(view: View, count: number): Sample[] {
   return [...samples.values()];
 }
 
-/** The k best of an answer but for one ordinal: their ordinals, and the least score. */
+/** The k best of an answer without one ordinal: their ordinals, and the lowest score. */
 function bestBut(found: Candidates, ordinal: number, k: number): { ordinals: Set<number>; floor: number } {
   const hits = Array.from({ length: found.count }, (_, i) => i)
     .filter((i) => found.ordinals[i] !== ordinal)
@@ -66,7 +65,7 @@ function bestBut(found: Candidates, ordinal: number, k: number): { ordinals: Set
   };
 }
 
-/** The share of the exact answer that was found. What ties with its last is as good. */
+/** The share of the exact answer that was found. A record that ties with the last one counts as well. */
 function shareOf(exact: Candidates, found: Candidates, ordinal: number, k: number): number {
   const truth = bestBut(exact, ordinal, k);
   if (truth.ordinals.size === 0) return 1;
@@ -86,7 +85,7 @@ function exactAnswers(
   return slices.run(denseOf(view).beginExactly(queries, k, () => view.visible, vectorsOf(view)));
 }
 
-/** What a search for a sample finds that goes by as if the sample were not there. */
+/** Searches for a sample as if the sample were not in the graph. */
 async function searchBut(
   view: View,
   { ordinal, vector }: Sample,
@@ -148,7 +147,7 @@ const effortChange = 0.5;
 /** Of the records, so many may be in the tail when beams are measured: the tail is scanned, and any beam finds what is there. */
 const tailShareMax = 0.02;
 
-/** Which beam reaches which recall, as measured on a collection. What is known stands in the index, and is kept with it. */
+/** Beam widths by recall, measured on a collection. The index stores the table, and its checkpoint contains it. */
 export class BeamTable {
   #measuring: Promise<void> | undefined;
 
@@ -163,7 +162,7 @@ export class BeamTable {
     if (index.encoding !== undefined && index.tailCount <= tailShareMax * index.count) {
       if (index.effort === undefined) await this.#measureOnce(pin);
       else if (index.work - index.effort.work > effortChange * index.effort.count)
-        // A view is pinned at once; what goes wrong is tried again by the next search.
+        // If the measurement fails, the next search tries again.
         this.#measureOnce(pin).catch(() => undefined);
     }
     if (index.effort === undefined) return undefined;
@@ -171,7 +170,7 @@ export class BeamTable {
     const row = index.effort.rows[depth < 0 ? depths.length - 1 : depth];
     const point = row.find((measured) => measured.recall >= recall);
     if (point === undefined) return efMax + 1;
-    // More results than were ever measured need a beam that is longer by as much.
+    // For more results than were measured, the beam width grows in proportion.
     return Math.ceil(point.ef * Math.max(1, k / depths[depths.length - 1]));
   }
 
@@ -193,7 +192,7 @@ export class BeamTable {
       const points: { ef: number; recall: number }[][] = depths.map(() => []);
       for (const beam of beams) {
         for (const [row, depth] of depths.entries()) {
-          // A search may take a longer beam than it is told: what counts is the one that was measured.
+          // A search may use a wider beam than requested: the table has the one that was used.
           const ef = index.beamOf(depth + 1, beam);
           if (points[row].at(-1)?.ef === ef) continue;
           let sum = 0;

@@ -1,9 +1,8 @@
 // How does a plan become results?
 //
-// All queries of a request, all legs of a query and all fetches run on one pinned view. The event loop gets a turn when the
-// request has held it for long: between two queries of a batch, between steps where many vectors are read, while the clauses of a
-// text are worked out, and where very many hits tie. There, and before each leg, the plan's deadline is asked: what nobody waits for
-// ends.
+// All queries of a request, all legs of a query and all fetches run on one pinned view. A long request yields to the event loop: between
+// two queries of a batch, between steps of a search, and where very many hits tie. At these points, and before each leg, it checks the
+// deadline.
 
 import { QuiverError } from "@quiver/protocol/errors";
 import { limits } from "@quiver/protocol/limits";
@@ -98,7 +97,7 @@ function fetch(view: View, { ordinal, score }: Hit, returnRawText: boolean): Sea
   };
 }
 
-/** What the results of one request take in memory, about. */
+/** Approximate memory of the results of one request. */
 class ResultSize {
   #bytes = 0;
 

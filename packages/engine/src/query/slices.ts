@@ -1,7 +1,7 @@
-// How does a search let others take their turn?
+// How does a search share the thread with other requests?
 //
-// Searches and measurements run in the thread that serves requests, in time slices of the cooperative scheduler (base/scheduler.ts).
-// Between two slices they ask whether anybody still waits for them.
+// Searches and measurements run in the request thread, in time slices of the cooperative scheduler (base/scheduler.ts). Between two slices
+// they check their deadline.
 
 import { Deadline } from "../base/deadline.ts";
 import type { Task } from "../base/scheduler.ts";
@@ -54,7 +54,7 @@ export class Slices {
         if (this.isOver()) await this.next();
       }
     } finally {
-      // What is given up half way lets go of what it holds.
+      // A generator that is abandoned releases what it holds.
       if (!isDone) steps.return(undefined as T);
     }
   }

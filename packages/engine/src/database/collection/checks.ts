@@ -34,7 +34,7 @@ export class Checks {
 
   #check(): Promise<CheckReport> {
     return this.#state.gate.pass(async () => {
-      // Before the snapshot: what the index has is then at most as new as the records that it is compared with.
+      // Before the snapshot, so that the images are at most as new as the records that they are compared with.
       const images = await this.#imagesOfIndexes();
       const snapshot = this.#state.store.snapshot();
       const { directory } = this.#state.dependencies;
@@ -63,7 +63,7 @@ export class Checks {
     });
   }
 
-  /** Compares the indexes in memory whose kind can be compared so. @returns their kinds */
+  /** Compares the postings of indexes in memory with the records. @returns the kinds that were compared */
   async #compareIndexes(find: (finding: Finding) => void): Promise<string[]> {
     const { version, kinds } = this.#state.read((snapshot, head) => ({
       version: head.version,
@@ -82,7 +82,7 @@ export class Checks {
       });
     } catch (error) {
       this.#state.gate.assertOpen();
-      // What is unloaded has no indexes to compare, as if it had been so from the beginning.
+      // A collection that was unloaded meanwhile has no indexes to compare.
       if (indexer.isStopped) return [];
       throw error;
     } finally {
@@ -90,7 +90,7 @@ export class Checks {
     }
   }
 
-  /** Writes the indexes in memory that another thread has to prove to files for a check. */
+  /** Writes the indexes that a check verifies in another thread to files. */
   async #imagesOfIndexes(): Promise<IndexImage[]> {
     const indexer = this.#state.indexer;
     if (indexer === null) return [];
@@ -113,7 +113,7 @@ export class Checks {
     const dependencies = updaterDependencies(this.#state, undefined, () => null);
     const { configuration, form } = checkpointOf(this.#state.definition, kind, definitions, dependencies);
     const { version, hash } = this.#state.read((_, head) => head);
-    // Checks run one at a time; what a killed process leaves behind is overwritten by the next one.
+    // Checks run one at a time, and the next one overwrites the file of a killed process.
     const path = `${checkpointPath(directory, kind)}.check`;
     let isWritten = false;
     const write = async (state: unknown, images: readonly Uint8Array[]) => {

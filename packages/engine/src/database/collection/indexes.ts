@@ -1,4 +1,4 @@
-// How are indexes created and deleted, and what do they say of themselves?
+// How are indexes created and deleted, and what is their status?
 
 import { checkFields } from "@quiver/protocol/fields";
 import {
@@ -42,7 +42,7 @@ export class IndexAdministration {
   readonly #writes: Writes;
   readonly #onCreated: (kind: IndexKind) => void;
 
-  /** @param onCreated told of each index that is created */
+  /** @param onCreated called for each new index */
   constructor(
     state: CollectionState,
     memory: CollectionMemory,
@@ -167,7 +167,7 @@ export class IndexAdministration {
     };
   }
 
-  /** Why an index does not go on at present: its building, or the reading of what all are built from, fails. */
+  /** Why indexing is stalled: building this index fails, or reading the store fails. */
   #failureOf(kind: IndexKind): string | undefined {
     return failingTasks(this.#state.background).find(
       ({ task }) => task === indexing || task === building(kind),

@@ -1,7 +1,6 @@
-// When are a collection's indexes in memory?
+// When are the indexes of a collection in memory?
 //
-// Loading and unloading happen one after another, and so does whatever changes which indexes there are. Whether a collection is loaded is
-// durable, so that the next start brings it back.
+// Loading, unloading, and creating and deleting indexes run one at a time. The load state is durable: the next start restores it.
 
 import { QuiverError } from "@quiver/protocol/errors";
 import type { IndexKind } from "@quiver/protocol/shapes/index-definition";
@@ -16,9 +15,9 @@ import type { CollectionState } from "./state.ts";
 import { updaterDependencies } from "./updater-dependencies.ts";
 
 export type LoadEvents = {
-  /** The indexes are about to be brought into memory. */
+  /** The indexes are about to be loaded. */
   onLoading(): void;
-  /** They have all records up to a version in their final places. */
+  /** The indexes are complete up to a version. */
   onIndexed(version: number): void;
   onUnloaded(): void;
 };
@@ -27,7 +26,7 @@ export class LoadState {
   readonly #state: CollectionState;
   readonly #memory: CollectionMemory;
   readonly #events: LoadEvents;
-  /** What was begun last of what happens one after another. */
+  /** The last operation that was started. */
   #last: Promise<unknown> = Promise.resolve();
   lastUsedMs: number;
 
@@ -38,7 +37,7 @@ export class LoadState {
     this.lastUsedMs = state.dependencies.clock();
   }
 
-  /** Resolves when nothing of it is under way. */
+  /** Resolves when no operation is running. */
   async settled(): Promise<void> {
     await this.#last;
   }
@@ -73,7 +72,7 @@ export class LoadState {
     );
   }
 
-  /** @param mustLast whether it is an error when the state cannot be made durable, as on a full disk */
+  /** @param mustLast whether to fail when the state cannot be made durable, as on a full disk */
   async ensureLoaded(mustLast = false): Promise<Indexer> {
     this.lastUsedMs = this.#state.dependencies.clock();
     if (this.#state.indexer) return this.#state.indexer;
@@ -109,7 +108,7 @@ export class LoadState {
 
   inTurn<T>(act: () => Promise<T>): Promise<T> {
     const turn = this.#last.then(act);
-    // The next in turn does not care how this one ended; its caller is told by `turn`.
+    // The caller of this operation gets its error; the next operation runs in any case.
     this.#last = turn.catch(() => undefined);
     return turn;
   }
@@ -144,7 +143,7 @@ export class LoadState {
     this.#state.dependencies.memory.changed();
   }
 
-  /** Before indexes leave memory. What cannot be kept is built again from the records. */
+  /** Writes the last checkpoints. An index without one is built again from the records. */
   async checkpointIndexes(): Promise<void> {
     for (const err of (await this.#state.indexer?.checkpointLast()) ?? [])
       this.#state.dependencies.log.warn({ ...this.#state.logged, err }, "an index could not be kept on disk");

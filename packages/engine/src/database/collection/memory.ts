@@ -1,7 +1,7 @@
-// How much memory do a collection's indexes take, and may they take more?
+// How much memory do the indexes of a collection take, and may they take more?
 //
-// What is loaded is known; what is not, is estimated (index-size.ts). Whatever would make the collection larger than it may be loaded
-// again is refused before it is written.
+// Loaded indexes are measured, others estimated (index-size.ts). A write that would make the collection too large to be loaded again is
+// rejected first.
 
 import { QuiverError } from "@quiver/protocol/errors";
 import type { IndexKind } from "@quiver/protocol/shapes/index-definition";
@@ -19,12 +19,12 @@ import type { CollectionState } from "./state.ts";
 export class CollectionMemory {
   readonly #state: CollectionState;
   readonly #updaterDependencies: UpdaterDependencies;
-  /** What the indexes take when they are loaded, and each further record; unknown until it is asked for. */
+  /** Estimated sizes of the indexes; undefined until they are needed. */
   #sizes: Map<IndexKind, IndexSize> | undefined;
-  /** What was written since then to the unloaded collection will take, at most. */
+  /** Upper bound of what writes to the unloaded collection have added since then. */
   #grownBytes = 0;
 
-  /** @param updaterDependencies of updaters that belong to nobody, for estimates */
+  /** @param updaterDependencies for estimates */
   constructor(state: CollectionState, updaterDependencies: UpdaterDependencies) {
     this.#state = state;
     this.#updaterDependencies = updaterDependencies;
@@ -34,7 +34,7 @@ export class CollectionMemory {
     return this.#state.indexer?.memoryBytes ?? 0;
   }
 
-  /** Bytes that the indexes take, or will when they have all records. */
+  /** Bytes that the indexes take when they have all records. */
   get expectedBytes(): number {
     const indexer = this.#state.indexer;
     if (indexer === null || !this.#state.isOpen || !this.isLimited) return this.memoryBytes;
@@ -88,7 +88,7 @@ export class CollectionMemory {
     return sizeToLoad(sized, kind, checkpointSize(checkpointPath(directory, kind), configuration));
   }
 
-  /** Gives up so many bytes that the indexes can do without, or all there are. @returns how many */
+  /** Frees up to so many bytes of caches. @returns the bytes freed */
   giveUp(bytes: number): number {
     const before = this.expectedBytes;
     this.#state.indexer?.giveUp(bytes);
@@ -97,10 +97,10 @@ export class CollectionMemory {
   }
 
   /**
-   * Waits for memory of the process and of the collection.
-   * @param indexBytes what indexes will take
-   * @param passingBytes what is taken besides while it is done
-   * @returns to be called when it is done
+   * Reserves memory of the process and of the collection.
+   * @param indexBytes bytes that indexes will take
+   * @param passingBytes transient bytes, while the operation runs
+   * @returns a function that ends the reservation
    * @throws memory_budget_exceeded
    */
   async admit(what: string, indexBytes: number, passingBytes = 0): Promise<() => void> {
@@ -131,7 +131,7 @@ export class CollectionMemory {
     );
   }
 
-  /** Bytes that indexes take at most for so many records, of so many bytes as they are encoded. */
+  /** Upper bound of the bytes that indexes take for so many records, of so many encoded bytes. */
   growthBy(records: number, bytes: number): number {
     const { dense, dimension } = this.#state.definition;
     const others = Math.max(0, bytes - (dense ? 4 * (dimension as number) * records : 0));

@@ -13,14 +13,14 @@ import type { CollectionState } from "./state.ts";
 export class Records {
   readonly #state: CollectionState;
   readonly #exports = new Set<RunningExport>();
-  /** Work of other threads on the store. */
+  /** Work in other threads that reads the store. */
   readonly #workAside = new Set<AbortController>();
 
   constructor(state: CollectionState) {
     this.#state = state;
   }
 
-  /** Ends exports and the work of other threads. */
+  /** Stops exports and the work in other threads. */
   stop(reason: Error): void {
     for (const exported of [...this.#exports]) exported.stop(reason);
     for (const work of this.#workAside) work.abort(reason);
@@ -60,7 +60,7 @@ export class Records {
 
   exportVectors(): VectorExport {
     this.#state.gate.assertOpen();
-    // Not the snapshot of a view: a slow reader would keep what is removed meanwhile in the indexes.
+    // Not the snapshot of a view: a slow reader would keep removed records in the indexes.
     const snapshot = this.#state.newest();
     try {
       const end = this.#state.dependencies.beginExport();
@@ -76,7 +76,7 @@ export class Records {
     }
   }
 
-  /** Lets another thread read the store. Closing the collection aborts the signal, and waits. */
+  /** Runs work that reads the store in another thread. Closing the collection aborts the signal, and waits for the work. */
   workAside<T>(work: (directory: string, signal: AbortSignal) => Promise<T>): Promise<T> {
     return this.#state.gate.pass(async () => {
       const controller = new AbortController();

@@ -1,7 +1,7 @@
 // How does a request to search become a plan on one view?
 //
-// The plan is made and checked first; then a view is acquired that has all indexes it needs, at the newest version that anybody was told
-// of, and everything runs on it.
+// The plan is made and checked first. Then the search acquires a view that has all required indexes, at the newest version that any client
+// has seen or is acknowledged. The whole request runs on this view.
 
 import { type IndexKind, kinds, type Recall } from "@quiver/protocol/shapes/index-definition";
 import type * as search from "@quiver/protocol/shapes/search";
@@ -20,11 +20,11 @@ import type { CollectionState } from "./state.ts";
 export class Searches {
   readonly #state: CollectionState;
   readonly #load: LoadState;
-  /** What searches ask; what callers are given is read anew. */
+  /** Cached for searches. Callers get definitions that are read anew. */
   readonly #indexDefinitions = new IndexDefinitionsReader();
-  /** Which beam reaches which recall; known while the collection is loaded and its dense index is the same. */
+  /** Beam widths by recall, for the current dense index. */
   #beams = new BeamTable();
-  /** Measurements of recall that are asked for. */
+  /** The last measurement of recall that was requested. */
   #recalls: Promise<unknown> = Promise.resolve();
 
   constructor(state: CollectionState, load: LoadState) {
@@ -32,7 +32,7 @@ export class Searches {
     this.#load = load;
   }
 
-  /** What was measured is of another index. */
+  /** Forgets measurements: the index is another one. */
   forgetRecall(): void {
     this.#beams = new BeamTable();
   }
@@ -88,7 +88,7 @@ export class Searches {
     return (await this.#search(makePlan, options))[0];
   }
 
-  /** @param kind the index that the endpoint is about, required even when there is no query */
+  /** @param kind of index that the endpoint requires, even for an empty batch */
   #search(
     makePlan: () => plan.Plan | Steps<plan.Plan>,
     options: CallOptions | undefined,
@@ -119,14 +119,14 @@ export class Searches {
   }
 
   /**
-   * A pinned view at `version` or later. A collection that is unloaded meanwhile is loaded again.
+   * A pinned view at `version` or later. Loads the collection if necessary, also when it is unloaded meanwhile.
    * @throws index_not_found for an index that is deleted meanwhile
    */
   async #viewAt(version: number, needed: readonly IndexKind[], deadline: Deadline): Promise<View> {
     for (;;) {
       deadline.check();
       const indexer = await deadline.race(this.#load.ensureLoaded());
-      // An index that was deleted while the collection was being loaded would never come into a view.
+      // An index that was deleted while the collection was loading never appears in a view.
       this.#state.read((snapshot) =>
         requireIndexes(this.#indexDefinitions.read(snapshot), needed, this.#state.name),
       );
@@ -139,7 +139,7 @@ export class Searches {
     }
   }
 
-  /** The beam of a plan's dense legs; undefined: the index's own. @param ofIndex the recall that the index is to reach */
+  /** The beam width of dense legs; undefined for the default of the index. @param ofIndex recall target of the index definition */
   async #beamOf(
     { exact, efSearch, recallTarget }: plan.Beam,
     k: number,
@@ -159,7 +159,7 @@ export class Searches {
     return this.#state.gate.pass(() => {
       const deadline = Deadline.of(call);
       const request = plan.planRecall(options);
-      // One after another: each may ask thousands of exact searches.
+      // One at a time: each may run thousands of exact searches.
       const measured = this.#recalls.then(() => this.#measureRecall(request, deadline));
       this.#recalls = measured.catch(() => undefined);
       return measured;

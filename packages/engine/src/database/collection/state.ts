@@ -1,7 +1,7 @@
 // What do all parts of an open collection share?
 //
-// Its entry in the catalog, its store, the gate that everything passes through, and, while it is loaded, what keeps its indexes up to
-// date. Here it is also decided which version a read sees: what was acknowledged or told of once is never unseen again.
+// Its catalog entry, its store, its gate, and the indexer while it is loaded. This file also decides which version a read sees: a version
+// that was acknowledged or returned once is visible to every later read.
 
 import { isQuiverError } from "@quiver/protocol/errors";
 import type { IndexKind } from "@quiver/protocol/shapes/index-definition";
@@ -30,13 +30,13 @@ export type CollectionDependencies = {
   memory: MemoryBudget;
   log: DatabaseLog;
   clock(): number;
-  /** Makes durable whether the collection is loaded. */
+  /** Makes the load state durable. */
   saveEntry(entry: CatalogEntry): Promise<void>;
-  /** Runs a check, or refuses where another one runs. */
+  /** Runs a check, or rejects while another one runs. */
   checkAlone<T>(run: () => Promise<T>): Promise<T>;
-  /** A collection was loaded or has grown: others may have to leave. */
+  /** A collection was loaded or has grown: others may have to be unloaded. */
   onMemoryUse(): void;
-  /** One more export begins. @throws overloaded; to be called back when it ends */
+  /** Starts an export. @returns a function that ends it. @throws overloaded */
   beginExport(): () => void;
 };
 
@@ -44,18 +44,18 @@ export class CollectionState {
   readonly entry: CatalogEntry;
   readonly dependencies: CollectionDependencies;
   readonly store: LmdbStore;
-  /** Everything that reads the store is inside; closing waits for it. */
+  /** Every call that reads the store passes through it; closing waits for them. */
   readonly gate = new Gate();
   readonly background: Background;
-  /** What keeps the indexes up to date; null while they are not loaded. Set by load-state.ts alone. */
+  /** Null while the collection is not loaded. Only load-state.ts sets it. */
   indexer: Indexer | null = null;
-  /** The newest version that was written here. */
+  /** The newest version that this process has written. */
   writtenVersion = 0;
-  /** The newest version that somebody was told of, as acknowledged or read: what begins now sees it, or a later one. */
+  /** The newest version that was acknowledged or returned to anybody. Every new read sees it, or a later one. */
   toldVersion = 0;
   isOpen = true;
 
-  /** The writer has the store open already. */
+  /** The writer must have opened the store. */
   constructor(entry: CatalogEntry, dependencies: CollectionDependencies) {
     this.entry = entry;
     this.dependencies = dependencies;
@@ -76,7 +76,7 @@ export class CollectionState {
     return this.indexer !== null;
   }
 
-  /** What lines of the log have of the collection. */
+  /** Fields of log lines. */
   get logged(): { collection: string; store: string } {
     return { collection: this.name, store: this.entry.internalId };
   }
@@ -92,8 +92,7 @@ export class CollectionState {
   }
 
   /**
-   * Reads what searches see: the version that is served, where that is as new as what was told of. The newest one else, which is
-   * told of with it.
+   * Reads the version of the current view, if that is new enough, so that reads and searches agree. Otherwise reads the newest version.
    */
   readServed<T>(read: (snapshot: Snapshot, head: Head) => T): T {
     this.gate.assertOpen();
@@ -105,7 +104,7 @@ export class CollectionState {
     }
   }
 
-  /** The same for reads that take several turns. */
+  /** The same for reads that take several turns of the event loop. */
   served(): { snapshot: Snapshot; release(): void } {
     const view = this.indexer?.viewAt(this.toldVersion)?.pin();
     if (view) return { snapshot: view.snapshot, release: () => view.unpin() };
@@ -113,7 +112,7 @@ export class CollectionState {
     return { snapshot, release: () => snapshot.release() };
   }
 
-  /** The newest version, which is told of with that. */
+  /** The newest version; later reads see it, too. */
   newest(): Snapshot {
     const snapshot = this.store.snapshot();
     try {
@@ -129,7 +128,7 @@ export class CollectionState {
     this.toldVersion = Math.max(this.toldVersion, version);
   }
 
-  /** Resolves when the indexes have taken over what is there now. */
+  /** Resolves when the indexes have all records that exist now. */
   async indexed(): Promise<void> {
     for (;;) {
       const { head, kinds } = this.read((snapshot, current) => ({
@@ -142,7 +141,7 @@ export class CollectionState {
         (await indexer.acquireView(head.version, kinds)).unpin();
         return;
       } catch (error) {
-        // Unloaded meanwhile: there is nothing to wait for. One of the indexes deleted meanwhile: the others count.
+        // After an unload there is nothing to wait for. After the deletion of one index, wait for the others.
         if (!indexer.isStopped && !isQuiverError(error, "index_not_found")) throw error;
       }
     }

@@ -1,4 +1,4 @@
-// How are transactions opened, filled and ended, and what is said of them?
+// How are transactions opened, filled and ended, and what is their status?
 
 import { randomBytes } from "node:crypto";
 import { limits } from "@quiver/protocol/limits";
@@ -31,11 +31,11 @@ export class Transactions {
   readonly #state: CollectionState;
   readonly #memory: CollectionMemory;
   readonly #writes: Writes;
-  /** Committed transactions that are not known to be indexed, by id: the version of each. */
+  /** Versions of committed transactions that are not fully indexed, by transaction id. */
   readonly #indexingTransactions = new Map<string, number>();
-  /** When their indexing was seen to be complete, until the store knows it. */
+  /** Completion times that are not in the store yet, by transaction id. */
   readonly #completedMs = new Map<string, number>();
-  /** Of those, what the store is being told. */
+  /** Completion times that are being written. */
   readonly #completing = new Set<string>();
 
   constructor(state: CollectionState, memory: CollectionMemory, writes: Writes) {
@@ -84,7 +84,7 @@ export class Transactions {
       const deadline = Deadline.of(options);
       const encoded = deadline.task.begin(encode());
       const batch = encoded instanceof Promise ? await encoded : encoded;
-      // What is staged is on disk only; its commit is what takes memory.
+      // Staged records are only on disk. The commit takes the memory.
       const done = this.#memory.isLimited
         ? await this.#memory.admit("Staging records", 0, batch.length)
         : () => {};
@@ -121,7 +121,7 @@ export class Transactions {
     });
   }
 
-  /** What a commit will add, and take while it is applied: the pages that it changes, up to a bound of the store. */
+  /** The records and bytes that a commit adds, and the transient bytes of changed pages, up to a bound of the store. */
   #stagedSize(transactionId: string): { records: number; bytes: number; passingBytes: number } {
     const { staged, stagedBytes = 0 } = this.#state.read((snapshot) =>
       readTransaction(snapshot, transactionId),
@@ -129,7 +129,7 @@ export class Transactions {
     return { records: staged, bytes: stagedBytes, passingBytes: Math.min(stagedBytes, commitBytesMax) };
   }
 
-  /** Transactions that the store has forgotten need no status any more. */
+  /** Forgets transactions that the store no longer lists. */
   #forgetTransactions(): void {
     for (const notes of [this.#indexingTransactions, this.#completedMs])
       for (const id of notes.keys()) {
@@ -166,7 +166,7 @@ export class Transactions {
     });
   }
 
-  /** A transaction is open until its commit is acknowledged, or seen by searches. */
+  /** A transaction counts as open until its commit is acknowledged or visible to searches. */
   #asTold(entry: TransactionEntry): TransactionEntry {
     if (entry.version === undefined || entry.version <= this.#state.toldVersion) return entry;
     if (this.#state.indexer === null || this.#state.indexer.viewAt(entry.version) !== null) {
@@ -183,11 +183,11 @@ export class Transactions {
     if (completedMs !== undefined) return { completedMs };
     const version = readVersion(snapshot, entry.version as number);
     const { firstOrdinal = 0, opened = 0 } = version ?? {};
-    // All is done when the watermark says so; until then the last hundredth is kept back.
+    // 100 % only when the watermark has passed the version.
     return { fraction: Math.min(0.99, this.#state.indexer?.progress(firstOrdinal, opened) ?? 0.99) };
   }
 
-  /** Notes that the transactions up to a version are indexed, at once here and soon in the store. */
+  /** Marks the transactions up to a version as indexed: here at once, in the store soon. */
   completeTransactions(watermark: number): void {
     const completedMs = this.#state.dependencies.clock();
     for (const [id, version] of this.#indexingTransactions) {
@@ -199,7 +199,7 @@ export class Transactions {
       this.#state.background.run("noting that transactions are indexed", () => this.#noteCompleted());
   }
 
-  /** Notes it in the store. Where that fails, nothing is lost: the next start finds the transactions not noted, and notes them again. */
+  /** Writes completion times to the store. If that fails, nothing is lost: the next start determines them again. */
   async #noteCompleted(): Promise<void> {
     const noting = [...this.#completedMs].filter(([id]) => !this.#completing.has(id));
     const transactions = noting.map(
@@ -230,5 +230,5 @@ export class Transactions {
   }
 }
 
-/** What the store keeps of changed pages in memory during one write, at most: measured with commits of up to 16 GB. */
+/** Upper bound of the changed pages that the store keeps in memory during one write, measured with commits of up to 16 GB. */
 const commitBytesMax = 1.5 * 2 ** 30;

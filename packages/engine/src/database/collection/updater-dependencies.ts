@@ -1,4 +1,4 @@
-// What do the indexes of a collection get from it?
+// What a collection provides to its indexes.
 
 import { ordinalKey } from "../../collection/tables.ts";
 import type { Indexer } from "../../indexing/indexer.ts";
@@ -7,8 +7,8 @@ import type { CollectionMemory } from "./memory.ts";
 import type { CollectionState } from "./state.ts";
 
 /**
- * @param memory undefined: they may take none that they can do without
- * @param indexer that their updaters belong to; null: they belong to none
+ * @param memory undefined: caches get no memory
+ * @param indexer of the collection; null when there is none
  */
 export function updaterDependencies(
   state: CollectionState,

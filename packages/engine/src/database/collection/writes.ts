@@ -1,7 +1,7 @@
 // How does a write reach the writer, and when is it acknowledged?
 //
-// When it is durable and searches see it. What would take more memory than there is, and what would leave the indexes too far behind,
-// waits or is refused before it is handed over.
+// A write is acknowledged when it is durable and searches see it. A write that needs more memory than there is, or that would leave the
+// indexes too far behind, waits or is rejected before the writer gets it.
 
 import { limits } from "@quiver/protocol/limits";
 import { type CallOptions, Deadline } from "../../base/deadline.ts";
@@ -34,10 +34,10 @@ export class Writes {
   }
 
   /**
-   * Makes a version. Resolves when the indexes serve it, so that searches need not wait for them, or when little is missing.
-   * @param bytes of what is written
-   * @param patience ends the waiting: what was written is acknowledged then, and searches wait for it. Not the caller's deadline:
-   * one who gives up must not leave the waiting to others
+   * Writes a version. Resolves when a view contains it, or when the backlog is small: then searches need not wait for the indexes.
+   * @param bytes size of the write
+   * @param patience bounds the waiting for the view. It is not the deadline of the caller: a client that gives up must not leave the
+   * waiting to others
    */
   async #writeVersion(
     request: WriteRequest,
@@ -60,7 +60,7 @@ export class Writes {
     }
   }
 
-  /** Hands a write over that adds records, when there is memory for it. The deadline ends with the handing over. */
+  /** Reserves memory for a write that adds records, and passes it to the writer. The deadline counts until then. */
   async writeRecords(
     request: WriteRequest,
     what: string,
@@ -89,7 +89,7 @@ export class Writes {
   upsert(vectors: readonly VectorWrite[], options?: CallOptions): Promise<void> {
     return this.#state.gate.pass(async () => {
       const deadline = Deadline.of(options);
-      // What is encoded at once is handed over at once, before whoever asks can change his mind.
+      // Small requests are encoded and passed on synchronously, before the caller can change the arrays.
       const encoded = deadline.task.begin(encodeUpsertsInSteps(this.#state.definition, vectors, "vectors"));
       const batch = encoded instanceof Promise ? await encoded : encoded;
       if (batch.length === 0) return;
@@ -101,7 +101,7 @@ export class Writes {
     });
   }
 
-  /** Resolves when the indexes are not too far behind for a write; undefined: at once. What is unloaded has none to wait for. */
+  /** Resolves when the indexes are not too far behind for a write; undefined when there is nothing to wait for. */
   #indexesTakeMore(records: number, deadline: Deadline): Promise<void> | undefined {
     const indexer = this.#state.indexer;
     return indexer?.admitWrite(records, deadline)?.catch((error: unknown) => {
