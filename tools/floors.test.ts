@@ -74,9 +74,9 @@ describe("broken", () => {
     ["client into the engine", "client/src/a.ts", "@quiver/engine/database/b", "client sees only"],
     ["cli into the engine", "cli/src/a.ts", "@quiver/engine/database/b", "cli sees only"],
     ["console into the server", "console/src/a.ts", "@quiver/server/b", "console sees only"],
-    ["unknown room", "engine/src/query/a.ts", "../attic/b.ts", '"engine/attic" is not in the table'],
+    ["unknown module", "engine/src/query/a.ts", "../attic/b.ts", '"engine/attic" is not in the table'],
     ["unknown package", "cli/src/a.ts", "@quiver/attic/b", '"attic" is not in the table'],
-    ["file in no room", "cli/src/a.ts", "@quiver/engine/open", '"engine" is not in the table'],
+    ["file in no module", "cli/src/a.ts", "@quiver/engine/open", '"engine" is not in the table'],
     ["undeclared package", "engine/src/base/a.ts", "lmdb/x", '"lmdb" is not among the dependencies'],
     ["undeclared scope", "engine/src/base/a.ts", "@a/b/c", '"@a/b" is not among the dependencies'],
     ["leaves its package", "engine/src/base/a.ts", "../../../protocol/src/b.ts", "stays in its package"],
@@ -90,13 +90,13 @@ describe("broken", () => {
     expect(errors[0]).toContain(rule);
   });
 
-  test("a file whose room is not in the table", () => {
+  test("a file whose module is not in the table", () => {
     expect(checkFloors(project({ "engine/src/attic/a.ts": "" }))).toEqual([
-      'packages/engine/src/attic/a.ts:1: the room "engine/attic" is not in the table of tools/floors.ts; add it with its floor',
+      'packages/engine/src/attic/a.ts:1: the module "engine/attic" is not in the table of tools/floors.ts; add it with its floor',
     ]);
   });
 
-  test("a circular import inside a room, reported once, also through types", () => {
+  test("a circular import inside a module, reported once, also through types", () => {
     const files = {
       "protocol/src/a.ts": 'import type { B } from "./b.ts";',
       "protocol/src/b.ts": '\nexport * from "./c.ts";',

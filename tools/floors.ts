@@ -1,6 +1,6 @@
 // Do imports go downwards, and never sideways?
 //
-// The rooms of the house and their floors are the table below (ARCHITECTURE.md draws it). An import is every mention
+// The table below lists the modules and their floors (ARCHITECTURE.md draws them). An import is every mention
 // of another module: `import`, `export from`, `import type`, `import("x")` as value or as type, and the file given to
 // `new URL("./x.ts", import.meta.url)`, for that is how a worker thread gets its module.
 //
@@ -12,10 +12,10 @@ import { join, posix } from "node:path";
 import { parseSync, Visitor } from "rolldown/utils";
 import { isTestFile, projectFiles } from "./project-files.ts";
 
-/** A room: its floor, and the rooms below it that it may see (all of them where `sees` is absent). */
-type Room = { floor: number; sees?: readonly string[] };
+/** A module: its floor, and the modules below that it may import (all of them if `sees` is absent). */
+type Module = { floor: number; sees?: readonly string[] };
 
-const ROOMS: Readonly<Record<string, Room>> = {
+const MODULES: Readonly<Record<string, Module>> = {
   protocol: { floor: 0 },
   kernels: { floor: 0 },
   "engine/base": { floor: 0, sees: ["protocol"] },
@@ -40,7 +40,7 @@ const ROOMS: Readonly<Record<string, Room>> = {
   console: { floor: 6, sees: ["protocol", "client"] },
 };
 
-/** The one pair of rooms on one floor of which one may see the other. */
+/** The one pair of modules on one floor of which one may import the other. */
 const MAY_SEE_SIDEWAYS: readonly string[] = ["engine/base -> protocol"];
 
 /** A mention of a module. `line` counts from 1. */
@@ -51,7 +51,7 @@ type SourceFile = {
   path: string;
   /** The folder under packages/. */
   pkg: string;
-  room: string;
+  module: string;
   isTest: boolean;
   imports: readonly ModuleImport[];
 };
@@ -71,7 +71,7 @@ export function checkFloors(root: string): string[] {
     .filter((path) => /^packages\/[^/]+\/src\/.*\.ts$/.test(path))
     .map((path) => readSource(root, path));
   const errors = files.flatMap((file) => [
-    ...checkRoom(file),
+    ...checkModule(file),
     ...checkImports(root, file),
     ...checkKinds(root, file),
   ]);
@@ -108,26 +108,26 @@ export function importsOf(path: string, source: string): ModuleImport[] {
 
 function readSource(root: string, path: string): SourceFile {
   const imports = importsOf(path, readFileSync(join(root, path), "utf8"));
-  return { path, pkg: path.split("/")[1], room: roomOf(path), isTest: isTestFile(path), imports };
+  return { path, pkg: path.split("/")[1], module: moduleOf(path), isTest: isTestFile(path), imports };
 }
 
-/** The room of a file under packages/<pkg>/src: the package, or in the engine the first folder under src. */
-function roomOf(path: string): string {
+/** The module of a file under packages/<pkg>/src: the package, or in the engine the first folder under src. */
+function moduleOf(path: string): string {
   const [, pkg, , ...inside] = path.split("/");
   if (pkg !== "engine") return pkg;
   return inside.length > 1 ? `engine/${inside[0]}` : "engine";
 }
 
-function checkRoom(file: SourceFile): string[] {
-  if (file.isTest || file.room in ROOMS) return [];
+function checkModule(file: SourceFile): string[] {
+  if (file.isTest || file.module in MODULES) return [];
   return [
-    `${file.path}:1: the room "${file.room}" is not in the table of tools/floors.ts; add it with its floor`,
+    `${file.path}:1: the module "${file.module}" is not in the table of tools/floors.ts; add it with its floor`,
   ];
 }
 
 /** The engine outside `index/` asks for no kind of index by its name. */
-function checkKinds(root: string, { path, room, isTest }: SourceFile): string[] {
-  if (isTest || !room.startsWith("engine") || room === "engine/index" || path in NAMED_KIND_ALLOWED)
+function checkKinds(root: string, { path, module, isTest }: SourceFile): string[] {
+  if (isTest || !module.startsWith("engine") || module === "engine/index" || path in NAMED_KIND_ALLOWED)
     return [];
   return readFileSync(join(root, path), "utf8")
     .split("\n")
@@ -159,17 +159,17 @@ function brokenRule(root: string, file: SourceFile, specifier: string): string |
     return "inside a package, imports are relative";
   }
   if (isTestFile(target)) return "only tests import what is made for tests";
-  // A file beside src (package.json, the built kernels) is the package's own and in no room.
+  // A file beside src (package.json, the built kernels) is the package's own and in no module.
   if (!target.startsWith(`packages/${target.split("/")[1]}/src/`)) return undefined;
-  return brokenFloor(file.room, roomOf(target));
+  return brokenFloor(file.module, moduleOf(target));
 }
 
 function brokenFloor(from: string, to: string): string | undefined {
   if (from === to) return undefined;
-  const lower = ROOMS[to];
-  const upper = ROOMS[from];
-  if (lower === undefined) return `the room "${to}" is not in the table of tools/floors.ts`;
-  // The file's own missing room is reported once for the file.
+  const lower = MODULES[to];
+  const upper = MODULES[from];
+  if (lower === undefined) return `the module "${to}" is not in the table of tools/floors.ts`;
+  // The file's own missing module is reported once for the file.
   if (upper === undefined) return undefined;
   if (lower.floor > upper.floor) {
     return `imports go downwards; ${from} is on floor ${upper.floor}, ${to} is above it on floor ${lower.floor}`;
@@ -222,13 +222,13 @@ function undeclaredPackage(root: string, file: SourceFile, specifier: string): s
   return name in declared ? undefined : `"${name}" is not among the dependencies of ${manifestPath}`;
 }
 
-/** Files of one room that import each other in a circle: one error for each group, naming one circle. */
+/** Files of one module that import each other in a circle: one error for each group, naming one circle. */
 function checkCycles(root: string, files: readonly SourceFile[]): string[] {
   const byPath = new Map(files.map((file) => [file.path, file]));
   const next = (file: SourceFile): SourceFile[] =>
     file.imports.flatMap(({ specifier }) => {
       const target = byPath.get(targetPath(root, file, specifier) ?? "");
-      return target?.room === file.room ? [target] : [];
+      return target?.module === file.module ? [target] : [];
     });
   const reported = new Set<SourceFile>();
   const errors: string[] = [];
