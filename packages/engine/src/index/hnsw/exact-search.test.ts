@@ -10,20 +10,7 @@ import type { Visible } from "../contract.ts";
 import { asMap } from "../test/twin.ts";
 import type { SteppedSearch } from "./exact-search.ts";
 import { efMax, HnswIndex } from "./hnsw-index.ts";
-import { type GraphJob, InPlaceBuilders, type Target } from "./jobs.ts";
-
-/** Builders that do their jobs when they are told to. */
-class LateBuilders extends InPlaceBuilders {
-  readonly #jobs: (() => void)[] = [];
-
-  override run(target: Target, job: GraphJob, done: (error: unknown) => void): void {
-    this.#jobs.push(() => super.run(target, job, done));
-  }
-
-  work(): void {
-    this.#jobs.shift()?.();
-  }
-}
+import { LateBuilders } from "./test/late-builders.ts";
 
 const dimension = 6;
 const k = 7;

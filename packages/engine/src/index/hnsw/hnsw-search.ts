@@ -72,8 +72,15 @@ export class HnswReader {
 
   /** About the k nearest records, with exact scores. `query` has `dimension` finite values and is borrowed. */
   search(query: Float32Array, k: number, options: HnswSearch): Candidates {
-    const { visible = null, ...others } = options;
-    return finishSearch(this.begin(query, k, () => visible, others));
+    const { visible = null, allowed = null, vectorOf } = options;
+    if (allowed !== null) return finishSearch(this.begin(query, k, () => visible, options));
+    this.#assertQuery(query);
+    if (k <= 0 || this.#vectors.count === 0) return nothing;
+    const found = this.#searchGraphs(query, k, visible, options);
+    if (found === null) return this.searchExactly(query, k, visible, vectorOf);
+    const { tail } = this.#vectors;
+    const scanned = tail.count === 0 ? nothing : tail.search(query, k, this.#vectors.seesName(visible));
+    return this.#recordsOf(scanned.count === 0 ? found : bestOf([found, scanned], k), query, k, visible);
   }
 
   /**

@@ -1,6 +1,6 @@
 // What is done to a graph, and who does it?
 //
-// The owner of a graph (hnsw-index.ts) decides, and hands out jobs; *builders* do them, in worker threads
+// The owner of a graph (graph-jobs.ts) decides, and hands out jobs; *builders* do them, in worker threads
 // (runtime/builders.ts) or, in place, in the owner's own. A job that is done in place is done when `run` returns, so such
 // an index is synchronous, and equal calls make equal bytes.
 

@@ -5,7 +5,7 @@
 //
 // A removed node still leads searches on, but is never an answer and gets no new link. When there is a dead node for six
 // living ones, a *sweep* draws the backbone without those (linker.ts) and repairs every node that links to them; then no list leads
-// to them, a new epoch begins, and when every thread has left the older ones their units are free. Sweeps go before insertions (hnsw-index.ts), so that while
+// to them, a new epoch begins, and when every thread has left the older ones their units are free. Sweeps go before insertions (graph-jobs.ts), so that while
 // one lasts a twelfth of the nodes is added at most: with everything replaced all the time, a quarter of the units is dead.
 
 import { none } from "@quiver/kernels/hnsw";

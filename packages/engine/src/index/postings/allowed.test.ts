@@ -9,7 +9,7 @@ import type { Candidates, Visible } from "../contract.ts";
 import type { OrdinalBitmap } from "../ordinal-bitmap.ts";
 import { SparseIndex, type SparseVector } from "../sparse/sparse-index.ts";
 import { allowedSets, bestAllowed, bitmapOf } from "../test/allowed-sets.ts";
-import { asMap, expectSame } from "../test/twin.ts";
+import { asMap, bestOf, expectSame } from "../test/twin.ts";
 import { TextIndex } from "../text/text-index.ts";
 
 const next = randomNumbers(14);
@@ -110,10 +110,10 @@ describe("sparse vectors", () => {
     }
   });
 
-  test("of thousands of dimensions, which are scored in full", () => {
+  test.each([false, true])("of thousands of dimensions, which are scored in full; signed: %s", (isSigned) => {
     const index = new SparseIndex({ tailRecordsMax: 1_500, debug: true });
     const { history } = build(index, (ordinal) => {
-      const { indices, values } = someVector(8, true);
+      const { indices, values } = someVector(8, isSigned);
       index.add(ordinal, indices, values);
     });
     const indices = Uint32Array.from({ length: 3_000 }, (_, i) => i);
@@ -122,6 +122,14 @@ describe("sparse vectors", () => {
     compare(history, (k, visible, allowed) =>
       finishAtOnce(index.searchInSteps(query, k, 0, () => visible, allowed)),
     );
+    // The greatest weights are elsewhere.
+    const all = asMap(index.search(query, history.ordinals.length, 0, null));
+    const best = bestOf(all, 500);
+    const allowed = bitmapOf([...all.keys()].filter((ordinal) => !best.has(ordinal)).slice(0, 40));
+    const found = asMap(finishAtOnce(index.searchInSteps(query, 30, 1, () => null, allowed)));
+    expect(found.size).toBeGreaterThanOrEqual(30);
+    for (const [ordinal, score] of found)
+      expect([allowed.has(ordinal), score]).toEqual([true, all.get(ordinal)]);
   });
 
   test("with a threshold never fewer than k, and each with its exact score", () => {

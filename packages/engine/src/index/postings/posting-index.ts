@@ -16,7 +16,7 @@
 // term it would else do for some ten runs more.
 //
 // While a tail is being sealed there are two: nothing is added to the older one. This is the writer's side; `reader` and `searcher`
-// have no way to change anything.
+// have no way to change anything. Records, sealing and checkpoints share the tails, so they are one class.
 
 import { kinds } from "@quiver/kernels/postings";
 import { invariant } from "../../base/invariant.ts";

@@ -14,6 +14,8 @@
 //
 // Invariants (see check): each number in use is in exactly one slot, or in an old one that has not moved, and no free slot lies
 // between that and the place of its hash; at most half of the slots are used.
+//
+// The table is one class: every method reads the same columns.
 
 import { invariant } from "../../base/invariant.ts";
 import type { Steps } from "../../base/steps.ts";

@@ -6,6 +6,8 @@
 // Rows lie behind each other in *segments*, by ascending ordinals. The last one is open; `freeze` closes it, and from then on its
 // bytes never change: a checkpoint is written from them as they are, by another thread. Of a segment that is mostly forgotten
 // the rest is written anew, together with what is left of the one before where both are small.
+//
+// The open segment and the frozen ones answer the same questions, so they are one class.
 
 import { Growable } from "../../base/growable.ts";
 import { invariant } from "../../base/invariant.ts";

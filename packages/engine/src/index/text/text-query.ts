@@ -28,6 +28,8 @@
 // made before stay right for the records that it sees. Each term's records are fetched once, and of phrases only those records
 // are looked at that satisfy everything that is easier to tell.
 //
+// A query becomes terms and a filter in one pass over its clauses, which is this file.
+//
 // The index is asked by `termsInSteps`, `analyzer`, `expand`, `holdersOf` and `positionsOf` alone. `visible` may be asked
 // about a record more than once.
 

@@ -2,6 +2,7 @@
 //
 // What searches and explanations need of a text index; nothing here changes it. Terms are located in the postings and weighted with
 // their idf, and the postings are searched with pruning or scored in full, whichever is faster. The formula stands in bm25.ts.
+// A search, its steps and its explanation weight terms alike, so they are one class.
 
 import { invariant } from "../../base/invariant.ts";
 import { finishAtOnce, type Steps } from "../../base/steps.ts";
