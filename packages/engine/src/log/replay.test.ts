@@ -135,6 +135,24 @@ describe("a log on other machines", () => {
     );
   });
 
+  it("[L1] [L4] random histories have all that can be asked for, accepted and refused, and versions that are forgotten", () => {
+    const seen = new Set<string>();
+    for (const history of fc.sample(historyArbitrary, { seed: 1, numRuns: 300 })) {
+      const { log, outcomes, states } = record(history);
+      for (const outcome of outcomes) seen.add(outcome);
+      for (const bytes of log) for (const { kind } of decodeEntry(bytes).operations) seen.add(kind);
+      const hasFirst = states[log.length].some((line) => line.startsWith("versions 0000000000000000 "));
+      seen.add(hasFirst ? "kept" : "forgotten");
+    }
+    expect([...seen].sort()).toEqual(
+      [
+        ...["upsert", "delete", "begin", "stage", "commit", "abort", "createIndex", "deleteIndex"],
+        ...["ok", "vector_not_found", "max_vectors_exceeded", "transaction_ongoing", "transaction_not_found"],
+        ...["transaction_not_open", "index_already_exists", "index_not_found", "kept", "forgotten"],
+      ].sort(),
+    );
+  });
+
   it("[L1] every kind of request is in the history that the other tests replay", () => {
     const { outcomes, log } = record(everything);
     expect(outcomes.filter((outcome) => outcome !== "ok")).toEqual(["vector_not_found"]);

@@ -54,9 +54,6 @@ type Tried =
   | { ok: true; outcomes: WriteOutcome[] }
   | { ok: false; error: unknown; position: number | undefined };
 
-/** The epoch of local entries. */
-const localEpoch = 0;
-
 /** An opId that no other entry has: a random UUID, for which Node.js asks the system less often than for bytes. */
 export function randomOpId(): string {
   return crypto.randomUUID().replaceAll("-", "");
@@ -199,9 +196,11 @@ class Trial {
   /** Ends the trial. @returns the entry; null where nothing was accepted that would be part of one */
   finish(): LogEntry | null {
     if (this.#operations.length === 0) return null;
+    const { sequence, epoch } = this.#application.head;
     const entry: LogEntry = {
-      sequence: this.#application.head.sequence + 1,
-      epoch: localEpoch,
+      sequence: sequence + 1,
+      // 0, but for a collection that was once part of a replicated log.
+      epoch,
       opId: this.#options.newOpId(),
       timeMs: this.#timeMs,
       operations: this.#operations,
