@@ -51,7 +51,7 @@ export type LogOperation =
 export type EntryName = {
   /** From 1, without gaps. */
   sequence: number;
-  /** Who has ordered it: 0 is the local sequencer. Never falls. */
+  /** Counts the changes of who orders entries; 0 in a log that was always local. Never falls. */
   epoch: number;
   /** 32 hex characters, chosen at random: an entry that is ordered twice keeps it. */
   opId: string;

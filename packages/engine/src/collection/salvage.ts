@@ -14,6 +14,7 @@ import { verifyFile } from "../storage/lmdb-verify.ts";
 import { bodyOf } from "../storage/store.ts";
 import type { IndexDefinitions } from "./apply.ts";
 import type { CollectionDefinition } from "./definition.ts";
+import { requireKnownFormat } from "./format.ts";
 import { decodeHead, type Head } from "./head.ts";
 import { OrdinalSet } from "./ordinal-set.ts";
 import { StoredVector } from "./reading.ts";
@@ -49,10 +50,16 @@ export class Salvage {
   taken = 0;
   lost = 0;
 
-  /** @throws where the file cannot be opened at all */
+  /** @throws format_too_new, format_too_old, and where the file cannot be opened at all */
   constructor(directory: string, onLoss: (loss: LossOf) => void) {
     this.#file = openBySearch(directory, collectionTables);
     this.#onLoss = onLoss;
+    try {
+      requireKnownFormat(this.#file, "collection");
+    } catch (error) {
+      this.#file.close();
+      throw error;
+    }
     if (this.#file.problems.length > 0) this.#areFreePagesKnown = false;
     this.#look();
   }

@@ -12,6 +12,8 @@ import { utf8 } from "../base/bytes.ts";
 import { collectionTables, formatNumbers, metaKeys, ordinalKey } from "../collection/tables.ts";
 import { takeLock } from "../runtime/directory-lock.ts";
 import { LmdbStore } from "../storage/lmdb.ts";
+import { checkDirectory } from "./check/directory.ts";
+import { repairDirectory } from "./check/repair.ts";
 import type { Database, DatabaseOptions } from "./contract.ts";
 import { openDatabase } from "./database.ts";
 
@@ -281,6 +283,10 @@ it("[F3] data of a format that is no longer read is refused with a clear message
   await write(1);
   const before = readFileSync(join(path, "data.mdb"));
   expect(await codeOf(() => openDatabase({ dataDir: directory }))).toBe("format_too_old");
+  expect(await codeOf(() => checkDirectory(directory))).toBe("format_too_old");
+  const into = `${directory}-repaired`;
+  expect(await codeOf(() => repairDirectory(directory, into))).toBe("format_too_old");
+  rmSync(into, { recursive: true, force: true });
   expect(readFileSync(join(path, "data.mdb")).equals(before)).toBe(true);
   await write(formatNumbers.collection);
   expect((await open()).listCollections()).toEqual([{ name: "c" }]);

@@ -135,6 +135,24 @@ describe("a log on other machines", () => {
     );
   });
 
+  it("[L1] [L4] random histories have all that can be asked for, accepted and refused, and versions that are forgotten", () => {
+    const seen = new Set<string>();
+    for (const history of fc.sample(historyArbitrary, { seed: 1, numRuns: 300 })) {
+      const { log, outcomes, states } = record(history);
+      for (const outcome of outcomes) seen.add(outcome);
+      for (const bytes of log) for (const { kind } of decodeEntry(bytes).operations) seen.add(kind);
+      const hasFirst = states[log.length].some((line) => line.startsWith("versions 0000000000000000 "));
+      seen.add(hasFirst ? "kept" : "forgotten");
+    }
+    expect([...seen].sort()).toEqual(
+      [
+        ...["upsert", "delete", "begin", "stage", "commit", "abort", "createIndex", "deleteIndex"],
+        ...["ok", "vector_not_found", "max_vectors_exceeded", "transaction_ongoing", "transaction_not_found"],
+        ...["transaction_not_open", "index_already_exists", "index_not_found", "kept", "forgotten"],
+      ].sort(),
+    );
+  });
+
   it("[L1] every kind of request is in the history that the other tests replay", () => {
     const { outcomes, log } = record(everything);
     expect(outcomes.filter((outcome) => outcome !== "ok")).toEqual(["vector_not_found"]);
@@ -237,19 +255,19 @@ describe("entries that come again", () => {
     });
     const apply = (sequence: number, opId: number) => applyEntry(store, entry(sequence, opId), all);
     const remembered = limits.entriesRemembered;
-    for (let i = 1; i <= remembered; i++) expect(apply(i, i)).toBe(true);
-    // The first is remembered still, and as entry 1,025 from now on.
-    expect(apply(remembered + 1, 1)).toBe(false);
-    expect(read(store, readHead).sequence).toBe(remembered + 1);
-    expect(apply(remembered + 2, 0xffff)).toBe(true);
-    // The second one is too old by now.
-    expect(apply(remembered + 3, 2)).toBe(true);
-    for (const [sequence, opId] of [
-      [remembered + 1, 1],
-      [remembered + 3, 2],
-    ])
-      expect(apply(sequence, opId)).toBe(false);
-    expect(read(store, readHead).sequence).toBe(remembered + 3);
+    let last = 0;
+    for (; last < remembered; last++) expect(apply(last + 1, last + 1)).toBe(true);
+    // Each of these is counted, so that the oldest one is forgotten.
+    for (const opId of [1, remembered, remembered - 1, remembered / 2, 5, 6])
+      expect(apply(++last, opId), `opId ${opId} as entry ${last}`).toBe(false);
+    // The entries up to 6 are forgotten by now; 5 and 6 were seen once more, as 1 was.
+    for (const opId of [2, 3, 4]) expect(apply(++last, opId), `opId ${opId} as entry ${last}`).toBe(true);
+    for (const opId of [1, 5, 6, 13])
+      expect(apply(++last, opId), `opId ${opId} as entry ${last}`).toBe(false);
+    expect(apply(++last, 12)).toBe(true);
+    expect(read(store, readHead).sequence).toBe(last);
+    expect(apply(last - 3, 5)).toBe(false);
+    expect(read(store, readHead).sequence).toBe(last);
   });
 });
 

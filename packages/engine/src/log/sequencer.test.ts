@@ -183,6 +183,17 @@ it("[L4] requests that have no room on the disk together are tried alone", () =>
   expect(seenOf(elsewhere())).toEqual(seenOf(store));
 });
 
+it("[L3] a collection that was part of a replicated log goes on in the epoch that it has", () => {
+  write(upsert("a"));
+  const [entry] = entries;
+  expect(applyEntry(store, { ...entry, sequence: 2, epoch: 7, opId: randomOpId() }, 100)).toBe(true);
+  expect(codes(write(upsert("b")))).toEqual(["ok"]);
+  expect(entries.map(({ sequence, epoch }) => [sequence, epoch])).toEqual([
+    [1, 0],
+    [3, 7],
+  ]);
+});
+
 it("[L4] an entry has a limited number of requests and of bytes", () => {
   const many = Array.from({ length: limits.groupCommitRequestsMax + 1 }, () => upsert("a"));
   write(...many);

@@ -6,17 +6,16 @@
 //   requests that wait ---> trial ---> entry ---> durable ---> answers
 //                             | refused: not in the entry, no trace
 //
-// The trial runs inside the store write that would make the entry durable. Each request is accepted or refused in the state
-// that those before it have made, and what is accepted is applied. At the end the accepted operations are the entry, and what the trial
-// has written is what the application of the entry writes: so it is kept instead of being made again. An entry exists once that
-// write is durable, and its requests are answered then. Before that there is nothing that could be split:
+// The trial runs inside the store write that is to make the entry durable. Each request is accepted or refused in the state that the
+// requests before it have left, and what is accepted is applied. When the trial ends, the accepted operations are the entry. What
+// the trial has written is exactly what applying the entry writes, so the write is kept and nothing is done twice. The entry exists
+// once that write is durable; then its requests are answered. Until then there is nothing that could be split:
 //
-//   - A request that fails half-way (damaged data, a commit beyond max_vectors) takes the trial back. Those before it become an
-//     entry without it, those behind it another.
-//   - `storage_full` is found out before anything is durable. Each request of the group is then tried alone, for small ones can
-//     still have room.
-//   - Any other failure of the write is that of every request of the group. A disk that has failed a sync is not asked again for each
-//     of them, and when it is not known whether the entry is there (`details.applied`), it is known of none.
+//   - A request fails half-way (damaged data, a commit beyond max_vectors): the trial is taken back. The requests before it become one
+//     entry, the requests behind it another.
+//   - `storage_full`: nothing is durable yet. Each request of the group is tried alone, because a small one can still have room.
+//   - Any other failure of the write fails every request of the group. A disk that failed a sync is not asked again for each of them.
+//     When nobody knows whether the entry is there (`details.applied` is `unknown`), every request is told so.
 //
 // A commit is an entry of its own, and so is a version of its own.
 
@@ -53,9 +52,6 @@ export type SequencerOptions = {
 type Tried =
   | { ok: true; outcomes: WriteOutcome[] }
   | { ok: false; error: unknown; position: number | undefined };
-
-/** The epoch of local entries. */
-const localEpoch = 0;
 
 /** An opId that no other entry has: a random UUID, for which Node.js asks the system less often than for bytes. */
 export function randomOpId(): string {
@@ -199,9 +195,11 @@ class Trial {
   /** Ends the trial. @returns the entry; null where nothing was accepted that would be part of one */
   finish(): LogEntry | null {
     if (this.#operations.length === 0) return null;
+    const { sequence, epoch } = this.#application.head;
     const entry: LogEntry = {
-      sequence: this.#application.head.sequence + 1,
-      epoch: localEpoch,
+      sequence: sequence + 1,
+      // 0, but for a collection that was once part of a replicated log.
+      epoch,
       opId: this.#options.newOpId(),
       timeMs: this.#timeMs,
       operations: this.#operations,
