@@ -1,7 +1,7 @@
 // What becomes of rejected lines?
 //
 // Each is reported once with file, line and reason: the first ones on stderr, all of them in the --rejects file, as
-// JSON Lines that keep the record itself, so that it can be mended and imported again.
+// JSON Lines that keep the record itself, so that it can be fixed and imported again.
 
 import { appendFileSync, writeFileSync } from "node:fs";
 import type { Rejected } from "./isolate.ts";

@@ -159,7 +159,7 @@ describe.each(kinds)("writes to a collection: %s", (_name, makeStore) => {
   it("[G2] a request that fails half-way takes nothing with it", () => {
     const store = open();
     apply(store, [upsert(v("a"), v("b"))]);
-    // The ordinal of "a" is replaced by bytes whose seal is for another key.
+    // The ordinal of "a" is replaced by bytes whose checksum is that of another key.
     store.write((writer) => {
       const raw = writer as unknown as {
         table?: (name: string) => { putSync(key: Uint8Array, value: Buffer): void };

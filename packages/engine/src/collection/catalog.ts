@@ -8,7 +8,7 @@ import type { Finding } from "@quiver/protocol/shapes/check";
 import { text, toHex, utf8 } from "../base/bytes.ts";
 import { LmdbFile } from "../storage/lmdb-file.ts";
 import { verifyFile } from "../storage/lmdb-verify.ts";
-import { bodyOf, type Reader } from "../storage/store.ts";
+import { payloadOf, type Reader } from "../storage/store.ts";
 import type { CollectionDefinition } from "./definition.ts";
 import { requireKnownFormat } from "./format.ts";
 import { catalogTables } from "./tables.ts";
@@ -90,15 +90,15 @@ export function verifyCatalog(directory: string, onFinding: (finding: Finding) =
       isSound = false;
       bad({ table, ...(page !== undefined && { page }), message: `In the catalog, ${problem}.` });
     });
-    if (file.tipProblem !== undefined)
+    if (file.commitMarkerProblem !== undefined)
       onFinding({
         kind: "catalog",
         derived: true,
-        message: `In the catalog, ${file.tipProblem}. It is written anew when the catalog is opened.`,
+        message: `In the catalog, ${file.commitMarkerProblem}. It is written anew when the catalog is opened.`,
       });
     for (const table of catalogTables)
-      for (const { key, sealed } of file.entries(table)) {
-        const body = sealed && bodyOf(table, key, sealed);
+      for (const { key, stored } of file.entries(table)) {
+        const body = stored && payloadOf(table, key, stored);
         const name = Buffer.from(key).toString("utf8");
         const at = { table, key: toHex(key), ...(table === "collections" && { collection: name }) };
         if (body === undefined) {

@@ -17,9 +17,9 @@ import { emptyBytes, readU32Key, u32Key } from "../base/bytes.ts";
 import { failpoint } from "../base/failpoint.ts";
 import { invariant } from "../base/invariant.ts";
 import type { Writer } from "../storage/store.ts";
+import { closeDamaged } from "./close-damaged.ts";
 import type { Head } from "./head.ts";
 import { writeHead } from "./head.ts";
-import { closeDamaged } from "./heal.ts";
 import {
   type Contents,
   contentsOf,

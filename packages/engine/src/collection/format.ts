@@ -3,7 +3,7 @@
 import { QuiverError } from "@quiver/protocol/errors";
 import { text, utf8 } from "../base/bytes.ts";
 import type { LmdbFile } from "../storage/lmdb-file.ts";
-import { bodyOf, type Store } from "../storage/store.ts";
+import { payloadOf, type Store } from "../storage/store.ts";
 import type { CollectionDefinition } from "./definition.ts";
 import { type Head, writeHead } from "./head.ts";
 import { formatNumbers, metaKeys } from "./tables.ts";
@@ -13,8 +13,8 @@ type Format = { format: number; what: "collection" | "catalog" };
 
 /** To be asked before a store's file is judged by this version's rules. @throws format_too_new, format_too_old */
 export function requireKnownFormat(file: LmdbFile, what: Format["what"]): void {
-  const sealed = file.get("meta", metaKeys.format);
-  const body = sealed && bodyOf("meta", metaKeys.format, sealed);
+  const stored = file.get("meta", metaKeys.format);
+  const body = stored && payloadOf("meta", metaKeys.format, stored);
   if (body !== undefined) requireKnown(JSON.parse(text(body)) as Format, what);
 }
 

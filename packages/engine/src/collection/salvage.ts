@@ -11,7 +11,7 @@ import { emptyBytes, readU32Key, text, toHex } from "../base/bytes.ts";
 import { carve, entryAt, openBySearch, type Place } from "../storage/lmdb-carve.ts";
 import type { LmdbFile } from "../storage/lmdb-file.ts";
 import { verifyFile } from "../storage/lmdb-verify.ts";
-import { bodyOf } from "../storage/store.ts";
+import { payloadOf } from "../storage/store.ts";
 import type { IndexDefinitions } from "./apply.ts";
 import type { CollectionDefinition } from "./definition.ts";
 import { requireKnownFormat } from "./format.ts";
@@ -77,8 +77,8 @@ export class Salvage {
         if (table === "ids" || table === "(tables)") this.#areIdsWhole = false;
         if (table === "(free pages)") this.#areFreePagesKnown = false;
       },
-      (table, { key, sealed }) => {
-        if (table === "ids" && (sealed === undefined || !bodyOf(table, key, sealed)))
+      (table, { key, stored }) => {
+        if (table === "ids" && (stored === undefined || !payloadOf(table, key, stored)))
           this.#areIdsWhole = false;
       },
     );
@@ -98,8 +98,8 @@ export class Salvage {
     }
     // What the tables themselves have is newer than what lies beside them.
     for (const table of ["meta", "closed"])
-      for (const { key, sealed } of this.#file.entries(table)) {
-        const body = sealed && bodyOf(table, key, sealed);
+      for (const { key, stored } of this.#file.entries(table)) {
+        const body = stored && payloadOf(table, key, stored);
         if (body !== undefined) take(table, key, body);
       }
   }
@@ -128,12 +128,12 @@ export class Salvage {
   *operations(definition: CollectionDefinition): Generator<Uint8Array> {
     const hidden = [...this.#hidden.records.keys()].sort((a, b) => a - b);
     let next = 0;
-    for (const { key, sealed } of this.#file.entries("records")) {
+    for (const { key, stored } of this.#file.entries("records")) {
       const ordinal = key.length === 4 ? readU32Key(key) : -1;
       for (; next < hidden.length && hidden[next] < ordinal; next++)
         yield* this.#hiddenOperation(hidden[next], definition);
       if (hidden[next] === ordinal) next++;
-      const body = sealed && bodyOf("records", key, sealed);
+      const body = stored && payloadOf("records", key, stored);
       if (body !== undefined && ordinal >= 0) yield* this.#operation(ordinal, body, definition);
     }
     for (; next < hidden.length; next++) yield* this.#hiddenOperation(hidden[next], definition);
@@ -142,8 +142,8 @@ export class Salvage {
 
   *#hiddenOperation(ordinal: number, definition: CollectionDefinition): Generator<Uint8Array> {
     const key = ordinalKey(ordinal);
-    const sealed = entryAt(this.#file, this.#hidden.records.get(ordinal) as Place)?.sealed;
-    const body = sealed && bodyOf("records", key, sealed);
+    const stored = entryAt(this.#file, this.#hidden.records.get(ordinal) as Place)?.stored;
+    const body = stored && payloadOf("records", key, stored);
     if (body === undefined || !this.#isLive(ordinal, body)) return;
     yield* this.#operation(ordinal, body, definition);
   }
@@ -151,8 +151,8 @@ export class Salvage {
   /** Whether a hidden record was not deleted before. */
   #isLive(ordinal: number, body: Uint8Array): boolean {
     const id = new RecordReader(body).idBytes;
-    const sealed = this.#file.get("ids", id);
-    const named = sealed && bodyOf("ids", id, sealed);
+    const stored = this.#file.get("ids", id);
+    const named = stored && payloadOf("ids", id, stored);
     if (named !== undefined) return named.length === 4 && readU32Key(named) === ordinal;
     if (this.#areIdsWhole || this.#closed.has(ordinal)) return false;
     return this.#areFreePagesKnown || (this.#hiddenIds.get(toHex(id)) ?? ordinal) === ordinal;
@@ -186,8 +186,8 @@ export class Salvage {
   #vector(ordinal: number): Uint8Array | undefined {
     const key = ordinalKey(ordinal);
     const place = this.#hidden.dense.get(ordinal);
-    for (const sealed of [this.#file.get("dense", key), place && entryAt(this.#file, place)?.sealed]) {
-      const body = sealed && bodyOf("dense", key, sealed);
+    for (const stored of [this.#file.get("dense", key), place && entryAt(this.#file, place)?.stored]) {
+      const body = stored && payloadOf("dense", key, stored);
       if (body !== undefined) return body;
     }
     return undefined;
@@ -206,8 +206,8 @@ export class Salvage {
       if (!this.#taken.has(ordinal))
         this.#lose(ordinal, { record_id, message: `The record '${record_id}' is lost.` });
     };
-    for (const { key, sealed } of this.#file.entries("ids")) {
-      const body = sealed && bodyOf("ids", key, sealed);
+    for (const { key, stored } of this.#file.entries("ids")) {
+      const body = stored && payloadOf("ids", key, stored);
       if (body?.length === 4) name(key, readU32Key(body));
     }
     if (!this.#areIdsWhole)

@@ -13,7 +13,7 @@ import type { Finding } from "@quiver/protocol/shapes/check";
 import { readU32Key, readU53, text, toHex } from "../base/bytes.ts";
 import { LmdbFile, type RawEntry } from "../storage/lmdb-file.ts";
 import { verifyFile } from "../storage/lmdb-verify.ts";
-import { bodyOf } from "../storage/store.ts";
+import { payloadOf } from "../storage/store.ts";
 import type { CollectionDefinition } from "./definition.ts";
 import { requireKnownFormat } from "./format.ts";
 import { decodeHead, type Head } from "./head.ts";
@@ -104,12 +104,12 @@ class Verification {
         }),
       (table, entry) => this.#entry(table, entry),
     );
-    const { tipProblem } = this.#file;
-    if (tipProblem !== undefined)
+    const { commitMarkerProblem } = this.#file;
+    if (commitMarkerProblem !== undefined)
       onFinding({
         kind: "file",
         derived: true,
-        message: `${tipProblem}. It is written anew when the store is opened.`,
+        message: `${commitMarkerProblem}. It is written anew when the store is opened.`,
       });
     this.#longValues();
     if (depth === "full") this.#contents();
@@ -125,9 +125,9 @@ class Verification {
   }
 
   /** An entry of the first walk: short values are checked, long ones only noted. */
-  #entry(table: string, { key, sealed, isLong }: RawEntry): void {
+  #entry(table: string, { key, stored, isLong }: RawEntry): void {
     this.#count();
-    if (!isLong) this.#value(table, key, sealed);
+    if (!isLong) this.#value(table, key, stored);
     else if (table === "records" || table === "dense") this.#records.note(table, key);
     else if (table === "staged") this.#transactions.note(key);
   }
@@ -136,8 +136,8 @@ class Verification {
     for (const table of collectionTables) {
       if (table === "records" || table === "dense") continue;
       if (table === "staged" && this.#options.depth === "quick") continue;
-      for (const { key, sealed, isLong } of this.#file.entries(table))
-        if (isLong) this.#value(table, key, sealed);
+      for (const { key, stored, isLong } of this.#file.entries(table))
+        if (isLong) this.#value(table, key, stored);
     }
   }
 
@@ -146,15 +146,15 @@ class Verification {
     const contents = this.#versions.contents();
     const vectors = this.#file.entries("dense");
     let vector = vectors.next();
-    for (const { key, sealed, isLong } of this.#file.entries("records")) {
+    for (const { key, stored, isLong } of this.#file.entries("records")) {
       this.#count();
       for (; !vector.done && Buffer.compare(vector.value.key, key) < 0; vector = vectors.next())
         this.#vector(vector.value);
       const isOwn = !vector.done && Buffer.compare(vector.value.key, key) === 0;
       const dense = isOwn && !vector.done ? this.#vector(vector.value) : undefined;
       if (isOwn) vector = vectors.next();
-      const body = sealed && bodyOf("records", key, sealed);
-      if (isLong) this.#value("records", key, sealed);
+      const body = stored && payloadOf("records", key, stored);
+      if (isLong) this.#value("records", key, stored);
       if (body === undefined || key.length !== 4) continue;
       const problem = this.#records.contentProblem(key, body, dense);
       if (!problem) contents.add(readU32Key(key), body, dense);
@@ -164,9 +164,9 @@ class Verification {
   }
 
   /** A vector of the second walk; undefined where it is damaged. */
-  #vector({ key, sealed, isLong }: RawEntry): Uint8Array | undefined {
-    const body = sealed && bodyOf("dense", key, sealed);
-    if (isLong) this.#value("dense", key, sealed);
+  #vector({ key, stored, isLong }: RawEntry): Uint8Array | undefined {
+    const body = stored && payloadOf("dense", key, stored);
+    if (isLong) this.#value("dense", key, stored);
     return body;
   }
 
@@ -174,8 +174,8 @@ class Verification {
     if (++this.#entries % progressEvery === 0) this.#options.onProgress?.(progressEvery);
   }
 
-  #value(table: string, key: Uint8Array, sealed: Uint8Array | undefined): void {
-    const body = sealed && bodyOf(table, key, sealed);
+  #value(table: string, key: Uint8Array, stored: Uint8Array | undefined): void {
+    const body = stored && payloadOf(table, key, stored);
     if (body === undefined) {
       if (table === "staged") this.#transactions.note(key);
       this.#options.onFinding({
@@ -183,7 +183,7 @@ class Verification {
         table,
         key: toHex(key),
         ...(table === "records" || table === "dense" ? this.#records.nameOf(table, key) : nameOf(table, key)),
-        message: `The value of key ${toHex(key)} in table '${table}' ${sealed === undefined ? "cannot be read" : "fails its checksum"}.`,
+        message: `The value of key ${toHex(key)} in table '${table}' ${stored === undefined ? "cannot be read" : "fails its checksum"}.`,
       });
       return;
     }

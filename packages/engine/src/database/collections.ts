@@ -1,6 +1,6 @@
 // Which collections exist, and how are they created and deleted?
 //
-// Those that are served, those that are set aside because their stores are damaged, and the names of those that are being made, deleted or
+// Those that are served, those that are quarantined because their stores are damaged, and the names of those that are being made, deleted or
 // restored. Only the writer changes the catalog.
 
 import { randomBytes } from "node:crypto";
@@ -18,7 +18,7 @@ import type { Writer } from "../runtime/writer.ts";
 import type { CollectionDependencies } from "./collection/state.ts";
 import { OpenCollection } from "./collection.ts";
 import type { DatabaseLog } from "./contract.ts";
-import { type SetAside, setAsideError, unopenedError } from "./set-aside.ts";
+import { type Quarantined, quarantineError, unopenedError } from "./quarantine.ts";
 
 export type CollectionsDependencies = {
   readonly dataDir: string;
@@ -35,7 +35,7 @@ export class Collections {
   readonly #dependencies: CollectionsDependencies;
   /** By name. */
   readonly served = new Map<string, OpenCollection>();
-  readonly setAside = new Map<string, SetAside>();
+  readonly quarantined = new Map<string, Quarantined>();
   /** Names whose creation or deletion is under way. */
   readonly changing = new Set<string>();
   readonly #restoring: () => number;
@@ -54,7 +54,7 @@ export class Collections {
   }
 
   /** @param verifying resolves with the findings of a check of the store */
-  async openOrSetAside(entry: CatalogEntry, verifying: Promise<Finding[]>): Promise<void> {
+  async openOrQuarantine(entry: CatalogEntry, verifying: Promise<Finding[]>): Promise<void> {
     const { name } = entry.definition;
     let error: QuiverError | undefined;
     try {
@@ -64,21 +64,21 @@ export class Collections {
           { collection: entry.definition.name, store: entry.internalId, finding },
           "stored data is damaged",
         );
-      error = setAsideError(name, findings);
+      error = quarantineError(name, findings);
       if (error === undefined) this.served.set(name, await this.open(entry));
     } catch (cause) {
       if (isQuiverError(cause, "format_too_new") || isQuiverError(cause, "format_too_old")) throw cause;
       await this.#dependencies.writer.closeStore(entry.internalId);
       error = unopenedError(name, cause);
     }
-    if (error !== undefined) this.setAsideAs(name, entry, error);
+    if (error !== undefined) this.quarantine(name, entry, error);
   }
 
-  setAsideAs(name: string, entry: CatalogEntry | undefined, error: QuiverError): void {
-    this.setAside.set(name, { name, entry, error });
+  quarantine(name: string, entry: CatalogEntry | undefined, error: QuiverError): void {
+    this.quarantined.set(name, { name, entry, error });
     this.#dependencies.log.error(
       { collection: name, store: entry?.internalId, err: error },
-      "a collection is set aside",
+      "a collection is quarantined",
     );
   }
 
@@ -106,7 +106,7 @@ export class Collections {
 
   /** Whether there is a collection of this name, served or not. */
   isTaken(name: string): boolean {
-    return this.served.has(name) || this.setAside.has(name);
+    return this.served.has(name) || this.quarantined.has(name);
   }
 
   requireRoom(name: string): void {
@@ -164,7 +164,7 @@ export class Collections {
 
   list(): CollectionSummary[] {
     const open = this.sorted().map(({ entry }) => summaryOf(entry.definition));
-    const aside = [...this.setAside.values()].map(({ name, entry }) => ({
+    const aside = [...this.quarantined.values()].map(({ name, entry }) => ({
       ...(entry === undefined ? { name } : summaryOf(entry.definition)),
       damaged: true,
     }));
@@ -179,7 +179,7 @@ export class Collections {
   find(name: string): OpenCollection {
     const collection = this.served.get(name);
     if (collection) return collection;
-    const aside = this.setAside.get(name);
+    const aside = this.quarantined.get(name);
     if (aside) throw aside.error;
     throw new QuiverError(
       "collection_not_found",
@@ -189,10 +189,10 @@ export class Collections {
   }
 
   /** Deletes a damaged collection. When its catalog entry is damaged, its directory is unknown, and it cannot be deleted. */
-  async deleteSetAside({ name, entry, error }: SetAside): Promise<void> {
+  async deleteQuarantined({ name, entry, error }: Quarantined): Promise<void> {
     if (entry === undefined) throw error;
     await this.#dependencies.writer.changeCatalog({ kind: "deleteCollection", name });
-    this.setAside.delete(name);
+    this.quarantined.delete(name);
     removeCollectionDirectory(this.#dependencies.dataDir, entry.internalId);
   }
 }

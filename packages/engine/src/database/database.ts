@@ -59,9 +59,9 @@ import type {
 import { failingTasks, loggedBackground } from "./failing-tasks.ts";
 import { MemoryBalance } from "./memory-balance.ts";
 import { makeCatalog } from "./new-catalog.ts";
+import { damagedError, verifyStore } from "./quarantine.ts";
 import { Reopening } from "./reopening.ts";
 import { Restores } from "./restores.ts";
-import { damagedError, verifyStore } from "./set-aside.ts";
 import { KeptSnapshots } from "./snapshots.ts";
 
 const silent: DatabaseLog = { info: () => {}, warn: () => {}, error: () => {} };
@@ -84,7 +84,7 @@ const optionNames = [
 ] as const satisfies (keyof DatabaseOptions)[];
 
 /**
- * Opens, or makes, the database in a directory. A collection whose store is damaged is set aside (set-aside.ts) and keeps none of
+ * Opens, or makes, the database in a directory. A collection whose store is damaged is quarantined (quarantine.ts) and keeps none of
  * the others from being served; a catalog whose pages are damaged keeps the database from opening.
  * @throws storage_failed, format_too_new, format_too_old, data_corrupted
  */
@@ -214,7 +214,7 @@ class OpenDatabase implements Database {
     const entries = verified?.entries ?? [];
     failpoint("open:catalog-read");
     for (const name of verified?.damagedNames ?? [])
-      this.#collections.setAsideAs(
+      this.#collections.quarantine(
         name,
         undefined,
         damagedError(name, "Its entry in the catalog fails its checksum."),
@@ -231,7 +231,7 @@ class OpenDatabase implements Database {
     );
     // An error is handled when its collection is opened.
     for (const findings of verifying) findings.catch(() => {});
-    for (const [i, entry] of entries.entries()) await this.#collections.openOrSetAside(entry, verifying[i]);
+    for (const [i, entry] of entries.entries()) await this.#collections.openOrQuarantine(entry, verifying[i]);
     await this.snapshots.draw();
     this.#collections.start();
     failpoint("open:collections-open");
@@ -356,8 +356,8 @@ class OpenDatabase implements Database {
 
   async deleteCollection(name: string): Promise<void> {
     this.#assertOpen();
-    const aside = this.#collections.setAside.get(name);
-    if (aside !== undefined) return this.#collections.deleteSetAside(aside);
+    const aside = this.#collections.quarantined.get(name);
+    if (aside !== undefined) return this.#collections.deleteQuarantined(aside);
     this.#collections.find(name);
     await this.#restores.end(
       name,
@@ -417,7 +417,7 @@ class OpenDatabase implements Database {
         .sorted()
         .filter((collection) => collection.isOpen)
         .map((collection) => collection.statistics()),
-      damaged: [...this.#collections.setAside.values()].map(({ name, error }) => ({
+      damaged: [...this.#collections.quarantined.values()].map(({ name, error }) => ({
         name,
         message: error.message,
       })),

@@ -64,7 +64,7 @@ export class Reopening {
     await this.#dependencies.reopenCatalog();
     const { entries } = verifyCatalog(catalogDirectory(this.#dependencies.dataDir), () => {});
     const noted = new Map(entries.map((entry) => [entry.definition.name, entry]));
-    for (const name of this.#collections.setAside.keys()) noted.delete(name);
+    for (const name of this.#collections.quarantined.keys()) noted.delete(name);
     for (const { name, entry } of this.#collections.served.values()) {
       const there = noted.get(name);
       noted.delete(name);

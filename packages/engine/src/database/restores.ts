@@ -71,7 +71,7 @@ export class Restores {
     if (this.#collections.isTaken(name) && request.overwrite !== true)
       throw alreadyExists(name, "Restore under another name, or with overwrite: true to replace it.");
     // A damaged collection may be replaced, unless its directory is unknown.
-    const aside = this.#collections.setAside.get(name);
+    const aside = this.#collections.quarantined.get(name);
     if (aside !== undefined && aside.entry === undefined) throw aside.error;
     if (!this.#collections.isTaken(name)) this.#collections.requireRoom(name);
     const leave = this.#dependencies.snapshots.jobs.enter();
@@ -113,8 +113,8 @@ export class Restores {
       const replaced = this.#collections.served.get(name);
       this.#collections.served.set(name, collection);
       collection.start(true);
-      const aside = this.#collections.setAside.get(name);
-      this.#collections.setAside.delete(name);
+      const aside = this.#collections.quarantined.get(name);
+      this.#collections.quarantined.delete(name);
       if (replaced) await this.#removeReplaced(replaced);
       failpoint("restore:replaced");
       if (aside?.entry) removeCollectionDirectory(this.#dependencies.dataDir, aside.entry.internalId);

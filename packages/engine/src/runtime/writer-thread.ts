@@ -85,7 +85,7 @@ function mustSync(open: OpenStore): void {
     );
   }
   open.isSynced = true;
-  open.store.writeTip();
+  open.store.writeCommitMarker();
 }
 
 /** What nobody can use any more is told, once for each time that it was opened. */

@@ -1,7 +1,7 @@
-// Why has a disk refused a write, and what is whoever asked told?
+// Why has a disk refused a write, and which error does the caller get?
 //
-// Apart from the store itself: threads that never open a store ask this too, and must not load lmdb's native module. A thread that is
-// ended while it loads one takes the process with it (`napi_throw`).
+// This is not part of the store module because threads that never open a store need it too. They must not load lmdb's native module:
+// a thread that ends while it loads one takes the process with it (`napi_throw`).
 
 import { statfsSync } from "node:fs";
 import { QuiverError } from "@quiver/protocol/errors";
@@ -11,27 +11,28 @@ const readOnlyDisk = /EROFS|Read-only file system/i;
 const ioError = /EIO|Input\/output error/i;
 
 /**
- * What a commit leaves free: small ones, such as deletions and aborts, find room where large ones were refused. That, and the question
- * whether the disk takes writes, is also for LMDB's sake. It is not safe against a failing write: lmdb-js 3.5.6 prints a message
- * of up to 120 characters into 100 bytes (`mdb_page_flush`), and overwrites what lies behind them in the heap.
+ * Bytes that a commit leaves free, so that small commits (deletions, aborts) still succeed where large ones are refused.
+ *
+ * The reserve, and the probe whether the disk accepts writes, also protect LMDB, which does not survive a failing write: lmdb-js 3.5.6
+ * prints a message of up to 120 characters into 100 bytes (`mdb_page_flush`) and so corrupts the heap.
  */
 export const reserveBytes = 128 * 1024;
 
-/** Bytes that a disk has free, for users without privileges; unknown where the system does not tell. */
+/** Free bytes of a disk for unprivileged users; undefined where the system does not report them. */
 export function freeBytes(path: string): number | undefined {
   try {
     const { blocks, bavail, bsize } = statfsSync(path);
     return blocks === 0 ? undefined : bavail * bsize;
   } catch {
-    // The write tells what is wrong with the disk, if anything is.
+    // If something is wrong with the disk, the write that follows reports it.
     return undefined;
   }
 }
 
 /**
- * The error of the table for a failure of LMDB or the disk below it; bugs of ours pass through.
- * @param path what was written, when that is known
- * @param isInDoubt whether what was asked for may have been applied all the same
+ * Translates a failure of LMDB or of the disk into an error of the table. Errors of our own pass through unchanged.
+ * @param path of the file or directory that was written, if known
+ * @param isInDoubt whether the request may have been applied in spite of the failure
  */
 export function storageError(
   error: unknown,
@@ -42,7 +43,7 @@ export function storageError(
   if (isInDoubt)
     return new QuiverError(
       "storage_failed",
-      "The disk failed while the request was made durable. Whether it was applied, as a whole, can be read when the store is open again.",
+      "The disk failed while the request was made durable. It was applied as a whole or not at all; read the data to find out once the store is open again.",
       { applied: "unknown" },
       { cause: error },
     );
@@ -62,11 +63,11 @@ export const failureMessages = {
   other: "The store failed to write; nothing of the request was applied.",
 } as const;
 
-/** Why a disk has refused a write. @param path on that disk, where it is known */
+/** Why a disk refused a write. @param path a path on that disk, if known */
 export function diskFailure(error: Error, path?: string): keyof typeof failureMessages {
   if (fullDisk.test(error.message)) return "full";
   if (readOnlyDisk.test(error.message)) return "read-only";
-  // LMDB takes a write that a full disk has cut short for an I/O error.
+  // When a full disk cuts a write short, LMDB reports an I/O error.
   const isCutShort =
     path !== undefined && ioError.test(error.message) && (freeBytes(path) ?? reserveBytes) < reserveBytes;
   return isCutShort ? "full" : "other";

@@ -1,8 +1,8 @@
-// What can still be found in pages that no table reaches any more?
+// Which entries can still be recovered from pages that no table reaches any more?
 //
-// A damaged page hides what is below it, and its own nodes where its header or offsets are wrong. Whatever lies there was written
-// with a seal over table, key and value, so nodes can be looked for at every even place of such a page: what passes a seal is an
-// entry of that table. Pages that are free are left out, for what lies in them was deleted.
+// A damaged page hides the pages below it, and its own nodes if its header or offsets are wrong. Every value has a checksum trailer
+// over table, key and value. So the search tries each even offset of an unreachable page as the start of a node: a node whose
+// trailer matches a table is an entry of that table. Free pages are skipped, because their entries were deleted.
 
 import { LmdbFile, type RawEntry } from "./lmdb-file.ts";
 import { treeBytes } from "./lmdb-meta.ts";
@@ -18,9 +18,9 @@ import {
   u64At,
 } from "./lmdb-page.ts";
 import type { Pages } from "./lmdb-verify.ts";
-import { bodyOf } from "./store.ts";
+import { payloadOf } from "./store.ts";
 
-/** An entry whose seal says whose it is, and where it lies. */
+/** An entry found by its checksum trailer: its table, key and payload, and where it lies. */
 export type Carved = {
   readonly table: string;
   readonly key: Uint8Array;
@@ -28,12 +28,12 @@ export type Carved = {
   readonly place: Place;
 };
 
-/** A node of a page. */
+/** Where a node lies: its page, and its byte offset in it. */
 export type Place = { readonly page: number; readonly at: number };
 
 /**
- * Looks for entries in every page that is neither in use nor free.
- * @param tables whose entries are looked for
+ * Searches every page that is neither in use nor free for entries.
+ * @param tables to which an entry may belong
  */
 export function* carve(file: LmdbFile, pages: Pages, tables: readonly string[]): Generator<Carved> {
   for (let number = 2; number <= (file.meta?.lastPage ?? 0); number++) {
@@ -50,10 +50,10 @@ export function* carve(file: LmdbFile, pages: Pages, tables: readonly string[]):
 }
 
 function openAny(file: LmdbFile, node: LeafNode, tables: readonly string[]) {
-  const sealed = file.valueOf(node);
-  if (sealed === undefined) return undefined;
+  const stored = file.valueOf(node);
+  if (stored === undefined) return undefined;
   for (const table of tables) {
-    const body = bodyOf(table, node.key, sealed);
+    const body = payloadOf(table, node.key, stored);
     if (body !== undefined) return { table, body };
   }
   return undefined;
@@ -64,12 +64,12 @@ export function entryAt(file: LmdbFile, { page, at }: Place): RawEntry | undefin
   const bytes = file.page(page);
   const node = bytes && nodeAt(bytes, at);
   if (node === undefined) return undefined;
-  return { key: node.key, sealed: file.valueOf(node), isLong: node.flags === nodeFlags.overflow };
+  return { key: node.key, stored: file.valueOf(node), isLong: node.flags === nodeFlags.overflow };
 }
 
 /**
- * The file as of its youngest page of tables, for one whose beginnings are damaged: they may name a state that is older, or none.
- * Which pages are free is not known then.
+ * Opens a file whose meta pages are damaged, and so may name an older state or none at all. It searches for the page of the table list
+ * that was written last and reads the file as of that page. The list of free pages is then unknown.
  */
 export function openBySearch(directory: string, expected: readonly string[]): LmdbFile {
   const file = new LmdbFile(directory);

@@ -1,14 +1,15 @@
-// What is in a store's file, when LMDB itself is not to be trusted with it?
+// What does a store's file contain, read without LMDB?
 //
-// `LmdbFile` reads the newest state of a data.mdb by itself, as it was when the file was opened. It changes nothing and cannot be
-// misled: no number in the file is used before it was found possible. It gives what can be read and leaves out what cannot;
-// lmdb-verify.ts tells what that is.
+// LMDB trusts its file, so a damaged one can crash it. `LmdbFile` is our own read-only reader. It reads the newest state of a data.mdb
+// as of the moment of opening, and checks every number in the file before using it. It returns what is readable and skips the
+// rest; lmdb-verify.ts reports what is wrong.
 //
-// A file of a running server is read like any other, while a snapshot of the reader's own keeps its pages from being used again.
+// The file may belong to a running server. The caller then holds a read transaction, so that LMDB does not reuse the pages meanwhile.
 
 import { closeSync, fstatSync, openSync, readSync } from "node:fs";
 import { join } from "node:path";
 import { compareBytes } from "../base/bytes.ts";
+import { readCommitMarker } from "./lmdb-commit-marker.ts";
 import {
   findPageBytes,
   type Meta,
@@ -30,30 +31,29 @@ import {
   u32At,
   u64At,
 } from "./lmdb-page.ts";
-import { readTip } from "./lmdb-tip.ts";
 
 /** A stored value. */
 export type RawEntry = {
   readonly key: Uint8Array;
-  /** With its seal; undefined where its overflow pages are damaged, or were not asked for. */
-  readonly sealed: Uint8Array | undefined;
-  /** It lies in overflow pages. */
+  /** The value with its checksum trailer; undefined if its overflow pages are damaged or were not requested. */
+  readonly stored: Uint8Array | undefined;
+  /** Whether the value lies in overflow pages. */
   readonly isLong: boolean;
 };
 
-/** A beginning may be read while a running server writes it. */
+/** Reads of the meta pages: a running server may be writing one while we read it. */
 const attemptsMax = 3;
 
 export class LmdbFile {
   readonly #file: number;
   readonly sizeBytes: number;
   readonly pageBytes: number;
-  /** The state that is read, the newest; undefined where nothing can be read. */
+  /** The newest state, which is the one to read; undefined if neither meta page is usable. */
   meta: Meta | undefined;
-  /** What is wrong with the beginnings of the file. */
+  /** What is wrong with the meta pages. */
   problems: readonly { readonly problem: string; readonly page?: number }[] = [];
-  /** What is wrong with the file that tells which state is the newest; nothing of the store is lost by that. */
-  tipProblem: string | undefined;
+  /** What is wrong with the commit marker. The store itself loses nothing by it. */
+  commitMarkerProblem: string | undefined;
   #trees: Map<string, Tree> | undefined;
 
   /** @param directory of the store. @throws where the file cannot be opened */
@@ -64,7 +64,7 @@ export class LmdbFile {
       const read = (at: number, length: number) => this.#read(at, length);
       this.pageBytes = findPageBytes(read);
       for (let attempt = 0; attempt < attemptsMax; attempt++) {
-        this.#readBeginnings(directory, read);
+        this.#readMetaPages(directory, read);
         if (this.problems.length === 0) break;
       }
     } catch (error) {
@@ -73,15 +73,15 @@ export class LmdbFile {
     }
   }
 
-  #readBeginnings(directory: string, read: ReadBytes): void {
+  #readMetaPages(directory: string, read: ReadBytes): void {
     const problems: { problem: string; page?: number }[] = [];
-    // Before the beginnings: these may be newer then, but never older.
-    const tip = readTip(directory);
-    this.tipProblem = typeof tip === "string" ? tip : undefined;
+    // The marker is read before the meta pages, so these can only be newer than it.
+    const marker = readCommitMarker(directory);
+    this.commitMarkerProblem = typeof marker === "string" ? marker : undefined;
     this.meta = readMeta(
       read,
       fstatSync(this.#file).size,
-      typeof tip === "string" ? undefined : tip,
+      typeof marker === "string" ? undefined : marker,
       (problem, page) => problems.push({ problem, ...(page !== undefined && { page }) }),
     );
     this.problems = problems;
@@ -102,17 +102,17 @@ export class LmdbFile {
     return bytes;
   }
 
-  /** A page, its bytes the caller's to keep; undefined where the file has none of this number. */
+  /** A page, as a copy that the caller may keep; undefined if the file has no page of this number. */
   page(number: number): Uint8Array | undefined {
     return this.meta !== undefined && number <= this.meta.lastPage ? this.rawPage(number) : undefined;
   }
 
-  /** The same without a state: any page of the file but its beginnings. */
+  /** Like `page`, but works without a readable state: any page of the file except the meta pages. */
   rawPage(number: number): Uint8Array | undefined {
     return number < 2 ? undefined : this.#read(number * this.pageBytes, this.pageBytes);
   }
 
-  /** The tables that can be found, in order. */
+  /** The tables that are readable, ordered by name. */
   get tables(): ReadonlyMap<string, Tree> {
     this.#trees ??= new Map(this.#findTables().map((tree) => [tree.name, tree]));
     return this.#trees;
@@ -126,14 +126,14 @@ export class LmdbFile {
       for (let i = 0; i < nodeCount(page); i++) {
         const node = leafNode(page, i);
         if (node === undefined || node.flags !== nodeFlags.tree || node.inline.length !== treeBytes) continue;
-        // LMDB keeps the zero byte behind a name.
+        // LMDB stores the zero byte that ends a name.
         const name = Buffer.from(node.key.subarray(0, -1)).toString("latin1");
         trees.push(readTree(node.inline, 0, name, meta.txn));
       }
     return trees;
   }
 
-  /** The leaves of a tree that can be reached and read, in order. */
+  /** The reachable and readable leaves of a tree, in key order. */
   *#leaves(tree: Tree, number = tree.root, depth = 1): Generator<Uint8Array> {
     const page = number < 0 || depth > tree.depth ? undefined : this.page(number);
     if (page === undefined || nodeCount(page) < 1) return;
@@ -147,8 +147,8 @@ export class LmdbFile {
   }
 
   /**
-   * The entries of a table that can be read, by ascending key; keys and values are the caller's to keep.
-   * @param withLong whether long values are read
+   * The readable entries of a table, by ascending key. The caller may keep keys and values.
+   * @param withLong whether to read values in overflow pages
    */
   *entries(table: string, withLong = true): Generator<RawEntry> {
     const tree = this.tables.get(table);
@@ -156,17 +156,17 @@ export class LmdbFile {
     for (const page of this.#leaves(tree)) yield* this.entriesOf(page, withLong);
   }
 
-  /** The entries of a leaf that can be read. */
+  /** The readable entries of a leaf. */
   *entriesOf(page: Uint8Array, withLong = true): Generator<RawEntry> {
     for (let i = 0; i < nodeCount(page); i++) {
       const node = leafNode(page, i);
       if (node === undefined || node.flags > nodeFlags.overflow) continue;
       const isLong = node.flags === nodeFlags.overflow;
-      yield { key: node.key, sealed: isLong && !withLong ? undefined : this.valueOf(node), isLong };
+      yield { key: node.key, stored: isLong && !withLong ? undefined : this.valueOf(node), isLong };
     }
   }
 
-  /** The sealed value under a key, the caller's to keep; undefined where there is none, or it cannot be read. */
+  /** The value of a key with its checksum trailer, which the caller may keep; undefined if it is absent or unreadable. */
   get(table: string, key: Uint8Array): Uint8Array | undefined {
     const tree = this.tables.get(table);
     let number = tree?.root ?? -1;
@@ -193,7 +193,7 @@ export class LmdbFile {
     return undefined;
   }
 
-  /** A node's sealed value; undefined where its overflow pages cannot be read. */
+  /** A node's value with its checksum trailer; undefined if its overflow pages are unreadable. */
   valueOf(node: LeafNode): Uint8Array | undefined {
     if (node.flags !== nodeFlags.overflow) return node.inline;
     if (this.longProblem(node, Number.POSITIVE_INFINITY) !== undefined) return undefined;
@@ -202,20 +202,20 @@ export class LmdbFile {
   }
 
   /**
-   * What is wrong with the overflow pages of a node, of which it names the first, their writer and their number.
+   * What is wrong with the overflow pages of a node. The node names their first page, their number and the transaction that wrote them.
    * @param txnMax the transaction that wrote the node's page
    */
   longProblem({ inline, valueBytes }: LeafNode, txnMax: number): string | undefined {
     const { pageBytes, lastPage } = this.meta as Meta;
     const [first, txn, pages] = [u64At(inline, 0), u64At(inline, 8), u64At(inline, 16)];
     const needed = Math.floor((headerBytes - 1 + valueBytes) / pageBytes) + 1;
-    // A value that was replaced in the same transaction by a shorter one keeps its pages.
+    // More pages than needed are fine: a value keeps its pages when a shorter one replaces it in the same transaction.
     if (pages < needed) return `a value of ${valueBytes} bytes has ${pages} pages; expected are ${needed}`;
     if (first < 2 || first + pages - 1 > lastPage || (first + pages) * pageBytes > this.sizeBytes)
       return `a value's pages, ${pages} from ${first} on, are not in the file`;
     const head = this.page(first) as Uint8Array;
     if (u64At(head, 0) !== first || u16At(head, 18) !== pageFlags.overflow || u32At(head, 20) !== pages)
-      return `page ${first} does not say that it is the long value that it must be`;
+      return `page ${first} is not marked as the first of ${pages} overflow pages`;
     if (txn > txnMax || u64At(head, 8) !== txn)
       return `page ${first} was written by transaction ${u64At(head, 8)}; expected is ${txn}`;
     return undefined;

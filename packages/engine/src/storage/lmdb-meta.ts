@@ -1,7 +1,7 @@
-// Where does an LMDB file begin, and what is its newest state?
+// Which state of an LMDB file is the newest, according to its two meta pages?
 //
-// Pages 0 and 1 are its two beginnings, written in turn: transaction n writes page n % 2. So they always are of two transactions
-// that follow each other, and a changed number shows:
+// Pages 0 and 1 are the meta pages. Transaction n writes page n % 2. So the two pages always belong to consecutive transactions,
+// and a corrupted transaction number shows:
 //
 //   u32 magic | u32 version | u64 address | u64 map size | tree of the free pages | tree of the tables | u64 last page | u64 txn
 //   tree      u32 (page size) | u16 flags | u16 depth | u64 branches | u64 leaves | u64 overflow pages | u64 entries | u64 root
@@ -9,42 +9,42 @@
 import { crc32 } from "node:zlib";
 import { headerBytes, pageFlags, u16At, u32At, u64At } from "./lmdb-page.ts";
 
-/** The root of a table, as it was written. */
+/** The root of a table, as it is stored. */
 export type Tree = {
   readonly name: string;
   readonly flags: number;
-  /** Levels of pages; 0: the table is empty. */
+  /** Levels of pages; 0 for an empty table. */
   readonly depth: number;
   readonly branches: number;
   readonly leaves: number;
   readonly overflows: number;
   readonly entries: number;
-  /** -1: the table is empty. */
+  /** Page number of the root; -1 for an empty table. */
   readonly root: number;
-  /** No page of the tree is younger. */
+  /** The transaction of the state; no later one wrote a page of this tree. */
   readonly txn: number;
 };
 
-/** A state of the file. */
+/** A state of the file, as one meta page describes it. */
 export type Meta = {
   readonly pageBytes: number;
   readonly lastPage: number;
   readonly txn: number;
   readonly free: Tree;
   readonly tables: Tree;
-  /** Over what the beginning says; as in the tip (lmdb-tip.ts). */
+  /** CRC-32 over the content of the meta page, the same as in the commit marker (lmdb-commit-marker.ts). */
   readonly checksum: number;
 };
 
-/** Which state was the newest one that was durable (lmdb-tip.ts). */
-export type Tip = { readonly txn: number; readonly checksum: number };
+/** Identifies the newest durable state (lmdb-commit-marker.ts). */
+export type CommitMarker = { readonly txn: number; readonly checksum: number };
 
-/** Of a beginning, with the header of its page. */
-export const beginningBytes = 160;
+/** Bytes of a meta page that carry data, including the page header. */
+export const metaPageBytes = 160;
 export const txnAt = 152;
 
-/** The checksum over what a beginning says: its trees, last page and transaction. The size of the map may change by itself. */
-export const checksumOf = (beginning: Uint8Array): number => crc32(beginning.subarray(48, beginningBytes));
+/** The checksum over the trees, last page and transaction of a meta page. The map size stays out, because it can change without a commit. */
+export const checksumOf = (metaPage: Uint8Array): number => crc32(metaPage.subarray(48, metaPageBytes));
 
 /** Bytes of a tree's root as it is stored. */
 export const treeBytes = 48;
@@ -55,10 +55,10 @@ const mapBytesMax = 2 ** 45;
 const unwrittenMax = 64 * 2 ** 20;
 const pageSizes = [512, 1024, 2048, 4096, 8192, 16384, 32768, 65536];
 
-/** Bytes of the file, or undefined where it ends before. */
+/** Reads bytes of the file; undefined if the file ends before. */
 export type ReadBytes = (at: number, length: number) => Uint8Array | undefined;
 
-/** @param txn of the state that the tree is part of */
+/** @param txn the transaction of the state to which the tree belongs */
 export function readTree(bytes: Uint8Array, at: number, name: string, txn: number): Tree {
   const root = u64At(bytes, at + 40);
   return {
@@ -69,28 +69,28 @@ export function readTree(bytes: Uint8Array, at: number, name: string, txn: numbe
     leaves: u64At(bytes, at + 16),
     overflows: u64At(bytes, at + 24),
     entries: u64At(bytes, at + 32),
-    // All ones stand for no page.
+    // All ones mean: no page.
     root: root > Number.MAX_SAFE_INTEGER ? -1 : root,
     txn,
   };
 }
 
 /**
- * The newest state; undefined where neither beginning can be used.
+ * The newest state; undefined if neither meta page is usable.
  * @param fileBytes the file's size
- * @param tip what was written beside the file of its newest state, before its beginnings are read
+ * @param marker the commit marker, which the caller must have read before the meta pages
  */
 export function readMeta(
   read: ReadBytes,
   fileBytes: number,
-  tip: Tip | undefined,
+  marker: CommitMarker | undefined,
   onProblem: (problem: string, page?: number) => void,
 ): Meta | undefined {
   const pageBytes = findPageBytes(read);
   const metas = [0, 1].flatMap((number) => {
     const meta = readOne(read, number, pageBytes, fileBytes);
     if (typeof meta !== "string") return [meta];
-    onProblem(`beginning ${number} of the file ${meta}`, number);
+    onProblem(`meta page ${number} of the file ${meta}`, number);
     return [];
   });
   if (metas.length === 2) {
@@ -98,55 +98,58 @@ export function readMeta(
     const arePair = even + odd === 0 || (Math.abs(even - odd) === 1 && even % 2 === 0);
     if (!arePair)
       onProblem(
-        `the beginnings of the file are of transactions ${even} and ${odd}; expected are two that follow each other, the even one first`,
+        `the meta pages of the file are of transactions ${even} and ${odd}; expected are consecutive ones, the even one first`,
       );
   }
-  // The page of the tables is written by every transaction, so it knows which beginning is really the newer one.
+  // Every transaction writes the root page of the table list, so the transaction in that page shows which meta page really is newer.
   const rootTxn = ({ tables }: Meta) => {
     const root = tables.root < 2 ? undefined : read(tables.root * pageBytes, headerBytes);
     return root && u64At(root, 8);
   };
   const ageOf = (meta: Meta) => Math.min(meta.txn, rootTxn(meta) ?? meta.txn);
-  const told = tip && metas.find(({ txn, checksum }) => txn === tip.txn && checksum === tip.checksum);
+  const marked =
+    marker && metas.find(({ txn, checksum }) => txn === marker.txn && checksum === marker.checksum);
   const newest = metas.toSorted((a, b) => b.txn - a.txn)[0];
   if (newest === undefined) return undefined;
-  const problem = problemOf(newest, rootTxn(newest), told, tip);
+  const problem = problemOf(newest, rootTxn(newest), marked, marker);
   if (problem === undefined) return newest;
   onProblem(problem);
-  return told ?? metas.sort((a, b) => ageOf(b) - ageOf(a))[0];
+  return marked ?? metas.sort((a, b) => ageOf(b) - ageOf(a))[0];
 }
 
-/** Why the beginning of the greatest transaction is not the newest state. */
+/** Why the meta page of the greater transaction is not the newest state. */
 function problemOf(
   { txn }: Meta,
   rootTxn: number | undefined,
-  told: Meta | undefined,
-  tip: Tip | undefined,
+  marked: Meta | undefined,
+  marker: CommitMarker | undefined,
 ): string | undefined {
   if (rootTxn !== undefined && rootTxn !== txn)
-    return `the newest state is of transaction ${txn}, and the page of its tables of ${rootTxn}`;
-  if (tip === undefined || told?.txn === txn) return undefined;
-  if (txn < tip.txn) return `the newest state is of transaction ${txn}; ${tip.txn} was there, and is lost`;
-  if (txn === tip.txn) return `the state of transaction ${txn} is not the one that was written`;
-  // A kill leaves one transaction that the tip does not know yet, and the one before it as it was; a power loss may leave more.
-  return txn === tip.txn + 1 && told === undefined
-    ? `the state of transaction ${tip.txn} is not the one that was written`
+    return `the newest state is of transaction ${txn}, but the root page of its tables is of transaction ${rootTxn}`;
+  if (marker === undefined || marked?.txn === txn) return undefined;
+  if (txn < marker.txn)
+    return `the newest state is of transaction ${txn}; ${marker.txn} was there, and is lost`;
+  if (txn === marker.txn) return `the state of transaction ${txn} is not the one that was written`;
+  // After a kill the file can be one transaction ahead of its marker. Then the state that the marker names must still be in the other
+  // meta page. After a power loss the file can be further ahead.
+  return txn === marker.txn + 1 && marked === undefined
+    ? `the state of transaction ${marker.txn} is not the one that was written`
     : undefined;
 }
 
-/** The size of a page, by where the second beginning is. */
+/** The page size, found by locating the second meta page. */
 export function findPageBytes(read: ReadBytes): number {
-  const isBeginning = (at: number) => {
+  const isMetaPage = (at: number) => {
     const bytes = read(at, 64);
     return bytes !== undefined && u32At(bytes, 24) === magic;
   };
   const first = read(0, 64);
   const said = first === undefined ? 0 : u32At(first, 48);
-  if (pageSizes.includes(said) && isBeginning(said)) return said;
-  return pageSizes.find(isBeginning) ?? 4096;
+  if (pageSizes.includes(said) && isMetaPage(said)) return said;
+  return pageSizes.find(isMetaPage) ?? 4096;
 }
 
-/** A beginning, or what is wrong with it. */
+/** A meta page, or what is wrong with it. */
 function readOne(read: ReadBytes, number: number, pageBytes: number, fileBytes: number): Meta | string {
   const bytes = read(number * pageBytes, pageBytes);
   if (bytes === undefined) return "is cut off";
@@ -168,7 +171,7 @@ function readOne(read: ReadBytes, number: number, pageBytes: number, fileBytes: 
   if (wrong !== undefined) return `has ${wrong[0]} ${wrong[1]}; expected is ${wrong[2]}`;
   const mapBytes = u64At(bytes, 40);
   if (mapBytes > mapBytesMax) return `has map size ${mapBytes}; expected is at most ${mapBytesMax}`;
-  // Pages that were taken and given back in one transaction are not written, so the file may end before its last page, but not by far.
+  // LMDB does not write pages that one transaction both allocates and frees. So the file may end before its last page, but not long before.
   if (lastPage < 1 || lastPage * pageBytes > 2 * fileBytes + unwrittenMax)
     return `has last page ${lastPage}, in a file of ${fileBytes} bytes`;
   return { pageBytes, lastPage, txn, free, tables, checksum: checksumOf(bytes) };

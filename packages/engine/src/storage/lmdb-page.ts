@@ -1,17 +1,17 @@
-// How is a page of an LMDB file laid out, and is this one whole?
+// How is a page of an LMDB file laid out, and is a given page intact?
 //
-// LMDB has no checksums for its pages, and believes what they say: a flipped bit in one can lose a part of a table without a
-// word, or end the process. So files are also read here, by code that believes nothing (lmdb-file.ts). The layout is that of
-// the LMDB in lmdb-js 3.5 (data version 2, little-endian, 64 bits):
+// LMDB pages have no checksums, and LMDB trusts them: one flipped bit can silently lose a part of a table, or crash the process. So
+// Quiver also has a reader of its own that trusts nothing (lmdb-file.ts). The layout is that of the LMDB in lmdb-js 3.5 (data
+// version 2, little-endian, 64 bits):
 //
 //   page      u64 number | u64 transaction | u16 - | u16 flags | u16 lower | u16 upper | u16 offsets ... free ... nodes
-//             lower, upper and the offsets of nodes count from the end of these 24 bytes
+//             lower, upper and the node offsets are relative to the end of these 24 bytes
 //   leaf      node: u32 bytes of the value | u16 flags | u16 bytes of the key | key | value
-//   branch    node: u48 page of the child, all whose keys are not smaller  | u16 bytes of the key | key (the first has none)
-//   overflow  a long value behind the header of the first of its pages; its node has u64 page | u64 transaction | u64 pages
-//   meta      pages 0 and 1, the newer one counts: what the two roots of the tree are, and the last page (lmdb-file.ts)
+//   branch    node: u48 page of the child | u16 bytes of the key | key, the lower bound of the child's keys (the first node has none)
+//   overflow  a long value, which follows the header of its first page; its node has u64 page | u64 transaction | u64 pages
+//   meta      pages 0 and 1, of which the newer counts: the roots of the two trees, and the last page (lmdb-meta.ts)
 
-/** Bytes before the offsets of a page's nodes. */
+/** Bytes of a page before its node offsets. */
 export const headerBytes = 24;
 const nodeHeaderBytes = 8;
 
@@ -19,13 +19,13 @@ export const pageFlags = { branch: 1, leaf: 2, overflow: 4, meta: 8 } as const;
 /** Flags of a leaf's node. */
 export const nodeFlags = { overflow: 1, tree: 2 } as const;
 
-/** Longest key of LMDB at any page size that we meet. */
+/** The longest key that LMDB accepts at any page size in use. */
 const keyBytesMax = 1_978;
 
 export const u16At = (bytes: Uint8Array, at: number): number => bytes[at] | (bytes[at + 1] << 8);
 export const u32At = (bytes: Uint8Array, at: number): number =>
   (bytes[at] | (bytes[at + 1] << 8) | (bytes[at + 2] << 16) | (bytes[at + 3] << 24)) >>> 0;
-/** Exact below 2^53; what is greater is out of every range anyway. */
+/** Exact below 2^53. Greater values are out of range for every field, so their rounding does no harm. */
 export const u64At = (bytes: Uint8Array, at: number): number =>
   u32At(bytes, at) + u32At(bytes, at + 4) * 0x1_0000_0000;
 
@@ -33,16 +33,16 @@ export const u64At = (bytes: Uint8Array, at: number): number =>
 export type LeafNode = {
   readonly key: Uint8Array;
   readonly flags: number;
-  /** Bytes of the value, wherever it lies. */
+  /** Bytes of the value, be it inline or in overflow pages. */
   readonly valueBytes: number;
-  /** What lies in the leaf: the value, or where its overflow pages are. */
+  /** The bytes in the leaf itself: the value, or the reference to its overflow pages. */
   readonly inline: Uint8Array;
 };
 
-/** A branch's child and the smallest key that belongs to it; null for the first, which has no lower bound of its own. */
+/** A child of a branch and the lower bound of its keys; null for the first child, which has none. */
 export type Child = { readonly page: number; readonly from: Uint8Array | null };
 
-/** Number of nodes that a page's header announces; -1 where it cannot be. */
+/** The number of nodes according to the page header; -1 if the header is impossible. */
 export function nodeCount(page: Uint8Array): number {
   const lower = u16At(page, 20);
   const upper = u16At(page, 22);
@@ -50,15 +50,15 @@ export function nodeCount(page: Uint8Array): number {
   return lower / 2;
 }
 
-/** Where the i-th node begins in its page. */
+/** Byte offset of the i-th node in its page. */
 const placeOf = (page: Uint8Array, i: number): number => headerBytes + u16At(page, headerBytes + 2 * i);
 
-/** The i-th node of a leaf; undefined where its place or lengths cannot be. */
+/** The i-th node of a leaf; undefined if its offset or lengths are impossible. */
 export function leafNode(page: Uint8Array, i: number): LeafNode | undefined {
   return nodeAt(page, placeOf(page, i));
 }
 
-/** The node of a leaf that begins at a byte; undefined where none can. */
+/** The leaf node that starts at a byte offset; undefined if none can start there. */
 export function nodeAt(page: Uint8Array, at: number): LeafNode | undefined {
   if (at + nodeHeaderBytes > page.length) return undefined;
   const valueBytes = u32At(page, at);
@@ -76,7 +76,7 @@ export function nodeAt(page: Uint8Array, at: number): LeafNode | undefined {
   };
 }
 
-/** The i-th child of a branch; undefined where its place or length cannot be. */
+/** The i-th child of a branch; undefined if its offset or length is impossible. */
 export function childAt(page: Uint8Array, i: number): Child | undefined {
   const at = placeOf(page, i);
   if (at + nodeHeaderBytes > page.length) return undefined;
@@ -87,7 +87,7 @@ export function childAt(page: Uint8Array, i: number): Child | undefined {
   return { page: child, from: i === 0 ? null : page.subarray(keyAt, keyAt + keyBytes) };
 }
 
-/** Bytes that a node takes of its page. */
+/** Bytes that a node occupies in its page. */
 function nodeBytes(page: Uint8Array, i: number, isLeaf: boolean): number {
   const at = placeOf(page, i);
   const keyBytes = u16At(page, at + 6);
@@ -98,8 +98,8 @@ function nodeBytes(page: Uint8Array, i: number, isLeaf: boolean): number {
 }
 
 /**
- * What is wrong with the header of a branch or leaf, or with how its nodes lie; undefined when nothing is.
- * @param txnMax no page of this tree was written by a later transaction
+ * What is wrong with the header or the node layout of a branch or leaf; undefined if it is intact.
+ * @param txnMax the latest transaction that may have written this page
  */
 export function pageProblem(page: Uint8Array, number: number, txnMax: number): string | undefined {
   const flags = u16At(page, 18);
@@ -121,7 +121,7 @@ export function pageProblem(page: Uint8Array, number: number, txnMax: number): s
     places.add(place);
     bytes += nodeBytes(page, i, isLeaf);
   }
-  // LMDB keeps nodes without gaps, so a changed length shows.
+  // LMDB packs nodes without gaps, so a corrupted length shows.
   if (bytes !== page.length - nodesAt)
     return `has nodes of ${bytes} bytes in a space of ${page.length - nodesAt}`;
   return undefined;

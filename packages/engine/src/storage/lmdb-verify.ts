@@ -1,13 +1,13 @@
-// Is every page of a store's file what it must be?
+// Is every page of a store's file intact?
 //
-// `verifyFile` walks every page of every table and proves
+// `verifyFile` walks every page of every table and proves that
 //
-//   - that each page says of itself what it is, is used once, and is no free page;
-//   - that nodes lie without gaps, keys ascend, and the keys of a subtree lie between those of the branch above it;
-//   - that every table has as many pages of each kind, and as many entries, as its root was told when it was written.
+//   - each page has the right number and type, is used once, and is not free;
+//   - nodes lie without gaps, keys ascend, and the keys of a subtree lie between those of the branch above it;
+//   - every table has as many pages of each kind, and as many entries, as its root says.
 //
-// So what LMDB would lose in silence shows, and what it would crash on is not given to it. The contents of values are not looked
-// at: they have seals of their own (S5).
+// So the check finds damage that would make LMDB lose data silently or crash, before LMDB opens the file. It does not look at
+// values: they have checksum trailers of their own (S5).
 
 import { compareBytes } from "../base/bytes.ts";
 import type { LmdbFile, RawEntry } from "./lmdb-file.ts";
@@ -26,21 +26,21 @@ import {
   u64At,
 } from "./lmdb-page.ts";
 
-/** Something that is not what it must be. */
+/** A defect of the file. */
 export type PageProblem = {
   /** The table, or "(free pages)", "(tables)", "(file)". */
   readonly table: string;
   readonly page?: number;
   /** A sentence without its full stop. */
   readonly problem: string;
-  /** What is lost lies between these keys, the first inclusive; absent: no bound on that side. */
+  /** The lost entries lie between these keys, the first inclusive. An absent key means no bound on that side. */
   readonly from?: Uint8Array;
   readonly to?: Uint8Array;
 };
 
 type OnProblem = (problem: PageProblem) => void;
 
-/** Where keys of a page must lie. */
+/** Bounds for the keys of a page. */
 type Bounds = { readonly from?: Uint8Array | undefined; readonly to?: Uint8Array | undefined };
 
 class PageSet {
@@ -54,7 +54,7 @@ class PageSet {
     return (this.#bits[Math.floor(page / 8)] & (1 << (page % 8))) !== 0;
   }
 
-  /** @returns whether it is new */
+  /** @returns whether the page was not yet in the set */
   add(page: number): boolean {
     if (this.has(page)) return false;
     this.#bits[Math.floor(page / 8)] |= 1 << (page % 8);
@@ -66,9 +66,9 @@ class PageSet {
 export type Pages = { readonly used: PageSet; readonly free: PageSet };
 
 /**
- * Walks everything.
- * @param expected tables that must be there, and no others
- * @param onEntry told every entry of a table that lies where it must; long values are not read
+ * Walks all pages of all tables.
+ * @param expected the tables that the file must have; any other is a problem
+ * @param onEntry called for every entry of an intact leaf; values in overflow pages are not read
  */
 export function verifyFile(
   file: LmdbFile,
@@ -88,7 +88,7 @@ export function verifyFile(
       onProblem({ table: name, problem: "there is a table that is not expected" });
     walk(tree, (node) => {
       const isLong = node.flags === nodeFlags.overflow;
-      onEntry(name, { key: node.key, sealed: isLong ? undefined : node.inline, isLong });
+      onEntry(name, { key: node.key, stored: isLong ? undefined : node.inline, isLong });
     });
   }
   for (const name of expected)
@@ -104,8 +104,8 @@ export function verifyFile(
 }
 
 /**
- * Notes the pages that a transaction has given back: u64 count, and so many u64: a page, 0 for nothing, or minus a length and then
- * the first of so many pages.
+ * Adds the pages that a transaction freed. The value is a u64 count and as many u64: a page number, 0 for nothing, or a negated
+ * length that is followed by the first of that many pages.
  * @returns what is wrong
  */
 function takeFree(
@@ -135,7 +135,7 @@ function takeFree(
   return undefined;
 }
 
-/** One walk through one tree. */
+/** One walk through one tree. `#take` gets every intact node of its leaves. */
 class Walk {
   readonly #file: LmdbFile;
   readonly #tree: Tree;
@@ -161,7 +161,7 @@ class Walk {
     this.#onProblem = onProblem;
     this.#take = take;
     this.#isOfTables = tree === meta.tables;
-    // Keys of the free pages are numbers.
+    // The tree of free pages has numeric keys.
     this.#compare = tree === meta.free ? (a, b) => u64At(a, 0) - u64At(b, 0) : compareBytes;
   }
 

@@ -1,20 +1,19 @@
-// How does LMDB keep the store contract?
+// How does LMDB fulfil the store contract?
 //
-// One directory is one LMDB environment. One thread of the process opens it for writing, any number of
-// threads open it for reading; each thread has its own handle and its own read transactions on the shared
-// map.
+// One directory is one LMDB environment. One thread of the process opens it for writing, any number of threads open it for reading.
+// Each thread has its own handle and its own read transactions on the shared map.
 //
 // - `overlappingSync` is off: with it on, a commit is visible before it is durable, and a failed fsync leaves
 //   it visible (measured on lmdb-js 3.5), which breaks S1.
-// - Writes go through `transactionSync`, which commits and syncs before it returns, and which writes each
-//   `put` at once, so that its buffer is free again (the asynchronous `put` keeps a reference).
-// - `getBinaryFast` gives a buffer that the next read overwrites, and whose `length` is a property of its own
-//   beside the typed array's; `subarray` with an explicit end is the way to take it (S4).
-// - When the write of the meta page fails, which is what makes a commit, LMDB refuses everything in that environment, reading
-//   too, until all handles on it are closed: whether the page is on disk it cannot know. The store `isBroken` then. A write or
-//   sync of other pages that fails costs nothing but its commit: no page that it wrote is part of any version, and the next
-//   commit writes all its pages anew, so that it does not matter what the system still believes of the old ones.
-// - The map grows by itself while other threads hold read transactions; seen up to 3.2 GB in tests of ours.
+// - Writes go through `transactionSync`, which commits and syncs before it returns. It also copies the bytes of each `put` at once,
+//   so the caller may reuse the buffer (the asynchronous `put` keeps a reference).
+// - `getBinaryFast` returns a buffer that the next read overwrites. Its `length` is a property of its own, which differs from the
+//   typed array's, so the code takes the bytes with an explicit end (S4).
+// - The write of the meta page makes a commit. If it fails, LMDB cannot know whether the page is on disk, and refuses everything in
+//   that environment, reads included, until all handles on it are closed. The store `isBroken` then. If a write or sync of another
+//   page fails, only the commit is lost: no version contains the pages that it wrote, and the next commit writes all its pages
+//   anew, so stale pages in the system's cache do no harm.
+// - The map grows by itself while other threads hold read transactions (seen up to 3.2 GB in our tests).
 
 import {
   chmodSync,
@@ -33,14 +32,22 @@ import * as lmdb from "lmdb";
 import { type Database, open, type RootDatabase, type Transaction } from "lmdb";
 import { invariant } from "../base/invariant.ts";
 import { failureMessages, freeBytes, reserveBytes, storageError } from "./disk-error.ts";
-import { TipWriter } from "./lmdb-tip.ts";
-import { type Range, type Reader, type Snapshot, type Store, seal, unseal, type Writer } from "./store.ts";
+import { CommitMarkerWriter } from "./lmdb-commit-marker.ts";
+import {
+  type Range,
+  type Reader,
+  type Snapshot,
+  type Store,
+  verifiedPayload,
+  type Writer,
+  withChecksum,
+} from "./store.ts";
 
 type Bytes = Database<Buffer, Uint8Array>;
 
 class LmdbReader implements Reader {
   readonly #tables: ReadonlyMap<string, Bytes>;
-  /** Undefined inside a write, where lmdb-js reads through the write transaction by itself. */
+  /** Undefined inside a write: there lmdb-js reads through the write transaction by itself. */
   protected transaction: Transaction | undefined;
 
   constructor(tables: ReadonlyMap<string, Bytes>, transaction?: Transaction) {
@@ -59,17 +66,17 @@ class LmdbReader implements Reader {
   }
 
   get(name: string, key: Uint8Array): Uint8Array | undefined {
-    // The type of getBinaryFast leaves out its second parameter.
+    // The declared type of getBinaryFast lacks its second parameter.
     const table = this.table(name) as Bytes & {
       getBinaryFast(key: Uint8Array, options: { transaction?: Transaction }): Buffer | undefined;
     };
     const found = table.getBinaryFast(key, this.options());
-    return found && unseal(name, key, found, found.length);
+    return found && verifiedPayload(name, key, found, found.length);
   }
 
   *entries(name: string, range: Range = {}): Generator<[Uint8Array, Uint8Array]> {
     for (const { key, value } of this.table(name).getRange({ ...lmdbRange(range), ...this.options() }))
-      yield [plain(key), unseal(name, key, value, value.length)];
+      yield [plain(key), verifiedPayload(name, key, value, value.length)];
   }
 
   *keys(name: string, range: Range = {}): Generator<Uint8Array> {
@@ -77,14 +84,14 @@ class LmdbReader implements Reader {
   }
 }
 
-/** lmdb-js gives Buffers, whose `slice` is a view; the contract gives plain arrays, whose `slice` is a copy. */
+/** lmdb-js returns Buffers, whose `slice` is a view. The contract promises plain arrays, whose `slice` is a copy. */
 function plain(bytes: Uint8Array): Uint8Array {
   return new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 }
 
 /**
- * LMDB's descending ranges begin at `start`, inclusive, and end before `end`; ours name the same interval in
- * both directions. `exclusiveStart` and `inclusiveEnd` turn one into the other.
+ * A descending range of LMDB starts at `start`, inclusive, and stops before `end`. Ours name the same interval in both directions.
+ * `exclusiveStart` and `inclusiveEnd` convert one into the other.
  */
 function lmdbRange(range: Range): Record<string, unknown> {
   const limit = range.limit === undefined ? {} : { limit: range.limit };
@@ -115,14 +122,14 @@ class LmdbSnapshot extends LmdbReader implements Snapshot {
 }
 
 class LmdbWriter extends LmdbReader implements Writer {
-  /** Bytes of keys and values that were put. */
+  /** Bytes of the keys and values written so far, checksum trailers included. */
   bytes = 0;
 
   put(name: string, key: Uint8Array, value: Uint8Array): void {
     const table = this.table(name);
-    const sealed = seal(name, key, value);
-    this.bytes += key.length + sealed.length;
-    table.putSync(key, sealed as Buffer);
+    const stored = withChecksum(name, key, value);
+    this.bytes += key.length + stored.length;
+    table.putSync(key, stored as Buffer);
   }
 
   delete(name: string, key: Uint8Array): boolean {
@@ -142,10 +149,10 @@ export class LmdbStore implements Store {
   #isBroken = false;
   /** The data file, open for writing since the first write. */
   #file: number | undefined;
-  #tip: TipWriter | undefined;
+  #marker: CommitMarkerWriter | undefined;
 
   /**
-   * Opens, or makes, the environment in a directory.
+   * Opens the environment in a directory, or creates it.
    * @param path the environment's directory
    * @param tables names of all its tables, at most 30
    */
@@ -153,7 +160,7 @@ export class LmdbStore implements Store {
     this.#path = path;
     const files = [join(path, "data.mdb"), join(path, "lock.mdb")];
     const isNew = !files.every(existsSync);
-    makeRoom(path);
+    requireDiskForNew(path);
     this.#environment = open<Buffer, Uint8Array>({
       path,
       noSubdir: false,
@@ -163,7 +170,7 @@ export class LmdbStore implements Store {
       encoding: "binary",
       keyEncoding: "binary",
     });
-    // LMDB makes files that others may read; there is no option of lmdb-js for it.
+    // LMDB creates files that other users may read, and lmdb-js has no option for the mode.
     if (isNew) for (const file of files) chmodSync(file, 0o600);
     try {
       for (const name of tables)
@@ -172,8 +179,8 @@ export class LmdbStore implements Store {
           this.#environment.openDB<Buffer, Uint8Array>({ name, encoding: "binary", keyEncoding: "binary" }),
         );
     } catch (error) {
-      // A table that is new is a commit. What is left open would be found again by the next attempt to open. What is wrong says the
-      // error, and a failure to close would add nothing.
+      // Creating a table is a commit, which may fail. Close the environment, or the next attempt to open would reuse the open one.
+      // The error already says what is wrong; a failure to close would add nothing.
       this.#environment.close().catch(() => {});
       throw error;
     }
@@ -191,12 +198,12 @@ export class LmdbStore implements Store {
           this.#requireDisk(2 * writer.bytes + reserveBytes);
           return result;
         } catch (error) {
-          // lmdb-js aborts when the callback throws; the error is kept to tell it from a failed commit.
+          // lmdb-js aborts when the callback throws. Keep the error, to tell it from that of a failed commit.
           thrown = error;
           throw error;
         }
       });
-      this.writeTip();
+      this.writeCommitMarker();
       return written;
     } catch (error) {
       if (thrown !== undefined && thrown === error && error instanceof QuiverError) throw error;
@@ -207,20 +214,20 @@ export class LmdbStore implements Store {
     }
   }
 
-  /** Notes beside the file which state is its newest, which is durable. Of the store's only writer. */
-  writeTip(): void {
+  /** Writes the commit marker for the newest state, which must be durable. Only the store's one writer calls this. */
+  writeCommitMarker(): void {
     try {
-      this.#tip ??= new TipWriter(this.#path);
-      this.#tip.write();
+      this.#marker ??= new CommitMarkerWriter(this.#path);
+      this.#marker.write();
     } catch {
-      // What was written is durable all the same. The tip stays of an older transaction, as after a power loss, and is right again
-      // with the next write that the disk takes.
+      // The commit is durable all the same. The marker still names an older transaction, as after a power loss, until the next
+      // successful write.
     }
   }
 
   /**
-   * Asks the disk whether it takes writes before LMDB finds out: a write of no bytes fails on one that has become read-only or is
-   * gone, and changes nothing.
+   * Probes whether the disk accepts writes, before LMDB finds out. A write of zero bytes changes nothing, but fails if the disk has
+   * become read-only or is gone.
    * @throws storage_full, storage_failed
    */
   #requireDisk(neededBytes: number): void {
@@ -230,10 +237,10 @@ export class LmdbStore implements Store {
     } catch (error) {
       throw storageError(error, { path: this.#path });
     }
-    requireRoom(this.#path, neededBytes);
+    requireFreeBytes(this.#path, neededBytes);
   }
 
-  /** Whether nothing can be asked any more until every handle on the environment was closed. */
+  /** Whether the environment refuses every read and write until all handles on it are closed. */
   get isBroken(): boolean {
     return this.#isBroken;
   }
@@ -243,19 +250,19 @@ export class LmdbStore implements Store {
       this.snapshot().release();
       return true;
     } catch {
-      // Whatever it is: a store that gives no snapshot is to be opened anew.
+      // Whatever the error is: a store that cannot start a read transaction must be reopened.
       return false;
     }
   }
 
   snapshot(): Snapshot {
     try {
-      // A read transaction is shared by all reads of one turn of the event loop and may be older than the last
-      // commit; the reset makes the next one new.
+      // lmdb-js shares a read transaction among all reads in one iteration of the event loop, so it may be older than the last
+      // commit. The reset makes the next one new.
       this.#environment.resetReadTxn();
       return new LmdbSnapshot(this.#tables, this.#environment.useReadTransaction());
     } catch (error) {
-      // Another thread's commit has failed, and this one has not been told yet.
+      // A commit failed in another thread, and this thread has not been notified yet.
       if (error instanceof Error && refusesAll.test(error.message)) throw reopening(error);
       throw error;
     }
@@ -268,34 +275,34 @@ export class LmdbStore implements Store {
   async close(): Promise<void> {
     if (this.#file !== undefined) closeSync(this.#file);
     this.#file = undefined;
-    this.#tip?.close();
-    this.#tip = undefined;
+    this.#marker?.close();
+    this.#marker = undefined;
     await this.#environment.close();
     forget(new Set<unknown>([this.#environment, ...this.#tables.values()]));
   }
 }
 
-/** What LMDB says in an environment whose meta page it could not write. */
+/** LMDB's error messages in an environment whose meta page it could not write. */
 const refusesAll = /MDB_PANIC|fatal error/;
 
-/** What whoever asks a broken store is told until it is open again. */
+/** The error that callers get while a broken store is being reopened. */
 export const reopening = (cause?: Error): QuiverError =>
   new QuiverError(
     "not_ready",
-    "The store is being opened again after a failure of the disk. Send the request again.",
+    "The store is being reopened after a disk failure. Send the request again.",
     {},
     { cause },
   );
 
-/** What the files of a new store take before anything is in them, generously. */
+/** A generous estimate of the size of an empty store's files. */
 const emptyBytes = 256 * 1024;
 
 /**
- * Makes sure that a new store's files can be made: lmdb-js 3.5.6 ends the process (SIGSEGV) when the disk fails the first writes
- * of a new environment, as a full one does.
- * @throws what the system says
+ * Makes sure that the disk can take the files of a new store. lmdb-js 3.5.6 crashes the process (SIGSEGV) if the first writes of a
+ * new environment fail, for example on a full disk.
+ * @throws the system's error
  */
-function makeRoom(path: string): void {
+function requireDiskForNew(path: string): void {
   const data = join(path, "data.mdb");
   if (existsSync(data) && statSync(data).size > 0) return;
   mkdirSync(path, { recursive: true, mode: 0o700 });
@@ -309,8 +316,8 @@ function makeRoom(path: string): void {
 }
 
 /**
- * lmdb-js notes every database that it opens in a map of the process and takes none out, so that a closed store would keep
- * its buffers, 64 KiB each, for ever. Nothing but diagnosis reads the map, and its type is not declared.
+ * lmdb-js registers every database that it opens in a process-wide map and never removes it, so a closed store would keep its
+ * buffers, 64 KiB each, for ever. Only diagnostics read the map. Its type is not declared.
  */
 const openDatabases = (lmdb as unknown as { allDbs: Map<string, unknown> }).allDbs;
 
@@ -319,11 +326,11 @@ function forget(closed: ReadonlySet<unknown>): void {
 }
 
 const nothing = new Uint8Array(0);
-/** Behind the meta pages, whose writes are commits. */
+/** Byte offset behind the two meta pages. */
 const firstDataPage = 2 * 4096;
 
 /** @throws storage_full */
-function requireRoom(path: string, neededBytes: number): void {
+function requireFreeBytes(path: string, neededBytes: number): void {
   const free = freeBytes(path);
   if (free === undefined || free >= neededBytes) return;
   throw new QuiverError("storage_full", failureMessages.full, {

@@ -1,14 +1,22 @@
-// What is a store without a disk?
+// How does a store without a disk work?
 //
-// The twin of `lmdb.ts` for tests: the same contract, kept by the plainest means. A table is an immutable
-// sorted array; a write copies the tables it touches and puts them in place at once, so that a snapshot is
-// just the reference to what was there. Cost is linear in the size of a written table.
+// This is the reference implementation of the store contract, in its simplest form, for tests. A table is an immutable sorted array.
+// A write copies the tables that it changes and swaps them in at once, so a read transaction is just a reference to the
+// state before. A write costs time linear in the size of the tables that it changes.
 
 import { compareBytes } from "../base/bytes.ts";
 import { invariant } from "../base/invariant.ts";
-import { type Range, type Reader, type Snapshot, type Store, seal, unseal, type Writer } from "./store.ts";
+import {
+  type Range,
+  type Reader,
+  type Snapshot,
+  type Store,
+  verifiedPayload,
+  type Writer,
+  withChecksum,
+} from "./store.ts";
 
-type Entry = readonly [key: Uint8Array, sealed: Uint8Array];
+type Entry = readonly [key: Uint8Array, stored: Uint8Array];
 type Table = readonly Entry[];
 
 function lowerBound(table: Table, key: Uint8Array): number {
@@ -40,7 +48,7 @@ class MemoryReader implements Reader {
     const table = this.table(name);
     const at = lowerBound(table, key);
     if (at === table.length || compareBytes(table[at][0], key) !== 0) return undefined;
-    return unseal(name, key, table[at][1], table[at][1].length);
+    return verifiedPayload(name, key, table[at][1], table[at][1].length);
   }
 
   *#range(name: string, range: Range = {}): Generator<Entry> {
@@ -52,8 +60,8 @@ class MemoryReader implements Reader {
   }
 
   *entries(name: string, range?: Range): Generator<[Uint8Array, Uint8Array]> {
-    for (const [key, sealed] of this.#range(name, range))
-      yield [key.slice(), unseal(name, key, sealed, sealed.length).slice()];
+    for (const [key, stored] of this.#range(name, range))
+      yield [key.slice(), verifiedPayload(name, key, stored, stored.length).slice()];
   }
 
   *keys(name: string, range?: Range): Generator<Uint8Array> {
@@ -81,7 +89,7 @@ class MemoryWriter extends MemoryReader implements Writer {
 
   put(name: string, key: Uint8Array, value: Uint8Array): void {
     const table = this.#own(name);
-    const entry: Entry = [key.slice(), seal(name, key, value)];
+    const entry: Entry = [key.slice(), withChecksum(name, key, value)];
     const at = lowerBound(table, key);
     const replaces = at < table.length && compareBytes(table[at][0], key) === 0;
     table.splice(at, replaces ? 1 : 0, entry);
@@ -123,7 +131,7 @@ export class MemoryStore implements Store {
   sizeBytes(): number {
     let bytes = 0;
     for (const table of this.#tables.values())
-      for (const [key, sealed] of table) bytes += key.length + sealed.length;
+      for (const [key, stored] of table) bytes += key.length + stored.length;
     return bytes;
   }
 

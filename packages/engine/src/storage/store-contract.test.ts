@@ -7,7 +7,7 @@ import { afterEach, describe, expect, it } from "vitest";
 import { compareBytes, u32Key, utf8 } from "../base/bytes.ts";
 import { LmdbStore } from "./lmdb.ts";
 import { MemoryStore } from "./memory.ts";
-import { type Reader, type Store, seal, unseal } from "./store.ts";
+import { type Reader, type Store, verifiedPayload, withChecksum } from "./store.ts";
 
 const tables = ["a", "b"];
 const cleanups: (() => Promise<void>)[] = [];
@@ -176,7 +176,7 @@ describe.each(kinds)("store contract: %s", (_name, open) => {
   });
 });
 
-describe("seal", () => {
+describe("checksum trailer", () => {
   it("[S5] any changed bit, and another key or table, is data_corrupted with the key", () => {
     fc.assert(
       fc.property(
@@ -184,18 +184,18 @@ describe("seal", () => {
         fc.uint8Array({ minLength: 1, maxLength: 8 }),
         fc.nat(),
         (body, key, bit) => {
-          const sealed = seal("a", key, body);
-          expect([...unseal("a", key, sealed, sealed.length)]).toEqual([...body]);
-          const damaged = sealed.slice();
+          const stored = withChecksum("a", key, body);
+          expect([...verifiedPayload("a", key, stored, stored.length)]).toEqual([...body]);
+          const damaged = stored.slice();
           const at = bit % (damaged.length * 8);
           damaged[at >> 3] ^= 1 << (at & 7);
           const otherKey = key.slice();
           otherKey[0] ^= 1;
           for (const attempt of [
-            () => unseal("a", key, damaged, damaged.length),
-            () => unseal("a", otherKey, sealed, sealed.length),
-            () => unseal("b", key, sealed, sealed.length),
-            () => unseal("a", key, sealed, 3),
+            () => verifiedPayload("a", key, damaged, damaged.length),
+            () => verifiedPayload("a", otherKey, stored, stored.length),
+            () => verifiedPayload("b", key, stored, stored.length),
+            () => verifiedPayload("a", key, stored, 3),
           ]) {
             let error: unknown;
             try {

@@ -1,19 +1,19 @@
-// What must a store be able to do?
+// What does a store guarantee?
 //
-// A store is a set of named tables of byte keys and byte values, ordered by key. It makes one atomic, durable
-// change at a time and gives consistent snapshots to readers.
+// A store is a set of named tables of byte keys and byte values, ordered by key. It makes one atomic, durable change at a time and
+// gives readers consistent snapshots.
 //
-//   S1  `write` is all or nothing: when it returns, everything it wrote is durable and visible to every
-//       snapshot taken afterwards; when it throws, nothing of it is there.
+//   S1  `write` is all or nothing. When it returns, everything it wrote is durable and visible to every snapshot taken afterwards.
+//       When it throws, it has written nothing.
 //   S2  A snapshot sees exactly one state, however long it lives and whatever is written meanwhile.
 //   S3  Keys have 1 to 1,900 bytes and iterate in byte order. Values have 0 to 2^31 bytes.
-//   S4  Bytes given to the store are copied before the call returns. Bytes that it gives are borrowed: they
-//       are valid until the next call on the store in the same thread, unless the method says otherwise.
-//       They are plain Uint8Arrays, never Buffers: their `slice` copies.
-//   S5  Every value is sealed: a CRC-32 over table, key and value is stored behind it and compared when it is
-//       read, so that neither a flipped bit nor a value under a wrong key is ever taken for data.
+//   S4  The store copies the bytes that it is given before the call returns. The bytes that it returns are borrowed: they are valid
+//       until the next call on the store in the same thread, unless the method says otherwise. They are plain Uint8Arrays, never
+//       Buffers, so their `slice` copies.
+//   S5  Every value has a checksum trailer: a CRC-32 over table, key and value, which each read verifies. So neither a flipped bit nor
+//       a value under the wrong key is ever taken for data.
 //
-// `lmdb.ts` and `memory.ts` keep these rules; `store-contract.test.ts` runs the same suite over both.
+// `lmdb.ts` and `memory.ts` follow these rules; `store-contract.test.ts` runs the same suite over both.
 
 import { crc32 } from "node:zlib";
 import { QuiverError } from "@quiver/protocol/errors";
@@ -29,11 +29,11 @@ export type Range = {
 };
 
 export interface Reader {
-  /** The value under a key, borrowed; undefined where there is none. @throws data_corrupted */
+  /** The value of a key, borrowed; undefined if there is none. @throws data_corrupted */
   get(table: string, key: Uint8Array): Uint8Array | undefined;
-  /** Entries of a range in order. Keys and values are the caller's to keep. @throws data_corrupted */
+  /** Entries of a range, in order. The caller may keep keys and values. @throws data_corrupted */
   entries(table: string, range?: Range): Iterable<[key: Uint8Array, value: Uint8Array]>;
-  /** Keys of a range in order, the caller's to keep. */
+  /** Keys of a range, in order. The caller may keep them. */
   keys(table: string, range?: Range): Iterable<Uint8Array>;
 }
 
@@ -44,9 +44,9 @@ export interface Snapshot extends Reader {
 
 export interface Writer extends Reader {
   put(table: string, key: Uint8Array, value: Uint8Array): void;
-  /** Returns whether the key was there. */
+  /** @returns whether the key was present */
   delete(table: string, key: Uint8Array): boolean;
-  /** Removes every entry of a table, in time that does not depend on their number. */
+  /** Removes every entry of a table, in time independent of their number. */
   clear(table: string): void;
 }
 
@@ -60,49 +60,55 @@ export interface Store {
   close(): Promise<void>;
 }
 
-export const sealBytes = 4;
+/** Bytes of the checksum trailer. */
+export const checksumBytes = 4;
 
 const tableSeeds = new Map<string, number>();
 
-function sealOf(table: string, key: Uint8Array, body: Uint8Array): number {
+function checksumOf(table: string, key: Uint8Array, payload: Uint8Array): number {
   let seed = tableSeeds.get(table);
   if (seed === undefined) {
     seed = crc32(table);
     tableSeeds.set(table, seed);
   }
-  return crc32(body, crc32(key, seed));
+  return crc32(payload, crc32(key, seed));
 }
 
-/** A copy of `body` with its seal behind it (S5). */
-export function seal(table: string, key: Uint8Array, body: Uint8Array): Uint8Array {
-  const sealed = Buffer.allocUnsafe(body.length + sealBytes);
-  sealed.set(body, 0);
-  sealed.writeUInt32LE(sealOf(table, key, body), body.length);
-  return sealed;
+/** A copy of `payload` with its checksum trailer (S5). */
+export function withChecksum(table: string, key: Uint8Array, payload: Uint8Array): Uint8Array {
+  const stored = Buffer.allocUnsafe(payload.length + checksumBytes);
+  stored.set(payload, 0);
+  stored.writeUInt32LE(checksumOf(table, key, payload), payload.length);
+  return stored;
 }
 
-/** The body of a sealed value, as a view on it; undefined where the seal is not that of this table, key and value. */
-export function bodyOf(table: string, key: Uint8Array, sealed: Uint8Array): Uint8Array | undefined {
-  const length = sealed.length - sealBytes;
+/** The payload of a stored value, as a view on it; undefined if the checksum does not match this table, key and value. */
+export function payloadOf(table: string, key: Uint8Array, stored: Uint8Array): Uint8Array | undefined {
+  const length = stored.length - checksumBytes;
   if (length < 0) return undefined;
-  const body = new Uint8Array(sealed.buffer, sealed.byteOffset, length);
-  const view = new DataView(sealed.buffer, sealed.byteOffset + length, sealBytes);
-  return view.getUint32(0, true) === sealOf(table, key, body) ? body : undefined;
+  const payload = new Uint8Array(stored.buffer, stored.byteOffset, length);
+  const view = new DataView(stored.buffer, stored.byteOffset + length, checksumBytes);
+  return view.getUint32(0, true) === checksumOf(table, key, payload) ? payload : undefined;
 }
 
-/** The body of a sealed value, as a view on it. @throws data_corrupted */
-export function unseal(table: string, key: Uint8Array, sealed: Uint8Array, length: number): Uint8Array {
-  const bodyLength = length - sealBytes;
-  if (bodyLength >= 0) {
+/** The payload of a stored value of `length` bytes, as a view on it. @throws data_corrupted if the checksum does not match */
+export function verifiedPayload(
+  table: string,
+  key: Uint8Array,
+  stored: Uint8Array,
+  length: number,
+): Uint8Array {
+  const payloadLength = length - checksumBytes;
+  if (payloadLength >= 0) {
     // A plain view: on a Buffer, `slice` would not copy.
-    const body = new Uint8Array(sealed.buffer, sealed.byteOffset, bodyLength);
-    const stored =
-      (sealed[bodyLength] |
-        (sealed[bodyLength + 1] << 8) |
-        (sealed[bodyLength + 2] << 16) |
-        (sealed[bodyLength + 3] << 24)) >>>
+    const payload = new Uint8Array(stored.buffer, stored.byteOffset, payloadLength);
+    const found =
+      (stored[payloadLength] |
+        (stored[payloadLength + 1] << 8) |
+        (stored[payloadLength + 2] << 16) |
+        (stored[payloadLength + 3] << 24)) >>>
       0;
-    if (stored === sealOf(table, key, body)) return body;
+    if (found === checksumOf(table, key, payload)) return payload;
   }
   const hex = Buffer.from(key).toString("hex");
   throw new QuiverError(

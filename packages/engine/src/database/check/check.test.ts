@@ -294,7 +294,7 @@ it("[Z2] a record that is not the one that its version's hash was made of is fou
   expect(findings).toMatchObject([{ kind: "version", collection: "c", version: 5 }]);
 });
 
-it("[Z3] a collection whose pages are damaged is set aside and named; the others are served", async () => {
+it("[Z3] a collection whose pages are damaged is quarantined and named; the others are served", async () => {
   await fill();
   const database = await open();
   await database.createCollection({
@@ -379,7 +379,7 @@ it("[Z3] a damaged catalog keeps the database from opening, and no directory is 
   expect(database.collection("c").has("v0")).toBe(true);
 });
 
-it("[Z3] an entry of the catalog that fails its checksum is set aside, and its directory stays", async () => {
+it("[Z3] an entry of the catalog that fails its checksum is quarantined, and its directory stays", async () => {
   await fill();
   flipAll(join(directory, "catalog", "data.mdb"), Buffer.from('"storeRawText"'), 3);
   const database = await open();
@@ -482,7 +482,7 @@ it("[Z5] a collection's own definition is used where the catalog is lost", async
   expect(database.collection("c").describe().dense_vector).toEqual({ enabled: true, dimension: 4 });
 });
 
-it("[C1] replacing a record whose stored form is damaged heals the collection", async () => {
+it("[C1] replacing a record whose stored form is damaged repairs the collection", async () => {
   await fill();
   flipAll(join(storeDirectory(), "data.mdb"), Buffer.from("fox number 17"), 5);
   const database = await open();

@@ -22,7 +22,7 @@ import { kindNamed } from "../../index/registry.ts";
 import type { CheckpointMeta } from "../../runtime/builder-messages.ts";
 import { CheckpointReader } from "../../runtime/checkpoint-file.ts";
 import type { LmdbFile } from "../../storage/lmdb-file.ts";
-import { bodyOf } from "../../storage/store.ts";
+import { payloadOf } from "../../storage/store.ts";
 import { checkpointOf } from "../updaters.ts";
 import { PostingSums } from "./posting-sums.ts";
 
@@ -80,8 +80,8 @@ async function compare(
   const meta = reader.meta as CheckpointMeta;
   if (meta.configuration !== configuration) return false;
   const key = versionKey(meta.version);
-  const sealed = file.get("versions", key);
-  const entry = sealed && bodyOf("versions", key, sealed);
+  const stored = file.get("versions", key);
+  const entry = stored && payloadOf("versions", key, stored);
   // A version that the log has forgotten is taken at its word, as a start does.
   if (entry !== undefined && toHex(decodeVersion(meta.version, entry).hash) !== meta.hash) return false;
   const state = deserialize(bytes) as unknown;
@@ -139,8 +139,8 @@ function assertHolds(index: Index, ordinals: Iterable<number>): void {
 
 function vectorIn(file: LmdbFile, ordinal: number): Uint8Array {
   const key = u32Key(ordinal);
-  const sealed = file.get("dense", key);
-  const vector = sealed && bodyOf("dense", key, sealed);
+  const stored = file.get("dense", key);
+  const vector = stored && payloadOf("dense", key, stored);
   invariant(vector !== undefined, `the vector of ordinal ${ordinal} is missing or damaged`);
   return vector.slice();
 }
@@ -149,13 +149,13 @@ function comparePostings(postings: PostingHashes, end: number, file: LmdbFile): 
   const sums = new PostingSums();
   const walk = postings.walk((ordinal, hash) => sums.add(ordinal, hash));
   while (!walk.next().done);
-  for (const { key, sealed } of file.entries("records")) {
+  for (const { key, stored } of file.entries("records")) {
     const ordinal = readU32Key(key);
     if (ordinal >= end) break;
-    const stored = sealed && bodyOf("records", key, sealed);
+    const record = stored && payloadOf("records", key, stored);
     // A damaged record is a finding of its own; what the index has of it cannot be compared.
-    if (stored === undefined) sums.forget(ordinal);
-    else for (const hash of postings.hashesOf(new RecordReader(stored))) sums.add(ordinal, -hash);
+    if (record === undefined) sums.forget(ordinal);
+    else for (const hash of postings.hashesOf(new RecordReader(record))) sums.add(ordinal, -hash);
   }
   for (const ordinal of sums.notZero())
     invariant(false, `the postings of ordinal ${ordinal} are not those of its record`);

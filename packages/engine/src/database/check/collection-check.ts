@@ -10,7 +10,7 @@ import type { CollectionDefinition } from "../../collection/definition.ts";
 import { metaKeys } from "../../collection/tables.ts";
 import { verifyCollection } from "../../collection/verify.ts";
 import { LmdbFile } from "../../storage/lmdb-file.ts";
-import { bodyOf } from "../../storage/store.ts";
+import { payloadOf } from "../../storage/store.ts";
 import { checkpointPath } from "../updaters.ts";
 import type { IndexImage } from "./check-messages.ts";
 import { checkpointProblem } from "./checkpoint.ts";
@@ -90,7 +90,7 @@ const ofCheckpoint = (kind: IndexKind, problem: string): Finding => ({
 });
 
 function definitionsIn(file: LmdbFile): IndexDefinitions | undefined {
-  const sealed = file.get("meta", metaKeys.indexes);
-  const body = sealed && bodyOf("meta", metaKeys.indexes, sealed);
+  const stored = file.get("meta", metaKeys.indexes);
+  const body = stored && payloadOf("meta", metaKeys.indexes, stored);
   return body && (JSON.parse(text(body)) as IndexDefinitions);
 }

@@ -1,4 +1,4 @@
-// Is a state that was acknowledged missed when the beginnings of its file are damaged?
+// Does a store notice that an acknowledged state is lost when its meta pages are damaged?
 
 import {
   closeSync,
@@ -14,15 +14,15 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { LmdbStore } from "./lmdb.ts";
+import { commitMarkerFile, readCommitMarker } from "./lmdb-commit-marker.ts";
 import { LmdbFile } from "./lmdb-file.ts";
 import type { Meta } from "./lmdb-meta.ts";
-import { readTip, tipFile } from "./lmdb-tip.ts";
 
 const tables = ["a", "b"];
 let directory: string;
 
 beforeEach(() => {
-  directory = mkdtempSync(join(tmpdir(), "quiver-tip-"));
+  directory = mkdtempSync(join(tmpdir(), "quiver-commit-marker-"));
 });
 afterEach(() => rmSync(directory, { recursive: true, force: true }));
 
@@ -69,7 +69,7 @@ it.each([1, 2, 3, 6, 7, 8, 15])(
         writeSync(file, whole, place, 1, place);
       }
     closeSync(file);
-    // Of the beginning that is not the newest most bits are of no use any more.
+    // Most bits of the older meta page no longer matter, so changing them may go unnoticed.
     expect(silent).toBeLessThan(0.75 * 8 * places.length);
   },
 );
@@ -82,47 +82,47 @@ it("[C2] an older file in the place of a newer one is found", async () => {
   expect(seen().problems).toMatchObject([{ problem: expect.stringContaining("is lost") }]);
 });
 
-it("[I8] a tip that is missing, empty or of an older transaction, as after a power loss, is no damage", async () => {
+it("[I8] a marker that is missing, empty or of an older transaction, as after a power loss, is no damage", async () => {
   await write(4);
-  const older = readFileSync(tipFile(directory));
+  const older = readFileSync(commitMarkerFile(directory));
   for (const commits of [1, 2, 5]) {
     await write(commits);
-    for (const tip of [older, Buffer.alloc(0), Buffer.alloc(older.length)]) {
-      writeFileSync(tipFile(directory), tip);
-      // The transaction before the newest is still in the file: after one commit the tip must be of that.
+    for (const marker of [older, Buffer.alloc(0), Buffer.alloc(older.length)]) {
+      writeFileSync(commitMarkerFile(directory), marker);
+      // The file still holds the previous transaction, so after one commit the marker must name exactly that state.
       expect(seen().problems, `${commits} commits later`).toEqual([]);
     }
-    rmSync(tipFile(directory));
+    rmSync(commitMarkerFile(directory));
     expect(seen().problems).toEqual([]);
-    writeFileSync(tipFile(directory), older);
+    writeFileSync(commitMarkerFile(directory), older);
   }
 });
 
-it("a damaged tip is told, and written anew with the next commit", async () => {
+it("a damaged marker is reported, and rewritten with the next commit", async () => {
   await write(2);
-  const tip = readFileSync(tipFile(directory));
-  for (let at = 0; at < tip.length; at++) {
-    const damaged = Buffer.from(tip);
+  const marker = readFileSync(commitMarkerFile(directory));
+  for (let at = 0; at < marker.length; at++) {
+    const damaged = Buffer.from(marker);
     damaged[at] ^= 4;
-    writeFileSync(tipFile(directory), damaged);
+    writeFileSync(commitMarkerFile(directory), damaged);
     const file = new LmdbFile(directory);
     file.close();
     expect(file.problems).toEqual([]);
-    expect(file.tipProblem).toContain("checksum");
+    expect(file.commitMarkerProblem).toContain("checksum");
   }
   await write(1);
-  expect(readTip(directory)).toMatchObject({ txn: seen().meta?.txn });
+  expect(readCommitMarker(directory)).toMatchObject({ txn: seen().meta?.txn });
 });
 
-it("a store whose tip cannot be written goes on, and the tip follows when it can", async () => {
+it("a store whose marker cannot be written goes on, and writes it when the disk allows", async () => {
   await write(1);
-  rmSync(tipFile(directory));
+  rmSync(commitMarkerFile(directory));
   const store = new LmdbStore(directory, tables);
   const put = (text: string) => store.write((writer) => writer.put("a", bytes("key"), bytes(text)));
-  mkdirSync(tipFile(directory));
+  mkdirSync(commitMarkerFile(directory));
   put("one");
-  rmSync(tipFile(directory), { recursive: true });
+  rmSync(commitMarkerFile(directory), { recursive: true });
   put("two");
   await store.close();
-  expect(readTip(directory)).toMatchObject({ txn: seen().meta?.txn });
+  expect(readCommitMarker(directory)).toMatchObject({ txn: seen().meta?.txn });
 });

@@ -1,9 +1,9 @@
 // What happens to a collection whose store is damaged?
 //
-// Before a store is opened its file is verified (collection/verify.ts), for LMDB would lose a part of a damaged tree in silence, or
-// end the process. A collection whose store is not sound is *set aside*: it stays in the list, every call on it says what is
-// wrong, nothing in its directory is changed, and the others are served as ever. So a start neither crashes nor crashes again.
-// A record, vector or staged operation that fails its checksum alone sets nothing aside: reading it says so (C1).
+// Every start verifies the file of a store before LMDB opens it (collection/verify.ts), because LMDB would silently lose a part of a
+// damaged tree, or crash the process. A damaged collection is *quarantined*: it stays in the list, every call on it gets an error that
+// says what is wrong, and nothing in its directory changes. The other collections are served as usual, so damage cannot make every
+// start crash. A record, vector or staged operation that fails its own checksum quarantines nothing: only reading it fails (C1).
 
 import { existsSync, statSync } from "node:fs";
 import { join } from "node:path";
@@ -14,14 +14,14 @@ import { isBearable, verifyCollection } from "../collection/verify.ts";
 import type { Builders } from "../runtime/builders.ts";
 
 /** A collection that is not served. */
-export type SetAside = {
+export type Quarantined = {
   readonly name: string;
-  /** Undefined where the catalog's entry itself is damaged. */
+  /** Undefined if the catalog's entry itself is damaged. */
   readonly entry: CatalogEntry | undefined;
   readonly error: QuiverError;
 };
 
-/** Stores up to this size are verified at once; larger ones by a thread, which takes longer to start. */
+/** The calling thread verifies stores up to this size. A builder thread verifies larger ones, but takes longer to start. */
 const inPlaceBytesMax = 8 * 1024 * 1024;
 
 /** Findings that an error names. */
@@ -45,8 +45,8 @@ export async function verifyStore(
   return findings;
 }
 
-/** The error of a collection that cannot be opened; undefined where the findings let it be opened. */
-export function setAsideError(name: string, findings: readonly Finding[]): QuiverError | undefined {
+/** The error of every call on a quarantined collection; undefined if the findings allow opening it. */
+export function quarantineError(name: string, findings: readonly Finding[]): QuiverError | undefined {
   const grave = findings.filter((finding) => !isBearable(finding));
   if (grave.length === 0) return undefined;
   const first = grave.slice(0, namedMax).map(({ message }) => message);
@@ -60,12 +60,12 @@ export function setAsideError(name: string, findings: readonly Finding[]): Quive
   );
 }
 
-/** The error of every call on a collection whose store is in order, as far as can be seen, and cannot be opened. */
+/** The error of every call on a collection whose store passed verification but could not be opened. */
 export function unopenedError(name: string, cause: unknown): QuiverError {
   const why = cause instanceof Error ? cause.message : String(cause);
   return new QuiverError(
     isQuiverError(cause) ? cause.code : "storage_failed",
-    `The collection '${name.slice(0, 300)}' could not be opened and is not served; the others are. ${why} Start the server again when this is mended.`,
+    `The collection '${name.slice(0, 300)}' could not be opened and is not served; the others are. ${why} Start the server again when this is fixed.`,
     { collection: name.slice(0, 300) },
     { cause },
   );

@@ -1,8 +1,7 @@
-// How is a record closed that cannot be read?
+// How does a change close a record that is unreadable?
 //
-// Its id is known, and its ordinal; what else it was is lost with it. So its place among documents is searched for, and the counts
-// of the head are made anew from the records that can be read. That takes time in proportion to the collection, for the sake of
-// data that is whole again afterwards (C1).
+// Only the id and the ordinal of such a record are known. So the code searches for its entry in the table of documents, and counts
+// the readable records again for the head. This takes time in proportion to the collection, but leaves it without damage (C1).
 
 import { isQuiverError } from "@quiver/protocol/errors";
 import { readU32Key } from "../base/bytes.ts";
@@ -11,7 +10,7 @@ import type { Head } from "./head.ts";
 import { RecordReader } from "./record.ts";
 import { ordinalKey } from "./tables.ts";
 
-/** Removes a record whose stored form is damaged, but for its id, and corrects the head's counts. */
+/** Removes everything of a damaged record except its id, and corrects the counts of the head. */
 export function closeDamaged(writer: Writer, head: Head, ordinal: number): void {
   const key = ordinalKey(ordinal);
   writer.delete("records", key);
@@ -25,7 +24,7 @@ export function closeDamaged(writer: Writer, head: Head, ordinal: number): void 
   recount(writer, head);
 }
 
-/** Of other damaged records it is not known what they had: they count as far as the head's numbers leave room for them. */
+/** Counts sparse vectors and texts. Other damaged records may have had them: they count, up to the numbers that the head had before. */
 function recount(writer: Writer, head: Head): void {
   const counts = { sparse: 0, text: 0 };
   let damaged = 0;
