@@ -34,7 +34,7 @@ const wordsPerStep = 1_024;
 
 /**
  * Analyses texts, in steps.
- * @param texts by ascending ordinal: what makes the words, as `segment` does
+ * @param texts by ascending ordinal: what makes the words, as `tokenize` does
  */
 export function* analyseTexts(
   analyzer: Analyzer,

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { createAnalyzer } from "../../text/analyzer.ts";
-import { segment } from "../../text/segment.ts";
+import { tokenize } from "../../text/tokenize.ts";
 import type { Visible } from "../contract.ts";
 import { type AllowedShare, allowedOf, anyAllowed } from "../test/allowed-sets.ts";
 import { asMap, bestOf, expectSame } from "../test/twin.ts";
@@ -21,13 +21,13 @@ class Twin {
 
   held(text: string): Held {
     const analyzer = createAnalyzer(this.#options.language);
-    const words = segment(text);
+    const words = tokenize(text);
     return { terms: analyzer.terms(words), length: analyzer.read(words, () => {}) };
   }
 
   /** What a query asks for. */
   asked(query: string): string[] {
-    return createAnalyzer(this.#options.language).queryTerms(segment(query));
+    return createAnalyzer(this.#options.language).queryTerms(tokenize(query));
   }
 
   statistics(): TextStatistics {
@@ -146,7 +146,7 @@ test("every search equals brute force, through all changes", () => {
       for (const act of acts) {
         if (act.kind === "add") {
           next += act.gap;
-          index.add(next, segment(act.text));
+          index.add(next, tokenize(act.text));
           twin.records.set(next++, twin.held(act.text));
         } else if (act.kind === "search") {
           const end = next - (act.modulus % 3);
@@ -184,10 +184,10 @@ test("every search equals brute force, through all changes", () => {
 
 test("[Q8] the formula, by hand; a text without a term counts nowhere", () => {
   const index = new TextIndex({ language: "english", k1: 1.2, b: 0.75 });
-  index.add(0, segment("The cat sat"));
-  index.add(1, segment("Cats, cats and dogs"));
-  index.add(2, segment(""));
-  index.add(3, segment("the and !"));
+  index.add(0, tokenize("The cat sat"));
+  index.add(1, tokenize("Cats, cats and dogs"));
+  index.add(2, tokenize(""));
+  index.add(3, tokenize("the and !"));
   expect(index.count).toBe(4);
   expect(index.statistics()).toEqual({ documents: 2, totalLength: 5 });
   const idf = Math.log(1 + (2 - 2 + 0.5) / (2 + 0.5));

@@ -149,7 +149,7 @@ export class TextIndex implements Index {
 
   // ---- Changing
 
-  /** Adds a record: the words of its text, as `segment` makes them. One without terms is held, and counts nowhere. */
+  /** Adds a record: the words of its text, as `tokenize` makes them. One without terms is held, and counts nowhere. */
   add(ordinal: number, words: readonly string[]): void {
     const { numbers, frequencies, forms, length } = this.#vocabulary.count(words);
     if (this.#positions !== null) {

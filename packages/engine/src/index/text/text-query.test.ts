@@ -9,7 +9,7 @@ import { EditDistance } from "../../text/edit-distance.ts";
 import { fold } from "../../text/fold.ts";
 import { isRun } from "../../text/grams.ts";
 import { parseOperators } from "../../text/operators.ts";
-import { segment } from "../../text/segment.ts";
+import { tokenize } from "../../text/tokenize.ts";
 import type { Visible } from "../contract.ts";
 import { onSet, readJsonLines } from "../test/reference-data.ts";
 import { asMap, bestOf, expectSame } from "../test/twin.ts";
@@ -221,7 +221,7 @@ const anyText = fc.array(anyWord, { maxLength: 8 }).map((words) => words.join(" 
 const anyClause: fc.Arbitrary<Drawn> = fc.record({
   sign: fc.constantFrom("", "", "+", "-"),
   kind: fc.constantFrom("words", "phrase", "phrase", "prefix", "fuzzy"),
-  words: fc.array(anyWord, { minLength: 1, maxLength: 3 }).map((words) => segment(words.join(" "))),
+  words: fc.array(anyWord, { minLength: 1, maxLength: 3 }).map((words) => tokenize(words.join(" "))),
   distance: fc.constantFrom(1, 2),
 });
 
@@ -263,7 +263,7 @@ test("[Q24] every search with operators equals brute force, bit for bit, through
       for (const act of acts) {
         if (act.kind === "add") {
           next += act.gap;
-          const words = segment(act.text);
+          const words = tokenize(act.text);
           index.add(next, words);
           twin.add(next++, words);
         } else if (act.kind === "search") {
@@ -310,7 +310,7 @@ test("a query without operators scores as the plain query, bit for bit", () => {
   fc.assert(
     fc.property(fc.array(anyText, { maxLength: 20 }), anyText, (texts, query) => {
       const index = new TextIndex({ language: "english", k1: 1.2, b: 0.75 });
-      for (const [ordinal, text] of texts.entries()) index.add(ordinal, segment(text));
+      for (const [ordinal, text] of texts.entries()) index.add(ordinal, tokenize(text));
       expect(search(index, query)).toEqual(asMap(index.search(query, 10, index.statistics(), null)));
     }),
   );
@@ -319,7 +319,7 @@ test("a query without operators scores as the plain query, bit for bit", () => {
 /** An index of texts, by their places; English unless told otherwise. */
 function indexOf(texts: readonly string[], options: Partial<TextOptions> = {}): TextIndex {
   const index = new TextIndex({ language: "english", k1: 1.2, b: 0.75, positions: true, ...options });
-  for (const [ordinal, text] of texts.entries()) index.add(ordinal, segment(text));
+  for (const [ordinal, text] of texts.entries()) index.add(ordinal, tokenize(text));
   return index;
 }
 
@@ -383,7 +383,7 @@ onSet("scifact", () => {
     type Row = { title: string; text: string };
     const words = readJsonLines<Row>("scifact/corpus.jsonl.gz")
       .slice(0, 1_500)
-      .map(({ title, text }) => [...new Set(segment(`${title} ${text}`))]);
+      .map(({ title, text }) => [...new Set(tokenize(`${title} ${text}`))]);
     const index = new TextIndex({ language: "english", k1: 1.2, b: 0.75 });
     for (const [ordinal, each] of words.entries()) index.add(ordinal, each);
     index.check();
@@ -488,7 +488,7 @@ test("[Q20] what a query asks for is worked out in steps, whatever is added, rem
       expect(best(step.value)).toEqual(before);
       break;
     }
-    for (let i = 0; i < 20; i++) index.add(end + 20 * number + i, segment(textOf(number + i)));
+    for (let i = 0; i < 20; i++) index.add(end + 20 * number + i, tokenize(textOf(number + i)));
     for (let ordinal = 18 * number; ordinal < 18 * number + 18; ordinal++)
       if (ordinal < end && gone(ordinal)) index.remove(ordinal);
     index.tidy(1_000);

@@ -7,7 +7,7 @@ import { invariant } from "../../base/invariant.ts";
 import { finishAtOnce, type Steps } from "../../base/steps.ts";
 import type { Analyzer } from "../../text/analyzer.ts";
 import { EditDistance } from "../../text/edit-distance.ts";
-import { segmentInSteps } from "../../text/segment.ts";
+import { tokenizeInSteps } from "../../text/tokenize.ts";
 import type { Candidates, Visible } from "../contract.ts";
 import type { Allowed } from "../ordinal-bitmap.ts";
 import { contains, type OrdinalSet } from "../ordinal-sets.ts";
@@ -95,7 +95,7 @@ export class TextReader {
   /** `termsOf`, in steps. */
   *termsInSteps(query: string): Steps<WeightedTerm[]> {
     const frequencies = new Map<string, number>();
-    const words = yield* segmentInSteps(query);
+    const words = yield* tokenizeInSteps(query);
     for (let from = 0; from < words.length; from += wordsPerStep) {
       if (from > 0) yield;
       for (const term of this.#parts.analyzer.queryTerms(words.slice(from, from + wordsPerStep)))

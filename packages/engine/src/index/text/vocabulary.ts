@@ -58,7 +58,7 @@ export class Vocabulary {
     return this.#forgets;
   }
 
-  /** Counts the words of a text, as `segment` makes them. */
+  /** Counts the words of a text, as `tokenize` makes them. */
   count(words: readonly string[]): CountedText {
     const numbers: number[] = [];
     const forms: number[] = [];
