@@ -12,7 +12,7 @@ onSet("siftsmall", () => {
   test("the distances are those of the ground truth", () => {
     const base = readFvecs("siftsmall/siftsmall_base.fvecs");
     const truth = readIvecs("siftsmall/siftsmall_groundtruth.ivecs");
-    const index = new FlatIndex({ dimension: 128, metric: "euclidean", segmentBytesMax: 2 ** 21 });
+    const index = new FlatIndex({ dimension: 128, metric: "euclidean", blockBytesMax: 2 ** 21 });
     base.forEach((row, i) => {
       index.add(i, bytesOfFloats(row));
     });

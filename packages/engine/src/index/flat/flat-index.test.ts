@@ -100,11 +100,11 @@ describe.each(metricNames)("%s", (metric) => {
     );
   });
 
-  test("many records, several segments, random removals and replacements", () => {
+  test("many records, several blocks, random removals and replacements", () => {
     const dimension = 30;
     const rowBytes = 128;
-    const segmentBytesMax = 5 * 65_536;
-    const index = new FlatIndex({ dimension, metric, segmentBytesMax });
+    const blockBytesMax = 5 * 65_536;
+    const index = new FlatIndex({ dimension, metric, blockBytesMax });
     const twin = new Twin(metric);
     const next = randomNumbers(7);
     const draw = () => Float32Array.from({ length: dimension }, () => Math.round(8 * next() - 4) / 4);
@@ -123,7 +123,7 @@ describe.each(metricNames)("%s", (metric) => {
       }
     };
     for (let i = 0; i < 6_000; i++) add();
-    expect(index.memoryBytes).toBeGreaterThan(2 * segmentBytesMax);
+    expect(index.memoryBytes).toBeGreaterThan(2 * blockBytesMax);
     compare();
     const filled = index.memoryBytes;
     const live = 6_000 * rowBytes;
@@ -218,7 +218,7 @@ test("wrong input is refused and changes nothing", () => {
   expect(() => index.add(5, new Uint8Array(8))).toThrow("ascend");
   expect(() => index.search(Float32Array.of(1), 1, null)).toThrow("1 values instead of 2");
   expect(() => index.search(Float32Array.of(1, Number.POSITIVE_INFINITY), 1, null)).toThrow("not finite");
-  expect(() => new FlatIndex({ dimension: 65_535, metric: "cosine", segmentBytesMax: 65_536 })).toThrow(
+  expect(() => new FlatIndex({ dimension: 65_535, metric: "cosine", blockBytesMax: 65_536 })).toThrow(
     "holds no vector",
   );
   expect(index.search(Float32Array.of(1, 0), 0, null).count).toBe(0);
@@ -227,7 +227,7 @@ test("wrong input is refused and changes nothing", () => {
 });
 
 test("the largest dimension", () => {
-  const index = new FlatIndex({ dimension: 65_535, metric: "euclidean", segmentBytesMax: 20 * 65_536 });
+  const index = new FlatIndex({ dimension: 65_535, metric: "euclidean", blockBytesMax: 20 * 65_536 });
   for (let ordinal = 0; ordinal < 10; ordinal++)
     index.add(ordinal, bytesOfFloats(new Float32Array(65_535).fill(ordinal)));
   index.check();
