@@ -1,17 +1,17 @@
 // When is an index kept on disk, and when is what was kept of use?
 //
-// Kept is the index as of a version: its closures up to that version, and its records up to an ordinal. After a start the feed
-// goes on from there. It is of use only when the file is whole, is of this index's configuration, and when the collection's
+// CheckpointData is the index as of a version: its closures up to that version, and its records up to an ordinal. After a start the
+// feed goes on from there. It is of use only when the file is whole, is of this index's configuration, and when the collection's
 // log has that very version (or has forgotten it: then it must at least be one that the collection has passed).
 // Everything else means that there is none: the index is built from the records (invariant 5).
 //
-// How an index is handed out and taken back is for its kind to say (index/checkpoint-form.ts).
+// How an index is handed out and taken back is for its kind to say (index/checkpoint-adapter.ts).
 
 import { existsSync } from "node:fs";
 import { toHex } from "../base/bytes.ts";
 import { readHead } from "../collection/head.ts";
 import { readVersion } from "../collection/versions.ts";
-import type { CheckpointForm } from "../index/checkpoint-form.ts";
+import type { CheckpointAdapter } from "../index/checkpoint-adapter.ts";
 import type { Index } from "../index/contract.ts";
 import type { CheckpointMeta } from "../runtime/builder-messages.ts";
 import type { Builders } from "../runtime/builders.ts";
@@ -19,8 +19,8 @@ import { CheckpointReader, removeCheckpoint } from "../runtime/checkpoint-file.t
 import type { Snapshot } from "../storage/store.ts";
 
 /**
- * Changes that are worth a checkpoint of an idle index: these, and this share of its records. Of an index of so many bytes the share is
- * enough: a dozen texts of 4 MiB took a minute to be analysed again.
+ * Changes that are worth a checkpoint of an idle index: these, and this share of its records. Of an index of so many bytes the share
+ * is enough: a dozen texts of 4 MiB took a minute to be analysed again.
  */
 const changesMin = 1_000;
 const changesShare = 0.2;
@@ -51,7 +51,7 @@ export function keptSize(path: string, configuration: string): KeptSize | undefi
 export class Keeper {
   readonly #path: string;
   readonly #configuration: string;
-  readonly #form: CheckpointForm<Index, unknown>;
+  readonly #form: CheckpointAdapter<Index, unknown>;
   readonly #builders: Builders;
   readonly #onProblem: (problem: unknown) => void;
   #saving: Promise<void> | undefined;
@@ -61,7 +61,7 @@ export class Keeper {
   constructor(
     path: string,
     configuration: string,
-    form: CheckpointForm<Index, unknown>,
+    form: CheckpointAdapter<Index, unknown>,
     builders: Builders,
     onProblem: (problem: unknown) => void,
   ) {

@@ -3,7 +3,7 @@
 // Every posting that the record has in the query's lists counts. The program's own scores (engine/index/postings/score-all.ts) take
 // the same steps, so a record's score does not depend on where it lies.
 
-import { enterRun } from "./enter";
+import { enterSegment } from "./enter";
 import {
   A_FIXED,
   A_FOUND,
@@ -32,7 +32,7 @@ import { postingOf } from "./posting-of";
  * none can miss.
  */
 export function scoreRecords(area: usize): void {
-  if (!enterRun(area)) return;
+  if (!enterSegment(area)) return;
   const terms = <usize>load<u32>(area, A_TERMS);
   const termsEnd = terms + <usize>load<u32>(area, A_TERM_COUNT) * TERM_BYTES;
   const found = <usize>load<u32>(area, A_FOUND);
@@ -65,7 +65,7 @@ function enterWindowOf(term: usize, record: u32): void {
 }
 
 /**
- * The exact score of a record: amounts in the order of the query, each times its weight. Every list is entered where the record's
+ * The exact score of a record: impacts in the order of the query, each times its weight. Every list is entered where the record's
  * posting can be.
  */
 export function exactScore(area: usize, record: u32): f64 {

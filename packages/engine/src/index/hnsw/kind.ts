@@ -1,11 +1,11 @@
 // What does the rest of the engine have to know of dense indexes?
 //
-// They are fed with the stored vectors alone. A checkpoint is taken when no builder is at work, and the index stands still until it is
-// written.
+// They are fed with the stored vectors alone. A checkpoint is taken when no builder is at work, and the index stands still until it
+// is written.
 
 import { limits } from "@quiver/protocol/limits";
 import type { DenseIndex } from "@quiver/protocol/shapes/index-definition";
-import type { CheckpointForm } from "../checkpoint-form.ts";
+import type { CheckpointAdapter } from "../checkpoint-adapter.ts";
 import type {
   IndexDependencies,
   IndexedCollection,
@@ -65,7 +65,7 @@ export function hnswOptions(
   };
 }
 
-function checkpointsOf(options: HnswOptions): CheckpointForm<HnswIndex, HnswState> {
+function checkpointsOf(options: HnswOptions): CheckpointAdapter<HnswIndex, HnswState> {
   return {
     changes: (index) =>
       index.failure !== undefined || index.encoding === undefined ? undefined : index.changes,

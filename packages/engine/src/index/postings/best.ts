@@ -4,7 +4,7 @@ import { area as areaFields, foundBytes } from "@quiver/kernels/postings";
 import { keepBest } from "../../base/top-k.ts";
 import type { Candidates } from "../contract.ts";
 import type { Arena } from "./arena.ts";
-import type { Run } from "./run.ts";
+import type { Segment } from "./segment.ts";
 
 /** What was found so far, and the heap of the k best scores where it was last. */
 export class Best {
@@ -44,14 +44,14 @@ export class Best {
     arena.words[(arena.area + areaFields.heapCount) >>> 2] = this.#heap.length;
   }
 
-  /** Takes what a search of a run has found and can still be among the best. */
-  take(run: Run, floor: number): void {
-    const { doubles, words, area } = run.arena;
-    const count = run.arena.field("foundCount");
-    for (let i = 0, at = run.arena.field("found"); i < count; i++, at += foundBytes) {
+  /** Takes what a search of a segment has found and can still be among the best. */
+  take(segment: Segment, floor: number): void {
+    const { doubles, words, area } = segment.arena;
+    const count = segment.arena.field("foundCount");
+    for (let i = 0, at = segment.arena.field("found"); i < count; i++, at += foundBytes) {
       const score = doubles[at >>> 3];
       if (score < floor) continue;
-      this.#ordinals.push(run.ordinals[words[(at + 8) >>> 2]]);
+      this.#ordinals.push(segment.ordinals[words[(at + 8) >>> 2]]);
       this.#scores.push(score);
     }
     words[(area + areaFields.foundCount) >>> 2] = 0;

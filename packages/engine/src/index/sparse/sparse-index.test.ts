@@ -115,7 +115,7 @@ const anyAct: fc.Arbitrary<Act> = fc.oneof(
 const anyOptions: fc.Arbitrary<SparseOptions> = fc.record({
   debug: fc.boolean(),
   levels: fc.constantFrom(16, 64, 256),
-  tailRecordsMax: fc.constantFrom(1, 4, 20, 1_000),
+  bufferRecordsMax: fc.constantFrom(1, 4, 20, 1_000),
 });
 
 /** With a threshold: all have their scores, and there are as many as a posting gave a chance. */
@@ -132,7 +132,7 @@ function expectEnough(
 }
 
 test("explanations come in steps, and are what they would be at once, whatever changes meanwhile", () => {
-  const index = new SparseIndex({ tailRecordsMax: 64 });
+  const index = new SparseIndex({ bufferRecordsMax: 64 });
   const twin = new Twin();
   const add = (ordinal: number) => {
     const entries = Array.from({ length: 20 }, (_, i) => [(31 * ordinal + 97 * i) % 401, 1 + i] as const);
@@ -159,21 +159,21 @@ test("explanations come in steps, and are what they would be at once, whatever c
 });
 
 test("what is hidden from a search says nothing of the largest contribution", () => {
-  for (const isSealed of [false, true]) {
+  for (const isFrozen of [false, true]) {
     const index = new SparseIndex();
     for (let ordinal = 0; ordinal < 2_000; ordinal++) {
       const { indices, values } = sparse([[1, ordinal === 0 ? 10 : 1 + ordinal / 4_000]]);
       index.add(ordinal, indices, values);
     }
-    if (isSealed) index.seal();
+    if (isFrozen) index.freeze();
     index.retire(0);
     const found = index.search(sparse([[1, 1]]), 3, 0.9, (ordinal) => ordinal !== 0);
     expect([...found.ordinals].sort((a, b) => a - b)).toEqual([1_997, 1_998, 1_999]);
   }
 });
 
-test("[Q7] where a weight is negative a search with a threshold is exact, in the tail and in runs", () => {
-  for (const isSealed of [false, true])
+test("[Q7] where a weight is negative a search with a threshold is exact, in the mutable buffer and in segments", () => {
+  for (const isFrozen of [false, true])
     for (const sign of [1, -1]) {
       const index = new SparseIndex();
       const records = [
@@ -185,7 +185,7 @@ test("[Q7] where a weight is negative a search with a threshold is exact, in the
         sparse([[1, 2]]),
       ];
       for (const [ordinal, { indices, values }] of records.entries()) index.add(ordinal, indices, values);
-      if (isSealed) index.seal();
+      if (isFrozen) index.freeze();
       const query = sparse([
         [1, 1],
         [2, sign],
@@ -195,9 +195,9 @@ test("[Q7] where a weight is negative a search with a threshold is exact, in the
 });
 
 test.each([false, true])(
-  "a query of thousands of dimensions finds what brute force does; all in runs: %s",
-  (isSealed) => {
-    const index = new SparseIndex({ tailRecordsMax: 64 });
+  "a query of thousands of dimensions finds what brute force does; all in segments: %s",
+  (isFrozen) => {
+    const index = new SparseIndex({ bufferRecordsMax: 64 });
     const twin = new Twin();
     for (let ordinal = 0; ordinal < 200; ordinal++) {
       const entries = Array.from({ length: 20 + (ordinal % 9) }, (_, i) => {
@@ -212,8 +212,8 @@ test.each([false, true])(
       index.remove(ordinal);
       twin.records.delete(ordinal);
     }
-    if (isSealed) index.seal();
-    expect(index.tailCount > 0).toBe(!isSealed);
+    if (isFrozen) index.freeze();
+    expect(index.bufferedCount > 0).toBe(!isFrozen);
     const query = sparse(Array.from({ length: 3_000 }, (_, i) => [i, 1 + (i % 5)] as const));
     for (const visible of [null, (ordinal: number) => ordinal < 198]) {
       expectSame(asMap(index.search(query, 10, 0, visible)), twin.search(query, 10, 0, visible));
@@ -281,7 +281,7 @@ test("removed records are swept: memory stays when everything is replaced, and d
   }
   index.check();
   expect(index.count).toBe(5_000);
-  // A quarter of a run may be dead, a merge needs room for its outcome, and memory never shrinks.
+  // A quarter of a segment may be dead, a merge needs room for its outcome, and memory never shrinks.
   expect(index.memoryBytes).toBeLessThan(3 * filled);
   for (let ordinal = 15_000; ordinal < 20_000; ordinal++) index.remove(ordinal);
   index.check();

@@ -3,7 +3,7 @@
 import type { TextIndex as TextDefinition } from "@quiver/protocol/shapes/index-definition";
 import { createAnalyzer } from "../../text/analyzer.ts";
 import type { IndexedCollection, IndexSize, Kind, Population, TextAnalysisOptions } from "../kind.ts";
-import { invertedCheckpoints } from "../postings/checkpoint-form.ts";
+import { invertedCheckpoints } from "../postings/checkpoint-adapter.ts";
 import { postingFormat } from "../postings/format.ts";
 import { mix } from "../postings/posting-hash.ts";
 import { countsOf, sizeBy, TermSample } from "../postings/term-sample.ts";

@@ -130,7 +130,7 @@ const anyAct: fc.Arbitrary<Act> = fc.oneof(
 
 const anyOptions: fc.Arbitrary<TextOptions> = fc.record({
   debug: fc.boolean(),
-  tailRecordsMax: fc.constantFrom(1, 4, 20, 1_000),
+  bufferRecordsMax: fc.constantFrom(1, 4, 20, 1_000),
   language: fc.constantFrom("english", "none"),
   k1: fc.constantFrom(0, 0.9, 1.2, 1_000),
   b: fc.constantFrom(0, 0.4, 0.75, 1),
@@ -225,7 +225,7 @@ test("removed texts are swept: memory stays when everything is replaced, and ter
   }
   index.check();
   expect(index.statistics()).toEqual({ documents: 5_000, totalLength: 100_000 });
-  // A quarter of a run may be dead, a merge needs room for its outcome, and memory never shrinks.
+  // A quarter of a segment may be dead, a merge needs room for its outcome, and memory never shrinks.
   expect(index.memoryBytes).toBeLessThan(3 * filled);
   for (let ordinal = 15_000; ordinal < 20_000; ordinal++) index.remove(ordinal);
   index.check();
@@ -247,8 +247,8 @@ test("only retired records and the youngest are asked about, once, whatever term
   expect(asked.sort((a, b) => a - b)).toEqual([3, 7, 99]);
 });
 
-test("a query of thousands of words finds what brute force does, in tail and runs", () => {
-  const options: TextOptions = { language: "none", k1: 1.2, b: 0.75, tailRecordsMax: 64 };
+test("a query of thousands of words finds what brute force does, in the mutable buffer and in segments", () => {
+  const options: TextOptions = { language: "none", k1: 1.2, b: 0.75, bufferRecordsMax: 64 };
   const index = new TextIndex(options);
   const twin = new Twin(options);
   const word = (i: number) => `w${(i * i * 7 + i) % 4_001}`;
@@ -261,7 +261,7 @@ test("a query of thousands of words finds what brute force does, in tail and run
     index.remove(ordinal);
     twin.records.delete(ordinal);
   }
-  expect(index.tailCount).toBeGreaterThan(0);
+  expect(index.bufferedCount).toBeGreaterThan(0);
   const query = Array.from({ length: 3_000 }, (_, i) => `w${i}`).join(" ");
   for (const visible of [null, (ordinal: number) => ordinal < 198]) {
     const statistics = twin.statistics();
@@ -274,7 +274,7 @@ test("a query of thousands of words finds what brute force does, in tail and run
 
 test("[Q20] explanations come in steps, and are what they would be at once, whatever changes meanwhile", () => {
   const word = (i: number) => `w${(i * i * 7 + i) % 401}`;
-  const index = new TextIndex({ language: "none", k1: 1.2, b: 0.75, tailRecordsMax: 64 });
+  const index = new TextIndex({ language: "none", k1: 1.2, b: 0.75, bufferRecordsMax: 64 });
   const textOf = (ordinal: number) =>
     Array.from({ length: 20 + (ordinal % 9) }, (_, i) => word(31 * ordinal + i));
   for (let ordinal = 0; ordinal < 500; ordinal++) index.add(ordinal, textOf(ordinal));
@@ -316,7 +316,7 @@ test("[Q20] many terms scored in steps find what they find at once, whatever is 
   };
   const wordAt = (i: number) => `word${i}`;
   const textOf = () => Array.from({ length: 30 }, () => wordAt(Math.floor(random() ** 2 * 900)));
-  const index = new TextIndex({ language: "none", k1: 1.2, b: 0.75, tailRecordsMax: 500 });
+  const index = new TextIndex({ language: "none", k1: 1.2, b: 0.75, bufferRecordsMax: 500 });
   const end = 4_000;
   for (let ordinal = 0; ordinal < end; ordinal++) index.add(ordinal, textOf());
   const terms = Array.from({ length: 400 }, (_, i) => ({ term: wordAt(i), weight: 1 + (i % 3) }));

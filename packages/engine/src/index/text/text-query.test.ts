@@ -250,7 +250,7 @@ const anyOptions: fc.Arbitrary<TextOptions> = fc.record({
   k1: fc.constantFrom(0, 0.9, 1.2),
   b: fc.constantFrom(0, 0.4, 0.75, 1),
   positions: fc.constant(true),
-  tailRecordsMax: fc.constantFrom(2, 20, 1_000),
+  bufferRecordsMax: fc.constantFrom(2, 20, 1_000),
 });
 
 test("[Q24] every search with operators equals brute force, bit for bit, through all changes; and is explained", () => {
@@ -468,7 +468,7 @@ test("[Q20] what a query asks for is worked out in steps, whatever is added, rem
     Array.from({ length: 6 }, (_, at) => words[(i * (at + 2) + at * at) % 5]).join(" ");
   const index = indexOf(
     Array.from({ length: 900 }, (_, i) => textOf(i)),
-    { tailRecordsMax: 100 },
+    { bufferRecordsMax: 100 },
   );
   const end = 900;
   const gone = (ordinal: number) => ordinal % 9 === 0;

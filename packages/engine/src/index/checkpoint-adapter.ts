@@ -6,7 +6,7 @@ import type { Index } from "./contract.ts";
 export type WriteCheckpoint = (state: unknown, images: readonly Uint8Array[]) => Promise<boolean>;
 
 /** How an index of a kind is kept. */
-export interface CheckpointForm<Held extends Index, State> {
+export interface CheckpointAdapter<Held extends Index, State> {
   /**
    * Records that are new or closed since the index was last kept; undefined while it cannot be kept at all.
    * @param isLast with those that only a last `save` keeps
