@@ -2,7 +2,8 @@
 
 // How does a program get at the kernel that searches postings?
 //
-// Where things lie in a segment, a term and a search's area is drawn in assembly/postings/layout.ts; the numbers here are the same.
+// Where things lie in a segment, a term and a search's scratch memory is drawn in assembly/postings/layout.ts; the numbers here are
+// the same.
 
 import { instantiateBuild } from "./loader.ts";
 
@@ -45,8 +46,8 @@ export const topImpactsMax = 12;
 export const queryTermBytes = 40;
 export const queryTerm = { entry: 0, weight: 8 } as const;
 
-/** Byte offsets of the fields of a search's area: u32, but for floor, fixed, perTerm, growth, shrinkage and least, f64. */
-export const area = {
+/** Byte offsets of the fields of a search's scratch memory: u32, but for floor, fixed, perTerm, growth, shrinkage and least, f64. */
+export const scratch = {
   terms: 0,
   order: 8,
   hidden: 12,
@@ -78,8 +79,8 @@ export const area = {
   segment: 168,
 } as const;
 
-/** Bytes of an area's fields. */
-export const areaBytes = 176;
+/** Bytes of scratch memory's fields. */
+export const scratchBytes = 176;
 
 /** Bytes of a record that was found: its score, f64, its number, u32, and 4 unused. */
 export const foundBytes = 16;
@@ -89,18 +90,18 @@ export const kinds = { sparse: 0, text: 1, wideText: 2 } as const;
 
 export type PostingsKernels = {
   /**
-   * Searches the area's segment, from the beginning where it is not entered yet, until all is done or more than
-   * `windowRecords` records were found; returns 1 when all is done. The caller takes out what was found, and sets its count to 0,
-   * before it goes on.
+   * Searches the segment that the scratch memory names, from the beginning where it is not entered yet, until all is done or more
+   * than `windowRecords` records were found; returns 1 when all is done. The caller takes out what was found, and sets its count to
+   * 0, before it goes on.
    */
-  readonly searchSegment: (area: number) => number;
+  readonly searchSegment: (scratch: number) => number;
   /**
-   * The same where only postings count that add the area's `least`, which is positive: what is found has the sum of those as its
+   * The same where only postings count that add the search's `least`, which is positive: what is found has the sum of those as its
    * score. No impact may be negative, and `recordSums` and `touched` have room for the segment.
    */
-  readonly gatherSegment: (area: number) => number;
+  readonly gatherSegment: (scratch: number) => number;
   /** Sets the scores of records that were put among the found: NaN where one has none of the terms. The floor must be minus infinity. */
-  readonly scoreRecords: (area: number) => void;
+  readonly scoreRecords: (scratch: number) => void;
 };
 
 /** The kernel, bound to a shared memory that the caller lays out and grows. Throws where it has not been built. */

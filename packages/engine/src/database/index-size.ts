@@ -1,9 +1,9 @@
 // How much memory will an index take, before it is there?
 //
-// Asked before a load, a new index and a write, so it must be cheap. What was kept on disk says it itself (keeper.ts). Else a dense index
-// follows from its definition and the number of its records, which are taken to be different, and an inverted one from a sample of
-// the records: postings in proportion, different terms as many as those that few of it have foretell. What is meant is the index with nothing left to
-// build or merge, without caches. How near that is: index-size.test.ts.
+// Asked before a load, a new index and a write, so it must be cheap. What was kept on disk says it itself (keeper.ts). Else a dense
+// index follows from its definition and the number of its records, which are taken to be different, and an inverted one from a
+// sample of the records: postings in proportion, different terms as many as those that few of it have foretell. What is meant is the
+// index with nothing left to build or merge, without caches. How near that is: index-size.test.ts.
 
 import type { IndexKind } from "@quiver/protocol/shapes/index-definition";
 import { readU32Key } from "../base/bytes.ts";
@@ -26,7 +26,7 @@ export type Sized = {
   readonly collection: CollectionDefinition;
   readonly definitions: IndexDefinitions;
   /** Threads that search or build at a time. */
-  readonly areas: number;
+  readonly scratchCount: number;
 };
 
 /** Records that are looked at, and places where it is looked whether there are any. */
@@ -36,14 +36,14 @@ const pageOrdinals = 1_024;
 
 /** The size of an index of the collection as it is now, built from its records. */
 export function indexSize(sized: Sized, kind: IndexKind): IndexSize {
-  const { reader, head, collection, definitions, areas } = sized;
+  const { reader, head, collection, definitions, scratchCount } = sized;
   const definition = definitions[kind];
   invariant(definition !== undefined, `the collection has no ${kind} index`);
   return kindNamed(kind).estimate(collection, definition, {
     counts: head,
     sample: () => sampled(sized),
     densePages: () => pagesOf(reader, head),
-    threads: areas,
+    threads: scratchCount,
   });
 }
 

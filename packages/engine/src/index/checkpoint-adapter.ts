@@ -8,7 +8,7 @@ export type WriteCheckpoint = (state: unknown, images: readonly Uint8Array[]) =>
 /** How an index of a kind is kept. */
 export interface CheckpointAdapter<Held extends Index, State> {
   /**
-   * Records that are new or closed since the index was last kept; undefined while it cannot be kept at all.
+   * Records that are new or closed since the last checkpoint of the index; undefined while it cannot be kept at all.
    * @param isLast with those that only a last `save` keeps
    */
   changes(index: Held, isLast: boolean): number | undefined;
@@ -23,6 +23,6 @@ export interface CheckpointAdapter<Held extends Index, State> {
   save(index: Held, write: WriteCheckpoint, isLast: boolean): Promise<void>;
   /** Every record with a smaller ordinal is in the kept index, or was closed. */
   endOf(state: State): number;
-  /** The index as it was kept. @param load fills the images with what was kept */
+  /** The index as it was kept. @param load fills the images with the checkpoint's bytes */
   restored(state: State, load: (images: readonly Uint8Array[]) => Promise<void>): Promise<Held>;
 }

@@ -65,7 +65,7 @@ export interface Index {
   tidy?(postings: number): boolean;
   /** Bytes that the index really holds, as far as they were ever written. */
   readonly memoryBytes: number;
-  /** Bytes that it would hold after it was kept on disk and restored, searches and background work aside. */
+  /** Bytes that it would hold after it was checkpointed and restored, searches and background work aside. */
   readonly restoredBytes: number;
   /** Bytes that it will hold when so many further records and all background work are done; absent: it is to be estimated. */
   expectedBytes?(records: number): number;

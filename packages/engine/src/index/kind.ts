@@ -61,7 +61,7 @@ export type IndexDependencies = {
   onNotice(notice: string): void;
 };
 
-/** An index of one definition: how an empty one is made, and what is kept of it on disk. */
+/** An index of one definition: how an empty one is made, and what a checkpoint stores of it. */
 export type IndexBlueprint<Held extends Index = Index, State = unknown> = {
   make(): Held;
   readonly checkpoint: CheckpointAdapter<Held, State>;

@@ -4,27 +4,6 @@
 // greatest sum that there can be is 1.
 
 import {
-  A_FLOOR,
-  A_GROWTH,
-  A_IS_ENTERED,
-  A_K,
-  A_KIND,
-  A_LEAST,
-  A_LEVELS,
-  A_LIMIT,
-  A_MISSING,
-  A_ORDER,
-  A_QUERY,
-  A_QUERY_COUNT,
-  A_SCALE,
-  A_SEGMENT,
-  A_SHRINKAGE,
-  A_SINKS,
-  A_SLACK,
-  A_SORTED,
-  A_TERM_COUNT,
-  A_TERMS,
-  A_WINDOW,
   E_BASE,
   E_COUNT,
   E_MOST,
@@ -38,6 +17,27 @@ import {
   Q_MOST,
   Q_SLOPE,
   Q_WEIGHT,
+  S_FLOOR,
+  S_GROWTH,
+  S_IS_ENTERED,
+  S_K,
+  S_KIND,
+  S_LEAST,
+  S_LEVELS,
+  S_LIMIT,
+  S_MISSING,
+  S_ORDER,
+  S_QUERY,
+  S_QUERY_COUNT,
+  S_SCALE,
+  S_SEGMENT,
+  S_SHRINKAGE,
+  S_SINKS,
+  S_SLACK,
+  S_SORTED,
+  S_TERM_COUNT,
+  S_TERMS,
+  S_WINDOW,
   T_BASE,
   T_BOUND,
   T_COUNT,
@@ -63,12 +63,12 @@ const MARGIN: f64 = 1.0 + 1.0 / 1048576.0;
 const SUM_ERROR: f64 = 1.0 / 8388608.0;
 
 /** Makes the terms of the query; returns whether a record of the segment can reach the floor. */
-export function enterSegment(area: usize): bool {
-  const count = load<u32>(area, A_QUERY_COUNT);
-  const query = <usize>load<u32>(area, A_QUERY);
+export function enterSegment(scratch: usize): bool {
+  const count = load<u32>(scratch, S_QUERY_COUNT);
+  const query = <usize>load<u32>(scratch, S_QUERY);
   const queryEnd = query + <usize>count * Q_BYTES;
-  const growth = load<f64>(area, A_GROWTH);
-  const levels = <f64>load<u32>(area, A_LEVELS);
+  const growth = load<f64>(scratch, S_GROWTH);
+  const levels = <f64>load<u32>(scratch, S_LEVELS);
   let total: f64 = 0;
   let greatest: f64 = 0;
   for (let entry = query; entry < queryEnd; entry += Q_BYTES) {
@@ -77,20 +77,20 @@ export function enterSegment(area: usize): bool {
     total += max<f64>(abs<f64>(base), abs<f64>(base + load<f64>(entry, Q_SLOPE) * levels));
     greatest += max<f64>(0, load<f64>(entry, Q_MOST));
   }
-  if (count === 0 || greatest * MARGIN < load<f64>(area, A_FLOOR)) return false;
-  if (load<u32>(area, A_SINKS) === 0) raiseFloor(area, query, queryEnd);
+  if (count === 0 || greatest * MARGIN < load<f64>(scratch, S_FLOOR)) return false;
+  if (load<u32>(scratch, S_SINKS) === 0) raiseFloor(scratch, query, queryEnd);
   const scale: f64 = total > 0 ? 1 / total : 1;
-  store<f64>(area, scale, A_SCALE);
-  store<f64>(area, (<f64>count + 4) * SUM_ERROR, A_SLACK);
+  store<f64>(scratch, scale, S_SCALE);
+  store<f64>(scratch, (<f64>count + 4) * SUM_ERROR, S_SLACK);
   // Lower by what sums can be too small, but never so low that an impact of nothing counts.
-  const least = load<f64>(area, A_LEAST);
+  const least = load<f64>(scratch, S_LEAST);
   const limit = <f32>(least * scale - 4 * SUM_ERROR);
-  store<f32>(area, least > 0 ? max<f32>(limit, f32.MIN_NORMAL_VALUE) : limit, A_LIMIT);
-  store<u32>(area, count, A_TERM_COUNT);
-  sort(area, query, count);
-  writeTerms(area, query, count, scale);
-  store<u32>(area, 0, A_WINDOW);
-  store<u32>(area, 1, A_IS_ENTERED);
+  store<f32>(scratch, least > 0 ? max<f32>(limit, f32.MIN_NORMAL_VALUE) : limit, S_LIMIT);
+  store<u32>(scratch, count, S_TERM_COUNT);
+  sort(scratch, query, count);
+  writeTerms(scratch, query, count, scale);
+  store<u32>(scratch, 0, S_WINDOW);
+  store<u32>(scratch, 1, S_IS_ENTERED);
   return true;
 }
 
@@ -114,13 +114,13 @@ function bound(entry: usize, growth: f64): void {
 }
 
 /** Raises the floor to what k records are known to reach, from the top-k impact bounds of long lists: one posting gives them as much. */
-function raiseFloor(area: usize, query: usize, queryEnd: usize): void {
-  const rank = load<u32>(area, A_K) + load<u32>(area, A_MISSING);
+function raiseFloor(scratch: usize, query: usize, queryEnd: usize): void {
+  const rank = load<u32>(scratch, S_K) + load<u32>(scratch, S_MISSING);
   const power: u32 = max<u32>(TOP_IMPACT_BITS, rank <= 1 ? 0 : 32 - clz<u32>(rank - 1));
   if (power >= TOP_IMPACT_BITS + TOP_IMPACTS) return;
-  const shrinkage = load<f64>(area, A_SHRINKAGE);
-  const least = load<f64>(area, A_LEAST);
-  let floor = load<f64>(area, A_FLOOR);
+  const shrinkage = load<f64>(scratch, S_SHRINKAGE);
+  const least = load<f64>(scratch, S_LEAST);
+  let floor = load<f64>(scratch, S_FLOOR);
   for (let entry = query; entry < queryEnd; entry += Q_BYTES) {
     const list = <usize>load<u32>(entry, Q_ENTRY);
     const count = load<u32>(list, E_COUNT);
@@ -133,7 +133,7 @@ function raiseFloor(area: usize, query: usize, queryEnd: usize): void {
     const reached = (load<f64>(entry, Q_WEIGHT) * impact * shrinkage) / MARGIN;
     if (reached >= least && reached > floor) floor = reached;
   }
-  store<f64>(area, floor, A_FLOOR);
+  store<f64>(scratch, floor, S_FLOOR);
 }
 
 function exactOf(list: usize, count: u32): usize {
@@ -150,8 +150,8 @@ function windowsOf(list: usize, kind: u32, count: u32): usize {
 }
 
 /** Sorts the places of the query's terms by ascending bound (Shell, 1959, with the gaps of Ciura, 2001). */
-function sort(area: usize, query: usize, count: u32): void {
-  const sorted = <usize>load<u32>(area, A_SORTED);
+function sort(scratch: usize, query: usize, count: u32): void {
+  const sorted = <usize>load<u32>(scratch, S_SORTED);
   for (let i: u32 = 0; i < count; i++) store<u32>(sorted + ((<usize>i) << 2), i);
   for (let gap = firstGap(count); gap > 0; gap = nextGap(gap)) {
     for (let i = gap; i < count; i++) {
@@ -177,12 +177,12 @@ function nextGap(gap: u32): u32 {
   return gap === 10 ? 4 : gap === 4 ? 1 : 0;
 }
 
-function writeTerms(area: usize, query: usize, count: u32, scale: f64): void {
-  const kind = load<u32>(area, A_KIND);
-  const segment = <usize>load<u32>(area, A_SEGMENT);
-  const sorted = <usize>load<u32>(area, A_SORTED);
-  const order = <usize>load<u32>(area, A_ORDER);
-  let term = <usize>load<u32>(area, A_TERMS);
+function writeTerms(scratch: usize, query: usize, count: u32, scale: f64): void {
+  const kind = load<u32>(scratch, S_KIND);
+  const segment = <usize>load<u32>(scratch, S_SEGMENT);
+  const sorted = <usize>load<u32>(scratch, S_SORTED);
+  const order = <usize>load<u32>(scratch, S_ORDER);
+  let term = <usize>load<u32>(scratch, S_TERMS);
   for (let i: u32 = 0; i < count; i++, term += TERM_BYTES) {
     const place = load<u32>(sorted + ((<usize>i) << 2));
     const entry = query + <usize>place * Q_BYTES;
@@ -199,7 +199,7 @@ function writeTerms(area: usize, query: usize, count: u32, scale: f64): void {
     store<f32>(term, <f32>(load<f64>(entry, Q_SLOPE) * scale), T_SLOPE);
     store<f32>(term, <f32>(load<f64>(entry, Q_MOST) * scale), T_BOUND);
     store<f64>(term, load<f64>(entry, Q_WEIGHT), T_WEIGHT);
-    store<u32>(term, leastQuantized(term, load<f32>(area, A_LIMIT)), T_LEAST);
+    store<u32>(term, leastQuantized(term, load<f32>(scratch, S_LIMIT)), T_LEAST);
     store<u32>(term, 0, T_CURSOR);
     store<u32>(term, 0, T_END);
   }

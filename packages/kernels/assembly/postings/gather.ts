@@ -1,6 +1,6 @@
 // Which records of a segment could be among the best, by their greatest postings alone?
 //
-// The search that may miss some. Only postings that add at least the area's `least` count: of the 40 lists of a learned vector that
+// The search that may miss some. Only postings that add at least the search's `least` count: of the 40 lists of a learned vector that
 // leaves one posting in fifteen with a tenth of what the greatest adds, and those who have the greatest sums of them are nearly
 // always those who have the greatest of all. They are scored in full afterwards (exact.ts). Most of these postings are in the
 // high-impact prefixes of their lists and read one after the other; where a list has more of them, or is short, its quantized
@@ -11,16 +11,16 @@
 import { enterSegment } from "./enter";
 import { floorOf, take } from "./found";
 import {
-  A_FOUND_COUNT,
-  A_HIDDEN,
-  A_IS_ENTERED,
-  A_RECORD_SUMS,
-  A_SCALE,
-  A_TERM_COUNT,
-  A_TERMS,
-  A_TOUCHED,
-  A_TOUCHED_COUNT,
   HIGH_IMPACT_BITS,
+  S_FOUND_COUNT,
+  S_HIDDEN,
+  S_IS_ENTERED,
+  S_RECORD_SUMS,
+  S_SCALE,
+  S_TERM_COUNT,
+  S_TERMS,
+  S_TOUCHED,
+  S_TOUCHED_COUNT,
   T_BASE,
   T_COUNT,
   T_LEAST,
@@ -36,39 +36,39 @@ import {
 import { recordAt } from "./posting-of";
 
 /**
- * Gathers from the area's segment, from the beginning or from where it left off, until all is done or `WINDOW` records were found;
- * returns whether all is done. The caller takes what was found out, and sets its count to 0, before it goes on. Scores of what
- * is found are sums of some of the impacts, each rounded up. No impact may be negative.
+ * Gathers from the segment that the scratch memory names, from the beginning or from where it left off, until all is done or
+ * `WINDOW` records were found; returns whether all is done. The caller takes what was found out, and sets its count to 0, before it
+ * goes on. Scores of what is found are sums of some of the impacts, each rounded up. No impact may be negative.
  */
-export function gatherSegment(area: usize): bool {
-  if (load<u32>(area, A_IS_ENTERED) === 0) {
-    if (!enterSegment(area)) return true;
-    addReaching(area);
+export function gatherSegment(scratch: usize): bool {
+  if (load<u32>(scratch, S_IS_ENTERED) === 0) {
+    if (!enterSegment(scratch)) return true;
+    addReaching(scratch);
   }
-  const sums = <usize>load<u32>(area, A_RECORD_SUMS);
-  const hidden = <usize>load<u32>(area, A_HIDDEN);
-  const touched = <usize>load<u32>(area, A_TOUCHED);
-  const scale = load<f64>(area, A_SCALE);
-  let floor = floorOf(area);
-  let left = load<u32>(area, A_TOUCHED_COUNT);
-  while (left > 0 && load<u32>(area, A_FOUND_COUNT) < WINDOW) {
+  const sums = <usize>load<u32>(scratch, S_RECORD_SUMS);
+  const hidden = <usize>load<u32>(scratch, S_HIDDEN);
+  const touched = <usize>load<u32>(scratch, S_TOUCHED);
+  const scale = load<f64>(scratch, S_SCALE);
+  let floor = floorOf(scratch);
+  let left = load<u32>(scratch, S_TOUCHED_COUNT);
+  while (left > 0 && load<u32>(scratch, S_FOUND_COUNT) < WINDOW) {
     const record = <u32>load<u16>(touched + ((<usize>--left) << 1));
     const at = sums + ((<usize>record) << 2);
     const sum = load<f32>(at);
     store<f32>(at, 0);
     if (sum < floor || ((load<u8>(hidden + <usize>(record >> 3)) >> <u8>(record & 7)) & 1) !== 0) continue;
-    if (take(area, record, <f64>sum / scale)) floor = floorOf(area);
+    if (take(scratch, record, <f64>sum / scale)) floor = floorOf(scratch);
   }
-  store<u32>(area, left, A_TOUCHED_COUNT);
+  store<u32>(scratch, left, S_TOUCHED_COUNT);
   return left === 0;
 }
 
 /** Adds up the impacts that reach the limit, and lists the records that have any. */
-function addReaching(area: usize): void {
-  const terms = <usize>load<u32>(area, A_TERMS);
-  const termsEnd = terms + <usize>load<u32>(area, A_TERM_COUNT) * TERM_BYTES;
-  const sums = <usize>load<u32>(area, A_RECORD_SUMS);
-  const touched = <usize>load<u32>(area, A_TOUCHED);
+function addReaching(scratch: usize): void {
+  const terms = <usize>load<u32>(scratch, S_TERMS);
+  const termsEnd = terms + <usize>load<u32>(scratch, S_TERM_COUNT) * TERM_BYTES;
+  const sums = <usize>load<u32>(scratch, S_RECORD_SUMS);
+  const touched = <usize>load<u32>(scratch, S_TOUCHED);
   let top = touched;
   for (let term = terms; term < termsEnd; term += TERM_BYTES) {
     const least = load<u32>(term, T_LEAST);
@@ -92,7 +92,7 @@ function addReaching(area: usize): void {
         top = addSpan(term, from, end, least, sums, top);
     }
   }
-  store<u32>(area, <u32>(top - touched) >> 1, A_TOUCHED_COUNT);
+  store<u32>(scratch, <u32>(top - touched) >> 1, S_TOUCHED_COUNT);
 }
 
 /** The same for the high-impact prefix of a list, of which not all reach the limit. @returns where the next record is listed */

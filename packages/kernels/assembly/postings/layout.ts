@@ -28,7 +28,7 @@
 //
 // The whole segment is one piece of memory, which can be written to disk as it is (drawn in engine/index/postings/segment.ts).
 //
-// A search has an area, laid out by the program (engine/index/postings/arena.ts): the fields below, and behind their pointers
+// A search has scratch memory, laid out by the program (engine/index/postings/arena.ts): the fields below, and behind their pointers
 //
 //   query      records of Q_BYTES for each term that has a list in the segment, in the order of the query: the list's entry and the
 //              weight. The kernel makes the rest of it (enter.ts), and
@@ -103,57 +103,57 @@ export const T_BLOCK_MOST: usize = 52;
 /** The least quantized impact that reaches the limit; more than 255 where none does. */
 export const T_LEAST: usize = 56;
 
-export const A_TERMS: usize = 0;
-export const A_TERM_COUNT: usize = 4;
-export const A_ORDER: usize = 8;
-export const A_HIDDEN: usize = 12;
+export const S_TERMS: usize = 0;
+export const S_TERM_COUNT: usize = 4;
+export const S_ORDER: usize = 8;
+export const S_HIDDEN: usize = 12;
 /** u32 of each record: its length in terms. Only of texts. */
-export const A_LENGTHS: usize = 16;
-export const A_KIND: usize = 20;
-export const A_K: usize = 24;
-export const A_HEAP: usize = 28;
-export const A_HEAP_COUNT: usize = 32;
-export const A_SUMS: usize = 36;
-export const A_MARKS: usize = 40;
-export const A_FOUND: usize = 44;
-export const A_FOUND_COUNT: usize = 48;
+export const S_LENGTHS: usize = 16;
+export const S_KIND: usize = 20;
+export const S_K: usize = 24;
+export const S_HEAP: usize = 28;
+export const S_HEAP_COUNT: usize = 32;
+export const S_SUMS: usize = 36;
+export const S_MARKS: usize = 40;
+export const S_FOUND: usize = 44;
+export const S_FOUND_COUNT: usize = 48;
 /** The window to go on with; 0 at first. */
-export const A_WINDOW: usize = 52;
-export const A_RECORD_COUNT: usize = 56;
+export const S_WINDOW: usize = 52;
+export const S_RECORD_COUNT: usize = 56;
 /** f32, scaled: only impacts that are as great count where candidates are gathered; minus infinity: all. */
-export const A_LIMIT: usize = 60;
+export const S_LIMIT: usize = 60;
 /** Whether an impact can be negative. */
-export const A_SINKS: usize = 104;
+export const S_SINKS: usize = 104;
 /** Of the query: its terms that have a list. */
-export const A_QUERY: usize = 108;
-export const A_QUERY_COUNT: usize = 112;
+export const S_QUERY: usize = 108;
+export const S_QUERY_COUNT: usize = 112;
 /** The greatest quantized impact. */
-export const A_LEVELS: usize = 116;
+export const S_LEVELS: usize = 116;
 /** Records that are removed or not to be found: a list's greatest ones may be among them. */
-export const A_MISSING: usize = 120;
+export const S_MISSING: usize = 120;
 /** Whether the terms are made. */
-export const A_IS_ENTERED: usize = 124;
+export const S_IS_ENTERED: usize = 124;
 /** f64: by how much an impact can have grown since the quantized impacts were made, at least 1; and shrunk, at most 1. */
-export const A_GROWTH: usize = 128;
-export const A_SHRINKAGE: usize = 136;
+export const S_GROWTH: usize = 128;
+export const S_SHRINKAGE: usize = 136;
 /** f64: what a single posting must give to count where candidates are gathered; unscaled. */
-export const A_LEAST: usize = 144;
-export const A_SORTED: usize = 152;
-export const A_RECORD_SUMS: usize = 156;
-export const A_TOUCHED: usize = 160;
-export const A_TOUCHED_COUNT: usize = 164;
+export const S_LEAST: usize = 144;
+export const S_SORTED: usize = 152;
+export const S_RECORD_SUMS: usize = 156;
+export const S_TOUCHED: usize = 160;
+export const S_TOUCHED_COUNT: usize = 164;
 /** Where the segment begins. */
-export const A_SEGMENT: usize = 168;
+export const S_SEGMENT: usize = 168;
 
 /** f64: scores below cannot be among the k best. */
-export const A_FLOOR: usize = 64;
+export const S_FLOOR: usize = 64;
 /** f64: by how much less than it ought to be a sum can be. */
-export const A_SLACK: usize = 72;
+export const S_SLACK: usize = 72;
 /** f64, of texts: k1 (1 - b), and k1 b / average length. */
-export const A_FIXED: usize = 80;
-export const A_PER_TERM: usize = 88;
+export const S_FIXED: usize = 80;
+export const S_PER_TERM: usize = 88;
 /** f64: what a score is multiplied with to be compared with a sum; the terms' base, slope and bound are scaled too. */
-export const A_SCALE: usize = 96;
+export const S_SCALE: usize = 96;
 
 /** Sparse vectors: an impact is the weight, f32. */
 export const SPARSE: u32 = 0;

@@ -14,18 +14,18 @@ import { enterSegment } from "./enter";
 import { exactScore } from "./exact";
 import { floorOf, take } from "./found";
 import {
-  A_FOUND_COUNT,
-  A_HIDDEN,
-  A_IS_ENTERED,
-  A_MARKS,
-  A_MISSING,
-  A_RECORD_COUNT,
-  A_SINKS,
-  A_SUMS,
-  A_TERM_COUNT,
-  A_TERMS,
-  A_WINDOW,
   BLOCK_BITS,
+  S_FOUND_COUNT,
+  S_HIDDEN,
+  S_IS_ENTERED,
+  S_MARKS,
+  S_MISSING,
+  S_RECORD_COUNT,
+  S_SINKS,
+  S_SUMS,
+  S_TERM_COUNT,
+  S_TERMS,
+  S_WINDOW,
   T_BASE,
   T_BLOCK_MOST,
   T_BOUND,
@@ -46,15 +46,16 @@ import {
 import { postingOf } from "./posting-of";
 
 /**
- * Searches the area's segment, from the beginning or from the area's window on, until all is done or more than `WINDOW` records were
- * found; returns whether all is done. The caller takes what was found out, and sets its count to 0, before it goes on.
+ * Searches the segment that the scratch memory names, from the beginning or from the window noted there on, until all is done or
+ * more than `WINDOW` records were found; returns whether all is done. The caller takes what was found out, and sets its count to 0,
+ * before it goes on.
  */
-export function searchSegment(area: usize): bool {
-  if (load<u32>(area, A_IS_ENTERED) === 0 && !enterSegment(area)) return true;
-  const windows = (load<u32>(area, A_RECORD_COUNT) + WINDOW - 1) >> WINDOW_BITS;
-  let window = load<u32>(area, A_WINDOW);
-  while (window < windows && load<u32>(area, A_FOUND_COUNT) <= WINDOW) searchWindow(area, window++);
-  store<u32>(area, window, A_WINDOW);
+export function searchSegment(scratch: usize): bool {
+  if (load<u32>(scratch, S_IS_ENTERED) === 0 && !enterSegment(scratch)) return true;
+  const windows = (load<u32>(scratch, S_RECORD_COUNT) + WINDOW - 1) >> WINDOW_BITS;
+  let window = load<u32>(scratch, S_WINDOW);
+  while (window < windows && load<u32>(scratch, S_FOUND_COUNT) <= WINDOW) searchWindow(scratch, window++);
+  store<u32>(scratch, window, S_WINDOW);
   return window === windows;
 }
 
@@ -65,15 +66,15 @@ export function searchSegment(area: usize): bool {
  */
 const ASIDE: f32 = 0.55;
 
-function searchWindow(area: usize, window: u32): void {
-  const terms = <usize>load<u32>(area, A_TERMS);
-  const termsEnd = terms + <usize>load<u32>(area, A_TERM_COUNT) * TERM_BYTES;
-  const floor = floorOf(area);
+function searchWindow(scratch: usize, window: u32): void {
+  const terms = <usize>load<u32>(scratch, S_TERMS);
+  const termsEnd = terms + <usize>load<u32>(scratch, S_TERM_COUNT) * TERM_BYTES;
+  const floor = floorOf(scratch);
   let most: f32 = 0;
   for (let term = terms; term < termsEnd; term += TERM_BYTES) most += enterWindow(term, window);
-  if (most < floor || isHidden(area, window)) return;
-  const sums = <usize>load<u32>(area, A_SUMS);
-  const marks = <usize>load<u32>(area, A_MARKS);
+  if (most < floor || isHidden(scratch, window)) return;
+  const sums = <usize>load<u32>(scratch, S_SUMS);
+  const marks = <usize>load<u32>(scratch, S_MARKS);
   let essential = terms;
   let aside: f32 = 0;
   for (; essential < termsEnd; essential += TERM_BYTES) {
@@ -81,20 +82,20 @@ function searchWindow(area: usize, window: u32): void {
     if (!(more < floor * ASIDE)) break;
     aside = more;
   }
-  if (load<u32>(area, A_SINKS) !== 0) {
+  if (load<u32>(scratch, S_SINKS) !== 0) {
     for (let term = essential; term < termsEnd; term += TERM_BYTES) addList(term, sums, marks);
   } else {
     for (let term = essential; term < termsEnd; term += TERM_BYTES)
       addListUpTo(term, floor - aside, sums, marks);
   }
-  harvest(area, window << WINDOW_BITS, terms, essential);
+  harvest(scratch, window << WINDOW_BITS, terms, essential);
   clear(essential, termsEnd, sums);
 }
 
 /** Whether no record of a window may be found. Where so few may that this can be, their windows are all that is worth adding up. */
-function isHidden(area: usize, window: u32): bool {
-  if (load<u32>(area, A_MISSING) < WINDOW) return false;
-  const hidden = <usize>load<u32>(area, A_HIDDEN) + <usize>((window << WINDOW_BITS) >> 3);
+function isHidden(scratch: usize, window: u32): bool {
+  if (load<u32>(scratch, S_MISSING) < WINDOW) return false;
+  const hidden = <usize>load<u32>(scratch, S_HIDDEN) + <usize>((window << WINDOW_BITS) >> 3);
   for (let at = hidden; at < hidden + <usize>(WINDOW >> 3); at += 8) if (~load<u64>(at) !== 0) return false;
   return true;
 }
@@ -227,11 +228,11 @@ function clearSums(term: usize, sums: usize): void {
 }
 
 /** Looks at the marked records, takes the marks away, and scores those exactly that can be among the best. */
-function harvest(area: usize, firstRecord: u32, terms: usize, essential: usize): void {
-  const sums = <usize>load<u32>(area, A_SUMS);
-  const marks = <usize>load<u32>(area, A_MARKS);
-  const hidden = <usize>load<u32>(area, A_HIDDEN) + <usize>(firstRecord >> 3);
-  let floor = floorOf(area);
+function harvest(scratch: usize, firstRecord: u32, terms: usize, essential: usize): void {
+  const sums = <usize>load<u32>(scratch, S_SUMS);
+  const marks = <usize>load<u32>(scratch, S_MARKS);
+  const hidden = <usize>load<u32>(scratch, S_HIDDEN) + <usize>(firstRecord >> 3);
+  let floor = floorOf(scratch);
   let block: usize = usize.MAX_VALUE;
   let asideHere: f32 = 0;
   for (let word: usize = 0; word < WINDOW >> 3; word += 8) {
@@ -263,7 +264,7 @@ function harvest(area: usize, firstRecord: u32, terms: usize, essential: usize):
           load<f32>(term, T_SLOPE) * <f32>load<u8>(<usize>load<u32>(term, T_QUANTIZED) + <usize>posting);
       }
       if (sum + max<f32>(rest, 0) < floor) continue;
-      if (take(area, record, exactScore(area, record))) floor = floorOf(area);
+      if (take(scratch, record, exactScore(scratch, record))) floor = floorOf(scratch);
     }
   }
 }

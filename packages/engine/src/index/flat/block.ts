@@ -1,6 +1,6 @@
 // Where do the rows of a flat index lie?
 //
-// In one shared WebAssembly memory, where the kernels read them, behind a scratch area for one search at a time:
+// In one shared WebAssembly memory, where the kernels read them, behind a scratch memory for one search at a time:
 //
 //   0            outAt                      rowsAt                                        memory's end
 //   | query f32  | kernel values f32 x 1024 | row 0 | row 1 | ... | row `length` - 1 | unused |
@@ -42,7 +42,7 @@ export type BlockLayout = {
   readonly pagesMax: number;
 };
 
-/** Lays a block of at most `bytesMax` bytes out, which hold the scratch area and one row at least. */
+/** Lays a block of at most `bytesMax` bytes out, which hold the scratch memory and one row at least. */
 export function layOutBlock(dimension: number, bytesMax: number): BlockLayout {
   const dimensionPadded = padded(dimension);
   const rowBytes = 4 * dimensionPadded;

@@ -4,8 +4,8 @@ import { expect, test } from "vitest";
 import { bytesOfFloats } from "../../vector/floats.ts";
 import { exactScore } from "../../vector/metric.ts";
 import { metrics } from "../../vector/metrics.ts";
+import { asMap } from "../test/reference.ts";
 import { onSet, readF32, readFvecs, readIvecs } from "../test/reference-data.ts";
-import { asMap } from "../test/twin.ts";
 import { FlatIndex } from "./flat-index.ts";
 
 onSet("siftsmall", () => {

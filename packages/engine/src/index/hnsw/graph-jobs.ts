@@ -25,7 +25,10 @@ export type GraphHost = {
   onLinked(name: number): void;
 };
 
-/** Values of one insertion job, and bounds of its names: some ten milliseconds of work. Handing a job out and back costs as much as ten insertions. */
+/**
+ * Values of one insertion job, and bounds of its names: some ten milliseconds of work. Handing a job out and back costs as much as
+ * ten insertions.
+ */
 const insertValues = 25_600;
 const insertMin = 64;
 const insertMax = 256;
@@ -157,17 +160,17 @@ export class GraphJobs {
     if (!this.#skipUnwanted()) return undefined;
     const graph = this.#nodes.partitions.find((partition) => this.#hasRoom(partition))?.graph;
     if (graph === undefined) return undefined;
-    const units = this.#unitsOfJob(graph);
-    return graph.isReserved(units) ? undefined : () => graph.reserve(units);
+    const slots = this.#slotsOfJob(graph);
+    return graph.isReserved(slots) ? undefined : () => graph.reserve(slots);
   }
 
   #hasRoom(partition: Partition | undefined): boolean {
     return partition?.graph.hasRoom(this.#options.levelsMax - 1) === true;
   }
 
-  /** Units that an insertion job takes, at most. */
-  #unitsOfJob(graph: Graph): number {
-    return this.#insertCount * graph.unitsFor(this.#options.levelsMax - 1);
+  /** Slots that an insertion job takes, at most. */
+  #slotsOfJob(graph: Graph): number {
+    return this.#insertCount * graph.slotsFor(this.#options.levelsMax - 1);
   }
 
   /** The next thing that wants no builder beside it. */
@@ -259,7 +262,7 @@ export class GraphJobs {
     const added = this.#nodes.freeNumber();
     const partition = new Partition(shapeOf(this.#encoding, this.#options), this.#encoding);
     invariant(this.#hasRoom(partition), "a partition has no room for a single node");
-    partition.graph.reserve(this.#unitsOfJob(partition.graph));
+    partition.graph.reserve(this.#slotsOfJob(partition.graph));
     this.#nodes.partitions[added] = partition;
     return [added, partition];
   }

@@ -61,7 +61,7 @@ export function perform(linker: Linker, job: GraphJob): void {
   }
 }
 
-/** Builders that work in the owner's thread, and in its area. */
+/** Builders that work in the owner's thread, and in its scratch memory. */
 export class InPlaceBuilders implements GraphBuilders {
   readonly width = 1;
   readonly #linkers = new Map<number, Linker>();

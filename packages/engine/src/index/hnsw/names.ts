@@ -7,7 +7,7 @@ import { absent } from "../ordinal-map.ts";
 import { Copies, type CopiesState } from "./copies.ts";
 import { type FingerprintKey, Fingerprints } from "./fingerprints.ts";
 
-/** What a checkpoint keeps. */
+/** What a checkpoint stores. */
 export type NamesState = {
   readonly key: FingerprintKey;
   readonly fingerprints: Uint32Array;
@@ -66,9 +66,10 @@ export class Names {
   }
 
   /** What is to be kept of the names that are kept: their records below `end`. */
-  state(isKept: (name: number) => boolean, end: number): NamesState {
+  state(isCheckpointed: (name: number) => boolean, end: number): NamesState {
     const isDirectionlessKept = this.directionless < end;
-    const kept = (name: number) => isKept(name) || (isDirectionlessKept && name === this.directionless);
+    const kept = (name: number) =>
+      isCheckpointed(name) || (isDirectionlessKept && name === this.directionless);
     return {
       key: this.#key,
       fingerprints: this.#fingerprints.entries(kept),

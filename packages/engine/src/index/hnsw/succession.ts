@@ -42,7 +42,7 @@ export interface Predecessor {
   readonly current: GraphSet | undefined;
   readonly isCalibrating: boolean;
   /** Threads that search or build at a time. */
-  readonly areas: number;
+  readonly scratchCount: number;
   /** Learns an encoding from a sample, and calls with graphs by it that are empty. */
   calibrate(
     request: Pick<CalibrationRequest, "dataType" | "range" | "rows">,
@@ -60,7 +60,7 @@ export class Succession {
   #missing: Set<number> | undefined;
   /** Codes that are wanted in place of the present ones, while there is no memory for a successor. */
   #postponed: Wanted | undefined;
-  #isPostponementTold = false;
+  #isPostponementReported = false;
   /** Bytes that the successor will take, from when it is decided on. */
   #successorBytes = 0;
 
@@ -137,8 +137,8 @@ export class Succession {
   /** Has graphs of other codes built, as soon as there is memory for them; says once that there is none. */
   #succeed(wanted: Wanted): void {
     this.#postponed = wanted;
-    if (this.goOn() || this.#isPostponementTold) return;
-    this.#isPostponementTold = true;
+    if (this.goOn() || this.#isPostponementReported) return;
+    this.#isPostponementReported = true;
     this.#options.onNotice?.(
       `${wanted.notice}; the memory budget has no room for graphs of type ${wanted.dataType} beside the present ones, so these serve until it has`,
     );
@@ -147,14 +147,14 @@ export class Succession {
   /** Begins with a successor that waits for memory, where there is some. */
   goOn(): boolean {
     const { mayTake, onNotice } = this.#options;
-    const { current, isCalibrating, areas } = this.#predecessor;
+    const { current, isCalibrating, scratchCount } = this.#predecessor;
     const postponed = this.#postponed;
     if (!current || !postponed || this.#successor || isCalibrating) return false;
     const vectors = current.count + this.#vectors.waitingCount();
-    const bytes = graphSetBytes({ ...this.#options, dataType: postponed.dataType, areas }, vectors);
+    const bytes = graphSetBytes({ ...this.#options, dataType: postponed.dataType, scratchCount }, vectors);
     if (mayTake?.(bytes) === false) return false;
     this.#postponed = undefined;
-    this.#isPostponementTold = false;
+    this.#isPostponementReported = false;
     this.#successorBytes = bytes;
     onNotice?.(postponed.notice);
     this.#build(postponed);

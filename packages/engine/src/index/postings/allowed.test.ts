@@ -9,7 +9,7 @@ import type { Candidates, Visible } from "../contract.ts";
 import type { OrdinalBitmap } from "../ordinal-bitmap.ts";
 import { SparseIndex, type SparseVector } from "../sparse/sparse-index.ts";
 import { allowedSets, bestAllowed, bitmapOf } from "../test/allowed-sets.ts";
-import { asMap, expectSame } from "../test/twin.ts";
+import { asMap, expectSame } from "../test/reference.ts";
 import { TextIndex } from "../text/text-index.ts";
 
 const next = randomNumbers(14);

@@ -8,12 +8,12 @@
 
 import { pageBytes, pagesMax } from "@quiver/kernels/loader";
 import {
-  area,
-  areaBytes,
   foundBytes,
   instantiatePostings,
   type PostingsKernels,
   queryTermBytes,
+  scratch,
+  scratchBytes,
   segmentRecordsMax,
   termBytes,
   windowRecords,
@@ -35,12 +35,17 @@ type Reserved = "terms" | "order" | "sorted" | "query" | "heap" | "recordSums" |
 
 const align = (bytes: number, to = 64): number => Math.ceil(bytes / to) * to;
 
-/** Where the area of searches lies; a place of 0 is none. */
-const areaAt = 64;
+/** Where the scratch memory of searches lies; a place of 0 is none. */
+const scratchAt = 64;
 
 /** Bytes of an arena with segments of these lengths. */
 export function arenaBytes(segments: readonly number[]): number {
-  const fixed = [areaAt + areaBytes, 4 * windowRecords, windowRecords / 8, 2 * windowRecords * foundBytes];
+  const fixed = [
+    scratchAt + scratchBytes,
+    4 * windowRecords,
+    windowRecords / 8,
+    2 * windowRecords * foundBytes,
+  ];
   let bytes = align(segmentRecordsMax / 8);
   for (const length of [...fixed, ...segments]) bytes += align(length);
   return Math.ceil(bytes / pageBytes) * pageBytes;
@@ -60,7 +65,7 @@ export class Arena {
   readonly #taken = new Map<number, number>();
   /** Room for a bit of each record of a segment, in which a search says what is hidden from it. */
   readonly hiddenAt: number;
-  #top = align(areaAt + areaBytes);
+  #top = align(scratchAt + scratchBytes);
   #termsMax = 0;
   #heapMax = 0;
   #recordsMax = 0;
@@ -84,9 +89,9 @@ export class Arena {
     this.hiddenAt = this.#mustAllocate(segmentRecordsMax / 8);
   }
 
-  /** The area of searches. */
-  get area(): number {
-    return areaAt;
+  /** The scratch memory of searches. */
+  get scratch(): number {
+    return scratchAt;
   }
 
   get memoryBytes(): number {
@@ -95,7 +100,7 @@ export class Arena {
 
   /** Bytes of what lies in it. */
   get takenBytes(): number {
-    let bytes = align(areaAt + areaBytes);
+    let bytes = align(scratchAt + scratchBytes);
     for (const taken of this.#taken.values()) bytes += taken;
     return bytes;
   }
@@ -169,15 +174,15 @@ export class Arena {
     return true;
   }
 
-  /** The value of a field of the area. */
-  field(name: keyof typeof area): number {
-    return this.words[(areaAt + area[name]) >>> 2];
+  /** The value of a field of the scratch memory. */
+  field(name: keyof typeof scratch): number {
+    return this.words[(scratchAt + scratch[name]) >>> 2];
   }
 
   check(): void {
     const allocations = [...this.#gaps, ...[...this.#taken].map(([at, bytes]) => ({ at, bytes }))];
     allocations.sort((a, b) => a.at - b.at);
-    let end = align(areaAt + areaBytes);
+    let end = align(scratchAt + scratchBytes);
     for (const { at, bytes } of allocations) {
       invariant(at === end, `the allocation at ${at} does not begin where the one before ends, ${end}`);
       end += bytes;
@@ -197,8 +202,8 @@ export class Arena {
     return true;
   }
 
-  #setField(name: keyof typeof area, value: number): void {
-    this.words[(areaAt + area[name]) >>> 2] = value;
+  #setField(name: keyof typeof scratch, value: number): void {
+    this.words[(scratchAt + scratch[name]) >>> 2] = value;
   }
 
   #mustAllocate(bytes: number): number {

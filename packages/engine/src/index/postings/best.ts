@@ -1,6 +1,6 @@
 // Which k of what a search has found so far are the best?
 
-import { area as areaFields, foundBytes } from "@quiver/kernels/postings";
+import { foundBytes, scratch as scratchFields } from "@quiver/kernels/postings";
 import { keepBest } from "../../base/top-k.ts";
 import type { Candidates } from "../contract.ts";
 import type { Arena } from "./arena.ts";
@@ -41,12 +41,12 @@ export class Best {
     this.#fetchHeap();
     this.#arena = arena;
     arena.doubles.set(this.#heap, arena.field("heap") >>> 3);
-    arena.words[(arena.area + areaFields.heapCount) >>> 2] = this.#heap.length;
+    arena.words[(arena.scratch + scratchFields.heapCount) >>> 2] = this.#heap.length;
   }
 
   /** Takes what a search of a segment has found and can still be among the best. */
   take(segment: Segment, floor: number): void {
-    const { doubles, words, area } = segment.arena;
+    const { doubles, words, scratch } = segment.arena;
     const count = segment.arena.field("foundCount");
     for (let i = 0, at = segment.arena.field("found"); i < count; i++, at += foundBytes) {
       const score = doubles[at >>> 3];
@@ -54,7 +54,7 @@ export class Best {
       this.#ordinals.push(segment.ordinals[words[(at + 8) >>> 2]]);
       this.#scores.push(score);
     }
-    words[(area + areaFields.foundCount) >>> 2] = 0;
+    words[(scratch + scratchFields.foundCount) >>> 2] = 0;
   }
 
   /** The k best of all that was found and is on the heap, and what ties with the last. */

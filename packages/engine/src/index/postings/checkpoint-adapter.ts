@@ -1,6 +1,7 @@
 // How is an inverted index checkpointed?
 //
-// At once, and it goes on meanwhile; its mutable buffer is replayed after a crash, and is made a segment before an index is put away.
+// At once, and it goes on meanwhile; its mutable buffer is replayed after a crash, and becomes a segment before the index is
+// unloaded.
 
 import type { CheckpointAdapter } from "../checkpoint-adapter.ts";
 import type { Index } from "../contract.ts";

@@ -5,7 +5,7 @@ import { randomNumbers } from "@quiver/kernels/random";
 import { expect, test } from "vitest";
 import { finishAtOnce } from "../../base/steps.ts";
 import { SparseIndex, type SparseState } from "../sparse/sparse-index.ts";
-import { asMap, expectSame } from "../test/twin.ts";
+import { asMap, expectSame } from "../test/reference.ts";
 import { TextIndex, type TextOptions, type TextState } from "../text/text-index.ts";
 import type { CheckpointData } from "./checkpoint-data.ts";
 

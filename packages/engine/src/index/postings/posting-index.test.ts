@@ -3,7 +3,7 @@
 import { describe, expect, test } from "vitest";
 import type { Visible } from "../contract.ts";
 import { SparseIndex, type SparseVector } from "../sparse/sparse-index.ts";
-import { asMap, bestOf, expectSame } from "../test/twin.ts";
+import { asMap, bestOf, expectSame } from "../test/reference.ts";
 import { Arena } from "./arena.ts";
 import { PostingIndex } from "./posting-index.ts";
 import type { WeightedTerm } from "./query.ts";

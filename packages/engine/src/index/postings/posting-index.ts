@@ -42,7 +42,7 @@ export type PostingOptions = SegmentSetOptions & {
   readonly bufferPostingsMax?: number;
 };
 
-/** What a checkpoint keeps, besides the images of the segments. */
+/** What a checkpoint stores, besides the images of the segments. */
 export type PostingState = {
   /** Every record with a smaller ordinal is in a segment, or removed. */
   readonly end: number;
@@ -122,7 +122,7 @@ export class PostingIndex {
     return !this.#segments.isMerging && this.#freezing === undefined;
   }
 
-  /** Records of segments that are new or closed since the index was last kept. */
+  /** Records of segments that are new or closed since the last checkpoint of the index. */
   get changes(): number {
     return this.#segments.changes;
   }
@@ -311,7 +311,7 @@ export class PostingIndex {
   }
 
   /**
-   * What a checkpoint keeps: all segments. The images are those of the segments themselves, which stay as they are until `done`,
+   * What a checkpoint stores: all segments. The images are those of the segments themselves, which stay as they are until `done`,
    * whatever is added, removed or merged meanwhile; one at a time is handed out. The records of the mutable buffer are to be added
    * again.
    */
@@ -330,8 +330,8 @@ export class PostingIndex {
   }
 
   /**
-   * An index as it was kept. Retired records are there, and to be removed.
-   * @param load fills the images with what was kept, in the order of `save`
+   * Restores an index from a checkpoint. Retired records are there, and to be removed.
+   * @param load fills the images with the checkpoint's bytes, in the order of `save`
    */
   static async restored(
     options: PostingOptions,

@@ -7,7 +7,7 @@
 // postings alone, and then it has those scored in full.
 
 import {
-  area as fields,
+  scratch as fields,
   foundBytes,
   queryTerm,
   queryTermBytes,
@@ -90,12 +90,12 @@ function searchSegment(
   const { arena } = segment;
   const mask = maskOf(segment, search.hidden?.segments[number] ?? none, search.allowed);
   if (mask === null || !enter(segment, number, search, mask, floor, hasNegative)) return floor;
-  const floorAt = (arena.area + fields.floor) >>> 3;
+  const floorAt = (arena.scratch + fields.floor) >>> 3;
   best.enter(arena);
   const { searchSegment, gatherSegment } = arena.kernels;
   const go = search.least === null ? searchSegment : gatherSegment;
   for (let isDone = false; !isDone; ) {
-    isDone = go(arena.area) !== 0;
+    isDone = go(arena.scratch) !== 0;
     best.take(segment, arena.doubles[floorAt]);
   }
   return arena.doubles[floorAt];
@@ -160,8 +160,8 @@ function scored(
     const count = Math.min(foundMax, ordinals.length - from);
     for (let i = 0; i < count; i++)
       arena.words[(foundAt + i * foundBytes + 8) >>> 2] = segment.recordOf(ordinals[from + i]);
-    arena.words[(arena.area + fields.foundCount) >>> 2] = count;
-    arena.kernels.scoreRecords(arena.area);
+    arena.words[(arena.scratch + fields.foundCount) >>> 2] = count;
+    arena.kernels.scoreRecords(arena.scratch);
     for (let i = 0; i < count; i++) {
       const score = arena.doubles[(foundAt + i * foundBytes) >>> 3];
       if (Number.isNaN(score)) continue;
@@ -169,7 +169,7 @@ function scored(
       found.scores.push(score);
     }
   }
-  arena.words[(arena.area + fields.foundCount) >>> 2] = 0;
+  arena.words[(arena.scratch + fields.foundCount) >>> 2] = 0;
   return { count: found.ordinals.length, ...found };
 }
 
@@ -187,8 +187,8 @@ function enter(
   const count = writeQuery(segment, number, terms);
   if (count === 0) return false;
   const { words, doubles } = arena;
-  const at = arena.area >>> 2;
-  const doublesAt = arena.area >>> 3;
+  const at = arena.scratch >>> 2;
+  const doublesAt = arena.scratch >>> 3;
   words[at + fields.queryCount / 4] = count;
   words[at + fields.segment / 4] = segment.at;
   words[at + fields.hidden / 4] = mask.at;

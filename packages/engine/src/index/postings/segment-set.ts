@@ -41,7 +41,7 @@ export class SegmentSet {
   /** Segments that are being written to disk, and those of them that are of no more use afterwards. */
   #saving: readonly Segment[] = [];
   readonly #freedLater: Segment[] = [];
-  /** Records of segments that are new or closed since the index was last kept. */
+  /** Records of segments that are new or closed since the last checkpoint of the index. */
   changes = 0;
   /** Of the texts there are now. */
   averageLength = 0;
@@ -153,7 +153,7 @@ export class SegmentSet {
 
   /** The segments, whose images stay as they are until `done`. */
   hold(): { segments: readonly Segment[]; done: (isCheckpointed: boolean) => void } {
-    invariant(this.#saving.length === 0, "an index is kept while it is being kept");
+    invariant(this.#saving.length === 0, "a checkpoint is begun while another is being written");
     const segments = [...this.#parts.segments];
     const { changes } = this;
     this.#saving = segments;
@@ -165,14 +165,14 @@ export class SegmentSet {
     return { segments, done };
   }
 
-  /** Makes segments as they were kept. @param load fills their images with what was kept */
+  /** Restores segments from a checkpoint. @param load fills their images with the checkpoint's bytes */
   async restore(
     states: readonly SegmentState[],
     load: (images: Uint8Array[]) => Promise<void>,
   ): Promise<void> {
     const rooms = states.map((state) => {
       const room = this.inArena((arena) => Segment.makeRoom(arena, state));
-      invariant(room !== undefined, "there is no memory for a segment that was kept");
+      invariant(room !== undefined, "there is no memory for a segment of the checkpoint");
       return room;
     });
     await load(rooms.map(({ image }) => image));
@@ -185,7 +185,7 @@ export class SegmentSet {
     return bytes + this.#extraBytes;
   }
 
-  /** Bytes that the segments would take after they were kept on disk and restored. */
+  /** Bytes that the segments would take after they are checkpointed and restored. */
   get restoredBytes(): number {
     return arenaBytes(this.#parts.segments.map(({ bytes }) => bytes)) + this.#extraBytes;
   }

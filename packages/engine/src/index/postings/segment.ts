@@ -11,7 +11,7 @@ import { firstFrom } from "../ordinal-sets.ts";
 import type { Arena } from "./arena.ts";
 import { columnsOf, segmentHeader, segmentHeaderBytes } from "./segment-layout.ts";
 
-/** What a checkpoint keeps of a segment besides its image. */
+/** What a checkpoint stores of a segment besides its image. */
 export type SegmentState = {
   /** Of the whole allocation. */
   readonly bytes: number;
@@ -93,7 +93,7 @@ export class Segment {
     return arena.bytes.subarray(this.ordinals.byteOffset, at + this.bytes);
   }
 
-  /** Room for a segment that was kept, in which its image is to be written; undefined where there is none. */
+  /** Room for a segment of a checkpoint, into which its image is to be written; undefined where there is none. */
   static makeRoom(
     arena: Arena,
     { bytes, header, removed }: SegmentState,
@@ -107,7 +107,7 @@ export class Segment {
     return { arena, at, image: arena.bytes.subarray(at + begin, at + bytes) };
   }
 
-  /** A segment as it was kept. */
+  /** Restores a segment from a checkpoint. */
   static restored(arena: Arena, at: number): Segment {
     const segment = new Segment(arena, at);
     for (let record = 0; record < segment.recordCount; record++)

@@ -41,7 +41,7 @@ export type SparseOptions = ArenaOptions & {
   readonly bufferRecordsMax?: number;
 };
 
-/** What of an index a checkpoint keeps, besides the images of its segments. */
+/** What a checkpoint stores of an index, besides the images of its segments. */
 export type SparseState = { readonly postings: PostingState };
 
 /** A query's dimension that some record has. */
@@ -171,7 +171,7 @@ export class SparseIndex implements Index {
     return this.#postings.tidy(postings);
   }
 
-  /** Records of segments that are new or closed since the index was last kept. */
+  /** Records of segments that are new or closed since the last checkpoint of the index. */
   get changes(): number {
     return this.#postings.changes;
   }
@@ -191,13 +191,13 @@ export class SparseIndex implements Index {
     this.#postings.freeze();
   }
 
-  /** What a checkpoint keeps; see PostingIndex.save. */
+  /** What a checkpoint stores; see PostingIndex.save. */
   save(): CheckpointData<SparseState> {
     const { state: postings, ...kept } = this.#postings.save();
     return { state: { postings }, ...kept };
   }
 
-  /** An index as it was kept. @param load fills the images with what was kept, in the order of `save` */
+  /** Restores an index from a checkpoint. @param load fills the images with the checkpoint's bytes, in the order of `save` */
   static async restored(
     options: SparseOptions,
     { postings }: SparseState,

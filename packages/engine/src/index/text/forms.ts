@@ -17,7 +17,7 @@ import { finishAtOnce, type Steps } from "../../base/steps.ts";
 import { Dictionary, type DictionaryState } from "./dictionary.ts";
 import { RecordRows, type Row, RowReader, type RowsState } from "./record-rows.ts";
 
-/** What a checkpoint keeps, besides the columns and bytes. */
+/** What a checkpoint stores, besides the columns and bytes. */
 export type FormsState = { readonly dictionary: DictionaryState; readonly rows: RowsState };
 
 /** Forms that no record has are forgotten when there are so many, and a quarter of all. */
@@ -154,7 +154,7 @@ export class Forms {
     return this.#dictionary.memoryBytes + this.#counts.memoryBytes + this.#lastAdded.memoryBytes;
   }
 
-  /** What a checkpoint keeps of the records with ordinals below `end`, all of which are frozen. */
+  /** What a checkpoint stores of the records with ordinals below `end`, all of which are frozen. */
   save(end: number): { state: FormsState; images: Uint8Array[] } {
     const dictionary = this.#dictionary.save();
     const rows = this.rows.save(end);
@@ -164,12 +164,12 @@ export class Forms {
     };
   }
 
-  /** Room for the columns and bytes of forms that were kept. */
+  /** Allocates the columns and bytes of forms of a checkpoint. */
   static imagesFor({ dictionary, rows }: FormsState): Uint8Array[] {
     return [...Dictionary.columnsFor(dictionary), ...RecordRows.imagesFor(rows)];
   }
 
-  /** Forms as they were kept. @param images from `imagesFor`, filled with what was kept; they are taken over */
+  /** Restores forms from a checkpoint. @param images from `imagesFor`, filled from a checkpoint; the new object owns them */
   static restored({ dictionary, rows }: FormsState, images: readonly Uint8Array[]): Forms {
     const columns = images.length - rows.segments.length;
     return new Forms(

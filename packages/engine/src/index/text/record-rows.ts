@@ -35,7 +35,7 @@ type Segment = {
   forgottenCount: number;
 };
 
-/** What a checkpoint keeps of a segment, besides its bytes. */
+/** What a checkpoint stores of a segment, besides its bytes. */
 type SegmentState = Pick<Segment, "ordinals" | "begins" | "forgotten"> & { readonly byteCount: number };
 
 export type RowsState = { readonly segments: readonly SegmentState[] };
@@ -166,7 +166,7 @@ export class RecordRows {
     this.#count = 0;
   }
 
-  /** What a checkpoint keeps of the records with ordinals below `end`, all of which are frozen: the state and the bytes. */
+  /** What a checkpoint stores of the records with ordinals below `end`, all of which are frozen: the state and the bytes. */
   save(end: number): { state: RowsState; images: Uint8Array[] } {
     const kept = this.#segments.filter(({ ordinals }) => ordinals[ordinals.length - 1] < end);
     const segments = kept.map(({ ordinals, begins, forgotten, bytes }) => ({
@@ -179,12 +179,12 @@ export class RecordRows {
     return { state: { segments }, images: kept.map(({ bytes }) => bytes) };
   }
 
-  /** Room for the bytes of rows that were kept. */
+  /** Allocates the bytes of rows of a checkpoint. */
   static imagesFor({ segments }: RowsState): Uint8Array[] {
     return segments.map(({ byteCount }) => new Uint8Array(new SharedArrayBuffer(byteCount)));
   }
 
-  /** Rows as they were kept. @param images from `imagesFor`, filled with what was kept; they are taken over */
+  /** Restores rows from a checkpoint. @param images from `imagesFor`, filled from a checkpoint; the new object owns them */
   static restored({ segments }: RowsState, images: readonly Uint8Array[]): RecordRows {
     const rows = new RecordRows();
     rows.#segments = segments.map(({ ordinals, begins, forgotten }, i) => {

@@ -2,8 +2,8 @@
 
 import { expect, test } from "vitest";
 import { tokenize } from "../../text/tokenize.ts";
+import { asMap } from "../test/reference.ts";
 import { ndcgAt10, onSet, readJsonLines, readJudgements } from "../test/reference-data.ts";
-import { asMap } from "../test/twin.ts";
 import { TextIndex } from "./text-index.ts";
 
 onSet("scifact", () => {

@@ -4,13 +4,13 @@ import { createAnalyzer } from "../../text/analyzer.ts";
 import { tokenize } from "../../text/tokenize.ts";
 import type { Visible } from "../contract.ts";
 import { type AllowedShare, allowedOf, anyAllowed } from "../test/allowed-sets.ts";
-import { asMap, bestOf, expectSame } from "../test/twin.ts";
+import { asMap, bestOf, expectSame } from "../test/reference.ts";
 import { TextIndex, type TextOptions, type TextStatistics } from "./text-index.ts";
 
 type Held = { readonly terms: readonly string[]; readonly length: number };
 
 /** BM25 by its definition, record after record. */
-class Twin {
+class Reference {
   readonly records = new Map<number, Held>();
   readonly retired = new Set<number>();
   readonly #options: TextOptions;
@@ -61,7 +61,7 @@ class Twin {
 /** Explanations have the terms of the record, and add up to the scores bit for bit. */
 function expectExplained(
   index: TextIndex,
-  twin: Twin,
+  reference: Reference,
   query: string,
   statistics: TextStatistics,
   visible: Visible,
@@ -69,7 +69,7 @@ function expectExplained(
 ): void {
   const ordinals = [...found.keys()];
   const sums = ordinals.map(() => 0);
-  const asked = twin.asked(query);
+  const asked = reference.asked(query);
   const explained = ordinals.map((): string[] => []);
   const terms = index.termsOf(query);
   const steps = index.explain(
@@ -80,9 +80,9 @@ function expectExplained(
     (at, match) => {
       sums[at] += match.contribution;
       explained[at].push(match.term);
-      const { terms, length } = twin.records.get(ordinals[at]) as Held;
+      const { terms, length } = reference.records.get(ordinals[at]) as Held;
       const occurrences = (list: readonly string[]) => list.filter((term) => term === match.term).length;
-      const having = [...twin.records].filter(
+      const having = [...reference.records].filter(
         ([ordinal, other]) => other.terms.includes(match.term) && (visible === null || visible(ordinal)),
       );
       expect([match.weight, match.tf, match.df]).toEqual([
@@ -96,7 +96,7 @@ function expectExplained(
   for (let step = steps.next(); !step.done; step = steps.next());
   expect(sums).toEqual([...found.values()]);
   for (const [at, ordinal] of ordinals.entries()) {
-    const { terms } = twin.records.get(ordinal) as Held;
+    const { terms } = reference.records.get(ordinal) as Held;
     expect(explained[at]).toEqual([...new Set(asked)].filter((term) => terms.includes(term)));
   }
 }
@@ -140,41 +140,41 @@ test("every search equals brute force, through all changes", () => {
   fc.assert(
     fc.property(anyOptions, fc.array(anyAct, { maxLength: 200, size: "max" }), (options, acts) => {
       const index = new TextIndex(options);
-      const twin = new Twin(options);
+      const reference = new Reference(options);
       let next = 0;
-      let statistics = twin.statistics();
+      let statistics = reference.statistics();
       for (const act of acts) {
         if (act.kind === "add") {
           next += act.gap;
           index.add(next, tokenize(act.text));
-          twin.records.set(next++, twin.held(act.text));
+          reference.records.set(next++, reference.held(act.text));
         } else if (act.kind === "search") {
           const end = next - (act.modulus % 3);
           const visible =
             act.modulus === 1
               ? null
               : (ordinal: number) =>
-                  ordinal < end && !(twin.retired.has(ordinal) && ordinal % act.modulus !== 0);
-          for (const searched of [statistics, twin.statistics()]) {
+                  ordinal < end && !(reference.retired.has(ordinal) && ordinal % act.modulus !== 0);
+          for (const searched of [statistics, reference.statistics()]) {
             const found = asMap(index.search(act.text, act.k, searched, visible));
-            expectSame(found, twin.search(act.text, act.k, searched, visible));
-            expectExplained(index, twin, act.text, searched, visible, found);
-            const allowed = allowedOf(act.allowed, [...twin.records.keys()]);
+            expectSame(found, reference.search(act.text, act.k, searched, visible));
+            expectExplained(index, reference, act.text, searched, visible, found);
+            const allowed = allowedOf(act.allowed, [...reference.records.keys()]);
             const among = asMap(index.search(act.text, act.k, searched, visible, allowed));
-            const all = twin.search(act.text, twin.records.size, searched, visible);
+            const all = reference.search(act.text, reference.records.size, searched, visible);
             const may = [...all].filter(([each]) => allowed === null || allowed.has(each));
             expectSame(among, bestOf(new Map(may), act.k));
           }
-          statistics = twin.statistics();
+          statistics = reference.statistics();
         } else {
           const ordinal = act.pick % Math.max(1, next);
           index[act.kind](ordinal);
-          if (twin.records.has(ordinal)) twin.retired.add(ordinal);
-          if (act.kind === "remove") twin.records.delete(ordinal);
-          expect(index.has(ordinal)).toBe(twin.records.has(ordinal));
+          if (reference.records.has(ordinal)) reference.retired.add(ordinal);
+          if (act.kind === "remove") reference.records.delete(ordinal);
+          expect(index.has(ordinal)).toBe(reference.records.has(ordinal));
         }
-        expect(index.count).toBe(twin.records.size);
-        expect(index.statistics()).toEqual(twin.statistics());
+        expect(index.count).toBe(reference.records.size);
+        expect(index.statistics()).toEqual(reference.statistics());
       }
       index.check();
     }),
@@ -250,24 +250,24 @@ test("only retired records and the youngest are asked about, once, whatever term
 test("a query of thousands of words finds what brute force does, in the mutable buffer and in segments", () => {
   const options: TextOptions = { language: "none", k1: 1.2, b: 0.75, bufferRecordsMax: 64 };
   const index = new TextIndex(options);
-  const twin = new Twin(options);
+  const reference = new Reference(options);
   const word = (i: number) => `w${(i * i * 7 + i) % 4_001}`;
   for (let ordinal = 0; ordinal < 200; ordinal++) {
     const words = Array.from({ length: 20 + (ordinal % 9) }, (_, i) => word(31 * ordinal + i));
     index.add(ordinal, words);
-    twin.records.set(ordinal, { terms: words, length: words.length });
+    reference.records.set(ordinal, { terms: words, length: words.length });
   }
   for (let ordinal = 0; ordinal < 200; ordinal += 7) {
     index.remove(ordinal);
-    twin.records.delete(ordinal);
+    reference.records.delete(ordinal);
   }
   expect(index.bufferedCount).toBeGreaterThan(0);
   const query = Array.from({ length: 3_000 }, (_, i) => `w${i}`).join(" ");
   for (const visible of [null, (ordinal: number) => ordinal < 198]) {
-    const statistics = twin.statistics();
+    const statistics = reference.statistics();
     expectSame(
       asMap(index.search(query, 10, statistics, visible)),
-      twin.search(query, 10, statistics, visible),
+      reference.search(query, 10, statistics, visible),
     );
   }
 });

@@ -63,7 +63,7 @@ export type TextOptions = ArenaOptions & {
   readonly bufferRecordsMax?: number;
 };
 
-/** What of an index a checkpoint keeps, besides the images of its segments, its dictionary, its positions and its forms. */
+/** What a checkpoint stores of an index, besides the images of its segments, its dictionary, its positions and its forms. */
 export type TextState = {
   readonly postings: PostingState;
   readonly dictionary: DictionaryState;
@@ -344,7 +344,7 @@ export class TextIndex implements Index {
     this.#vocabulary.forgetWords();
   }
 
-  /** Records of segments that are new or closed since the index was last kept. */
+  /** Records of segments that are new or closed since the last checkpoint of the index. */
   get changes(): number {
     return this.#postings.changes;
   }
@@ -365,7 +365,7 @@ export class TextIndex implements Index {
     this.#freezeRows();
   }
 
-  /** What a checkpoint keeps; see PostingIndex.save. */
+  /** What a checkpoint stores; see PostingIndex.save. */
   save(): CheckpointData<TextState> {
     const postings = this.#postings.save();
     const dictionary = this.#vocabulary.dictionary.save();
@@ -388,7 +388,7 @@ export class TextIndex implements Index {
     };
   }
 
-  /** An index as it was kept. @param load fills the images with what was kept, in the order of `save` */
+  /** Restores an index from a checkpoint. @param load fills the images with the checkpoint's bytes, in the order of `save` */
   static async restored(
     options: TextOptions,
     state: TextState,
@@ -398,7 +398,7 @@ export class TextIndex implements Index {
     invariant(
       (state.positions === null) === (index.#positions === null) &&
         (state.forms === null) === (index.#forms === null),
-      "an index was kept with other positions or forms",
+      "the checkpoint was written with other positions or forms",
     );
     const columns = Dictionary.columnsFor(state.dictionary);
     const rows = state.positions === null ? [] : RecordRows.imagesFor(state.positions);

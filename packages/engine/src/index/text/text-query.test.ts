@@ -11,8 +11,8 @@ import { isRun } from "../../text/grams.ts";
 import { parseOperators } from "../../text/operators.ts";
 import { tokenize } from "../../text/tokenize.ts";
 import type { Visible } from "../contract.ts";
+import { asMap, bestOf, expectSame } from "../test/reference.ts";
 import { onSet, readJsonLines } from "../test/reference-data.ts";
-import { asMap, bestOf, expectSame } from "../test/twin.ts";
 import { TextIndex, type TextOptions, type TextStatistics } from "./text-index.ts";
 import { resolveTextQuery, type TextQuery } from "./text-query.ts";
 
@@ -65,7 +65,7 @@ type Named = { form: string; term: string };
 type Held = { places: string[][]; words: Named[]; length: number };
 
 /** Queries by their definition: record after record, and clause after clause. */
-class Twin {
+class Reference {
   readonly records = new Map<number, Held>();
   readonly retired = new Set<number>();
   readonly #options: TextOptions;
@@ -257,26 +257,26 @@ test("[Q24] every search with operators equals brute force, bit for bit, through
   fc.assert(
     fc.property(anyOptions, fc.array(anyAct, { maxLength: 120, size: "max" }), (options, acts) => {
       const index = new TextIndex(options);
-      const twin = new Twin(options);
+      const reference = new Reference(options);
       let next = 0;
-      let statistics = twin.statistics();
+      let statistics = reference.statistics();
       for (const act of acts) {
         if (act.kind === "add") {
           next += act.gap;
           const words = tokenize(act.text);
           index.add(next, words);
-          twin.add(next++, words);
+          reference.add(next++, words);
         } else if (act.kind === "search") {
           const end = next - (act.modulus % 3);
           const visible =
             act.modulus === 1
               ? null
               : (ordinal: number) =>
-                  ordinal < end && !(twin.retired.has(ordinal) && ordinal % act.modulus !== 0);
+                  ordinal < end && !(reference.retired.has(ordinal) && ordinal % act.modulus !== 0);
           const query = act.clauses.map(written).join(" ");
-          for (const searched of [statistics, twin.statistics()]) {
+          for (const searched of [statistics, reference.statistics()]) {
             const found = search(index, query, act.k, visible, searched);
-            expectSame(found, twin.search(act.clauses, act.k, searched, visible));
+            expectSame(found, reference.search(act.clauses, act.k, searched, visible));
             const sums = new Map([...found.keys()].map((ordinal) => [ordinal, 0]));
             const ordinals = [...found.keys()];
             const { terms } = resolve(index, query, visible);
@@ -292,12 +292,12 @@ test("[Q24] every search with operators equals brute force, bit for bit, through
             for (let step = steps.next(); !step.done; step = steps.next());
             expect(sums).toEqual(found);
           }
-          statistics = twin.statistics();
+          statistics = reference.statistics();
         } else {
           const ordinal = act.pick % Math.max(1, next);
           index[act.kind](ordinal);
-          if (twin.records.has(ordinal)) twin.retired.add(ordinal);
-          if (act.kind === "remove") twin.records.delete(ordinal);
+          if (reference.records.has(ordinal)) reference.retired.add(ordinal);
+          if (act.kind === "remove") reference.records.delete(ordinal);
         }
       }
       index.check();
