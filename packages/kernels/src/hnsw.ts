@@ -58,7 +58,7 @@ export type HnswKernels = {
   readonly hnswInsert: (scratch: number, node: number, level: number) => void;
   /** Searches for the query code in the scratch memory, which is entered; leaves the beam there and returns its length. */
   readonly hnswSearch: (scratch: number, ef: number) => number;
-  /** Sees to it that a search by a node's own code finds it with a beam of `ef`. */
+  /** Adds links so that a search by a node's own code finds it with a beam of `ef`. */
   readonly hnswReconnect: (scratch: number, node: number, ef: number) => void;
   /** Replaces a node's links to removed nodes. */
   readonly hnswRepair: (scratch: number, node: number, candidatesMax: number) => void;

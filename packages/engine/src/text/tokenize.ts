@@ -43,7 +43,7 @@ const charactersPerStep = 16 * 1024;
 /** White space that separates words whatever stands beside it: after it the text goes on as if it began there. */
 const space = /[ \t\n\r]/g;
 
-/** `tokenize` of a long text, in steps: it is cut at white space, which no word, mark or run reaches across. */
+/** `tokenize` of a long text, in steps: it is cut at white space, which no word, mark or run crosses. */
 export function* tokenizeInSteps(text: string): Steps<string[]> {
   if (text.length <= 2 * charactersPerStep) return tokenize(text);
   const words: string[] = [];

@@ -210,7 +210,7 @@ function childrenOf(host: u32): u32 {
   return count;
 }
 
-/** A child of a node that has some; which one, a number says that is as good as random. */
+/** A pseudo-random child of a node that has children. */
 function childOf(host: u32, random: u32): u32 {
   lockNode(host);
   const list = listAt(host, 0);

@@ -25,13 +25,13 @@
 //   owner     takes slots, writes ordinals and `upper`, hands nodes to builders, marks removed ones (ordinal = DEAD),
 //             and gives slots back.
 //   builder   fills the code of a node that it was handed, then all its lists, and only then links other nodes to it,
-//             from level 0 upwards: whoever meets a node finds all its lists filled. It changes the list of a node that
+//             from level 0 upwards: a thread that meets a node finds all its lists filled. It changes the list of a node that
 //             can be met only while it holds that node's stripe of `locks`, one stripe at a time, so no two wait for each other.
 //   searcher  takes no lock. A list is published by its count, written last with an atomic store, and every u32 below a
 //             count that was ever published was a node then: a reader meets old links or new ones, never anything else.
-//   reuse     whoever follows links writes the memory's EPOCH into its scratch memory first (`enter`), and 0 when it has done
+//   reuse     a thread that follows links first writes the memory's EPOCH into its scratch memory (`enter`), and 0 when it is done
 //             (`leave`). The owner, when no list leads to some nodes any more, raises EPOCH, and gives their slots to new
-//             nodes only when each scratch holds 0 or the new EPOCH: nobody can still stand on them.
+//             nodes only when the scratch memory of each thread holds 0 or the new EPOCH: no thread can still be visiting them.
 //
 // src/hnsw.ts is the same table for TypeScript.
 
@@ -80,7 +80,7 @@ export const S_QUERY: usize = 44;
 export const S_OWNER: usize = 48;
 export const S_CANDIDATE: usize = 52;
 
-/** The memory's EPOCH when this pass began; 0: nobody follows links here. */
+/** The memory's EPOCH when this pass began; 0: this thread follows no links. */
 export const S_ACTIVE: usize = 56;
 
 export const NONE: u32 = 0xffff_ffff;

@@ -1,12 +1,12 @@
 // Which records of a segment could be among the best, by their greatest postings alone?
 //
-// The search that may miss some. Only postings that add at least the search's `least` count: of the 40 lists of a learned vector that
-// leaves one posting in fifteen with a tenth of what the greatest adds, and those who have the greatest sums of them are nearly
-// always those who have the greatest of all. They are scored in full afterwards (exact.ts). Most of these postings are in the
-// high-impact prefixes of their lists and read one after the other; where a list has more of them, or is short, its quantized
-// impacts are compared sixteen at a time.
+// This is the approximate search. It counts only postings that add at least `least`. With `least` at a tenth of the greatest impact,
+// one posting in fifteen of the 40 lists of a learned vector remains, and the records with the greatest sums of these are nearly
+// always the records with the greatest scores. exact.ts then scores them in full. Most of these postings are in the high-impact
+// prefixes of their lists, which the kernel reads from front to back. Where a list has more of them, or is short, the kernel compares
+// its quantized impacts sixteen at a time.
 //
-// There are no windows: what is added is little, and so are the records that have it, which are listed as they are met.
+// The search uses no windows: few postings are added, so it lists the few records that have any as it meets them.
 
 import { enterSegment } from "./enter";
 import { floorOf, take } from "./found";

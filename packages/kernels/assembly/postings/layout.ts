@@ -1,28 +1,28 @@
-// Where does what a search of postings needs lie?
+// How is the memory laid out that a search of postings uses?
 //
 // A *segment* is up to 65,536 records and their postings, which never change: record numbers are 16 bits. A *list* is the
 // postings of one term (or dimension) in a segment, by ascending record, in columns side by side:
 //
 //   records u16 | exact: tf u8 or u32, or weight f32 | quantized impacts u8 | windows of a long list
 //
-// Its *entry* in the segment's directory says all that a search needs before it goes through the list, in half a line of the cache: a
-// search meets each list of each segment cold, and every place that it has to look at costs as much as adding up a hundred postings.
+// Its *entry* in the segment's directory has all that a search needs before it reads the list, in half a cache line. A search finds
+// each list of each segment cold, and each further place that it reads costs as much as adding up a hundred postings.
 //
 //   entry:     place of the list u32 | postings u32 | base f32 | slope f32 | most f32 | top-k impact bounds of a long list u8 x 12
 //
-// A *quantized impact* is how much the posting counts: base + slope * quantized impact is at least what the posting adds to a score,
-// times the weight of the query; most is what the greatest of the list adds. The exact column makes the score itself.
+// A *quantized impact* q bounds what a posting adds to a score: the query's weight times base + slope * q is at least that much. most
+// is the greatest impact of the list. The score itself comes from the exact column.
 //
-// The top-k impact bounds are the quantized impacts of the 16th, 32nd, 64th ... greatest posting, from which a search knows a floor
-// before it begins.
+// The top-k impact bounds are the quantized impacts of the 16th, 32nd, 64th ... greatest posting. They give a search its first
+// floor.
 //
 // A segment is searched in *windows* of 4,096 records. A long list says where each window begins and the greatest quantized impact
 // in it, and the greatest quantized impact in each *block* of 512 records, 0 where it has no posting there:
 //
 //   windows:   begins u32 x 17 | greatest quantized impact u8 x 16 | greatest quantized impact of a block u8 x 128
 //
-// Behind them a long list of sparse vectors has its *high-impact prefix* once more, the eighth of its postings with the greatest
-// quantized impacts, by descending quantized impact: a search that may miss some reads those and no others.
+// Behind the windows a long list of sparse vectors repeats its *high-impact prefix*: the eighth of its postings with the greatest
+// quantized impacts, in descending order. An approximate search reads these and no others.
 //
 //   high-impact prefix:   records u16 | quantized impacts u8
 //

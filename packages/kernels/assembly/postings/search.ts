@@ -1,14 +1,14 @@
 // Which records of a segment have the greatest scores?
 //
 // MaxScore (Turtle and Flood, Information Processing and Management 31(6), 1995) window by window, as Lucene's bulk scorer and
-// PISA's do, in two passes. Of the terms by ascending bound in the window, those that together stay below the floor are left
-// aside: a record that has only them cannot be among the best. The others' impacts are added up by record without a question
-// asked. Then each record that has any is looked at: while what it has and the rest could give reaches the floor, its
-// postings in the lists that were left aside are searched, the most promising first. What still reaches the floor is scored exactly,
-// in f64 and in the order of the query, and raises the floor.
+// PISA's do, in two passes. The terms are sorted by ascending bound in the window. The first ones, whose bounds together stay below
+// the floor, are left aside: a record that has only these terms cannot be among the best. The first pass adds up the impacts of the
+// other terms by record, unconditionally. The second pass visits each record with a sum. While its sum plus the bounds of the
+// remaining lists reaches the floor, it looks the record up in the lists left aside, the highest bound first. A record that still
+// reaches the floor gets its exact score, in f64 and in the order of the query, which may raise the floor.
 //
-// Sums are f32 of impacts rounded up, scaled so that the greatest possible sum is 1, and the floor is lowered by the error that
-// such a sum can have: no record that belongs to the answer is lost.
+// Sums are f32 and add impacts rounded up, scaled so that the greatest possible sum is 1. The floor is lowered by the possible error
+// of such a sum, so the search loses no record of the answer.
 
 import { enterSegment } from "./enter";
 import { exactScore } from "./exact";

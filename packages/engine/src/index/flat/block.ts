@@ -7,7 +7,7 @@
 //
 // A row is the vector's f32 values, padded with zeros to whole SIMD registers. Beside the memory, in chunks of 1,024
 // rows, stand each row's ordinal and its factor (see vector/metric). Rows are dense: `moveInto` fills a gap with the
-// last row. The memory grows by an eighth; what of it was never written takes no memory of the machine.
+// last row. The memory grows by an eighth. Pages that were never written take no physical memory.
 //
 // Invariants: length <= capacity; every row below length fits the memory; padding is zero.
 

@@ -8,8 +8,8 @@
 // Rows are dense across blocks: slot s is row s mod capacity of block floor(s / capacity), and a removed row's
 // place is taken by the last row. Invariants (see check):
 //   1. The map has each ordinal once, with the slot that names it; slots are 0 to count - 1.
-//   2. All blocks but the last are full; there is no empty one but the first, which stays: an index that is filled and
-//      emptied by turns (the tail of an HNSW index) would else make a memory each time, which takes a tenth of a millisecond.
+//   2. All blocks but the last are full. No block is empty but the first, which stays: the tail of an HNSW index is filled and
+//      emptied over and over, and making a memory each time would take a tenth of a millisecond.
 //   3. A row's factor is that of its values; its padding is zero.
 
 import type { MetricName } from "@quiver/protocol/shapes/index-definition";
@@ -159,7 +159,7 @@ export class FlatIndex implements Index {
    * ended by `end`. `query` is borrowed until then.
    * @param k 1 at least
    * @param visible asked for the test at the start of each step
-   * @param elsewhere the vector of a record that this index held and has given up since; undefined where nobody may see it
+   * @param elsewhere the vector of a record that this index held and has given up since; undefined where no version sees it
    */
   scan(
     query: Float32Array,

@@ -18,7 +18,7 @@
 //     z is removed before the scan came to it:  z is missed
 //     x comes back, at the end:                 it is passed over, for its bounds have been counted
 //
-// What was missed, and candidates that are no longer held, are read from where they are now (`elsewhere`).
+// `elsewhere` reads missed records, and candidates that the index no longer holds, from where they are now.
 
 import { Growable } from "../../base/growable.ts";
 import { Greatest, keepBest } from "../../base/top-k.ts";
@@ -40,7 +40,7 @@ export type ScanRequest = {
   elsewhere(ordinal: number): Float32Array | undefined;
 };
 
-/** Candidates are sieved by the threshold reached meanwhile each time their number has doubled, and from here on. */
+/** From this many candidates on, the scan drops those beyond the current threshold each time their number has doubled. */
 const sieveMin = 4_096;
 
 export class FlatScan {
@@ -62,7 +62,7 @@ export class FlatScan {
   readonly #lowers = new Growable(Float64Array);
   #sieveAt = sieveMin;
   readonly #missed = new Set<number>();
-  /** Records that were looked at and then removed. */
+  /** Records that were scanned and then removed. */
   readonly #passed = new Set<number>();
 
   constructor(
@@ -81,7 +81,7 @@ export class FlatScan {
     this.#onEnd = onEnd;
   }
 
-  /** Goes on, by a chunk of rows at least, until all rows are passed or the time is over; returns whether all are. */
+  /** Scans at least one chunk of rows, and on until the time is over; returns whether the scan is complete. */
   run(isTimeOver: () => boolean): boolean {
     this.#visible = this.#request.visible();
     let prepared: Block | undefined;
@@ -124,7 +124,7 @@ export class FlatScan {
     return keepBest(ordinals, scores, count, k);
   }
 
-  /** Candidates, and of what was missed that which is seen: nobody has asked yet. */
+  /** Adds the missed records that the searched version sees. Their visibility has not been tested before. */
   #withMissed(ordinals: Uint32Array): Uint32Array {
     if (this.#missed.size === 0) return ordinals;
     const visible = this.#request.visible();
@@ -133,7 +133,7 @@ export class FlatScan {
     return Uint32Array.from(found);
   }
 
-  /** Nothing more is asked; the index need not tell of its changes. */
+  /** Ends the scan; the index stops reporting its changes. */
   end(): void {
     this.#onEnd();
   }

@@ -2,8 +2,8 @@
 //
 // Building calibrates codes when there is a sample, and hands jobs on graphs to builders. Two parts of it decide what else is to be
 // done: recall-watch.ts measures what the graphs find and chooses the beam of searches, and succession.ts has graphs of better codes
-// built beside those that serve. What is left here are the jobs themselves, which both of them and every change of the index wait
-// for.
+// built beside those that serve. This file has the jobs themselves. Both of these parts, and every change of the index, wait for
+// them.
 
 import type { BuildingOptions, Vectors } from "./build-host.ts";
 import type { CalibrationRequest } from "./calibrate.ts";
@@ -40,7 +40,7 @@ export class Building {
   #failure: unknown;
   #isClosed = false;
   #work = 0;
-  /** What is to be told when a checkpoint that was asked for cannot be handed out. */
+  /** Called when a requested checkpoint cannot be handed out. */
   readonly #drops = new Set<() => void>();
 
   constructor(options: BuildingOptions, vectors: Vectors) {
@@ -168,9 +168,9 @@ export class Building {
   }
 
   /**
-   * Hands out what a checkpoint keeps, as soon as no builder is at work. The graphs do not change until `done` is called; then
-   * building goes on. `drop` is called instead when nothing can be handed out: before there is a graph, after building has
-   * failed, or when the index is closed.
+   * Calls `write` with the checkpoint's state and graphs as soon as no builder is at work. The graphs do not change until `done` is
+   * called; then building continues. Calls `drop` instead when no checkpoint is possible: before there is a graph, after building
+   * has failed, or when the index is closed.
    */
   save(
     write: (state: BuildingState, graphs: readonly Graph[], done: () => void) => void,
@@ -218,7 +218,7 @@ export class Building {
     } finally {
       this.#isPumping = false;
     }
-    // In place there is nobody who would go on later.
+    // In-place builders have no thread that would continue later.
     if (this.#isInPlace) this.#tidyAll();
   }
 

@@ -70,7 +70,7 @@ function checkBackbone(partition: Partition): void {
   );
   for (let slot = 0; slot < graph.slots; slot++) {
     if (!partition.isNode(slot)) continue;
-    // The tree of ways does without nodes that are to be unlinked; those of a kept graph are dead again, until the next sweep.
+    // The tree of ways does without nodes that are to be unlinked; in a restored graph they are dead again, until the next sweep.
     const isLeftOut = graph.parentOf(slot) === none;
     invariant(isReached[slot] === 1 || isLeftOut, `no way leads to node ${slot}`);
     invariant(!isLeftOut || partition.kinds.values[slot] !== kinds.node, `node ${slot} has no parent`);

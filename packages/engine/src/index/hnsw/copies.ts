@@ -102,7 +102,7 @@ export class Copies {
     return seen;
   }
 
-  /** What is to be kept of the names that are kept: their records below `end`. */
+  /** What a checkpoint stores of the names that it contains: their records below `end`. */
   state(isCheckpointed: (name: number) => boolean, end: number): CopiesState {
     const pairs: number[] = [];
     for (const [ordinal, name] of this.#names.entries())
@@ -113,7 +113,7 @@ export class Copies {
     };
   }
 
-  /** Takes over what was kept. Returns the headless names of which no record was kept. */
+  /** Restores from a checkpoint. Returns the headless names of which the checkpoint has no record. */
   restore({ pairs, headless }: CopiesState): number[] {
     for (let i = 0; i < pairs.length; i += 2) this.add(pairs[i], pairs[i + 1]);
     const empty: number[] = [];

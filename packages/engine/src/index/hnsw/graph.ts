@@ -4,7 +4,7 @@
 // searches by instantiating the kernels on it with scratch memory of its own. This class lays it out, grows it, and hands out
 // slots; it knows nothing of vectors. What it offers is one view of one memory, so it is one class.
 //
-// The thread that makes a graph owns it: only there slots are taken and given back. Others `attach` to what it shares.
+// The thread that makes a graph owns it: only this thread takes and frees slots. Other threads `attach` to the shared memory.
 
 import { type HnswKernels, header, instantiateHnsw, none, scratch } from "@quiver/kernels/hnsw";
 import { pageBytes, pagesMax } from "@quiver/kernels/loader";
@@ -246,7 +246,7 @@ export class Graph {
     return slots;
   }
 
-  /** Writes the code of a node that nobody can meet yet. */
+  /** Writes the code of a node that no search can reach yet. */
   encode(node: number, encoding: Encoding, vector: Float32Array): void {
     const at = this.at(node);
     encoding.encode(vector, this.bytes.subarray(at, at + this.shape.codeBytes));

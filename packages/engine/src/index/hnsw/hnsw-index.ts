@@ -13,10 +13,10 @@
 // Tail, cache and graphs hold *names*, one for each distinct vector; searches find names, and answer with their records. The
 // *tail* holds the vectors that no graph has yet, and every search scans it exactly: a record is found from the moment it is
 // added. Builders (jobs.ts) link what is queued; with builders in place that happens within `add`. The *cache* holds
-// full-precision vectors of what is in graphs, as many as may stay; others the caller reads.
+// full-precision vectors of graph nodes, as many as the memory budget allows; the caller reads the others.
 //
-// Where the codes turn out to lose more than they may (quality.ts), a *successor* is built: graphs of better codes, beside the
-// ones that serve, which it replaces when it has all that they have.
+// Where the codes lose more recall than allowed (quality.ts), building makes a *successor*: graphs of better codes, beside the
+// graphs that serve searches. The successor replaces them once it has all of their vectors.
 //
 // Invariants (see check):
 //   1. Each name is in the tail or in the graphs, or is the one without direction; each record is a name or a copy of one.
@@ -26,8 +26,8 @@
 //   5. Links lead only to nodes, and every node can be reached from the entry point at level 0.
 //   6. A node's code, factor and bias are the encoding of its vector.
 //
-// This is the writer's side, and what the index tells of itself: one class, for each of its parts is asked through it. Where vectors
-// lie is stored-vectors.ts, how they are searched hnsw-search.ts, and how graphs are built building.ts.
+// This class is the writer's side and reports the index's status. stored-vectors.ts says where vectors lie, hnsw-search.ts how
+// searches find them, and building.ts how graphs are built.
 
 import { invariant } from "../../base/invariant.ts";
 import type { Metric } from "../../vector/metric.ts";
@@ -64,7 +64,7 @@ export type HnswState = BuildingState & {
   readonly measuredEf: MeasuredEf | undefined;
 };
 
-/** Which beam was seen to find which share of the exact answer (query/recall.ts measures it). */
+/** Which share of the exact answer each beam finds, as query/recall.ts measured it. */
 export type MeasuredEf = {
   /** By depth of the answer: beams, ascending, and the recall of each, 0 to 1. */
   readonly rows: readonly (readonly { readonly ef: number; readonly recall: number }[])[];
@@ -181,7 +181,7 @@ export class HnswIndex implements Index {
     return this.#building.work;
   }
 
-  /** What was measured of beams; a checkpoint keeps it. */
+  /** The measured recall of each beam; part of the checkpoint. */
   get measuredEf(): MeasuredEf | undefined {
     return this.#measuredEf;
   }
@@ -196,7 +196,7 @@ export class HnswIndex implements Index {
     return !this.#isEfCheckpointed || this.#checkpointedQuality !== this.#building.quality;
   }
 
-  /** What the graphs were last seen to find. */
+  /** The last measured recall of the graphs. */
   get quality(): Quality | undefined {
     return this.#building.quality;
   }
@@ -298,7 +298,7 @@ export class HnswIndex implements Index {
     this.#building.pump();
   }
 
-  /** The record is found as before, and `visible` decides; a checkpoint does not keep it. */
+  /** Searches still find the record where `visible` allows it; a checkpoint does not store it. */
   retire(ordinal: number): void {
     if (this.has(ordinal)) this.#retired.add(ordinal);
   }
@@ -324,9 +324,9 @@ export class HnswIndex implements Index {
   }
 
   /**
-   * Hands out what a checkpoint keeps, as soon as no builder is at work. It does not change until `done` is called, with whether
-   * it was kept; then building goes on. `drop` is called instead when nothing can be handed out: before there is a graph, after
-   * building has failed, or when the index is closed.
+   * Calls `write` with the checkpoint's state and graphs as soon as no builder is at work. They do not change until `done` is called
+   * with whether the checkpoint was written; then building continues. Calls `drop` instead when no checkpoint is possible: before
+   * there is a graph, after building has failed, or when the index is closed.
    */
   save(
     write: (state: HnswState, graphs: readonly Graph[], done: (isCheckpointed: boolean) => void) => void,

@@ -1,4 +1,4 @@
-// What does the rest of the engine have to know of dense indexes?
+// What must the rest of the engine know about dense indexes?
 //
 // They are fed with the stored vectors alone. A checkpoint is taken when no builder is at work, and the index stands still until it
 // is written.
@@ -20,7 +20,7 @@ import { efMax, HnswIndex, type HnswOptions, type HnswState } from "./hnsw-index
 import { type DenseLeg, DenseLegs } from "./legs.ts";
 import { type DenseShape, denseBytes } from "./memory.ts";
 
-/** Increased when the bytes of a graph, or what a code means, change: checkpoints of before are not used. */
+/** Increase this when the bytes of a graph or the meaning of a code change: older checkpoints are then ignored. */
 const graphFormat = 6;
 
 /** Records by which codes are calibrated where the definition does not say. */

@@ -40,7 +40,7 @@ export class Linker {
     for (const node of nodes) graph.kernels.hnswRepair(graph.scratch, node, candidatesMax);
   }
 
-  /** Sees to it that searches by a beam of `ef` find those of `living` that a single list leads to, or none but the backbone. */
+  /** Adds links so that a beam of `ef` finds those nodes of `living` that only one list, or only the backbone, leads to. */
   reconnect(living: Uint32Array, ef: number): void {
     const graph = this.#graph;
     graph.refresh();
@@ -55,8 +55,8 @@ export class Linker {
   }
 
   /**
-   * Draws the backbone anew without the nodes of `unlinked`, which are removed: from here on no way to a living node has to lead
-   * over one of them, and their links may be dropped. Wants no other builder beside it; takes time in proportion to all links.
+   * Rebuilds the backbone without the removed nodes in `unlinked`: afterwards every living node can be reached without them, and
+   * their links may be dropped. No other builder may run at the same time. Takes time in proportion to all links.
    */
   redraw(living: Uint32Array, unlinked: Uint32Array): void {
     this.#graph.refresh();
@@ -125,7 +125,7 @@ class Backbone {
     this.#reached.push(node);
   }
 
-  /** Gives a node that no link leads to one from a near node, or else from any of the tree. */
+  /** Links an unreachable node from a near node or, where none has room, from any node of the tree. */
   #adopt(orphan: number): void {
     const graph = this.#graph;
     const { kernels } = graph;

@@ -35,7 +35,7 @@ export class Names {
     this.#fingerprints = new Fingerprints(key);
   }
 
-  /** Takes over what was kept. Returns the names of which no record was kept. */
+  /** Restores from a checkpoint. Returns the names of which the checkpoint has no record. */
   static restored(dimension: number, state: NamesState): { names: Names; empty: number[] } {
     const names = new Names(dimension, state.key);
     names.#fingerprints.restore(state.fingerprints);
@@ -65,7 +65,7 @@ export class Names {
     this.#fingerprints.add(name, isHeld);
   }
 
-  /** What is to be kept of the names that are kept: their records below `end`. */
+  /** What a checkpoint stores of the names that it contains: their records below `end`. */
   state(isCheckpointed: (name: number) => boolean, end: number): NamesState {
     const isDirectionlessKept = this.directionless < end;
     const kept = (name: number) =>

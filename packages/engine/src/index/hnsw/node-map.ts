@@ -68,7 +68,7 @@ export class NodeMap {
     partition.graph.refresh();
     for (const node of partition.living()) {
       const name = partition.graph.ordinalOf(node);
-      invariant(name < none, `the kept node ${node} is said to live, and is marked as removed`);
+      invariant(name < none, `node ${node} of the checkpoint is listed as living, but marked as removed`);
       this.set(name, number, node);
     }
   }

@@ -1,4 +1,4 @@
-// What does the owner of a graph know of its slots?
+// What does the owner of a graph know about its node slots?
 //
 //              take                        beginSweep                  endSweep, epoch over
 //   (free) ----------> node --kill--> dead  --------------> unlinked ---------------------> (free)
@@ -49,7 +49,7 @@ export class Partition {
     this.target = { id: ++lastId, graph: this.graph, encoding };
   }
 
-  /** Slots for a node of this ordinal, which nobody can meet yet. */
+  /** Takes slots for a node of this ordinal; no search can reach it yet. */
   take(ordinal: number, level: number): number {
     const node = this.graph.make(ordinal, level);
     while (this.kinds.length < this.graph.slots) this.kinds.push(kinds.free);
@@ -90,7 +90,7 @@ export class Partition {
   beginSweep(): Uint32Array {
     this.#sweepAt = 0;
     this.#sweptDead = this.#dead.length;
-    // They are left out of the sweep's own repairs.
+    // The sweep does not repair them.
     for (const node of this.#dead) this.kinds.values[node] = kinds.unlinked;
     return Uint32Array.from(this.#dead);
   }
@@ -112,7 +112,7 @@ export class Partition {
     return this.#sweepAt >= this.graph.slots;
   }
 
-  /** No list leads to those that the sweep was for: a new epoch begins. */
+  /** No list leads to the swept nodes any more: begins a new epoch. */
   endSweep(): void {
     const nodes = this.#dead.splice(0, this.#sweptDead);
     this.#sweepAt = -1;
@@ -121,7 +121,7 @@ export class Partition {
     this.reclaim();
   }
 
-  /** Gives back the slots of unlinked nodes on which no thread can stand any more. */
+  /** Frees the slots of unlinked nodes that no thread can be visiting any more. */
   reclaim(): void {
     while (this.#unlinked.length > 0 && this.graph.isQuietSince(this.#unlinked[0].epoch)) {
       for (const node of this.#unlinked[0].nodes) {
@@ -147,13 +147,13 @@ export class Partition {
     return kind === kinds.node || kind === kinds.dead || kind === kinds.unlinked;
   }
 
-  /** What a checkpoint stores. Nobody may build meanwhile. */
+  /** What a checkpoint stores. No builder may run at the same time. */
   state(): PartitionState {
     const { slots, entry, root } = this.graph;
     return { slots, entry, root, count: this.count, kinds: this.kinds.values.slice(0, this.kinds.length) };
   }
 
-  /** A partition as it was kept, but for the bytes of its graph's image, which the caller writes. */
+  /** Restores a partition from a checkpoint; the caller writes the bytes of its graph's image. */
   static restored(shape: GraphShape, encoding: Encoding, state: PartitionState): Partition {
     const partition = new Partition(shape, encoding);
     const free: number[] = [];

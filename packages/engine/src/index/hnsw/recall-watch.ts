@@ -1,4 +1,4 @@
-// Do the graphs find enough, and which beam does?
+// Do the graphs find enough, and how long a beam does it take?
 //
 // Recall is measured when the graphs have been built, and each time a tenth of them has changed; during a long build when they have
 // doubled. A sample of the vectors is asked (quality.ts), and beams are doubled until one finds enough (`wantedOf`): searches that
@@ -44,7 +44,7 @@ const sampleShareWithoutCache = 0.25;
 /** Questions asked between two looks at the clock, by the places of their beams. */
 const questionsPerStep = (ef: number): number => Math.max(1, Math.floor(512 / ef));
 
-/** What is measured, and who is told. */
+/** The index that is measured, and its callbacks. */
 export interface Watched {
   readonly current: GraphSet | undefined;
   /** Whether the present graphs are about to be replaced. */
@@ -111,7 +111,7 @@ export class RecallWatch {
   }
 
   /**
-   * Whether searches that name no beam read all vectors: because no beam finds enough, or because nobody knows yet what beams find.
+   * Whether searches that name no beam read all vectors: because no beam finds enough, or because nothing was measured yet.
    * Of many vectors that would take too long, and most graphs of many find enough.
    */
   get isScanning(): boolean {

@@ -3,8 +3,8 @@
 //   the codes lose more than `codeLossMax`    `auto`: the next better type; else, a range that cuts values off: codes without it
 //   more of the memory is free than used      the same codes, and the memory of the present graphs is given back
 //
-// A *successor* is built beside the graphs that serve, as soon as there is memory for it, and replaces them when it has all that
-// they have.
+// Builders make a *successor* beside the graphs that serve searches, as soon as there is memory for it. It replaces them once it has
+// all of their vectors.
 
 import type { BuildingOptions, Sample, Vectors } from "./build-host.ts";
 import type { CalibrationRequest } from "./calibrate.ts";
@@ -95,12 +95,12 @@ export class Succession {
     this.#missing?.delete(name);
   }
 
-  /** Graphs were restored: a successor that was wanted was not kept. */
+  /** Graphs were restored: the checkpoint does not contain a planned successor. */
   restore(quality: Quality, encoding: Encoding): void {
     this.#postponed = this.#wantedAfter(quality, encoding);
   }
 
-  /** Acts on what was measured of the graphs that serve. Until better codes serve, the present ones are searched with more effort. */
+  /** Acts on what was measured of the graphs that serve. Until better codes serve, the present ones are searched with a longer beam. */
   onMeasured(quality: Quality): void {
     const { current, isCalibrating } = this.#predecessor;
     if (current === undefined || this.#successor !== undefined || isCalibrating) return;

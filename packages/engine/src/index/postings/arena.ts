@@ -1,10 +1,10 @@
-// Where do segments lie, and where does a search have its working space?
+// Where do segments lie, and where is the scratch memory of a search?
 //
-// In one shared WebAssembly memory, so that the kernel reaches all of it. Allocations are handed out first fit; there are few of them
-// (a segment is one) and they are large. A memory ends at 4 GiB: an index goes on in a further arena.
+// In one shared WebAssembly memory, so that the kernel reaches all of it. Allocation is first fit: allocations are few (one for each
+// segment) and large. A memory ends at 4 GiB; then the index opens another arena.
 //
-// Memory only grows. Views of a shared memory stay good when it does, but do not reach the new part: take `bytes` and the
-// others anew after an allocation.
+// Memory only grows. Views of a shared memory stay valid when it grows, but do not cover the new part: read `bytes` and the other
+// views again after an allocation.
 
 import { pageBytes, pagesMax } from "@quiver/kernels/loader";
 import {
@@ -30,12 +30,12 @@ export type ArenaOptions = {
 /** A range of memory. */
 type Allocation = { at: number; bytes: number };
 
-/** Fields that point to what grows with what is searched for. */
+/** Fields that point to memory whose size depends on the query. */
 type Reserved = "terms" | "order" | "sorted" | "query" | "heap" | "recordSums" | "touched";
 
 const align = (bytes: number, to = 64): number => Math.ceil(bytes / to) * to;
 
-/** Where the scratch memory of searches lies; a place of 0 is none. */
+/** Where the scratch memory of searches lies; offset 0 stands for "none". */
 const scratchAt = 64;
 
 /** Bytes of an arena with segments of these lengths. */
@@ -63,7 +63,7 @@ export class Arena {
   /** What is free below the top, by place; no two touch. */
   readonly #gaps: Allocation[] = [];
   readonly #taken = new Map<number, number>();
-  /** Room for a bit of each record of a segment, in which a search says what is hidden from it. */
+  /** One bit for each record of a segment: a search sets the bits of the records that it must not find. */
   readonly hiddenAt: number;
   #top = align(scratchAt + scratchBytes);
   #termsMax = 0;
@@ -131,7 +131,7 @@ export class Arena {
     return at;
   }
 
-  /** Gives back what of an allocation lies behind its first `bytes`. */
+  /** Frees the part of an allocation after its first `bytes` bytes. */
   shrink(at: number, bytes: number): void {
     const taken = this.#taken.get(at);
     const kept = align(Math.max(1, bytes));

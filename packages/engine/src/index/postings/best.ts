@@ -6,7 +6,7 @@ import type { Candidates } from "../contract.ts";
 import type { Arena } from "./arena.ts";
 import type { Segment } from "./segment.ts";
 
-/** What was found so far, and the heap of the k best scores where it was last. */
+/** The candidates found so far, and the heap of the k best scores in the arena that used it last. */
 export class Best {
   readonly #k: number;
   // Plain arrays: a typed array of more than 64 bytes is made outside of the heap, and few are found.
@@ -22,7 +22,7 @@ export class Best {
     this.#heap = [...first.scores].sort((a, b) => a - b).slice(-k);
   }
 
-  /** Takes further candidates, of which the heap is not told. */
+  /** Adds candidates without updating the heap. */
   add({ count, ordinals, scores }: Candidates): void {
     for (let i = 0; i < count; i++) {
       this.#ordinals.push(ordinals[i]);
@@ -35,7 +35,7 @@ export class Best {
     return this.#heap.length < this.#k ? Number.NEGATIVE_INFINITY : this.#heap[0];
   }
 
-  /** Sees to it that the heap is in an arena, which has room for it. */
+  /** Moves the heap into an arena, which has room for it. */
   enter(arena: Arena): void {
     if (this.#arena === arena) return;
     this.#fetchHeap();

@@ -8,13 +8,13 @@ import type { Index } from "../contract.ts";
 import type { CheckpointData } from "./checkpoint-data.ts";
 import type { PostingState } from "./posting-index.ts";
 
-/** An index that hands out what is kept of it at once. */
+/** An index that hands out its checkpoint at once. */
 interface Inverted<State> extends Index {
   readonly changes: number;
   readonly isIdle: boolean;
   /** Records that `save` leaves out. */
   readonly bufferedCount: number;
-  /** Sees to it that none is left out. */
+  /** Makes a segment of the mutable buffer, so that `save` leaves no record out. */
   freeze(): void;
   save(): CheckpointData<State>;
 }

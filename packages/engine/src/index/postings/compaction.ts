@@ -1,7 +1,7 @@
-// How does memory that merges and removals have left behind become free?
+// How does an index free the memory that merges and removals leave behind?
 //
 // A WebAssembly memory never shrinks, so the segments are copied into new arenas that they fill, a bounded piece at a time, while
-// searches go on in the old ones; then the old arenas are dropped whole. Whoever holds a compaction drops it when the segments
+// searches go on in the old ones; then the old arenas are dropped whole. The owner of a compaction drops it when the segments
 // change meanwhile, but for removals: the bits of removed records are copied last.
 
 import type { Arena } from "./arena.ts";
@@ -11,7 +11,7 @@ import { Segment } from "./segment.ts";
 const wasteBytesMin = 128 * 1024;
 const wasteShare = 1 / 16;
 
-/** Whether the arenas have so much more memory than what lies in them takes. */
+/** Whether the arenas waste enough memory to be worth copying. */
 export function isWorthCompacting(arenas: readonly Arena[]): boolean {
   const bytes = arenas.reduce((sum, arena) => sum + arena.memoryBytes, 0);
   const taken = arenas.reduce((sum, arena) => sum + arena.takenBytes, 0);
@@ -57,7 +57,7 @@ export class Compaction {
     });
   }
 
-  /** Makes room for the next segment; undefined where there is none left. */
+  /** Allocates the copy of the next segment; undefined when no segment is left. */
   #begin(): Uint8Array | undefined {
     const source = this.#sources[this.#rooms.length];
     if (source === undefined) return undefined;

@@ -1,8 +1,8 @@
 // How does a mutable buffer become a segment?
 //
-// List by list, in the order of terms, a bounded piece at a time, while searches go on in the mutable buffer, to which nothing is
-// added any more. Records that were removed before are left out; those that are removed meanwhile are removed from the segment when
-// it takes the place of the mutable buffer.
+// Freezing writes list by list, in the order of terms, a bounded piece at a time. Searches still use the mutable buffer meanwhile;
+// nothing is added to it. Freezing leaves out records that were removed before it began. Records removed while it runs are removed
+// from the segment when it replaces the mutable buffer.
 
 import { invariant } from "../../base/invariant.ts";
 import { absent } from "../ordinal-map.ts";
@@ -27,7 +27,7 @@ export class Freezing {
   readonly #removedLater: number[] = [];
 
   /**
-   * @param buffer a mutable buffer of which some record is left
+   * @param buffer a mutable buffer with at least one record
    * @returns undefined where the arena is too full
    */
   static begin(
@@ -70,12 +70,12 @@ export class Freezing {
     this.#values = isText ? new Uint32Array(buffer.slotsEnd) : new Float32Array(buffer.slotsEnd);
   }
 
-  /** A record of the mutable buffer is removed while it is being frozen. */
+  /** Notes that a record was removed while its mutable buffer is being frozen. */
   remove(ordinal: number): void {
     this.#removedLater.push(ordinal);
   }
 
-  /** Goes on for about so many postings. @returns whether all lists are written */
+  /** Writes lists with about this many postings. @returns whether all lists are written */
   step(postings: number): boolean {
     for (let budget = postings; budget > 0 && this.#at < this.#terms.length; )
       budget -= this.#writeList(this.#terms[this.#at++]) + 4;

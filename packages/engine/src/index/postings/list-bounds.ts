@@ -45,7 +45,10 @@ export function greatestIn(
 
 const noRecords: ReadonlySet<number> = new Set();
 
-/** An impact that so many postings of a list have or exceed, when its quantized impacts were made; undefined where that is not known. */
+/**
+ * A top-k impact bound: an impact that the `rank` greatest postings of a list reach, for the average length when the segment was
+ * written; undefined where the list stores none.
+ */
 export function impactAtRank(segment: Segment, list: number, rank: number): number | undefined {
   const count = segment.countOf(list);
   const power = Math.max(topImpactBits, Math.ceil(Math.log2(rank)));

@@ -1,7 +1,7 @@
 // How do several segments become one?
 //
-// List by list, in the order of terms, a bounded piece at a time, while searches go on in the old segments. Records that were
-// removed before are left out; those that are removed meanwhile are removed from the new segment when it takes its place.
+// A merge writes list by list, in the order of terms, a bounded piece at a time, while searches use the old segments. It leaves out
+// records that were removed before it began. Records removed while it runs are removed from the new segment when it is put in place.
 
 import { kinds } from "@quiver/kernels/postings";
 import type { Arena } from "./arena.ts";
@@ -23,7 +23,7 @@ export class Merge {
   #values: Float32Array | Uint32Array;
   readonly #removedLater: number[] = [];
 
-  /** @returns undefined where the arena is too full. @param sources of which some record is left */
+  /** @returns undefined where the arena is too full. @param sources segments with at least one record between them */
   static begin(
     arena: Arena,
     sources: readonly Segment[],
@@ -73,12 +73,12 @@ export class Merge {
     this.#values = isText ? new Uint32Array(1_024) : new Float32Array(1_024);
   }
 
-  /** A record of a source is removed while the merge is on. */
+  /** Notes that a record of a source was removed while the merge runs. */
   remove(ordinal: number): void {
     this.#removedLater.push(ordinal);
   }
 
-  /** Goes on for about so many postings. @returns whether all lists are written */
+  /** Merges lists with about this many postings. @returns whether all lists are written */
   step(postings: number): boolean {
     for (let budget = postings; budget > 0; ) {
       const term = this.#nextTerm();
@@ -122,7 +122,7 @@ export class Merge {
     return read;
   }
 
-  /** Appends what is left of a list to the `count` postings that are there; returns how many there are then. */
+  /** Appends the remaining postings of a list after the first `count`; returns the new count. */
   #append(segment: Segment, list: number, renumbered: Uint32Array, count: number): number {
     const records = this.#records;
     const values = this.#values;

@@ -1,8 +1,8 @@
-// Which records has no segment yet?
+// Which records are in no segment yet?
 //
-// The youngest of an index, at most a few thousand: plain arrays of slots and values by term, in which a record is found from the
-// moment it is added. Slots count from 0 and are not used again: when the mutable buffer has become long enough it is frozen into a
-// segment as a whole, without the records that were removed, and begins anew.
+// The newest records of an index, at most a few thousand. A mutable buffer has plain arrays of slots and values by term; searches
+// find a record as soon as it is added. Slots count from 0 and are not reused. When the buffer is long enough, the index freezes all
+// of it into a segment, without the removed records, and starts an empty one.
 
 import { Growable } from "../../base/growable.ts";
 import { invariant } from "../../base/invariant.ts";

@@ -1,23 +1,23 @@
-// How do records come into an inverted index, and out of it?
+// How does an inverted index add and remove records?
 //
 // The engine under sparse vectors and texts. A record's score is the sum over the query's terms of weight * impact, where the
 // impact is the posting's weight, or for a text tf / (tf + fixed + perTerm * length).
 //
-//     add          long enough              several small ones, or much of one removed
-//   -------> mutable buffer ------------> small segment ---------------------------------------------> segment
-//               \_______________________________/                                          |
-//                     remove: gone, and its postings with the next merge  <----------------'
+//     add                    freeze                     merge: several small ones, or many records of one removed
+//   -------> mutable buffer ---------> small segment ----------------------------------------------------> segment
+//                   \______________________/                                                                  |
+//                     remove: never found again; the next merge drops its postings  <--------------------------'
 //
 // The *mutable buffer* (mutable-buffer.ts) is plain and scored in full; a *segment* (segment.ts) never changes and is searched in
 // WebAssembly with pruning. All scores are f64, added in the order of the query's terms, in both: a record's score does not depend
 // on where it lies.
 //
-// Freezing and merging (segment-set.ts) go on in pieces, some with each change in proportion to it, and the rest when the collection
-// is idle (`tidy`), which then makes a segment of a mutable buffer that is worth it, and one of any small neighbours: what a search
-// does for each segment and term it would else do for some ten segments more.
+// Freezing and merging (segment-set.ts) run in pieces. Each change does some of this work, in proportion to its size; `tidy` does the
+// rest while the collection is idle. An idle index also freezes a mutable buffer that is long enough, and merges small neighbours:
+// without that, a search would visit some ten more segments for each term.
 //
-// While a mutable buffer is being frozen there are two: nothing is added to the older one. This is the writer's side; `reader` and
-// `searcher` have no way to change anything.
+// While one mutable buffer is being frozen, records are added to a second one. This class is the writer's side; `reader` and
+// `searcher` cannot change anything.
 
 import { kinds } from "@quiver/kernels/postings";
 import { invariant } from "../../base/invariant.ts";
@@ -57,9 +57,9 @@ const bufferPostings = 262_144;
 /** Of a mutable buffer without records. */
 export const emptyBufferBytes = new MutableBuffer(Uint32Array).memoryBytes;
 
-/** Postings merged for each that is added or removed, so that merging keeps up: each is merged about twice. */
+/** Postings merged for each posting that is added or removed. Each is merged about twice, so merging keeps up. */
 const mergeFactor = 6;
-/** Postings that are worked for with one change: a few milliseconds. */
+/** Postings that one change freezes or merges at most: a few milliseconds. */
 const workMax = 50_000;
 
 /** Of a Set of numbers, as measured in V8. */
@@ -76,9 +76,9 @@ export class PostingIndex {
   #freezing: Freezing | undefined;
   #last = -1;
   #frozenEnd = 0;
-  /** What it will be when the freezing is over. */
+  /** The value of `#frozenEnd` once freezing is done. */
   #freezingEnd = 0;
-  /** Postings that are to be worked for, and were not yet. */
+  /** Postings still to be frozen or merged for past changes. */
   #owed = 0;
   #bufferHasWide = false;
 
@@ -93,7 +93,7 @@ export class PostingIndex {
     this.#addBuffer();
   }
 
-  /** What is there, for whoever goes through all of it (posting-walk.ts). */
+  /** The segments and mutable buffers, for code that walks all postings (posting-walk.ts). */
   get parts(): PostingParts {
     return this.#parts;
   }
@@ -192,14 +192,14 @@ export class PostingIndex {
     else if (buffer?.count === 0) this.#clear(buffer);
   }
 
-  /** The average length of texts, where it is known better than by the last that was added. */
+  /** The average length of texts, where the caller knows it better than the last `add` said. */
   set averageLength(length: number) {
     this.#segments.averageLength = length;
   }
 
   // ---- Work that can wait
 
-  /** Works for so many postings, and for what was left of before; of very many a part is left for later. */
+  /** Freezes and merges this many postings and those left over from earlier changes, up to `workMax`; leaves the rest for later. */
   #workOff(postings: number): void {
     this.#owed += postings;
     const some = Math.min(this.#owed, workMax);
@@ -214,7 +214,7 @@ export class PostingIndex {
     return this.#segments.isMerging;
   }
 
-  /** The same for an index that is idle: merges what else is worth it too. */
+  /** Like `work`, for an idle index: also freezes and merges what only pays off when there is time. */
   tidy(postings: number): boolean {
     if (this.isIdle && this.#isBufferLong()) this.#beginFreezing();
     this.#segments.beginMerge(true);
@@ -243,14 +243,14 @@ export class PostingIndex {
     this.#bufferHasWide = false;
   }
 
-  /** Makes a segment of all that is in none, at once. */
+  /** Freezes all records that are in no segment, at once. */
   freeze(): void {
     this.#beginFreezing();
     this.#freezing?.step(Number.POSITIVE_INFINITY);
     if (this.#freezing !== undefined) this.#endFreezing();
   }
 
-  /** Begins to make a segment of the mutable buffer that records were added to, and ends the freezing before where it is still on. */
+  /** Begins to freeze the newest mutable buffer; finishes an earlier freezing first. */
   #beginFreezing(): void {
     if (this.#freezing !== undefined) {
       this.#freezing.step(Number.POSITIVE_INFINITY);
@@ -273,7 +273,7 @@ export class PostingIndex {
     this.#addBuffer();
   }
 
-  /** Puts the segment of which all lists are written in the place of its mutable buffer. */
+  /** Replaces a mutable buffer by its finished segment. */
   #endFreezing(): void {
     const { buffer } = this.#freezing as Freezing;
     const segment = (this.#freezing as Freezing).finish();

@@ -21,7 +21,7 @@ export class PostingParts {
   readonly retired = new Set<number>();
   /** Whether a weight that was ever added is negative. */
   hadNegative = false;
-  /** Another number whenever lists have come to other places. */
+  /** Changes whenever lists move. */
   layout = 0;
 
   constructor(isText: boolean) {

@@ -1,6 +1,6 @@
-// Which postings are there, of those that a version sees?
+// Which postings does a version see?
 //
-// What searches, statistics and explanations look up. Nothing here changes the index.
+// Searches, statistics and explanations look postings up here. Nothing here changes the index.
 
 import { Growable } from "../../base/growable.ts";
 import { invariant } from "../../base/invariant.ts";
@@ -17,7 +17,7 @@ export class PostingReader {
     this.#parts = parts;
   }
 
-  /** Another number whenever lists have come to other places. */
+  /** Changes whenever lists move. */
   get layout(): number {
     return this.#parts.layout;
   }
@@ -42,8 +42,8 @@ export class PostingReader {
   }
 
   /**
-   * What a version does not see; null: it sees all. Only retired records and the youngest can be hidden (contract.ts), so only
-   * of those it is asked.
+   * The records that a version does not see; null: it sees all. Only retired and the youngest records can be hidden (contract.ts), so
+   * this tests no others.
    */
   hide(visible: Visible): Hidden | null {
     if (visible === null) return null;
@@ -92,7 +92,7 @@ export class PostingReader {
     return df;
   }
 
-  /** What the greatest posting of some terms adds that is not hidden, or a little less. Of sparse vectors. */
+  /** The greatest impact of a visible posting of some terms, or a little less. For sparse vectors. */
   greatestImpact(terms: readonly WeightedTerm[], hidden: Hidden | null): number {
     const hiddenIn = hidden?.segments.map((records) => new Set(records));
     const hiddenInBuffers = hidden?.buffers.map((slots) => new Set(slots));

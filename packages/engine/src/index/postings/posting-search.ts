@@ -80,12 +80,12 @@ export class PostingSearcher {
     allowed: Allowed = null,
   ): Candidates {
     if (k <= 0 || terms.length === 0 || allowed?.count === 0) return nothing;
-    // What great postings add says nothing where others are negative.
+    // With negative impacts, large postings alone say nothing about a score.
     const counting = least !== null && this.#hasNegative(terms) ? null : least;
     if (allowed !== null && this.isListed(terms, allowed.count))
       return this.#searchListed(terms, k, formula, hidden, allowed.toOrdinals());
     const found = this.#searchAll(terms, k, formula, hidden, counting, allowed);
-    // Candidates were gathered by their greatest postings alone, which what is allowed need not have.
+    // The search gathered candidates by their largest postings alone. The allowed records need not have any of these.
     if (allowed === null || counting === null || found.count >= k) return found;
     return this.#searchAll(terms, k, formula, hidden, null, allowed);
   }
@@ -197,8 +197,8 @@ export class PostingSearcher {
   }
 
   /**
-   * `search` of a text index where not all records may be found, or not all terms count for all: everything is scored, for what
-   * may be found is known already, and is mostly little.
+   * `search` of a text index where a filter applies, or where a term counts for some records only. It scores all postings: the
+   * records that pass the filter are already known and usually few.
    * @param allowed the ordinals that may be found at all
    */
   searchAccepted(
@@ -224,7 +224,8 @@ export class PostingSearcher {
   /**
    * Scores everything, as `searchAccepted` does, in steps between which the index may change.
    * @param visible asked anew for what the version sees
-   * @returns null where lists were moved meanwhile (`layout`): what was located is not valid any more, and it has to begin anew
+   * @returns null where lists moved in the meantime (`layout`): the located lists are no longer valid, and the caller must start
+   * again
    */
   *searchInSteps(
     terms: readonly WeightedTerm[],
@@ -238,7 +239,7 @@ export class PostingSearcher {
     if (k <= 0 || allowed?.count === 0) return nothing;
     const { layout } = this.#parts;
     const counting = least !== null && this.#hasNegative(terms) ? null : least;
-    // Asked for at each step and not for each record: making the test takes longer than it does.
+    // Fetched at each step and not for each record: making the test takes longer than using it.
     let sees = visible();
     const mayBe = allowedBy(allowed, accepts);
     const isSeen: Accepts = (ordinal) =>

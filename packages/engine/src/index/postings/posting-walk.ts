@@ -1,6 +1,6 @@
-// Which postings does an index hold, all of them, and does it hold them as it should?
+// How do checks walk all postings of an index, and which invariants hold for them?
 //
-// For comparisons with the truth and for `check`: they take time in proportion to the whole index.
+// Comparisons with the records and `check` use this. Both take time in proportion to the whole index.
 
 import { invariant } from "../../base/invariant.ts";
 import { absent } from "../ordinal-map.ts";
@@ -11,7 +11,7 @@ import type { ImpactOf } from "./segment-writer.ts";
 /**
  * All postings of records that are held, a list at each step. Between steps the index may be used and changed: what is added
  * meanwhile is left out.
- * @returns whether all were told; false where segments were merged meanwhile, and it has to begin anew
+ * @returns whether all postings were reported; false where segments were merged in the meantime, and the caller must start again
  */
 export function* postingsOf(
   parts: PostingParts,

@@ -1,11 +1,11 @@
 // Which records have the greatest scores, when every posting is scored?
 //
-// That is how the mutable buffer is searched, and segments where not all records may be found or not all terms count for all. Scores
-// are added in the order of the query's terms, as everywhere: a record's score does not depend on where it lies.
+// The mutable buffer is always searched this way; segments are where a filter applies or where a term counts for some records only.
+// Scores are added in the order of the query's terms, as everywhere: a record's score does not depend on where it lies.
 //
-// It is done in steps, between which records may be added and removed, but neither mutable buffers nor segments made or merged. A
-// record that comes meanwhile can be scored in part, so whoever pauses asks again at the end what the searched version sees
-// (`accepts`). The scores of a search that pauses are its own; those that do not pause share one `FullScorer`.
+// Scoring runs in steps. Between two steps records may come and go, but no mutable buffer or segment may be made or merged. A record
+// that comes between two steps may get only part of its score, so a search that pauses tests visibility again at the end (`accepts`).
+// A search that pauses has a `FullScorer` of its own; searches that do not pause share one.
 
 import type { Steps } from "../../base/steps.ts";
 import type { Candidates } from "../contract.ts";
@@ -16,7 +16,7 @@ import type { Formula, Hidden, Located, WeightedTerm } from "./query.ts";
 import { type Accepts, found, hidden as hiddenState, RecordScores } from "./record-scores.ts";
 import type { Segment } from "./segment.ts";
 
-/** Postings that are scored at a step, and what a list counts for besides. */
+/** Postings scored in one step; each list counts as `postingsPerList` more. */
 const postingsPerStep = 20_000;
 const postingsPerList = 50;
 

@@ -1,7 +1,7 @@
-// Which records of a segment may a search not find?
+// Which records of a segment must a search not find?
 //
-// A bit for each record, where the kernel reads it: 1 for records that were removed, that the version does not see, and that are not
-// allowed. Records of a segment mostly have ordinals without gaps, so the bits of 32 of them are mostly one shifted piece of the set.
+// The kernel reads one bit for each record: 1 where the record was removed, is not visible to the version, or is not allowed.
+// Ordinals in a segment have few gaps, so the bits of 32 records are usually one shifted word of the allowed set.
 
 import type { Allowed, OrdinalBitmap } from "../ordinal-bitmap.ts";
 import type { Segment } from "./segment.ts";
@@ -56,7 +56,7 @@ function allowedBits(ordinals: Uint32Array, first: number, count: number, allowe
   // Shifts go by their number modulo 32, so the upper part is shifted in two steps.
   if (last - ordinal === 31)
     return (words[low] >>> (ordinal & 31)) | ((words[high] << (31 - (ordinal & 31))) << 1);
-  // Without branches: which records are allowed is as good as random.
+  // Without branches: the processor cannot predict which records are allowed.
   let bits = 0;
   for (let i = first; i < end; i++)
     bits |= ((words[(ordinals[i] >>> 5) - firstWord] >>> (ordinals[i] & 31)) & 1) << (i - first);

@@ -1,7 +1,7 @@
 // Which records of the segments have the greatest scores?
 //
-// The kernel does it, a segment at a time: it is told which lists the query's terms have there, and what k scores are known to be
-// reached, which is what it knows better afterwards. Here is what goes in and what comes out.
+// The kernel searches one segment at a time. This file passes it the lists of the query's terms and the floor, a score that k records
+// are known to reach, and reads back what it found and the raised floor.
 //
 // A search that may miss some goes twice through the segments: first it gathers more candidates than are wanted, by their greatest
 // postings alone, and then it has those scored in full.
@@ -39,7 +39,7 @@ export type SegmentSearch = {
 
 const none: readonly number[] = [];
 
-/** Of a search that is told which records to look at. */
+/** The mask of a search that names its records itself. */
 const unmasked = (segment: Segment): NonNullable<Mask> => ({
   at: segment.removedBits.byteOffset,
   missing: 0,

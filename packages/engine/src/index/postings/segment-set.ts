@@ -1,6 +1,6 @@
-// Which segments are there, where do they lie, and which of them become one next?
+// Which segments are there, where do they lie, and which of them are merged next?
 //
-// The writer's side of segments: merges and compaction go on in pieces, while searches go on in the segments as they are. What is
+// The writer's side of segments. Merges and compaction run in pieces while searches use the present segments. What is
 // being written to disk stays where it is until it is written.
 
 import { failpoint } from "../../base/failpoint.ts";
@@ -16,7 +16,7 @@ import type { ImpactOf } from "./segment-writer.ts";
 export type SegmentSetOptions = ArenaOptions & {
   /** What a posting adds at weight 1, by the average length of texts. */
   readonly impactOf: (averageLength: number) => ImpactOf;
-  /** Told when the index begins to have postings of a term in one more place, and in one less. */
+  /** Called when one more segment or buffer has postings of a term, and when one fewer has. */
   readonly onTermUsed?: (term: number) => void;
   readonly onTermUnused?: (term: number) => void;
   /** Whether so many bytes more may be taken for a while; default: always. */
@@ -38,7 +38,7 @@ export class SegmentSet {
   #merge: Merge | undefined;
   /** Of the segments as they are; nothing is being frozen or merged meanwhile. */
   #compaction: Compaction | undefined;
-  /** Segments that are being written to disk, and those of them that are of no more use afterwards. */
+  /** Segments that a checkpoint is writing, and those of them that are freed when it is written. */
   #saving: readonly Segment[] = [];
   readonly #freedLater: Segment[] = [];
   /** Records of segments that are new or closed since the last checkpoint of the index. */
@@ -146,7 +146,7 @@ export class SegmentSet {
     return false;
   }
 
-  /** Copies that are being made are of no use any more, for segments are about to change. */
+  /** Drops a running compaction, because the segments are about to change. */
   dropCompaction(): void {
     this.#compaction = undefined;
   }

@@ -1,7 +1,7 @@
 // How is a segment written?
 //
-// Into an allocation that has room for the most that it can become: first its records, then list after list by ascending term, and
-// last the directory is closed up and what is left of the allocation is given back. A list's quantized impacts are made from its own
+// The writer allocates the most that the segment can take. It writes the records, then the lists by ascending term, and last the
+// directory, and frees the rest of the allocation. A list's quantized impacts are made from its own
 // greatest impact, so that one outlier among the terms coarsens no other.
 
 import {

@@ -2,8 +2,8 @@
 //
 // A segment is one allocation of an arena (segment-layout.ts) that never changes once written, but for the bits of removed records.
 //
-// How many records of a list were removed is found out when a search asks, and remembered with how many removals were taken
-// into account then: most terms are never asked for.
+// A segment counts the removed records of a list when a search asks for them, and caches the count together with the number of
+// removals that it covers. Most terms are never asked for.
 
 import { entry, entryBytes, kinds, windowRecords } from "@quiver/kernels/postings";
 import { Growable } from "../../base/growable.ts";
@@ -87,7 +87,7 @@ export class Segment {
     };
   }
 
-  /** What of the allocation never changes: all but the header and the bits. */
+  /** The part of the allocation that never changes: everything except the header and the bits of removed records. */
   get image(): Uint8Array {
     const { arena, at } = this;
     return arena.bytes.subarray(this.ordinals.byteOffset, at + this.bytes);
@@ -260,7 +260,7 @@ export class Segment {
     return this.arena.halves[this.recordsAt(list) + posting];
   }
 
-  /** Gives the allocation back; the segment must not be used any more. */
+  /** Frees the allocation; the segment must not be used afterwards. */
   free(): void {
     this.arena.free(this.at);
   }

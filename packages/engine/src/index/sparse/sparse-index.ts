@@ -49,7 +49,7 @@ type QueryTerm = { readonly dimension: number; readonly located: Located; readon
 
 /** Dimensions that are located at a step. */
 const termsPerStep = 1_024;
-/** A search in steps begins anew so often when lists were moved meanwhile; then it is done at once. */
+/** A search in steps restarts this often when lists moved in between; after that it runs in one step. */
 const attemptsMax = 3;
 
 const formula = { fixed: 0, perTerm: 0, averageLength: 0 };

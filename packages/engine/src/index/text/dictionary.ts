@@ -1,6 +1,6 @@
 // Which number does a term have?
 //
-// Flat columns, so that a dictionary is kept on disk and taken over again as it is, without a look at a single term:
+// In flat columns: a checkpoint writes them and a restore takes them over as they are, without touching a single term:
 //
 //   slots u32      | number + 1, or 0 for a free slot |      by hash of the term: open addressing, linear probing
 //   hashes u32     | begins u32 | lengths u16 |              by number; length 0: the number is free
@@ -8,9 +8,9 @@
 //
 // A JavaScript Map of strings takes about the same time for a look-up and twice the memory, and has to be built key by key.
 //
-// Where the slots are to be doubled, the old ones stay, and some of them move with each term that is added: rehashing four million
-// terms at once takes half a second, in which nothing else would be answered. Nothing is removed from old slots. One may name a
-// number that was moved, or given up, or given to another term: a look-up compares the number's term, so what it finds is right.
+// When the slots double, the old ones stay, and each added term moves some of them: rehashing four million terms at once takes half a
+// second, in which the thread would answer nothing else. Nothing is removed from old slots. An old slot may name a number that has
+// moved, is free, or belongs to another term: a look-up compares the number's term, so its answer is right.
 //
 // Invariants (see check): each number in use is in exactly one slot, or in an old one that has not moved, and no free slot lies
 // between that and the place of its hash; at most half of the slots are used.

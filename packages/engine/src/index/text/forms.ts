@@ -1,15 +1,15 @@
 // Which words of the texts are not their own term?
 //
 // A prefix or fuzzy word is about words as they are written, and terms are stems: of "navigation" the index has "navig". So
-// where a language has a stemmer, the *forms* of words (analyzer.ts) that are not their term are kept beside the terms:
+// where a language has a stemmer, the *forms* of words (analyzer.ts) that differ from their term are stored beside the terms:
 //
 //   dictionary   form -> number
 //   counts       by number: how many of the records held have a word of the form
 //   rows         of each record: the numbers of its forms, as numbers of a row (record-rows.ts)
 //
-// A form's term is not kept: the analyzer tells it. The rows are what makes the list true when records go, and true of the
-// version that is searched: what a version does not see is subtracted. Numbers of forms that no record has any more are given
-// to others when they are many.
+// The index does not store a form's term: the analyzer computes it. The rows keep the counts right when records are removed, and make
+// them right for the searched version: a search subtracts the rows of records that it does not see. When many forms have no record
+// any more, their numbers are reused.
 
 import { Growable } from "../../base/growable.ts";
 import { invariant } from "../../base/invariant.ts";
@@ -25,7 +25,7 @@ const unusedMax = 1_024;
 
 /** Numbers of rows that are read at a step. */
 const numbersPerStep = 16 * 1024;
-/** Counting in steps begins anew so often when records have gone meanwhile; then it is done at once. */
+/** Counting in steps restarts this often when records were removed in between; after that it counts in one step. */
 const attemptsMax = 3;
 
 export class Forms {
@@ -83,7 +83,7 @@ export class Forms {
     this.rows.writeAll(added, count);
   }
 
-  /** Takes a record's forms out. @returns whether numbers that were told before can be those of other forms now */
+  /** Takes a record's forms out. @returns whether numbers that were returned before may now belong to other forms */
   remove(ordinal: number): boolean {
     const row = this.rows.of(ordinal);
     if (row === undefined) return false;

@@ -1,17 +1,17 @@
-// What does an index keep of each record, beside its postings?
+// What does an index store for each record, besides its postings?
 //
 // A row of numbers for each record: where it has its terms (positions.ts), or which forms its words have (forms.ts). Numbers are
 // varints: seven bits a byte, the lowest first, 0x80 where more follow.
 //
 // Rows lie behind each other in *segments*, by ascending ordinals. The last one is open; `freeze` closes it, and from then on its
-// bytes never change: a checkpoint is written from them as they are, by another thread. Of a segment that is mostly forgotten
-// the rest is written anew, together with what is left of the one before where both are small.
+// bytes never change: another thread writes a checkpoint straight from them. When more than half of a segment's rows are forgotten,
+// the rest is rewritten, together with the rest of the segment before it if both are small.
 
 import { Growable } from "../../base/growable.ts";
 import { invariant } from "../../base/invariant.ts";
 import { firstFrom } from "../ordinal-sets.ts";
 
-/** Rows and bytes that a segment is joined up to, and bytes after which an open one is to be closed. */
+/** The most rows and bytes of a joined segment, and the bytes at which the open one is closed. */
 const joinedRowsMax = 8_192;
 const joinedBytesMax = 2 ** 22;
 const openBytesMax = 2 ** 26;
@@ -118,7 +118,7 @@ export class RecordRows {
     return this.#length > openBytesMax;
   }
 
-  /** Freezes the open segment's rows of ordinals below `end`: they can be kept in a checkpoint from now on. */
+  /** Freezes the open segment's rows of ordinals below `end`: from now on a checkpoint can contain them. */
   freeze(end: number): void {
     const count = this.#ordinals.length;
     if (count === 0 || this.#ordinals.values[0] >= end) return;

@@ -6,7 +6,8 @@
 //
 //     idf * tf / (tf + k1 * (1 - b + b * dl / avgdl))          idf = ln(1 + (N - df + 0.5) / (df + 0.5))
 //
-// (bm25.ts). All is f64; terms are added in the order in which the query has them first, a term's repetitions at once.
+// (bm25.ts). All arithmetic is f64. The sum adds terms in the order of their first occurrence in the query, each with all its
+// repetitions at once.
 //
 // The statistics are those of the searched version, so that old versions score as they did: N and avgdl are passed in,
 // captured when that version was current, and df counts the records that it sees. Records without a term count nowhere, as
@@ -14,8 +15,8 @@
 //
 // Where the language has a stemmer, the forms of words are kept beside their terms (forms.ts), for prefixes and fuzzy words.
 //
-// This is the writer's side, with checkpoints and the check; text-search.ts is the reader's. They are one class and file with all
-// that is asked of the index, for every change goes through all of its parts.
+// This class is the writer's side, with checkpoints and `check`; text-search.ts is the reader's side. The writer's side is one class
+// because every change goes through all of its parts.
 
 import type { TextLanguage } from "@quiver/protocol/shapes/index-definition";
 import { invariant } from "../../base/invariant.ts";
@@ -55,7 +56,7 @@ export type TextOptions = ArenaOptions & {
   k1: number;
   /** Normalization by length, 0 to 1; typically 0.4 to 0.75. */
   b: number;
-  /** Whether it is kept where in a text a term is, for phrases; absent: no. */
+  /** Whether the index stores the positions of terms in texts, which phrases need; absent: no. */
   positions?: boolean;
   /** Whether so many bytes more may be taken for a while; default: always. */
   readonly mayTake?: (bytes: number) => boolean;

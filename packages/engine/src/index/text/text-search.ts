@@ -30,7 +30,7 @@ const termsPerStep = 256;
 const formsPerStep = 512;
 /** So many postings are scored at once. */
 const postingsAtOnce = 50_000;
-/** A search in steps begins anew so often when lists were moved meanwhile; then it is done at once. */
+/** A search in steps restarts this often when lists moved in between; after that it runs in one step. */
 const attemptsMax = 3;
 
 /**
@@ -68,7 +68,7 @@ export type TextMatch = {
   readonly contribution: number;
 };
 
-/** What of an index a search sees. The writer replaces parts only while the index is restored. */
+/** The parts of an index that a search reads. The writer replaces parts only while it restores the index. */
 export type TextParts = {
   readonly analyzer: Analyzer;
   readonly bm25: Bm25;
@@ -248,8 +248,8 @@ export class TextReader {
   }
 
   /**
-   * What the scores of `searchTerms` are made of, in steps between which the index may be used and changed. Added up in the order of the calls, beginning with 0, a record's
-   * contributions are its score, bit for bit.
+   * What the scores of `searchTerms` are made of, in steps between which the index may be used and changed. Added up in the order of
+   * the calls, beginning with 0, a record's contributions are its score, bit for bit.
    * @param ordinals records that are held and visible, each once
    * @param terms, statistics those of the search
    * @param visible asked anew at each step for what the searched version sees

@@ -1,7 +1,7 @@
 // Which numbers do the terms and forms of a text have?
 //
-// Postings know terms by number. A term has one for as long as some segment or mutable buffer has postings of it; then the number is
-// given to another. The numbers of frequent words are remembered, for most words of a text are among them.
+// Postings know terms by number. A term has a number for as long as a segment or mutable buffer has postings of it;
+// then another term reuses it. The vocabulary caches the numbers of frequent words, because most words of a text are among them.
 
 import { Growable } from "../../base/growable.ts";
 import { invariant } from "../../base/invariant.ts";
@@ -157,7 +157,7 @@ export class Vocabulary {
     this.#forgets++;
   }
 
-  /** The words are looked up anew. */
+  /** Clears the cache of words. */
   forgetWords(): void {
     this.#words.clear();
     this.#wordNumbers.truncate(0);
