@@ -1,7 +1,7 @@
 // How is MiniSearch asked?
 
 import { createAnalyzer } from "../../../packages/engine/src/text/analyzer.ts";
-import { segment } from "../../../packages/engine/src/text/segment.ts";
+import { tokenize } from "../../../packages/engine/src/text/tokenize.ts";
 import { rival } from "../../shared/engine.ts";
 import { b, type EngineKind, k1 } from "../engine.ts";
 
@@ -14,7 +14,7 @@ export const minisearch: EngineKind = {
     const analyzer = createAnalyzer(language);
     const index = new MiniSearch({
       fields: ["text"],
-      tokenize: (text: string) => analyzer.terms(segment(text)),
+      tokenize: (text: string) => analyzer.terms(tokenize(text)),
       processTerm: (term: string) => term,
     });
     const options = { combineWith: "OR", bm25: { k: k1, b, d: 0 } };

@@ -5,7 +5,7 @@
 //     idf * tf / (tf + norm(length))        norm = k1 * (1 - b + b * length / average), computed once for each passage
 
 import { createAnalyzer } from "../../../packages/engine/src/text/analyzer.ts";
-import { segment } from "../../../packages/engine/src/text/segment.ts";
+import { tokenize } from "../../../packages/engine/src/text/tokenize.ts";
 import { PlainIndex, type QueryTerm } from "../../shared/plain-index.ts";
 import { b, type EngineKind, k1, type Language } from "../engine.ts";
 
@@ -29,7 +29,7 @@ export class PlainTextIndex extends PlainIndex {
 
   add(row: number, text: string): void {
     const frequencies = new Map<string, number>();
-    const terms = this.#analyzer.terms(segment(text));
+    const terms = this.#analyzer.terms(tokenize(text));
     for (const term of terms) frequencies.set(term, (frequencies.get(term) ?? 0) + 1);
     for (const [term, frequency] of frequencies) {
       this.append(this.#listOf(term), row, frequency);
@@ -56,7 +56,7 @@ export class PlainTextIndex extends PlainIndex {
   /** The query's terms that a passage has. */
   termsOf(query: string): QueryTerm[] {
     const repetitions = new Map<number, number>();
-    for (const term of this.#analyzer.terms(segment(query))) {
+    for (const term of this.#analyzer.terms(tokenize(query))) {
       const list = this.#lists.get(term);
       if (list !== undefined) repetitions.set(list, (repetitions.get(list) ?? 0) + 1);
     }

@@ -1,7 +1,7 @@
 // How is Quiver's text index asked?
 
 import { TextIndex } from "../../../packages/engine/src/index/text/text-index.ts";
-import { segment } from "../../../packages/engine/src/text/segment.ts";
+import { tokenize } from "../../../packages/engine/src/text/tokenize.ts";
 import { idsOf, openCollection, upsertRows } from "../../shared/quiver-database.ts";
 import { bestFirst, tidiedAtOnce } from "../../shared/quiver-index.ts";
 import { b, type EngineKind, k1 } from "../engine.ts";
@@ -15,7 +15,7 @@ export const quiver: EngineKind = {
     const index = new TextIndex({ language, k1, b });
     return {
       add(rows, first) {
-        for (let i = 0; i < rows.length; i++) index.add(first + i, segment(rows[i]));
+        for (let i = 0; i < rows.length; i++) index.add(first + i, tokenize(rows[i]));
       },
       finish() {
         while (index.tidy(tidiedAtOnce));

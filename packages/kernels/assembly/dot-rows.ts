@@ -18,7 +18,7 @@ import { assertRows, sumAccumulators } from "./lanes";
  *
  * `query` holds `dimensionPadded` f32 and `rows` holds `count` rows of as many, contiguous; both are 16-byte
  * aligned and padded with zeros to a multiple of four. Products and sums are rounded to f32; the order of
- * additions is that of the twin in src/twins.ts, bit for bit.
+ * additions is that of the reference implementation in src/reference implementations.ts, bit for bit.
  */
 export function dotRows(query: usize, rows: usize, count: u32, dimensionPadded: u32, out: usize): void {
   assertRows(query, rows, count, dimensionPadded, out);

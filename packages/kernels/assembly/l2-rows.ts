@@ -9,7 +9,8 @@ import { assertRows, sumAccumulators } from "./lanes";
  *
  * `query` holds `dimensionPadded` f32 and `rows` holds `count` rows of as many, contiguous; both are 16-byte
  * aligned and padded with zeros to a multiple of four. Differences, squares and sums are rounded to f32; the
- * order of additions is that of the twin in src/twins.ts, bit for bit. Never NaN for finite input.
+ * order of additions is that of the reference implementation in src/reference implementations.ts, bit for bit. Never NaN for finite
+ * input.
  */
 export function l2Rows(query: usize, rows: usize, count: u32, dimensionPadded: u32, out: usize): void {
   assertRows(query, rows, count, dimensionPadded, out);

@@ -1,6 +1,6 @@
 // What do the f32 kernels share?
 
-/** Sum of the four lanes, as (0 + 2) + (1 + 3): the twins add in the same order. */
+/** Sum of the four lanes, as (0 + 2) + (1 + 3): the reference implementations add in the same order. */
 export function sumLanes(v: v128): f32 {
   const pairs = f32x4.add(v, v128.shuffle<f32>(v, v, 2, 3, 0, 1));
   return f32x4.extract_lane(pairs, 0) + f32x4.extract_lane(pairs, 1);

@@ -1,8 +1,16 @@
-// Do the graph's kernels compute what their twins compute, in all builds?
+// Do the graph's kernels compute what their reference implementations compute, in all builds?
 
 import { describe, expect, test } from "vitest";
 import { hasRelaxedSimd, header, instantiateHnsw } from "./hnsw.ts";
-import { keyOfNode, mergeOf, queryOf, type TwinType, twinBlocks, twinTypes, unfold } from "./hnsw-twins.ts";
+import {
+  keyOfNode,
+  mergeOf,
+  queryOf,
+  type ReferenceType,
+  referenceBlocks,
+  referenceTypes,
+  unfold,
+} from "./hnsw-reference.ts";
 import { randomNumbers } from "./random.ts";
 
 const memory = new WebAssembly.Memory({ initial: 8, maximum: 8, shared: true });
@@ -14,22 +22,22 @@ const nodeCount = 7;
 const dimensions = [...Array.from({ length: 40 }, (_, i) => i + 1), 100, 128, 768, 1_000, 1_536];
 
 /** Makes nodes of random codes; at the extremes every value is the least or the greatest. */
-function fill(type: TwinType, dimension: number, isExtreme: boolean, seed: number) {
+function fill(type: ReferenceType, dimension: number, isExtreme: boolean, seed: number) {
   const next = randomNumbers(seed);
-  const { values: blockValues, bytes } = twinBlocks[type];
+  const { values: blockValues, bytes } = referenceBlocks[type];
   const blocks = Math.ceil(dimension / blockValues);
   const codeBytes = type === "u8" ? 4 * Math.ceil(dimension / 4) : blocks * bytes;
   const isFloat = type === "f32" || type === "f16";
   const queryBytes = 16 + blocks * blockValues * (isFloat ? 4 : 1);
-  const unitBytes = 128 * Math.ceil((codeBytes + 20) / 128);
+  const slotBytes = 128 * Math.ceil((codeBytes + 20) / 128);
   words[header.codeBytes / 4] = codeBytes;
   words[header.queryBytes / 4] = queryBytes;
-  words[header.dataType / 4] = twinTypes.indexOf(type);
-  words[header.unitBytes / 4] = unitBytes;
+  words[header.dataType / 4] = referenceTypes.indexOf(type);
+  words[header.slotBytes / 4] = slotBytes;
   words[header.nodesAt / 4] = nodesAt;
   const draw = () => (isExtreme ? Math.round(next()) : next());
   const nodes = Array.from({ length: nodeCount }, (_, node) => {
-    const at = nodesAt + node * unitBytes;
+    const at = nodesAt + node * slotBytes;
     const code = new Uint8Array(memory.buffer, at, codeBytes);
     for (let i = 0; i < codeBytes; i++) code[i] = type === "u8" ? 1 + Math.floor(126 * draw()) : 255 * draw();
     // No infinities and no NaN.
@@ -70,7 +78,7 @@ describe.each([
   describe.skipIf(!build.plain && !hasRelaxedSimd)("", () => {
     const kernels = hasRelaxedSimd || build.plain ? instantiateHnsw(memory, build) : undefined;
 
-    test.each(twinTypes)("%s: keys and query codes equal their twins", (type) => {
+    test.each(referenceTypes)("%s: keys and query codes equal their reference implementations", (type) => {
       if (kernels === undefined) return;
       for (const dimension of dimensions) {
         for (const isExtreme of [false, true]) {
@@ -106,7 +114,7 @@ describe.each([
       }
     });
 
-    test("a merged beam equals its twin's, and nothing behind its end is written", () => {
+    test("a merged beam equals its reference implementation's, and nothing behind its end is written", () => {
       if (kernels === undefined) return;
       const next = randomNumbers(5);
       const [beamAt, entriesAt] = [1_024, 16_384];

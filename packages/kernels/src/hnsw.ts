@@ -13,10 +13,10 @@ export const header = {
   m: 8,
   m0: 12,
   efConstruction: 16,
-  unitBytes: 20,
-  levelsPerUnit: 24,
+  slotBytes: 20,
+  levelsPerSlot: 24,
   nodesAt: 28,
-  units: 32,
+  slots: 32,
   entry: 36,
   queryBytes: 40,
   buildMode: 44,
@@ -29,8 +29,8 @@ export const header = {
 /** Locks of four bytes each: node n has that of n modulo this. */
 export const lockCount = 4_096;
 
-/** Byte offsets of the fields of a searcher's area, each four bytes; the arrays' places are absolute. */
-export const area = {
+/** Byte offsets of the fields of a searcher's scratch memory, each four bytes; the arrays' places are absolute. */
+export const scratch = {
   epoch: 0,
   found: 4,
   banned: 12,
@@ -51,14 +51,14 @@ export const none = 0xffff_ffff;
 
 /** The functions of one instance. Offsets are bytes in its memory; nothing is checked in the release build. */
 export type HnswKernels = {
-  /** Announces that links are followed in an area; see the memory protocol in assembly/hnsw/layout.ts. */
+  /** Announces that links are followed in scratch memory; see the memory protocol in assembly/hnsw/layout.ts. */
   readonly hnswEnter: (scratch: number) => void;
   readonly hnswLeave: (scratch: number) => void;
-  /** Links a node, whose unit and upper units are filled but for links, into the graph. */
+  /** Links a node, whose slot and upper slots are filled but for links, into the graph. */
   readonly hnswInsert: (scratch: number, node: number, level: number) => void;
-  /** Searches for the query code in the area, which is entered; leaves the beam there and returns its length. */
+  /** Searches for the query code in the scratch memory, which is entered; leaves the beam there and returns its length. */
   readonly hnswSearch: (scratch: number, ef: number) => number;
-  /** Sees to it that a search by a node's own code finds it with a beam of `ef`. */
+  /** Adds links so that a search by a node's own code finds it with a beam of `ef`. */
   readonly hnswReconnect: (scratch: number, node: number, ef: number) => void;
   /** Replaces a node's links to removed nodes. */
   readonly hnswRepair: (scratch: number, node: number, candidatesMax: number) => void;

@@ -1,10 +1,10 @@
-// Does every kernel compute what its twin computes, bit for bit, in both builds?
+// Does every kernel compute what its reference implementation computes, bit for bit, in both builds?
 
 import { describe, expect, test } from "vitest";
 import { instantiate, type KernelName, padded, pageBytes } from "./loader.ts";
 import { randomNumbers } from "./random.ts";
+import { dotRows, exactSums, l2Rows } from "./reference.ts";
 import { f32Max, relativeError, underflowPerTerm } from "./rounding.ts";
-import { dotRows, exactSums, l2Rows } from "./twins.ts";
 
 type Draw = (next: () => number) => number;
 const draws: Record<string, Draw> = {
@@ -17,7 +17,7 @@ const draws: Record<string, Draw> = {
 
 const memory = new WebAssembly.Memory({ initial: 40, maximum: 65_536, shared: true });
 const dimensions = [...Array.from({ length: 70 }, (_, i) => i + 1), 100, 128, 255, 768, 1_000, 4_096, 65_535];
-const twins = { dotRows, l2Rows };
+const references = { dotRows, l2Rows };
 const names: KernelName[] = ["dotRows", "l2Rows"];
 
 /** Lays out [query][rows][out] from `base` on, fills query and rows, and returns views of the three. */
@@ -38,14 +38,14 @@ function layOut(dimension: number, count: number, draw: Draw, seed: number, base
 describe.each([{ debug: false }, { debug: true }])("build with %o", (options) => {
   const kernels = instantiate(memory, options);
 
-  test.each(names)("%s equals its twin for every kind of value", (name) => {
+  test.each(names)("%s equals its reference implementation for every kind of value", (name) => {
     for (const dimension of dimensions) {
       const count = dimension > 4_096 ? 3 : 1 + (dimension % 7);
       for (const [kind, draw] of Object.entries(draws)) {
         const base = 16 * (dimension % 5);
         const { width, query, rows, rowsAt, out, outAt } = layOut(dimension, count, draw, dimension, base);
         const expected = new Float32Array(count);
-        twins[name](query, rows, count, width, expected);
+        references[name](query, rows, count, width, expected);
         kernels[name](base, rowsAt, count, width, outAt);
         expect([...out], `${name} of ${dimension} ${kind} values`).toEqual([...expected, 123]);
       }
@@ -109,33 +109,36 @@ test.each(names)("the debug build of %s traps where a precondition is broken", (
   expect(() => kernel(0, 64, 0x7fff_ffff, 4, 128)).toThrow(WebAssembly.RuntimeError);
 });
 
-test.each([{ debug: false }, { debug: true }])("exact sums equal their twin, with %o", (options) => {
-  const kernels = instantiate(memory, options);
-  const [rowsAt, addressesAt, outAt] = [32_768, 16_384, 20_480];
-  const words = new Uint32Array(memory.buffer);
-  const floats = new Float32Array(memory.buffer);
-  const doubles = new Float64Array(memory.buffer);
-  let state = 1;
-  const next = () => {
-    state = Math.imul(state, 1_664_525) + 1_013_904_223;
-    return (state >>> 0) / 2 ** 31 - 1;
-  };
-  for (const dimension of [1, 2, 3, 4, 5, 7, 8, 31, 100, 768]) {
-    const query = floats.subarray(0, dimension);
-    for (let i = 0; i < dimension; i++) query[i] = next() * 2 ** (40 * next());
-    // Rows with gaps between them, not in order.
-    const rows = [2, 0, 1].map((place, i) => {
-      const at = rowsAt + place * 4_096;
-      words[addressesAt / 4 + i] = at;
-      const row = floats.subarray(at / 4, at / 4 + dimension);
-      for (let j = 0; j < dimension; j++) row[j] = next() * 2 ** (40 * next());
-      return row;
-    });
-    for (const kind of [0, 1] as const) {
-      doubles.fill(123, outAt / 8, outAt / 8 + 7);
-      kernels.exactSums(0, addressesAt, 3, dimension, kind, outAt);
-      const expected = rows.flatMap((row) => exactSums(query, row, kind));
-      expect([...doubles.subarray(outAt / 8, outAt / 8 + 7)]).toEqual([...expected, 123]);
+test.each([{ debug: false }, { debug: true }])(
+  "exact sums equal their reference implementation, with %o",
+  (options) => {
+    const kernels = instantiate(memory, options);
+    const [rowsAt, addressesAt, outAt] = [32_768, 16_384, 20_480];
+    const words = new Uint32Array(memory.buffer);
+    const floats = new Float32Array(memory.buffer);
+    const doubles = new Float64Array(memory.buffer);
+    let state = 1;
+    const next = () => {
+      state = Math.imul(state, 1_664_525) + 1_013_904_223;
+      return (state >>> 0) / 2 ** 31 - 1;
+    };
+    for (const dimension of [1, 2, 3, 4, 5, 7, 8, 31, 100, 768]) {
+      const query = floats.subarray(0, dimension);
+      for (let i = 0; i < dimension; i++) query[i] = next() * 2 ** (40 * next());
+      // Rows with gaps between them, not in order.
+      const rows = [2, 0, 1].map((place, i) => {
+        const at = rowsAt + place * 4_096;
+        words[addressesAt / 4 + i] = at;
+        const row = floats.subarray(at / 4, at / 4 + dimension);
+        for (let j = 0; j < dimension; j++) row[j] = next() * 2 ** (40 * next());
+        return row;
+      });
+      for (const kind of [0, 1] as const) {
+        doubles.fill(123, outAt / 8, outAt / 8 + 7);
+        kernels.exactSums(0, addressesAt, 3, dimension, kind, outAt);
+        const expected = rows.flatMap((row) => exactSums(query, row, kind));
+        expect([...doubles.subarray(outAt / 8, outAt / 8 + 7)]).toEqual([...expected, 123]);
+      }
     }
-  }
-});
+  },
+);

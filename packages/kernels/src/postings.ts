@@ -2,48 +2,52 @@
 
 // How does a program get at the kernel that searches postings?
 //
-// Where things lie in a run, a term and a search's area is drawn in assembly/postings/layout.ts; the numbers here are the same.
+// Where things lie in a segment, a term and a search's scratch memory is drawn in assembly/postings/layout.ts; the numbers here are
+// the same.
 
 import { instantiateBuild } from "./loader.ts";
 
-/** Records that a run has at most: their numbers have 16 bits. */
-export const runRecordsMax = 65_536;
+/** Records that a segment has at most: their numbers have 16 bits. */
+export const segmentRecordsMax = 65_536;
 
 /** Records that are searched at a time. */
 export const windowRecords = 4_096;
 
-/** Windows of the longest run. */
-export const windowsMax = runRecordsMax / windowRecords;
+/** Windows of the longest segment. */
+export const windowsMax = segmentRecordsMax / windowRecords;
 
-/** Records of which a long list says what the greatest code is. */
-export const stretchRecords = 512;
+/** Records of which a long list says what the greatest quantized impact is. */
+export const blockRecords = 512;
 
-/** Stretches of the longest run. */
-export const stretchesMax = runRecordsMax / stretchRecords;
+/** Blocks of the longest segment. */
+export const blocksMax = segmentRecordsMax / blockRecords;
 
 /** A list of so many postings has windows. */
 export const longList = 512;
 
-/** Of so many postings of a long list of sparse vectors one is a peak. */
-export const peakShare = 8;
+/** Of so many postings of a long list of sparse vectors one is a high-impact posting. */
+export const highImpactShare = 8;
 
 /** Bytes of a term of a search. */
 export const termBytes = 64;
 
-/** Bytes of a list's entry in the directory; its fields: u32, then f32, then the ranks, u8. */
+/** Bytes of a list's entry in the directory; its fields: u32, then f32, then the top-k impact bounds, u8. */
 export const entryBytes = 32;
-export const entry = { place: 0, count: 4, base: 8, slope: 12, most: 16, ranks: 20 } as const;
+export const entry = { place: 0, count: 4, base: 8, slope: 12, most: 16, topImpacts: 20 } as const;
 
-/** Ranks are the codes of the 2 ** rankBits-th greatest posting, the 2 ** (rankBits + 1)-th, and so on: so many. */
-export const rankBits = 4;
-export const ranksMax = 12;
+/**
+ * Top-k impact bounds are the quantized impacts of the 2 ** topImpactBits-th greatest posting, the 2 ** (topImpactBits + 1)-th, and
+ * so on: so many.
+ */
+export const topImpactBits = 4;
+export const topImpactsMax = 12;
 
 /** Bytes of a term of a query, and what is written of them: where its list's entry is, u32, and a weight, f64. */
 export const queryTermBytes = 40;
 export const queryTerm = { entry: 0, weight: 8 } as const;
 
-/** Byte offsets of the fields of a search's area: u32, but for floor, fixed, perTerm, growth, shrinkage and least, f64. */
-export const area = {
+/** Byte offsets of the fields of a search's scratch memory: u32, but for floor, fixed, perTerm, growth, shrinkage and least, f64. */
+export const scratch = {
   terms: 0,
   order: 8,
   hidden: 12,
@@ -72,31 +76,32 @@ export const area = {
   sorted: 152,
   recordSums: 156,
   touched: 160,
-  run: 168,
+  segment: 168,
 } as const;
 
-/** Bytes of an area's fields. */
-export const areaBytes = 176;
+/** Bytes of scratch memory's fields. */
+export const scratchBytes = 176;
 
 /** Bytes of a record that was found: its score, f64, its number, u32, and 4 unused. */
 export const foundBytes = 16;
 
-/** What an exact amount is: a weight f32; or a tf, in one byte or four. */
+/** What an exact impact is: a weight f32; or a tf, in one byte or four. */
 export const kinds = { sparse: 0, text: 1, wideText: 2 } as const;
 
 export type PostingsKernels = {
   /**
-   * Searches the area's run, from the beginning where it is not entered yet, until all is done or more than
-   * `windowRecords` records were found; returns 1 when all is done. The caller takes out what was found, and sets its count to 0, before it goes on.
+   * Searches the segment that the scratch memory names, from the beginning where it is not entered yet, until all is done or more
+   * than `windowRecords` records were found; returns 1 when all is done. The caller takes out what was found, and sets its count to
+   * 0, before it goes on.
    */
-  readonly searchRun: (area: number) => number;
+  readonly searchSegment: (scratch: number) => number;
   /**
-   * The same where only postings count that add the area's `least`, which is positive: what is found has the sum of those as its
-   * score. No amount may be negative, and `recordSums` and `touched` have room for the run.
+   * The same where only postings count that add the search's `least`, which is positive: what is found has the sum of those as its
+   * score. No impact may be negative, and `recordSums` and `touched` have room for the segment.
    */
-  readonly gatherRun: (area: number) => number;
+  readonly gatherSegment: (scratch: number) => number;
   /** Sets the scores of records that were put among the found: NaN where one has none of the terms. The floor must be minus infinity. */
-  readonly scoreRecords: (area: number) => void;
+  readonly scoreRecords: (scratch: number) => void;
 };
 
 /** The kernel, bound to a shared memory that the caller lays out and grows. Throws where it has not been built. */

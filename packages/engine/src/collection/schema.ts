@@ -9,7 +9,7 @@ import { limits } from "@quiver/protocol/limits";
 import { ExactVectorInput } from "@quiver/protocol/shapes/vector";
 import { ByteWriter } from "../base/byte-writer.ts";
 import { finishAtOnce, type Steps } from "../base/steps.ts";
-import { segmentInSteps } from "../text/segment.ts";
+import { tokenizeInSteps } from "../text/tokenize.ts";
 import type { CollectionDefinition } from "./definition.ts";
 import { type RecordContent, writeDelete, writeUpsert } from "./record.ts";
 
@@ -277,7 +277,7 @@ function* checkText(
     throw invalid(path, `has ${bytes} bytes, at most ${limits.textBytesMax} are allowed.`);
   return definition.storeRawText
     ? { kind: "raw", value: text }
-    : { kind: "processed", value: (yield* segmentInSteps(text)).join(" ") };
+    : { kind: "processed", value: (yield* tokenizeInSteps(text)).join(" ") };
 }
 
 function checkMetadata(vector: VectorWrite, path: string): string | null {

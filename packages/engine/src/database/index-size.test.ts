@@ -64,7 +64,8 @@ test.each(types.flatMap((dataType) => shapes.map((shape) => ({ dataType, ...shap
     };
     const index = new HnswIndex(options);
     fill(index, vectors, copies);
-    const estimate = (cached: number) => denseBytes({ ...options, areas: 1 }, { vectors, copies, cached });
+    const estimate = (cached: number) =>
+      denseBytes({ ...options, scratchCount: 1 }, { vectors, copies, cached });
     expect(off(estimate(cacheMax), index.memoryBytes)).toBeLessThan(tolerance);
     expect(off(index.expectedBytes(0), index.memoryBytes)).toBeLessThan(tolerance);
     let kept: HnswState | undefined;
@@ -159,7 +160,7 @@ function estimate(kind: IndexKind): number {
       head: readHead(reader),
       collection,
       definitions: readIndexDefinitions(reader),
-      areas: 2,
+      scratchCount: 2,
     };
     return indexSize(sized, kind).bytes;
   } finally {

@@ -26,7 +26,7 @@ export type Sized = {
   readonly collection: CollectionDefinition;
   readonly definitions: IndexDefinitions;
   /** Threads that search or build at a time. */
-  readonly areas: number;
+  readonly scratchCount: number;
 };
 
 /** Records of a sample, and ordinal ranges that are probed for records. */
@@ -36,14 +36,14 @@ const pageOrdinals = 1_024;
 
 /** The size of an index of the collection as it is now, built from its records. */
 export function indexSize(sized: Sized, kind: IndexKind): IndexSize {
-  const { reader, head, collection, definitions, areas } = sized;
+  const { reader, head, collection, definitions, scratchCount } = sized;
   const definition = definitions[kind];
   invariant(definition !== undefined, `the collection has no ${kind} index`);
   return kindNamed(kind).estimate(collection, definition, {
     counts: head,
     sample: () => sampled(sized),
     densePages: () => pagesOf(reader, head),
-    threads: areas,
+    threads: scratchCount,
   });
 }
 

@@ -7,7 +7,7 @@ import { join } from "node:path";
 import type { IndexKind } from "@quiver/protocol/shapes/index-definition";
 import { invariant } from "../base/invariant.ts";
 import type { IndexDefinitions } from "../collection/apply.ts";
-import type { CheckpointForm } from "../index/checkpoint-form.ts";
+import type { CheckpointAdapter } from "../index/checkpoint-adapter.ts";
 import type { Index } from "../index/contract.ts";
 import type { IndexBlueprint, IndexDefinition, IndexDependencies, IndexedCollection } from "../index/kind.ts";
 import { kindNamed } from "../index/registry.ts";
@@ -51,7 +51,7 @@ const configurationOf = ({ deciding }: IndexBlueprint): string =>
 /** How an index is checkpointed, for readers of checkpoints that do not serve the index. */
 export function checkpointOf(...of: Parameters<typeof blueprintOf>): {
   configuration: string;
-  form: CheckpointForm<Index, unknown>;
+  form: CheckpointAdapter<Index, unknown>;
 } {
   const blueprint = blueprintOf(...of);
   return { configuration: configurationOf(blueprint), form: blueprint.checkpoint };

@@ -1,8 +1,8 @@
 // What have all indexes in common?
 //
 // An index is a pure, synchronous structure derived from the change log: it knows ordinals and contents, and
-// nothing of ids, versions, disk or time. The corridor that feeds it calls `add`, `retire` and `remove` in the
-// order of the log; the corridor that searches passes in what the searched version can see.
+// nothing of ids, versions, disk or time. The write side calls `add`, `retire` and `remove` in the order of the
+// log. The read side passes in what the searched version can see.
 //
 //              add                retire                 remove
 //   (unknown) -----> (current) ------------> (closed) ------------> (unknown; the space is reused)
@@ -12,9 +12,9 @@
 // Invariants:
 //   1. Ordinals are u32 below the sentinel and are added in ascending order, with gaps, each at most once.
 //   2. A search answers with exact scores, and never with an ordinal that was not added or has been removed.
-//   3. Records that were retired are found like others: whether a version sees them is for `visible` to say.
-//   4. A search finds only what is `allowed`, of which the searched version may see a part: the best k of what is both. It finds fewer than k
-//      only where fewer are both. `allowed` changes no score.
+//   3. A search finds retired records like others: `visible` decides whether the searched version sees them.
+//   4. A search finds the best k of the records that are both `allowed` and visible. It finds fewer than k only where there
+//      are fewer. `allowed` changes no score.
 
 import { invariant } from "../base/invariant.ts";
 import { keepBest, type Scored } from "../base/top-k.ts";
@@ -31,11 +31,12 @@ export type Candidates = Scored;
  * Whether the searched version sees an ordinal; null: it sees all. Pure for the length of a search, and must not
  * call the index. Called only for records that could matter.
  *
- * What is held and not seen was retired, or is younger than all that is seen: an index may rely on it, and ask about no others.
+ * A record that is held but not visible is either retired or younger than every visible record. An index may rely on this and call
+ * `visible` for no others.
  */
 export type Visible = ((ordinal: number) => boolean) | null;
 
-/** Whether a record is seen and allowed, as one test; null: all are. Made anew as often as `visible`. */
+/** Combines both tests into one; null: every record passes. Call it again whenever `visible` changes. */
 export function seenAndAllowed(visible: Visible, allowed: Allowed): Visible {
   if (allowed === null) return visible;
   if (visible === null) return (ordinal) => allowed.has(ordinal);
@@ -59,21 +60,21 @@ export interface Index {
   /** Whether something waits for memory (`mayTake`); absent: never. */
   readonly isPostponed?: boolean;
   /**
-   * Goes on with what can wait, such as merging, for about so many postings; absent where there is never any. Changes no answer.
+   * Does deferred work, such as merging, for about this many postings; absent where there is never any. Changes no answer.
    * @returns whether there is more to do
    */
   tidy?(postings: number): boolean;
-  /** Bytes that the index really holds, as far as they were ever written. */
+  /** Bytes that the index holds in memory; pages that were never written do not count. */
   readonly memoryBytes: number;
-  /** Bytes that it would hold after it was kept on disk and restored, searches and background work aside. */
+  /** Bytes that it would hold right after a checkpoint and a restore, before searches and background work. */
   readonly restoredBytes: number;
-  /** Bytes that it will hold when so many further records and all background work are done; absent: it is to be estimated. */
+  /** Bytes that it will hold after `records` more records and all background work; absent: the caller estimates. */
   expectedBytes?(records: number): number;
-  /** Of `memoryBytes`, what it can do without; absent: nothing. */
+  /** The part of `memoryBytes` that the index can give up; absent: none. */
   readonly spareBytes?: number;
-  /** Gives up of that so many bytes, or all there are. Searches are slower afterwards, and as exact. */
+  /** Gives up that many of its spare bytes, or all of them. Searches get slower; their answers stay the same. */
   giveUp?(bytes: number): void;
-  /** What a search of the version that is current now has to be told when that is past; absent: nothing. */
+  /** Statistics of the current version, which searches of it need once it is an older version; absent: none. */
   statistics?(): unknown;
   /** Proves the invariants; throws with what is wrong. Takes time in proportion to the whole index. */
   check(): void;

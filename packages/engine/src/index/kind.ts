@@ -1,8 +1,9 @@
 // What is different from one kind of index to the next?
 //
-// Everything that the rest of the engine has to know of a kind stands in one object of this shape: what it is fed with, how it is made
-// and checkpointed, how large it will be, what it says of itself, and how it is compared with the records. Whoever feeds, loads, measures
-// or checks an index goes through it, and names no kind. A new kind is a folder with such an object, and a line in registry.ts.
+// Everything that the rest of the engine has to know of a kind stands in one object of this shape: what it is fed with, how it is
+// made and checkpointed, how large it will be, which status it reports, and how it is compared with the records. The code that
+// updates, loads, measures or checks an index uses this object and names no kind. A new kind is a folder with such an object and a
+// line in registry.ts.
 
 import type {
   DenseIndex,
@@ -12,7 +13,7 @@ import type {
   TextIndex,
 } from "@quiver/protocol/shapes/index-definition";
 import type { Steps } from "../base/steps.ts";
-import type { CheckpointForm } from "./checkpoint-form.ts";
+import type { CheckpointAdapter } from "./checkpoint-adapter.ts";
 import type { Candidates, Index, Visible } from "./contract.ts";
 import type { GraphBuilders } from "./hnsw/jobs.ts";
 import type { Allowed } from "./ordinal-bitmap.ts";
@@ -35,7 +36,7 @@ export type ContentCounts = { readonly dense: number; readonly sparse: number; r
 /** A text as it is stored: as it was written, or its words with a space between. */
 export type StoredText = { readonly kind: "raw" | "processed"; readonly value: string };
 
-/** A stored record, as far as indexes take it. What it gives is the index's to keep. */
+/** A stored record, as far as indexes take it. The index owns what it returns. */
 export interface StoredContent {
   readonly sparse: { readonly indices: Uint32Array; readonly values: Float32Array } | null;
   readonly text: StoredText | null;
@@ -60,10 +61,10 @@ export type IndexDependencies = {
   onNotice(notice: string): void;
 };
 
-/** An index of one definition: how an empty one is made, and what is kept of it on disk. */
+/** An index of one definition: how an empty one is made, and what a checkpoint stores of it. */
 export type IndexBlueprint<Held extends Index = Index, State = unknown> = {
   make(): Held;
-  readonly checkpoint: CheckpointForm<Held, State>;
+  readonly checkpoint: CheckpointAdapter<Held, State>;
   /** Everything that decides what the index is made of: a checkpoint made of anything else is of no use. */
   readonly deciding: Readonly<Record<string, unknown>>;
 };

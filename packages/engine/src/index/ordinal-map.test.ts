@@ -13,16 +13,16 @@ test("the map does what a JavaScript Map does", () => {
   fc.assert(
     fc.property(fc.array(act), (acts) => {
       const map = new OrdinalMap();
-      const twin = new Map<number, number>();
+      const reference = new Map<number, number>();
       for (const { set, ordinal, value } of acts) {
         if (set) map.set(ordinal, value);
         else map.delete(ordinal);
-        if (set) twin.set(ordinal, value);
-        else twin.delete(ordinal);
-        expect(map.get(ordinal)).toBe(twin.get(ordinal) ?? absent);
+        if (set) reference.set(ordinal, value);
+        else reference.delete(ordinal);
+        expect(map.get(ordinal)).toBe(reference.get(ordinal) ?? absent);
       }
-      expect([...map.entries()]).toEqual([...twin].sort(([a], [b]) => a - b));
-      expect(map.size).toBe(twin.size);
+      expect([...map.entries()]).toEqual([...reference].sort(([a], [b]) => a - b));
+      expect(map.size).toBe(reference.size);
       map.check();
     }),
   );

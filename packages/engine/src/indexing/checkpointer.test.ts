@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { CheckpointForm } from "../index/checkpoint-form.ts";
+import type { CheckpointAdapter } from "../index/checkpoint-adapter.ts";
 import type { Index } from "../index/contract.ts";
 import type { Builders } from "../runtime/builders.ts";
 import { Checkpointer } from "./checkpointer.ts";
@@ -17,7 +17,7 @@ async function isKept({
   isLast = false,
 }: Case): Promise<boolean> {
   let saves = 0;
-  const form: CheckpointForm<Index, unknown> = {
+  const form: CheckpointAdapter<Index, unknown> = {
     changes: () => changes,
     hasNews: () => false,
     isIdle: () => isIdle,

@@ -5,13 +5,13 @@
 // the log of the collection contains its version (or has already forgotten it: then the collection must have passed that version).
 // Otherwise the index is built from the records (invariant 5).
 //
-// Each kind of index defines how it is written and read (index/checkpoint-form.ts).
+// Each kind of index defines how it is written and read (index/checkpoint-adapter.ts).
 
 import { existsSync } from "node:fs";
 import { toHex } from "../base/bytes.ts";
 import { readHead } from "../collection/head.ts";
 import { readVersion } from "../collection/versions.ts";
-import type { CheckpointForm } from "../index/checkpoint-form.ts";
+import type { CheckpointAdapter } from "../index/checkpoint-adapter.ts";
 import type { Index } from "../index/contract.ts";
 import type { CheckpointMeta } from "../runtime/builder-messages.ts";
 import type { Builders } from "../runtime/builders.ts";
@@ -51,7 +51,7 @@ export function checkpointSize(path: string, configuration: string): CheckpointS
 export class Checkpointer {
   readonly #path: string;
   readonly #configuration: string;
-  readonly #form: CheckpointForm<Index, unknown>;
+  readonly #form: CheckpointAdapter<Index, unknown>;
   readonly #builders: Builders;
   readonly #onProblem: (problem: unknown) => void;
   #saving: Promise<void> | undefined;
@@ -61,7 +61,7 @@ export class Checkpointer {
   constructor(
     path: string,
     configuration: string,
-    form: CheckpointForm<Index, unknown>,
+    form: CheckpointAdapter<Index, unknown>,
     builders: Builders,
     onProblem: (problem: unknown) => void,
   ) {

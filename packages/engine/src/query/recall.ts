@@ -160,14 +160,14 @@ export class BeamTable {
   async efFor(recall: number, k: number, view: View, pin: () => View): Promise<number | undefined> {
     const index = denseOf(view);
     if (index.encoding !== undefined && index.tailCount <= tailShareMax * index.count) {
-      if (index.effort === undefined) await this.#measureOnce(pin);
-      else if (index.work - index.effort.work > effortChange * index.effort.count)
+      if (index.measuredEf === undefined) await this.#measureOnce(pin);
+      else if (index.work - index.measuredEf.work > effortChange * index.measuredEf.count)
         // If the measurement fails, the next search tries again.
         this.#measureOnce(pin).catch(() => undefined);
     }
-    if (index.effort === undefined) return undefined;
+    if (index.measuredEf === undefined) return undefined;
     const depth = depths.findIndex((measured) => measured >= k);
-    const row = index.effort.rows[depth < 0 ? depths.length - 1 : depth];
+    const row = index.measuredEf.rows[depth < 0 ? depths.length - 1 : depth];
     const point = row.find((measured) => measured.recall >= recall);
     if (point === undefined) return efMax + 1;
     // For more results than were measured, the beam width grows in proportion.
@@ -207,7 +207,7 @@ export class BeamTable {
         }
         if (points.every((row) => row[row.length - 1].recall === 1)) break;
       }
-      index.effort = { rows: points, count: index.count, work };
+      index.measuredEf = { rows: points, count: index.count, work };
     } finally {
       view.unpin();
     }

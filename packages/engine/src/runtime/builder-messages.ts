@@ -7,7 +7,7 @@ import type { TruthRequest } from "../index/hnsw/truth.ts";
 import type { TextAnalysisOptions } from "../index/kind.ts";
 
 export type BuilderStart = {
-  /** Of this builder, and how many there are: they take the last areas of a graph. */
+  /** Of this builder, and how many there are: they take the last blocks of scratch memory of a graph. */
   readonly number: number;
   readonly width: number;
 };

@@ -1,6 +1,6 @@
 // Who does the long work on indexes?
 //
-// This thread: jobs on graphs in shared memory, in the area that is this builder's, and whatever else takes long.
+// This thread: jobs on graphs in shared memory, in the scratch memory that is this builder's, and whatever else takes long.
 //
 // Those who want something of it, which are collections, get equal time: what one wants is done in its order, and the next step is
 // always of the one that had least. The long texts of one collection would otherwise hold up the indexes of all others.
@@ -43,7 +43,7 @@ const linkers = new Map<number, Linker>();
 function linkerOf(id: number, target: PostedTarget | undefined): Linker {
   if (target !== undefined) {
     const { shape } = target.graph;
-    const graph = Graph.attach(target.graph, shape.areas - width + ownNumber);
+    const graph = Graph.attach(target.graph, shape.scratchCount - width + ownNumber);
     linkers.set(id, new Linker(graph, Encoding.fromState(target.encoding)));
   }
   const linker = linkers.get(id);

@@ -49,7 +49,7 @@ const options = (threads: Builders, more: Partial<HnswOptions> = {}): HnswOption
 });
 
 describe("two builders", () => {
-  test("[N3] threads search while two builders insert, delete and reuse units: every answer is a set of records that lived, and near ones are found", async () => {
+  test("[N3] threads search while two builders insert, delete and reuse slots: every answer is a set of records that lived, and near ones are found", async () => {
     const stable = 1_500;
     const turnover = 9_000;
     const total = stable + turnover;
@@ -66,11 +66,11 @@ describe("two builders", () => {
     const [graph] = index.graphs;
     const { encoding } = index;
     if (encoding === undefined) throw new Error("there is no encoding");
-    const searchers = [1, 2].map((area) => {
+    const searchers = [1, 2].map((scratch) => {
       const start: SearchingStart = {
         graph: graph.shared,
         encoding,
-        area,
+        scratch,
         vectors: shared,
         clock,
         removedAt,
@@ -82,7 +82,7 @@ describe("two builders", () => {
     let oldest = stable;
     for (let i = stable; i < total; i++) {
       index.add(i, bytesOfFloats(rowOf(i)));
-      // Beside the stable records some 1,500 others live at a time, so that units are swept and reused many times.
+      // Beside the stable records some 1,500 others live at a time, so that slots are swept and reused many times.
       while (i - oldest > 1_500) {
         index.remove(oldest);
         Atomics.store(removedAt, oldest, Atomics.add(clock, 0, 1) + 1);
@@ -112,8 +112,8 @@ describe("two builders", () => {
     }
     await idle(index);
     index.check();
-    // Units of some 3,000 living records were used again: without reuse there would be 10,500 of them.
-    expect(index.graphs[0].units).toBeLessThan(5_000);
+    // Slots of some 3,000 living records were used again: without reuse there would be 10,500 of them.
+    expect(index.graphs[0].slots).toBeLessThan(5_000);
   });
 
   test("a record that is removed while a builder links it is gone", async () => {

@@ -6,9 +6,9 @@ import { canonicalStopWord, createAnalyzer, wordBytesMax } from "./analyzer.ts";
 import { fold } from "./fold.ts";
 import { isRun } from "./grams.ts";
 import { languages } from "./languages.ts";
-import { segment } from "./segment.ts";
+import { tokenize } from "./tokenize.ts";
 
-const terms = (language: TextLanguage, text: string) => createAnalyzer(language).terms(segment(text));
+const terms = (language: TextLanguage, text: string) => createAnalyzer(language).terms(tokenize(text));
 
 describe("fold", () => {
   test.each([
@@ -45,7 +45,7 @@ describe("fold", () => {
   test("folding twice changes nothing, and leaves something of every word", () => {
     fc.assert(
       fc.property(fc.string({ unit: "binary", size: "large" }), (text) => {
-        for (const word of segment(text)) {
+        for (const word of tokenize(text)) {
           const folded = fold(word);
           expect(fold(folded)).toBe(folded);
         }
@@ -89,7 +89,7 @@ describe("terms", () => {
 describe("what becomes of each word", () => {
   test("a term, or the reason why there is none, each in its place", () => {
     const long = "x".repeat(256);
-    expect(createAnalyzer("english").analyze(segment(`The owners' ${long} \u02bc Cafés`))).toEqual([
+    expect(createAnalyzer("english").analyze(tokenize(`The owners' ${long} \u02bc Cafés`))).toEqual([
       { position: 0, word: "the", term: null, dropped: "stop_word" },
       { position: 1, word: "owners", term: "owner", dropped: null },
       { position: 2, word: long, term: null, dropped: "too_long" },
@@ -107,7 +107,7 @@ describe("what becomes of each word", () => {
 
 describe("[Q15] stop words of one's own", () => {
   const terms = (stopWords: string[] | null, text: string, language: TextLanguage = "english") =>
-    createAnalyzer(language, stopWords).terms(segment(text));
+    createAnalyzer(language, stopWords).terms(tokenize(text));
   const text = "The cats and the DOGS, don’t they";
 
   test("stand for the language's list; an empty list drops nothing, null is the language's", () => {
@@ -161,7 +161,7 @@ describe.each(textLanguages)("%s", (language) => {
   test("a term depends on its word alone, and is plain", () => {
     fc.assert(
       fc.property(words, (texts) => {
-        const words = segment(texts.join(" "));
+        const words = tokenize(texts.join(" "));
         const analyzer = createAnalyzer(language);
         const together = analyzer.terms(words);
         expect(words.flatMap((word) => analyzer.terms([word]))).toEqual(together);
@@ -182,7 +182,7 @@ describe.each(textLanguages)("%s", (language) => {
     fc.assert(
       fc.property(words, (texts) => {
         const { stopWords, elisions = [] } = languages[language];
-        for (const word of segment(texts.join(" "))) {
+        for (const word of tokenize(texts.join(" "))) {
           if (isRun(word) || (stopWords.length > 0 && /'|[^\p{L}]/u.test(word))) continue;
           const isStopWord = createAnalyzer(language).analyze([word])[0].dropped === "stop_word";
           // A word of marks alone, such as a modifier apostrophe, folds to nothing and is no term.
@@ -196,7 +196,7 @@ describe.each(textLanguages)("%s", (language) => {
   test("the language's list, given as one's own, drops the same", () => {
     const { stopWords } = languages[language];
     const listed = stopWords.map((word) => word.normalize("NFKC").toLowerCase());
-    // What segmentation splits is in no text, but the words of this test are not all segmented by themselves.
+    // What tokenization splits is in no text, but the words of this test are not all tokenized by themselves.
     const split = new Set(listed.filter((word) => canonicalStopWord(word).includes(" ")));
     const own = createAnalyzer(
       language,
@@ -204,7 +204,7 @@ describe.each(textLanguages)("%s", (language) => {
     );
     fc.assert(
       fc.property(words, (texts) => {
-        const same = segment(texts.join(" ")).filter((word) => !split.has(word));
+        const same = tokenize(texts.join(" ")).filter((word) => !split.has(word));
         expect(own.analyze(same)).toEqual(createAnalyzer(language).analyze(same));
       }),
     );

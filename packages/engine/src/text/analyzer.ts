@@ -2,7 +2,7 @@
 
 // Which terms does an index keep of a text's words?
 //
-// The second half of text analysis, by language; the first is segment.ts. A query's words and a record's go through the
+// The second half of text analysis, by language; the first is tokenize.ts. A query's words and a record's go through the
 // same analyzer, word by word:
 //
 //   1. a word longer than `wordBytesMax` is dropped: it is an encoded blob, not something to search for;
@@ -13,7 +13,7 @@
 // so that the term of a word depends on nothing but its form and the language: both spellings of a word have one term. That
 // makes it cacheable, which pays: the stemmers, translated from Snowball's own language, take some microseconds a word.
 //
-// A run of Chinese, Japanese or Korean is one word of `segment` and several terms, in places of their own (grams.ts).
+// A run of Chinese, Japanese or Korean is one word of `tokenize` and several terms, in places of their own (grams.ts).
 //
 // Choices and figures: docs/decisions/text-analysis.md.
 
@@ -24,7 +24,7 @@ import { endingSpeller, endings } from "./endings.ts";
 import { fold } from "./fold.ts";
 import { type Gram, gramsOfQuery, gramsOfText, isRun, lettersOf } from "./grams.ts";
 import { type Language, languages, respelt } from "./languages.ts";
-import { segment } from "./segment.ts";
+import { tokenize } from "./tokenize.ts";
 
 /** Words of a query that are analysed at a step. */
 const wordsPerStep = 1_024;
@@ -46,7 +46,7 @@ export type Analyzer = {
   readonly hasForms: boolean;
   /**
    * Tells the terms of a text, in the order of their places.
-   * @param words as `segment` makes them
+   * @param words as `tokenize` makes them
    * @returns the text's length: its words that are not dropped, and the characters of its runs
    */
   read(words: readonly string[], take: TakeTerm): number;
@@ -81,7 +81,7 @@ export function createAnalyzer(language: TextLanguage, stopWords: readonly strin
 
 /** A stop word as texts have it: `The` -> `the`. With a space in it where it is several words, and empty where none. */
 export function canonicalStopWord(stopWord: string): string {
-  return segment(stopWord).join(" ");
+  return tokenize(stopWord).join(" ");
 }
 
 // Caches would grow with the lists that users think of if each list had one. So each language has two, at most: one of

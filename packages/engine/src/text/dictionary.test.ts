@@ -9,8 +9,8 @@ import { type TextLanguage, textLanguages } from "@quiver/protocol/shapes/index-
 import { describe, expect, test } from "vitest";
 import { createAnalyzer } from "./analyzer.ts";
 import { languages } from "./languages.ts";
-import { segment } from "./segment.ts";
 import { compareStems, stemmerOf, wordsOf } from "./test/joined-words.ts";
+import { tokenize } from "./tokenize.ts";
 
 const samples = new URL("./test/words/", import.meta.url);
 
@@ -82,7 +82,7 @@ function sampleOf(language: TextLanguage): string[] {
 /** The term of a word, or "" of one that is dropped. @param stopWords null: the language's */
 function termer(language: TextLanguage, stopWords: readonly string[] | null): (word: string) => string {
   const analyzer = createAnalyzer(language, stopWords);
-  return (word) => analyzer.terms(segment(word)).join(" ");
+  return (word) => analyzer.terms(tokenize(word)).join(" ");
 }
 
 test("there is a sample of every language that has a stemmer, and of no other with figures", () => {

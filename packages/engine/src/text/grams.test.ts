@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { createAnalyzer } from "./analyzer.ts";
 import { gramsOfQuery, gramsOfText, isRun, lettersOf } from "./grams.ts";
-import { segment } from "./segment.ts";
+import { tokenize } from "./tokenize.ts";
 
 const grams = (found: readonly { gram: string; at: number }[]) =>
   found.map(({ gram, at }) => `${gram}@${at}`);
@@ -44,9 +44,9 @@ const parts: readonly (readonly [text: string, parts: string])[] = [
 test.each(parts)("[Q22] %s is found by its parts", (text, queries) => {
   for (const language of ["none", "english", "japanese", "chinese", "korean"] as const) {
     const analyzer = createAnalyzer(language);
-    const has = new Set(analyzer.terms(segment(text)));
+    const has = new Set(analyzer.terms(tokenize(text)));
     for (const query of queries.split(" ")) {
-      const asked = analyzer.queryTerms(segment(query));
+      const asked = analyzer.queryTerms(tokenize(query));
       expect(asked.length > 0 && asked.every((term) => has.has(term)), `${language}: ${query}`).toBe(
         text.includes(query),
       );
@@ -66,8 +66,8 @@ test("[Q22] every part of any run finds it", () => {
       const from = a % letters.length;
       const part = letters.slice(from, from + 1 + (b % (letters.length - from))).join("");
       const analyzer = createAnalyzer("none");
-      const has = new Set(analyzer.terms(segment(text)));
-      const asked = analyzer.queryTerms(segment(part));
+      const has = new Set(analyzer.terms(tokenize(text)));
+      const asked = analyzer.queryTerms(tokenize(part));
       expect(asked.length).toBeGreaterThan(0);
       for (const term of asked) expect(has).toContain(term);
     }),
@@ -75,8 +75,8 @@ test("[Q22] every part of any run finds it", () => {
 });
 
 test("a text is as long as it has words and characters, and stop words are left out", () => {
-  const lengthOf = (text: string) => createAnalyzer("japanese").read(segment(text), () => {});
+  const lengthOf = (text: string) => createAnalyzer("japanese").read(tokenize(text), () => {});
   expect(lengthOf("東京タワー tower 3")).toBe(7);
   expect(lengthOf("は です")).toBe(0);
-  expect(createAnalyzer("korean").terms(segment("그리고"))).toEqual([]);
+  expect(createAnalyzer("korean").terms(tokenize("그리고"))).toEqual([]);
 });

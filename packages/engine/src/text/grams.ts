@@ -21,7 +21,7 @@ export function isGramCharacter(character: string): boolean {
   return gramCharacter.test(character);
 }
 
-/** Whether a word, as `segment` makes them, is a run: its first character tells, for runs and other words do not mix. */
+/** Whether a word, as `tokenize` makes them, is a run: its first character tells, for runs and other words do not mix. */
 export function isRun(word: string): boolean {
   // No such character comes before the Hangul letters.
   return (

@@ -6,8 +6,8 @@ import { describe, expect, test } from "vitest";
 import { canonicalStopWord, createAnalyzer } from "./analyzer.ts";
 import { fold } from "./fold.ts";
 import { languages } from "./languages.ts";
-import { segment } from "./segment.ts";
 import { markedWords } from "./test/marked-words.ts";
+import { tokenize } from "./tokenize.ts";
 
 /** A sentence, and its words: [stop word], word>term, or the word alone where that is the term. */
 const sentences: Readonly<Record<TextLanguage, readonly [text: string, analyzed: string]>> = {
@@ -178,7 +178,7 @@ const sentences: Readonly<Record<TextLanguage, readonly [text: string, analyzed:
 
 /** The words of a sentence as the table above writes them. */
 function written(language: TextLanguage, text: string): string {
-  const words = createAnalyzer(language).analyze(segment(text));
+  const words = createAnalyzer(language).analyze(tokenize(text));
   return words
     .map(({ word, term, dropped }) => (dropped ? `[${word}]` : term === word ? word : `${word}>${term}`))
     .join(" ");
@@ -192,7 +192,7 @@ test.each(textLanguages)("[Q9] %s: stems and stop words of a sentence", (languag
 describe.each(textLanguages)("[Q21] %s: both spellings of a word have one term", (language) => {
   const analyzer = createAnalyzer(language);
   const termOf = (word: string): string => {
-    const terms = analyzer.terms(segment(word));
+    const terms = analyzer.terms(tokenize(word));
     expect(terms, word).toHaveLength(1);
     return terms[0];
   };
@@ -200,17 +200,17 @@ describe.each(textLanguages)("[Q21] %s: both spellings of a word have one term",
 
   test("with marks and without", () => {
     for (const word of families.flat()) {
-      const [plain] = segment(word).map(fold);
+      const [plain] = tokenize(word).map(fold);
       // A word that is a stop word without its marks is none with them.
       if (analyzer.terms([plain]).length > 0) expect(termOf(plain), word).toBe(termOf(word));
     }
-    expect(families.flat().some((word) => segment(word).some((each) => fold(each) !== each))).toBe(true);
+    expect(families.flat().some((word) => tokenize(word).some((each) => fold(each) !== each))).toBe(true);
   });
 
   test("words of one stem, in either spelling", () => {
     for (const family of families) {
       const [first] = family;
-      for (const word of family.flatMap((each) => [each, fold(segment(each)[0])]))
+      for (const word of family.flatMap((each) => [each, fold(tokenize(each)[0])]))
         expect(termOf(word), `${word} as ${first}`).toBe(termOf(first));
     }
   });
@@ -225,8 +225,8 @@ test.each(textLanguages.filter((language) => languages[language].stemmer !== und
   "[Q9] %s has a stemmer that makes another word of some",
   (language) => {
     expect(sentences[language][1]).toContain(">");
-    const unstemmed = createAnalyzer("none").terms(segment(sentences[language][0]));
-    const terms = createAnalyzer(language, []).terms(segment(sentences[language][0]));
+    const unstemmed = createAnalyzer("none").terms(tokenize(sentences[language][0]));
+    const terms = createAnalyzer(language, []).terms(tokenize(sentences[language][0]));
     expect(terms).toHaveLength(unstemmed.length);
     expect(terms).not.toEqual(unstemmed);
   },
@@ -248,11 +248,11 @@ describe("[Q9] stop words that a list has in another spelling than texts", () =>
     ["romanian", "şi și ÎȚI îţi", []],
     ["armenian", "և եւ", []],
   ] as const)("%s: %s", (language, text, terms) => {
-    expect(createAnalyzer(language).terms(segment(text))).toEqual(terms);
+    expect(createAnalyzer(language).terms(tokenize(text))).toEqual(terms);
   });
 
   test("and stems with it", () => {
-    const terms = createAnalyzer("romanian").terms(segment("națiunilor naţiunilor"));
+    const terms = createAnalyzer("romanian").terms(tokenize("națiunilor naţiunilor"));
     expect(new Set(terms)).toEqual(new Set(["natiun"]));
   });
 });
@@ -267,7 +267,7 @@ describe("[Q23] the table of words in docs/text-search.md", () => {
     "%s: %s",
     (language, text, terms) => {
       const expected = [...terms.matchAll(/`([^`]+)`/g)].map(([, term]) => term);
-      expect(createAnalyzer(language as TextLanguage).terms(segment(text))).toEqual(expected);
+      expect(createAnalyzer(language as TextLanguage).terms(tokenize(text))).toEqual(expected);
     },
   );
 });

@@ -3,7 +3,7 @@ import { limits } from "@quiver/protocol/limits";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { type Clause, parseOperators } from "./operators.ts";
-import { segment } from "./segment.ts";
+import { tokenize } from "./tokenize.ts";
 
 const signs = { should: "", must: "+", mustNot: "-" } as const;
 
@@ -77,7 +77,7 @@ test.each([
   "“waggle dance”",
 ])("%j is mere text", (query) => {
   expect(parse(query).map((line) => line.replace(/@\d+$/, ""))).toEqual(
-    segment(query).length === 0 ? [] : [`words(${segment(query).join(" ")})`],
+    tokenize(query).length === 0 ? [] : [`words(${tokenize(query).join(" ")})`],
   );
 });
 
@@ -176,9 +176,9 @@ test("a query without operator characters, or with all of them escaped, is the p
   fc.assert(
     fc.property(anyQuery, (query) => {
       const text = query.replaceAll(/["+\-*~\\]/g, "");
-      expect(withoutPositions(text)).toEqual(plain(segment(text)));
+      expect(withoutPositions(text)).toEqual(plain(tokenize(text)));
       const escaped = query.replaceAll(/["+\-*~\\]/g, "\\$&");
-      expect(withoutPositions(escaped)).toEqual(plain(segment(query)));
+      expect(withoutPositions(escaped)).toEqual(plain(tokenize(query)));
     }),
     { numRuns: 2_000 },
   );

@@ -18,7 +18,7 @@
 // A backslash before `" + - * ~ \` makes text of it.
 //
 // Clauses have words, not terms: the language, and with it the stop words, are the index's own. Texts without any
-// operator that follow each other are one clause, segmented as a whole, so that a query without operators has the very
+// operator that follow each other are one clause, tokenized as a whole, so that a query without operators has the very
 // words of the plain query.
 //
 // Takes time in proportion to the query.
@@ -27,7 +27,7 @@ import { QuiverError } from "@quiver/protocol/errors";
 import { limits } from "@quiver/protocol/limits";
 import { finishAtOnce, type Steps } from "../base/steps.ts";
 import { gramsOfQuery, isRun, lettersOf } from "./grams.ts";
-import { segmentInSteps } from "./segment.ts";
+import { tokenizeInSteps } from "./tokenize.ts";
 
 /** Characters that are read at a step. */
 const charactersPerStep = 16 * 1024;
@@ -39,7 +39,7 @@ export type Clause = {
   readonly occur: Occur;
   /** The last word of a prefix, and of a fuzzy clause, is not a word itself: it stands for many. */
   readonly kind: "words" | "phrase" | "prefix" | "fuzzy";
-  /** As `segment` makes them; at least one, and of a phrase two, or a run (grams.ts) of three characters. */
+  /** As `tokenize` makes them; at least one, and of a phrase two, or a run (grams.ts) of three characters. */
   readonly words: readonly string[];
   /** Of a fuzzy clause: edits allowed, 1 or 2; else 0. */
   readonly distance: number;
@@ -179,7 +179,7 @@ function closingQuote(query: string, from: number, path: string): number {
 
 /** A clause of a text's words, or null where it has none. A phrase of one word is that word, a run several. */
 function* clauseOf(kind: Clause["kind"], edges: Edges, text: string, distance = 0): Steps<Clause | null> {
-  const words = yield* segmentInSteps(unescaped(text));
+  const words = yield* tokenizeInSteps(unescaped(text));
   if (words.length === 0) return null;
   const isOne = words.length === 1 && (!isRun(words[0]) || gramsOfQuery(lettersOf(words[0])).length === 1);
   const actual = kind === "phrase" && isOne ? "words" : kind;

@@ -1,5 +1,5 @@
 import { padded } from "@quiver/kernels/loader";
-import { dotRows, l2Rows } from "@quiver/kernels/twins";
+import { dotRows, l2Rows } from "@quiver/kernels/reference";
 import { metricNames } from "@quiver/protocol/shapes/index-definition";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";

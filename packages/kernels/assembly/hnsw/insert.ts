@@ -42,7 +42,7 @@ import {
   S_OWNER,
   S_QUERY,
   S_SHRINK,
-  UNIT_BYTES,
+  SLOT_BYTES,
   unlock,
   unlockNode,
 } from "./layout";
@@ -201,16 +201,16 @@ function childrenOf(host: u32): u32 {
   const list = listAt(host, 0);
   const end = list + ((<usize>load<u32>(list)) << 2);
   const parents = <usize>load<u32>(NODES_AT) + <usize>load<u32>(CODE_BYTES) + PARENT;
-  const unitBytes = <usize>load<u32>(UNIT_BYTES);
+  const slotBytes = <usize>load<u32>(SLOT_BYTES);
   let count: u32 = 0;
   for (let at = list; at < end; at += 4) {
     const link = load<u32>(at, 4);
-    count += <u32>(link !== host && atomic.load<u32>(parents + <usize>link * unitBytes) === host);
+    count += <u32>(link !== host && atomic.load<u32>(parents + <usize>link * slotBytes) === host);
   }
   return count;
 }
 
-/** A child of a node that has some; which one, a number says that is as good as random. */
+/** A pseudo-random child of a node that has children. */
 function childOf(host: u32, random: u32): u32 {
   lockNode(host);
   const list = listAt(host, 0);
@@ -335,12 +335,12 @@ function connectLocked(scratch: usize, owner: u32, node: u32, level: u32, candid
 function keepProtected(scratch: usize, owner: u32, links: usize, count: u32): u32 {
   const kept = keptIds(scratch);
   const parents = <usize>load<u32>(NODES_AT) + <usize>load<u32>(CODE_BYTES) + PARENT;
-  const unitBytes = <usize>load<u32>(UNIT_BYTES);
+  const slotBytes = <usize>load<u32>(SLOT_BYTES);
   const root = owner === atomic.load<u32>(ENTRY) ? atomic.load<u32>(ROOT) : NONE;
   let length: u32 = 0;
   for (let i: usize = 0; i < count; i++) {
     const link = load<u32>(links + (i << 2));
-    if (atomic.load<u32>(parents + <usize>link * unitBytes) !== owner && link !== root) continue;
+    if (atomic.load<u32>(parents + <usize>link * slotBytes) !== owner && link !== root) continue;
     if (link === owner) continue;
     store<u32>(kept + ((<usize>length) << 2), link);
     length++;

@@ -28,7 +28,7 @@
 //
 //   a query code   | s f32 | offset i32 | w f32 | the query's constant f32, for tests | values |
 
-import { BUILD_MODE, CODE_BYTES, DATA_TYPE, NODES_AT, nodeAt, QUERY_BYTES, UNIT_BYTES } from "./layout";
+import { BUILD_MODE, CODE_BYTES, DATA_TYPE, NODES_AT, nodeAt, QUERY_BYTES, SLOT_BYTES } from "./layout";
 
 export const F32: u32 = 0;
 export const F16: u32 = 1;
@@ -54,17 +54,17 @@ export function keysOf(query: usize, ids: usize, count: u32, keys: usize): void 
   const offset = i32x4.splat(load<i32>(query, Q_OFFSET));
   const values = query + Q_VALUES;
   const nodesAt = <usize>load<u32>(NODES_AT);
-  const unitBytes = <usize>load<u32>(UNIT_BYTES);
+  const slotBytes = <usize>load<u32>(SLOT_BYTES);
   const end = keys + ((<usize>count) << 2);
   if (type === F32 && load<f32>(query, Q_WEIGHT) !== 0) {
-    halfDistances(values, ids, keys, end, codeBytes, nodesAt, unitBytes);
+    halfDistances(values, ids, keys, end, codeBytes, nodesAt, slotBytes);
     return;
   }
   while (keys < end) {
-    const a = nodesAt + <usize>load<u32>(ids) * unitBytes;
-    const b = nodesAt + <usize>load<u32>(ids, 4) * unitBytes;
-    const c = nodesAt + <usize>load<u32>(ids, 8) * unitBytes;
-    const d = nodesAt + <usize>load<u32>(ids, 12) * unitBytes;
+    const a = nodesAt + <usize>load<u32>(ids) * slotBytes;
+    const b = nodesAt + <usize>load<u32>(ids, 4) * slotBytes;
+    const c = nodesAt + <usize>load<u32>(ids, 8) * slotBytes;
+    const d = nodesAt + <usize>load<u32>(ids, 12) * slotBytes;
     let dots: v128;
     if (type === U8) dots = centred(dots4U8(values, codeBytes, a, b, c, d), offset);
     else if (type === F32) dots = dots4F32(values, codeBytes, a, b, c, d);
@@ -147,14 +147,14 @@ function halfDistances(
   end: usize,
   codeBytes: usize,
   nodesAt: usize,
-  unitBytes: usize,
+  slotBytes: usize,
 ): void {
   const half = f32x4.splat(0.5);
   for (; keys < end; keys += 16, ids += 16) {
-    const a = nodesAt + <usize>load<u32>(ids) * unitBytes;
-    const b = nodesAt + <usize>load<u32>(ids, 4) * unitBytes;
-    const c = nodesAt + <usize>load<u32>(ids, 8) * unitBytes;
-    const d = nodesAt + <usize>load<u32>(ids, 12) * unitBytes;
+    const a = nodesAt + <usize>load<u32>(ids) * slotBytes;
+    const b = nodesAt + <usize>load<u32>(ids, 4) * slotBytes;
+    const c = nodesAt + <usize>load<u32>(ids, 8) * slotBytes;
+    const d = nodesAt + <usize>load<u32>(ids, 12) * slotBytes;
     let s = f32x4.splat(0);
     let t = s;
     let u = s;

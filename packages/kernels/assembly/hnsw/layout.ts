@@ -2,14 +2,14 @@
 //
 //   0        header: the numbers below, as u32
 //   locks    one u32 for each of `lockCount` stripes of nodes: 1 while a builder changes a list of such a node
-//   areas    one for each thread: a search and an insertion write nowhere else but here and in nodes
-//   tags     of each area, one byte per unit: equal to the area's epoch where this pass has met the node
-//   nodes    units of `unitBytes`, a multiple of 128; unit 0 is the first node's
+//   scratch  one for each thread: a search and an insertion write nowhere else but here and in nodes
+//   tags     of each thread, one byte per slot: equal to the thread's epoch where this pass has met the node
+//   nodes    slots of `slotBytes`, a multiple of 128; slot 0 is the first node's
 //
 //   a node       | code | factor f32 | bias f32 | ordinal u32 | upper u32 | parent u32 | count u32 | links of level 0: u32 x m0 | unused |
-//   upper unit   | next unit u32 | level u32 | per level: count u32, links u32 x m | ...
+//   upper slot   | next slot u32 | level u32 | per level: count u32, links u32 x m | ...
 //
-// A node's number is its unit. A node of level L > 0 has a chain of upper units that hold `levelsPerUnit` levels each,
+// A node's number is its slot. A node of level L > 0 has a chain of upper slots that hold `levelsPerSlot` levels each,
 // beginning at `upper` (0xffffffff: none).
 //
 // The backbone: links of level 0 that are never pruned, so that every node can be reached.
@@ -22,16 +22,16 @@
 //
 // The memory protocol: threads that search, builders that link, and one owner (the thread that makes the graph).
 //
-//   owner     takes units, writes ordinals and `upper`, hands nodes to builders, marks removed ones (ordinal = DEAD),
-//             and gives units back.
+//   owner     takes slots, writes ordinals and `upper`, hands nodes to builders, marks removed ones (ordinal = DEAD),
+//             and gives slots back.
 //   builder   fills the code of a node that it was handed, then all its lists, and only then links other nodes to it,
-//             from level 0 upwards: whoever meets a node finds all its lists filled. It changes the list of a node that
+//             from level 0 upwards: a thread that meets a node finds all its lists filled. It changes the list of a node that
 //             can be met only while it holds that node's stripe of `locks`, one stripe at a time, so no two wait for each other.
 //   searcher  takes no lock. A list is published by its count, written last with an atomic store, and every u32 below a
 //             count that was ever published was a node then: a reader meets old links or new ones, never anything else.
-//   reuse     whoever follows links writes the memory's EPOCH into its area first (`enter`), and 0 when it has done
-//             (`leave`). The owner, when no list leads to some nodes any more, raises EPOCH, and gives their units to new
-//             nodes only when each area holds 0 or the new EPOCH: nobody can still stand on them.
+//   reuse     a thread that follows links first writes the memory's EPOCH into its scratch memory (`enter`), and 0 when it is done
+//             (`leave`). The owner, when no list leads to some nodes any more, raises EPOCH, and gives their slots to new
+//             nodes only when the scratch memory of each thread holds 0 or the new EPOCH: no thread can still be visiting them.
 //
 // src/hnsw.ts is the same table for TypeScript.
 
@@ -41,11 +41,11 @@ export const DATA_TYPE: usize = 4;
 export const M: usize = 8;
 export const M0: usize = 12;
 export const EF_CONSTRUCTION: usize = 16;
-export const UNIT_BYTES: usize = 20;
-export const LEVELS_PER_UNIT: usize = 24;
+export const SLOT_BYTES: usize = 20;
+export const LEVELS_PER_SLOT: usize = 24;
 export const NODES_AT: usize = 28;
-/** Units in use: all nodes are below. */
-export const UNITS: usize = 32;
+/** Slots in use: all nodes are below. */
+export const SLOTS: usize = 32;
 /** The entry point; 0xffffffff: the graph is empty. */
 export const ENTRY: usize = 36;
 /** Bytes of a query code. */
@@ -63,7 +63,7 @@ export const ROOT: usize = 60;
 /** A power of two. */
 export const LOCK_COUNT: u32 = 4096;
 
-/** A searcher's area begins with these, and goes on with arrays whose places are relative to it. */
+/** A searcher's scratch memory begins with these, and goes on with arrays whose places are relative to it. */
 export const S_EPOCH: usize = 0;
 export const S_FOUND: usize = 4;
 export const S_SINK: usize = 8;
@@ -80,16 +80,16 @@ export const S_QUERY: usize = 44;
 export const S_OWNER: usize = 48;
 export const S_CANDIDATE: usize = 52;
 
-/** The memory's EPOCH when this pass began; 0: nobody follows links here. */
+/** The memory's EPOCH when this pass began; 0: this thread follows no links. */
 export const S_ACTIVE: usize = 56;
 
 export const NONE: u32 = 0xffff_ffff;
 /** An ordinal that says: removed. */
 export const DEAD: u32 = 0xffff_ffff;
 
-/** Announces that links are followed from here on: no unit that can be met now is reused before `leave`. */
+/** Announces that links are followed from here on: no slot that can be met now is reused before `leave`. */
 export function enter(scratch: usize): void {
-  // An owner that raised the epoch between the load and the store may not have seen the area: say it again.
+  // An owner that raised the epoch between the load and the store may not have seen the scratch memory: say it again.
   let epoch: u32;
   do {
     epoch = atomic.load<u32>(EPOCH);
@@ -126,7 +126,7 @@ export function unlock(at: usize): void {
 }
 
 export function nodeAt(node: u32): usize {
-  return <usize>load<u32>(NODES_AT) + <usize>node * <usize>load<u32>(UNIT_BYTES);
+  return <usize>load<u32>(NODES_AT) + <usize>node * <usize>load<u32>(SLOT_BYTES);
 }
 
 /** Whether the node is removed, and only a way to others. */
@@ -162,11 +162,11 @@ export function listAt(node: u32, level: u32): usize {
   const at = nodeAt(node) + load<u32>(CODE_BYTES);
   if (level === 0) return at + 20;
   let upper = load<u32>(at + 12);
-  const perUnit = load<u32>(LEVELS_PER_UNIT);
+  const perSlot = load<u32>(LEVELS_PER_SLOT);
   let index = level - 1;
-  while (index >= perUnit) {
+  while (index >= perSlot) {
     upper = load<u32>(nodeAt(upper));
-    index -= perUnit;
+    index -= perSlot;
   }
   return nodeAt(upper) + 8 + <usize>index * ((<usize>load<u32>(M) + 1) << 2);
 }

@@ -26,8 +26,8 @@ import {
   S_SHRINK,
   S_SINK,
   S_TAGS,
-  UNIT_BYTES,
-  UNITS,
+  SLOT_BYTES,
+  SLOTS,
 } from "./layout";
 
 /** A beam entry that was not followed. */
@@ -50,7 +50,7 @@ export function nodeOf(entry: u64): u32 {
 export function newEpoch(scratch: usize): void {
   let epoch = load<u32>(scratch, S_EPOCH) + 1;
   if (epoch > 255) {
-    memory.fill(load<u32>(scratch, S_TAGS), 0, load<u32>(UNITS));
+    memory.fill(load<u32>(scratch, S_TAGS), 0, load<u32>(SLOTS));
     epoch = 1;
   }
   store<u32>(scratch, epoch, S_EPOCH);
@@ -99,7 +99,7 @@ export function searchLayer(scratch: usize, level: u32, ef: u32): void {
   const epoch = load<u32>(scratch, S_EPOCH);
   const touchBytes = <usize>load<u32>(CODE_BYTES);
   const nodesAt = <usize>load<u32>(NODES_AT);
-  const unitBytes = <usize>load<u32>(UNIT_BYTES);
+  const slotBytes = <usize>load<u32>(SLOT_BYTES);
   let found = load<u32>(scratch, S_FOUND);
   let worst = found < ef ? u64.MAX_VALUE : load<u64>(beam + ((<usize>found - 1) << 3));
   let cursor: u32 = 0;
@@ -125,7 +125,7 @@ export function searchLayer(scratch: usize, level: u32, ef: u32): void {
     const count = <u32>((next - ids) >> 2);
     if (count === 0) continue;
     for (let id = ids; id < next; id += 4) {
-      const code = nodesAt + <usize>load<u32>(id) * unitBytes;
+      const code = nodesAt + <usize>load<u32>(id) * slotBytes;
       for (let i: usize = 0; i < touchBytes; i += 64) sink += load<u32>(code + i);
     }
     const last = load<u32>(next - 4);

@@ -1,11 +1,11 @@
-// Which nodes are nearest to the query code in a searcher's area?
+// Which nodes are nearest to the query code in a searcher's scratch memory?
 
 import { ENTRY, levelOf, NONE, S_FOUND } from "./layout";
 import { beginBeam, restartBeam, searchLayer } from "./search-layer";
 
 /**
- * Searches with a beam of `ef`; leaves it in the area, sorted, and returns its length. Removed nodes are in it, too.
- * The caller has entered the area (`hnswEnter`) and leaves it when it has read the ordinals of what was found.
+ * Searches with a beam of `ef`; leaves it in the scratch memory, sorted, and returns its length. Removed nodes are in it, too.
+ * The caller has entered the scratch memory (`hnswEnter`) and leaves it when it has read the ordinals of what was found.
  */
 export function hnswSearch(scratch: usize, ef: u32): u32 {
   const entry = atomic.load<u32>(ENTRY);

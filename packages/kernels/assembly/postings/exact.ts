@@ -3,17 +3,17 @@
 // Every posting that the record has in the query's lists counts. The program's own scores (engine/index/postings/score-all.ts) take
 // the same steps, so a record's score does not depend on where it lies.
 
-import { enterRun } from "./enter";
+import { enterSegment } from "./enter";
 import {
-  A_FIXED,
-  A_FOUND,
-  A_FOUND_COUNT,
-  A_KIND,
-  A_LENGTHS,
-  A_ORDER,
-  A_PER_TERM,
-  A_TERM_COUNT,
-  A_TERMS,
+  S_FIXED,
+  S_FOUND,
+  S_FOUND_COUNT,
+  S_KIND,
+  S_LENGTHS,
+  S_ORDER,
+  S_PER_TERM,
+  S_TERM_COUNT,
+  S_TERMS,
   SPARSE,
   T_COUNT,
   T_CURSOR,
@@ -28,19 +28,19 @@ import {
 import { postingOf } from "./posting-of";
 
 /**
- * Scores the records that are among the found already; one that has none of the terms gets NaN. The area's floor must be one that
+ * Scores the records that are among the found already; one that has none of the terms gets NaN. The scratch's floor must be one that
  * none can miss.
  */
-export function scoreRecords(area: usize): void {
-  if (!enterRun(area)) return;
-  const terms = <usize>load<u32>(area, A_TERMS);
-  const termsEnd = terms + <usize>load<u32>(area, A_TERM_COUNT) * TERM_BYTES;
-  const found = <usize>load<u32>(area, A_FOUND);
-  const foundEnd = found + ((<usize>load<u32>(area, A_FOUND_COUNT)) << 4);
+export function scoreRecords(scratch: usize): void {
+  if (!enterSegment(scratch)) return;
+  const terms = <usize>load<u32>(scratch, S_TERMS);
+  const termsEnd = terms + <usize>load<u32>(scratch, S_TERM_COUNT) * TERM_BYTES;
+  const found = <usize>load<u32>(scratch, S_FOUND);
+  const foundEnd = found + ((<usize>load<u32>(scratch, S_FOUND_COUNT)) << 4);
   for (let at = found; at < foundEnd; at += 16) {
     const record = load<u32>(at, 8);
     for (let term = terms; term < termsEnd; term += TERM_BYTES) enterWindowOf(term, record);
-    const score = exactScore(area, record);
+    const score = exactScore(scratch, record);
     store<f64>(at, score !== 0 || hasAny(terms, termsEnd, record) ? score : NaN);
   }
 }
@@ -65,20 +65,20 @@ function enterWindowOf(term: usize, record: u32): void {
 }
 
 /**
- * The exact score of a record: amounts in the order of the query, each times its weight. Every list is entered where the record's
+ * The exact score of a record: impacts in the order of the query, each times its weight. Every list is entered where the record's
  * posting can be.
  */
-export function exactScore(area: usize, record: u32): f64 {
-  const terms = <usize>load<u32>(area, A_TERMS);
-  const order = <usize>load<u32>(area, A_ORDER);
-  const orderEnd = order + ((<usize>load<u32>(area, A_TERM_COUNT)) << 2);
-  const kind = load<u32>(area, A_KIND);
+export function exactScore(scratch: usize, record: u32): f64 {
+  const terms = <usize>load<u32>(scratch, S_TERMS);
+  const order = <usize>load<u32>(scratch, S_ORDER);
+  const orderEnd = order + ((<usize>load<u32>(scratch, S_TERM_COUNT)) << 2);
+  const kind = load<u32>(scratch, S_KIND);
   let norm: f64 = 0;
   if (kind !== SPARSE) {
-    const length = load<u32>(<usize>load<u32>(area, A_LENGTHS) + ((<usize>record) << 2));
-    norm = load<f64>(area, A_PER_TERM) * <f64>length;
+    const length = load<u32>(<usize>load<u32>(scratch, S_LENGTHS) + ((<usize>record) << 2));
+    norm = load<f64>(scratch, S_PER_TERM) * <f64>length;
   }
-  const fixed = load<f64>(area, A_FIXED);
+  const fixed = load<f64>(scratch, S_FIXED);
   let score: f64 = 0;
   for (let at = order; at < orderEnd; at += 4) {
     const term = terms + <usize>load<u32>(at) * TERM_BYTES;

@@ -1,31 +1,31 @@
 // What has a search found, and what must a score reach to be among the best?
 
-import { A_FLOOR, A_FOUND, A_FOUND_COUNT, A_HEAP, A_HEAP_COUNT, A_K, A_SCALE, A_SLACK } from "./layout";
+import { S_FLOOR, S_FOUND, S_FOUND_COUNT, S_HEAP, S_HEAP_COUNT, S_K, S_SCALE, S_SLACK } from "./layout";
 
 /** The floor for sums: scaled as they are, and lower by the error that such a sum can have. */
-export function floorOf(area: usize): f32 {
-  return <f32>(load<f64>(area, A_FLOOR) * load<f64>(area, A_SCALE) - load<f64>(area, A_SLACK));
+export function floorOf(scratch: usize): f32 {
+  return <f32>(load<f64>(scratch, S_FLOOR) * load<f64>(scratch, S_SCALE) - load<f64>(scratch, S_SLACK));
 }
 
 /** Finds a record, where its exact score can be among the best. Returns whether the floor has risen. */
-export function take(area: usize, record: u32, score: f64): bool {
-  if (score < load<f64>(area, A_FLOOR)) return false;
-  const count = load<u32>(area, A_FOUND_COUNT);
-  const found = <usize>load<u32>(area, A_FOUND) + ((<usize>count) << 4);
+export function take(scratch: usize, record: u32, score: f64): bool {
+  if (score < load<f64>(scratch, S_FLOOR)) return false;
+  const count = load<u32>(scratch, S_FOUND_COUNT);
+  const found = <usize>load<u32>(scratch, S_FOUND) + ((<usize>count) << 4);
   store<f64>(found, score);
   store<u32>(found, record, 8);
-  store<u32>(area, count + 1, A_FOUND_COUNT);
-  return offer(area, score);
+  store<u32>(scratch, count + 1, S_FOUND_COUNT);
+  return offer(scratch, score);
 }
 
 /** Puts a score on the heap of the k best; returns whether the floor has risen. */
-function offer(area: usize, score: f64): bool {
-  const heap = <usize>load<u32>(area, A_HEAP);
-  const count = load<u32>(area, A_HEAP_COUNT);
-  const k = load<u32>(area, A_K);
+function offer(scratch: usize, score: f64): bool {
+  const heap = <usize>load<u32>(scratch, S_HEAP);
+  const count = load<u32>(scratch, S_HEAP_COUNT);
+  const k = load<u32>(scratch, S_K);
   let at: u32;
   if (count < k) {
-    store<u32>(area, count + 1, A_HEAP_COUNT);
+    store<u32>(scratch, count + 1, S_HEAP_COUNT);
     for (at = count; at > 0; ) {
       const parent = (at - 1) >> 1;
       const above = load<f64>(heap + ((<usize>parent) << 3));
@@ -53,7 +53,7 @@ function offer(area: usize, score: f64): bool {
     store<f64>(heap + ((<usize>at) << 3), score);
   }
   const least = load<f64>(heap);
-  if (least <= load<f64>(area, A_FLOOR)) return false;
-  store<f64>(area, least, A_FLOOR);
+  if (least <= load<f64>(scratch, S_FLOOR)) return false;
+  store<f64>(scratch, least, S_FLOOR);
   return true;
 }

@@ -1,85 +1,86 @@
-// Which records of a run could be among the best, by their greatest postings alone?
+// Which records of a segment could be among the best, by their greatest postings alone?
 //
-// The search that may miss some. Only postings that add at least the area's `least` count: of the 40 lists of a learned vector that
-// leaves one posting in fifteen with a tenth of what the greatest adds, and those who have the greatest sums of them are nearly always
-// those who have the greatest of all. They are scored in full afterwards (exact.ts). Most of these postings are peaks of their lists
-// and read one after the other; where a list has more of them, or is short, its codes are compared sixteen at a time.
+// This is the approximate search. It counts only postings that add at least `least`. With `least` at a tenth of the greatest impact,
+// one posting in fifteen of the 40 lists of a learned vector remains, and the records with the greatest sums of these are nearly
+// always the records with the greatest scores. exact.ts then scores them in full. Most of these postings are in the high-impact
+// prefixes of their lists, which the kernel reads from front to back. Where a list has more of them, or is short, the kernel compares
+// its quantized impacts sixteen at a time.
 //
-// There are no windows: what is added is little, and so are the records that have it, which are listed as they are met.
+// The search uses no windows: few postings are added, so it lists the few records that have any as it meets them.
 
-import { enterRun } from "./enter";
+import { enterSegment } from "./enter";
 import { floorOf, take } from "./found";
 import {
-  A_FOUND_COUNT,
-  A_HIDDEN,
-  A_IS_ENTERED,
-  A_RECORD_SUMS,
-  A_SCALE,
-  A_TERM_COUNT,
-  A_TERMS,
-  A_TOUCHED,
-  A_TOUCHED_COUNT,
-  PEAK_BITS,
+  HIGH_IMPACT_BITS,
+  S_FOUND_COUNT,
+  S_HIDDEN,
+  S_IS_ENTERED,
+  S_RECORD_SUMS,
+  S_SCALE,
+  S_TERM_COUNT,
+  S_TERMS,
+  S_TOUCHED,
+  S_TOUCHED_COUNT,
   T_BASE,
-  T_CODES,
   T_COUNT,
   T_LEAST,
+  T_QUANTIZED,
   T_RECORDS,
   T_SLOPE,
   T_WINDOWS,
   TERM_BYTES,
-  W_CODES,
-  W_PEAKS,
+  W_HIGH_IMPACT,
+  W_IMPACTS,
   WINDOW,
 } from "./layout";
 import { recordAt } from "./posting-of";
 
 /**
- * Gathers from the area's run, from the beginning or from where it left off, until all is done or `WINDOW` records were found;
- * returns whether all is done. The caller takes what was found out, and sets its count to 0, before it goes on. Scores of what
- * is found are sums of some of the amounts, each rounded up. No amount may be negative.
+ * Gathers from the segment that the scratch memory names, from the beginning or from where it left off, until all is done or
+ * `WINDOW` records were found; returns whether all is done. The caller takes what was found out, and sets its count to 0, before it
+ * goes on. Scores of what is found are sums of some of the impacts, each rounded up. No impact may be negative.
  */
-export function gatherRun(area: usize): bool {
-  if (load<u32>(area, A_IS_ENTERED) === 0) {
-    if (!enterRun(area)) return true;
-    addReaching(area);
+export function gatherSegment(scratch: usize): bool {
+  if (load<u32>(scratch, S_IS_ENTERED) === 0) {
+    if (!enterSegment(scratch)) return true;
+    addReaching(scratch);
   }
-  const sums = <usize>load<u32>(area, A_RECORD_SUMS);
-  const hidden = <usize>load<u32>(area, A_HIDDEN);
-  const touched = <usize>load<u32>(area, A_TOUCHED);
-  const scale = load<f64>(area, A_SCALE);
-  let floor = floorOf(area);
-  let left = load<u32>(area, A_TOUCHED_COUNT);
-  while (left > 0 && load<u32>(area, A_FOUND_COUNT) < WINDOW) {
+  const sums = <usize>load<u32>(scratch, S_RECORD_SUMS);
+  const hidden = <usize>load<u32>(scratch, S_HIDDEN);
+  const touched = <usize>load<u32>(scratch, S_TOUCHED);
+  const scale = load<f64>(scratch, S_SCALE);
+  let floor = floorOf(scratch);
+  let left = load<u32>(scratch, S_TOUCHED_COUNT);
+  while (left > 0 && load<u32>(scratch, S_FOUND_COUNT) < WINDOW) {
     const record = <u32>load<u16>(touched + ((<usize>--left) << 1));
     const at = sums + ((<usize>record) << 2);
     const sum = load<f32>(at);
     store<f32>(at, 0);
     if (sum < floor || ((load<u8>(hidden + <usize>(record >> 3)) >> <u8>(record & 7)) & 1) !== 0) continue;
-    if (take(area, record, <f64>sum / scale)) floor = floorOf(area);
+    if (take(scratch, record, <f64>sum / scale)) floor = floorOf(scratch);
   }
-  store<u32>(area, left, A_TOUCHED_COUNT);
+  store<u32>(scratch, left, S_TOUCHED_COUNT);
   return left === 0;
 }
 
-/** Adds up the amounts that reach the limit, and lists the records that have any. */
-function addReaching(area: usize): void {
-  const terms = <usize>load<u32>(area, A_TERMS);
-  const termsEnd = terms + <usize>load<u32>(area, A_TERM_COUNT) * TERM_BYTES;
-  const sums = <usize>load<u32>(area, A_RECORD_SUMS);
-  const touched = <usize>load<u32>(area, A_TOUCHED);
+/** Adds up the impacts that reach the limit, and lists the records that have any. */
+function addReaching(scratch: usize): void {
+  const terms = <usize>load<u32>(scratch, S_TERMS);
+  const termsEnd = terms + <usize>load<u32>(scratch, S_TERM_COUNT) * TERM_BYTES;
+  const sums = <usize>load<u32>(scratch, S_RECORD_SUMS);
+  const touched = <usize>load<u32>(scratch, S_TOUCHED);
   let top = touched;
   for (let term = terms; term < termsEnd; term += TERM_BYTES) {
     const least = load<u32>(term, T_LEAST);
     if (least > 255) continue;
     const windows = <usize>load<u32>(term, T_WINDOWS);
     if (windows === 0) {
-      top = addStretch(term, 0, load<u32>(term, T_COUNT), least, sums, top);
+      top = addSpan(term, 0, load<u32>(term, T_COUNT), least, sums, top);
       continue;
     }
-    const peaks = load<u32>(term, T_COUNT) >> PEAK_BITS;
-    if (<u32>load<u8>(windows + ((<usize>peaks) << 1) + <usize>peaks - 1, W_PEAKS) < least) {
-      top = addPeaks(term, windows + W_PEAKS, peaks, least, sums, top);
+    const highImpact = load<u32>(term, T_COUNT) >> HIGH_IMPACT_BITS;
+    if (<u32>load<u8>(windows + ((<usize>highImpact) << 1) + <usize>highImpact - 1, W_HIGH_IMPACT) < least) {
+      top = addHighImpact(term, windows + W_HIGH_IMPACT, highImpact, least, sums, top);
       continue;
     }
     const count = load<u32>(term, T_COUNT);
@@ -87,48 +88,62 @@ function addReaching(area: usize): void {
     for (let window: usize = 0; end < count; window++) {
       const from = end;
       end = load<u32>(windows + (window << 2), 4);
-      if (<u32>load<u8>(windows + window, W_CODES) >= least)
-        top = addStretch(term, from, end, least, sums, top);
+      if (<u32>load<u8>(windows + window, W_IMPACTS) >= least)
+        top = addSpan(term, from, end, least, sums, top);
     }
   }
-  store<u32>(area, <u32>(top - touched) >> 1, A_TOUCHED_COUNT);
+  store<u32>(scratch, <u32>(top - touched) >> 1, S_TOUCHED_COUNT);
 }
 
-/** The same for the peaks of a list, of which not all reach the limit. @returns where the next record is listed */
-function addPeaks(term: usize, peaks: usize, count: u32, least: u32, sums: usize, top: usize): usize {
+/** The same for the high-impact prefix of a list, of which not all reach the limit. @returns where the next record is listed */
+function addHighImpact(
+  term: usize,
+  highImpact: usize,
+  count: u32,
+  least: u32,
+  sums: usize,
+  top: usize,
+): usize {
   const base = load<f32>(term, T_BASE);
   const slope = load<f32>(term, T_SLOPE);
-  let codes = peaks + ((<usize>count) << 1);
+  let quantizedImpacts = highImpact + ((<usize>count) << 1);
   let end = top;
-  for (let at = peaks, code = <u32>load<u8>(codes); code >= least; at += 2, code = <u32>load<u8>(++codes))
-    end = add(<u32>load<u16>(at), base + slope * <f32>code, sums, end);
+  for (
+    let at = highImpact, quantized = <u32>load<u8>(quantizedImpacts);
+    quantized >= least;
+    at += 2, quantized = <u32>load<u8>(++quantizedImpacts)
+  )
+    end = add(<u32>load<u16>(at), base + slope * <f32>quantized, sums, end);
   return end;
 }
 
 /** The same for some postings of a list. */
-function addStretch(term: usize, from: u32, end: u32, least: u32, sums: usize, top: usize): usize {
+function addSpan(term: usize, from: u32, end: u32, least: u32, sums: usize, top: usize): usize {
   const base = load<f32>(term, T_BASE);
   const slope = load<f32>(term, T_SLOPE);
-  const codes = <usize>load<u32>(term, T_CODES);
+  const quantizedImpacts = <usize>load<u32>(term, T_QUANTIZED);
   const records = <usize>load<u32>(term, T_RECORDS);
   const wanted = i8x16.splat(<i8>least);
   for (let posting = from; posting < end; posting += 16) {
-    let reaching = i8x16.bitmask(i8x16.ge_u(v128.load(codes + <usize>posting), wanted));
+    let reaching = i8x16.bitmask(i8x16.ge_u(v128.load(quantizedImpacts + <usize>posting), wanted));
     // What lies behind is of another window or list.
     if (end - posting < 16) reaching &= (1 << (end - posting)) - 1;
     for (; reaching !== 0; reaching &= reaching - 1) {
       const at = posting + ctz<u32>(reaching);
-      top = add(recordAt(records, at), base + slope * <f32>load<u8>(codes + <usize>at), sums, top);
+      top = add(recordAt(records, at), base + slope * <f32>load<u8>(quantizedImpacts + <usize>at), sums, top);
     }
   }
   return top;
 }
 
-/** Adds an amount to a record's sum, and lists the record where it is new. Whether it is cannot be guessed: it is listed in any case, and one that is not new is overwritten by the next. */
-function add(record: u32, amount: f32, sums: usize, top: usize): usize {
+/**
+ * Adds an impact to a record's sum, and lists the record where it is new. Whether it is cannot be guessed: it is listed in any case,
+ * and one that is not new is overwritten by the next.
+ */
+function add(record: u32, impact: f32, sums: usize, top: usize): usize {
   const sum = sums + ((<usize>record) << 2);
   const before = load<f32>(sum);
-  store<f32>(sum, before + amount);
+  store<f32>(sum, before + impact);
   store<u16>(top, <u16>record);
   return top + ((<usize>(before === 0)) << 1);
 }

@@ -1,5 +1,5 @@
 // What the program sees of the kernels for postings: these functions are one module, bound to one memory.
 
 export { scoreRecords } from "./exact";
-export { gatherRun } from "./gather";
-export { searchRun } from "./search";
+export { gatherSegment } from "./gather";
+export { searchSegment } from "./search";

@@ -1,71 +1,72 @@
-// Where does what a search of postings needs lie?
+// How is the memory laid out that a search of postings uses?
 //
-// A *run* is up to 65,536 records and their postings, which never change: record numbers are 16 bits. A *list* is the
-// postings of one term (or dimension) in a run, by ascending record, in columns side by side:
+// A *segment* is up to 65,536 records and their postings, which never change: record numbers are 16 bits. A *list* is the
+// postings of one term (or dimension) in a segment, by ascending record, in columns side by side:
 //
-//   records u16 | exact: tf u8 or u32, or weight f32 | codes u8 | windows of a long list
+//   records u16 | exact: tf u8 or u32, or weight f32 | quantized impacts u8 | windows of a long list
 //
-// Its *entry* in the run's directory says all that a search needs before it goes through the list, in half a line of the cache: a
-// search meets each list of each run cold, and every place that it has to look at costs as much as adding up a hundred postings.
+// Its *entry* in the segment's directory has all that a search needs before it reads the list, in half a cache line. A search finds
+// each list of each segment cold, and each further place that it reads costs as much as adding up a hundred postings.
 //
-//   entry:     place of the list u32 | postings u32 | base f32 | slope f32 | most f32 | ranks of a long list u8 x 12
+//   entry:     place of the list u32 | postings u32 | base f32 | slope f32 | most f32 | top-k impact bounds of a long list u8 x 12
 //
-// A *code* is how much the posting counts: base + slope * code is at least what the posting adds to a score, times the
-// weight of the query; most is what the greatest of the list adds. The exact column makes the score itself.
+// A *quantized impact* q bounds what a posting adds to a score: the query's weight times base + slope * q is at least that much. most
+// is the greatest impact of the list. The score itself comes from the exact column.
 //
-// The ranks are the codes of the 16th, 32nd, 64th ... greatest posting, from which a search knows a floor before it begins.
+// The top-k impact bounds are the quantized impacts of the 16th, 32nd, 64th ... greatest posting. They give a search its first
+// floor.
 //
-// A run is searched in *windows* of 4,096 records. A long list says where each window begins and the greatest code in it, and the
-// greatest code in each *stretch* of 512 records, 0 where it has no posting there:
+// A segment is searched in *windows* of 4,096 records. A long list says where each window begins and the greatest quantized impact
+// in it, and the greatest quantized impact in each *block* of 512 records, 0 where it has no posting there:
 //
-//   windows:   begins u32 x 17 | greatest code u8 x 16 | greatest code of a stretch u8 x 128
+//   windows:   begins u32 x 17 | greatest quantized impact u8 x 16 | greatest quantized impact of a block u8 x 128
 //
-// Behind them a long list of sparse vectors has its *peaks* once more, the eighth of its postings with the greatest codes, by
-// descending code: a search that may miss some reads those and no others.
+// Behind the windows a long list of sparse vectors repeats its *high-impact prefix*: the eighth of its postings with the greatest
+// quantized impacts, in descending order. An approximate search reads these and no others.
 //
-//   peaks:     records u16 | codes u8
+//   high-impact prefix:   records u16 | quantized impacts u8
 //
-// The whole run is one piece of memory, which can be written to disk as it is (drawn in engine/index/postings/run.ts).
+// The whole segment is one piece of memory, which can be written to disk as it is (drawn in engine/index/postings/segment.ts).
 //
-// A search has an area, laid out by the program (engine/index/postings/arena.ts): the fields below, and behind their pointers
+// A search has scratch memory, laid out by the program (engine/index/postings/arena.ts): the fields below, and behind their pointers
 //
-//   query      records of Q_BYTES for each term that has a list in the run, in the order of the query: the list's entry and the
+//   query      records of Q_BYTES for each term that has a list in the segment, in the order of the query: the list's entry and the
 //              weight. The kernel makes the rest of it (enter.ts), and
 //   sorted     u32, places in the query by ascending bound
-//   terms      records of TERM_BYTES, by ascending bound, the greatest amount that the term adds in this run
+//   terms      records of TERM_BYTES, by ascending bound, the greatest impact that the term adds in this segment
 //   order      u32, places of the terms in the order in which exact scores are added
 //   hidden     u64, a bit for each record that is not to be found: removed, not seen, or not allowed; up to the end of the last window
 //   heap       f64, the k best scores so far: the least on top
 //   sums       f32 x 4,096, zero between calls: what the window's records have so far
 //   marks      u64 x 64, zero between calls: which they are
 //   found      16 bytes each: score f64, record u32, and 4 unused
-//   recordSums, touched: where amounts are added up by record of the run instead of by window (gather.ts), f32 x 65,536, zero between
-//              searches, and u16 x 65,537, the records that have any; as large as the largest run needs that was searched so
+//   recordSums, touched: where impacts are added up by record of the segment instead of by window (gather.ts), f32 x 65,536, zero between
+//              searches, and u16 x 65,537, the records that have any; as large as the largest segment needs that was searched so
 
 export const WINDOW_BITS: u32 = 12;
 export const WINDOW: u32 = 1 << WINDOW_BITS;
 
-export const STRETCH_BITS: usize = 9;
+export const BLOCK_BITS: usize = 9;
 
 /** Byte offsets in the windows of a list. */
-export const W_CODES: usize = 68;
-export const W_STRETCHES: usize = 84;
+export const W_IMPACTS: usize = 68;
+export const W_BLOCK_IMPACTS: usize = 84;
 
-/** Where the peaks begin; of so many postings one is a peak (a power of two). */
-export const W_PEAKS: usize = 212;
-export const PEAK_BITS: u32 = 3;
+/** Where the high-impact prefix begins; of so many postings one is a high-impact posting (a power of two). */
+export const W_HIGH_IMPACT: usize = 212;
+export const HIGH_IMPACT_BITS: u32 = 3;
 
-/** Byte offsets of a list's entry. The place counts from the run's beginning. */
+/** Byte offsets of a list's entry. The place counts from the segment's beginning. */
 export const E_PLACE: usize = 0;
 export const E_COUNT: usize = 4;
 export const E_BASE: usize = 8;
 export const E_SLOPE: usize = 12;
 export const E_MOST: usize = 16;
-export const E_RANKS: usize = 20;
+export const E_TOP_IMPACTS: usize = 20;
 
-/** The first rank is that of the 2 ** RANK_BITS-th greatest posting, and there are so many. */
-export const RANK_BITS: u32 = 4;
-export const RANKS: u32 = 12;
+/** The first top-k impact bound is that of the 2 ** TOP_IMPACT_BITS-th greatest posting, and there are so many. */
+export const TOP_IMPACT_BITS: u32 = 4;
+export const TOP_IMPACTS: u32 = 12;
 
 /** A list of so many postings has windows. */
 export const LONG: u32 = 512;
@@ -80,83 +81,83 @@ export const Q_MOST: usize = 32;
 
 export const TERM_BYTES: usize = 64;
 export const T_RECORDS: usize = 0;
-export const T_CODES: usize = 4;
+export const T_QUANTIZED: usize = 4;
 export const T_EXACT: usize = 8;
 export const T_COUNT: usize = 12;
 /** 0 where there are none. */
 export const T_WINDOWS: usize = 16;
 export const T_BASE: usize = 20;
 export const T_SLOPE: usize = 24;
-/** f32: the greatest of base + slope * code in the run. */
+/** f32: the greatest of base + slope * quantized impact in the segment. */
 export const T_BOUND: usize = 28;
-/** What exact amounts are multiplied with. */
+/** What exact impacts are multiplied with. */
 export const T_WEIGHT: usize = 32;
 /** Where the list goes on; 0 at first. */
 export const T_CURSOR: usize = 40;
 /** Where the window's postings end. */
 export const T_END: usize = 44;
-/** f32: the greatest of base + slope * code in the window, at least 0. */
+/** f32: the greatest of base + slope * quantized impact in the window, at least 0. */
 export const T_MOST: usize = 48;
-/** ... in the stretch. */
-export const T_STRETCH_MOST: usize = 52;
-/** The least code that reaches the limit; more than 255 where none does. */
+/** ... in the block. */
+export const T_BLOCK_MOST: usize = 52;
+/** The least quantized impact that reaches the limit; more than 255 where none does. */
 export const T_LEAST: usize = 56;
 
-export const A_TERMS: usize = 0;
-export const A_TERM_COUNT: usize = 4;
-export const A_ORDER: usize = 8;
-export const A_HIDDEN: usize = 12;
+export const S_TERMS: usize = 0;
+export const S_TERM_COUNT: usize = 4;
+export const S_ORDER: usize = 8;
+export const S_HIDDEN: usize = 12;
 /** u32 of each record: its length in terms. Only of texts. */
-export const A_LENGTHS: usize = 16;
-export const A_KIND: usize = 20;
-export const A_K: usize = 24;
-export const A_HEAP: usize = 28;
-export const A_HEAP_COUNT: usize = 32;
-export const A_SUMS: usize = 36;
-export const A_MARKS: usize = 40;
-export const A_FOUND: usize = 44;
-export const A_FOUND_COUNT: usize = 48;
+export const S_LENGTHS: usize = 16;
+export const S_KIND: usize = 20;
+export const S_K: usize = 24;
+export const S_HEAP: usize = 28;
+export const S_HEAP_COUNT: usize = 32;
+export const S_SUMS: usize = 36;
+export const S_MARKS: usize = 40;
+export const S_FOUND: usize = 44;
+export const S_FOUND_COUNT: usize = 48;
 /** The window to go on with; 0 at first. */
-export const A_WINDOW: usize = 52;
-export const A_RECORD_COUNT: usize = 56;
-/** f32, scaled: only amounts that are as great count where candidates are gathered; minus infinity: all. */
-export const A_LIMIT: usize = 60;
-/** Whether an amount can be negative. */
-export const A_SINKS: usize = 104;
+export const S_WINDOW: usize = 52;
+export const S_RECORD_COUNT: usize = 56;
+/** f32, scaled: only impacts that are as great count where candidates are gathered; minus infinity: all. */
+export const S_LIMIT: usize = 60;
+/** Whether an impact can be negative. */
+export const S_SINKS: usize = 104;
 /** Of the query: its terms that have a list. */
-export const A_QUERY: usize = 108;
-export const A_QUERY_COUNT: usize = 112;
-/** The greatest code. */
-export const A_LEVELS: usize = 116;
+export const S_QUERY: usize = 108;
+export const S_QUERY_COUNT: usize = 112;
+/** The greatest quantized impact. */
+export const S_LEVELS: usize = 116;
 /** Records that are removed or not to be found: a list's greatest ones may be among them. */
-export const A_MISSING: usize = 120;
+export const S_MISSING: usize = 120;
 /** Whether the terms are made. */
-export const A_IS_ENTERED: usize = 124;
-/** f64: by how much an amount can have grown since the codes were made, at least 1; and shrunk, at most 1. */
-export const A_GROWTH: usize = 128;
-export const A_SHRINKAGE: usize = 136;
+export const S_IS_ENTERED: usize = 124;
+/** f64: by how much an impact can have grown since the quantized impacts were made, at least 1; and shrunk, at most 1. */
+export const S_GROWTH: usize = 128;
+export const S_SHRINKAGE: usize = 136;
 /** f64: what a single posting must give to count where candidates are gathered; unscaled. */
-export const A_LEAST: usize = 144;
-export const A_SORTED: usize = 152;
-export const A_RECORD_SUMS: usize = 156;
-export const A_TOUCHED: usize = 160;
-export const A_TOUCHED_COUNT: usize = 164;
-/** Where the run begins. */
-export const A_RUN: usize = 168;
+export const S_LEAST: usize = 144;
+export const S_SORTED: usize = 152;
+export const S_RECORD_SUMS: usize = 156;
+export const S_TOUCHED: usize = 160;
+export const S_TOUCHED_COUNT: usize = 164;
+/** Where the segment begins. */
+export const S_SEGMENT: usize = 168;
 
 /** f64: scores below cannot be among the k best. */
-export const A_FLOOR: usize = 64;
+export const S_FLOOR: usize = 64;
 /** f64: by how much less than it ought to be a sum can be. */
-export const A_SLACK: usize = 72;
+export const S_SLACK: usize = 72;
 /** f64, of texts: k1 (1 - b), and k1 b / average length. */
-export const A_FIXED: usize = 80;
-export const A_PER_TERM: usize = 88;
+export const S_FIXED: usize = 80;
+export const S_PER_TERM: usize = 88;
 /** f64: what a score is multiplied with to be compared with a sum; the terms' base, slope and bound are scaled too. */
-export const A_SCALE: usize = 96;
+export const S_SCALE: usize = 96;
 
-/** Sparse vectors: an amount is the weight, f32. */
+/** Sparse vectors: an impact is the weight, f32. */
 export const SPARSE: u32 = 0;
-/** Texts: an amount is tf / (tf + fixed + perTerm * length), tf in one byte. */
+/** Texts: an impact is tf / (tf + fixed + perTerm * length), tf in one byte. */
 export const TEXT: u32 = 1;
-/** Texts of a run where a tf does not fit a byte: all are u32. */
+/** Texts of a segment where a tf does not fit a byte: all are u32. */
 export const TEXT_WIDE: u32 = 2;

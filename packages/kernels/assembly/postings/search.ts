@@ -1,60 +1,61 @@
-// Which records of a run have the greatest scores?
+// Which records of a segment have the greatest scores?
 //
 // MaxScore (Turtle and Flood, Information Processing and Management 31(6), 1995) window by window, as Lucene's bulk scorer and
-// PISA's do, in two passes. Of the terms by ascending bound in the window, those that together stay below the floor are left
-// aside: a record that has only them cannot be among the best. The others' amounts are added up by record without a question
-// asked. Then each record that has any is looked at: while what it has and the rest could give reaches the floor, its
-// postings in the lists that were left aside are searched, the most promising first. What still reaches the floor is scored exactly, in
-// f64 and in the order of the query, and raises the floor.
+// PISA's do, in two passes. The terms are sorted by ascending bound in the window. The first ones, whose bounds together stay below
+// the floor, are left aside: a record that has only these terms cannot be among the best. The first pass adds up the impacts of the
+// other terms by record, unconditionally. The second pass visits each record with a sum. While its sum plus the bounds of the
+// remaining lists reaches the floor, it looks the record up in the lists left aside, the highest bound first. A record that still
+// reaches the floor gets its exact score, in f64 and in the order of the query, which may raise the floor.
 //
-// Sums are f32 of amounts rounded up, scaled so that the greatest possible sum is 1, and the floor is lowered by the error that
-// such a sum can have: no record that belongs to the answer is lost.
+// Sums are f32 and add impacts rounded up, scaled so that the greatest possible sum is 1. The floor is lowered by the possible error
+// of such a sum, so the search loses no record of the answer.
 
-import { enterRun } from "./enter";
+import { enterSegment } from "./enter";
 import { exactScore } from "./exact";
 import { floorOf, take } from "./found";
 import {
-  A_FOUND_COUNT,
-  A_HIDDEN,
-  A_IS_ENTERED,
-  A_MARKS,
-  A_MISSING,
-  A_RECORD_COUNT,
-  A_SINKS,
-  A_SUMS,
-  A_TERM_COUNT,
-  A_TERMS,
-  A_WINDOW,
-  STRETCH_BITS,
+  BLOCK_BITS,
+  S_FOUND_COUNT,
+  S_HIDDEN,
+  S_IS_ENTERED,
+  S_MARKS,
+  S_MISSING,
+  S_RECORD_COUNT,
+  S_SINKS,
+  S_SUMS,
+  S_TERM_COUNT,
+  S_TERMS,
+  S_WINDOW,
   T_BASE,
+  T_BLOCK_MOST,
   T_BOUND,
-  T_CODES,
   T_COUNT,
   T_CURSOR,
   T_END,
   T_MOST,
+  T_QUANTIZED,
   T_RECORDS,
   T_SLOPE,
-  T_STRETCH_MOST,
   T_WINDOWS,
   TERM_BYTES,
-  W_CODES,
-  W_STRETCHES,
+  W_BLOCK_IMPACTS,
+  W_IMPACTS,
   WINDOW,
   WINDOW_BITS,
 } from "./layout";
 import { postingOf } from "./posting-of";
 
 /**
- * Searches the area's run, from the beginning or from the area's window on, until all is done or more than `WINDOW` records were
- * found; returns whether all is done. The caller takes what was found out, and sets its count to 0, before it goes on.
+ * Searches the segment that the scratch memory names, from the beginning or from the window noted there on, until all is done or
+ * more than `WINDOW` records were found; returns whether all is done. The caller takes what was found out, and sets its count to 0,
+ * before it goes on.
  */
-export function searchRun(area: usize): bool {
-  if (load<u32>(area, A_IS_ENTERED) === 0 && !enterRun(area)) return true;
-  const windows = (load<u32>(area, A_RECORD_COUNT) + WINDOW - 1) >> WINDOW_BITS;
-  let window = load<u32>(area, A_WINDOW);
-  while (window < windows && load<u32>(area, A_FOUND_COUNT) <= WINDOW) searchWindow(area, window++);
-  store<u32>(area, window, A_WINDOW);
+export function searchSegment(scratch: usize): bool {
+  if (load<u32>(scratch, S_IS_ENTERED) === 0 && !enterSegment(scratch)) return true;
+  const windows = (load<u32>(scratch, S_RECORD_COUNT) + WINDOW - 1) >> WINDOW_BITS;
+  let window = load<u32>(scratch, S_WINDOW);
+  while (window < windows && load<u32>(scratch, S_FOUND_COUNT) <= WINDOW) searchWindow(scratch, window++);
+  store<u32>(scratch, window, S_WINDOW);
   return window === windows;
 }
 
@@ -65,15 +66,15 @@ export function searchRun(area: usize): bool {
  */
 const ASIDE: f32 = 0.55;
 
-function searchWindow(area: usize, window: u32): void {
-  const terms = <usize>load<u32>(area, A_TERMS);
-  const termsEnd = terms + <usize>load<u32>(area, A_TERM_COUNT) * TERM_BYTES;
-  const floor = floorOf(area);
+function searchWindow(scratch: usize, window: u32): void {
+  const terms = <usize>load<u32>(scratch, S_TERMS);
+  const termsEnd = terms + <usize>load<u32>(scratch, S_TERM_COUNT) * TERM_BYTES;
+  const floor = floorOf(scratch);
   let most: f32 = 0;
   for (let term = terms; term < termsEnd; term += TERM_BYTES) most += enterWindow(term, window);
-  if (most < floor || isHidden(area, window)) return;
-  const sums = <usize>load<u32>(area, A_SUMS);
-  const marks = <usize>load<u32>(area, A_MARKS);
+  if (most < floor || isHidden(scratch, window)) return;
+  const sums = <usize>load<u32>(scratch, S_SUMS);
+  const marks = <usize>load<u32>(scratch, S_MARKS);
   let essential = terms;
   let aside: f32 = 0;
   for (; essential < termsEnd; essential += TERM_BYTES) {
@@ -81,20 +82,20 @@ function searchWindow(area: usize, window: u32): void {
     if (!(more < floor * ASIDE)) break;
     aside = more;
   }
-  if (load<u32>(area, A_SINKS) !== 0) {
+  if (load<u32>(scratch, S_SINKS) !== 0) {
     for (let term = essential; term < termsEnd; term += TERM_BYTES) addList(term, sums, marks);
   } else {
     for (let term = essential; term < termsEnd; term += TERM_BYTES)
       addListUpTo(term, floor - aside, sums, marks);
   }
-  harvest(area, window << WINDOW_BITS, terms, essential);
+  harvest(scratch, window << WINDOW_BITS, terms, essential);
   clear(essential, termsEnd, sums);
 }
 
 /** Whether no record of a window may be found. Where so few may that this can be, their windows are all that is worth adding up. */
-function isHidden(area: usize, window: u32): bool {
-  if (load<u32>(area, A_MISSING) < WINDOW) return false;
-  const hidden = <usize>load<u32>(area, A_HIDDEN) + <usize>((window << WINDOW_BITS) >> 3);
+function isHidden(scratch: usize, window: u32): bool {
+  if (load<u32>(scratch, S_MISSING) < WINDOW) return false;
+  const hidden = <usize>load<u32>(scratch, S_HIDDEN) + <usize>((window << WINDOW_BITS) >> 3);
   for (let at = hidden; at < hidden + <usize>(WINDOW >> 3); at += 8) if (~load<u64>(at) !== 0) return false;
   return true;
 }
@@ -117,10 +118,10 @@ function enterWindow(term: usize, window: u32): f32 {
     store<u32>(term, from, T_CURSOR);
     store<u32>(term, end, T_END);
     if (from < end) {
-      // With a negative slope the least code adds most; a list's bound is for that one.
+      // With a negative slope the least quantized impact adds most; a list's bound is for that one.
       const slope = load<f32>(term, T_SLOPE);
-      const code = <f32>load<u8>(windows + <usize>window, W_CODES);
-      most = slope < 0 ? load<f32>(term, T_BOUND) : load<f32>(term, T_BASE) + slope * code;
+      const quantized = <f32>load<u8>(windows + <usize>window, W_IMPACTS);
+      most = slope < 0 ? load<f32>(term, T_BOUND) : load<f32>(term, T_BASE) + slope * quantized;
     }
   } else {
     const records = <usize>load<u32>(term, T_RECORDS);
@@ -138,28 +139,28 @@ function enterWindow(term: usize, window: u32): f32 {
   return most;
 }
 
-/** Adds the amounts of a list's postings in the window to the sums of their records, and marks them. */
+/** Adds the impacts of a list's postings in the window to the sums of their records, and marks them. */
 function addList(term: usize, sums: usize, marks: usize): void {
   const from = load<u32>(term, T_CURSOR);
   const end = load<u32>(term, T_END);
   const base = load<f32>(term, T_BASE);
   const slope = load<f32>(term, T_SLOPE);
   const records = <usize>load<u32>(term, T_RECORDS);
-  let code = <usize>load<u32>(term, T_CODES) + from;
+  let quantized = <usize>load<u32>(term, T_QUANTIZED) + from;
   const recordsEnd = records + ((<usize>end) << 1);
   for (let at = records + ((<usize>from) << 1); at < recordsEnd; at += 2) {
     const place = <usize>load<u16>(at) & (WINDOW - 1);
     const sum = sums + (place << 2);
-    store<f32>(sum, load<f32>(sum) + (base + slope * <f32>load<u8>(code++)));
+    store<f32>(sum, load<f32>(sum) + (base + slope * <f32>load<u8>(quantized++)));
     const mark = marks + ((place >> 6) << 3);
     store<u64>(mark, load<u64>(mark) | ((<u64>1) << (<u64>place & 63)));
   }
 }
 
 /**
- * The same, where no amount is negative: sums only rise, so a record is marked when its sum reaches what it needs. That few do
+ * The same, where no impact is negative: sums only rise, so a record is marked when its sum reaches what it needs. That few do
  * is why this takes half as long: nothing waits for the bits just written, and the harvest finds hardly more than it scores. The
- * amounts of eight are made at once, for which searches of SPLADE-like vectors take 0.92 of the time.
+ * impacts of eight are made at once, for which searches of SPLADE-like vectors take 0.92 of the time.
  */
 function addListUpTo(term: usize, needed: f32, sums: usize, marks: usize): void {
   const from = load<u32>(term, T_CURSOR);
@@ -167,17 +168,23 @@ function addListUpTo(term: usize, needed: f32, sums: usize, marks: usize): void 
   const base = load<f32>(term, T_BASE);
   const slope = load<f32>(term, T_SLOPE);
   const records = <usize>load<u32>(term, T_RECORDS);
-  let code = <usize>load<u32>(term, T_CODES) + from;
+  let quantized = <usize>load<u32>(term, T_QUANTIZED) + from;
   let at = records + ((<usize>from) << 1);
   const recordsEnd = records + ((<usize>end) << 1);
   const bases = f32x4.splat(base);
   const slopes = f32x4.splat(slope);
   const placeMask = i16x8.splat(<i16>(WINDOW - 1));
-  for (; at + 16 <= recordsEnd; at += 16, code += 8) {
+  for (; at + 16 <= recordsEnd; at += 16, quantized += 8) {
     const places = v128.and(v128.load(at), placeMask);
-    const codes = v128.load8x8_u(code);
-    const low = f32x4.add(bases, f32x4.mul(slopes, f32x4.convert_i32x4_u(i32x4.extend_low_i16x8_u(codes))));
-    const high = f32x4.add(bases, f32x4.mul(slopes, f32x4.convert_i32x4_u(i32x4.extend_high_i16x8_u(codes))));
+    const quantizedImpacts = v128.load8x8_u(quantized);
+    const low = f32x4.add(
+      bases,
+      f32x4.mul(slopes, f32x4.convert_i32x4_u(i32x4.extend_low_i16x8_u(quantizedImpacts))),
+    );
+    const high = f32x4.add(
+      bases,
+      f32x4.mul(slopes, f32x4.convert_i32x4_u(i32x4.extend_high_i16x8_u(quantizedImpacts))),
+    );
     addOne(i16x8.extract_lane_u(places, 0), f32x4.extract_lane(low, 0), needed, sums, marks);
     addOne(i16x8.extract_lane_u(places, 1), f32x4.extract_lane(low, 1), needed, sums, marks);
     addOne(i16x8.extract_lane_u(places, 2), f32x4.extract_lane(low, 2), needed, sums, marks);
@@ -189,14 +196,14 @@ function addListUpTo(term: usize, needed: f32, sums: usize, marks: usize): void 
   }
   for (; at < recordsEnd; at += 2) {
     const place = <u32>load<u16>(at) & (WINDOW - 1);
-    addOne(place, base + slope * <f32>load<u8>(code++), needed, sums, marks);
+    addOne(place, base + slope * <f32>load<u8>(quantized++), needed, sums, marks);
   }
 }
 
-/** Adds an amount to the sum at a place of the window, and marks it when the sum reaches what it needs. */
-function addOne(place: u32, amount: f32, needed: f32, sums: usize, marks: usize): void {
+/** Adds an impact to the sum at a place of the window, and marks it when the sum reaches what it needs. */
+function addOne(place: u32, impact: f32, needed: f32, sums: usize, marks: usize): void {
   const at = sums + ((<usize>place) << 2);
-  const sum = load<f32>(at) + amount;
+  const sum = load<f32>(at) + impact;
   store<f32>(at, sum);
   if (sum < needed) return;
   const mark = marks + ((<usize>place >> 6) << 3);
@@ -221,12 +228,12 @@ function clearSums(term: usize, sums: usize): void {
 }
 
 /** Looks at the marked records, takes the marks away, and scores those exactly that can be among the best. */
-function harvest(area: usize, firstRecord: u32, terms: usize, essential: usize): void {
-  const sums = <usize>load<u32>(area, A_SUMS);
-  const marks = <usize>load<u32>(area, A_MARKS);
-  const hidden = <usize>load<u32>(area, A_HIDDEN) + <usize>(firstRecord >> 3);
-  let floor = floorOf(area);
-  let stretch: usize = usize.MAX_VALUE;
+function harvest(scratch: usize, firstRecord: u32, terms: usize, essential: usize): void {
+  const sums = <usize>load<u32>(scratch, S_SUMS);
+  const marks = <usize>load<u32>(scratch, S_MARKS);
+  const hidden = <usize>load<u32>(scratch, S_HIDDEN) + <usize>(firstRecord >> 3);
+  let floor = floorOf(scratch);
+  let block: usize = usize.MAX_VALUE;
   let asideHere: f32 = 0;
   for (let word: usize = 0; word < WINDOW >> 3; word += 8) {
     let marked = load<u64>(marks + word);
@@ -234,9 +241,9 @@ function harvest(area: usize, firstRecord: u32, terms: usize, essential: usize):
     store<u64>(marks + word, 0);
     marked &= ~load<u64>(hidden + word);
     if (marked === 0) continue;
-    if ((word << 3) >> STRETCH_BITS !== stretch) {
-      stretch = (word << 3) >> STRETCH_BITS;
-      asideHere = enterStretch(terms, essential, (<usize>firstRecord >> STRETCH_BITS) + stretch);
+    if ((word << 3) >> BLOCK_BITS !== block) {
+      block = (word << 3) >> BLOCK_BITS;
+      asideHere = enterBlock(terms, essential, (<usize>firstRecord >> BLOCK_BITS) + block);
     }
     for (; marked !== 0; marked &= marked - 1) {
       const bit = ctz(marked);
@@ -247,31 +254,31 @@ function harvest(area: usize, firstRecord: u32, terms: usize, essential: usize):
       let rest = asideHere;
       for (let term = essential; term > terms && !(sum + rest < floor); ) {
         term -= TERM_BYTES;
-        const most = load<f32>(term, T_STRETCH_MOST);
+        const most = load<f32>(term, T_BLOCK_MOST);
         if (most === 0) continue;
         rest -= most;
         const posting = postingOf(term, load<u32>(term, T_CURSOR), load<u32>(term, T_END), record);
         if (posting < 0) continue;
         sum +=
           load<f32>(term, T_BASE) +
-          load<f32>(term, T_SLOPE) * <f32>load<u8>(<usize>load<u32>(term, T_CODES) + <usize>posting);
+          load<f32>(term, T_SLOPE) * <f32>load<u8>(<usize>load<u32>(term, T_QUANTIZED) + <usize>posting);
       }
       if (sum + max<f32>(rest, 0) < floor) continue;
-      if (take(area, record, exactScore(area, record))) floor = floorOf(area);
+      if (take(scratch, record, exactScore(scratch, record))) floor = floorOf(scratch);
     }
   }
 }
 
-/** Finds the most that each list that was left aside adds in a stretch of the run; returns the sum. */
-function enterStretch(terms: usize, essential: usize, stretch: usize): f32 {
+/** Finds the most that each list that was left aside adds in a block of the segment; returns the sum. */
+function enterBlock(terms: usize, essential: usize, block: usize): f32 {
   let aside: f32 = 0;
   for (let term = terms; term < essential; term += TERM_BYTES) {
     let most = load<f32>(term, T_MOST);
     const windows = <usize>load<u32>(term, T_WINDOWS);
     const slope = load<f32>(term, T_SLOPE);
     if (most !== 0 && windows !== 0 && slope >= 0)
-      most = max<f32>(load<f32>(term, T_BASE) + slope * <f32>load<u8>(windows + stretch, W_STRETCHES), 0);
-    store<f32>(term, most, T_STRETCH_MOST);
+      most = max<f32>(load<f32>(term, T_BASE) + slope * <f32>load<u8>(windows + block, W_BLOCK_IMPACTS), 0);
+    store<f32>(term, most, T_BLOCK_MOST);
     aside += most;
   }
   return aside;

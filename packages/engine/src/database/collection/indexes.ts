@@ -25,7 +25,7 @@ import * as plan from "../../query/plan.ts";
 import { collectGarbage } from "../../runtime/collect-garbage.ts";
 import { type Analyzer, createAnalyzer } from "../../text/analyzer.ts";
 import { isRun, placesOfRun } from "../../text/grams.ts";
-import { segmentInSteps } from "../../text/segment.ts";
+import { tokenizeInSteps } from "../../text/tokenize.ts";
 import { failingTasks } from "../failing-tasks.ts";
 import { makeUpdater } from "../updaters.ts";
 import type { LoadState } from "./load-state.ts";
@@ -183,7 +183,7 @@ export class IndexAdministration {
     requireIndexes(definitions, [kinds.text], this.#state.name);
     const { language, stop_words } = definitions[kinds.text] as TextIndex;
     const analyzer = createAnalyzer(language ?? "english", stop_words);
-    const words = await task.finish(segmentInSteps(text));
+    const words = await task.finish(tokenizeInSteps(text));
     return { language: language ?? "english", terms: await task.finish(analyzeInSteps(analyzer, words)) };
   }
 }

@@ -77,7 +77,7 @@ export class CollectionMemory {
       head,
       collection: this.#state.definition,
       definitions,
-      areas: 1 + builders.width,
+      scratchCount: 1 + builders.width,
     };
     const { configuration } = checkpointOf(
       this.#state.definition,

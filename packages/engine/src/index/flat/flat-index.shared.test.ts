@@ -4,15 +4,15 @@ import { expect, test } from "vitest";
 import { bytesOfFloats } from "../../vector/floats.ts";
 import { exactScore } from "../../vector/metric.ts";
 import { metrics } from "../../vector/metrics.ts";
+import { asMap } from "../test/reference.ts";
 import { onSet, readF32, readFvecs, readIvecs } from "../test/reference-data.ts";
-import { asMap } from "../test/twin.ts";
 import { FlatIndex } from "./flat-index.ts";
 
 onSet("siftsmall", () => {
   test("the distances are those of the ground truth", () => {
     const base = readFvecs("siftsmall/siftsmall_base.fvecs");
     const truth = readIvecs("siftsmall/siftsmall_groundtruth.ivecs");
-    const index = new FlatIndex({ dimension: 128, metric: "euclidean", segmentBytesMax: 2 ** 21 });
+    const index = new FlatIndex({ dimension: 128, metric: "euclidean", blockBytesMax: 2 ** 21 });
     base.forEach((row, i) => {
       index.add(i, bytesOfFloats(row));
     });

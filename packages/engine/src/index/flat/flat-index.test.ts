@@ -6,7 +6,7 @@ import { bytesOfFloats } from "../../vector/floats.ts";
 import { exactScore } from "../../vector/metric.ts";
 import { metrics } from "../../vector/metrics.ts";
 import type { Visible } from "../contract.ts";
-import { asMap, bestOf, expectSame } from "../test/twin.ts";
+import { asMap, bestOf, expectSame } from "../test/reference.ts";
 import { FlatIndex } from "./flat-index.ts";
 
 /** The bytes of floats at an odd offset, as a record's bytes may lie. */
@@ -17,7 +17,7 @@ function unaligned(values: Float32Array): Uint8Array {
 }
 
 /** All visible records scored one by one. */
-class Twin {
+class Reference {
   readonly records = new Map<number, Float32Array>();
   readonly #metric: MetricName;
 
@@ -74,25 +74,25 @@ describe.each(metricNames)("%s", (metric) => {
     fc.assert(
       fc.property(acts(dimension), (acts) => {
         const index = new FlatIndex({ dimension, metric });
-        const twin = new Twin(metric);
+        const reference = new Reference(metric);
         let next = 0;
         for (const act of acts) {
           if (act.kind === "add") {
             const values = Float32Array.from(act.values);
             next += act.gap;
             index.add(next, unaligned(values));
-            twin.records.set(next++, values);
+            reference.records.set(next++, values);
           } else if (act.kind === "search") {
             const query = Float32Array.from(act.query);
             const visible = act.modulus === 1 ? null : (ordinal: number) => ordinal % act.modulus !== 0;
-            expectSame(asMap(index.search(query, act.k, visible)), twin.search(query, act.k, visible));
+            expectSame(asMap(index.search(query, act.k, visible)), reference.search(query, act.k, visible));
           } else {
             const ordinal = act.pick % Math.max(1, next);
             index[act.kind](ordinal);
-            if (act.kind === "remove") twin.records.delete(ordinal);
-            expect(index.has(ordinal)).toBe(twin.records.has(ordinal));
+            if (act.kind === "remove") reference.records.delete(ordinal);
+            expect(index.has(ordinal)).toBe(reference.records.has(ordinal));
           }
-          expect(index.count).toBe(twin.records.size);
+          expect(index.count).toBe(reference.records.size);
         }
         index.check();
       }),
@@ -100,52 +100,52 @@ describe.each(metricNames)("%s", (metric) => {
     );
   });
 
-  test("many records, several segments, random removals and replacements", () => {
+  test("many records, several blocks, random removals and replacements", () => {
     const dimension = 30;
     const rowBytes = 128;
-    const segmentBytesMax = 5 * 65_536;
-    const index = new FlatIndex({ dimension, metric, segmentBytesMax });
-    const twin = new Twin(metric);
+    const blockBytesMax = 5 * 65_536;
+    const index = new FlatIndex({ dimension, metric, blockBytesMax });
+    const reference = new Reference(metric);
     const next = randomNumbers(7);
     const draw = () => Float32Array.from({ length: dimension }, () => Math.round(8 * next() - 4) / 4);
     let ordinal = 0;
     const add = () => {
       const values = draw();
       index.add(ordinal, bytesOfFloats(values));
-      twin.records.set(ordinal++, values);
+      reference.records.set(ordinal++, values);
     };
     const compare = () => {
       index.check();
       for (const k of [1, 10, 500, 100_000]) {
         const query = draw();
         const visible = k === 10 ? null : (o: number) => o % 3 !== 1;
-        expectSame(asMap(index.search(query, k, visible)), twin.search(query, k, visible));
+        expectSame(asMap(index.search(query, k, visible)), reference.search(query, k, visible));
       }
     };
     for (let i = 0; i < 6_000; i++) add();
-    expect(index.memoryBytes).toBeGreaterThan(2 * segmentBytesMax);
+    expect(index.memoryBytes).toBeGreaterThan(2 * blockBytesMax);
     compare();
     const filled = index.memoryBytes;
     const live = 6_000 * rowBytes;
     expect(filled).toBeLessThan(1.3 * live);
     for (let round = 0; round < 3; round++) {
-      const old = [...twin.records.keys()].sort(() => next() - 0.5);
+      const old = [...reference.records.keys()].sort(() => next() - 0.5);
       for (const gone of old) {
         add();
         index.retire(gone);
         index.remove(gone);
-        twin.records.delete(gone);
+        reference.records.delete(gone);
       }
     }
     compare();
     expect(index.memoryBytes).toBeLessThan(1.3 * filled);
-    for (const gone of [...twin.records.keys()].slice(0, 5_990)) {
+    for (const gone of [...reference.records.keys()].slice(0, 5_990)) {
       index.remove(gone);
-      twin.records.delete(gone);
+      reference.records.delete(gone);
     }
     compare();
     expect(index.memoryBytes).toBeLessThan(filled / 4);
-    for (const gone of [...twin.records.keys()]) index.remove(gone);
+    for (const gone of [...reference.records.keys()]) index.remove(gone);
     expect(index.count).toBe(0);
     expect(index.search(draw(), 10, null).count).toBe(0);
     index.check();
@@ -163,16 +163,17 @@ describe.each(metricNames)("%s", (metric) => {
   test("differences far below f32's precision are told apart", () => {
     const dimension = 64;
     const index = new FlatIndex({ dimension, metric });
-    const twin = new Twin(metric);
+    const reference = new Reference(metric);
     // Neighbouring floats in one place: the scores differ in the last bits, which f32 sums do not have.
     for (let ordinal = 0; ordinal < 500; ordinal++) {
       const values = new Float32Array(dimension).fill(1);
       values[ordinal % dimension] += Math.floor(ordinal / dimension) * 2 ** -23;
       index.add(ordinal, bytesOfFloats(values));
-      twin.records.set(ordinal, values);
+      reference.records.set(ordinal, values);
     }
     const query = Float32Array.from({ length: dimension }, (_, i) => 1 + i / 7);
-    for (const k of [1, 5, 100]) expectSame(asMap(index.search(query, k, null)), twin.search(query, k, null));
+    for (const k of [1, 5, 100])
+      expectSame(asMap(index.search(query, k, null)), reference.search(query, k, null));
   });
 
   test("`visible` is asked only about rows that may matter", () => {
@@ -218,7 +219,7 @@ test("wrong input is refused and changes nothing", () => {
   expect(() => index.add(5, new Uint8Array(8))).toThrow("ascend");
   expect(() => index.search(Float32Array.of(1), 1, null)).toThrow("1 values instead of 2");
   expect(() => index.search(Float32Array.of(1, Number.POSITIVE_INFINITY), 1, null)).toThrow("not finite");
-  expect(() => new FlatIndex({ dimension: 65_535, metric: "cosine", segmentBytesMax: 65_536 })).toThrow(
+  expect(() => new FlatIndex({ dimension: 65_535, metric: "cosine", blockBytesMax: 65_536 })).toThrow(
     "holds no vector",
   );
   expect(index.search(Float32Array.of(1, 0), 0, null).count).toBe(0);
@@ -227,7 +228,7 @@ test("wrong input is refused and changes nothing", () => {
 });
 
 test("the largest dimension", () => {
-  const index = new FlatIndex({ dimension: 65_535, metric: "euclidean", segmentBytesMax: 20 * 65_536 });
+  const index = new FlatIndex({ dimension: 65_535, metric: "euclidean", blockBytesMax: 20 * 65_536 });
   for (let ordinal = 0; ordinal < 10; ordinal++)
     index.add(ordinal, bytesOfFloats(new Float32Array(65_535).fill(ordinal)));
   index.check();

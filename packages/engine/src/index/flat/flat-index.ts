@@ -5,11 +5,11 @@
 //
 // How a scan is exact although it computes in f32, and how it is done in steps, between which rows come and go: scan.ts.
 //
-// Rows are dense across segments: slot s is row s mod capacity of segment floor(s / capacity), and a removed row's
+// Rows are dense across blocks: slot s is row s mod capacity of block floor(s / capacity), and a removed row's
 // place is taken by the last row. Invariants (see check):
 //   1. The map has each ordinal once, with the slot that names it; slots are 0 to count - 1.
-//   2. All segments but the last are full; there is no empty one but the first, which stays: an index that is filled and
-//      emptied by turns (the tail of an HNSW index) would else make a memory each time, which takes a tenth of a millisecond.
+//   2. All blocks but the last are full. No block is empty but the first, which stays: the tail of an HNSW index is filled and
+//      emptied over and over, and making a memory each time would take a tenth of a millisecond.
 //   3. A row's factor is that of its values; its padding is zero.
 
 import type { MetricName } from "@quiver/protocol/shapes/index-definition";
@@ -27,20 +27,20 @@ import {
 } from "../contract.ts";
 import type { Allowed } from "../ordinal-bitmap.ts";
 import { absent, OrdinalMap, ordinalMapBytes } from "../ordinal-map.ts";
+import { Block, type BlockLayout, blockBytesOf, layOutBlock, sumsRows } from "./block.ts";
 import { FlatScan } from "./scan.ts";
-import { layOutSegment, Segment, type SegmentLayout, segmentBytesOf, sumsRows } from "./segment.ts";
 
 export type FlatOptions = {
   /** 1 to 65,535. */
   dimension: number;
   metric: MetricName;
-  /** Bytes at which a segment is full: 4 GiB at most, the default. Tests cross the boundary with less. */
-  segmentBytesMax?: number;
+  /** Bytes at which a block is full: 4 GiB at most, the default. Tests cross the boundary with less. */
+  blockBytesMax?: number;
   /** Whether records may come in any order, as into a cache. */
   isUnordered?: boolean;
 };
 
-/** Rows of one segment, where they lie in shared memory; can be posted to a thread. */
+/** Rows of one block, where they lie in shared memory; can be posted to a thread. */
 export type SharedRows = {
   /** Row by row; the first `4 * dimension` bytes of each are f32 values. */
   readonly bytes: Uint8Array;
@@ -51,40 +51,40 @@ export type SharedRows = {
 
 /** Bytes of a flat index of so many rows. @param pages of 1,024 ordinals that have a row */
 export function flatBytes(
-  { dimension, segmentBytesMax = 2 ** 32 }: Omit<FlatOptions, "metric">,
+  { dimension, blockBytesMax = 2 ** 32 }: Omit<FlatOptions, "metric">,
   rows: number,
   pages: number,
 ): number {
-  const layout = layOutSegment(dimension, segmentBytesMax);
+  const layout = layOutBlock(dimension, blockBytesMax);
   const full = Math.floor(rows / layout.capacity);
   const rest = rows % layout.capacity;
   return (
     ordinalMapBytes(pages) +
-    full * segmentBytesOf(layout, layout.capacity) +
-    (rest === 0 ? 0 : segmentBytesOf(layout, rest))
+    full * blockBytesOf(layout, layout.capacity) +
+    (rest === 0 ? 0 : blockBytesOf(layout, rest))
   );
 }
 
 /** Bytes of a flat index that had rows, and has none any more. */
-export const emptiedBytes = ({ dimension, segmentBytesMax = 2 ** 32 }: Omit<FlatOptions, "metric">): number =>
-  segmentBytesOf(layOutSegment(dimension, segmentBytesMax), 1);
+export const emptiedBytes = ({ dimension, blockBytesMax = 2 ** 32 }: Omit<FlatOptions, "metric">): number =>
+  blockBytesOf(layOutBlock(dimension, blockBytesMax), 1);
 
 export class FlatIndex implements Index {
   readonly dimension: number;
   readonly metric: Metric;
-  readonly #layout: SegmentLayout;
+  readonly #layout: BlockLayout;
   readonly #isUnordered: boolean;
-  readonly #segments: Segment[] = [];
+  readonly #blocks: Block[] = [];
   readonly #slots = new OrdinalMap();
   /** Scans that have not ended. */
   readonly #scans = new Set<FlatScan>();
   #last = -1;
 
-  constructor({ dimension, metric, segmentBytesMax = 2 ** 32, isUnordered = false }: FlatOptions) {
+  constructor({ dimension, metric, blockBytesMax = 2 ** 32, isUnordered = false }: FlatOptions) {
     this.dimension = dimension;
     this.#isUnordered = isUnordered;
     this.metric = metrics[metric];
-    this.#layout = layOutSegment(dimension, segmentBytesMax);
+    this.#layout = layOutBlock(dimension, blockBytesMax);
   }
 
   get count(): number {
@@ -105,16 +105,16 @@ export class FlatIndex implements Index {
     }
     const slot = this.count;
     const number = Math.floor(slot / this.#layout.capacity);
-    if (number === this.#segments.length) this.#segments.push(new Segment(this.#layout));
-    const segment = this.#segments[number];
-    const row = segment.push(ordinal, values);
-    const squared = squaredNorm(segment.floats, segment.rowAt(row), this.dimension);
+    if (number === this.#blocks.length) this.#blocks.push(new Block(this.#layout));
+    const block = this.#blocks[number];
+    const row = block.push(ordinal, values);
+    const squared = squaredNorm(block.floats, block.rowAt(row), this.dimension);
     if (!Number.isFinite(squared)) {
-      segment.pop();
-      if (segment.length === 0 && number > 0) this.#segments.pop();
+      block.pop();
+      if (block.length === 0 && number > 0) this.#blocks.pop();
       invariant(false, `the vector of ordinal ${ordinal} has a value that is not finite`);
     }
-    segment.setFactor(row, this.metric.rowFactor(squared));
+    block.setFactor(row, this.metric.rowFactor(squared));
     this.#slots.set(ordinal, slot);
     this.#last = Math.max(this.#last, ordinal);
   }
@@ -126,16 +126,16 @@ export class FlatIndex implements Index {
     const slot = this.#slots.get(ordinal);
     if (slot === absent) return;
     const { capacity } = this.#layout;
-    const last = this.#segments[this.#segments.length - 1];
+    const last = this.#blocks[this.#blocks.length - 1];
     const moved = last.ordinalOf(last.length - 1);
     for (const scan of this.#scans) scan.onRemove(ordinal, slot, moved, this.count - 1);
     if (moved !== ordinal) {
-      last.moveLastTo(this.#segments[Math.floor(slot / capacity)], slot % capacity);
+      last.moveLastTo(this.#blocks[Math.floor(slot / capacity)], slot % capacity);
       this.#slots.set(moved, slot);
     }
     this.#slots.delete(ordinal);
     last.pop();
-    if (last.length === 0 && this.#segments.length > 1) this.#segments.pop();
+    if (last.length === 0 && this.#blocks.length > 1) this.#blocks.pop();
   }
 
   /**
@@ -159,7 +159,7 @@ export class FlatIndex implements Index {
    * ended by `end`. `query` is borrowed until then.
    * @param k 1 at least
    * @param visible asked for the test at the start of each step
-   * @param elsewhere the vector of a record that this index held and has given up since; undefined where nobody may see it
+   * @param elsewhere the vector of a record that this index held and has given up since; undefined where no version sees it
    */
   scan(
     query: Float32Array,
@@ -170,7 +170,7 @@ export class FlatIndex implements Index {
     const { dimension } = this;
     invariant(query.length === dimension, `a query has ${query.length} values instead of ${dimension}`);
     invariant(Number.isFinite(squaredNorm(query, 0, dimension)), "a query has a value that is not finite");
-    const scan = new FlatScan(this, this.#segments, this.#layout, { query, k, visible, elsewhere }, () =>
+    const scan = new FlatScan(this, this.#blocks, this.#layout, { query, k, visible, elsewhere }, () =>
       this.#scans.delete(scan),
     );
     this.#scans.add(scan);
@@ -186,18 +186,18 @@ export class FlatIndex implements Index {
       const length = Math.min(sumsRows, count - from);
       for (let i = 0; i < length; i++) slots[i] = this.#slots.get(ordinals[from + i]);
       distances.fill(Number.NaN, from, from + length);
-      for (let number = 0; number < this.#segments.length; number++) {
-        const segment = this.#segments[number];
+      for (let number = 0; number < this.#blocks.length; number++) {
+        const block = this.#blocks[number];
         let rowCount = 0;
         for (let i = 0; i < length; i++) {
           const row = slots[i] - number * capacity;
-          if (row < 0 || row >= segment.length) continue;
+          if (row < 0 || row >= block.length) continue;
           rows[rowCount] = row;
           places[rowCount++] = from + i;
         }
         if (rowCount === 0) continue;
-        segment.setQuery(query);
-        const sums = segment.exactSums(rows, rowCount, exactKind);
+        block.setQuery(query);
+        const sums = block.exactSums(rows, rowCount, exactKind);
         for (let i = 0; i < rowCount; i++) distances[places[i]] = distanceOf(sums[2 * i], sums[2 * i + 1]);
       }
     }
@@ -208,24 +208,24 @@ export class FlatIndex implements Index {
     const slot = this.#slots.get(ordinal);
     if (slot === absent) return undefined;
     const { capacity } = this.#layout;
-    const segment = this.#segments[Math.floor(slot / capacity)];
-    const at = segment.rowAt(slot % capacity);
-    return segment.floats.subarray(at, at + this.dimension);
+    const block = this.#blocks[Math.floor(slot / capacity)];
+    const at = block.rowAt(slot % capacity);
+    return block.floats.subarray(at, at + this.dimension);
   }
 
   /** The ordinal of the record in a slot, 0 to count - 1. */
   ordinalAt(slot: number): number {
     const { capacity } = this.#layout;
-    return this.#segments[Math.floor(slot / capacity)].ordinalOf(slot % capacity);
+    return this.#blocks[Math.floor(slot / capacity)].ordinalOf(slot % capacity);
   }
 
   /** All rows, for another thread to read. */
   sharedRows(): SharedRows[] {
     const { rowBytes, rowsAt } = this.#layout;
-    return this.#segments.map((segment) => ({
-      bytes: segment.bytes.subarray(rowsAt, rowsAt + segment.length * rowBytes),
+    return this.#blocks.map((block) => ({
+      bytes: block.bytes.subarray(rowsAt, rowsAt + block.length * rowBytes),
       rowBytes,
-      ordinals: Uint32Array.from({ length: segment.length }, (_, row) => segment.ordinalOf(row)),
+      ordinals: Uint32Array.from({ length: block.length }, (_, row) => block.ordinalOf(row)),
     }));
   }
 
@@ -235,7 +235,7 @@ export class FlatIndex implements Index {
   }
 
   get memoryBytes(): number {
-    return this.#slots.memoryBytes + this.#segments.reduce((sum, segment) => sum + segment.memoryBytes, 0);
+    return this.#slots.memoryBytes + this.#blocks.reduce((sum, block) => sum + block.memoryBytes, 0);
   }
 
   get restoredBytes(): number {
@@ -244,45 +244,44 @@ export class FlatIndex implements Index {
 
   /** Gives back what is not needed for the rows that are there. */
   shrink(): void {
-    this.#segments.at(-1)?.shrink();
+    this.#blocks.at(-1)?.shrink();
   }
 
   close(): void {
-    this.#segments.length = 0;
+    this.#blocks.length = 0;
     this.#slots.clear();
   }
 
   check(): void {
     const { capacity, dimensionPadded } = this.#layout;
     this.#slots.check();
-    this.#segments.forEach((segment, number) => {
-      const full =
-        number < this.#segments.length - 1 ? capacity : Math.max(Math.min(1, number), segment.length);
+    this.#blocks.forEach((block, number) => {
+      const full = number < this.#blocks.length - 1 ? capacity : Math.max(Math.min(1, number), block.length);
       invariant(
-        segment.length === full && segment.length <= capacity,
-        `segment ${number} has ${segment.length} rows`,
+        block.length === full && block.length <= capacity,
+        `block ${number} has ${block.length} rows`,
       );
-      for (let row = 0; row < segment.length; row++) {
+      for (let row = 0; row < block.length; row++) {
         const slot = number * capacity + row;
-        const ordinal = segment.ordinalOf(row);
+        const ordinal = block.ordinalOf(row);
         const mapped = this.#slots.get(ordinal);
         invariant(mapped === slot, `slot ${slot} names ordinal ${ordinal}, which the map puts at ${mapped}`);
         invariant(ordinal <= this.#last, `ordinal ${ordinal} is beyond the last, ${this.#last}`);
-        const at = segment.rowAt(row);
-        const factor = this.metric.rowFactor(squaredNorm(segment.floats, at, this.dimension));
-        const kept = segment.factorOf(row);
+        const at = block.rowAt(row);
+        const factor = this.metric.rowFactor(squaredNorm(block.floats, at, this.dimension));
+        const kept = block.factorOf(row);
         invariant(kept === factor, `the factor of slot ${slot} is ${kept} instead of ${factor}`);
         for (let i = this.dimension; i < dimensionPadded; i++) {
-          invariant(segment.floats[at + i] === 0, `the padding of slot ${slot} is not zero`);
+          invariant(block.floats[at + i] === 0, `the padding of slot ${slot} is not zero`);
         }
       }
     });
-    const rows = this.#segments.reduce((sum, segment) => sum + segment.length, 0);
+    const rows = this.#blocks.reduce((sum, block) => sum + block.length, 0);
     invariant(rows === this.#slots.size, `${rows} rows for ${this.#slots.size} ordinals`);
   }
 }
 
-/** Slots whose distances are computed at a time, the rows of them that are in one segment, and the places of those. */
+/** Slots whose distances are computed at a time, the rows of them that are in one block, and the places of those. */
 const slots = new Uint32Array(sumsRows);
 const rows = new Uint32Array(sumsRows);
 const places = new Uint32Array(sumsRows);

@@ -18,13 +18,13 @@
 //     z is removed before the scan came to it:  z is missed
 //     x comes back, at the end:                 it is passed over, for its bounds have been counted
 //
-// What was missed, and candidates that are no longer held, are read from where they are now (`elsewhere`).
+// `elsewhere` reads missed records, and candidates that the index no longer holds, from where they are now.
 
 import { Growable } from "../../base/growable.ts";
 import { Greatest, keepBest } from "../../base/top-k.ts";
 import type { KernelBound, Metric } from "../../vector/metric.ts";
 import type { Candidates, Visible } from "../contract.ts";
-import { blockRows, type Segment, type SegmentLayout } from "./segment.ts";
+import { type Block, type BlockLayout, chunkRows } from "./block.ts";
 
 /** What a scan asks of the index beside its rows. */
 type Scanned = {
@@ -40,12 +40,12 @@ export type ScanRequest = {
   elsewhere(ordinal: number): Float32Array | undefined;
 };
 
-/** Candidates are sieved by the threshold reached meanwhile each time their number has doubled, and from here on. */
+/** From this many candidates on, the scan drops those beyond the current threshold each time their number has doubled. */
 const sieveMin = 4_096;
 
 export class FlatScan {
   readonly #index: Scanned;
-  readonly #segments: readonly Segment[];
+  readonly #blocks: readonly Block[];
   readonly #capacity: number;
   readonly #request: ScanRequest;
   readonly #bound: KernelBound;
@@ -62,18 +62,18 @@ export class FlatScan {
   readonly #lowers = new Growable(Float64Array);
   #sieveAt = sieveMin;
   readonly #missed = new Set<number>();
-  /** Records that were looked at and then removed. */
+  /** Records that were scanned and then removed. */
   readonly #passed = new Set<number>();
 
   constructor(
     index: Scanned,
-    segments: readonly Segment[],
-    layout: SegmentLayout,
+    blocks: readonly Block[],
+    layout: BlockLayout,
     request: ScanRequest,
     onEnd: () => void,
   ) {
     this.#index = index;
-    this.#segments = segments;
+    this.#blocks = blocks;
     this.#capacity = layout.capacity;
     this.#request = request;
     this.#bound = index.metric.kernelBound(request.query, layout.dimensionPadded);
@@ -81,22 +81,22 @@ export class FlatScan {
     this.#onEnd = onEnd;
   }
 
-  /** Goes on, by a block of rows at least, until all rows are passed or the time is over; returns whether all are. */
+  /** Scans at least one chunk of rows, and on until the time is over; returns whether the scan is complete. */
   run(isTimeOver: () => boolean): boolean {
     this.#visible = this.#request.visible();
-    let prepared: Segment | undefined;
+    let prepared: Block | undefined;
     for (;;) {
-      const segment = this.#segments[Math.floor(this.#position / this.#capacity)];
+      const block = this.#blocks[Math.floor(this.#position / this.#capacity)];
       const row = this.#position % this.#capacity;
-      if (segment === undefined || row >= segment.length) return true;
-      if (segment !== prepared) segment.setQuery(this.#request.query);
-      prepared = segment;
-      // Rows are added between steps, so a step may begin within a block.
-      const inBlock = row % blockRows;
-      const count = Math.min(blockRows - inBlock, segment.length - row);
-      const block = (row - inBlock) / blockRows;
-      const values = segment.kernelValues(this.#index.metric.kernel, row, count);
-      this.#block(values, segment.factors[block], segment.ordinals[block], inBlock);
+      if (block === undefined || row >= block.length) return true;
+      if (block !== prepared) block.setQuery(this.#request.query);
+      prepared = block;
+      // Rows are added between steps, so a step may begin within a chunk.
+      const inChunk = row % chunkRows;
+      const count = Math.min(chunkRows - inChunk, block.length - row);
+      const chunk = (row - inChunk) / chunkRows;
+      const values = block.kernelValues(this.#index.metric.kernel, row, count);
+      this.#compareChunk(values, block.factors[chunk], block.ordinals[chunk], inChunk);
       this.#position += count;
       if (isTimeOver()) return false;
     }
@@ -124,7 +124,7 @@ export class FlatScan {
     return keepBest(ordinals, scores, count, k);
   }
 
-  /** Candidates, and of what was missed that which is seen: nobody has asked yet. */
+  /** Adds the missed records that the searched version sees. Their visibility has not been tested before. */
   #withMissed(ordinals: Uint32Array): Uint32Array {
     if (this.#missed.size === 0) return ordinals;
     const visible = this.#request.visible();
@@ -133,7 +133,7 @@ export class FlatScan {
     return Uint32Array.from(found);
   }
 
-  /** Nothing more is asked; the index need not tell of its changes. */
+  /** Ends the scan; the index stops reporting its changes. */
   end(): void {
     this.#onEnd();
   }
@@ -147,8 +147,8 @@ export class FlatScan {
     }
   }
 
-  /** Takes the values of rows that lie in a block from place `from` on. */
-  #block(values: Float32Array, factors: Float64Array, ordinals: Uint32Array, from: number): void {
+  /** Takes the values of rows that lie in a chunk from place `from` on. */
+  #compareChunk(values: Float32Array, factors: Float64Array, ordinals: Uint32Array, from: number): void {
     const { scale, scaleByFactor, relative, slack, slackByFactor } = this.#bound;
     const nearer = 1 - relative;
     let ceiling = this.#ceiling;

@@ -60,7 +60,7 @@ export class AllowedScan implements SteppedSearch {
     this.#vectors = vectors;
     this.#queries = queries;
     const ordinals = allowed.toOrdinals();
-    // What is added later nobody sees.
+    // The searched version does not see records that are added later.
     this.#ordinals = ordinals.subarray(0, firstFrom(ordinals, vectors.last + 1));
     this.#visible = visible;
     this.#vectorOf = vectorOf;

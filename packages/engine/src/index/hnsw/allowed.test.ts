@@ -8,7 +8,7 @@ import { exactScore } from "../../vector/metric.ts";
 import type { Visible } from "../contract.ts";
 import type { OrdinalBitmap } from "../ordinal-bitmap.ts";
 import { allowedSets, bitmapOf } from "../test/allowed-sets.ts";
-import { asMap, bestOf, expectSame } from "../test/twin.ts";
+import { asMap, bestOf, expectSame } from "../test/reference.ts";
 import type { SteppedSearch } from "./exact-search.ts";
 import { HnswIndex, type HnswOptions } from "./hnsw-index.ts";
 import { LateBuilders } from "./test/late-builders.ts";

@@ -2,7 +2,8 @@
 //
 // Building calibrates codes when there is a sample, and hands jobs on graphs to builders. Two parts of it decide what else is to be
 // done: recall-watch.ts measures what the graphs find and chooses the beam of searches, and succession.ts has graphs of better codes
-// built beside those that serve. What is left here are the jobs themselves, which both of them and every change of the index wait for.
+// built beside those that serve. This file has the jobs themselves. Both of these parts, and every change of the index, wait for
+// them.
 
 import type { BuildingOptions, Vectors } from "./build-host.ts";
 import type { CalibrationRequest } from "./calibrate.ts";
@@ -17,7 +18,7 @@ import { RecallWatch, type WatchState } from "./recall-watch.ts";
 import type { GraphSetOptions } from "./set-shape.ts";
 import { Succession, sampleMax } from "./succession.ts";
 
-/** What a checkpoint keeps besides the images of graphs. */
+/** What a checkpoint stores besides the images of graphs. */
 export type BuildingState = GraphSetState &
   WatchState & {
     /** Vectors that had been linked or removed. */
@@ -39,15 +40,15 @@ export class Building {
   #failure: unknown;
   #isClosed = false;
   #work = 0;
-  /** What is to be told when a checkpoint that was asked for cannot be handed out. */
+  /** Called when a requested checkpoint cannot be handed out. */
   readonly #drops = new Set<() => void>();
 
   constructor(options: BuildingOptions, vectors: Vectors) {
     this.#options = options;
     this.#vectors = vectors;
     const { m, m0, efConstruction, levelsMax, seed, memoryBytesMax, searchers, builders } = options;
-    const areas = searchers + (builders instanceof InPlaceBuilders ? 0 : builders.width);
-    this.#setOptions = { m, m0, efConstruction, levelsMax, seed, memoryBytesMax, areas };
+    const scratchCount = searchers + (builders instanceof InPlaceBuilders ? 0 : builders.width);
+    this.#setOptions = { m, m0, efConstruction, levelsMax, seed, memoryBytesMax, scratchCount };
     const self = this;
     this.#succession = new Succession(options, vectors, {
       get current() {
@@ -56,7 +57,7 @@ export class Building {
       get isCalibrating() {
         return self.#isCalibrating;
       },
-      areas,
+      scratchCount,
       calibrate: (request, amend, then) => this.#calibrate(request, amend, then),
     });
     this.#watch = new RecallWatch(options, vectors, {
@@ -77,7 +78,7 @@ export class Building {
     });
   }
 
-  /** Takes over graphs as they were kept. @param load writes the image of each, see Graph.image */
+  /** Takes over graphs from a checkpoint. @param load writes the image of each, see Graph.image */
   async restore(state: BuildingState, load: (graphs: readonly Graph[]) => Promise<void>): Promise<void> {
     this.#current = await GraphSet.restored(state, this.#setOptions, this.#host(), load);
     this.#work = state.work;
@@ -138,8 +139,8 @@ export class Building {
   }
 
   /** Threads that search or build at a time. */
-  get areas(): number {
-    return this.#setOptions.areas;
+  get scratchCount(): number {
+    return this.#setOptions.scratchCount;
   }
 
   /** Bytes that the successor will take beyond those that it has. */
@@ -167,12 +168,12 @@ export class Building {
   }
 
   /**
-   * Hands out what a checkpoint keeps, as soon as no builder is at work. The graphs do not change until `done` is called; then
-   * building goes on. `drop` is called instead when nothing can be handed out: before there is a graph, after building has
-   * failed, or when the index is closed.
+   * Calls `write` with the checkpoint's state and graphs as soon as no builder is at work. The graphs do not change until `done` is
+   * called; then building continues. Calls `drop` instead when no checkpoint is possible: before there is a graph, after building
+   * has failed, or when the index is closed.
    */
   save(
-    keep: (state: BuildingState, graphs: readonly Graph[], done: () => void) => void,
+    write: (state: BuildingState, graphs: readonly Graph[], done: () => void) => void,
     drop: () => void,
   ): void {
     const current = this.#current;
@@ -185,7 +186,7 @@ export class Building {
       this.#drops.delete(drop);
       this.#running++;
       const state = { ...current.state(), ...this.#watch.state(), work: this.#work };
-      keep(state, current.graphs, () => {
+      write(state, current.graphs, () => {
         this.#running--;
         current.release();
         this.pump();
@@ -217,7 +218,7 @@ export class Building {
     } finally {
       this.#isPumping = false;
     }
-    // In place there is nobody who would go on later.
+    // In-place builders have no thread that would continue later.
     if (this.#isInPlace) this.#tidyAll();
   }
 

@@ -8,8 +8,8 @@
 //
 // A sample is thinner than the collection will be, and so easier: errors of codes are what they are, but the neighbours come
 // nearer. Where the data have the local dimension d, N / n times as many records bring them nearer by (N / n)^(1 / d), and
-// the errors of squared distances weigh (N / n)^(2 / d) times as much. So errors are enlarged by that for a collection of a million; d
-// is estimated from the distances to the neighbours in the sample (Levina and Bickel, NIPS 2004).
+// the errors of squared distances weigh (N / n)^(2 / d) times as much. So errors are enlarged by that for a collection of a million;
+// d is estimated from the distances to the neighbours in the sample (Levina and Bickel, NIPS 2004).
 
 import type { MetricName } from "@quiver/protocol/shapes/index-definition";
 import { exactSquaredDistance } from "../../vector/exact.ts";
@@ -158,7 +158,7 @@ function keysBy(
       2 ** 32,
       2 ** 20 + 2 * sample.length * (codeBytes + 4 * batch + 512) + 8 * queryBytes,
     ),
-    areas: 1,
+    scratchCount: 1,
   });
   const nodes = sample.map((row, i) => {
     const node = graph.make(i, 0);

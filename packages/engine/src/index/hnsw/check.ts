@@ -26,7 +26,7 @@ export function checkGraph(
   const code = Buffer.alloc(codeBytes);
   for (const node of living) {
     const meta = graph.metaAt(node);
-    invariant(node < graph.units, `node ${node} is beyond the units`);
+    invariant(node < graph.slots, `node ${node} is beyond the slots`);
     encoding.encode(vectorOf(graph.ordinalOf(node), node), code);
     invariant(graph.floats[meta] === encoding.lastFactor, `the factor of node ${node} is not its vector's`);
     invariant(graph.floats[meta + 1] === encoding.lastBias, `the bias of node ${node} is not its vector's`);
@@ -52,7 +52,7 @@ export function checkGraph(
  */
 function checkBackbone(partition: Partition): void {
   const { graph } = partition;
-  const isReached = new Uint8Array(graph.units);
+  const isReached = new Uint8Array(graph.slots);
   const stack = [graph.entry];
   isReached[graph.entry] = 1;
   for (let node = stack.pop(); node !== undefined; node = stack.pop())
@@ -61,29 +61,29 @@ function checkBackbone(partition: Partition): void {
       isReached[link] = 1;
       stack.push(link);
     }
-  const isRooted = new Uint8Array(graph.units);
+  const isRooted = new Uint8Array(graph.slots);
   isRooted[graph.root] = 1;
   invariant(graph.parentOf(graph.root) === graph.root, "the root of the backbone has a parent");
   invariant(
     graph.entry === graph.root || graph.linksOf(graph.entry, 0).includes(graph.root),
     "the entry point has no link to the root of the backbone",
   );
-  for (let unit = 0; unit < graph.units; unit++) {
-    if (!partition.isNode(unit)) continue;
-    // The tree of ways does without nodes that are to be unlinked; those of a kept graph are dead again, until the next sweep.
-    const isLeftOut = graph.parentOf(unit) === none;
-    invariant(isReached[unit] === 1 || isLeftOut, `no way leads to node ${unit}`);
-    invariant(!isLeftOut || partition.kinds.values[unit] !== kinds.node, `node ${unit} has no parent`);
+  for (let slot = 0; slot < graph.slots; slot++) {
+    if (!partition.isNode(slot)) continue;
+    // The tree of ways does without nodes that are to be unlinked; in a restored graph they are dead again, until the next sweep.
+    const isLeftOut = graph.parentOf(slot) === none;
+    invariant(isReached[slot] === 1 || isLeftOut, `no way leads to node ${slot}`);
+    invariant(!isLeftOut || partition.kinds.values[slot] !== kinds.node, `node ${slot} has no parent`);
     if (isLeftOut) continue;
     const chain: number[] = [];
-    for (let node = unit; isRooted[node] === 0; node = graph.parentOf(node)) {
+    for (let node = slot; isRooted[node] === 0; node = graph.parentOf(node)) {
       const parent = graph.parentOf(node);
       invariant(
         graph.linksOf(parent, 0).includes(node),
         `the parent ${parent} has no link to its child ${node}`,
       );
       chain.push(node);
-      invariant(chain.length <= graph.units, `the parents of node ${unit} do not end at the root`);
+      invariant(chain.length <= graph.slots, `the parents of node ${slot} do not end at the root`);
     }
     for (const node of chain) isRooted[node] = 1;
   }

@@ -16,7 +16,7 @@ import { invariant } from "../../base/invariant.ts";
 import type { Visible } from "../contract.ts";
 import { absent, OrdinalMap } from "../ordinal-map.ts";
 
-/** What a checkpoint keeps. */
+/** What a checkpoint stores. */
 export type CopiesState = {
   /** Names and their copies, by turns. */
   readonly pairs: Uint32Array;
@@ -102,15 +102,18 @@ export class Copies {
     return seen;
   }
 
-  /** What is to be kept of the names that are kept: their records below `end`. */
-  state(isKept: (name: number) => boolean, end: number): CopiesState {
+  /** What a checkpoint stores of the names that it contains: their records below `end`. */
+  state(isCheckpointed: (name: number) => boolean, end: number): CopiesState {
     const pairs: number[] = [];
     for (const [ordinal, name] of this.#names.entries())
-      if (ordinal < end && isKept(name)) pairs.push(name, ordinal);
-    return { pairs: Uint32Array.from(pairs), headless: Uint32Array.from(this.#headless).filter(isKept) };
+      if (ordinal < end && isCheckpointed(name)) pairs.push(name, ordinal);
+    return {
+      pairs: Uint32Array.from(pairs),
+      headless: Uint32Array.from(this.#headless).filter(isCheckpointed),
+    };
   }
 
-  /** Takes over what was kept. Returns the headless names of which no record was kept. */
+  /** Restores from a checkpoint. Returns the headless names of which the checkpoint has no record. */
   restore({ pairs, headless }: CopiesState): number[] {
     for (let i = 0; i < pairs.length; i += 2) this.add(pairs[i], pairs[i + 1]);
     const empty: number[] = [];

@@ -7,7 +7,7 @@ import { describe, expect, test } from "vitest";
 import { bytesOfFloats } from "../../vector/floats.ts";
 import { exactScore } from "../../vector/metric.ts";
 import type { Visible } from "../contract.ts";
-import { asMap } from "../test/twin.ts";
+import { asMap } from "../test/reference.ts";
 import type { SteppedSearch } from "./exact-search.ts";
 import { efMax, HnswIndex } from "./hnsw-index.ts";
 import { LateBuilders } from "./test/late-builders.ts";

@@ -1,17 +1,17 @@
 // How are all vectors of a dense index read, in steps between which the index changes?
 //
-// A record is in the tail, or in a graph; of those in graphs some are in the cache. In between it goes from the tail to a graph,
-// into the cache and out of it. None is missed, because the scans of tail and cache begin when the search begins, and tell what
-// left them before they came to it (flat/scan.ts); they are run to their ends only after the pass that asks of each ordinal
-// whether it is neither in the tail nor in the cache:
+// A record is in the tail or in a graph, and some records of graphs are also in the cache. Between two steps a record may move from
+// the tail to a graph, and into or out of the cache. The search misses none: the scans of tail and cache begin with the search and
+// report the records that left before the scan reached them (flat/scan.ts). A pass over all ordinals finds the records that are
+// neither in the tail nor in the cache. Only after this pass do the scans run to their ends:
 //
 //   begin: scans of tail and cache        ordinals 0 ... last                      scans
 //   |-------------------------------------|------------------------------------->|------------------>| finish
 //                                            not cached: into the cache while there is room,
 //                                            else compared at once with every query
 //
-// A record that is met twice counts once. What the cache has no room for is compared without going through it: a pass over all
-// records would else drive everything out that searches want.
+// A record that is met twice counts once. Vectors that do not fit the cache bypass it: otherwise a pass over all records would evict
+// every vector that searches need.
 
 import { Growable } from "../../base/growable.ts";
 import { keepBest } from "../../base/top-k.ts";
@@ -21,7 +21,7 @@ import { bestOf, type Candidates, type Visible } from "../contract.ts";
 import type { FlatIndex } from "../flat/flat-index.ts";
 import type { FlatScan } from "../flat/scan.ts";
 
-/** A search that is done in steps, between which the index may change. It has to be ended, by `end`. */
+/** A search in steps; the index may change between two steps. The caller must call `end`. */
 export interface SteppedSearch {
   /** Goes on until all is done or the time is over, for a while at least; returns whether all is done. */
   run(isTimeOver: () => boolean): boolean;
@@ -180,7 +180,7 @@ export function vectorIn(
   vectorOf?: VectorReader,
 ): Float32Array | undefined {
   const held = cache.vectorOf(ordinal) ?? tail.vectorOf(ordinal);
-  // What has left the index altogether is seen by nobody.
+  // No version sees a record that has left the index.
   if (held !== undefined || !isLinked(ordinal)) return held;
   return readVector(ordinal, vectorOf);
 }

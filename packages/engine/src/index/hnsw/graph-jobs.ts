@@ -1,7 +1,7 @@
-// What is to be done next to the graphs of a set?
+// Which job comes next for the graphs of a set?
 //
-// `start` begins the next job. Jobs run beside each other and beside searches, but for two that want no other builder: drawing the
-// backbone before a sweep, and a checkpoint. Those wait until none is at work, and what is queued waits for them.
+// `start` begins the next job. Jobs run in parallel with each other and with searches. Two of them need every builder idle:
+// rebuilding the backbone before a sweep, and a checkpoint. These wait for the running jobs, and the queue waits for them.
 
 import { invariant } from "../../base/invariant.ts";
 import type { Encoding } from "./encoding.ts";
@@ -15,7 +15,7 @@ import { type GraphSetOptions, shapeOf } from "./set-shape.ts";
 
 /** The index that the graphs are of. */
 export type GraphHost = {
-  /** Has a job done; `done` is called when it was, not when it failed. */
+  /** Runs a job; calls `done` when it succeeded, and not when it failed. */
   run(target: Target, job: GraphJob, done: () => void): void;
   /** No job about a graph will come any more. */
   forget(id: number): void;
@@ -25,7 +25,10 @@ export type GraphHost = {
   onLinked(name: number): void;
 };
 
-/** Values of one insertion job, and bounds of its names: some ten milliseconds of work. Handing a job out and back costs as much as ten insertions. */
+/**
+ * Values of one insertion job, and bounds of its names: some ten milliseconds of work. Handing a job out and back costs as much as
+ * ten insertions.
+ */
 const insertValues = 25_600;
 const insertMin = 64;
 const insertMax = 256;
@@ -150,24 +153,24 @@ export class GraphJobs {
   }
 
   /**
-   * Where a graph's memory has to grow before a job is handed out: builders look at its size when a job begins, and copy within
-   * what they saw, so it must not grow while they are at work.
+   * Grows a graph's memory before a job is handed out. A builder reads the memory's size when its job begins and works within that
+   * size, so the memory must not grow while builders are at work.
    */
   #growth(): (() => void) | undefined {
     if (!this.#skipUnwanted()) return undefined;
     const graph = this.#nodes.partitions.find((partition) => this.#hasRoom(partition))?.graph;
     if (graph === undefined) return undefined;
-    const units = this.#unitsOfJob(graph);
-    return graph.isReserved(units) ? undefined : () => graph.reserve(units);
+    const slots = this.#slotsOfJob(graph);
+    return graph.isReserved(slots) ? undefined : () => graph.reserve(slots);
   }
 
   #hasRoom(partition: Partition | undefined): boolean {
     return partition?.graph.hasRoom(this.#options.levelsMax - 1) === true;
   }
 
-  /** Units that an insertion job takes, at most. */
-  #unitsOfJob(graph: Graph): number {
-    return this.#insertCount * graph.unitsFor(this.#options.levelsMax - 1);
+  /** Slots that an insertion job takes, at most. */
+  #slotsOfJob(graph: Graph): number {
+    return this.#insertCount * graph.slotsFor(this.#options.levelsMax - 1);
   }
 
   /** The next thing that wants no builder beside it. */
@@ -259,7 +262,7 @@ export class GraphJobs {
     const added = this.#nodes.freeNumber();
     const partition = new Partition(shapeOf(this.#encoding, this.#options), this.#encoding);
     invariant(this.#hasRoom(partition), "a partition has no room for a single node");
-    partition.graph.reserve(this.#unitsOfJob(partition.graph));
+    partition.graph.reserve(this.#slotsOfJob(partition.graph));
     this.#nodes.partitions[added] = partition;
     return [added, partition];
   }

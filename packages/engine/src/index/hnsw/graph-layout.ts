@@ -1,4 +1,4 @@
-// Where does everything lie in the memory of a graph of some shape, and how many units fit?
+// Where does everything lie in the memory of a graph of some shape, and how many node slots fit?
 //
 // The memory is drawn in kernels/assembly/hnsw/layout.ts.
 
@@ -21,22 +21,22 @@ export type GraphShape = {
   readonly efMax: number;
   readonly buildMode: number;
   readonly memoryBytesMax: number;
-  /** Threads that may search or build at a time, each in an area of its own. */
-  readonly areas: number;
+  /** Threads that may search or build at a time, each in scratch memory of its own. */
+  readonly scratchCount: number;
 };
 
 const align = (bytes: number, to = 128): number => Math.ceil(bytes / to) * to;
 
-/** A unit's number and that of its graph fit one u32 together, see node-map.ts. */
-const unitsLimit = 2 ** 24;
+/** A node slot's number and that of its graph fit one u32 together, see node-map.ts. */
+const slotsLimit = 2 ** 24;
 
 /** Bytes of a node beside its code and links. */
 const nodeBytes = 24;
 
-/** Where the first area lies, and how far its fields reach. */
-export const areaAt = 128;
+/** Where the first thread's scratch memory lies, and how far its fields reach. */
+export const scratchAt = 128;
 const fieldsBytes = 128;
-/** The arrays of an area. */
+/** The arrays in a thread's scratch memory. */
 export const arrays = [
   "query",
   "owner",
@@ -51,21 +51,21 @@ export const arrays = [
 
 /** Byte offsets and sizes in the memory. */
 export type GraphLayout = {
-  readonly unitBytes: number;
-  readonly levelsPerUnit: number;
-  readonly unitsMax: number;
+  readonly slotBytes: number;
+  readonly levelsPerSlot: number;
+  readonly slotsMax: number;
   readonly nodesAt: number;
-  readonly areaBytes: number;
+  readonly scratchBytes: number;
   readonly locksAt: number;
-  /** Where the arrays of an area lie in it. */
+  /** Where the arrays lie in a thread's scratch memory. */
   readonly places: Readonly<Record<string, number>>;
   readonly pages: number;
 };
 
-/** Where everything lies in a graph of this shape, and how many units fit. */
+/** Where everything lies in a graph of this shape, and how many slots fit. */
 export function layOutGraph(shape: GraphShape): GraphLayout {
-  const { codeBytes, queryBytes, m, m0, efMax, areas } = shape;
-  const unitBytes = Math.max(align(codeBytes + nodeBytes + 4 * m0), align(8 + 4 * (m + 1)));
+  const { codeBytes, queryBytes, m, m0, efMax, scratchCount } = shape;
+  const slotBytes = Math.max(align(codeBytes + nodeBytes + 4 * m0), align(8 + 4 * (m + 1)));
   const links = Math.max(m, m0) + 8;
   const places: Record<string, number> = {};
   let at = fieldsBytes;
@@ -82,28 +82,28 @@ export function layOutGraph(shape: GraphShape): GraphLayout {
   place("kept", 4 * links);
   place("shrink", 12 * links);
   const pages = Math.min(pagesMax, Math.floor(shape.memoryBytesMax / pageBytes));
-  // A tag is a byte for each unit that can ever be; the system gives pages only to those that are touched.
-  const room = pages * pageBytes - (areaAt + areas * at) - 4 * lockCount - 128 * (1 + areas);
-  const unitsMax = Math.min(unitsLimit, Math.floor(room / (unitBytes + areas)));
-  place("tags", Math.max(0, unitsMax));
-  const locksAt = areaAt + areas * at;
+  // A tag is a byte for each slot that can ever be; the system gives pages only to those that are touched.
+  const room = pages * pageBytes - (scratchAt + scratchCount * at) - 4 * lockCount - 128 * (1 + scratchCount);
+  const slotsMax = Math.min(slotsLimit, Math.floor(room / (slotBytes + scratchCount)));
+  place("tags", Math.max(0, slotsMax));
+  const locksAt = scratchAt + scratchCount * at;
   return {
-    unitBytes,
-    levelsPerUnit: Math.floor((unitBytes - 8) / (4 * (m + 1))),
-    unitsMax,
+    slotBytes,
+    levelsPerSlot: Math.floor((slotBytes - 8) / (4 * (m + 1))),
+    slotsMax,
     nodesAt: align(locksAt + 4 * lockCount),
-    areaBytes: at,
+    scratchBytes: at,
     locksAt,
     places,
     pages,
   };
 }
 
-/** The header, the areas, so many units, and as many tags in each area. */
+/** Bytes of the header, of each thread's scratch memory, of so many node slots, and of a tag for each slot and thread. */
 export function bytesInUse(
-  { nodesAt, unitsMax, unitBytes }: Pick<GraphLayout, "nodesAt" | "unitsMax" | "unitBytes">,
-  areas: number,
-  units: number,
+  { nodesAt, slotsMax, slotBytes }: Pick<GraphLayout, "nodesAt" | "slotsMax" | "slotBytes">,
+  scratchCount: number,
+  slots: number,
 ): number {
-  return nodesAt - areas * unitsMax + units * (unitBytes + areas);
+  return nodesAt - scratchCount * slotsMax + slots * (slotBytes + scratchCount);
 }

@@ -1,6 +1,6 @@
 // Which names are nearest to a query by the codes of all graphs?
 //
-// What a search needs of a set of graphs. It changes nothing but the area of its thread.
+// What a search needs of a set of graphs. It changes nothing but the scratch memory of its thread.
 
 import { none } from "@quiver/kernels/hnsw";
 import type { Growable } from "../../base/growable.ts";
@@ -58,8 +58,8 @@ export class GraphSearch {
   ): number {
     graph.setQuery(this.#encoding, query);
     graph.ban(without);
-    graph.kernels.hnswEnter(graph.area);
-    const found = graph.kernels.hnswSearch(graph.area, beam);
+    graph.kernels.hnswEnter(graph.scratch);
+    const found = graph.kernels.hnswSearch(graph.scratch, beam);
     const { words } = graph;
     const at = graph.placeOf("beam") / 4;
     const isChanging = this.#queue.isLinking || this.#nodes.hasKilledLater;
@@ -72,13 +72,13 @@ export class GraphSearch {
       if (accepts !== null && !accepts(name)) continue;
       names.push(name);
     }
-    graph.kernels.hnswLeave(graph.area);
+    graph.kernels.hnswLeave(graph.scratch);
     return found;
   }
 
   /**
-   * Whether the code of a linked name is no nearer to the query of the last search than the last of the best `depth` of the names that it
-   * found: then no way to it would have been enough.
+   * Whether the code of a linked name is no nearer to the query of the last search than the last of the best `depth` of the names
+   * that it found: then no way to it would have been enough.
    */
   isBeyond(name: number, found: Growable<Uint32Array>, depth: number): boolean {
     if (found.length < depth) return false;

@@ -20,7 +20,7 @@ import { NodeMap } from "./node-map.ts";
 import { Partition, type PartitionState } from "./partition.ts";
 import { type GraphSetOptions, shapeOf } from "./set-shape.ts";
 
-/** What of the graphs a checkpoint keeps besides their images. */
+/** What a checkpoint stores of the graphs besides their images. */
 export type GraphSetState = {
   readonly encoding: EncodingState;
   readonly partitions: readonly PartitionState[];
@@ -45,7 +45,7 @@ export class GraphSet {
     this.#jobs = new GraphJobs(encoding, options, host, this.#nodes, this.#queue);
   }
 
-  /** The graphs as they were kept. @param load writes the image of each graph, see Graph.image */
+  /** Restores the graphs from a checkpoint. @param load writes the image of each graph, see Graph.image */
   static async restored(
     state: GraphSetState,
     options: GraphSetOptions,
@@ -111,9 +111,9 @@ export class GraphSet {
   /** Whether more of the memory is free, after removals, than is used: it never shrinks. */
   get isMostlyFree(): boolean {
     const { graphs } = this;
-    const units = graphs.reduce((sum, graph) => sum + graph.units, 0);
-    const free = graphs.reduce((sum, graph) => sum + graph.freeUnits.length, 0);
-    return units >= rebuiltMin && 2 * free > units;
+    const slots = graphs.reduce((sum, graph) => sum + graph.slots, 0);
+    const free = graphs.reduce((sum, graph) => sum + graph.freeSlots.length, 0);
+    return slots >= rebuiltMin && 2 * free > slots;
   }
 
   get memoryBytes(): number {

@@ -1,16 +1,16 @@
-// Where does an HNSW graph lie, and which units of it are free?
+// Where does an HNSW graph lie, and which slots of it are free?
 //
 // One shared WebAssembly memory, drawn in kernels/assembly/hnsw/layout.ts: whatever a search needs is in it, so a thread
-// searches by instantiating the kernels on it with an area of its own. This class lays it out, grows it, and hands out
-// units; it knows nothing of vectors. What it offers is one view of one memory, so it is one class.
+// searches by instantiating the kernels on it with scratch memory of its own. This class lays it out, grows it, and hands out
+// slots; it knows nothing of vectors. What it offers is one view of one memory, so it is one class.
 //
-// The thread that makes a graph owns it: only there units are taken and given back. Others `attach` to what it shares.
+// The thread that makes a graph owns it: only this thread takes and frees slots. Other threads `attach` to the shared memory.
 
-import { area, type HnswKernels, header, instantiateHnsw, none } from "@quiver/kernels/hnsw";
+import { type HnswKernels, header, instantiateHnsw, none, scratch } from "@quiver/kernels/hnsw";
 import { pageBytes, pagesMax } from "@quiver/kernels/loader";
 import { invariant } from "../../base/invariant.ts";
 import type { Encoding } from "./encoding.ts";
-import { areaAt, arrays, bytesInUse, type GraphShape, layOutGraph } from "./graph-layout.ts";
+import { arrays, bytesInUse, type GraphShape, layOutGraph, scratchAt } from "./graph-layout.ts";
 
 /** What a thread needs to work on the graph of another. Can be posted to it. */
 export type SharedGraph = { readonly shape: GraphShape; readonly memory: WebAssembly.Memory };
@@ -18,12 +18,12 @@ export type SharedGraph = { readonly shape: GraphShape; readonly memory: WebAsse
 export class Graph {
   readonly shape: GraphShape;
   readonly kernels: HnswKernels;
-  /** Where the area of this thread lies. */
-  readonly area: number;
-  readonly unitBytes: number;
-  readonly levelsPerUnit: number;
+  /** Where the scratch memory of this thread lies. */
+  readonly scratch: number;
+  readonly slotBytes: number;
+  readonly levelsPerSlot: number;
   readonly nodesAt: number;
-  readonly unitsMax: number;
+  readonly slotsMax: number;
   /** The whole memory; replaced when it grows. */
   bytes: Uint8Array;
   words: Uint32Array;
@@ -31,22 +31,25 @@ export class Graph {
   readonly #memory: WebAssembly.Memory;
   /** Whether another thread owns the graph, and lets it grow. */
   readonly #isAttached: boolean;
-  readonly #areaBytes: number;
+  readonly #scratchBytes: number;
   #free: number[] = [];
 
-  /** Makes a graph, or, with `memory`, attaches to one of this shape. @param number of this thread's area */
+  /** Makes a graph, or, with `memory`, attaches to one of this shape. @param number of this thread's scratch memory */
   constructor(shape: GraphShape, number = 0, memory?: WebAssembly.Memory) {
-    invariant(number >= 0 && number < shape.areas, `a graph of ${shape.areas} areas has no area ${number}`);
+    invariant(
+      number >= 0 && number < shape.scratchCount,
+      `scratch memory ${number} of a graph that has ${shape.scratchCount}`,
+    );
     this.shape = shape;
     const { codeBytes, queryBytes, m, m0 } = shape;
     const { places, pages, ...layout } = layOutGraph(shape);
-    const { areaBytes: at, locksAt: locks } = layout;
-    this.unitBytes = layout.unitBytes;
-    this.levelsPerUnit = layout.levelsPerUnit;
-    this.unitsMax = layout.unitsMax;
-    invariant(this.unitsMax >= 1, `a graph of ${shape.memoryBytesMax} bytes holds no node`);
-    this.#areaBytes = at;
-    this.area = areaAt + number * at;
+    const { scratchBytes: at, locksAt: locks } = layout;
+    this.slotBytes = layout.slotBytes;
+    this.levelsPerSlot = layout.levelsPerSlot;
+    this.slotsMax = layout.slotsMax;
+    invariant(this.slotsMax >= 1, `a graph of ${shape.memoryBytesMax} bytes holds no node`);
+    this.#scratchBytes = at;
+    this.scratch = scratchAt + number * at;
     this.nodesAt = layout.nodesAt;
     this.#memory =
       memory ??
@@ -63,21 +66,21 @@ export class Graph {
     this.#set("m", m);
     this.#set("m0", m0);
     this.#set("efConstruction", shape.efConstruction);
-    this.#set("unitBytes", this.unitBytes);
-    this.#set("levelsPerUnit", this.levelsPerUnit);
+    this.#set("slotBytes", this.slotBytes);
+    this.#set("levelsPerSlot", this.levelsPerSlot);
     this.#set("nodesAt", this.nodesAt);
     this.#set("entry", none);
     this.#set("root", none);
     this.#set("buildMode", shape.buildMode);
     this.#set("epoch", 1);
     this.#set("locksAt", locks);
-    for (let i = 0; i < shape.areas; i++) {
-      const begin = areaAt + i * at;
-      for (const name of arrays) this.words[(begin + area[name]) / 4] = begin + places[name];
+    for (let i = 0; i < shape.scratchCount; i++) {
+      const begin = scratchAt + i * at;
+      for (const name of arrays) this.words[(begin + scratch[name]) / 4] = begin + places[name];
     }
   }
 
-  /** A graph that another thread owns, in which this one works in the area of the given number. */
+  /** A graph that another thread owns, in which this one works in the scratch memory of the given number. */
   static attach({ shape, memory }: SharedGraph, number: number): Graph {
     return new Graph(shape, number, memory);
   }
@@ -110,15 +113,15 @@ export class Graph {
 
   /** Whether no thread follows links that it can have met before this epoch. */
   isQuietSince(epoch: number): boolean {
-    for (let i = 0; i < this.shape.areas; i++) {
-      const active = Atomics.load(this.words, (areaAt + i * this.#areaBytes + area.active) / 4);
+    for (let i = 0; i < this.shape.scratchCount; i++) {
+      const active = Atomics.load(this.words, (scratchAt + i * this.#scratchBytes + scratch.active) / 4);
       if (active !== 0 && ((active - epoch) | 0) < 0) return false;
     }
     return true;
   }
 
-  get units(): number {
-    return this.words[header.units / 4];
+  get slots(): number {
+    return this.words[header.slots / 4];
   }
 
   get entry(): number {
@@ -140,62 +143,62 @@ export class Graph {
 
   /** Bytes in use. What the memory has grown by beyond them was never written, so the system gives no pages for it. */
   get memoryBytes(): number {
-    return bytesInUse(this, this.shape.areas, this.units);
+    return bytesInUse(this, this.shape.scratchCount, this.slots);
   }
 
-  get freeUnits(): readonly number[] {
+  get freeSlots(): readonly number[] {
     return this.#free;
   }
 
-  /** Bytes of a checkpoint's image: the units in use. The areas are scratch, and the header follows from the shape. */
+  /** Bytes of a checkpoint's image: the slots in use. Scratch memory is left out, and the header follows from the shape. */
   get image(): Uint8Array {
-    return this.bytes.subarray(this.nodesAt, this.at(this.units));
+    return this.bytes.subarray(this.nodesAt, this.at(this.slots));
   }
 
-  /** Whether so many more units fit the memory as it is, or as many as it can ever have. */
-  isReserved(units: number): boolean {
-    return this.#endWith(units) <= this.bytes.byteLength;
+  /** Whether so many more slots fit the memory as it is, or as many as it can ever have. */
+  isReserved(slots: number): boolean {
+    return this.#endWith(slots) <= this.bytes.byteLength;
   }
 
-  /** Lets the memory grow so that so many more units fit, as far as it can. No builder may be at work. */
-  reserve(units: number): void {
-    this.#grow(this.#endWith(units));
+  /** Lets the memory grow so that so many more slots fit, as far as it can. No builder may be at work. */
+  reserve(slots: number): void {
+    this.#grow(this.#endWith(slots));
   }
 
-  #endWith(units: number): number {
-    return this.at(Math.min(this.unitsMax, this.units + Math.max(0, units - this.#free.length)));
+  #endWith(slots: number): number {
+    return this.at(Math.min(this.slotsMax, this.slots + Math.max(0, slots - this.#free.length)));
   }
 
-  /** Makes room for a checkpoint's image of this many units, whose bytes the caller then writes into `image`. */
-  restore(units: number, entry: number, root: number, free: readonly number[]): void {
-    invariant(this.units === 0 && units <= this.unitsMax, `${units} units do not fit this graph`);
-    if (this.at(units) > this.bytes.byteLength) this.#grow(this.at(units));
-    this.#set("units", units);
+  /** Makes room for a checkpoint's image of this many slots, whose bytes the caller then writes into `image`. */
+  restore(slots: number, entry: number, root: number, free: readonly number[]): void {
+    invariant(this.slots === 0 && slots <= this.slotsMax, `${slots} slots do not fit this graph`);
+    if (this.at(slots) > this.bytes.byteLength) this.#grow(this.at(slots));
+    this.#set("slots", slots);
     this.entry = entry;
     this.root = root;
     this.#free = [...free];
   }
 
-  /** Units that a node of this level takes. */
-  unitsFor(level: number): number {
-    return 1 + Math.ceil(level / this.levelsPerUnit);
+  /** Slots that a node of this level takes. */
+  slotsFor(level: number): number {
+    return 1 + Math.ceil(level / this.levelsPerSlot);
   }
 
   /** Whether a node of this level still fits. */
   hasRoom(level: number): boolean {
-    return this.units - this.#free.length + this.unitsFor(level) <= this.unitsMax;
+    return this.slots - this.#free.length + this.slotsFor(level) <= this.slotsMax;
   }
 
-  /** Where a field of this thread's area points at, in bytes. */
-  placeOf(field: keyof typeof area): number {
-    return this.words[(this.area + area[field]) / 4];
+  /** Where a field of this thread's scratch memory points at, in bytes. */
+  placeOf(field: keyof typeof scratch): number {
+    return this.words[(this.scratch + scratch[field]) / 4];
   }
 
-  at(unit: number): number {
-    return this.nodesAt + unit * this.unitBytes;
+  at(slot: number): number {
+    return this.nodesAt + slot * this.slotBytes;
   }
 
-  /** Index in `words` of a node's factor; its bias, ordinal, upper unit, parent and count follow. */
+  /** Index in `words` of a node's factor; its bias, ordinal, upper slot, parent and count follow. */
   metaAt(node: number): number {
     return (this.at(node) + this.shape.codeBytes) / 4;
   }
@@ -224,7 +227,7 @@ export class Graph {
     if (level === 0) return meta + 5;
     let upper = this.words[meta + 3];
     let index = level - 1;
-    for (; index >= this.levelsPerUnit; index -= this.levelsPerUnit) upper = this.words[this.at(upper) / 4];
+    for (; index >= this.levelsPerSlot; index -= this.levelsPerSlot) upper = this.words[this.at(upper) / 4];
     return this.at(upper) / 4 + 2 + index * (this.shape.m + 1);
   }
 
@@ -234,16 +237,16 @@ export class Graph {
     return this.words.subarray(list + 1, list + 1 + this.words[list]);
   }
 
-  /** The upper units of a node. */
+  /** The upper slots of a node. */
   upperOf(node: number): number[] {
-    const units: number[] = [];
-    for (let unit = this.words[this.metaAt(node) + 3]; unit !== none; unit = this.words[this.at(unit) / 4]) {
-      units.push(unit);
+    const slots: number[] = [];
+    for (let slot = this.words[this.metaAt(node) + 3]; slot !== none; slot = this.words[this.at(slot) / 4]) {
+      slots.push(slot);
     }
-    return units;
+    return slots;
   }
 
-  /** Writes the code of a node that nobody can meet yet. */
+  /** Writes the code of a node that no search can reach yet. */
   encode(node: number, encoding: Encoding, vector: Float32Array): void {
     const at = this.at(node);
     encoding.encode(vector, this.bytes.subarray(at, at + this.shape.codeBytes));
@@ -251,14 +254,14 @@ export class Graph {
     this.floats[this.metaAt(node) + 1] = encoding.lastBias;
   }
 
-  /** Makes a vector of finite values the query of this thread's area. */
+  /** Makes a vector of finite values the query of this thread's scratch memory. */
   setQuery(encoding: Encoding, query: Float32Array): void {
     this.bytes.set(encoding.encodeQuery(query), this.placeOf("query"));
   }
 
   /** Searches of this thread pass a node by as if it were not there; `none`: no longer. */
   ban(node: number): void {
-    this.words[(this.area + area.banned) / 4] = (node + 1) >>> 0;
+    this.words[(this.scratch + scratch.banned) / 4] = (node + 1) >>> 0;
   }
 
   /** Marks a node as removed. */
@@ -266,7 +269,7 @@ export class Graph {
     Atomics.store(this.words, this.metaAt(node) + 2, none);
   }
 
-  /** Takes the units of a node, zeroed, and makes its chain of upper units. The caller has seen that there is room. */
+  /** Takes the slots of a node, zeroed, and makes its chain of upper slots. The caller has seen that there is room. */
   make(ordinal: number, level: number): number {
     const node = this.#take();
     const meta = this.metaAt(node);
@@ -274,30 +277,30 @@ export class Graph {
     this.words[meta + 3] = none;
     this.words[meta + 4] = none;
     let previous = meta + 3;
-    for (let made = 0; made < level; made += this.levelsPerUnit) {
-      const unit = this.#take();
-      this.words[previous] = unit;
-      previous = this.at(unit) / 4;
+    for (let made = 0; made < level; made += this.levelsPerSlot) {
+      const slot = this.#take();
+      this.words[previous] = slot;
+      previous = this.at(slot) / 4;
       this.words[previous] = none;
       this.words[previous + 1] = level;
     }
     return node;
   }
 
-  /** Gives the units of a node back, to which no link leads any more. */
+  /** Gives the slots of a node back, to which no link leads any more. */
   free(node: number): void {
     this.#free.push(...this.upperOf(node), node);
   }
 
   #take(): number {
     const freed = this.#free.pop();
-    const unit = freed ?? this.units;
+    const slot = freed ?? this.slots;
     if (freed === undefined) {
       if (!this.isReserved(1)) this.reserve(1);
-      Atomics.store(this.words, header.units / 4, unit + 1);
+      Atomics.store(this.words, header.slots / 4, slot + 1);
     }
-    this.bytes.fill(0, this.at(unit), this.at(unit + 1));
-    return unit;
+    this.bytes.fill(0, this.at(slot), this.at(slot + 1));
+    return slot;
   }
 
   #grow(end: number): void {

@@ -6,7 +6,7 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { bytesOfFloats } from "../../vector/floats.ts";
 import { add, pairOf, recallOf, remove } from "../test/graph-pair.ts";
-import { asMap } from "../test/twin.ts";
+import { asMap } from "../test/reference.ts";
 import { hnswDataTypes } from "./code-types.ts";
 import { HnswIndex } from "./hnsw-index.ts";
 

@@ -13,10 +13,10 @@
 // Tail, cache and graphs hold *names*, one for each distinct vector; searches find names, and answer with their records. The
 // *tail* holds the vectors that no graph has yet, and every search scans it exactly: a record is found from the moment it is
 // added. Builders (jobs.ts) link what is queued; with builders in place that happens within `add`. The *cache* holds
-// full-precision vectors of what is in graphs, as many as may stay; others the caller reads.
+// full-precision vectors of graph nodes, as many as the memory budget allows; the caller reads the others.
 //
-// Where the codes turn out to lose more than they may (quality.ts), a *successor* is built: graphs of better codes, beside the
-// ones that serve, which it replaces when it has all that they have.
+// Where the codes lose more recall than allowed (quality.ts), building makes a *successor*: graphs of better codes, beside the
+// graphs that serve searches. The successor replaces them once it has all of their vectors.
 //
 // Invariants (see check):
 //   1. Each name is in the tail or in the graphs, or is the one without direction; each record is a name or a copy of one.
@@ -26,8 +26,8 @@
 //   5. Links lead only to nodes, and every node can be reached from the entry point at level 0.
 //   6. A node's code, factor and bias are the encoding of its vector.
 //
-// This is the writer's side, and what the index tells of itself: one class, for each of its parts is asked through it. Where vectors lie
-// is stored-vectors.ts, how they are searched hnsw-search.ts, and how graphs are built building.ts.
+// This class is the writer's side and reports the index's status. stored-vectors.ts says where vectors lie, hnsw-search.ts how
+// searches find them, and building.ts how graphs are built.
 
 import { invariant } from "../../base/invariant.ts";
 import type { Metric } from "../../vector/metric.ts";
@@ -54,18 +54,18 @@ import { StoredVectors } from "./stored-vectors.ts";
 export type { HnswOptions, HnswSearch };
 export { efMax };
 
-/** What of an index a checkpoint keeps, besides the images of its graphs. */
+/** What a checkpoint stores of an index, besides the images of its graphs. */
 export type HnswState = BuildingState & {
   readonly names: NamesState;
-  /** Every record with a smaller ordinal was kept, or removed. */
+  /** The checkpoint has every record with a smaller ordinal, or it was removed. */
   readonly linkedEnd: number;
   /** Records that were retired and not yet removed. */
   readonly retired: Uint32Array;
-  readonly effort: MeasuredEffort | undefined;
+  readonly measuredEf: MeasuredEf | undefined;
 };
 
-/** Which beam was seen to find which share of the exact answer (query/recall.ts measures it). */
-export type MeasuredEffort = {
+/** Which share of the exact answer each beam finds, as query/recall.ts measured it. */
+export type MeasuredEf = {
   /** By depth of the answer: beams, ascending, and the recall of each, 0 to 1. */
   readonly rows: readonly (readonly { readonly ef: number; readonly recall: number }[])[];
   /** Records, and what had been linked or removed, when that was measured. */
@@ -85,9 +85,9 @@ export class HnswIndex implements Index {
   readonly #retired = new Set<number>();
   /** Records that came to a graph or left it since the last save. */
   #changes = 0;
-  #effort: MeasuredEffort | undefined;
-  #isEffortKept = true;
-  #keptQuality: Quality | undefined;
+  #measuredEf: MeasuredEf | undefined;
+  #isEfCheckpointed = true;
+  #checkpointedQuality: Quality | undefined;
 
   constructor(options: HnswOptions) {
     const m = Math.max(2, options.m ?? 16);
@@ -171,7 +171,7 @@ export class HnswIndex implements Index {
     return this.graphs.length;
   }
 
-  /** Records that came to a graph or left it since the index was last kept. */
+  /** Records that came to a graph or left it since the last checkpoint of the index. */
   get changes(): number {
     return this.#changes;
   }
@@ -181,22 +181,22 @@ export class HnswIndex implements Index {
     return this.#building.work;
   }
 
-  /** What was measured of beams; a checkpoint keeps it. */
-  get effort(): MeasuredEffort | undefined {
-    return this.#effort;
+  /** The measured recall of each beam; part of the checkpoint. */
+  get measuredEf(): MeasuredEf | undefined {
+    return this.#measuredEf;
   }
 
-  set effort(measured: MeasuredEffort) {
-    this.#effort = measured;
-    this.#isEffortKept = false;
+  set measuredEf(measured: MeasuredEf) {
+    this.#measuredEf = measured;
+    this.#isEfCheckpointed = false;
   }
 
-  /** Whether anything was measured since the index was last kept. */
-  get hasNewEffort(): boolean {
-    return !this.#isEffortKept || this.#keptQuality !== this.#building.quality;
+  /** Whether anything was measured since the last checkpoint of the index. */
+  get hasNewEf(): boolean {
+    return !this.#isEfCheckpointed || this.#checkpointedQuality !== this.#building.quality;
   }
 
-  /** What the graphs were last seen to find. */
+  /** The last measured recall of the graphs. */
   get quality(): Quality | undefined {
     return this.#building.quality;
   }
@@ -247,9 +247,9 @@ export class HnswIndex implements Index {
 
   /** Vectors that wait have to be linked, `records` more have to come, and a successor has to be built. */
   expectedBytes(records: number): number {
-    const { areas } = this.#building;
+    const { scratchCount } = this.#building;
     const encoding = this.#graphs?.encoding;
-    const shape = { ...this.#options, dataType: encoding?.dataType ?? this.#options.dataType, areas };
+    const shape = { ...this.#options, dataType: encoding?.dataType ?? this.#options.dataType, scratchCount };
     const linked = this.#graphs?.count ?? 0;
     const growth =
       denseBytes(shape, { vectors: linked + this.#vectors.tail.count + records, cached: 0 }) -
@@ -298,7 +298,7 @@ export class HnswIndex implements Index {
     this.#building.pump();
   }
 
-  /** The record is found as before, and `visible` decides; a checkpoint does not keep it. */
+  /** Searches still find the record where `visible` allows it; a checkpoint does not store it. */
   retire(ordinal: number): void {
     if (this.has(ordinal)) this.#retired.add(ordinal);
   }
@@ -324,12 +324,12 @@ export class HnswIndex implements Index {
   }
 
   /**
-   * Hands out what a checkpoint keeps, as soon as no builder is at work. It does not change until `done` is called, with whether
-   * it was kept; then building goes on. `drop` is called instead when nothing can be handed out: before there is a graph, after
-   * building has failed, or when the index is closed.
+   * Calls `write` with the checkpoint's state and graphs as soon as no builder is at work. They do not change until `done` is called
+   * with whether the checkpoint was written; then building continues. Calls `drop` instead when no checkpoint is possible: before
+   * there is a graph, after building has failed, or when the index is closed.
    */
   save(
-    keep: (state: HnswState, graphs: readonly Graph[], done: (isKept: boolean) => void) => void,
+    write: (state: HnswState, graphs: readonly Graph[], done: (isCheckpointed: boolean) => void) => void,
     drop: () => void = () => {},
   ): void {
     this.#building.save((building, graphs, release) => {
@@ -341,20 +341,20 @@ export class HnswIndex implements Index {
         names: this.#vectors.names.state((name) => set.has(name), linkedEnd),
         linkedEnd,
         retired: Uint32Array.from(this.#retired).filter((ordinal) => ordinal < linkedEnd),
-        effort: this.#effort,
+        measuredEf: this.#measuredEf,
       };
-      keep(state, graphs, (isKept) => {
-        if (isKept) {
+      write(state, graphs, (isCheckpointed) => {
+        if (isCheckpointed) {
           this.#changes -= changes;
-          this.#isEffortKept = this.#effort === state.effort;
-          this.#keptQuality = state.quality;
+          this.#isEfCheckpointed = this.#measuredEf === state.measuredEf;
+          this.#checkpointedQuality = state.quality;
         }
         release();
       });
     }, drop);
   }
 
-  /** An index as it was kept. @param load writes the image of each graph, see Graph.image */
+  /** Restores an index from a checkpoint. @param load writes the image of each graph, see Graph.image */
   static async restored(
     options: HnswOptions,
     state: HnswState,
@@ -364,8 +364,8 @@ export class HnswIndex implements Index {
     const { names, empty } = Names.restored(options.dimension, state.names);
     index.#vectors.names = names;
     await index.#building.restore(state, load);
-    index.#effort = state.effort;
-    index.#keptQuality = state.quality;
+    index.#measuredEf = state.measuredEf;
+    index.#checkpointedQuality = state.quality;
     index.#vectors.last = state.linkedEnd - 1;
     for (const name of empty) index.#forget(name);
     for (const ordinal of state.retired) index.remove(ordinal);
@@ -409,7 +409,8 @@ export class HnswIndex implements Index {
   }
 
   /**
-   * Begins a search for the k nearest records of each query, by reading all that may be found, in steps between which the index may change.
+   * Begins a search for the k nearest records of each query, by reading all that may be found, in steps between which the index may
+   * change.
    * @param visible asked for the test at the start of each step
    * @param allowed the ordinals that may be found at all
    */

@@ -1,13 +1,14 @@
 // Which records are nearest to a query, by the graphs or by reading all?
 //
-// What a search needs of an HNSW index: it changes nothing but the cache, which takes vectors in that had to be read. Graphs are searched
-// by codes; the best of what they find are scored exactly, from the full-precision vectors, and put together with an exact scan of
-// what no graph has yet. Searches find names, and answer with their records (copies.ts).
+// What a search needs of an HNSW index: it changes nothing but the cache, which takes vectors in that had to be read. Graphs are
+// searched by codes; the best of what they find are scored exactly, from the full-precision vectors, and put together with an exact
+// scan of what no graph has yet. Searches find names, and answer with their records (copies.ts).
 //
-// A search that names no beam takes the one that was measured to find enough (recall-watch.ts), and reads all vectors where none does.
+// A search that names no beam takes the one that was measured to find enough (recall-watch.ts), and reads all vectors where none
+// does.
 //
-// Where only some ordinals are allowed, search-cost.ts says what costs least: a longer beam of which enough is allowed, or a scan of what
-// is allowed (allowed-scan.ts), or of all. All ways end in putting together the same kind of answer, so they are one class.
+// Where only some ordinals are allowed, search-cost.ts says what costs least: a longer beam of which enough is allowed, or a scan of
+// what is allowed (allowed-scan.ts), or of all. All ways end in putting together the same kind of answer, so they are one class.
 
 import { Growable } from "../../base/growable.ts";
 import { invariant } from "../../base/invariant.ts";
@@ -132,7 +133,8 @@ export class HnswReader {
   }
 
   /**
-   * Begins a search for the k nearest records of each query, by reading all that may be found, in steps between which the index may change.
+   * Begins a search for the k nearest records of each query, by reading all that may be found, in steps between which the index may
+   * change.
    * @param visible asked for the test at the start of each step
    */
   beginExactly(
@@ -143,7 +145,7 @@ export class HnswReader {
     allowed: Allowed = null,
   ): SteppedSearch {
     for (const query of queries) this.#assertQuery(query);
-    // What is added later nobody sees, so no more can be found than there are.
+    // The searched version does not see records that are added later, so it finds no more than there are now.
     const most = Math.min(k, this.#vectors.count);
     if (most <= 0 || allowed?.count === 0) return nothingFor(queries);
     if (allowed !== null && this.#isListCheaper(allowed))
@@ -229,8 +231,8 @@ export class HnswReader {
   }
 
   /**
-   * The k best names of all graphs among what is allowed: the beam goes through all vectors, and is as long as it has to be until enough
-   * of it may be found. null where comparing vectors costs less.
+   * The k best names of all graphs among what is allowed: the beam goes through all vectors, and is as long as it has to be until
+   * enough of it may be found. null where comparing vectors costs less.
    * @param sees what is seen and allowed
    */
   #searchAllowed(

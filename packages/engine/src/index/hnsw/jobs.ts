@@ -1,4 +1,4 @@
-// What is done to a graph, and who does it?
+// Which jobs change a graph, and which thread runs them?
 //
 // The owner of a graph (graph-jobs.ts) decides, and hands out jobs; *builders* do them, in worker threads
 // (runtime/builders.ts) or, in place, in the owner's own. A job that is done in place is done when `run` returns, so such
@@ -26,7 +26,7 @@ export type GraphJob =
   | { kind: "insert"; nodes: Uint32Array; vectors: Float32Array }
   /** Rids nodes of links to removed ones. */
   | { kind: "repair"; nodes: Uint32Array }
-  /** Sees to it that vectors that few links lead to are found by a beam of `ef`. One such job at a time. */
+  /** Adds links so that a beam of `ef` finds vectors that few links lead to. One such job at a time. */
   | { kind: "reconnect"; living: Uint32Array; ef: number }
   /** Draws the backbone without the nodes that are to be unlinked, and chooses an entry point anew where that is among them. */
   | { kind: "redraw"; living: Uint32Array; unlinked: Uint32Array };
@@ -61,7 +61,7 @@ export function perform(linker: Linker, job: GraphJob): void {
   }
 }
 
-/** Builders that work in the owner's thread, and in its area. */
+/** Builders that work in the owner's thread, and in its scratch memory. */
 export class InPlaceBuilders implements GraphBuilders {
   readonly width = 1;
   readonly #linkers = new Map<number, Linker>();

@@ -1,11 +1,11 @@
-// What does the rest of the engine have to know of dense indexes?
+// What must the rest of the engine know about dense indexes?
 //
-// They are fed with the stored vectors alone. A checkpoint is taken when no builder is at work, and the index stands still until it is
-// written.
+// They are fed with the stored vectors alone. A checkpoint is taken when no builder is at work, and the index stands still until it
+// is written.
 
 import { limits } from "@quiver/protocol/limits";
 import type { DenseIndex } from "@quiver/protocol/shapes/index-definition";
-import type { CheckpointForm } from "../checkpoint-form.ts";
+import type { CheckpointAdapter } from "../checkpoint-adapter.ts";
 import type {
   IndexDependencies,
   IndexedCollection,
@@ -20,8 +20,8 @@ import { efMax, HnswIndex, type HnswOptions, type HnswState } from "./hnsw-index
 import { type DenseLeg, DenseLegs } from "./legs.ts";
 import { type DenseShape, denseBytes } from "./memory.ts";
 
-/** Increased when the bytes of a graph, or what a code means, change: checkpoints of before are not used. */
-const graphFormat = 5;
+/** Increase this when the bytes of a graph or the meaning of a code change: older checkpoints are then ignored. */
+const graphFormat = 6;
 
 /** Records by which codes are calibrated where the definition does not say. */
 const sampleDefault = 1_000;
@@ -30,7 +30,7 @@ const sampleDefault = 1_000;
 export function hnswOptions(
   { dimension }: IndexedCollection,
   { distance_metric_type, quantization, index }: DenseIndex,
-  around: IndexDependencies,
+  dependencies: IndexDependencies,
 ): HnswOptions {
   const { properties } = index;
   const { data_type, range, sample_threshold } = quantization.properties;
@@ -38,9 +38,9 @@ export function hnswOptions(
   const m = properties.neighbors_count ?? 16;
   // Half of the budget is for full-precision vectors; codes and links are beside them.
   const allowed =
-    around.memoryBudgetBytes === undefined
+    dependencies.memoryBudgetBytes === undefined
       ? Number.POSITIVE_INFINITY
-      : Math.floor(around.memoryBudgetBytes / 2 / (4 * (dimension as number) + 16));
+      : Math.floor(dependencies.memoryBudgetBytes / 2 / (4 * (dimension as number) + 16));
   return {
     dimension: dimension as number,
     metric: distance_metric_type,
@@ -53,23 +53,23 @@ export function hnswOptions(
     levelsMax: properties.num_layers ?? 9,
     sampleCount: sample_threshold ?? sampleDefault,
     cacheMax: properties.max_cache_size ?? allowed,
-    builders: around.builders,
+    builders: dependencies.builders,
     fingerprintKey: [first, second],
-    measures: around.measures ?? true,
-    readVector: around.readVector,
-    mayTake: around.mayTake,
-    onProgress: around.onProgress,
-    onMore: around.wake,
-    onNotice: around.onNotice,
-    onError: () => around.wake(),
+    measures: dependencies.measures ?? true,
+    readVector: dependencies.readVector,
+    mayTake: dependencies.mayTake,
+    onProgress: dependencies.onProgress,
+    onMore: dependencies.wake,
+    onNotice: dependencies.onNotice,
+    onError: () => dependencies.wake(),
   };
 }
 
-function checkpointsOf(options: HnswOptions): CheckpointForm<HnswIndex, HnswState> {
+function checkpointsOf(options: HnswOptions): CheckpointAdapter<HnswIndex, HnswState> {
   return {
     changes: (index) =>
       index.failure !== undefined || index.encoding === undefined ? undefined : index.changes,
-    hasNews: (index) => index.hasNewEffort,
+    hasNews: (index) => index.hasNewEf,
     isIdle: (index) => index.isIdle,
     save: (index, write) =>
       new Promise((resolve, reject) => {
@@ -78,8 +78,8 @@ function checkpointsOf(options: HnswOptions): CheckpointForm<HnswIndex, HnswStat
             state,
             graphs.map(({ image }) => image),
           ).then(
-            (isKept) => {
-              done(isKept);
+            (isCheckpointed) => {
+              done(isCheckpointed);
               resolve();
             },
             (error: unknown) => {
@@ -106,7 +106,7 @@ function estimate({ dimension }: IndexedCollection, definition: DenseIndex, of: 
     m0: properties.level_0_neighbors_count ?? undefined,
     levelsMax: properties.num_layers ?? undefined,
     sampleCount: quantization.properties.sample_threshold ?? undefined,
-    areas: of.threads,
+    scratchCount: of.threads,
   };
   const bytes = denseBytes(shape, { vectors, pages: of.densePages() });
   // Tables double: over a doubling each record has its share.
@@ -139,7 +139,7 @@ function statusOf(index: HnswIndex | undefined): KindStatus {
     records_in_tail: index.tailCount,
     graphs: index.partitionCount,
     graph_bytes: index.graphBytes,
-    ...(index.effort && { recall_table_records: index.effort.count }),
+    ...(index.measuredEf && { recall_table_records: index.measuredEf.count }),
   };
 }
 

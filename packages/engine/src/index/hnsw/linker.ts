@@ -1,6 +1,6 @@
 // How does a builder change a graph?
 //
-// One object for each thread and graph. It works in its own area of the graph's memory and keeps to the protocol in
+// One object for each thread and graph. It works in its own scratch memory of the graph's memory and keeps to the protocol in
 // kernels/assembly/hnsw/layout.ts, so others may search and build meanwhile; `redraw` alone wants no other builder beside it.
 
 import { none } from "@quiver/kernels/hnsw";
@@ -30,33 +30,33 @@ export class Linker {
     graph.refresh();
     nodes.forEach((node, i) => {
       graph.encode(node, this.#encoding, vectors.subarray(i * dimension, (i + 1) * dimension));
-      graph.kernels.hnswInsert(graph.area, node, graph.levelOf(node));
+      graph.kernels.hnswInsert(graph.scratch, node, graph.levelOf(node));
     });
   }
 
   repair(nodes: Uint32Array): void {
     const graph = this.#graph;
     graph.refresh();
-    for (const node of nodes) graph.kernels.hnswRepair(graph.area, node, candidatesMax);
+    for (const node of nodes) graph.kernels.hnswRepair(graph.scratch, node, candidatesMax);
   }
 
-  /** Sees to it that searches by a beam of `ef` find those of `living` that a single list leads to, or none but the backbone. */
+  /** Adds links so that a beam of `ef` finds those nodes of `living` that only one list, or only the backbone, leads to. */
   reconnect(living: Uint32Array, ef: number): void {
     const graph = this.#graph;
     graph.refresh();
     const { words, kernels } = graph;
-    const leading = new Uint8Array(graph.units);
+    const leading = new Uint8Array(graph.slots);
     for (const node of living) {
       const list = graph.listAt(node, 0);
       for (let at = list + 1; at <= list + words[list]; at++)
         if (leading[words[at]] < 2) leading[words[at]]++;
     }
-    for (const node of living) if (leading[node] < 2) kernels.hnswReconnect(graph.area, node, ef);
+    for (const node of living) if (leading[node] < 2) kernels.hnswReconnect(graph.scratch, node, ef);
   }
 
   /**
-   * Draws the backbone anew without the nodes of `unlinked`, which are removed: from here on no way to a living node has to lead
-   * over one of them, and their links may be dropped. Wants no other builder beside it; takes time in proportion to all links.
+   * Rebuilds the backbone without the removed nodes in `unlinked`: afterwards every living node can be reached without them, and
+   * their links may be dropped. No other builder may run at the same time. Takes time in proportion to all links.
    */
   redraw(living: Uint32Array, unlinked: Uint32Array): void {
     this.#graph.refresh();
@@ -67,19 +67,19 @@ export class Linker {
 /** The tree of ways that a graph keeps (kernels/assembly/hnsw/layout.ts), while it is drawn anew. */
 class Backbone {
   readonly #graph: Graph;
-  /** Of each unit; `none`: not in the tree yet. */
+  /** Of each slot; `none`: not in the tree yet. */
   readonly #parents: Uint32Array;
   readonly #children: Uint16Array;
-  /** 1 where a unit is to be left out. */
+  /** 1 where a node slot is to be left out. */
   readonly #isOut: Uint8Array;
   /** Nodes of the tree, in the order in which they came into it. */
   readonly #reached: number[] = [];
 
   constructor(graph: Graph, unlinked: Uint32Array) {
     this.#graph = graph;
-    this.#parents = new Uint32Array(graph.units).fill(none);
-    this.#children = new Uint16Array(graph.units);
-    this.#isOut = new Uint8Array(graph.units);
+    this.#parents = new Uint32Array(graph.slots).fill(none);
+    this.#children = new Uint16Array(graph.slots);
+    this.#isOut = new Uint8Array(graph.slots);
     for (const node of unlinked) this.#isOut[node] = 1;
   }
 
@@ -90,7 +90,8 @@ class Backbone {
     const root = graph.entry;
     this.#parents[root] = root;
     this.#reached.push(root);
-    // Half of a list at most is tied, as long as that reaches all; then all of it but one, where the entry point's way to the root goes.
+    // Half of a list at most is tied, as long as that reaches all; then all of it but one, where the entry point's way to the root
+    // goes.
     this.#spread(0, Math.max(1, m0 >>> 1));
     this.#spread(0, m0 - 1);
     for (const orphan of living) {
@@ -98,8 +99,8 @@ class Backbone {
       this.#adopt(orphan);
       this.#spread(this.#reached.length - 1, m0 - 1);
     }
-    for (let unit = 0; unit < this.#isOut.length; unit++)
-      if (this.#isOut[unit] === 1) graph.setParent(unit, none);
+    for (let slot = 0; slot < this.#isOut.length; slot++)
+      if (this.#isOut[slot] === 1) graph.setParent(slot, none);
     for (const node of this.#reached) graph.setParent(node, this.#parents[node]);
     graph.root = root;
   }
@@ -124,14 +125,14 @@ class Backbone {
     this.#reached.push(node);
   }
 
-  /** Gives a node that no link leads to one from a near node, or else from any of the tree. */
+  /** Links an unreachable node from a near node or, where none has room, from any node of the tree. */
   #adopt(orphan: number): void {
     const graph = this.#graph;
     const { kernels } = graph;
     kernels.queryOfNode(orphan, graph.placeOf("query"));
-    kernels.hnswEnter(graph.area);
-    const found = kernels.hnswSearch(graph.area, adoptionBeam);
-    kernels.hnswLeave(graph.area);
+    kernels.hnswEnter(graph.scratch);
+    const found = kernels.hnswSearch(graph.scratch, adoptionBeam);
+    kernels.hnswLeave(graph.scratch);
     const beam = graph.placeOf("beam") / 4;
     for (let i = 0; i < found; i++) if (this.#link(graph.words[beam + 2 * i] >>> 1, orphan)) return;
     // A tree has fewer branches than its nodes may have: there is one with room.

@@ -20,7 +20,7 @@ export type DenseShape = {
   readonly sampleCount?: number | undefined;
   readonly memoryBytesMax?: number | undefined;
   /** Threads that search or build at a time. */
-  readonly areas: number;
+  readonly scratchCount: number;
 };
 
 export type DenseCounts = {
@@ -41,7 +41,7 @@ export const partitionBytes = 500;
 /** A column that doubles: Growable. */
 const columnBytes = (length: number): number => Math.max(16, 2 ** Math.ceil(Math.log2(Math.max(1, length))));
 
-function shapeOf({ dimension, dataType, m, m0, memoryBytesMax, areas }: DenseShape): GraphShape {
+function shapeOf({ dimension, dataType, m, m0, memoryBytesMax, scratchCount }: DenseShape): GraphShape {
   const type: HnswDataType = dataType === "auto" ? "u8" : dataType;
   const links = Math.max(2, m ?? 16);
   return {
@@ -53,15 +53,15 @@ function shapeOf({ dimension, dataType, m, m0, memoryBytesMax, areas }: DenseSha
     efMax,
     buildMode: 0,
     memoryBytesMax: memoryBytesMax ?? 2 ** 32,
-    areas,
+    scratchCount,
   };
 }
 
-/** Units of a node on the average: one, and those of its levels, of which it has l or more with probability m^-l (level.ts). */
-function unitsOfNode(m: number, levelsPerUnit: number, levelsMax: number): number {
-  let units = 1;
-  for (let level = 1; level < levelsMax; level += levelsPerUnit) units += m ** -level;
-  return units;
+/** Slots of a node on the average: one, and those of its levels, of which it has l or more with probability m^-l (level.ts). */
+function slotsOfNode(m: number, levelsPerSlot: number, levelsMax: number): number {
+  let slots = 1;
+  for (let level = 1; level < levelsMax; level += levelsPerSlot) slots += m ** -level;
+  return slots;
 }
 
 /** Bytes of the graphs of so many vectors, and of the map that says where they are. */
@@ -73,11 +73,11 @@ export function graphSetBytes(
   if (vectors === 0) return 0;
   const graph = shapeOf(shape);
   const layout = layOutGraph(graph);
-  const units = Math.ceil(vectors * unitsOfNode(graph.m, layout.levelsPerUnit, shape.levelsMax ?? 9));
+  const slots = Math.ceil(vectors * slotsOfNode(graph.m, layout.levelsPerSlot, shape.levelsMax ?? 9));
   let bytes = ordinalMapBytes(pages);
-  for (let left = units; left > 0; left -= layout.unitsMax) {
-    const here = Math.min(left, layout.unitsMax);
-    bytes += bytesInUse(layout, graph.areas, here) + columnBytes(here) + partitionBytes;
+  for (let left = slots; left > 0; left -= layout.slotsMax) {
+    const here = Math.min(left, layout.slotsMax);
+    bytes += bytesInUse(layout, graph.scratchCount, here) + columnBytes(here) + partitionBytes;
   }
   return bytes;
 }

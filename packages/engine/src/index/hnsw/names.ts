@@ -7,7 +7,7 @@ import { absent } from "../ordinal-map.ts";
 import { Copies, type CopiesState } from "./copies.ts";
 import { type FingerprintKey, Fingerprints } from "./fingerprints.ts";
 
-/** What a checkpoint keeps. */
+/** What a checkpoint stores. */
 export type NamesState = {
   readonly key: FingerprintKey;
   readonly fingerprints: Uint32Array;
@@ -35,7 +35,7 @@ export class Names {
     this.#fingerprints = new Fingerprints(key);
   }
 
-  /** Takes over what was kept. Returns the names of which no record was kept. */
+  /** Restores from a checkpoint. Returns the names of which the checkpoint has no record. */
   static restored(dimension: number, state: NamesState): { names: Names; empty: number[] } {
     const names = new Names(dimension, state.key);
     names.#fingerprints.restore(state.fingerprints);
@@ -65,10 +65,11 @@ export class Names {
     this.#fingerprints.add(name, isHeld);
   }
 
-  /** What is to be kept of the names that are kept: their records below `end`. */
-  state(isKept: (name: number) => boolean, end: number): NamesState {
+  /** What a checkpoint stores of the names that it contains: their records below `end`. */
+  state(isCheckpointed: (name: number) => boolean, end: number): NamesState {
     const isDirectionlessKept = this.directionless < end;
-    const kept = (name: number) => isKept(name) || (isDirectionlessKept && name === this.directionless);
+    const kept = (name: number) =>
+      isCheckpointed(name) || (isDirectionlessKept && name === this.directionless);
     return {
       key: this.#key,
       fingerprints: this.#fingerprints.entries(kept),

@@ -1,7 +1,7 @@
 // Which node of which graph has a name?
 //
-// A graph lies in one WebAssembly memory, which ends at 4 GiB: when it is full the next *partition* begins. A *place* is the number of
-// a partition and a node in it, in one u32. What is written here is read by searches (graph-search.ts) and written by the owner
+// A graph lies in one WebAssembly memory, which ends at 4 GiB: when it is full the next *partition* begins. A *place* is the number
+// of a partition and a node in it, in one u32. What is written here is read by searches (graph-search.ts) and written by the owner
 // of the graphs alone (graph-set.ts, graph-jobs.ts).
 
 import { none } from "@quiver/kernels/hnsw";
@@ -12,14 +12,14 @@ import type { Partition } from "./partition.ts";
 
 const partitionsMax = 255;
 /** A place is a partition's number times this, plus a node. */
-const placeUnit = 2 ** 24;
-const nodeMask = placeUnit - 1;
+const slotsPerPartition = 2 ** 24;
+const nodeMask = slotsPerPartition - 1;
 
 /** The node of a place. */
 export const nodeOf = (place: number): number => place & nodeMask;
 
 /** The number of the partition of a place. */
-export const partitionNumberOf = (place: number): number => Math.floor(place / placeUnit);
+export const partitionNumberOf = (place: number): number => Math.floor(place / slotsPerPartition);
 
 export class NodeMap {
   /** Name -> place. */
@@ -46,7 +46,7 @@ export class NodeMap {
 
   /** A name is linked. */
   set(name: number, number: number, node: number): void {
-    this.places.set(name, number * placeUnit + node);
+    this.places.set(name, number * slotsPerPartition + node);
   }
 
   partitionOf(place: number): Partition {
@@ -68,7 +68,7 @@ export class NodeMap {
     partition.graph.refresh();
     for (const node of partition.living()) {
       const name = partition.graph.ordinalOf(node);
-      invariant(name < none, `the kept node ${node} is said to live, and is marked as removed`);
+      invariant(name < none, `node ${node} of the checkpoint is listed as living, but marked as removed`);
       this.set(name, number, node);
     }
   }
@@ -109,7 +109,7 @@ export class NodeMap {
   checkPlace(name: number, number: number, node: number): void {
     const place = this.places.get(name);
     invariant(
-      place === number * placeUnit + node,
+      place === number * slotsPerPartition + node,
       `the name ${name} has node ${node}, the map says ${place}`,
     );
   }

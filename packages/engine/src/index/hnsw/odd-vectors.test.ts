@@ -5,7 +5,7 @@ import { metricNames } from "@quiver/protocol/shapes/index-definition";
 import { expect, test } from "vitest";
 import { bytesOfFloats } from "../../vector/floats.ts";
 import { FlatIndex } from "../flat/flat-index.ts";
-import { asMap } from "../test/twin.ts";
+import { asMap } from "../test/reference.ts";
 import type { Graph } from "./graph.ts";
 import { HnswIndex, type HnswOptions, type HnswState } from "./hnsw-index.ts";
 
@@ -107,7 +107,7 @@ test("[N11] under cosine, vectors without direction take no place in a graph, an
   for (let i = 0; i < 3_000; i++)
     index.add(i, bytesOfFloats(i % 2 === 0 ? new Float32Array(dimension) : draw()));
   index.check();
-  expect(index.graphs[0].units).toBeLessThan(1_800);
+  expect(index.graphs[0].slots).toBeLessThan(1_800);
   const away = index.search(draw(), 1_600, { ef: 4_000 });
   // Half of the others lie on the other side: zeros come before those.
   expect(away.scores.filter((score) => score === 0).length).toBe(1_500);

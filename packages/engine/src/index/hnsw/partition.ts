@@ -1,12 +1,13 @@
-// What does the owner of a graph know of its units?
+// What does the owner of a graph know about its node slots?
 //
 //              take                        beginSweep                  endSweep, epoch over
 //   (free) ----------> node --kill--> dead  --------------> unlinked ---------------------> (free)
 //
 // A removed node still leads searches on, but is never an answer and gets no new link. When there is a dead node for six
 // living ones, a *sweep* draws the backbone without those (linker.ts) and repairs every node that links to them; then no list leads
-// to them, a new epoch begins, and when every thread has left the older ones their units are free. Sweeps go before insertions (graph-jobs.ts), so that while
-// one lasts a twelfth of the nodes is added at most: with everything replaced all the time, a quarter of the units is dead.
+// to them, a new epoch begins, and when every thread has left the older ones their slots are free. Sweeps go before insertions
+// (graph-jobs.ts), so that while one lasts a twelfth of the nodes is added at most: with everything replaced all the time, a quarter
+// of the slots is dead.
 
 import { none } from "@quiver/kernels/hnsw";
 import { Growable } from "../../base/growable.ts";
@@ -16,12 +17,12 @@ import { Graph } from "./graph.ts";
 import type { GraphShape } from "./graph-layout.ts";
 import type { Target } from "./jobs.ts";
 
-/** What a unit is. */
+/** What a node slot is. */
 export const kinds = { free: 0, node: 1, upper: 2, dead: 3, unlinked: 4 } as const;
 
-/** What of a partition a checkpoint keeps besides the graph's units. */
+/** What a checkpoint stores of a partition besides the graph's slots. */
 export type PartitionState = {
-  readonly units: number;
+  readonly slots: number;
   readonly entry: number;
   readonly root: number;
   readonly count: number;
@@ -37,7 +38,7 @@ export class Partition {
   /** Living nodes. */
   count = 0;
   #dead: number[] = [];
-  /** The unit that the sweep comes to next; -1 while none is on. */
+  /** The slot that the sweep comes to next; -1 while none is on. */
   #sweepAt = -1;
   /** How many of the dead were dead when the sweep began: the first ones. */
   #sweptDead = 0;
@@ -48,19 +49,19 @@ export class Partition {
     this.target = { id: ++lastId, graph: this.graph, encoding };
   }
 
-  /** Units for a node of this ordinal, which nobody can meet yet. */
+  /** Takes slots for a node of this ordinal; no search can reach it yet. */
   take(ordinal: number, level: number): number {
     const node = this.graph.make(ordinal, level);
-    while (this.kinds.length < this.graph.units) this.kinds.push(kinds.free);
+    while (this.kinds.length < this.graph.slots) this.kinds.push(kinds.free);
     this.kinds.values[node] = kinds.node;
-    for (const unit of this.graph.upperOf(node)) this.kinds.values[unit] = kinds.upper;
+    for (const slot of this.graph.upperOf(node)) this.kinds.values[slot] = kinds.upper;
     this.count++;
     return node;
   }
 
   /** The record of a node was removed. */
   kill(node: number): void {
-    invariant(this.kinds.values[node] === kinds.node, `the unit ${node}, which is no living node, is killed`);
+    invariant(this.kinds.values[node] === kinds.node, `the slot ${node}, which is no living node, is killed`);
     this.graph.kill(node);
     this.kinds.values[node] = kinds.dead;
     this.#dead.push(node);
@@ -89,7 +90,7 @@ export class Partition {
   beginSweep(): Uint32Array {
     this.#sweepAt = 0;
     this.#sweptDead = this.#dead.length;
-    // They are left out of the sweep's own repairs.
+    // The sweep does not repair them.
     for (const node of this.#dead) this.kinds.values[node] = kinds.unlinked;
     return Uint32Array.from(this.#dead);
   }
@@ -98,7 +99,7 @@ export class Partition {
   nextToRepair(atMost: number): Uint32Array {
     const nodes: number[] = [];
     const { values } = this.kinds;
-    while (nodes.length < atMost && this.#sweepAt < this.graph.units) {
+    while (nodes.length < atMost && this.#sweepAt < this.graph.slots) {
       const kind = values[this.#sweepAt];
       if (kind === kinds.node || kind === kinds.dead) nodes.push(this.#sweepAt);
       this.#sweepAt++;
@@ -108,10 +109,10 @@ export class Partition {
 
   /** Whether the sweep has handed out all nodes; it ends when they are repaired, and no builder is at work. */
   get isSweptOut(): boolean {
-    return this.#sweepAt >= this.graph.units;
+    return this.#sweepAt >= this.graph.slots;
   }
 
-  /** No list leads to those that the sweep was for: a new epoch begins. */
+  /** No list leads to the swept nodes any more: begins a new epoch. */
   endSweep(): void {
     const nodes = this.#dead.splice(0, this.#sweptDead);
     this.#sweepAt = -1;
@@ -120,11 +121,11 @@ export class Partition {
     this.reclaim();
   }
 
-  /** Gives back the units of unlinked nodes on which no thread can stand any more. */
+  /** Frees the slots of unlinked nodes that no thread can be visiting any more. */
   reclaim(): void {
     while (this.#unlinked.length > 0 && this.graph.isQuietSince(this.#unlinked[0].epoch)) {
       for (const node of this.#unlinked[0].nodes) {
-        for (const unit of [node, ...this.graph.upperOf(node)]) this.kinds.values[unit] = kinds.free;
+        for (const slot of [node, ...this.graph.upperOf(node)]) this.kinds.values[slot] = kinds.free;
         this.graph.free(node);
       }
       this.#unlinked.shift();
@@ -135,35 +136,35 @@ export class Partition {
   living(): Uint32Array {
     const nodes = new Uint32Array(this.count);
     let length = 0;
-    for (let unit = 0; unit < this.kinds.length; unit++)
-      if (this.kinds.values[unit] === kinds.node) nodes[length++] = unit;
+    for (let slot = 0; slot < this.kinds.length; slot++)
+      if (this.kinds.values[slot] === kinds.node) nodes[length++] = slot;
     invariant(length === this.count, `${length} living nodes are marked, ${this.count} counted`);
     return nodes;
   }
 
-  isNode(unit: number): boolean {
-    const kind = this.kinds.values[unit];
+  isNode(slot: number): boolean {
+    const kind = this.kinds.values[slot];
     return kind === kinds.node || kind === kinds.dead || kind === kinds.unlinked;
   }
 
-  /** What a checkpoint keeps. Nobody may build meanwhile. */
+  /** What a checkpoint stores. No builder may run at the same time. */
   state(): PartitionState {
-    const { units, entry, root } = this.graph;
-    return { units, entry, root, count: this.count, kinds: this.kinds.values.slice(0, this.kinds.length) };
+    const { slots, entry, root } = this.graph;
+    return { slots, entry, root, count: this.count, kinds: this.kinds.values.slice(0, this.kinds.length) };
   }
 
-  /** A partition as it was kept, but for the bytes of its graph's image, which the caller writes. */
+  /** Restores a partition from a checkpoint; the caller writes the bytes of its graph's image. */
   static restored(shape: GraphShape, encoding: Encoding, state: PartitionState): Partition {
     const partition = new Partition(shape, encoding);
     const free: number[] = [];
-    for (let unit = state.kinds.length - 1; unit >= 0; unit--) {
-      if (state.kinds[unit] === kinds.free) free.push(unit);
+    for (let slot = state.kinds.length - 1; slot >= 0; slot--) {
+      if (state.kinds[slot] === kinds.free) free.push(slot);
     }
-    partition.graph.restore(state.units, state.entry, state.root, free);
-    for (const [unit, kind] of state.kinds.entries()) {
+    partition.graph.restore(state.slots, state.entry, state.root, free);
+    for (const [slot, kind] of state.kinds.entries()) {
       // What was being unlinked is dead again: the sweep begins anew.
       partition.kinds.push(kind === kinds.unlinked ? kinds.dead : kind);
-      if (kind === kinds.dead || kind === kinds.unlinked) partition.#dead.push(unit);
+      if (kind === kinds.dead || kind === kinds.unlinked) partition.#dead.push(slot);
     }
     partition.count = state.count;
     return partition;
@@ -176,9 +177,9 @@ export class Partition {
   check(): void {
     const { graph } = this;
     let used = 0;
-    for (let unit = 0; unit < graph.units; unit++) if (this.kinds.values[unit] !== kinds.free) used++;
-    const free = graph.freeUnits.length;
-    invariant(used + free === graph.units, `${used} used and ${free} free units of ${graph.units}`);
+    for (let slot = 0; slot < graph.slots; slot++) if (this.kinds.values[slot] !== kinds.free) used++;
+    const free = graph.freeSlots.length;
+    invariant(used + free === graph.slots, `${used} used and ${free} free slots of ${graph.slots}`);
     for (const node of this.#dead)
       invariant(this.isNode(node) && graph.ordinalOf(node) === none, `the dead node ${node} is not marked`);
     this.living();

@@ -1,8 +1,9 @@
-// Do the graphs find enough, and which beam does?
+// Do the graphs find enough, and how long a beam does it take?
 //
 // Recall is measured when the graphs have been built, and each time a tenth of them has changed; during a long build when they have
-// doubled. A sample of the vectors is asked (quality.ts), and beams are doubled until one finds enough (`wantedOf`): searches that name
-// no beam take that one. Where none is long enough that costs less than reading all vectors, searches read all. When to measure, measuring and what follows from it share the counts of what has changed, so they are one class.
+// doubled. A sample of the vectors is asked (quality.ts), and beams are doubled until one finds enough (`wantedOf`): searches that
+// name no beam take that one. Where none is long enough that costs less than reading all vectors, searches read all. When to
+// measure, measuring and what follows from it share the counts of what has changed, so they are one class.
 
 import type { Candidates } from "../contract.ts";
 import type { BuildingOptions, Sample, Vectors } from "./build-host.ts";
@@ -14,8 +15,8 @@ import { InPlaceBuilders } from "./jobs.ts";
 import { type Quality, QualityCheck, qualityDepth, sampleSize } from "./quality.ts";
 
 /**
- * Below this share of exact answers, or of vectors that find themselves, something is done: by the number of vectors, for in few a longer
- * beam costs little.
+ * Below this share of exact answers, or of vectors that find themselves, something is done: by the number of vectors, for in few a
+ * longer beam costs little.
  */
 const wantedOf = (count: number): { recall: number; itself: number } => {
   if (count <= 10_000) return { recall: 0.999, itself: 0.999 };
@@ -43,7 +44,7 @@ const sampleShareWithoutCache = 0.25;
 /** Questions asked between two looks at the clock, by the places of their beams. */
 const questionsPerStep = (ef: number): number => Math.max(1, Math.floor(512 / ef));
 
-/** What is measured, and who is told. */
+/** The index that is measured, and its callbacks. */
 export interface Watched {
   readonly current: GraphSet | undefined;
   /** Whether the present graphs are about to be replaced. */
@@ -56,7 +57,7 @@ export interface Watched {
   onFailure(error: unknown): void;
 }
 
-/** What a checkpoint keeps of it. */
+/** What a checkpoint stores of it. */
 export type WatchState = {
   readonly quality: Quality | undefined;
   readonly efFloor: number;
@@ -75,7 +76,10 @@ export class RecallWatch {
   #checkBeganMs = 0;
   /** How long the last measurement took. */
   #checkMs = 0;
-  /** Of the measurement that is being made: vectors in the graphs and what had been linked or removed when it began, and names linked since. */
+  /**
+   * Of the measurement that is being made: vectors in the graphs and what had been linked or removed when it began, and names linked
+   * since.
+   */
   #checkCount = 0;
   #checkWork = 0;
   readonly #linkedSince = new Set<number>();
@@ -107,8 +111,8 @@ export class RecallWatch {
   }
 
   /**
-   * Whether searches that name no beam read all vectors: because no beam finds enough, or because nobody knows yet what beams find. Of
-   * many vectors that would take too long, and most graphs of many find enough.
+   * Whether searches that name no beam read all vectors: because no beam finds enough, or because nothing was measured yet.
+   * Of many vectors that would take too long, and most graphs of many find enough.
    */
   get isScanning(): boolean {
     if (this.#isScanning) return true;

@@ -13,12 +13,12 @@ export type GraphSetOptions = {
   readonly seed: number;
   readonly memoryBytesMax: number;
   /** Threads that search or build at a time. */
-  readonly areas: number;
+  readonly scratchCount: number;
 };
 
 /** The shape of a graph by an encoding. */
 export function shapeOf(encoding: Encoding, options: GraphSetOptions): GraphShape {
-  const { m, m0, efConstruction, memoryBytesMax, areas } = options;
+  const { m, m0, efConstruction, memoryBytesMax, scratchCount } = options;
   const { codeBytes, queryBytes, dataType, metric } = encoding;
   return {
     codeBytes,
@@ -30,6 +30,6 @@ export function shapeOf(encoding: Encoding, options: GraphSetOptions): GraphShap
     efMax,
     buildMode: buildModes[metric],
     memoryBytesMax,
-    areas,
+    scratchCount,
   };
 }

@@ -1,10 +1,10 @@
 // Where are the full-precision vectors of an index, and under which names?
 //
 //   tail    vectors that no graph has yet: every search scans them exactly
-//   cache   of what is in graphs, as many as may stay in memory; others are read by whoever searches
+//   cache   of what is in graphs, as many as may stay in memory; a search reads the others
 //
-// Tail, cache and graphs hold *names*, one for each distinct vector (names.ts, copies.ts). One of them is special: by cosine, the vector
-// whose values are all zero has no direction. It is in none of them, and its score is known.
+// Tail, cache and graphs hold *names*, one for each distinct vector (names.ts, copies.ts). One of them is special: by cosine, the
+// vector whose values are all zero has no direction. It is in none of them, and its score is known.
 
 import type { MetricName } from "@quiver/protocol/shapes/index-definition";
 import { bytesOfFloats, readFloats } from "../../vector/floats.ts";
@@ -157,7 +157,7 @@ export class StoredVectors {
     return visible === null || copies.isEmpty ? visible : (name) => copies.seen(name, visible) !== absent;
   }
 
-  /** Reads the vector of a name, by a record that is seen: of others nothing may be stored any more. */
+  /** Reads the vector of a name through a visible record: other records may no longer be stored. */
   readerOf(visible: () => Visible, vectorOf?: VectorReader): VectorReader | undefined {
     const { copies } = this.names;
     if (vectorOf === undefined || copies.isEmpty) return vectorOf;
@@ -173,7 +173,7 @@ export class StoredVectors {
     const { cache } = this;
     const isFull = !this.mayCache();
     if (isFull && cache.count === 0) return vector;
-    // Which one has to go is left to chance, by a number that the ordinals make: no books are kept of what is used.
+    // Evicts a pseudo-random entry, chosen by a hash of the ordinals: the cache does not track what is used.
     if (isFull) cache.remove(cache.ordinalAt(hash(name) % cache.count));
     cache.add(name, bytesOfFloats(vector));
     return vector;

@@ -3,8 +3,8 @@
 //   the codes lose more than `codeLossMax`    `auto`: the next better type; else, a range that cuts values off: codes without it
 //   more of the memory is free than used      the same codes, and the memory of the present graphs is given back
 //
-// A *successor* is built beside the graphs that serve, as soon as there is memory for it, and replaces them when it has all that
-// they have.
+// Builders make a *successor* beside the graphs that serve searches, as soon as there is memory for it. It replaces them once it has
+// all of their vectors.
 
 import type { BuildingOptions, Sample, Vectors } from "./build-host.ts";
 import type { CalibrationRequest } from "./calibrate.ts";
@@ -42,7 +42,7 @@ export interface Predecessor {
   readonly current: GraphSet | undefined;
   readonly isCalibrating: boolean;
   /** Threads that search or build at a time. */
-  readonly areas: number;
+  readonly scratchCount: number;
   /** Learns an encoding from a sample, and calls with graphs by it that are empty. */
   calibrate(
     request: Pick<CalibrationRequest, "dataType" | "range" | "rows">,
@@ -60,7 +60,7 @@ export class Succession {
   #missing: Set<number> | undefined;
   /** Codes that are wanted in place of the present ones, while there is no memory for a successor. */
   #postponed: Wanted | undefined;
-  #isPostponementTold = false;
+  #isPostponementReported = false;
   /** Bytes that the successor will take, from when it is decided on. */
   #successorBytes = 0;
 
@@ -95,12 +95,12 @@ export class Succession {
     this.#missing?.delete(name);
   }
 
-  /** Graphs were restored: a successor that was wanted was not kept. */
+  /** Graphs were restored: the checkpoint does not contain a planned successor. */
   restore(quality: Quality, encoding: Encoding): void {
     this.#postponed = this.#wantedAfter(quality, encoding);
   }
 
-  /** Acts on what was measured of the graphs that serve. Until better codes serve, the present ones are searched with more effort. */
+  /** Acts on what was measured of the graphs that serve. Until better codes serve, the present ones are searched with a longer beam. */
   onMeasured(quality: Quality): void {
     const { current, isCalibrating } = this.#predecessor;
     if (current === undefined || this.#successor !== undefined || isCalibrating) return;
@@ -137,8 +137,8 @@ export class Succession {
   /** Has graphs of other codes built, as soon as there is memory for them; says once that there is none. */
   #succeed(wanted: Wanted): void {
     this.#postponed = wanted;
-    if (this.goOn() || this.#isPostponementTold) return;
-    this.#isPostponementTold = true;
+    if (this.goOn() || this.#isPostponementReported) return;
+    this.#isPostponementReported = true;
     this.#options.onNotice?.(
       `${wanted.notice}; the memory budget has no room for graphs of type ${wanted.dataType} beside the present ones, so these serve until it has`,
     );
@@ -147,14 +147,14 @@ export class Succession {
   /** Begins with a successor that waits for memory, where there is some. */
   goOn(): boolean {
     const { mayTake, onNotice } = this.#options;
-    const { current, isCalibrating, areas } = this.#predecessor;
+    const { current, isCalibrating, scratchCount } = this.#predecessor;
     const postponed = this.#postponed;
     if (!current || !postponed || this.#successor || isCalibrating) return false;
     const vectors = current.count + this.#vectors.waitingCount();
-    const bytes = graphSetBytes({ ...this.#options, dataType: postponed.dataType, areas }, vectors);
+    const bytes = graphSetBytes({ ...this.#options, dataType: postponed.dataType, scratchCount }, vectors);
     if (mayTake?.(bytes) === false) return false;
     this.#postponed = undefined;
-    this.#isPostponementTold = false;
+    this.#isPostponementReported = false;
     this.#successorBytes = bytes;
     onNotice?.(postponed.notice);
     this.#build(postponed);

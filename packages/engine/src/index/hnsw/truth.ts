@@ -1,8 +1,8 @@
 // Which vectors are really nearest to a few queries?
 //
 // What an index measures itself by. A builder reads the rows where they lie in shared memory, block by block, through a flat index of
-// its own, so scores are the exact ones. The owner may move rows meanwhile: a vector that goes to another place can then be missed, or
-// be told under the name of one that was removed, which the owner knows.
+// its own, so scores are the exact ones. The owner may move rows meanwhile: a vector that goes to another place can then be missed,
+// or be told under the name of one that was removed, which the owner knows.
 
 import type { MetricName } from "@quiver/protocol/shapes/index-definition";
 import { bestOf, type Candidates, nothing } from "../contract.ts";
@@ -14,7 +14,7 @@ export type TruthRequest = {
   readonly rows: readonly SharedRows[];
   /** Vectors, one after the other. */
   readonly queries: Float32Array;
-  /** Best vectors of each that are wanted; what ties with the last is told, too. */
+  /** How many nearest vectors to report for each query; ties with the last are reported too. */
   readonly k: number;
 };
 

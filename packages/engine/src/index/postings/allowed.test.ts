@@ -9,7 +9,7 @@ import type { Candidates, Visible } from "../contract.ts";
 import type { OrdinalBitmap } from "../ordinal-bitmap.ts";
 import { SparseIndex, type SparseVector } from "../sparse/sparse-index.ts";
 import { allowedSets, bestAllowed, bitmapOf } from "../test/allowed-sets.ts";
-import { asMap, bestOf, expectSame } from "../test/twin.ts";
+import { asMap, bestOf, expectSame } from "../test/reference.ts";
 import { TextIndex } from "../text/text-index.ts";
 
 const next = randomNumbers(14);
@@ -31,7 +31,7 @@ const words = Array.from({ length: 400 }, (_, i) => `w${i.toString(36)}x`);
 const someText = (): string[] =>
   Array.from({ length: 4 + integer(30) }, () => words[Math.floor(next() ** 3 * 400)]);
 
-/** Ordinals with gaps, of which some are removed later: records of runs, merged ones, and of the tail. */
+/** Ordinals with gaps, of which some are removed later: records of segments, merged ones, and of the mutable buffer. */
 class History {
   readonly ordinals: number[] = [];
   readonly held = new Set<number>();
@@ -75,7 +75,7 @@ function build<Index extends SparseIndex | TextIndex>(
   }
   for (let i = 0; i < 1_000; i++) history.add(add);
   index.check();
-  expect(index.tailCount).toBeGreaterThan(0);
+  expect(index.bufferedCount).toBeGreaterThan(0);
   return { index, history };
 }
 
@@ -96,7 +96,7 @@ function compare(
 
 describe("sparse vectors", () => {
   test.each([false, true])("at once and in steps, exactly; signed: %s", (isSigned) => {
-    const index = new SparseIndex({ tailRecordsMax: 1_500, debug: true });
+    const index = new SparseIndex({ bufferRecordsMax: 1_500, debug: true });
     const { history } = build(index, (ordinal) => {
       const { indices, values } = someVector(15, isSigned);
       index.add(ordinal, indices, values);
@@ -111,7 +111,7 @@ describe("sparse vectors", () => {
   });
 
   test.each([false, true])("of thousands of dimensions, which are scored in full; signed: %s", (isSigned) => {
-    const index = new SparseIndex({ tailRecordsMax: 1_500, debug: true });
+    const index = new SparseIndex({ bufferRecordsMax: 1_500, debug: true });
     const { history } = build(index, (ordinal) => {
       const { indices, values } = someVector(8, isSigned);
       index.add(ordinal, indices, values);
@@ -133,7 +133,7 @@ describe("sparse vectors", () => {
   });
 
   test("with a threshold never fewer than k, and each with its exact score", () => {
-    const index = new SparseIndex({ tailRecordsMax: 1_500, debug: true });
+    const index = new SparseIndex({ bufferRecordsMax: 1_500, debug: true });
     const { history } = build(index, (ordinal) => {
       const { indices, values } = someVector(15, false);
       index.add(ordinal, indices, values);
@@ -162,7 +162,7 @@ describe("sparse vectors", () => {
   });
 
   test("few are looked up, many are masked: both ways are taken by the sets of these tests", () => {
-    const index = new SparseIndex({ tailRecordsMax: 1_500 });
+    const index = new SparseIndex({ bufferRecordsMax: 1_500 });
     const { history } = build(index, (ordinal) => {
       const { indices, values } = someVector(15, false);
       index.add(ordinal, indices, values);
@@ -180,7 +180,7 @@ describe("sparse vectors", () => {
 
 describe("texts", () => {
   const makeTexts = () => {
-    const index = new TextIndex({ language: "none", k1: 1.2, b: 0.75, tailRecordsMax: 1_500, debug: true });
+    const index = new TextIndex({ language: "none", k1: 1.2, b: 0.75, bufferRecordsMax: 1_500, debug: true });
     const { history } = build(index, (ordinal) => index.add(ordinal, someText()));
     return { index, history };
   };

@@ -1,20 +1,20 @@
-// Where do runs lie, and where does a search have its working space?
+// Where do segments lie, and where is the scratch memory of a search?
 //
-// In one shared WebAssembly memory, so that the kernel reaches all of it. Blocks are handed out first fit; there are few of them
-// (a run is one) and they are large. A memory ends at 4 GiB: an index goes on in a further arena.
+// In one shared WebAssembly memory, so that the kernel reaches all of it. Allocation is first fit: allocations are few (one for each
+// segment) and large. A memory ends at 4 GiB; then the index opens another arena.
 //
-// Memory only grows. Views of a shared memory stay good when it does, but do not reach the new part: take `bytes` and the
-// others anew after an allocation.
+// Memory only grows. Views of a shared memory stay valid when it grows, but do not cover the new part: read `bytes` and the other
+// views again after an allocation.
 
 import { pageBytes, pagesMax } from "@quiver/kernels/loader";
 import {
-  area,
-  areaBytes,
   foundBytes,
   instantiatePostings,
   type PostingsKernels,
   queryTermBytes,
-  runRecordsMax,
+  scratch,
+  scratchBytes,
+  segmentRecordsMax,
   termBytes,
   windowRecords,
 } from "@quiver/kernels/postings";
@@ -27,22 +27,27 @@ export type ArenaOptions = {
   readonly debug?: boolean;
 };
 
-/** A stretch of memory. */
-type Block = { at: number; bytes: number };
+/** A range of memory. */
+type Allocation = { at: number; bytes: number };
 
-/** Fields that point to what grows with what is searched for. */
+/** Fields that point to memory whose size depends on the query. */
 type Reserved = "terms" | "order" | "sorted" | "query" | "heap" | "recordSums" | "touched";
 
 const align = (bytes: number, to = 64): number => Math.ceil(bytes / to) * to;
 
-/** Where the area of searches lies; a place of 0 is none. */
-const areaAt = 64;
+/** Where the scratch memory of searches lies; offset 0 stands for "none". */
+const scratchAt = 64;
 
-/** Bytes of an arena with runs of these lengths. */
-export function arenaBytes(runs: readonly number[]): number {
-  const fixed = [areaAt + areaBytes, 4 * windowRecords, windowRecords / 8, 2 * windowRecords * foundBytes];
-  let bytes = align(runRecordsMax / 8);
-  for (const length of [...fixed, ...runs]) bytes += align(length);
+/** Bytes of an arena with segments of these lengths. */
+export function arenaBytes(segments: readonly number[]): number {
+  const fixed = [
+    scratchAt + scratchBytes,
+    4 * windowRecords,
+    windowRecords / 8,
+    2 * windowRecords * foundBytes,
+  ];
+  let bytes = align(segmentRecordsMax / 8);
+  for (const length of [...fixed, ...segments]) bytes += align(length);
   return Math.ceil(bytes / pageBytes) * pageBytes;
 }
 
@@ -56,11 +61,11 @@ export class Arena {
   readonly #memory: WebAssembly.Memory;
   readonly #pagesMax: number;
   /** What is free below the top, by place; no two touch. */
-  readonly #gaps: Block[] = [];
+  readonly #gaps: Allocation[] = [];
   readonly #taken = new Map<number, number>();
-  /** Room for a bit of each record of a run, in which a search says what is hidden from it. */
+  /** One bit for each record of a segment: a search sets the bits of the records that it must not find. */
   readonly hiddenAt: number;
-  #top = align(areaAt + areaBytes);
+  #top = align(scratchAt + scratchBytes);
   #termsMax = 0;
   #heapMax = 0;
   #recordsMax = 0;
@@ -81,12 +86,12 @@ export class Arena {
       ["found", 2 * windowRecords * foundBytes],
     ] as const;
     for (const [field, bytes] of fixed) this.#setField(field, this.#mustAllocate(bytes));
-    this.hiddenAt = this.#mustAllocate(runRecordsMax / 8);
+    this.hiddenAt = this.#mustAllocate(segmentRecordsMax / 8);
   }
 
-  /** The area of searches. */
-  get area(): number {
-    return areaAt;
+  /** The scratch memory of searches. */
+  get scratch(): number {
+    return scratchAt;
   }
 
   get memoryBytes(): number {
@@ -95,13 +100,13 @@ export class Arena {
 
   /** Bytes of what lies in it. */
   get takenBytes(): number {
-    let bytes = align(areaAt + areaBytes);
+    let bytes = align(scratchAt + scratchBytes);
     for (const taken of this.#taken.values()) bytes += taken;
     return bytes;
   }
 
   /**
-   * A place for a run of so many bytes, aligned to 64, with whatever was there; undefined when the memory is full, of which a
+   * A place for a segment of so many bytes, aligned to 64, with whatever was there; undefined when the memory is full, of which a
    * 16th is left for searches.
    */
   allocate(bytes: number): number | undefined {
@@ -126,18 +131,18 @@ export class Arena {
     return at;
   }
 
-  /** Gives back what of a block lies behind its first `bytes`. */
+  /** Frees the part of an allocation after its first `bytes` bytes. */
   shrink(at: number, bytes: number): void {
     const taken = this.#taken.get(at);
     const kept = align(Math.max(1, bytes));
-    invariant(taken !== undefined && kept <= taken, `no block of ${bytes} bytes or more at ${at}`);
+    invariant(taken !== undefined && kept <= taken, `no allocation of ${bytes} bytes or more at ${at}`);
     this.#taken.set(at, kept);
     this.#release({ at: at + kept, bytes: taken - kept });
   }
 
   free(at: number): void {
     const bytes = this.#taken.get(at);
-    invariant(bytes !== undefined, `no block at ${at} is there to be freed`);
+    invariant(bytes !== undefined, `no allocation at ${at} is there to be freed`);
     this.#taken.delete(at);
     this.#release({ at, bytes });
   }
@@ -159,30 +164,33 @@ export class Arena {
     return true;
   }
 
-  /** Makes room for gathering from a run of so many records. @returns whether there is any */
+  /** Makes room for gathering from a segment of so many records. @returns whether there is any */
   reserveRecords(records: number): boolean {
     if (records <= this.#recordsMax) return true;
-    const length = Math.min(runRecordsMax, 2 * records);
+    const length = Math.min(segmentRecordsMax, 2 * records);
     if (!this.#replace("recordSums", 4 * length) || !this.#replace("touched", 2 * (length + 1))) return false;
     this.floats.fill(0, this.field("recordSums") >>> 2, (this.field("recordSums") >>> 2) + length);
     this.#recordsMax = length;
     return true;
   }
 
-  /** The value of a field of the area. */
-  field(name: keyof typeof area): number {
-    return this.words[(areaAt + area[name]) >>> 2];
+  /** The value of a field of the scratch memory. */
+  field(name: keyof typeof scratch): number {
+    return this.words[(scratchAt + scratch[name]) >>> 2];
   }
 
   check(): void {
-    const blocks = [...this.#gaps, ...[...this.#taken].map(([at, bytes]) => ({ at, bytes }))];
-    blocks.sort((a, b) => a.at - b.at);
-    let end = align(areaAt + areaBytes);
-    for (const { at, bytes } of blocks) {
-      invariant(at === end, `the block at ${at} does not begin where the one before ends, ${end}`);
+    const allocations = [...this.#gaps, ...[...this.#taken].map(([at, bytes]) => ({ at, bytes }))];
+    allocations.sort((a, b) => a.at - b.at);
+    let end = align(scratchAt + scratchBytes);
+    for (const { at, bytes } of allocations) {
+      invariant(at === end, `the allocation at ${at} does not begin where the one before ends, ${end}`);
       end += bytes;
     }
-    invariant(end === this.#top && end <= this.bytes.length, `blocks end at ${end}, the top is ${this.#top}`);
+    invariant(
+      end === this.#top && end <= this.bytes.length,
+      `allocations end at ${end}, the top is ${this.#top}`,
+    );
   }
 
   #replace(name: Reserved, bytes: number): boolean {
@@ -194,8 +202,8 @@ export class Arena {
     return true;
   }
 
-  #setField(name: keyof typeof area, value: number): void {
-    this.words[(areaAt + area[name]) >>> 2] = value;
+  #setField(name: keyof typeof scratch, value: number): void {
+    this.words[(scratchAt + scratch[name]) >>> 2] = value;
   }
 
   #mustAllocate(bytes: number): number {
@@ -204,11 +212,11 @@ export class Arena {
     return at;
   }
 
-  #release(block: Block): void {
-    if (block.bytes === 0) return;
-    let number = this.#gaps.findIndex((gap) => gap.at > block.at);
+  #release(allocation: Allocation): void {
+    if (allocation.bytes === 0) return;
+    let number = this.#gaps.findIndex((gap) => gap.at > allocation.at);
     if (number < 0) number = this.#gaps.length;
-    this.#gaps.splice(number, 0, block);
+    this.#gaps.splice(number, 0, allocation);
     this.#join(number);
     this.#join(number - 1);
     const last = this.#gaps.at(-1);

@@ -1,12 +1,12 @@
 // Which k of what a search has found so far are the best?
 
-import { area as areaFields, foundBytes } from "@quiver/kernels/postings";
+import { foundBytes, scratch as scratchFields } from "@quiver/kernels/postings";
 import { keepBest } from "../../base/top-k.ts";
 import type { Candidates } from "../contract.ts";
 import type { Arena } from "./arena.ts";
-import type { Run } from "./run.ts";
+import type { Segment } from "./segment.ts";
 
-/** What was found so far, and the heap of the k best scores where it was last. */
+/** The candidates found so far, and the heap of the k best scores in the arena that used it last. */
 export class Best {
   readonly #k: number;
   // Plain arrays: a typed array of more than 64 bytes is made outside of the heap, and few are found.
@@ -22,7 +22,7 @@ export class Best {
     this.#heap = [...first.scores].sort((a, b) => a - b).slice(-k);
   }
 
-  /** Takes further candidates, of which the heap is not told. */
+  /** Adds candidates without updating the heap. */
   add({ count, ordinals, scores }: Candidates): void {
     for (let i = 0; i < count; i++) {
       this.#ordinals.push(ordinals[i]);
@@ -35,26 +35,26 @@ export class Best {
     return this.#heap.length < this.#k ? Number.NEGATIVE_INFINITY : this.#heap[0];
   }
 
-  /** Sees to it that the heap is in an arena, which has room for it. */
+  /** Moves the heap into an arena, which has room for it. */
   enter(arena: Arena): void {
     if (this.#arena === arena) return;
     this.#fetchHeap();
     this.#arena = arena;
     arena.doubles.set(this.#heap, arena.field("heap") >>> 3);
-    arena.words[(arena.area + areaFields.heapCount) >>> 2] = this.#heap.length;
+    arena.words[(arena.scratch + scratchFields.heapCount) >>> 2] = this.#heap.length;
   }
 
-  /** Takes what a search of a run has found and can still be among the best. */
-  take(run: Run, floor: number): void {
-    const { doubles, words, area } = run.arena;
-    const count = run.arena.field("foundCount");
-    for (let i = 0, at = run.arena.field("found"); i < count; i++, at += foundBytes) {
+  /** Takes what a search of a segment has found and can still be among the best. */
+  take(segment: Segment, floor: number): void {
+    const { doubles, words, scratch } = segment.arena;
+    const count = segment.arena.field("foundCount");
+    for (let i = 0, at = segment.arena.field("found"); i < count; i++, at += foundBytes) {
       const score = doubles[at >>> 3];
       if (score < floor) continue;
-      this.#ordinals.push(run.ordinals[words[(at + 8) >>> 2]]);
+      this.#ordinals.push(segment.ordinals[words[(at + 8) >>> 2]]);
       this.#scores.push(score);
     }
-    words[(area + areaFields.foundCount) >>> 2] = 0;
+    words[(scratch + scratchFields.foundCount) >>> 2] = 0;
   }
 
   /** The k best of all that was found and is on the heap, and what ties with the last. */

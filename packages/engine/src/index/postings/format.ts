@@ -1,4 +1,4 @@
 // Which checkpoints of inverted indexes can be read?
 
-/** Increased when the bytes of a run or a dictionary change: checkpoints of before are not used. */
-export const postingFormat = 3;
+/** Increase this when the bytes of a segment or a dictionary change: older checkpoints are then ignored. */
+export const postingFormat = 4;

@@ -1,21 +1,21 @@
 // What do the postings of a list add at most?
 
-import { entry, longList, rankBits, ranksMax } from "@quiver/kernels/postings";
-import type { Run } from "./run.ts";
+import { entry, longList, topImpactBits, topImpactsMax } from "@quiver/kernels/postings";
+import type { Segment } from "./segment.ts";
 
-/** What a list's postings add at most: base + slope * code each, `most` any of them. */
+/** What a list's postings add at most: base + slope * quantized impact each, `most` any of them. */
 export type Bound = { base: number; slope: number; most: number };
 
-export function boundsOf(run: Run, list: number, weight: number, growth: number): Bound {
-  const at = (run.entryOf(list) + entry.base) >>> 2;
-  const { floats } = run.arena;
+export function boundsOf(segment: Segment, list: number, weight: number, growth: number): Bound {
+  const at = (segment.entryOf(list) + entry.base) >>> 2;
+  const { floats } = segment.arena;
   const base = floats[at];
   const slope = floats[at + 1];
   if (weight >= 0) {
     const factor = weight * growth;
     return { base: factor * base, slope: factor * slope, most: factor * floats[at + 2] };
   }
-  // With a negative weight the least amount counts most, and a posting has at least what the next smaller code says.
+  // With a negative weight the least impact counts most, and a posting has at least what the next smaller quantized impact says.
   return { base: weight * (base - slope), slope: weight * slope, most: weight * base };
 }
 
@@ -25,34 +25,37 @@ export function boundsOf(run: Run, list: number, weight: number, growth: number)
  * @param hidden records that do not count
  */
 export function greatestIn(
-  run: Run,
+  segment: Segment,
   list: number,
   weight: number,
   hidden: ReadonlySet<number> = noRecords,
 ): number {
-  const removed = run.removedIn(list) + hidden.size;
-  if (removed === 0) return boundsOf(run, list, weight, 1).most;
-  const ranked = weight >= 0 ? amountAtRank(run, list, removed + 1) : undefined;
+  const removed = segment.removedIn(list) + hidden.size;
+  if (removed === 0) return boundsOf(segment, list, weight, 1).most;
+  const ranked = weight >= 0 ? impactAtRank(segment, list, removed + 1) : undefined;
   if (ranked !== undefined) return weight * ranked;
   let greatest = Number.NEGATIVE_INFINITY;
-  for (let i = 0; i < run.countOf(list); i++) {
-    const record = run.recordAt(list, i);
-    if (!run.isRemoved(record) && !hidden.has(record))
-      greatest = Math.max(greatest, weight * run.valueOf(list, i));
+  for (let i = 0; i < segment.countOf(list); i++) {
+    const record = segment.recordAt(list, i);
+    if (!segment.isRemoved(record) && !hidden.has(record))
+      greatest = Math.max(greatest, weight * segment.valueOf(list, i));
   }
   return greatest;
 }
 
 const noRecords: ReadonlySet<number> = new Set();
 
-/** An amount that so many postings of a list have or exceed, when its codes were made; undefined where that is not known. */
-export function amountAtRank(run: Run, list: number, rank: number): number | undefined {
-  const count = run.countOf(list);
-  const power = Math.max(rankBits, Math.ceil(Math.log2(rank)));
-  if (count < longList || 2 ** power > count || power >= rankBits + ranksMax) return undefined;
-  const at = run.entryOf(list);
-  const code = run.arena.bytes[at + entry.ranks + power - rankBits];
-  // A code is rounded up: what it stands for is more than the next smaller one.
-  const { floats } = run.arena;
-  return floats[(at + entry.base) >>> 2] + floats[(at + entry.slope) >>> 2] * Math.max(0, code - 1);
+/**
+ * A top-k impact bound: an impact that the `rank` greatest postings of a list reach, for the average length when the segment was
+ * written; undefined where the list stores none.
+ */
+export function impactAtRank(segment: Segment, list: number, rank: number): number | undefined {
+  const count = segment.countOf(list);
+  const power = Math.max(topImpactBits, Math.ceil(Math.log2(rank)));
+  if (count < longList || 2 ** power > count || power >= topImpactBits + topImpactsMax) return undefined;
+  const at = segment.entryOf(list);
+  const quantized = segment.arena.bytes[at + entry.topImpacts + power - topImpactBits];
+  // A quantized impact is rounded up: what it stands for is more than the next smaller one.
+  const { floats } = segment.arena;
+  return floats[(at + entry.base) >>> 2] + floats[(at + entry.slope) >>> 2] * Math.max(0, quantized - 1);
 }

@@ -16,20 +16,20 @@ describe.each([
     fc.assert(
       fc.property(fc.array(append, { maxLength: 60, size: "max" }), (appends) => {
         const postings = make();
-        const twin: [number, number][][] = [[], [], [], []];
-        const lists = twin.map(() => postings.create());
+        const reference: [number, number][][] = [[], [], [], []];
+        const lists = reference.map(() => postings.create());
         let slot = 0;
         for (const { list, count } of appends) {
           for (let i = 0; i < count; i++) {
-            twin[list].push([slot, i]);
+            reference[list].push([slot, i]);
             postings.append(lists[list], slot++, i);
           }
         }
         postings.check();
-        twin.forEach((expected, i) => {
+        reference.forEach((expected, i) => {
           expect(readAll(postings, lists[i])).toEqual(expected);
         });
-        expect(postings.total).toBe(twin.reduce((sum, list) => sum + list.length, 0));
+        expect(postings.total).toBe(reference.reduce((sum, list) => sum + list.length, 0));
       }),
     );
   });

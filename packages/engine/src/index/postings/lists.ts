@@ -1,6 +1,6 @@
 // Where do the postings of the youngest records lie?
 //
-// A posting is a record's slot (see tail.ts) and a number: a weight (f32) of a sparse vector, or how often a
+// A posting is a record's slot (see mutable-buffer.ts) and a number: a weight (f32) of a sparse vector, or how often a
 // term occurs (u32). The postings of one dimension or term are a *list*, in the order in which they were appended. There
 // are many lists and most are short, so a list is no object: all share one pool of typed arrays, in which a list is a
 // chain of *slices*:
@@ -52,7 +52,7 @@ export class Postings<V extends Values> {
   // Of each list: its first and last slice, where its next posting goes, and its length.
   readonly #heads = new Growable(Uint32Array);
   readonly #lasts = new Growable(Uint32Array);
-  readonly #tails = new Growable(Uint32Array);
+  readonly #ends = new Growable(Uint32Array);
   readonly #counts = new Growable(Uint32Array);
   readonly #read: PostingsRead<V>;
   #total = 0;
@@ -80,7 +80,7 @@ export class Postings<V extends Values> {
   create(): number {
     this.#heads.push(none);
     this.#lasts.push(none);
-    this.#tails.push(none);
+    this.#ends.push(none);
     this.#counts.push(0);
     return this.#heads.length - 1;
   }
@@ -88,8 +88,8 @@ export class Postings<V extends Values> {
   /** Appends a posting. */
   append(list: number, slot: number, value: number): void {
     const last = this.#lasts.values[list];
-    if (last === none || this.#tails.values[list] === last + this.#lengthOf(last)) this.#addSlice(list);
-    const at = this.#tails.values[list]++;
+    if (last === none || this.#ends.values[list] === last + this.#lengthOf(last)) this.#addSlice(list);
+    const at = this.#ends.values[list]++;
     this.#slots[at >>> chunkBits][at & chunkMask] = slot;
     this.#values[at >>> chunkBits][at & chunkMask] = value;
     this.#counts.values[list]++;
@@ -122,7 +122,7 @@ export class Postings<V extends Values> {
   }
 
   get memoryBytes(): number {
-    const columns = [this.#heads, this.#lasts, this.#tails, this.#counts];
+    const columns = [this.#heads, this.#lasts, this.#ends, this.#counts];
     let bytes = columns.reduce((sum, column) => sum + column.memoryBytes, 0);
     for (const chunk of this.#slots) bytes += 2 * chunk.byteLength;
     return bytes + 2 * this.#read.slots.byteLength;
@@ -131,7 +131,7 @@ export class Postings<V extends Values> {
   close(): void {
     this.#slots.length = 0;
     this.#values.length = 0;
-    for (const column of [this.#heads, this.#lasts, this.#tails, this.#counts]) column.truncate(0);
+    for (const column of [this.#heads, this.#lasts, this.#ends, this.#counts]) column.truncate(0);
     this.#free.fill(none);
     this.#top = 0;
     this.#total = 0;
@@ -169,8 +169,8 @@ export class Postings<V extends Values> {
       invariant(left > 0, `list ${list} ends with an empty slice`);
       own(slice, capacity + 1, `list ${list}`);
       if (left <= capacity) {
-        const tail = slice + 1 + left;
-        invariant(this.#tails.values[list] === tail, `list ${list} has a wrong place for its next posting`);
+        const end = slice + 1 + left;
+        invariant(this.#ends.values[list] === end, `list ${list} has a wrong place for its next posting`);
         invariant(this.#lasts.values[list] === slice, `list ${list} has a wrong last slice`);
       }
       left -= Math.min(left, capacity);
@@ -178,10 +178,10 @@ export class Postings<V extends Values> {
     invariant(left === 0, `list ${list} lacks ${left} of its ${count} postings`);
   }
 
-  #setEnds(list: number, head: number, last: number, tail: number): void {
+  #setEnds(list: number, head: number, last: number, end: number): void {
     this.#heads.values[list] = head;
     this.#lasts.values[list] = last;
-    this.#tails.values[list] = tail;
+    this.#ends.values[list] = end;
   }
 
   #addSlice(list: number): void {

@@ -1,36 +1,44 @@
-// Which runs become one next?
+// Which segments become one next?
 
-import { runRecordsMax } from "@quiver/kernels/postings";
-import type { Run } from "./run.ts";
+import { segmentRecordsMax } from "@quiver/kernels/postings";
+import type { Segment } from "./segment.ts";
 
-/** A run of so many records, or of this part of the most postings, is left alone; smaller neighbours are merged. */
+/** A segment of so many records, or of this part of the most postings, is left alone; smaller neighbours are merged. */
 const fullShare = 7 / 8;
-const full = fullShare * runRecordsMax;
-const smallRunsMin = 8;
+const full = fullShare * segmentRecordsMax;
+const smallSegmentsMin = 8;
 
 /**
- * A run's neighbours of which the next merge makes one: so many that it is full; or eight, none of them longer than the others
- * together, so that a posting is merged two or three times until its run is full.
+ * A segment's neighbours of which the next merge makes one: so many that it is full; or eight, none of them longer than the others
+ * together, so that a posting is merged two or three times until its segment is full.
  * @param isIdle whether there is time: then any that are not full, where the longest of them grows by a quarter at least, so that
- * a posting that goes from run to run is merged some ten times at most
+ * a posting that goes from segment to segment is merged some ten times at most
  */
-export function toMerge(runs: readonly Run[], postingsMax: number, isIdle: boolean): Run[] | undefined {
+export function toMerge(
+  segments: readonly Segment[],
+  postingsMax: number,
+  isIdle: boolean,
+): Segment[] | undefined {
   const isFull = (records: number, postings: number) =>
     records >= full || postings >= fullShare * postingsMax;
-  for (let begin = 0; begin < runs.length; begin++) {
+  for (let begin = 0; begin < segments.length; begin++) {
     let end = begin;
     let [records, postings, longest] = [0, 0, 0];
-    for (; end < runs.length && !isFull(runs[end].count, runs[end].postings); end++) {
-      if (records + runs[end].count > runRecordsMax || postings + runs[end].postings > postingsMax) break;
-      records += runs[end].count;
-      postings += runs[end].postings;
-      longest = Math.max(longest, runs[end].postings);
+    for (; end < segments.length && !isFull(segments[end].count, segments[end].postings); end++) {
+      if (
+        records + segments[end].count > segmentRecordsMax ||
+        postings + segments[end].postings > postingsMax
+      )
+        break;
+      records += segments[end].count;
+      postings += segments[end].postings;
+      longest = Math.max(longest, segments[end].postings);
     }
     const isEnough = isIdle
       ? 4 * (postings - longest) >= longest
-      : end - begin >= smallRunsMin && 2 * longest <= postings;
-    if (end - begin >= 2 && (isFull(records, postings) || isEnough)) return runs.slice(begin, end);
-    if (4 * runs[begin].removedCount > runs[begin].recordCount) return [runs[begin]];
+      : end - begin >= smallSegmentsMin && 2 * longest <= postings;
+    if (end - begin >= 2 && (isFull(records, postings) || isEnough)) return segments.slice(begin, end);
+    if (4 * segments[begin].removedCount > segments[begin].recordCount) return [segments[begin]];
   }
   return undefined;
 }

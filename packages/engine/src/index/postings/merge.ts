@@ -1,20 +1,20 @@
-// How do several runs become one?
+// How do several segments become one?
 //
-// List by list, in the order of terms, a bounded piece at a time, while searches go on in the old runs. Records that were
-// removed before are left out; those that are removed meanwhile are removed from the new run when it takes its place.
+// A merge writes list by list, in the order of terms, a bounded piece at a time, while searches use the old segments. It leaves out
+// records that were removed before it began. Records removed while it runs are removed from the new segment when it is put in place.
 
 import { kinds } from "@quiver/kernels/postings";
 import type { Arena } from "./arena.ts";
-import type { Run } from "./run.ts";
-import { type AmountOf, RunWriter } from "./run-writer.ts";
+import type { Segment } from "./segment.ts";
+import { type ImpactOf, SegmentWriter } from "./segment-writer.ts";
 
-/** No record of the new run. */
+/** No record of the new segment. */
 const gone = 0xffff_ffff;
 
 export class Merge {
   /** Neighbours, by ascending ordinals. */
-  readonly sources: readonly Run[];
-  readonly #writer: RunWriter;
+  readonly sources: readonly Segment[];
+  readonly #writer: SegmentWriter;
   /** Of each source: the new number of a record, or `gone`. */
   readonly #renumbered: readonly Uint32Array[];
   /** Of each source: the list that comes next. */
@@ -23,46 +23,46 @@ export class Merge {
   #values: Float32Array | Uint32Array;
   readonly #removedLater: number[] = [];
 
-  /** @returns undefined where the arena is too full. @param sources of which some record is left */
+  /** @returns undefined where the arena is too full. @param sources segments with at least one record between them */
   static begin(
     arena: Arena,
-    sources: readonly Run[],
+    sources: readonly Segment[],
     averageLength: number,
-    amountOf: AmountOf,
+    impactOf: ImpactOf,
   ): Merge | undefined {
-    const count = sources.reduce((sum, run) => sum + run.count, 0);
+    const count = sources.reduce((sum, segment) => sum + segment.count, 0);
     const isText = sources[0].kind !== kinds.sparse;
     const ordinals = new Uint32Array(count);
     const lengths = new Uint32Array(isText ? count : 0);
     const renumbered: Uint32Array[] = [];
     let next = 0;
-    for (const run of sources) {
-      const numbers = new Uint32Array(run.recordCount).fill(gone);
-      for (let record = 0; record < run.recordCount; record++) {
-        if (run.isRemoved(record)) continue;
-        ordinals[next] = run.ordinals[record];
-        if (isText) lengths[next] = run.lengths[record];
+    for (const segment of sources) {
+      const numbers = new Uint32Array(segment.recordCount).fill(gone);
+      for (let record = 0; record < segment.recordCount; record++) {
+        if (segment.isRemoved(record)) continue;
+        ordinals[next] = segment.ordinals[record];
+        if (isText) lengths[next] = segment.lengths[record];
         numbers[record] = next++;
       }
       renumbered.push(numbers);
     }
-    const writer = RunWriter.begin(arena, {
-      // A frequency that needs four bytes makes the run wide.
-      kind: Math.max(...sources.map((run) => run.kind)),
+    const writer = SegmentWriter.begin(arena, {
+      // A frequency that needs four bytes makes the segment wide.
+      kind: Math.max(...sources.map((segment) => segment.kind)),
       levels: sources[0].levels,
       averageLength,
-      amountOf,
+      impactOf,
       ordinals,
       lengths,
       listsMax: countTerms(sources),
-      postingsMax: sources.reduce((sum, run) => sum + run.postings, 0),
+      postingsMax: sources.reduce((sum, segment) => sum + segment.postings, 0),
     });
     return writer && new Merge(sources, writer, renumbered, isText);
   }
 
   private constructor(
-    sources: readonly Run[],
-    writer: RunWriter,
+    sources: readonly Segment[],
+    writer: SegmentWriter,
     renumbered: readonly Uint32Array[],
     isText: boolean,
   ) {
@@ -73,12 +73,12 @@ export class Merge {
     this.#values = isText ? new Uint32Array(1_024) : new Float32Array(1_024);
   }
 
-  /** A record of a source is removed while the merge is on. */
+  /** Notes that a record of a source was removed while the merge runs. */
   remove(ordinal: number): void {
     this.#removedLater.push(ordinal);
   }
 
-  /** Goes on for about so many postings. @returns whether all lists are written */
+  /** Merges lists with about this many postings. @returns whether all lists are written */
   step(postings: number): boolean {
     for (let budget = postings; budget > 0; ) {
       const term = this.#nextTerm();
@@ -88,18 +88,19 @@ export class Merge {
     return this.#nextTerm() === undefined;
   }
 
-  /** The new run. */
-  finish(): Run {
-    const run = this.#writer.finish();
-    for (const ordinal of this.#removedLater) run.remove(run.recordOf(ordinal));
-    return run;
+  /** The new segment. */
+  finish(): Segment {
+    const segment = this.#writer.finish();
+    for (const ordinal of this.#removedLater) segment.remove(segment.recordOf(ordinal));
+    return segment;
   }
 
   #nextTerm(): number | undefined {
     let least: number | undefined;
-    for (const [i, run] of this.sources.entries()) {
+    for (const [i, segment] of this.sources.entries()) {
       const at = this.#at[i];
-      if (at < run.listCount && (least === undefined || run.terms[at] < least)) least = run.terms[at];
+      if (at < segment.listCount && (least === undefined || segment.terms[at] < least))
+        least = segment.terms[at];
     }
     return least;
   }
@@ -107,29 +108,29 @@ export class Merge {
   /** @returns how many postings were read */
   #mergeList(term: number): number {
     let read = 0;
-    for (const [i, run] of this.sources.entries())
-      if (run.terms[this.#at[i]] === term) read += run.countOf(this.#at[i]);
+    for (const [i, segment] of this.sources.entries())
+      if (segment.terms[this.#at[i]] === term) read += segment.countOf(this.#at[i]);
     this.#reserve(read);
     let count = 0;
-    for (const [i, run] of this.sources.entries()) {
+    for (const [i, segment] of this.sources.entries()) {
       const list = this.#at[i];
-      if (run.terms[list] !== term) continue;
+      if (segment.terms[list] !== term) continue;
       this.#at[i]++;
-      count = this.#append(run, list, this.#renumbered[i], count);
+      count = this.#append(segment, list, this.#renumbered[i], count);
     }
     this.#writer.addList(term, count, this.#records, this.#values);
     return read;
   }
 
-  /** Appends what is left of a list to the `count` postings that are there; returns how many there are then. */
-  #append(run: Run, list: number, renumbered: Uint32Array, count: number): number {
+  /** Appends the remaining postings of a list after the first `count`; returns the new count. */
+  #append(segment: Segment, list: number, renumbered: Uint32Array, count: number): number {
     const records = this.#records;
     const values = this.#values;
-    const length = run.countOf(list);
-    const numbers = run.arena.halves;
-    const first = run.recordsAt(list);
-    const exact = run.exactColumn;
-    const exactAt = run.exactAt(list);
+    const length = segment.countOf(list);
+    const numbers = segment.arena.halves;
+    const first = segment.recordsAt(list);
+    const exact = segment.exactColumn;
+    const exactAt = segment.exactAt(list);
     let end = count;
     for (let i = 0; i < length; i++) {
       const record = renumbered[numbers[first + i]];
@@ -148,15 +149,15 @@ export class Merge {
   }
 }
 
-/** Different terms in all runs. */
-function countTerms(runs: readonly Run[]): number {
-  if (runs.length === 1) return runs[0].listCount;
-  const at = runs.map(() => 0);
+/** Different terms in all segments. */
+function countTerms(segments: readonly Segment[]): number {
+  if (segments.length === 1) return segments[0].listCount;
+  const at = segments.map(() => 0);
   for (let count = 0; ; count++) {
     let least = Number.POSITIVE_INFINITY;
-    for (let i = 0; i < runs.length; i++)
-      if (at[i] < runs[i].listCount) least = Math.min(least, runs[i].terms[at[i]]);
+    for (let i = 0; i < segments.length; i++)
+      if (at[i] < segments[i].listCount) least = Math.min(least, segments[i].terms[at[i]]);
     if (least === Number.POSITIVE_INFINITY) return count;
-    for (let i = 0; i < runs.length; i++) if (runs[i].terms[at[i]] === least) at[i]++;
+    for (let i = 0; i < segments.length; i++) if (segments[i].terms[at[i]] === least) at[i]++;
   }
 }

@@ -1,9 +1,9 @@
-// Long lists, several runs, merges and removals: what the small sequences of the indexes' own tests do not reach.
+// Long lists, several segments, merges and removals: what the small sequences of the indexes' own tests do not reach.
 
 import { describe, expect, test } from "vitest";
 import type { Visible } from "../contract.ts";
 import { SparseIndex, type SparseVector } from "../sparse/sparse-index.ts";
-import { asMap, bestOf, expectSame } from "../test/twin.ts";
+import { asMap, bestOf, expectSame } from "../test/reference.ts";
 import { Arena } from "./arena.ts";
 import { PostingIndex } from "./posting-index.ts";
 import type { WeightedTerm } from "./query.ts";
@@ -19,7 +19,7 @@ function randomFrom(seed: number): () => number {
 
 const k1 = 1.2;
 const b = 0.75;
-const amountOf = (averageLength: number) => (tf: number, length: number) =>
+const impactOf = (averageLength: number) => (tf: number, length: number) =>
   tf / (tf + k1 * (1 - b) + (averageLength > 0 ? (k1 * b) / averageLength : 0) * length);
 
 type Text = { length: number; frequencies: Map<number, number> };
@@ -42,14 +42,14 @@ class Texts {
   readonly index: PostingIndex;
   #length = 0;
 
-  constructor(options: { memoryBytesMax?: number; runPostingsMax?: number; debug?: boolean } = {}) {
+  constructor(options: { memoryBytesMax?: number; segmentPostingsMax?: number; debug?: boolean } = {}) {
     this.index = new PostingIndex({
       ...options,
       isText: true,
       levels: 255,
-      amountOf,
-      tailRecordsMax: 2_000,
-      tailPostingsMax: 30_000,
+      impactOf,
+      bufferRecordsMax: 2_000,
+      bufferPostingsMax: 30_000,
     });
   }
 
@@ -110,14 +110,14 @@ function searchAll(texts: Texts, visible: Visible = null): void {
 }
 
 describe("texts", () => {
-  test("long lists in several runs, their merges, removals and hidden records equal brute force", () => {
+  test("long lists in several segments, their merges, removals and hidden records equal brute force", () => {
     const random = randomFrom(1);
     const texts = new Texts({ debug: true });
     for (let ordinal = 0; ordinal < 40_000; ordinal++) texts.add(3 * ordinal, someText(random));
     searchAll(texts);
     while (texts.index.work(100_000));
-    // Merged where small ones lay beside each other: in no case all of the twenty and more that were sealed.
-    expect(texts.index.runCount).toBeLessThan(12);
+    // Merged where small ones lay beside each other: in no case all of the twenty and more that were frozen.
+    expect(texts.index.segmentCount).toBeLessThan(12);
     texts.index.check();
     searchAll(texts);
     for (let i = 0; i < 14_000; i++) {
@@ -135,7 +135,7 @@ describe("texts", () => {
     searchAll(texts);
     while (texts.index.work(100_000));
     texts.index.check();
-    expect([texts.index.count, texts.index.runCount]).toEqual([0, 0]);
+    expect([texts.index.count, texts.index.segmentCount]).toEqual([0, 0]);
   });
 
   test("bounds stay above the scores however much the average length moves", () => {
@@ -161,7 +161,7 @@ describe("texts", () => {
 
   test("an index goes on in a further memory when one is full, and through all of them", () => {
     const random = randomFrom(3);
-    const texts = new Texts({ memoryBytesMax: 24 * 65_536, runPostingsMax: 60_000 });
+    const texts = new Texts({ memoryBytesMax: 24 * 65_536, segmentPostingsMax: 60_000 });
     for (let ordinal = 0; ordinal < 30_000; ordinal++) texts.add(ordinal, someText(random));
     expect(texts.index.arenaCount).toBeGreaterThan(2);
     searchAll(texts);
@@ -189,7 +189,7 @@ test("sparse vectors: long lists with and without negative weights equal brute f
       while (entries.size < count) entries.set(Math.floor(random() ** 3 * 2_000), least + random());
       return { indices: Uint32Array.from(entries.keys()), values: Float32Array.from(entries.values()) };
     };
-    const index = new SparseIndex({ tailRecordsMax: 3_000, levels: 64, debug: true });
+    const index = new SparseIndex({ bufferRecordsMax: 3_000, levels: 64, debug: true });
     const held = new Map<number, SparseVector>();
     for (let ordinal = 0; ordinal < 25_000; ordinal++) {
       const vector = vectorOf(15);
@@ -246,8 +246,8 @@ test("with a threshold, those are found whose greatest postings add most, and sc
     { levels: 256, isChanged: true },
   ]) {
     const retired = new Set<number>();
-    // 6,000 records are two runs with long lists, and lists that have no peaks.
-    const index = new SparseIndex({ tailRecordsMax: 2_000, levels, debug: true });
+    // 6,000 records are two segments with long lists, and lists without a high-impact prefix.
+    const index = new SparseIndex({ bufferRecordsMax: 2_000, levels, debug: true });
     const held = Array.from({ length: 6_000 }, () => vectorOf(20));
     for (const [ordinal, { indices, values }] of held.entries()) index.add(ordinal, indices, values);
     while (index.tidy(100_000));
@@ -255,7 +255,7 @@ test("with a threshold, those are found whose greatest postings add most, and sc
       index[ordinal % 2 === 0 ? "remove" : "retire"](ordinal);
       retired.add(ordinal);
     }
-    index.seal();
+    index.freeze();
     index.check();
     for (const threshold of [0.02, 0.1, 0.3, 0.6, 0.95])
       for (const count of [2, 6, 25]) {
@@ -263,7 +263,7 @@ test("with a threshold, those are found whose greatest postings add most, and sc
         const { products, sumOf } = scoredBy(held, query);
         const isThere = (ordinal: number) => !retired.has(ordinal);
         const greatest = Math.max(...products.filter((_, ordinal) => isThere(ordinal)).flat());
-        // A product counts as a code says, which is at most one level of the list's range more.
+        // A product counts as a quantized impact says, which is at most one level of the list's range more.
         const level = greatest / (levels - 1);
         const least = threshold * greatest;
         const surely = products.map((each) => sumOf(each.filter((product) => product >= least)));
@@ -275,7 +275,7 @@ test("with a threshold, those are found whose greatest postings add most, and sc
         const all = asMap(index.search(query, held.length, threshold, isThere));
         for (const [ordinal, sum] of surely.entries()) {
           if (sum > 0 && isThere(ordinal)) expect(all.has(ordinal)).toBe(true);
-          // Where records are removed the greatest amount is known as a little less, and more are found.
+          // Where records are removed the greatest impact is known as a little less, and more are found.
           if (!isThere(ordinal) || (atMost[ordinal] === 0 && !isChanged))
             expect(all.has(ordinal)).toBe(false);
         }
@@ -284,7 +284,7 @@ test("with a threshold, those are found whose greatest postings add most, and sc
           const found = asMap(index.search(query, k, threshold, isThere));
           for (const [ordinal, score] of found) expect(score).toBe(sumOf(products[ordinal]));
           expect(found.size).toBeGreaterThanOrEqual(Math.min(k, all.size));
-          // Whoever is among k + 10 by its greatest postings, however codes are rounded, and has a score for it.
+          // Whoever is among k + 10 by its greatest postings, however quantized impacts are rounded, and has a score for it.
           const floor = Math.min(...found.values());
           for (const ordinal of all.keys()) {
             const isAmong = surely[ordinal] > 0 && !(ranked[k + 10] >= surely[ordinal]);
@@ -298,7 +298,7 @@ test("with a threshold, those are found whose greatest postings add most, and sc
 test("a record is found that owes its place to all the lists of which each alone adds little", () => {
   const random = randomFrom(8);
   const dimensions = Array.from({ length: 11 }, (_, i) => i);
-  const index = new SparseIndex({ tailRecordsMax: 4_000, debug: true });
+  const index = new SparseIndex({ bufferRecordsMax: 4_000, debug: true });
   const expected = new Map<number, number>();
   const query = {
     indices: Uint32Array.from(dimensions),
@@ -331,7 +331,7 @@ test("lists are found wherever their dimensions lie", () => {
   const dimensions = [0, 7, 8, 40_000, 2 ** 31, 2 ** 32 - 2, 2 ** 32 - 1];
   for (const ends of [1, 2, 4, 7])
     for (const some of [dimensions.slice(0, ends), dimensions.slice(-ends)]) {
-      const index = new SparseIndex({ tailRecordsMax: 1, debug: true });
+      const index = new SparseIndex({ bufferRecordsMax: 1, debug: true });
       for (const [ordinal, dimension] of some.entries())
         index.add(ordinal, Uint32Array.of(dimension), Float32Array.of(1));
       for (const dimension of [...dimensions, 6, 9, 2 ** 31 - 1, 2 ** 32 - 3]) {
@@ -343,73 +343,73 @@ test("lists are found wherever their dimensions lie", () => {
     }
 });
 
-test("a tail is searched, hidden from and removed from while it is being sealed", () => {
+test("a buffer is searched, hidden from and removed from while it is being frozen", () => {
   const random = randomFrom(12);
   const texts = new Texts({ debug: true });
   let next = 0;
   for (const what of ["nothing", "some", "all"]) {
     while (texts.index.isIdle) texts.add(2 * next++, someText(random));
-    const { runCount } = texts.index;
+    const { segmentCount } = texts.index;
     expect(texts.index.work(2_000)).toBe(true);
-    const sealed = [...texts.held.keys()].filter((ordinal) => ordinal >= texts.index.sealedEnd);
-    expect(texts.index.tailCount).toBe(sealed.length);
-    // Younger ones go to a tail of their own.
+    const frozen = [...texts.held.keys()].filter((ordinal) => ordinal >= texts.index.frozenEnd);
+    expect(texts.index.bufferedCount).toBe(frozen.length);
+    // Younger ones go to a mutable buffer of their own.
     for (let i = 0; i < 3; i++) texts.add(2 * next++, { length: 1, frequencies: new Map([[1, 1]]) });
-    searchAll(texts, (ordinal) => ordinal < sealed[sealed.length - 1]);
-    const removed = sealed.filter((_, i) => what === "all" || (what === "some" && i % 3 === 0));
+    searchAll(texts, (ordinal) => ordinal < frozen[frozen.length - 1]);
+    const removed = frozen.filter((_, i) => what === "all" || (what === "some" && i % 3 === 0));
     for (const ordinal of removed) texts.remove(ordinal);
     texts.index.check();
     searchAll(texts);
     while (texts.index.work(3_000)) texts.search([1, 20, 2_000], 10);
-    expect(texts.index.runCount).toBe(what === "all" ? runCount : runCount + 1);
-    expect(texts.index.tailCount).toBe(3);
+    expect(texts.index.segmentCount).toBe(what === "all" ? segmentCount : segmentCount + 1);
+    expect(texts.index.bufferedCount).toBe(3);
     texts.index.check();
     searchAll(texts);
   }
 });
 
-test("an idle index makes a run of a tail that is worth it, and one of its short runs", () => {
+test("an idle index makes a segment of a buffer that is worth it, and one of its short segments", () => {
   const random = randomFrom(7);
   const index = new PostingIndex({
     isText: false,
     levels: 255,
-    amountOf: () => (weight) => weight,
-    tailRecordsMax: 800,
+    impactOf: () => (weight) => weight,
+    bufferRecordsMax: 800,
   });
   const add = (from: number, count: number) => {
     for (let i = 0; i < count; i++) index.add(from + i, 0, [Math.floor(random() * 50)], [random()], 0);
   };
   add(0, 850);
-  expect([index.runCount, index.tailCount]).toEqual([1, 50]);
+  expect([index.segmentCount, index.bufferedCount]).toEqual([1, 50]);
   while (index.tidy(1_000));
-  expect([index.runCount, index.tailCount]).toEqual([1, 50]);
+  expect([index.segmentCount, index.bufferedCount]).toEqual([1, 50]);
   add(850, 250);
   while (index.tidy(1_000));
-  expect([index.runCount, index.tailCount, index.count]).toEqual([1, 0, 1_100]);
+  expect([index.segmentCount, index.bufferedCount, index.count]).toEqual([1, 0, 1_100]);
   index.check();
 });
 
-test("blocks of an arena never overlap, and what is freed is handed out again", () => {
+test("allocations of an arena never overlap, and what is freed is handed out again", () => {
   const random = randomFrom(5);
   const arena = new Arena({ memoryBytesMax: 64 * 65_536 });
-  const blocks = new Map<number, number>();
+  const allocations = new Map<number, number>();
   for (let i = 0; i < 5_000; i++) {
-    const some = [...blocks.keys()][Math.floor(random() * blocks.size)];
+    const some = [...allocations.keys()][Math.floor(random() * allocations.size)];
     if (random() < 0.55 || some === undefined) {
       const bytes = Math.ceil(random() ** 3 * 300_000);
       const at = arena.allocate(bytes);
-      if (at !== undefined) blocks.set(at, bytes);
+      if (at !== undefined) allocations.set(at, bytes);
     } else if (random() < 0.3) {
-      blocks.set(some, Math.ceil((blocks.get(some) as number) / 2));
-      arena.shrink(some, blocks.get(some) as number);
+      allocations.set(some, Math.ceil((allocations.get(some) as number) / 2));
+      arena.shrink(some, allocations.get(some) as number);
     } else {
-      blocks.delete(some);
+      allocations.delete(some);
       arena.free(some);
     }
     if (i % 50 === 0) arena.check();
   }
-  expect(() => arena.free(1)).toThrow("no block at 1");
-  for (const at of blocks.keys()) arena.free(at);
+  expect(() => arena.free(1)).toThrow("no allocation at 1");
+  for (const at of allocations.keys()) arena.free(at);
   arena.check();
   expect(arena.memoryBytes).toBeLessThanOrEqual(64 * 65_536);
   expect(arena.allocate(50 * 65_536)).toBeDefined();

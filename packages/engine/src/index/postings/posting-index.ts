@@ -1,64 +1,65 @@
-// How do records come into an inverted index, and out of it?
+// How does an inverted index add and remove records?
 //
-// The engine under sparse vectors and texts. A record's score is the sum over the query's terms of weight * amount, where the
-// amount is the posting's weight, or for a text tf / (tf + fixed + perTerm * length).
+// The engine under sparse vectors and texts. A record's score is the sum over the query's terms of weight * impact, where the
+// impact is the posting's weight, or for a text tf / (tf + fixed + perTerm * length).
 //
-//     add          long enough              several small ones, or much of one removed
-//   -------> tail ------------> small run ---------------------------------------------> run
-//               \_______________________________/                                          |
-//                     remove: gone, and its postings with the next merge  <----------------'
+//     add                    freeze                     merge: several small ones, or many records of one removed
+//   -------> mutable buffer ---------> small segment ----------------------------------------------------> segment
+//                   \______________________/                                                                  |
+//                     remove: never found again; the next merge drops its postings  <--------------------------'
 //
-// The *tail* (tail.ts) is plain and scored in full; a *run* (run.ts) never changes and is searched in WebAssembly with pruning.
-// All scores are f64, added in the order of the query's terms, in both: a record's score does not depend on where it lies.
+// The *mutable buffer* (mutable-buffer.ts) is plain and scored in full; a *segment* (segment.ts) never changes and is searched in
+// WebAssembly with pruning. All scores are f64, added in the order of the query's terms, in both: a record's score does not depend
+// on where it lies.
 //
-// Sealing and merging (run-set.ts) go on in pieces, some with each change in proportion to it, and the rest when the collection is idle
-// (`tidy`), which then makes a run of a tail that is worth it, and one of any small neighbours: what a search does for each run and
-// term it would else do for some ten runs more.
+// Freezing and merging (segment-set.ts) run in pieces. Each change does some of this work, in proportion to its size; `tidy` does the
+// rest while the collection is idle. An idle index also freezes a mutable buffer that is long enough, and merges small neighbours:
+// without that, a search would visit some ten more segments for each term.
 //
-// While a tail is being sealed there are two: nothing is added to the older one. This is the writer's side; `reader` and `searcher`
-// have no way to change anything. Records, sealing and checkpoints share the tails, so they are one class.
+// While one mutable buffer is being frozen, records are added to a second one. This class is the writer's side; `reader` and
+// `searcher` cannot change anything. Records, freezing and checkpoints share the buffers, so they are one class.
 
 import { kinds } from "@quiver/kernels/postings";
 import { invariant } from "../../base/invariant.ts";
 import { assertAscending } from "../contract.ts";
-import type { Kept } from "./kept.ts";
-import { type AnyTail, PostingParts } from "./posting-parts.ts";
+import type { CheckpointData } from "./checkpoint-data.ts";
+import { Freezing } from "./freezing.ts";
+import { MutableBuffer } from "./mutable-buffer.ts";
+import { type AnyBuffer, PostingParts } from "./posting-parts.ts";
 import { PostingReader } from "./posting-reader.ts";
 import { PostingSearcher } from "./posting-search.ts";
 import { checkParts } from "./posting-walk.ts";
-import type { RunState } from "./run.ts";
-import { RunSet, type RunSetOptions } from "./run-set.ts";
-import { Sealing } from "./sealing.ts";
-import { Tail } from "./tail.ts";
+import type { SegmentState } from "./segment.ts";
+import { SegmentSet, type SegmentSetOptions } from "./segment-set.ts";
 
-export type PostingOptions = RunSetOptions & {
+export type PostingOptions = SegmentSetOptions & {
   /** Postings have frequencies, and records a length. */
   readonly isText: boolean;
-  /** The greatest code, 15 to 255: how finely bounds are told apart. */
+  /** The greatest quantized impact, 15 to 255: how finely bounds are told apart. */
   readonly levels: number;
-  /** Records and postings of the longest tail; less for tests. */
-  readonly tailRecordsMax?: number;
-  readonly tailPostingsMax?: number;
+  /** Records and postings of the longest mutable buffer; less for tests. */
+  readonly bufferRecordsMax?: number;
+  readonly bufferPostingsMax?: number;
 };
 
-/** What a checkpoint keeps, besides the images of the runs. */
+/** What a checkpoint stores, besides the images of the segments. */
 export type PostingState = {
-  /** Every record with a smaller ordinal is in a run, or removed. */
+  /** Every record with a smaller ordinal is in a segment, or removed. */
   readonly end: number;
-  readonly runs: readonly RunState[];
-  /** Records of runs that were retired and not yet removed. */
+  readonly segments: readonly SegmentState[];
+  /** Records of segments that were retired and not yet removed. */
   readonly retired: Uint32Array;
 };
 
-const tailRecords = 8_192;
-const tailPostings = 262_144;
+const bufferRecords = 8_192;
+const bufferPostings = 262_144;
 
-/** Of a tail without records. */
-export const emptyTailBytes = new Tail(Uint32Array).memoryBytes;
+/** Of a mutable buffer without records. */
+export const emptyBufferBytes = new MutableBuffer(Uint32Array).memoryBytes;
 
-/** Postings merged for each that is added or removed, so that merging keeps up: each is merged about twice. */
+/** Postings merged for each posting that is added or removed. Each is merged about twice, so merging keeps up. */
 const mergeFactor = 6;
-/** Postings that are worked for with one change: a few milliseconds. */
+/** Postings that one change freezes or merges at most: a few milliseconds. */
 const workMax = 50_000;
 
 /** Of a Set of numbers, as measured in V8. */
@@ -68,31 +69,31 @@ export class PostingIndex {
   readonly reader: PostingReader;
   readonly searcher: PostingSearcher;
   readonly #options: PostingOptions;
-  readonly #tailRecordsMax: number;
-  readonly #tailPostingsMax: number;
+  readonly #bufferRecordsMax: number;
+  readonly #bufferPostingsMax: number;
   readonly #parts: PostingParts;
-  readonly #runs: RunSet;
-  #sealing: Sealing | undefined;
+  readonly #segments: SegmentSet;
+  #freezing: Freezing | undefined;
   #last = -1;
-  #sealedEnd = 0;
-  /** What it will be when the sealing is over. */
-  #sealingEnd = 0;
-  /** Postings that are to be worked for, and were not yet. */
+  #frozenEnd = 0;
+  /** The value of `#frozenEnd` once freezing is done. */
+  #freezingEnd = 0;
+  /** Postings still to be frozen or merged for past changes. */
   #owed = 0;
-  #tailHasWide = false;
+  #bufferHasWide = false;
 
   constructor(options: PostingOptions) {
     this.#options = options;
-    this.#tailRecordsMax = options.tailRecordsMax ?? tailRecords;
-    this.#tailPostingsMax = options.tailPostingsMax ?? tailPostings;
+    this.#bufferRecordsMax = options.bufferRecordsMax ?? bufferRecords;
+    this.#bufferPostingsMax = options.bufferPostingsMax ?? bufferPostings;
     this.#parts = new PostingParts(options.isText);
-    this.#runs = new RunSet(this.#parts, options);
+    this.#segments = new SegmentSet(this.#parts, options);
     this.reader = new PostingReader(this.#parts);
     this.searcher = new PostingSearcher(this.#parts, this.reader);
-    this.#addTail();
+    this.#addBuffer();
   }
 
-  /** What is there, for whoever goes through all of it (posting-walk.ts). */
+  /** The segments and mutable buffers, for code that walks all postings (posting-walk.ts). */
   get parts(): PostingParts {
     return this.#parts;
   }
@@ -101,34 +102,34 @@ export class PostingIndex {
     return this.#parts.count;
   }
 
-  /** Memories that runs lie in. */
+  /** Memories that segments lie in. */
   get arenaCount(): number {
-    return this.#runs.arenaCount;
+    return this.#segments.arenaCount;
   }
 
-  /** Runs, for tests. */
-  get runCount(): number {
-    return this.#parts.runs.length;
+  /** Segments, for tests. */
+  get segmentCount(): number {
+    return this.#parts.segments.length;
   }
 
-  /** Records that are in no run. */
-  get tailCount(): number {
-    return this.#parts.tailCount;
+  /** Records that are in no segment. */
+  get bufferedCount(): number {
+    return this.#parts.bufferedCount;
   }
 
-  /** Whether nothing is being sealed or merged. */
+  /** Whether nothing is being frozen or merged. */
   get isIdle(): boolean {
-    return !this.#runs.isMerging && this.#sealing === undefined;
+    return !this.#segments.isMerging && this.#freezing === undefined;
   }
 
-  /** Records of runs that are new or closed since the index was last kept. */
+  /** Records of segments that are new or closed since the last checkpoint of the index. */
   get changes(): number {
-    return this.#runs.changes;
+    return this.#segments.changes;
   }
 
-  /** Every record with a smaller ordinal is in a run, or removed. */
-  get sealedEnd(): number {
-    return this.#sealedEnd;
+  /** Every record with a smaller ordinal is in a segment, or removed. */
+  get frozenEnd(): number {
+    return this.#frozenEnd;
   }
 
   has(ordinal: number): boolean {
@@ -152,179 +153,185 @@ export class PostingIndex {
   ): void {
     assertAscending(ordinal, this.#last);
     this.#last = ordinal;
-    const tail = this.#parts.youngest;
-    const slot = tail.add(ordinal, length);
+    const buffer = this.#parts.youngest;
+    const slot = buffer.add(ordinal, length);
     for (let i = 0; i < terms.length; i++) {
-      if (tail.append(terms[i], slot, values[i])) this.#options.onTermUsed?.(terms[i]);
-      if (values[i] > 255) this.#tailHasWide = true;
+      if (buffer.append(terms[i], slot, values[i])) this.#options.onTermUsed?.(terms[i]);
+      if (values[i] > 255) this.#bufferHasWide = true;
       if (values[i] < 0) this.#parts.hadNegative = true;
     }
     this.averageLength = averageLength;
-    if (tail.slotsEnd >= this.#tailRecordsMax || tail.postings.total >= this.#tailPostingsMax)
-      this.#beginSealing();
+    if (buffer.slotsEnd >= this.#bufferRecordsMax || buffer.postings.total >= this.#bufferPostingsMax)
+      this.#beginFreezing();
     this.#workOff(mergeFactor * (terms.length + 1));
   }
 
   retire(ordinal: number): void {
     if (!this.has(ordinal)) return;
     this.#parts.retired.add(ordinal);
-    if (this.#parts.runOf(ordinal) !== undefined) this.#runs.changes++;
+    if (this.#parts.segmentOf(ordinal) !== undefined) this.#segments.changes++;
   }
 
   /** Removes a record that is there. */
   remove(ordinal: number): void {
     const wasRetired = this.#parts.retired.delete(ordinal);
-    const run = this.#parts.runOf(ordinal);
-    if (run === undefined) {
-      this.#removeFromTail(ordinal);
+    const segment = this.#parts.segmentOf(ordinal);
+    if (segment === undefined) {
+      this.#removeFromBuffer(ordinal);
       return;
     }
-    if (!wasRetired) this.#runs.changes++;
-    this.#runs.remove(run, ordinal);
-    this.#workOff(mergeFactor * Math.ceil(run.postings / run.recordCount));
+    if (!wasRetired) this.#segments.changes++;
+    this.#segments.remove(segment, ordinal);
+    this.#workOff(mergeFactor * Math.ceil(segment.postings / segment.recordCount));
   }
 
-  #removeFromTail(ordinal: number): void {
-    const tail = this.#parts.tailOf(ordinal);
-    tail?.remove(ordinal);
-    if (tail !== undefined && tail === this.#sealing?.tail) this.#sealing.remove(ordinal);
-    else if (tail?.count === 0) this.#clear(tail);
+  #removeFromBuffer(ordinal: number): void {
+    const buffer = this.#parts.bufferOf(ordinal);
+    buffer?.remove(ordinal);
+    if (buffer !== undefined && buffer === this.#freezing?.buffer) this.#freezing.remove(ordinal);
+    else if (buffer?.count === 0) this.#clear(buffer);
   }
 
-  /** The average length of texts, where it is known better than by the last that was added. */
+  /** The average length of texts, where the caller knows it better than the last `add` said. */
   set averageLength(length: number) {
-    this.#runs.averageLength = length;
+    this.#segments.averageLength = length;
   }
 
   // ---- Work that can wait
 
-  /** Works for so many postings, and for what was left of before; of very many a part is left for later. */
+  /** Freezes and merges this many postings and those left over from earlier changes, up to `workMax`; leaves the rest for later. */
   #workOff(postings: number): void {
     this.#owed += postings;
     const some = Math.min(this.#owed, workMax);
     this.#owed = this.work(some) ? this.#owed - some : 0;
   }
 
-  /** Goes on with sealing and merging, for about so many postings. @returns whether there is more to do */
+  /** Goes on with freezing and merging, for about so many postings. @returns whether there is more to do */
   work(postings: number): boolean {
-    if (this.#sealing === undefined) return this.#runs.work(postings);
-    if (!this.#sealing.step(postings)) return true;
-    this.#endSealing();
-    return this.#runs.isMerging;
+    if (this.#freezing === undefined) return this.#segments.work(postings);
+    if (!this.#freezing.step(postings)) return true;
+    this.#endFreezing();
+    return this.#segments.isMerging;
   }
 
-  /** The same for an index that is idle: merges what else is worth it too. */
+  /** Like `work`, for an idle index: also freezes and merges what only pays off when there is time. */
   tidy(postings: number): boolean {
-    if (this.isIdle && this.#isTailLong()) this.#beginSealing();
-    this.#runs.beginMerge(true);
+    if (this.isIdle && this.#isBufferLong()) this.#beginFreezing();
+    this.#segments.beginMerge(true);
     this.work(postings);
-    this.#runs.beginMerge(true);
-    if (!this.isIdle || this.#isTailLong()) return true;
-    return this.#runs.compact(postings);
+    this.#segments.beginMerge(true);
+    if (!this.isIdle || this.#isBufferLong()) return true;
+    return this.#segments.compact(postings);
   }
 
-  /** Whether the tail is worth a run while there is time: searching it takes longer than searching a run as long. */
-  #isTailLong(): boolean {
+  /** Whether the mutable buffer is worth a segment while there is time: searching it takes longer than searching a segment as long. */
+  #isBufferLong(): boolean {
     const { count, slotsEnd, postings } = this.#parts.youngest;
     if (count === 0) return false;
-    return 8 * slotsEnd >= this.#tailRecordsMax || 8 * postings.total >= this.#tailPostingsMax;
+    return 8 * slotsEnd >= this.#bufferRecordsMax || 8 * postings.total >= this.#bufferPostingsMax;
   }
 
-  // ---- Sealing
+  // ---- Freezing
 
-  #addTail(): void {
+  #addBuffer(): void {
     this.#parts.layout++;
-    this.#parts.tails.push(
-      this.#options.isText ? new Tail<Float32Array | Uint32Array>(Uint32Array) : new Tail(Float32Array),
+    this.#parts.buffers.push(
+      this.#options.isText
+        ? new MutableBuffer<Float32Array | Uint32Array>(Uint32Array)
+        : new MutableBuffer(Float32Array),
     );
-    this.#tailHasWide = false;
+    this.#bufferHasWide = false;
   }
 
-  /** Makes a run of all that is in none, at once. */
-  seal(): void {
-    this.#beginSealing();
-    this.#sealing?.step(Number.POSITIVE_INFINITY);
-    if (this.#sealing !== undefined) this.#endSealing();
+  /** Freezes all records that are in no segment, at once. */
+  freeze(): void {
+    this.#beginFreezing();
+    this.#freezing?.step(Number.POSITIVE_INFINITY);
+    if (this.#freezing !== undefined) this.#endFreezing();
   }
 
-  /** Begins to make a run of the tail that records were added to, and ends the sealing before where it is still on. */
-  #beginSealing(): void {
-    if (this.#sealing !== undefined) {
-      this.#sealing.step(Number.POSITIVE_INFINITY);
-      this.#endSealing();
+  /** Begins to freeze the newest mutable buffer; finishes an earlier freezing first. */
+  #beginFreezing(): void {
+    if (this.#freezing !== undefined) {
+      this.#freezing.step(Number.POSITIVE_INFINITY);
+      this.#endFreezing();
     }
-    const tail = this.#parts.youngest;
-    if (tail.count === 0) return;
-    this.#runs.dropCompaction();
-    const { isText, levels, amountOf } = this.#options;
-    const { averageLength } = this.#runs;
+    const buffer = this.#parts.youngest;
+    if (buffer.count === 0) return;
+    this.#segments.dropCompaction();
+    const { isText, levels, impactOf } = this.#options;
+    const { averageLength } = this.#segments;
     const how = {
-      kind: !isText ? kinds.sparse : this.#tailHasWide ? kinds.wideText : kinds.text,
+      kind: !isText ? kinds.sparse : this.#bufferHasWide ? kinds.wideText : kinds.text,
       levels,
       averageLength,
-      amountOf: amountOf(averageLength),
+      impactOf: impactOf(averageLength),
     };
-    this.#sealing = this.#runs.inArena((arena) => Sealing.begin(arena, tail, isText, how));
-    invariant(this.#sealing !== undefined, "there is no memory for a run of postings");
-    this.#sealingEnd = this.#last + 1;
-    this.#addTail();
+    this.#freezing = this.#segments.inArena((arena) => Freezing.begin(arena, buffer, isText, how));
+    invariant(this.#freezing !== undefined, "there is no memory for a segment of postings");
+    this.#freezingEnd = this.#last + 1;
+    this.#addBuffer();
   }
 
-  /** Puts the run of which all lists are written in the place of its tail. */
-  #endSealing(): void {
-    const { tail } = this.#sealing as Sealing;
-    const run = (this.#sealing as Sealing).finish();
-    this.#sealing = undefined;
-    this.#sealedEnd = this.#sealingEnd;
-    this.#parts.tails.shift();
+  /** Replaces a mutable buffer by its finished segment. */
+  #endFreezing(): void {
+    const { buffer } = this.#freezing as Freezing;
+    const segment = (this.#freezing as Freezing).finish();
+    this.#freezing = undefined;
+    this.#frozenEnd = this.#freezingEnd;
+    this.#parts.buffers.shift();
     this.#parts.layout++;
-    this.#runs.changes += run.recordCount;
-    this.#runs.append(run);
-    this.#clear(tail);
-    this.#runs.beginMerge();
+    this.#segments.changes += segment.recordCount;
+    this.#segments.append(segment);
+    this.#clear(buffer);
+    this.#segments.beginMerge();
   }
 
-  #clear(tail: AnyTail): void {
+  #clear(buffer: AnyBuffer): void {
     const { onTermUnused } = this.#options;
-    if (onTermUnused) for (const term of tail.lists.terms) onTermUnused(term);
-    tail.clear();
-    if (tail === this.#parts.youngest) this.#tailHasWide = false;
+    if (onTermUnused) for (const term of buffer.lists.terms) onTermUnused(term);
+    buffer.clear();
+    if (buffer === this.#parts.youngest) this.#bufferHasWide = false;
   }
 
   // ---- Memory and checkpoints
 
   get memoryBytes(): number {
-    const { tails, retired } = this.#parts;
-    const bytes = this.searcher.memoryBytes + setEntryBytes * retired.size + this.#runs.memoryBytes;
-    return tails.reduce((sum, tail) => sum + tail.memoryBytes, bytes);
+    const { buffers, retired } = this.#parts;
+    const bytes = this.searcher.memoryBytes + setEntryBytes * retired.size + this.#segments.memoryBytes;
+    return buffers.reduce((sum, buffer) => sum + buffer.memoryBytes, bytes);
   }
 
   get restoredBytes(): number {
-    const tails = this.#parts.tails.filter(({ count }) => count > 0);
-    return tails.reduce((sum, tail) => sum + tail.memoryBytes, this.#runs.restoredBytes + emptyTailBytes);
+    const buffers = this.#parts.buffers.filter(({ count }) => count > 0);
+    return buffers.reduce(
+      (sum, buffer) => sum + buffer.memoryBytes,
+      this.#segments.restoredBytes + emptyBufferBytes,
+    );
   }
 
   /**
-   * What a checkpoint keeps: all runs. The images are those of the runs themselves, which stay as they are until `done`, whatever
-   * is added, removed or merged meanwhile; one at a time is handed out. The records of the tail are to be added again.
+   * What a checkpoint stores: all segments. The images are those of the segments themselves, which stay as they are until `done`,
+   * whatever is added, removed or merged meanwhile; one at a time is handed out. The records of the mutable buffer are to be added
+   * again.
    */
-  save(): Kept<PostingState> {
-    const { runs, done } = this.#runs.hold();
+  save(): CheckpointData<PostingState> {
+    const { segments, done } = this.#segments.hold();
     const retired = Uint32Array.from(this.#parts.retired);
     return {
       state: {
-        end: this.#sealedEnd,
-        runs: runs.map((run) => run.state()),
-        retired: retired.filter((ordinal) => this.#parts.runOf(ordinal) !== undefined),
+        end: this.#frozenEnd,
+        segments: segments.map((segment) => segment.state()),
+        retired: retired.filter((ordinal) => this.#parts.segmentOf(ordinal) !== undefined),
       },
-      images: runs.map((run) => run.image),
+      images: segments.map((segment) => segment.image),
       done,
     };
   }
 
   /**
-   * An index as it was kept. Retired records are there, and to be removed.
-   * @param load fills the images with what was kept, in the order of `save`
+   * Restores an index from a checkpoint. Retired records are there, and to be removed.
+   * @param load fills the images with the checkpoint's bytes, in the order of `save`
    */
   static async restored(
     options: PostingOptions,
@@ -332,24 +339,29 @@ export class PostingIndex {
     load: (images: Uint8Array[]) => Promise<void>,
   ): Promise<PostingIndex> {
     const index = new PostingIndex(options);
-    await index.#runs.restore(state.runs, load);
+    await index.#segments.restore(state.segments, load);
     index.#last = state.end - 1;
-    index.#sealedEnd = state.end;
+    index.#frozenEnd = state.end;
     return index;
   }
 
   close(): void {
-    this.#runs.close();
+    this.#segments.close();
     this.#parts.retired.clear();
-    this.#sealing = undefined;
-    this.#parts.tails.length = 0;
-    this.#addTail();
+    this.#freezing = undefined;
+    this.#parts.buffers.length = 0;
+    this.#addBuffer();
   }
 
   check(): void {
-    this.#runs.checkArenas();
-    const { tails } = this.#parts;
-    invariant(tails.length === (this.#sealing ? 2 : 1), `there are ${tails.length} tails`);
-    checkParts(this.#parts, this.#sealedEnd, (run) => this.#runs.isMerged(run), this.#options.amountOf);
+    this.#segments.checkArenas();
+    const { buffers } = this.#parts;
+    invariant(buffers.length === (this.#freezing ? 2 : 1), `there are ${buffers.length} mutable buffers`);
+    checkParts(
+      this.#parts,
+      this.#frozenEnd,
+      (segment) => this.#segments.isMerged(segment),
+      this.#options.impactOf,
+    );
   }
 }

@@ -1,6 +1,6 @@
-// Which postings are there, of those that a version sees?
+// Which postings does a version see?
 //
-// What searches, statistics and explanations look up. Nothing here changes the index.
+// Searches, statistics and explanations look postings up here. Nothing here changes the index.
 
 import { Growable } from "../../base/growable.ts";
 import { invariant } from "../../base/invariant.ts";
@@ -17,7 +17,7 @@ export class PostingReader {
     this.#parts = parts;
   }
 
-  /** Another number whenever lists have come to other places. */
+  /** Changes whenever lists move. */
   get layout(): number {
     return this.#parts.layout;
   }
@@ -29,38 +29,38 @@ export class PostingReader {
 
   /** Where a term's postings are. Valid until the next change of the `layout`. */
   locate(term: number): Located {
-    // A plain array: a typed one is made outside of the heap as soon as there are many runs.
-    const runs: number[] = [];
-    const tails = this.#parts.tails.map(({ lists }) => lists.get(term) ?? -1);
-    let isAnywhere = tails.some((list) => list >= 0);
-    for (let i = 0; i < this.#parts.runs.length; i++) {
-      const list = this.#parts.runs[i].listOf(term);
-      runs.push(list);
+    // A plain array: a typed one is made outside of the heap as soon as there are many segments.
+    const segments: number[] = [];
+    const buffers = this.#parts.buffers.map(({ lists }) => lists.get(term) ?? -1);
+    let isAnywhere = buffers.some((list) => list >= 0);
+    for (let i = 0; i < this.#parts.segments.length; i++) {
+      const list = this.#parts.segments[i].listOf(term);
+      segments.push(list);
       if (list >= 0) isAnywhere = true;
     }
-    return { runs, tails, isAnywhere };
+    return { segments, buffers, isAnywhere };
   }
 
   /**
-   * What a version does not see; null: it sees all. Only retired records and the youngest can be hidden (contract.ts), so only
-   * of those it is asked.
+   * The records that a version does not see; null: it sees all. Only retired and the youngest records can be hidden (contract.ts), so
+   * this tests no others.
    */
   hide(visible: Visible): Hidden | null {
     if (visible === null) return null;
     const hidden = {
-      runs: this.#parts.runs.map((): number[] => []),
-      tails: this.#parts.tails.map((): number[] => []),
+      segments: this.#parts.segments.map((): number[] => []),
+      buffers: this.#parts.buffers.map((): number[] => []),
     };
     let isAnyHidden = false;
     const hide = (ordinal: number) => {
       isAnyHidden = true;
-      const number = this.#parts.runNumberOf(ordinal);
+      const number = this.#parts.segmentNumberOf(ordinal);
       if (number < 0)
-        for (const [i, tail] of this.#parts.tails.entries()) {
-          const slot = tail.slotOf(ordinal);
-          if (slot >= 0) hidden.tails[i].push(slot);
+        for (const [i, buffer] of this.#parts.buffers.entries()) {
+          const slot = buffer.slotOf(ordinal);
+          if (slot >= 0) hidden.buffers[i].push(slot);
         }
-      else hidden.runs[number].push(this.#parts.runs[number].recordOf(ordinal));
+      else hidden.segments[number].push(this.#parts.segments[number].recordOf(ordinal));
     };
     for (const ordinal of this.hiddenOrdinals(visible)) hide(ordinal);
     return isAnyHidden ? hidden : null;
@@ -78,47 +78,48 @@ export class PostingReader {
   }
 
   /** Records that have a term, of those that are not hidden. */
-  documentFrequency({ runs, tails }: Located, hidden: Hidden | null): number {
+  documentFrequency({ segments, buffers }: Located, hidden: Hidden | null): number {
     let df = 0;
-    for (let i = 0; i < runs.length; i++) {
-      const list = runs[i];
+    for (let i = 0; i < segments.length; i++) {
+      const list = segments[i];
       if (list < 0) continue;
-      const run = this.#parts.runs[i];
-      df += run.countOf(list) - run.removedIn(list);
-      if (hidden) for (const record of hidden.runs[i]) if (run.postingOf(list, record) >= 0) df--;
+      const segment = this.#parts.segments[i];
+      df += segment.countOf(list) - segment.removedIn(list);
+      if (hidden) for (const record of hidden.segments[i]) if (segment.postingOf(list, record) >= 0) df--;
     }
-    for (let i = 0; i < tails.length; i++) if (tails[i] >= 0) df += this.#countInTail(i, tails[i], hidden);
+    for (let i = 0; i < buffers.length; i++)
+      if (buffers[i] >= 0) df += this.#countInBuffer(i, buffers[i], hidden);
     return df;
   }
 
-  /** What the greatest posting of some terms adds that is not hidden, or a little less. Of sparse vectors. */
-  greatestAmount(terms: readonly WeightedTerm[], hidden: Hidden | null): number {
-    const hiddenIn = hidden?.runs.map((records) => new Set(records));
-    const hiddenInTails = hidden?.tails.map((slots) => new Set(slots));
+  /** The greatest impact of a visible posting of some terms, or a little less. For sparse vectors. */
+  greatestImpact(terms: readonly WeightedTerm[], hidden: Hidden | null): number {
+    const hiddenIn = hidden?.segments.map((records) => new Set(records));
+    const hiddenInBuffers = hidden?.buffers.map((slots) => new Set(slots));
     let greatest = Number.NEGATIVE_INFINITY;
     for (const { located, weight } of terms) {
-      for (let i = 0; i < located.runs.length; i++) {
-        const list = located.runs[i];
+      for (let i = 0; i < located.segments.length; i++) {
+        const list = located.segments[i];
         if (list < 0) continue;
-        const run = this.#parts.runs[i];
-        greatest = Math.max(greatest, greatestIn(run, list, weight, hiddenIn?.[i]));
+        const segment = this.#parts.segments[i];
+        greatest = Math.max(greatest, greatestIn(segment, list, weight, hiddenIn?.[i]));
       }
-      for (const [i, { postings, ordinals }] of this.#parts.tails.entries()) {
-        if (located.tails[i] < 0) continue;
-        const { count, slots, values } = postings.read(located.tails[i]);
+      for (const [i, { postings, ordinals }] of this.#parts.buffers.entries()) {
+        if (located.buffers[i] < 0) continue;
+        const { count, slots, values } = postings.read(located.buffers[i]);
         for (let at = 0; at < count; at++)
-          if (ordinals.values[slots[at]] !== absent && !hiddenInTails?.[i].has(slots[at]))
+          if (ordinals.values[slots[at]] !== absent && !hiddenInBuffers?.[i].has(slots[at]))
             greatest = Math.max(greatest, weight * values[at]);
       }
     }
     return greatest;
   }
 
-  /** @param number of the tail @param list of it */
-  #countInTail(number: number, list: number, hidden: Hidden | null): number {
-    const { postings, ordinals } = this.#parts.tails[number];
+  /** @param number of the mutable buffer @param list of it */
+  #countInBuffer(number: number, list: number, hidden: Hidden | null): number {
+    const { postings, ordinals } = this.#parts.buffers[number];
     const { count, slots } = postings.read(list);
-    const slotsHidden = hidden?.tails[number] ?? [];
+    const slotsHidden = hidden?.buffers[number] ?? [];
     const out = slotsHidden.length > 0 ? new Set(slotsHidden) : undefined;
     let df = 0;
     for (let i = 0; i < count; i++) if (ordinals.values[slots[i]] !== absent && !out?.has(slots[i])) df++;
@@ -126,19 +127,19 @@ export class PostingReader {
   }
 
   /** The ordinals held that have a term, ascending. */
-  holdersOf({ runs, tails }: Located): Uint32Array {
+  holdersOf({ segments, buffers }: Located): Uint32Array {
     const holders = new Growable(Uint32Array);
-    for (let i = 0; i < runs.length; i++) {
-      const run = this.#parts.runs[i];
-      if (runs[i] < 0) continue;
-      for (let posting = 0; posting < run.countOf(runs[i]); posting++) {
-        const record = run.recordAt(runs[i], posting);
-        if (!run.isRemoved(record)) holders.push(run.ordinals[record]);
+    for (let i = 0; i < segments.length; i++) {
+      const segment = this.#parts.segments[i];
+      if (segments[i] < 0) continue;
+      for (let posting = 0; posting < segment.countOf(segments[i]); posting++) {
+        const record = segment.recordAt(segments[i], posting);
+        if (!segment.isRemoved(record)) holders.push(segment.ordinals[record]);
       }
     }
-    for (const [i, { postings, ordinals }] of this.#parts.tails.entries()) {
-      if (tails[i] < 0) continue;
-      const { count, slots } = postings.read(tails[i]);
+    for (const [i, { postings, ordinals }] of this.#parts.buffers.entries()) {
+      if (buffers[i] < 0) continue;
+      const { count, slots } = postings.read(buffers[i]);
       for (let at = 0; at < count; at++) {
         const ordinal = ordinals.values[slots[at]];
         if (ordinal !== absent) holders.push(ordinal);
@@ -153,20 +154,20 @@ export class PostingReader {
    * @param onMatch told the value and the record's place
    */
   valuesOf(
-    { runs, tails }: Located,
+    { segments, buffers }: Located,
     places: ReadonlyMap<number, number>,
     onMatch: (place: number, value: number) => void,
   ): void {
     for (const [ordinal, place] of places) {
-      const number = this.#parts.runNumberOf(ordinal);
-      if (number < 0 || runs[number] < 0) continue;
-      const run = this.#parts.runs[number];
-      const posting = run.postingOf(runs[number], run.recordOf(ordinal));
-      if (posting >= 0) onMatch(place, run.valueOf(runs[number], posting));
+      const number = this.#parts.segmentNumberOf(ordinal);
+      if (number < 0 || segments[number] < 0) continue;
+      const segment = this.#parts.segments[number];
+      const posting = segment.postingOf(segments[number], segment.recordOf(ordinal));
+      if (posting >= 0) onMatch(place, segment.valueOf(segments[number], posting));
     }
-    for (const [i, { postings, ordinals }] of this.#parts.tails.entries()) {
-      if (tails[i] < 0) continue;
-      const { count, slots, values } = postings.read(tails[i]);
+    for (const [i, { postings, ordinals }] of this.#parts.buffers.entries()) {
+      if (buffers[i] < 0) continue;
+      const { count, slots, values } = postings.read(buffers[i]);
       for (let at = 0; at < count; at++) {
         const place = places.get(ordinals.values[slots[at]]);
         if (place !== undefined) onMatch(place, values[at]);
@@ -176,10 +177,10 @@ export class PostingReader {
 
   /** The length of a text that is held. */
   lengthOf(ordinal: number): number {
-    const run = this.#parts.runOf(ordinal);
-    const tail = this.#parts.tailOf(ordinal);
-    const place = run?.recordOf(ordinal) ?? tail?.slotOf(ordinal) ?? -1;
+    const segment = this.#parts.segmentOf(ordinal);
+    const buffer = this.#parts.bufferOf(ordinal);
+    const place = segment?.recordOf(ordinal) ?? buffer?.slotOf(ordinal) ?? -1;
     invariant(place >= 0, `ordinal ${ordinal} is not held`);
-    return (run?.lengths ?? tail?.lengths.values ?? [])[place];
+    return (segment?.lengths ?? buffer?.lengths.values ?? [])[place];
   }
 }

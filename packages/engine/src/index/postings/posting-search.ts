@@ -1,10 +1,10 @@
 // Which k records have the greatest sums of what their postings add?
 //
-// Runs are searched in WebAssembly with pruning (run-search.ts), tails are scored in full (score-all.ts), and so is everything where not
-// all records may be found, not all terms count for all, or the terms are very many.
+// Segments are searched in WebAssembly with pruning (segment-search.ts), mutable buffers are scored in full (score-all.ts), and so
+// is everything where not all records may be found, not all terms count for all, or the terms are very many.
 //
-// Where only some ordinals are allowed, there are two ways, and `estimate` says what each costs: every posting is gone through, and what
-// is not allowed is masked out before it is scored (run-mask.ts); or just the allowed records are looked up in the lists.
+// Where only some ordinals are allowed, there are two ways, and `estimate` says what each costs: every posting is gone through, and
+// what is not allowed is masked out before it is scored (segment-mask.ts); or just the allowed records are looked up in the lists.
 
 import { windowRecords } from "@quiver/kernels/postings";
 import { finishAtOnce, type Steps } from "../../base/steps.ts";
@@ -12,12 +12,12 @@ import { type Candidates, nothing, type Visible } from "../contract.ts";
 import type { Allowed } from "../ordinal-bitmap.ts";
 import { contains, type OrdinalSet } from "../ordinal-sets.ts";
 import { Best } from "./best.ts";
-import type { AnyTail, PostingParts } from "./posting-parts.ts";
+import type { AnyBuffer, PostingParts } from "./posting-parts.ts";
 import type { PostingReader } from "./posting-reader.ts";
 import type { Formula, Hidden, WeightedTerm } from "./query.ts";
 import type { Accepts } from "./record-scores.ts";
-import { searchListed, searchRuns } from "./run-search.ts";
 import { FullScorer } from "./score-all.ts";
+import { searchListed, searchSegments } from "./segment-search.ts";
 
 /**
  * Queries of more terms are scored in full. Pruning looks a record that may be among the best up in the lists of all terms, and the
@@ -28,8 +28,8 @@ export const prunedTermsMax = 2_048;
 
 /**
  * What a search among allowed records takes, in nanoseconds, as measured (docs/decisions/allowed.md). By masking: for each record, and more
- * where ordinals have gaps; for each window of a run and term; and for each posting. By looking up: for each allowed record, and for
- * each term of it. Both ways: for each run and term.
+ * where ordinals have gaps; for each window of a segment and term; and for each posting. By looking up: for each allowed record, and for
+ * each term of it. Both ways: for each segment and term.
  */
 const maskRecordNs = 0.3;
 const maskGapNs = 1.7;
@@ -81,12 +81,12 @@ export class PostingSearcher {
     allowed: Allowed = null,
   ): Candidates {
     if (k <= 0 || terms.length === 0 || allowed?.count === 0) return nothing;
-    // What great postings add says nothing where others are negative.
+    // With negative impacts, large postings alone say nothing about a score.
     const counting = least !== null && this.#hasNegative(terms) ? null : least;
     if (allowed !== null && this.isListed(terms, allowed.count))
       return this.#searchListed(terms, k, formula, hidden, allowed.toOrdinals());
     const found = this.#searchAll(terms, k, formula, hidden, counting, allowed);
-    // Candidates were gathered by their greatest postings alone, which what is allowed need not have.
+    // The search gathered candidates by their largest postings alone. The allowed records need not have any of these.
     if (allowed === null || counting === null || found.count >= k) return found;
     return this.#searchAll(terms, k, formula, hidden, null, allowed);
   }
@@ -102,12 +102,12 @@ export class PostingSearcher {
     const accepts = allowedBy(allowed);
     if (terms.length > prunedTermsMax)
       return finishAtOnce(this.#scoreAll(this.#scorer, terms, k, formula, hidden, accepts, least));
-    const inTails = this.#searchTails(terms, k, formula, hidden, least, accepts);
-    if (this.#parts.runs.length === 0) return inTails;
-    return searchRuns(this.#parts.runs, { terms, k, formula, hidden, allowed, least }, inTails);
+    const inBuffers = this.#searchBuffers(terms, k, formula, hidden, least, accepts);
+    if (this.#parts.segments.length === 0) return inBuffers;
+    return searchSegments(this.#parts.segments, { terms, k, formula, hidden, allowed, least }, inBuffers);
   }
 
-  #searchTails(
+  #searchBuffers(
     terms: readonly WeightedTerm[],
     k: number,
     formula: Formula,
@@ -115,11 +115,11 @@ export class PostingSearcher {
     least: number | null,
     accepts: Accepts,
   ): Candidates {
-    return this.#bestOfTails(k, (tail, i) =>
+    return this.#bestOfBuffers(k, (buffer, i) =>
       finishAtOnce(
         this.#parts.isText
-          ? this.#scorer.acceptedInTail(tail, i, terms, k, formula, hidden, accepts)
-          : this.#scorer.sparseTail(tail, i, terms, k, hidden, least, accepts),
+          ? this.#scorer.acceptedInBuffer(buffer, i, terms, k, formula, hidden, accepts)
+          : this.#scorer.sparseInBuffer(buffer, i, terms, k, hidden, least, accepts),
       ),
     );
   }
@@ -133,25 +133,26 @@ export class PostingSearcher {
     ordinals: OrdinalSet,
   ): Candidates {
     const accepts: Accepts = (ordinal) => contains(ordinals, ordinal);
-    const inTails = this.#searchTails(terms, k, formula, hidden, null, accepts);
+    const inBuffers = this.#searchBuffers(terms, k, formula, hidden, null, accepts);
     const search = { terms, k, formula, hidden, allowed: null, least: null };
-    return searchListed(this.#parts.runs, search, ordinals, inTails);
+    return searchListed(this.#parts.segments, search, ordinals, inBuffers);
   }
 
   /** What a search costs by each way, where so many ordinals are allowed. @param terms as they are searched for */
   estimate(terms: readonly WeightedTerm[], allowedCount: number): PostingEstimate {
-    const { runs } = this.#parts;
+    const { segments } = this.#parts;
     let [records, unaligned, windows, postings] = [0, 0, 0, 0];
-    for (const [i, run] of runs.entries()) {
-      records += run.recordCount;
+    for (const [i, segment] of segments.entries()) {
+      records += segment.recordCount;
       // Of records whose ordinals have a gap between them, each is asked for.
-      const gaps = run.lastOrdinal - run.firstOrdinal + 1 - run.recordCount;
-      unaligned += Math.min(run.recordCount, 32 * gaps);
-      windows += Math.ceil(run.recordCount / windowRecords);
-      for (const { located } of terms) if (located.runs[i] >= 0) postings += run.countOf(located.runs[i]);
+      const gaps = segment.lastOrdinal - segment.firstOrdinal + 1 - segment.recordCount;
+      unaligned += Math.min(segment.recordCount, 32 * gaps);
+      windows += Math.ceil(segment.recordCount / windowRecords);
+      for (const { located } of terms)
+        if (located.segments[i] >= 0) postings += segment.countOf(located.segments[i]);
     }
     const count = terms.length;
-    const enteredNs = enterNs * runs.length * count;
+    const enteredNs = enterNs * segments.length * count;
     const bitsNs = maskRecordNs * records + maskGapNs * unaligned;
     const maskNs = bitsNs + maskWindowNs * windows * count + maskPostingNs * postings;
     const listNs = (listRecordNs + listTermNs * count) * allowedCount;
@@ -169,7 +170,7 @@ export class PostingSearcher {
     return (
       this.#parts.hadNegative ||
       terms.some(({ weight }) => weight < 0) ||
-      this.#parts.runs.some(({ hasNegative }) => hasNegative)
+      this.#parts.segments.some(({ hasNegative }) => hasNegative)
     );
   }
 
@@ -185,24 +186,24 @@ export class PostingSearcher {
   ): Steps<Candidates> {
     const best = new Best(k, nothing);
     const { isText } = this.#parts;
-    for (const [i, tail] of this.#parts.tails.entries())
+    for (const [i, buffer] of this.#parts.buffers.entries())
       best.add(
         yield* isText
-          ? scorer.acceptedInTail(tail, i, terms, k, formula, hidden, accepts)
-          : scorer.sparseTail(tail, i, terms, k, hidden, least, accepts),
+          ? scorer.acceptedInBuffer(buffer, i, terms, k, formula, hidden, accepts)
+          : scorer.sparseInBuffer(buffer, i, terms, k, hidden, least, accepts),
       );
-    for (const [i, run] of this.#parts.runs.entries())
+    for (const [i, segment] of this.#parts.segments.entries())
       best.add(
         yield* isText
-          ? scorer.acceptedInRun(run, i, terms, k, formula, hidden, accepts)
-          : scorer.sparseInRun(run, i, terms, k, hidden, least, accepts),
+          ? scorer.acceptedInSegment(segment, i, terms, k, formula, hidden, accepts)
+          : scorer.sparseInSegment(segment, i, terms, k, hidden, least, accepts),
       );
     return best.bestOfAdded();
   }
 
   /**
-   * `search` of a text index where not all records may be found, or not all terms count for all: everything is scored, for what
-   * may be found is known already, and is mostly little.
+   * `search` of a text index where a filter applies, or where a term counts for some records only. It scores all postings: the
+   * records that pass the filter are already known and usually few.
    * @param allowed the ordinals that may be found at all
    */
   searchAccepted(
@@ -228,7 +229,8 @@ export class PostingSearcher {
   /**
    * Scores everything, as `searchAccepted` does, in steps between which the index may change.
    * @param visible asked anew for what the version sees
-   * @returns null where lists were moved meanwhile (`layout`): what was located is not valid any more, and it has to begin anew
+   * @returns null where lists moved in the meantime (`layout`): the located lists are no longer valid, and the caller must start
+   * again
    */
   *searchInSteps(
     terms: readonly WeightedTerm[],
@@ -242,7 +244,7 @@ export class PostingSearcher {
     if (k <= 0 || allowed?.count === 0) return nothing;
     const { layout } = this.#parts;
     const counting = least !== null && this.#hasNegative(terms) ? null : least;
-    // Asked for at each step and not for each record: making the test takes longer than it does.
+    // Fetched at each step and not for each record: making the test takes longer than using it.
     let sees = visible();
     const mayBe = allowedBy(allowed, accepts);
     const isSeen: Accepts = (ordinal) =>
@@ -265,10 +267,10 @@ export class PostingSearcher {
     }
   }
 
-  #bestOfTails(k: number, search: (tail: AnyTail, number: number) => Candidates): Candidates {
-    if (this.#parts.tails.length === 1) return search(this.#parts.tails[0], 0);
+  #bestOfBuffers(k: number, search: (buffer: AnyBuffer, number: number) => Candidates): Candidates {
+    if (this.#parts.buffers.length === 1) return search(this.#parts.buffers[0], 0);
     const best = new Best(k, nothing);
-    for (const [i, tail] of this.#parts.tails.entries()) best.add(search(tail, i));
+    for (const [i, buffer] of this.#parts.buffers.entries()) best.add(search(buffer, i));
     return best.bestOfAdded();
   }
 }

@@ -1,24 +1,24 @@
-// Which postings does an index hold, all of them, and does it hold them as it should?
+// How do checks walk all postings of an index, and which invariants hold for them?
 //
-// For comparisons with the truth and for `check`: they take time in proportion to the whole index.
+// Comparisons with the records and `check` use this. Both take time in proportion to the whole index.
 
 import { invariant } from "../../base/invariant.ts";
 import { absent } from "../ordinal-map.ts";
-import type { AnyTail, PostingParts } from "./posting-parts.ts";
-import { checkRun } from "./run-check.ts";
-import type { AmountOf } from "./run-writer.ts";
+import type { AnyBuffer, PostingParts } from "./posting-parts.ts";
+import { checkSegment } from "./segment-check.ts";
+import type { ImpactOf } from "./segment-writer.ts";
 
 /**
  * All postings of records that are held, a list at each step. Between steps the index may be used and changed: what is added
  * meanwhile is left out.
- * @returns whether all were told; false where runs were merged meanwhile, and it has to begin anew
+ * @returns whether all postings were reported; false where segments were merged in the meantime, and the caller must start again
  */
 export function* postingsOf(
   parts: PostingParts,
   onPosting: (term: number, ordinal: number, value: number) => void,
 ): Generator<void, boolean> {
-  const runs = [...parts.runs];
-  for (const { postings, lists, ordinals } of parts.tails)
+  const segments = [...parts.segments];
+  for (const { postings, lists, ordinals } of parts.buffers)
     for (const term of lists.terms) {
       const { count, slots, values } = postings.read(lists.get(term) as number);
       for (let i = 0; i < count; i++) {
@@ -26,13 +26,14 @@ export function* postingsOf(
         if (ordinal !== absent) onPosting(term, ordinal, values[i]);
       }
     }
-  for (const run of runs)
-    for (let list = 0; list < run.listCount; list++) {
+  for (const segment of segments)
+    for (let list = 0; list < segment.listCount; list++) {
       yield;
-      if (!parts.runs.includes(run)) return false;
-      for (let i = 0; i < run.countOf(list); i++) {
-        const record = run.recordAt(list, i);
-        if (!run.isRemoved(record)) onPosting(run.terms[list], run.ordinals[record], run.valueOf(list, i));
+      if (!parts.segments.includes(segment)) return false;
+      for (let i = 0; i < segment.countOf(list); i++) {
+        const record = segment.recordAt(list, i);
+        if (!segment.isRemoved(record))
+          onPosting(segment.terms[list], segment.ordinals[record], segment.valueOf(list, i));
       }
     }
   return true;
@@ -42,44 +43,53 @@ export function* postingsOf(
 export function usesOfTerms(parts: PostingParts): Map<number, number> {
   const uses = new Map<number, number>();
   const use = (term: number) => uses.set(term, (uses.get(term) ?? 0) + 1);
-  for (const run of parts.runs) run.terms.forEach(use);
-  for (const { lists } of parts.tails) lists.terms.forEach(use);
+  for (const segment of parts.segments) segment.terms.forEach(use);
+  for (const { lists } of parts.buffers) lists.terms.forEach(use);
   return uses;
 }
 
 /**
- * Proves that runs and tails are as they should be, and in their order.
- * @param sealedEnd every record with a smaller ordinal is in a run
- * @param isMerged whether a run is being merged: then it may have no record left
+ * Proves that segments and mutable buffers are as they should be, and in their order.
+ * @param frozenEnd every record with a smaller ordinal is in a segment
+ * @param isMerged whether a segment is being merged: then it may have no record left
  */
 export function checkParts(
   parts: PostingParts,
-  sealedEnd: number,
-  isMerged: (run: PostingParts["runs"][number]) => boolean,
-  amountOf: (averageLength: number) => AmountOf,
+  frozenEnd: number,
+  isMerged: (segment: PostingParts["segments"][number]) => boolean,
+  impactOf: (averageLength: number) => ImpactOf,
 ): void {
   let last = -1;
-  for (const run of parts.runs) {
+  for (const segment of parts.segments) {
     invariant(
-      run.count > 0 || isMerged(run),
-      `the run from ordinal ${run.firstOrdinal} on has no record left`,
+      segment.count > 0 || isMerged(segment),
+      `the segment from ordinal ${segment.firstOrdinal} on has no record left`,
     );
-    invariant(run.firstOrdinal > last, `a run begins with ordinal ${run.firstOrdinal} after ${last}`);
-    last = run.lastOrdinal;
-    checkRun(run, amountOf(run.averageLength));
+    invariant(
+      segment.firstOrdinal > last,
+      `a segment begins with ordinal ${segment.firstOrdinal} after ${last}`,
+    );
+    last = segment.lastOrdinal;
+    checkSegment(segment, impactOf(segment.averageLength));
   }
-  for (const tail of parts.tails) {
-    tail.check();
-    const [first] = ordinalsOf(tail);
-    invariant(first === undefined || first >= sealedEnd, `ordinal ${first} is in a tail below ${sealedEnd}`);
-    invariant(first === undefined || first > last, `a tail begins with ordinal ${first} after ${last}`);
-    last = ordinalsOf(tail).at(-1) ?? last;
+  for (const buffer of parts.buffers) {
+    buffer.check();
+    const [first] = ordinalsOf(buffer);
+    invariant(
+      first === undefined || first >= frozenEnd,
+      `ordinal ${first} is in a mutable buffer below ${frozenEnd}`,
+    );
+    invariant(
+      first === undefined || first > last,
+      `a mutable buffer begins with ordinal ${first} after ${last}`,
+    );
+    last = ordinalsOf(buffer).at(-1) ?? last;
   }
   for (const ordinal of parts.retired)
     invariant(parts.has(ordinal), `ordinal ${ordinal} is retired and gone`);
 }
 
-/** The records of a tail that were not removed, ascending. */
-function ordinalsOf({ ordinals, slotsEnd }: AnyTail): Uint32Array {
+/** The records of a mutable buffer that were not removed, ascending. */
+function ordinalsOf({ ordinals, slotsEnd }: AnyBuffer): Uint32Array {
   return ordinals.values.subarray(0, slotsEnd).filter((ordinal) => ordinal !== absent);
 }

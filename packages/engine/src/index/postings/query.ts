@@ -2,13 +2,13 @@
 
 import type { OrdinalSet } from "../ordinal-sets.ts";
 
-/** How texts are scored: an amount is tf / (tf + fixed + perTerm * length). For sparse vectors all 0. */
+/** How texts are scored: an impact is tf / (tf + fixed + perTerm * length). For sparse vectors all 0. */
 export type Formula = { readonly fixed: number; readonly perTerm: number; readonly averageLength: number };
 
-/** Where a term's postings are: the list of each run, and of each tail; -1 for none. */
+/** Where a term's postings are: the list of each segment, and of each mutable buffer; -1 for none. */
 export type Located = {
-  readonly runs: readonly number[];
-  readonly tails: readonly number[];
+  readonly segments: readonly number[];
+  readonly buffers: readonly number[];
   readonly isAnywhere: boolean;
 };
 
@@ -19,5 +19,5 @@ export type WeightedTerm = {
   readonly within?: OrdinalSet | null;
 };
 
-/** What a search may not see besides removed records: by run, numbers of records; by tail, slots. */
-export type Hidden = { readonly runs: readonly number[][]; readonly tails: readonly number[][] };
+/** What a search may not see besides removed records: by segment, numbers of records; by mutable buffer, slots. */
+export type Hidden = { readonly segments: readonly number[][]; readonly buffers: readonly number[][] };

@@ -1,4 +1,4 @@
-// Which records of a tail, or of a run, have the greatest scores, when all of them are scored?
+// Which records of a mutable buffer, or of a segment, have the greatest scores, when all of them are scored?
 //
 // One search at a time adds scores by slot. The arrays stay for the next search, all states zero; what a search
 // touched, it lists, so that clearing costs what the search cost.

@@ -1,22 +1,22 @@
 // Which records have the greatest scores, when every posting is scored?
 //
-// That is how the tail is searched, and runs where not all records may be found or not all terms count for all. Scores are added
-// in the order of the query's terms, as everywhere: a record's score does not depend on where it lies.
+// The mutable buffer is always searched this way; segments are where a filter applies or where a term counts for some records only.
+// Scores are added in the order of the query's terms, as everywhere: a record's score does not depend on where it lies.
 //
-// It is done in steps, between which records may be added and removed, but neither tails nor runs made or merged. A record that comes
-// meanwhile can be scored in part, so whoever pauses asks again at the end what the searched version sees (`accepts`). The scores of a
-// search that pauses are its own; those that do not pause share one `FullScorer`.
+// Scoring runs in steps. Between two steps records may come and go, but no mutable buffer or segment may be made or merged. A record
+// that comes between two steps may get only part of its score, so a search that pauses tests visibility again at the end (`accepts`).
+// A search that pauses has a `FullScorer` of its own; searches that do not pause share one.
 
 import type { Steps } from "../../base/steps.ts";
 import type { Candidates } from "../contract.ts";
 import { nothing } from "../contract.ts";
 import { contains, firstFrom, type OrdinalSet } from "../ordinal-sets.ts";
+import type { MutableBuffer } from "./mutable-buffer.ts";
 import type { Formula, Hidden, Located, WeightedTerm } from "./query.ts";
 import { type Accepts, found, hidden as hiddenState, RecordScores } from "./record-scores.ts";
-import type { Run } from "./run.ts";
-import type { Tail } from "./tail.ts";
+import type { Segment } from "./segment.ts";
 
-/** Postings that are scored at a step, and what a list counts for besides. */
+/** Postings scored in one step; each list counts as `postingsPerList` more. */
 const postingsPerStep = 20_000;
 const postingsPerList = 50;
 
@@ -28,12 +28,12 @@ export class FullScorer {
   }
 
   /**
-   * The k best of the tail's records, with all ties at the boundary.
-   * @param number of the tail
+   * The k best of the mutable buffer's records, with all ties at the boundary.
+   * @param number of the mutable buffer
    * @param least only records that one posting gives so much; null: all
    */
-  *sparseTail(
-    tail: Tail<Float32Array | Uint32Array>,
+  *sparseInBuffer(
+    buffer: MutableBuffer<Float32Array | Uint32Array>,
     number: number,
     terms: readonly WeightedTerm[],
     k: number,
@@ -41,19 +41,19 @@ export class FullScorer {
     least: number | null,
     accepts: Accepts = null,
   ): Steps<Candidates> {
-    if (tail.count === 0) return nothing;
+    if (buffer.count === 0) return nothing;
     const isAnyFound = least === null;
     const passes: ((list: number, weight: number) => number)[] = [
-      (list, weight) => this.#addSparse(tail, list, weight, isAnyFound),
+      (list, weight) => this.#addSparse(buffer, list, weight, isAnyFound),
     ];
-    if (least !== null) passes.unshift((list, weight) => this.#consider(tail, list, weight, least));
+    if (least !== null) passes.unshift((list, weight) => this.#consider(buffer, list, weight, least));
     return yield* this.#best(
-      tail.slotsEnd,
-      hidden?.tails[number],
-      () => tail.ordinals.values,
+      buffer.slotsEnd,
+      hidden?.buffers[number],
+      () => buffer.ordinals.values,
       k,
       accepts,
-      eachList(terms, (located) => located.tails[number], passes),
+      eachList(terms, (located) => located.buffers[number], passes),
     );
   }
 
@@ -83,22 +83,27 @@ export class FullScorer {
   }
 
   /** These go through a list and say how long it is. */
-  #consider(tail: Tail<Float32Array | Uint32Array>, list: number, weight: number, least: number): number {
+  #consider(
+    buffer: MutableBuffer<Float32Array | Uint32Array>,
+    list: number,
+    weight: number,
+    least: number,
+  ): number {
     const { states } = this.#scores;
-    const { count, slots, values } = tail.postings.read(list);
+    const { count, slots, values } = buffer.postings.read(list);
     for (let i = 0; i < count; i++)
       if (weight * values[i] >= least && states[slots[i]] === 0) this.#scores.touch(slots[i], found);
     return count;
   }
 
   #addSparse(
-    tail: Tail<Float32Array | Uint32Array>,
+    buffer: MutableBuffer<Float32Array | Uint32Array>,
     list: number,
     weight: number,
     isAnyFound: boolean,
   ): number {
     const { states, scores } = this.#scores;
-    const { count, slots, values } = tail.postings.read(list);
+    const { count, slots, values } = buffer.postings.read(list);
     for (let i = 0; i < count; i++) {
       const slot = slots[i];
       if (states[slot] === 0) {
@@ -110,9 +115,9 @@ export class FullScorer {
     return count;
   }
 
-  /** ... of a run's. @param number of the run */
-  *sparseInRun(
-    run: Run,
+  /** ... of a segment's. @param number of the segment */
+  *sparseInSegment(
+    segment: Segment,
     number: number,
     terms: readonly WeightedTerm[],
     k: number,
@@ -122,10 +127,10 @@ export class FullScorer {
   ): Steps<Candidates> {
     const scores = this.#scores;
     const each = (list: number, weight: number, onPosting: (record: number, product: number) => void) => {
-      const count = run.countOf(list);
+      const count = segment.countOf(list);
       for (let i = 0; i < count; i++) {
-        const record = run.recordAt(list, i);
-        if (!run.isRemoved(record)) onPosting(record, weight * run.valueOf(list, i));
+        const record = segment.recordAt(list, i);
+        if (!segment.isRemoved(record)) onPosting(record, weight * segment.valueOf(list, i));
       }
       return count;
     };
@@ -142,18 +147,18 @@ export class FullScorer {
     const passes = [(list: number, weight: number) => each(list, weight, add)];
     if (least !== null) passes.unshift((list, weight) => each(list, weight, consider));
     return yield* this.#best(
-      run.recordCount,
-      hidden?.runs[number],
-      () => run.ordinals,
+      segment.recordCount,
+      hidden?.segments[number],
+      () => segment.ordinals,
       k,
       accepts,
-      eachList(terms, (located) => located.runs[number], passes),
+      eachList(terms, (located) => located.segments[number], passes),
     );
   }
 
-  /** The k best of a text index's tail, of the records that may be found. @param number of the tail */
-  *acceptedInTail(
-    tail: Tail<Float32Array | Uint32Array>,
+  /** The k best of a text index's mutable buffer, of the records that may be found. @param number of the mutable buffer */
+  *acceptedInBuffer(
+    buffer: MutableBuffer<Float32Array | Uint32Array>,
     number: number,
     terms: readonly WeightedTerm[],
     k: number,
@@ -161,29 +166,29 @@ export class FullScorer {
     hidden: Hidden | null,
     accepts: Accepts,
   ): Steps<Candidates> {
-    if (tail.count === 0) return nothing;
+    if (buffer.count === 0) return nothing;
     const add = (list: number, weight: number, within: OrdinalSet | null) => {
-      const ordinals = tail.ordinals.values;
-      const { count, slots, values } = tail.postings.read(list);
+      const ordinals = buffer.ordinals.values;
+      const { count, slots, values } = buffer.postings.read(list);
       for (let i = 0; i < count; i++) {
         if (within !== null && !contains(within, ordinals[slots[i]])) continue;
-        this.#addAmount(slots[i], weight, values[i], tail.lengths.values[slots[i]], formula);
+        this.#addImpact(slots[i], weight, values[i], buffer.lengths.values[slots[i]], formula);
       }
       return count;
     };
     return yield* this.#best(
-      tail.slotsEnd,
-      hidden?.tails[number],
-      () => tail.ordinals.values,
+      buffer.slotsEnd,
+      hidden?.buffers[number],
+      () => buffer.ordinals.values,
       k,
       accepts,
-      eachList(terms, (located) => located.tails[number], [add]),
+      eachList(terms, (located) => located.buffers[number], [add]),
     );
   }
 
-  /** ... of a run. @param number of the run */
-  *acceptedInRun(
-    run: Run,
+  /** ... of a segment. @param number of the segment */
+  *acceptedInSegment(
+    segment: Segment,
     number: number,
     terms: readonly WeightedTerm[],
     k: number,
@@ -193,39 +198,39 @@ export class FullScorer {
   ): Steps<Candidates> {
     const add = (list: number, weight: number, within: OrdinalSet | null) => {
       if (within !== null) {
-        this.#addWithin(run, list, weight, within, formula);
+        this.#addWithin(segment, list, weight, within, formula);
         return within.length;
       }
-      const count = run.countOf(list);
+      const count = segment.countOf(list);
       for (let i = 0; i < count; i++) {
-        const record = run.recordAt(list, i);
-        if (run.isRemoved(record)) continue;
-        this.#addAmount(record, weight, run.valueOf(list, i), run.lengths[record], formula);
+        const record = segment.recordAt(list, i);
+        if (segment.isRemoved(record)) continue;
+        this.#addImpact(record, weight, segment.valueOf(list, i), segment.lengths[record], formula);
       }
       return count;
     };
     return yield* this.#best(
-      run.recordCount,
-      hidden?.runs[number],
-      () => run.ordinals,
+      segment.recordCount,
+      hidden?.segments[number],
+      () => segment.ordinals,
       k,
       accepts,
-      eachList(terms, (located) => located.runs[number], [add]),
+      eachList(terms, (located) => located.segments[number], [add]),
     );
   }
 
   /** Adds what a list gives some records: mostly few, which are looked up instead of all being gone through. */
-  #addWithin(run: Run, list: number, weight: number, within: OrdinalSet, formula: Formula): void {
-    for (let at = firstFrom(within, run.firstOrdinal); at < within.length; at++) {
-      if (within[at] > run.lastOrdinal) return;
-      const record = run.recordOf(within[at]);
-      const posting = record < 0 ? -1 : run.postingOf(list, record);
+  #addWithin(segment: Segment, list: number, weight: number, within: OrdinalSet, formula: Formula): void {
+    for (let at = firstFrom(within, segment.firstOrdinal); at < within.length; at++) {
+      if (within[at] > segment.lastOrdinal) return;
+      const record = segment.recordOf(within[at]);
+      const posting = record < 0 ? -1 : segment.postingOf(list, record);
       if (posting < 0) continue;
-      this.#addAmount(record, weight, run.valueOf(list, posting), run.lengths[record], formula);
+      this.#addImpact(record, weight, segment.valueOf(list, posting), segment.lengths[record], formula);
     }
   }
 
-  #addAmount(slot: number, weight: number, tf: number, length: number, { fixed, perTerm }: Formula): void {
+  #addImpact(slot: number, weight: number, tf: number, length: number, { fixed, perTerm }: Formula): void {
     if (this.#scores.states[slot] === 0) this.#scores.touch(slot, found);
     // What hidden records score is never read. The kernel takes the same steps.
     this.#scores.scores[slot] += (weight * tf) / (tf + fixed + perTerm * length);

@@ -1,4 +1,4 @@
-// Which list of the tail does a term have?
+// Which list of the mutable buffer does a term have?
 //
 // Numbers of terms and most dimensions are small: an array has them, at a third of the time of a Map. Others go to a Map.
 

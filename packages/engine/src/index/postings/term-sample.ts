@@ -1,6 +1,6 @@
 // How many postings and terms will an index have, by some of its records?
 
-import { longList, runRecordsMax } from "@quiver/kernels/postings";
+import { longList, segmentRecordsMax } from "@quiver/kernels/postings";
 import type { IndexSize } from "../kind.ts";
 import type { PostingCounts } from "./memory.ts";
 
@@ -61,11 +61,11 @@ export function sizeBy(count: number, bytesOf: (records: number) => number): Ind
 /** What an index of so many records like those of the sample has. */
 export function countsOf(sample: TermSample, records: number): PostingCounts {
   const share = records / Math.max(1, sample.records);
-  const inRun = Math.min(records, runRecordsMax);
+  const inSegment = Math.min(records, segmentRecordsMax);
   return {
     records,
     postings: share * sample.postings,
-    terms: sample.termsOf(inRun),
-    longLists: sample.longListsOf(inRun),
+    terms: sample.termsOf(inSegment),
+    longLists: sample.longListsOf(inSegment),
   };
 }

@@ -2,7 +2,7 @@
 
 import type { SparseIndex as SparseDefinition } from "@quiver/protocol/shapes/index-definition";
 import type { Kind } from "../kind.ts";
-import { invertedCheckpoints } from "../postings/checkpoint-form.ts";
+import { invertedCheckpoints } from "../postings/checkpoint-adapter.ts";
 import { postingFormat } from "../postings/format.ts";
 import { postingBytes } from "../postings/memory.ts";
 import { weightHash } from "../postings/posting-hash.ts";

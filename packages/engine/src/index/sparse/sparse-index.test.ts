@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { seenAndAllowed, type Visible } from "../contract.ts";
 import { type AllowedShare, allowedOf, anyAllowed } from "../test/allowed-sets.ts";
-import { asMap, bestOf, expectSame } from "../test/twin.ts";
+import { asMap, bestOf, expectSame } from "../test/reference.ts";
 import { SparseIndex, type SparseMatch, type SparseOptions, type SparseVector } from "./sparse-index.ts";
 
 function sparse(entries: readonly (readonly [number, number])[]): SparseVector {
@@ -13,7 +13,7 @@ function sparse(entries: readonly (readonly [number, number])[]): SparseVector {
 }
 
 /** All records scored one by one, as the index promises: products added by ascending dimension. */
-class Twin {
+class Reference {
   readonly records = new Map<number, SparseVector>();
 
   search(query: SparseVector, k: number, threshold: number, visible: Visible): Map<number, number> {
@@ -50,7 +50,7 @@ function productsOf(query: SparseVector, record: SparseVector): number[] {
 /** Explanations have every shared dimension once, and add up to the scores bit for bit. */
 function expectExplained(
   index: SparseIndex,
-  twin: Twin,
+  reference: Reference,
   query: SparseVector,
   found: ReadonlyMap<number, number>,
 ): void {
@@ -59,7 +59,7 @@ function expectExplained(
   const steps = index.explain(ordinals, query, (at, match) => matches[at].push(match));
   for (let step = steps.next(); !step.done; step = steps.next());
   for (const [at, ordinal] of ordinals.entries()) {
-    const record = twin.records.get(ordinal) as SparseVector;
+    const record = reference.records.get(ordinal) as SparseVector;
     expect(matches[at].map(({ product }) => product)).toEqual(productsOf(query, record));
     expect(matches[at].reduce((sum, { product }) => sum + product, 0)).toBe(found.get(ordinal));
     for (const { dimension, queryWeight, weight } of matches[at])
@@ -115,30 +115,30 @@ const anyAct: fc.Arbitrary<Act> = fc.oneof(
 const anyOptions: fc.Arbitrary<SparseOptions> = fc.record({
   debug: fc.boolean(),
   levels: fc.constantFrom(16, 64, 256),
-  tailRecordsMax: fc.constantFrom(1, 4, 20, 1_000),
+  bufferRecordsMax: fc.constantFrom(1, 4, 20, 1_000),
 });
 
 /** With a threshold: all have their scores, and there are as many as a posting gave a chance. */
 function expectEnough(
   found: ReadonlyMap<number, number>,
-  twin: Twin,
+  reference: Reference,
   { vector, k, threshold }: { vector: SparseVector; k: number; threshold: number },
   visible: Visible,
 ): void {
-  const all = twin.search(vector, twin.records.size, 0, visible);
+  const all = reference.search(vector, reference.records.size, 0, visible);
   for (const [ordinal, score] of found) expect(score + 0).toBe((all.get(ordinal) as number) + 0);
-  const considered = twin.search(vector, twin.records.size, threshold, visible);
+  const considered = reference.search(vector, reference.records.size, threshold, visible);
   expect(found.size).toBeGreaterThanOrEqual(Math.min(k, considered.size));
 }
 
 test("explanations come in steps, and are what they would be at once, whatever changes meanwhile", () => {
-  const index = new SparseIndex({ tailRecordsMax: 64 });
-  const twin = new Twin();
+  const index = new SparseIndex({ bufferRecordsMax: 64 });
+  const reference = new Reference();
   const add = (ordinal: number) => {
     const entries = Array.from({ length: 20 }, (_, i) => [(31 * ordinal + 97 * i) % 401, 1 + i] as const);
     const vector = sparse([...new Map(entries)]);
     index.add(ordinal, vector.indices, vector.values);
-    twin.records.set(ordinal, vector);
+    reference.records.set(ordinal, vector);
   };
   for (let ordinal = 0; ordinal < 400; ordinal++) add(ordinal);
   // Dimensions in descending order.
@@ -155,25 +155,25 @@ test("explanations come in steps, and are what they would be at once, whatever c
   }
   expect(count).toBeGreaterThan(5);
   for (const [at, ordinal] of ordinals.entries())
-    expect(products[at]).toEqual(productsOf(query, twin.records.get(ordinal) as SparseVector));
+    expect(products[at]).toEqual(productsOf(query, reference.records.get(ordinal) as SparseVector));
 });
 
 test("what is hidden from a search says nothing of the largest contribution", () => {
-  for (const isSealed of [false, true]) {
+  for (const isFrozen of [false, true]) {
     const index = new SparseIndex();
     for (let ordinal = 0; ordinal < 2_000; ordinal++) {
       const { indices, values } = sparse([[1, ordinal === 0 ? 10 : 1 + ordinal / 4_000]]);
       index.add(ordinal, indices, values);
     }
-    if (isSealed) index.seal();
+    if (isFrozen) index.freeze();
     index.retire(0);
     const found = index.search(sparse([[1, 1]]), 3, 0.9, (ordinal) => ordinal !== 0);
     expect([...found.ordinals].sort((a, b) => a - b)).toEqual([1_997, 1_998, 1_999]);
   }
 });
 
-test("[Q7] where a weight is negative a search with a threshold is exact, in the tail and in runs", () => {
-  for (const isSealed of [false, true])
+test("[Q7] where a weight is negative a search with a threshold is exact, in the mutable buffer and in segments", () => {
+  for (const isFrozen of [false, true])
     for (const sign of [1, -1]) {
       const index = new SparseIndex();
       const records = [
@@ -185,7 +185,7 @@ test("[Q7] where a weight is negative a search with a threshold is exact, in the
         sparse([[1, 2]]),
       ];
       for (const [ordinal, { indices, values }] of records.entries()) index.add(ordinal, indices, values);
-      if (isSealed) index.seal();
+      if (isFrozen) index.freeze();
       const query = sparse([
         [1, 1],
         [2, sign],
@@ -195,10 +195,10 @@ test("[Q7] where a weight is negative a search with a threshold is exact, in the
 });
 
 test.each([false, true])(
-  "a query of thousands of dimensions finds what brute force does; all in runs: %s",
-  (isSealed) => {
-    const index = new SparseIndex({ tailRecordsMax: 64 });
-    const twin = new Twin();
+  "a query of thousands of dimensions finds what brute force does; all in segments: %s",
+  (isFrozen) => {
+    const index = new SparseIndex({ bufferRecordsMax: 64 });
+    const reference = new Reference();
     for (let ordinal = 0; ordinal < 200; ordinal++) {
       const entries = Array.from({ length: 20 + (ordinal % 9) }, (_, i) => {
         const at = 31 * ordinal + i;
@@ -206,19 +206,19 @@ test.each([false, true])(
       });
       const vector = sparse([...new Map(entries)]);
       index.add(ordinal, vector.indices, vector.values);
-      twin.records.set(ordinal, vector);
+      reference.records.set(ordinal, vector);
     }
     for (let ordinal = 0; ordinal < 200; ordinal += 7) {
       index.remove(ordinal);
-      twin.records.delete(ordinal);
+      reference.records.delete(ordinal);
     }
-    if (isSealed) index.seal();
-    expect(index.tailCount > 0).toBe(!isSealed);
+    if (isFrozen) index.freeze();
+    expect(index.bufferedCount > 0).toBe(!isFrozen);
     const query = sparse(Array.from({ length: 3_000 }, (_, i) => [i, 1 + (i % 5)] as const));
     for (const visible of [null, (ordinal: number) => ordinal < 198]) {
-      expectSame(asMap(index.search(query, 10, 0, visible)), twin.search(query, 10, 0, visible));
+      expectSame(asMap(index.search(query, 10, 0, visible)), reference.search(query, 10, 0, visible));
       const limited = asMap(index.search(query, 10, 0.9, visible));
-      expectEnough(limited, twin, { vector: query, k: 10, threshold: 0.9 }, visible);
+      expectEnough(limited, reference, { vector: query, k: 10, threshold: 0.9 }, visible);
     }
   },
 );
@@ -227,34 +227,34 @@ test("every search equals brute force, through all changes", () => {
   fc.assert(
     fc.property(anyOptions, fc.array(anyAct, { maxLength: 200, size: "max" }), (options, acts) => {
       const index = new SparseIndex(options);
-      const twin = new Twin();
+      const reference = new Reference();
       const retired = new Set<number>();
       let next = 0;
       for (const act of acts) {
         if (act.kind === "add") {
           next += act.gap;
           index.add(next, act.vector.indices, act.vector.values);
-          twin.records.set(next++, act.vector);
+          reference.records.set(next++, act.vector);
         } else if (act.kind === "search") {
           const end = next - (act.modulus % 3);
           const visible =
             act.modulus === 1
               ? null
               : (ordinal: number) => ordinal < end && !(retired.has(ordinal) && ordinal % act.modulus !== 0);
-          const allowed = allowedOf(act.allowed, [...twin.records.keys()]);
+          const allowed = allowedOf(act.allowed, [...reference.records.keys()]);
           const found = asMap(index.search(act.vector, act.k, act.threshold, visible, allowed));
           const may = seenAndAllowed(visible, allowed);
-          if (act.threshold === 0) expectSame(found, twin.search(act.vector, act.k, 0, may));
-          else expectEnough(found, twin, act, may);
-          expectExplained(index, twin, act.vector, found);
+          if (act.threshold === 0) expectSame(found, reference.search(act.vector, act.k, 0, may));
+          else expectEnough(found, reference, act, may);
+          expectExplained(index, reference, act.vector, found);
         } else {
           const ordinal = act.pick % Math.max(1, next);
           index[act.kind](ordinal);
-          if (twin.records.has(ordinal)) retired.add(ordinal);
-          if (act.kind === "remove") twin.records.delete(ordinal);
-          expect(index.has(ordinal)).toBe(twin.records.has(ordinal));
+          if (reference.records.has(ordinal)) retired.add(ordinal);
+          if (act.kind === "remove") reference.records.delete(ordinal);
+          expect(index.has(ordinal)).toBe(reference.records.has(ordinal));
         }
-        expect(index.count).toBe(twin.records.size);
+        expect(index.count).toBe(reference.records.size);
       }
       index.check();
     }),
@@ -281,7 +281,7 @@ test("removed records are swept: memory stays when everything is replaced, and d
   }
   index.check();
   expect(index.count).toBe(5_000);
-  // A quarter of a run may be dead, a merge needs room for its outcome, and memory never shrinks.
+  // A quarter of a segment may be dead, a merge needs room for its outcome, and memory never shrinks.
   expect(index.memoryBytes).toBeLessThan(3 * filled);
   for (let ordinal = 15_000; ordinal < 20_000; ordinal++) index.remove(ordinal);
   index.check();

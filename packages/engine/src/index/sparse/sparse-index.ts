@@ -11,8 +11,8 @@ import type { Steps } from "../../base/steps.ts";
 import type { Candidates, Index, Visible } from "../contract.ts";
 import type { Allowed } from "../ordinal-bitmap.ts";
 import type { ArenaOptions } from "../postings/arena.ts";
+import type { CheckpointData } from "../postings/checkpoint-data.ts";
 import { explainedTermsPerStep } from "../postings/explained.ts";
-import type { Kept } from "../postings/kept.ts";
 import { PostingIndex, type PostingOptions, type PostingState } from "../postings/posting-index.ts";
 import { type PostingEstimate, prunedTermsMax } from "../postings/posting-search.ts";
 import { postingsOf } from "../postings/posting-walk.ts";
@@ -38,10 +38,10 @@ export type SparseOptions = ArenaOptions & {
   /** Whether so many bytes more may be taken for a while; default: always. */
   readonly mayTake?: (bytes: number) => boolean;
   /** Less for tests, see posting-index.ts. */
-  readonly tailRecordsMax?: number;
+  readonly bufferRecordsMax?: number;
 };
 
-/** What of an index a checkpoint keeps, besides the images of its runs. */
+/** What a checkpoint stores of an index, besides the images of its segments. */
 export type SparseState = { readonly postings: PostingState };
 
 /** A query's dimension that some record has. */
@@ -49,7 +49,7 @@ type QueryTerm = { readonly dimension: number; readonly located: Located; readon
 
 /** Dimensions that are located at a step. */
 const termsPerStep = 1_024;
-/** A search in steps begins anew so often when lists were moved meanwhile; then it is done at once. */
+/** A search in steps restarts this often when lists moved in between; after that it runs in one step. */
 const attemptsMax = 3;
 
 const formula = { fixed: 0, perTerm: 0, averageLength: 0 };
@@ -104,7 +104,7 @@ export class SparseIndex implements Index {
     invariant(threshold >= 0 && threshold <= 1, `the threshold ${threshold} is not in [0, 1]`);
     const terms = this.#termsOf(query);
     const hidden = this.#postings.reader.hide(visible);
-    const greatest = threshold > 0 ? this.#postings.reader.greatestAmount(terms, hidden) : 0;
+    const greatest = threshold > 0 ? this.#postings.reader.greatestImpact(terms, hidden) : 0;
     const least = greatest > 0 ? threshold * greatest : null;
     return this.#postings.searcher.search(terms, k, formula, hidden, least, allowed);
   }
@@ -157,7 +157,7 @@ export class SparseIndex implements Index {
       if (threshold > 0)
         greatest = Math.max(
           greatest,
-          this.#postings.reader.greatestAmount(part, this.#postings.reader.hide(visible())),
+          this.#postings.reader.greatestImpact(part, this.#postings.reader.hide(visible())),
         );
       yield;
       if (this.#postings.reader.layout !== layout) return null;
@@ -171,7 +171,7 @@ export class SparseIndex implements Index {
     return this.#postings.tidy(postings);
   }
 
-  /** Records of runs that are new or closed since the index was last kept. */
+  /** Records of segments that are new or closed since the last checkpoint of the index. */
   get changes(): number {
     return this.#postings.changes;
   }
@@ -181,23 +181,23 @@ export class SparseIndex implements Index {
     return this.#postings.isIdle;
   }
 
-  /** Records that `save` leaves out, for they are in no run yet. */
-  get tailCount(): number {
-    return this.#postings.tailCount;
+  /** Records that `save` leaves out, for they are in no segment yet. */
+  get bufferedCount(): number {
+    return this.#postings.bufferedCount;
   }
 
-  /** Makes a run of the tail, so that a checkpoint has all records. */
-  seal(): void {
-    this.#postings.seal();
+  /** Makes a segment of the mutable buffer, so that a checkpoint has all records. */
+  freeze(): void {
+    this.#postings.freeze();
   }
 
-  /** What a checkpoint keeps; see PostingIndex.save. */
-  save(): Kept<SparseState> {
+  /** What a checkpoint stores; see PostingIndex.save. */
+  save(): CheckpointData<SparseState> {
     const { state: postings, ...kept } = this.#postings.save();
     return { state: { postings }, ...kept };
   }
 
-  /** An index as it was kept. @param load fills the images with what was kept, in the order of `save` */
+  /** Restores an index from a checkpoint. @param load fills the images with the checkpoint's bytes, in the order of `save` */
   static async restored(
     options: SparseOptions,
     { postings }: SparseState,
@@ -231,8 +231,8 @@ export class SparseIndex implements Index {
   }
 
   /**
-   * What the scores of a search are made of, in steps between which the index may be used and changed. Added up in the order of the calls, beginning with 0, a record's products
-   * are its score, bit for bit.
+   * What the scores of a search are made of, in steps between which the index may be used and changed. Added up in the order of the
+   * calls, beginning with 0, a record's products are its score, bit for bit.
    * @param ordinals records that are held, each once
    * @param onMatch told each dimension that a record shares with the query, and the record's place in `ordinals`; of one
    * record by ascending dimension. What it throws ends the call
@@ -285,7 +285,7 @@ function ascending(vector: SparseVector): SparseVector {
 }
 
 function postingOptions({ levels = 256, ...options }: SparseOptions): PostingOptions {
-  return { ...options, isText: false, levels: levels - 1, amountOf: () => (weight) => weight };
+  return { ...options, isText: false, levels: levels - 1, impactOf: () => (weight) => weight };
 }
 
 function assertSparse(indices: Uint32Array, values: Float32Array): void {

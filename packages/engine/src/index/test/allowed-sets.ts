@@ -3,7 +3,7 @@
 import fc from "fast-check";
 import type { Candidates } from "../contract.ts";
 import { type Allowed, OrdinalBitmap } from "../ordinal-bitmap.ts";
-import { asMap, bestOf } from "./twin.ts";
+import { asMap, bestOf } from "./reference.ts";
 
 export type AllowedSet = { readonly name: string; readonly allowed: OrdinalBitmap };
 

@@ -7,7 +7,7 @@ import { exactScore } from "../../vector/metric.ts";
 import type { Visible } from "../contract.ts";
 import { FlatIndex } from "../flat/flat-index.ts";
 import { HnswIndex, type HnswOptions } from "../hnsw/hnsw-index.ts";
-import { asMap } from "./twin.ts";
+import { asMap } from "./reference.ts";
 
 /** Both indexes, with the same records. */
 export type Pair = { hnsw: HnswIndex; flat: FlatIndex; rows: Map<number, Float32Array> };

@@ -82,8 +82,11 @@ export const toyKind: Kind<SparseIndex, Toy, ToyState> = {
       isIdle: () => true,
       async save(index, write) {
         const { changes } = index;
-        const isKept = await write({ end: index.end, lengths: [...index.lengths] } satisfies ToyState, []);
-        if (!isKept) return;
+        const isCheckpointed = await write(
+          { end: index.end, lengths: [...index.lengths] } satisfies ToyState,
+          [],
+        );
+        if (!isCheckpointed) return;
         toyCalls.saved++;
         index.changes -= changes;
       },

@@ -9,7 +9,7 @@ test.each([true, false])(
   "[I4] texts that were analysed elsewhere make the same index, while terms come and go: positions %s",
   (positions) => {
     const random = randomNumbers(positions ? 1 : 2);
-    const options = { language: "english", k1: 1.2, b: 0.75, positions, tailRecordsMax: 30 } as const;
+    const options = { language: "english", k1: 1.2, b: 0.75, positions, bufferRecordsMax: 30 } as const;
     const analyzer = createAnalyzer("english");
     const one = new TextIndex(options);
     const other = new TextIndex(options);

@@ -1,7 +1,7 @@
 // What does a text index take of texts that another thread has analysed?
 //
-// Columns, of many records at a time. Terms are told by their place in `terms`, where each stands once: the numbers that the
-// index has for them are its own affair, and it is asked for each of them once a batch rather than once a record.
+// Columns for a batch of records. An entry names its term by its place in `terms`, where each term stands once. The index maps terms
+// to its own numbers, once for each batch rather than for each record.
 //
 //   record r:  ordinals[r], lengths[r], entries begins[r] to begins[r + 1], forms formBegins[r] to formBegins[r + 1]
 //   entry e:   terms[e], frequencies[e]; the next frequencies[e] of `places`
@@ -34,7 +34,7 @@ const wordsPerStep = 1_024;
 
 /**
  * Analyses texts, in steps.
- * @param texts by ascending ordinal: what makes the words, as `segment` does
+ * @param texts by ascending ordinal: what makes the words, as `tokenize` does
  */
 export function* analyseTexts(
   analyzer: Analyzer,

@@ -14,27 +14,27 @@ test("a dictionary has the terms that were added and not removed, also after it 
     fc.property(steps, (sequence) => {
       // Few slots, so that they are doubled often, and terms come and go while the old ones are moved.
       let dictionary = new Dictionary(4);
-      const twin = new Map<string, number>();
+      const reference = new Map<string, number>();
       const free: number[] = [];
       for (const { word, isKept } of sequence) {
-        const number = twin.get(word);
+        const number = reference.get(word);
         expect(dictionary.get(word)).toBe(number);
         if (number === undefined) {
-          const taken = free.pop() ?? twin.size;
+          const taken = free.pop() ?? reference.size;
           dictionary.add(word, taken);
-          twin.set(word, taken);
+          reference.set(word, taken);
         } else {
           dictionary.remove(number);
-          twin.delete(word);
+          reference.delete(word);
           free.push(number);
         }
         if (isKept === 0) dictionary = restored(dictionary);
       }
       dictionary.check();
-      expect(new Map(dictionary.entries())).toEqual(twin);
+      expect(new Map(dictionary.entries())).toEqual(reference);
       expect(dictionary.freeNumbers().every((number) => free.includes(number))).toBe(true);
       const startsWithA = finishAtOnce(dictionary.termsThat((units, begin) => units[begin] === 0x61));
-      expect(startsWithA.sort()).toEqual([...twin.keys()].filter((word) => word[0] === "a").sort());
+      expect(startsWithA.sort()).toEqual([...reference.keys()].filter((word) => word[0] === "a").sort());
     }),
     { numRuns: 200 },
   );

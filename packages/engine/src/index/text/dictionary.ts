@@ -1,6 +1,6 @@
 // Which number does a term have?
 //
-// Flat columns, so that a dictionary is kept on disk and taken over again as it is, without a look at a single term:
+// In flat columns: a checkpoint writes them and a restore takes them over as they are, without touching a single term:
 //
 //   slots u32      | number + 1, or 0 for a free slot |      by hash of the term: open addressing, linear probing
 //   hashes u32     | begins u32 | lengths u16 |              by number; length 0: the number is free
@@ -8,9 +8,9 @@
 //
 // A JavaScript Map of strings takes about the same time for a look-up and twice the memory, and has to be built key by key.
 //
-// Where the slots are to be doubled, the old ones stay, and some of them move with each term that is added: rehashing four million
-// terms at once takes half a second, in which nothing else would be answered. Nothing is removed from old slots. One may name a number
-// that was moved, or given up, or given to another term: a look-up compares the number's term, so what it finds is right.
+// When the slots double, the old ones stay, and each added term moves some of them: rehashing four million terms at once takes half a
+// second, in which the thread would answer nothing else. Nothing is removed from old slots. An old slot may name a number that has
+// moved, is free, or belongs to another term: a look-up compares the number's term, so its answer is right.
 //
 // Invariants (see check): each number in use is in exactly one slot, or in an old one that has not moved, and no free slot lies
 // between that and the place of its hash; at most half of the slots are used.
@@ -30,7 +30,7 @@ const movedPerTerm = 8;
 /** Terms that are tested at a step. */
 const termsPerStep = 1_024;
 
-/** What of a dictionary a checkpoint keeps, besides its columns. */
+/** What a checkpoint stores of a dictionary, besides its columns. */
 export type DictionaryState = {
   readonly size: number;
   readonly numbersEnd: number;
@@ -170,7 +170,7 @@ export class Dictionary {
     return this.#numbersEnd;
   }
 
-  /** What a checkpoint keeps. The columns are copies, in shared memory. */
+  /** What a checkpoint stores. The columns are copies, in shared memory. */
   save(): { state: DictionaryState; columns: Uint8Array[] } {
     this.#move(Number.POSITIVE_INFINITY);
     const state = {
@@ -189,12 +189,12 @@ export class Dictionary {
     return { state, columns };
   }
 
-  /** Room for the columns of a dictionary that was kept. */
+  /** Allocates the columns of a dictionary of a checkpoint. */
   static columnsFor(state: DictionaryState): Uint8Array[] {
     return columnsOf(state);
   }
 
-  /** A dictionary as it was kept. @param columns from `columnsFor`, filled with what was kept; they are taken over */
+  /** Restores a dictionary from a checkpoint. @param columns from `columnsFor`, filled from a checkpoint; the new object owns them */
   static restored(state: DictionaryState, columns: readonly Uint8Array[]): Dictionary {
     const dictionary = new Dictionary();
     const [slots, hashes, begins, lengths, units] = columns;

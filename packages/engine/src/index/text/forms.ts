@@ -1,15 +1,15 @@
 // Which words of the texts are not their own term?
 //
 // A prefix or fuzzy word is about words as they are written, and terms are stems: of "navigation" the index has "navig". So
-// where a language has a stemmer, the *forms* of words (analyzer.ts) that are not their term are kept beside the terms:
+// where a language has a stemmer, the *forms* of words (analyzer.ts) that differ from their term are stored beside the terms:
 //
 //   dictionary   form -> number
 //   counts       by number: how many of the records held have a word of the form
 //   rows         of each record: the numbers of its forms, as numbers of a row (record-rows.ts)
 //
-// A form's term is not kept: the analyzer tells it. The rows are what makes the list true when records go, and true of the
-// version that is searched: what a version does not see is subtracted. Numbers of forms that no record has any more are given
-// to others when they are many.
+// The index does not store a form's term: the analyzer computes it. The rows keep the counts right when records are removed, and make
+// them right for the searched version: a search subtracts the rows of records that it does not see. When many forms have no record
+// any more, their numbers are reused.
 
 import { Growable } from "../../base/growable.ts";
 import { invariant } from "../../base/invariant.ts";
@@ -17,7 +17,7 @@ import { finishAtOnce, type Steps } from "../../base/steps.ts";
 import { Dictionary, type DictionaryState } from "./dictionary.ts";
 import { RecordRows, type Row, RowReader, type RowsState } from "./record-rows.ts";
 
-/** What a checkpoint keeps, besides the columns and bytes. */
+/** What a checkpoint stores, besides the columns and bytes. */
 export type FormsState = { readonly dictionary: DictionaryState; readonly rows: RowsState };
 
 /** Forms that no record has are forgotten when there are so many, and a quarter of all. */
@@ -25,7 +25,7 @@ const unusedMax = 1_024;
 
 /** Numbers of rows that are read at a step. */
 const numbersPerStep = 16 * 1024;
-/** Counting in steps begins anew so often when records have gone meanwhile; then it is done at once. */
+/** Counting in steps restarts this often when records were removed in between; after that it counts in one step. */
 const attemptsMax = 3;
 
 export class Forms {
@@ -83,7 +83,7 @@ export class Forms {
     this.rows.writeAll(added, count);
   }
 
-  /** Takes a record's forms out. @returns whether numbers that were told before can be those of other forms now */
+  /** Takes a record's forms out. @returns whether numbers that were returned before may now belong to other forms */
   remove(ordinal: number): boolean {
     const row = this.rows.of(ordinal);
     if (row === undefined) return false;
@@ -154,7 +154,7 @@ export class Forms {
     return this.#dictionary.memoryBytes + this.#counts.memoryBytes + this.#lastAdded.memoryBytes;
   }
 
-  /** What a checkpoint keeps of the records with ordinals below `end`, all of which are frozen. */
+  /** What a checkpoint stores of the records with ordinals below `end`, all of which are frozen. */
   save(end: number): { state: FormsState; images: Uint8Array[] } {
     const dictionary = this.#dictionary.save();
     const rows = this.rows.save(end);
@@ -164,12 +164,12 @@ export class Forms {
     };
   }
 
-  /** Room for the columns and bytes of forms that were kept. */
+  /** Allocates the columns and bytes of forms of a checkpoint. */
   static imagesFor({ dictionary, rows }: FormsState): Uint8Array[] {
     return [...Dictionary.columnsFor(dictionary), ...RecordRows.imagesFor(rows)];
   }
 
-  /** Forms as they were kept. @param images from `imagesFor`, filled with what was kept; they are taken over */
+  /** Restores forms from a checkpoint. @param images from `imagesFor`, filled from a checkpoint; the new object owns them */
   static restored({ dictionary, rows }: FormsState, images: readonly Uint8Array[]): Forms {
     const columns = images.length - rows.segments.length;
     return new Forms(

@@ -3,7 +3,7 @@
 import type { TextIndex as TextDefinition } from "@quiver/protocol/shapes/index-definition";
 import { createAnalyzer } from "../../text/analyzer.ts";
 import type { IndexedCollection, IndexSize, Kind, Population, TextAnalysisOptions } from "../kind.ts";
-import { invertedCheckpoints } from "../postings/checkpoint-form.ts";
+import { invertedCheckpoints } from "../postings/checkpoint-adapter.ts";
 import { postingFormat } from "../postings/format.ts";
 import { mix } from "../postings/posting-hash.ts";
 import { countsOf, sizeBy, TermSample } from "../postings/term-sample.ts";
@@ -15,7 +15,7 @@ import { textBytes } from "./memory.ts";
 import { wordsOf } from "./stored-text.ts";
 import { TextIndex, type TextOptions, type TextState } from "./text-index.ts";
 
-/** Changes when a text's terms do: checkpoints of before are not used. The runtime's tables of characters say that too. */
+/** Increase `number` when the terms of a text change: older checkpoints are then ignored. The runtime's character tables count too. */
 const analysisFormat = { number: 2, icu: process.versions.icu, unicode: process.versions.unicode };
 
 function analysisOf({ language, stop_words, positions }: TextDefinition): TextAnalysisOptions {

@@ -1,11 +1,11 @@
-// What does an index keep of each record, beside its postings?
+// What does an index store for each record, besides its postings?
 //
 // A row of numbers for each record: where it has its terms (positions.ts), or which forms its words have (forms.ts). Numbers are
 // varints: seven bits a byte, the lowest first, 0x80 where more follow.
 //
 // Rows lie behind each other in *segments*, by ascending ordinals. The last one is open; `freeze` closes it, and from then on its
-// bytes never change: a checkpoint is written from them as they are, by another thread. Of a segment that is mostly forgotten
-// the rest is written anew, together with what is left of the one before where both are small.
+// bytes never change: another thread writes a checkpoint straight from them. When more than half of a segment's rows are forgotten,
+// the rest is rewritten, together with the rest of the segment before it if both are small.
 //
 // The open segment and the frozen ones answer the same questions, so they are one class.
 
@@ -13,7 +13,7 @@ import { Growable } from "../../base/growable.ts";
 import { invariant } from "../../base/invariant.ts";
 import { firstFrom } from "../ordinal-sets.ts";
 
-/** Rows and bytes that a segment is joined up to, and bytes after which an open one is to be closed. */
+/** The most rows and bytes of a joined segment, and the bytes at which the open one is closed. */
 const joinedRowsMax = 8_192;
 const joinedBytesMax = 2 ** 22;
 const openBytesMax = 2 ** 26;
@@ -37,7 +37,7 @@ type Segment = {
   forgottenCount: number;
 };
 
-/** What a checkpoint keeps of a segment, besides its bytes. */
+/** What a checkpoint stores of a segment, besides its bytes. */
 type SegmentState = Pick<Segment, "ordinals" | "begins" | "forgotten"> & { readonly byteCount: number };
 
 export type RowsState = { readonly segments: readonly SegmentState[] };
@@ -120,7 +120,7 @@ export class RecordRows {
     return this.#length > openBytesMax;
   }
 
-  /** Freezes the open segment's rows of ordinals below `end`: they can be kept in a checkpoint from now on. */
+  /** Freezes the open segment's rows of ordinals below `end`: from now on a checkpoint can contain them. */
   freeze(end: number): void {
     const count = this.#ordinals.length;
     if (count === 0 || this.#ordinals.values[0] >= end) return;
@@ -168,7 +168,7 @@ export class RecordRows {
     this.#count = 0;
   }
 
-  /** What a checkpoint keeps of the records with ordinals below `end`, all of which are frozen: the state and the bytes. */
+  /** What a checkpoint stores of the records with ordinals below `end`, all of which are frozen: the state and the bytes. */
   save(end: number): { state: RowsState; images: Uint8Array[] } {
     const kept = this.#segments.filter(({ ordinals }) => ordinals[ordinals.length - 1] < end);
     const segments = kept.map(({ ordinals, begins, forgotten, bytes }) => ({
@@ -181,12 +181,12 @@ export class RecordRows {
     return { state: { segments }, images: kept.map(({ bytes }) => bytes) };
   }
 
-  /** Room for the bytes of rows that were kept. */
+  /** Allocates the bytes of rows of a checkpoint. */
   static imagesFor({ segments }: RowsState): Uint8Array[] {
     return segments.map(({ byteCount }) => new Uint8Array(new SharedArrayBuffer(byteCount)));
   }
 
-  /** Rows as they were kept. @param images from `imagesFor`, filled with what was kept; they are taken over */
+  /** Restores rows from a checkpoint. @param images from `imagesFor`, filled from a checkpoint; the new object owns them */
   static restored({ segments }: RowsState, images: readonly Uint8Array[]): RecordRows {
     const rows = new RecordRows();
     rows.#segments = segments.map(({ ordinals, begins, forgotten }, i) => {

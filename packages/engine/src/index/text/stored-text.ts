@@ -1,15 +1,15 @@
 // Which words does a stored text have?
 
 import { finishAtOnce, type Steps } from "../../base/steps.ts";
-import { segmentInSteps, segmentProcessed } from "../../text/segment.ts";
+import { tokenizeInSteps, tokenizeProcessed } from "../../text/tokenize.ts";
 import type { StoredText } from "../kind.ts";
 
-/** The words, as `segment` makes them. */
+/** The words, as `tokenize` makes them. */
 export function wordsOf(text: StoredText): string[] {
   return finishAtOnce(wordsInSteps(text));
 }
 
 /** `wordsOf`, in steps. */
 export function* wordsInSteps({ kind, value }: StoredText): Steps<string[]> {
-  return kind === "raw" ? yield* segmentInSteps(value) : segmentProcessed(value);
+  return kind === "raw" ? yield* tokenizeInSteps(value) : tokenizeProcessed(value);
 }

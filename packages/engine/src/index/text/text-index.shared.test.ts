@@ -1,9 +1,9 @@
 // Does BM25 rank as the reference does?
 
 import { expect, test } from "vitest";
-import { segment } from "../../text/segment.ts";
+import { tokenize } from "../../text/tokenize.ts";
+import { asMap } from "../test/reference.ts";
 import { ndcgAt10, onSet, readJsonLines, readJudgements } from "../test/reference-data.ts";
-import { asMap } from "../test/twin.ts";
 import { TextIndex } from "./text-index.ts";
 
 onSet("scifact", () => {
@@ -12,7 +12,7 @@ onSet("scifact", () => {
     const corpus = readJsonLines<Row>("scifact/corpus.jsonl.gz");
     const queries = readJsonLines<Row>("scifact/queries.jsonl.gz");
     const judgements = readJudgements("scifact/qrels.tsv");
-    const words = corpus.map(({ title, text }) => segment(`${title} ${text}`));
+    const words = corpus.map(({ title, text }) => tokenize(`${title} ${text}`));
     const ndcg = (k1: number, b: number): number => {
       const index = new TextIndex({ language: "english", k1, b });
       words.forEach((words, ordinal) => {

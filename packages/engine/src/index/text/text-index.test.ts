@@ -1,16 +1,16 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { createAnalyzer } from "../../text/analyzer.ts";
-import { segment } from "../../text/segment.ts";
+import { tokenize } from "../../text/tokenize.ts";
 import type { Visible } from "../contract.ts";
 import { type AllowedShare, allowedOf, anyAllowed } from "../test/allowed-sets.ts";
-import { asMap, bestOf, expectSame } from "../test/twin.ts";
+import { asMap, bestOf, expectSame } from "../test/reference.ts";
 import { TextIndex, type TextOptions, type TextStatistics } from "./text-index.ts";
 
 type Held = { readonly terms: readonly string[]; readonly length: number };
 
 /** BM25 by its definition, record after record. */
-class Twin {
+class Reference {
   readonly records = new Map<number, Held>();
   readonly retired = new Set<number>();
   readonly #options: TextOptions;
@@ -21,13 +21,13 @@ class Twin {
 
   held(text: string): Held {
     const analyzer = createAnalyzer(this.#options.language);
-    const words = segment(text);
+    const words = tokenize(text);
     return { terms: analyzer.terms(words), length: analyzer.read(words, () => {}) };
   }
 
   /** What a query asks for. */
   asked(query: string): string[] {
-    return createAnalyzer(this.#options.language).queryTerms(segment(query));
+    return createAnalyzer(this.#options.language).queryTerms(tokenize(query));
   }
 
   statistics(): TextStatistics {
@@ -61,7 +61,7 @@ class Twin {
 /** Explanations have the terms of the record, and add up to the scores bit for bit. */
 function expectExplained(
   index: TextIndex,
-  twin: Twin,
+  reference: Reference,
   query: string,
   statistics: TextStatistics,
   visible: Visible,
@@ -69,7 +69,7 @@ function expectExplained(
 ): void {
   const ordinals = [...found.keys()];
   const sums = ordinals.map(() => 0);
-  const asked = twin.asked(query);
+  const asked = reference.asked(query);
   const explained = ordinals.map((): string[] => []);
   const terms = index.termsOf(query);
   const steps = index.explain(
@@ -80,9 +80,9 @@ function expectExplained(
     (at, match) => {
       sums[at] += match.contribution;
       explained[at].push(match.term);
-      const { terms, length } = twin.records.get(ordinals[at]) as Held;
+      const { terms, length } = reference.records.get(ordinals[at]) as Held;
       const occurrences = (list: readonly string[]) => list.filter((term) => term === match.term).length;
-      const having = [...twin.records].filter(
+      const having = [...reference.records].filter(
         ([ordinal, other]) => other.terms.includes(match.term) && (visible === null || visible(ordinal)),
       );
       expect([match.weight, match.tf, match.df]).toEqual([
@@ -96,7 +96,7 @@ function expectExplained(
   for (let step = steps.next(); !step.done; step = steps.next());
   expect(sums).toEqual([...found.values()]);
   for (const [at, ordinal] of ordinals.entries()) {
-    const { terms } = twin.records.get(ordinal) as Held;
+    const { terms } = reference.records.get(ordinal) as Held;
     expect(explained[at]).toEqual([...new Set(asked)].filter((term) => terms.includes(term)));
   }
 }
@@ -130,7 +130,7 @@ const anyAct: fc.Arbitrary<Act> = fc.oneof(
 
 const anyOptions: fc.Arbitrary<TextOptions> = fc.record({
   debug: fc.boolean(),
-  tailRecordsMax: fc.constantFrom(1, 4, 20, 1_000),
+  bufferRecordsMax: fc.constantFrom(1, 4, 20, 1_000),
   language: fc.constantFrom("english", "none"),
   k1: fc.constantFrom(0, 0.9, 1.2, 1_000),
   b: fc.constantFrom(0, 0.4, 0.75, 1),
@@ -140,41 +140,41 @@ test("every search equals brute force, through all changes", () => {
   fc.assert(
     fc.property(anyOptions, fc.array(anyAct, { maxLength: 200, size: "max" }), (options, acts) => {
       const index = new TextIndex(options);
-      const twin = new Twin(options);
+      const reference = new Reference(options);
       let next = 0;
-      let statistics = twin.statistics();
+      let statistics = reference.statistics();
       for (const act of acts) {
         if (act.kind === "add") {
           next += act.gap;
-          index.add(next, segment(act.text));
-          twin.records.set(next++, twin.held(act.text));
+          index.add(next, tokenize(act.text));
+          reference.records.set(next++, reference.held(act.text));
         } else if (act.kind === "search") {
           const end = next - (act.modulus % 3);
           const visible =
             act.modulus === 1
               ? null
               : (ordinal: number) =>
-                  ordinal < end && !(twin.retired.has(ordinal) && ordinal % act.modulus !== 0);
-          for (const searched of [statistics, twin.statistics()]) {
+                  ordinal < end && !(reference.retired.has(ordinal) && ordinal % act.modulus !== 0);
+          for (const searched of [statistics, reference.statistics()]) {
             const found = asMap(index.search(act.text, act.k, searched, visible));
-            expectSame(found, twin.search(act.text, act.k, searched, visible));
-            expectExplained(index, twin, act.text, searched, visible, found);
-            const allowed = allowedOf(act.allowed, [...twin.records.keys()]);
+            expectSame(found, reference.search(act.text, act.k, searched, visible));
+            expectExplained(index, reference, act.text, searched, visible, found);
+            const allowed = allowedOf(act.allowed, [...reference.records.keys()]);
             const among = asMap(index.search(act.text, act.k, searched, visible, allowed));
-            const all = twin.search(act.text, twin.records.size, searched, visible);
+            const all = reference.search(act.text, reference.records.size, searched, visible);
             const may = [...all].filter(([each]) => allowed === null || allowed.has(each));
             expectSame(among, bestOf(new Map(may), act.k));
           }
-          statistics = twin.statistics();
+          statistics = reference.statistics();
         } else {
           const ordinal = act.pick % Math.max(1, next);
           index[act.kind](ordinal);
-          if (twin.records.has(ordinal)) twin.retired.add(ordinal);
-          if (act.kind === "remove") twin.records.delete(ordinal);
-          expect(index.has(ordinal)).toBe(twin.records.has(ordinal));
+          if (reference.records.has(ordinal)) reference.retired.add(ordinal);
+          if (act.kind === "remove") reference.records.delete(ordinal);
+          expect(index.has(ordinal)).toBe(reference.records.has(ordinal));
         }
-        expect(index.count).toBe(twin.records.size);
-        expect(index.statistics()).toEqual(twin.statistics());
+        expect(index.count).toBe(reference.records.size);
+        expect(index.statistics()).toEqual(reference.statistics());
       }
       index.check();
     }),
@@ -184,10 +184,10 @@ test("every search equals brute force, through all changes", () => {
 
 test("[Q8] the formula, by hand; a text without a term counts nowhere", () => {
   const index = new TextIndex({ language: "english", k1: 1.2, b: 0.75 });
-  index.add(0, segment("The cat sat"));
-  index.add(1, segment("Cats, cats and dogs"));
-  index.add(2, segment(""));
-  index.add(3, segment("the and !"));
+  index.add(0, tokenize("The cat sat"));
+  index.add(1, tokenize("Cats, cats and dogs"));
+  index.add(2, tokenize(""));
+  index.add(3, tokenize("the and !"));
   expect(index.count).toBe(4);
   expect(index.statistics()).toEqual({ documents: 2, totalLength: 5 });
   const idf = Math.log(1 + (2 - 2 + 0.5) / (2 + 0.5));
@@ -225,7 +225,7 @@ test("removed texts are swept: memory stays when everything is replaced, and ter
   }
   index.check();
   expect(index.statistics()).toEqual({ documents: 5_000, totalLength: 100_000 });
-  // A quarter of a run may be dead, a merge needs room for its outcome, and memory never shrinks.
+  // A quarter of a segment may be dead, a merge needs room for its outcome, and memory never shrinks.
   expect(index.memoryBytes).toBeLessThan(3 * filled);
   for (let ordinal = 15_000; ordinal < 20_000; ordinal++) index.remove(ordinal);
   index.check();
@@ -247,34 +247,34 @@ test("only retired records and the youngest are asked about, once, whatever term
   expect(asked.sort((a, b) => a - b)).toEqual([3, 7, 99]);
 });
 
-test("a query of thousands of words finds what brute force does, in tail and runs", () => {
-  const options: TextOptions = { language: "none", k1: 1.2, b: 0.75, tailRecordsMax: 64 };
+test("a query of thousands of words finds what brute force does, in the mutable buffer and in segments", () => {
+  const options: TextOptions = { language: "none", k1: 1.2, b: 0.75, bufferRecordsMax: 64 };
   const index = new TextIndex(options);
-  const twin = new Twin(options);
+  const reference = new Reference(options);
   const word = (i: number) => `w${(i * i * 7 + i) % 4_001}`;
   for (let ordinal = 0; ordinal < 200; ordinal++) {
     const words = Array.from({ length: 20 + (ordinal % 9) }, (_, i) => word(31 * ordinal + i));
     index.add(ordinal, words);
-    twin.records.set(ordinal, { terms: words, length: words.length });
+    reference.records.set(ordinal, { terms: words, length: words.length });
   }
   for (let ordinal = 0; ordinal < 200; ordinal += 7) {
     index.remove(ordinal);
-    twin.records.delete(ordinal);
+    reference.records.delete(ordinal);
   }
-  expect(index.tailCount).toBeGreaterThan(0);
+  expect(index.bufferedCount).toBeGreaterThan(0);
   const query = Array.from({ length: 3_000 }, (_, i) => `w${i}`).join(" ");
   for (const visible of [null, (ordinal: number) => ordinal < 198]) {
-    const statistics = twin.statistics();
+    const statistics = reference.statistics();
     expectSame(
       asMap(index.search(query, 10, statistics, visible)),
-      twin.search(query, 10, statistics, visible),
+      reference.search(query, 10, statistics, visible),
     );
   }
 });
 
 test("[Q20] explanations come in steps, and are what they would be at once, whatever changes meanwhile", () => {
   const word = (i: number) => `w${(i * i * 7 + i) % 401}`;
-  const index = new TextIndex({ language: "none", k1: 1.2, b: 0.75, tailRecordsMax: 64 });
+  const index = new TextIndex({ language: "none", k1: 1.2, b: 0.75, bufferRecordsMax: 64 });
   const textOf = (ordinal: number) =>
     Array.from({ length: 20 + (ordinal % 9) }, (_, i) => word(31 * ordinal + i));
   for (let ordinal = 0; ordinal < 500; ordinal++) index.add(ordinal, textOf(ordinal));
@@ -316,7 +316,7 @@ test("[Q20] many terms scored in steps find what they find at once, whatever is 
   };
   const wordAt = (i: number) => `word${i}`;
   const textOf = () => Array.from({ length: 30 }, () => wordAt(Math.floor(random() ** 2 * 900)));
-  const index = new TextIndex({ language: "none", k1: 1.2, b: 0.75, tailRecordsMax: 500 });
+  const index = new TextIndex({ language: "none", k1: 1.2, b: 0.75, bufferRecordsMax: 500 });
   const end = 4_000;
   for (let ordinal = 0; ordinal < end; ordinal++) index.add(ordinal, textOf());
   const terms = Array.from({ length: 400 }, (_, i) => ({ term: wordAt(i), weight: 1 + (i % 3) }));

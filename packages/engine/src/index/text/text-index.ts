@@ -1,11 +1,13 @@
 // Which texts match a query best, by BM25?
 //
 // An inverted index: for each term, the records that have it and how often (tf); for each record, its length (dl): the words
-// that have a term, and the characters of Chinese, Japanese and Korean. The score is the sum, over the query's terms, each as often as the query has it, of
+// that have a term, and the characters of Chinese, Japanese and Korean. The score is the sum, over the query's terms, each as often
+// as the query has it, of
 //
 //     idf * tf / (tf + k1 * (1 - b + b * dl / avgdl))          idf = ln(1 + (N - df + 0.5) / (df + 0.5))
 //
-// (bm25.ts). All is f64; terms are added in the order in which the query has them first, a term's repetitions at once.
+// (bm25.ts). All arithmetic is f64. The sum adds terms in the order of their first occurrence in the query, each with all its
+// repetitions at once.
 //
 // The statistics are those of the searched version, so that old versions score as they did: N and avgdl are passed in,
 // captured when that version was current, and df counts the records that it sees. Records without a term count nowhere, as
@@ -13,8 +15,8 @@
 //
 // Where the language has a stemmer, the forms of words are kept beside their terms (forms.ts), for prefixes and fuzzy words.
 //
-// This is the writer's side, with checkpoints and the check; text-search.ts is the reader's. They are one class and file with all that is
-// asked of the index, for every change goes through all of its parts.
+// This class is the writer's side, with checkpoints and `check`; text-search.ts is the reader's side. The writer's side is one class
+// because every change goes through all of its parts.
 
 import type { TextLanguage } from "@quiver/protocol/shapes/index-definition";
 import { invariant } from "../../base/invariant.ts";
@@ -24,7 +26,7 @@ import type { Candidates, Index, Visible } from "../contract.ts";
 import type { Allowed } from "../ordinal-bitmap.ts";
 import type { OrdinalSet } from "../ordinal-sets.ts";
 import type { ArenaOptions } from "../postings/arena.ts";
-import type { Kept } from "../postings/kept.ts";
+import type { CheckpointData } from "../postings/checkpoint-data.ts";
 import { PostingIndex, type PostingOptions, type PostingState } from "../postings/posting-index.ts";
 import type { PostingEstimate } from "../postings/posting-search.ts";
 import { postingsOf, usesOfTerms } from "../postings/posting-walk.ts";
@@ -54,15 +56,15 @@ export type TextOptions = ArenaOptions & {
   k1: number;
   /** Normalization by length, 0 to 1; typically 0.4 to 0.75. */
   b: number;
-  /** Whether it is kept where in a text a term is, for phrases; absent: no. */
+  /** Whether the index stores the positions of terms in texts, which phrases need; absent: no. */
   positions?: boolean;
   /** Whether so many bytes more may be taken for a while; default: always. */
   readonly mayTake?: (bytes: number) => boolean;
   /** Less for tests, see posting-index.ts. */
-  readonly tailRecordsMax?: number;
+  readonly bufferRecordsMax?: number;
 };
 
-/** What of an index a checkpoint keeps, besides the images of its runs, its dictionary, its positions and its forms. */
+/** What a checkpoint stores of an index, besides the images of its segments, its dictionary, its positions and its forms. */
 export type TextState = {
   readonly postings: PostingState;
   readonly dictionary: DictionaryState;
@@ -75,7 +77,7 @@ export type TextState = {
 /** Names of a long text that are looked up at a step. */
 const namesPerStep = 4_096;
 
-/** Codes of amounts are bytes. */
+/** Quantized impacts are bytes. */
 const levels = 255;
 
 export class TextIndex implements Index {
@@ -104,7 +106,7 @@ export class TextIndex implements Index {
       ...options,
       isText: true,
       levels,
-      amountOf: (averageLength) => {
+      impactOf: (averageLength) => {
         const { fixed, perTerm } = bm25.formula(averageLength);
         return (tf, length) => tf / (tf + fixed + perTerm * length);
       },
@@ -149,7 +151,7 @@ export class TextIndex implements Index {
 
   // ---- Changing
 
-  /** Adds a record: the words of its text, as `segment` makes them. One without terms is held, and counts nowhere. */
+  /** Adds a record: the words of its text, as `tokenize` makes them. One without terms is held, and counts nowhere. */
   add(ordinal: number, words: readonly string[]): void {
     const { numbers, frequencies, forms, length } = this.#vocabulary.count(words);
     if (this.#positions !== null) {
@@ -190,7 +192,7 @@ export class TextIndex implements Index {
     if (length > 0) this.#documents++;
     this.#totalLength += length;
     this.#postings.add(ordinal, length, numbers, frequencies, averageOf(this.statistics()));
-    if (this.#rows.some(({ isFull }) => isFull)) this.#postings.seal();
+    if (this.#rows.some(({ isFull }) => isFull)) this.#postings.freeze();
     this.#freezeRows();
   }
 
@@ -199,10 +201,10 @@ export class TextIndex implements Index {
     return [this.#positions, this.#forms].flatMap((kept) => kept?.rows ?? []);
   }
 
-  /** Freezes the rows of the records that are in runs now. */
+  /** Freezes the rows of the records that are in segments now. */
   #freezeRows(): void {
-    this.#positions?.rows.freeze(this.#postings.sealedEnd);
-    this.#forms?.rows.freeze(this.#postings.sealedEnd);
+    this.#positions?.rows.freeze(this.#postings.frozenEnd);
+    this.#forms?.rows.freeze(this.#postings.frozenEnd);
   }
 
   /** The record no longer counts in `statistics`; versions that see it find it as before. */
@@ -343,7 +345,7 @@ export class TextIndex implements Index {
     this.#vocabulary.forgetWords();
   }
 
-  /** Records of runs that are new or closed since the index was last kept. */
+  /** Records of segments that are new or closed since the last checkpoint of the index. */
   get changes(): number {
     return this.#postings.changes;
   }
@@ -353,19 +355,19 @@ export class TextIndex implements Index {
     return this.#postings.isIdle;
   }
 
-  /** Records that `save` leaves out, for they are in no run yet. */
-  get tailCount(): number {
-    return this.#postings.tailCount;
+  /** Records that `save` leaves out, for they are in no segment yet. */
+  get bufferedCount(): number {
+    return this.#postings.bufferedCount;
   }
 
-  /** Makes a run of the tail, so that a checkpoint has all records. */
-  seal(): void {
-    this.#postings.seal();
+  /** Makes a segment of the mutable buffer, so that a checkpoint has all records. */
+  freeze(): void {
+    this.#postings.freeze();
     this.#freezeRows();
   }
 
-  /** What a checkpoint keeps; see PostingIndex.save. */
-  save(): Kept<TextState> {
+  /** What a checkpoint stores; see PostingIndex.save. */
+  save(): CheckpointData<TextState> {
     const postings = this.#postings.save();
     const dictionary = this.#vocabulary.dictionary.save();
     const positions = this.#positions?.rows.save(postings.state.end);
@@ -387,7 +389,7 @@ export class TextIndex implements Index {
     };
   }
 
-  /** An index as it was kept. @param load fills the images with what was kept, in the order of `save` */
+  /** Restores an index from a checkpoint. @param load fills the images with the checkpoint's bytes, in the order of `save` */
   static async restored(
     options: TextOptions,
     state: TextState,
@@ -397,7 +399,7 @@ export class TextIndex implements Index {
     invariant(
       (state.positions === null) === (index.#positions === null) &&
         (state.forms === null) === (index.#forms === null),
-      "an index was kept with other positions or forms",
+      "the checkpoint was written with other positions or forms",
     );
     const columns = Dictionary.columnsFor(state.dictionary);
     const rows = state.positions === null ? [] : RecordRows.imagesFor(state.positions);

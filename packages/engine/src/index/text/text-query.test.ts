@@ -9,10 +9,10 @@ import { EditDistance } from "../../text/edit-distance.ts";
 import { fold } from "../../text/fold.ts";
 import { isRun } from "../../text/grams.ts";
 import { parseOperators } from "../../text/operators.ts";
-import { segment } from "../../text/segment.ts";
+import { tokenize } from "../../text/tokenize.ts";
 import type { Visible } from "../contract.ts";
+import { asMap, bestOf, expectSame } from "../test/reference.ts";
 import { onSet, readJsonLines } from "../test/reference-data.ts";
-import { asMap, bestOf, expectSame } from "../test/twin.ts";
 import { TextIndex, type TextOptions, type TextStatistics } from "./text-index.ts";
 import { resolveTextQuery, type TextQuery } from "./text-query.ts";
 
@@ -65,7 +65,7 @@ type Named = { form: string; term: string };
 type Held = { places: string[][]; words: Named[]; length: number };
 
 /** Queries by their definition: record after record, and clause after clause. */
-class Twin {
+class Reference {
   readonly records = new Map<number, Held>();
   readonly retired = new Set<number>();
   readonly #options: TextOptions;
@@ -221,7 +221,7 @@ const anyText = fc.array(anyWord, { maxLength: 8 }).map((words) => words.join(" 
 const anyClause: fc.Arbitrary<Drawn> = fc.record({
   sign: fc.constantFrom("", "", "+", "-"),
   kind: fc.constantFrom("words", "phrase", "phrase", "prefix", "fuzzy"),
-  words: fc.array(anyWord, { minLength: 1, maxLength: 3 }).map((words) => segment(words.join(" "))),
+  words: fc.array(anyWord, { minLength: 1, maxLength: 3 }).map((words) => tokenize(words.join(" "))),
   distance: fc.constantFrom(1, 2),
 });
 
@@ -250,33 +250,33 @@ const anyOptions: fc.Arbitrary<TextOptions> = fc.record({
   k1: fc.constantFrom(0, 0.9, 1.2),
   b: fc.constantFrom(0, 0.4, 0.75, 1),
   positions: fc.constant(true),
-  tailRecordsMax: fc.constantFrom(2, 20, 1_000),
+  bufferRecordsMax: fc.constantFrom(2, 20, 1_000),
 });
 
 test("[Q24] every search with operators equals brute force, bit for bit, through all changes; and is explained", () => {
   fc.assert(
     fc.property(anyOptions, fc.array(anyAct, { maxLength: 120, size: "max" }), (options, acts) => {
       const index = new TextIndex(options);
-      const twin = new Twin(options);
+      const reference = new Reference(options);
       let next = 0;
-      let statistics = twin.statistics();
+      let statistics = reference.statistics();
       for (const act of acts) {
         if (act.kind === "add") {
           next += act.gap;
-          const words = segment(act.text);
+          const words = tokenize(act.text);
           index.add(next, words);
-          twin.add(next++, words);
+          reference.add(next++, words);
         } else if (act.kind === "search") {
           const end = next - (act.modulus % 3);
           const visible =
             act.modulus === 1
               ? null
               : (ordinal: number) =>
-                  ordinal < end && !(twin.retired.has(ordinal) && ordinal % act.modulus !== 0);
+                  ordinal < end && !(reference.retired.has(ordinal) && ordinal % act.modulus !== 0);
           const query = act.clauses.map(written).join(" ");
-          for (const searched of [statistics, twin.statistics()]) {
+          for (const searched of [statistics, reference.statistics()]) {
             const found = search(index, query, act.k, visible, searched);
-            expectSame(found, twin.search(act.clauses, act.k, searched, visible));
+            expectSame(found, reference.search(act.clauses, act.k, searched, visible));
             const sums = new Map([...found.keys()].map((ordinal) => [ordinal, 0]));
             const ordinals = [...found.keys()];
             const { terms } = resolve(index, query, visible);
@@ -292,12 +292,12 @@ test("[Q24] every search with operators equals brute force, bit for bit, through
             for (let step = steps.next(); !step.done; step = steps.next());
             expect(sums).toEqual(found);
           }
-          statistics = twin.statistics();
+          statistics = reference.statistics();
         } else {
           const ordinal = act.pick % Math.max(1, next);
           index[act.kind](ordinal);
-          if (twin.records.has(ordinal)) twin.retired.add(ordinal);
-          if (act.kind === "remove") twin.records.delete(ordinal);
+          if (reference.records.has(ordinal)) reference.retired.add(ordinal);
+          if (act.kind === "remove") reference.records.delete(ordinal);
         }
       }
       index.check();
@@ -310,7 +310,7 @@ test("a query without operators scores as the plain query, bit for bit", () => {
   fc.assert(
     fc.property(fc.array(anyText, { maxLength: 20 }), anyText, (texts, query) => {
       const index = new TextIndex({ language: "english", k1: 1.2, b: 0.75 });
-      for (const [ordinal, text] of texts.entries()) index.add(ordinal, segment(text));
+      for (const [ordinal, text] of texts.entries()) index.add(ordinal, tokenize(text));
       expect(search(index, query)).toEqual(asMap(index.search(query, 10, index.statistics(), null)));
     }),
   );
@@ -319,7 +319,7 @@ test("a query without operators scores as the plain query, bit for bit", () => {
 /** An index of texts, by their places; English unless told otherwise. */
 function indexOf(texts: readonly string[], options: Partial<TextOptions> = {}): TextIndex {
   const index = new TextIndex({ language: "english", k1: 1.2, b: 0.75, positions: true, ...options });
-  for (const [ordinal, text] of texts.entries()) index.add(ordinal, segment(text));
+  for (const [ordinal, text] of texts.entries()) index.add(ordinal, tokenize(text));
   return index;
 }
 
@@ -383,7 +383,7 @@ onSet("scifact", () => {
     type Row = { title: string; text: string };
     const words = readJsonLines<Row>("scifact/corpus.jsonl.gz")
       .slice(0, 1_500)
-      .map(({ title, text }) => [...new Set(segment(`${title} ${text}`))]);
+      .map(({ title, text }) => [...new Set(tokenize(`${title} ${text}`))]);
     const index = new TextIndex({ language: "english", k1: 1.2, b: 0.75 });
     for (const [ordinal, each] of words.entries()) index.add(ordinal, each);
     index.check();
@@ -468,7 +468,7 @@ test("[Q20] what a query asks for is worked out in steps, whatever is added, rem
     Array.from({ length: 6 }, (_, at) => words[(i * (at + 2) + at * at) % 5]).join(" ");
   const index = indexOf(
     Array.from({ length: 900 }, (_, i) => textOf(i)),
-    { tailRecordsMax: 100 },
+    { bufferRecordsMax: 100 },
   );
   const end = 900;
   const gone = (ordinal: number) => ordinal % 9 === 0;
@@ -488,7 +488,7 @@ test("[Q20] what a query asks for is worked out in steps, whatever is added, rem
       expect(best(step.value)).toEqual(before);
       break;
     }
-    for (let i = 0; i < 20; i++) index.add(end + 20 * number + i, segment(textOf(number + i)));
+    for (let i = 0; i < 20; i++) index.add(end + 20 * number + i, tokenize(textOf(number + i)));
     for (let ordinal = 18 * number; ordinal < 18 * number + 18; ordinal++)
       if (ordinal < end && gone(ordinal)) index.remove(ordinal);
     index.tidy(1_000);

@@ -23,10 +23,10 @@
 // Nothing here depends on what only older versions have: of more terms than a word may stand for, those remain that most
 // records of the searched version have.
 //
-// A query can ask for much: a thousand phrases of frequent words. So it is worked out in steps, between which the index may be
-// used and changed. What is added meanwhile is not seen by the searched version, and what that sees is not removed: the sets
-// made before stay right for the records that it sees. Each term's records are fetched once, and of phrases only those records
-// are looked at that satisfy everything that is easier to tell.
+// A query can be expensive: a thousand phrases of frequent words. So it is evaluated in steps, and other calls may use and change the
+// index between them. The searched version does not see records that are added meanwhile, and records that it sees are not removed:
+// the sets made so far stay right for it. Each term's records are fetched once. Phrases are tested last, and only on records that
+// satisfy all cheaper conditions.
 //
 // A query becomes terms and a filter in one pass over its clauses, which is this file.
 //
@@ -117,7 +117,7 @@ type Meaning = {
 
 type PlacedTerm = { readonly term: string; readonly place: number };
 
-/** null where all words are dropped: the clause is as good as not there. */
+/** null where the analyzer drops all words: the clause then has no effect. */
 function* meaningOf(index: TermSource, clause: Clause, visible: () => Visible): Steps<Meaning | null> {
   const { occur, kind, words } = clause;
   const needs: WeightedTerm[][] = [];

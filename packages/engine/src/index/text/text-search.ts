@@ -8,7 +8,7 @@ import { invariant } from "../../base/invariant.ts";
 import { finishAtOnce, type Steps } from "../../base/steps.ts";
 import type { Analyzer } from "../../text/analyzer.ts";
 import { EditDistance } from "../../text/edit-distance.ts";
-import { segmentInSteps } from "../../text/segment.ts";
+import { tokenizeInSteps } from "../../text/tokenize.ts";
 import type { Candidates, Visible } from "../contract.ts";
 import type { Allowed } from "../ordinal-bitmap.ts";
 import { contains, type OrdinalSet } from "../ordinal-sets.ts";
@@ -31,7 +31,7 @@ const termsPerStep = 256;
 const formsPerStep = 512;
 /** So many postings are scored at once. */
 const postingsAtOnce = 50_000;
-/** A search in steps begins anew so often when lists were moved meanwhile; then it is done at once. */
+/** A search in steps restarts this often when lists moved in between; after that it runs in one step. */
 const attemptsMax = 3;
 
 /**
@@ -69,7 +69,7 @@ export type TextMatch = {
   readonly contribution: number;
 };
 
-/** What of an index a search sees. The writer replaces parts only while the index is restored. */
+/** The parts of an index that a search reads. The writer replaces parts only while it restores the index. */
 export type TextParts = {
   readonly analyzer: Analyzer;
   readonly bm25: Bm25;
@@ -96,7 +96,7 @@ export class TextReader {
   /** `termsOf`, in steps. */
   *termsInSteps(query: string): Steps<WeightedTerm[]> {
     const frequencies = new Map<string, number>();
-    const words = yield* segmentInSteps(query);
+    const words = yield* tokenizeInSteps(query);
     for (let from = 0; from < words.length; from += wordsPerStep) {
       if (from > 0) yield;
       for (const term of this.#parts.analyzer.queryTerms(words.slice(from, from + wordsPerStep)))
@@ -249,8 +249,8 @@ export class TextReader {
   }
 
   /**
-   * What the scores of `searchTerms` are made of, in steps between which the index may be used and changed. Added up in the order of the calls, beginning with 0, a record's
-   * contributions are its score, bit for bit.
+   * What the scores of `searchTerms` are made of, in steps between which the index may be used and changed. Added up in the order of
+   * the calls, beginning with 0, a record's contributions are its score, bit for bit.
    * @param ordinals records that are held and visible, each once
    * @param terms, statistics those of the search
    * @param visible asked anew at each step for what the searched version sees

@@ -1,7 +1,7 @@
 // Which numbers do the terms and forms of a text have?
 //
-// Postings know terms by number. A term has one for as long as some run or tail has postings of it; then the number is given to
-// another. The numbers of frequent words are remembered, for most words of a text are among them.
+// Postings know terms by number. A term has a number for as long as a segment or mutable buffer has postings of it;
+// then another term reuses it. The vocabulary caches the numbers of frequent words, because most words of a text are among them.
 
 import { Growable } from "../../base/growable.ts";
 import { invariant } from "../../base/invariant.ts";
@@ -34,7 +34,7 @@ export class Vocabulary {
   dictionary = new Dictionary();
   readonly #analyzer: Analyzer;
   readonly #forms: () => Forms | null;
-  /** By number of a term: in how many runs, or tails, it has postings. */
+  /** By number of a term: in how many segments, or mutable buffers, it has postings. */
   readonly #uses = new Growable(Uint32Array);
   #freeTerms: number[] = [];
   /** By number of a term: 0 but while a text is counted, then how often the text has it. */
@@ -58,7 +58,7 @@ export class Vocabulary {
     return this.#forgets;
   }
 
-  /** Counts the words of a text, as `segment` makes them. */
+  /** Counts the words of a text, as `tokenize` makes them. */
   count(words: readonly string[]): CountedText {
     const numbers: number[] = [];
     const forms: number[] = [];
@@ -157,7 +157,7 @@ export class Vocabulary {
     this.#forgets++;
   }
 
-  /** The words are looked up anew. */
+  /** Clears the cache of words. */
   forgetWords(): void {
     this.#words.clear();
     this.#wordNumbers.truncate(0);
@@ -185,7 +185,7 @@ export class Vocabulary {
   /** Takes over the terms that are in use. */
   restore(dictionary: Dictionary): void {
     this.dictionary = dictionary;
-    // Terms that only records of the tail had.
+    // Terms that only records of the mutable buffer had.
     for (const [number, uses] of this.#uses.values.subarray(0, this.#uses.length).entries())
       if (uses === 0 && dictionary.isUsed(number)) dictionary.remove(number);
     this.#freeTerms = dictionary.freeNumbers();

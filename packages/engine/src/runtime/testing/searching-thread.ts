@@ -7,7 +7,7 @@ import { Graph, type SharedGraph } from "../../index/hnsw/graph.ts";
 export type SearchingStart = {
   graph: SharedGraph;
   encoding: EncodingState;
-  area: number;
+  scratch: number;
   /** Of the records 0 ... n - 1, one after the other. */
   vectors: Float32Array;
   /** [0] the clock; [1] not 0: stop. */
@@ -23,24 +23,24 @@ export type SearchingReport = { searches: number; found: number; wrong: string[]
 const {
   graph: shared,
   encoding: state,
-  area,
+  scratch,
   vectors,
   clock,
   removedAt,
   stable,
 } = workerData as SearchingStart;
-const graph = Graph.attach(shared, area);
+const graph = Graph.attach(shared, scratch);
 const encoding = Encoding.fromState(state);
 const { dimension } = encoding;
 const report: SearchingReport = { searches: 0, found: 0, wrong: [] };
 const none = 0xffff_ffff;
 
-for (let i = area; Atomics.load(clock, 1) === 0; i = (i * 7 + 13) % stable) {
+for (let i = scratch; Atomics.load(clock, 1) === 0; i = (i * 7 + 13) % stable) {
   graph.refresh();
   graph.setQuery(encoding, vectors.subarray(i * dimension, (i + 1) * dimension));
   const begin = Atomics.load(clock, 0);
-  graph.kernels.hnswEnter(graph.area);
-  const length = graph.kernels.hnswSearch(graph.area, 64);
+  graph.kernels.hnswEnter(graph.scratch);
+  const length = graph.kernels.hnswSearch(graph.scratch, 64);
   graph.refresh();
   const beam = graph.placeOf("beam") / 4;
   let isFound = false;
@@ -59,7 +59,7 @@ for (let i = area; Atomics.load(clock, 1) === 0; i = (i * 7 + 13) % stable) {
     }
     if (ordinal === i) isFound = true;
   }
-  graph.kernels.hnswLeave(graph.area);
+  graph.kernels.hnswLeave(graph.scratch);
   report.searches++;
   if (isFound) report.found++;
   if (report.wrong.length > 10) break;

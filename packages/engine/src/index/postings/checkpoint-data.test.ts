@@ -5,20 +5,20 @@ import { randomNumbers } from "@quiver/kernels/random";
 import { expect, test } from "vitest";
 import { finishAtOnce } from "../../base/steps.ts";
 import { SparseIndex, type SparseState } from "../sparse/sparse-index.ts";
-import { asMap, expectSame } from "../test/twin.ts";
+import { asMap, expectSame } from "../test/reference.ts";
 import { TextIndex, type TextOptions, type TextState } from "../text/text-index.ts";
-import type { Kept } from "./kept.ts";
+import type { CheckpointData } from "./checkpoint-data.ts";
 
-const tailRecordsMax = 40;
+const bufferRecordsMax = 40;
 const textOptions: TextOptions = {
   language: "english",
   k1: 1.2,
   b: 0.75,
   positions: true,
-  tailRecordsMax,
+  bufferRecordsMax,
   debug: true,
 };
-const sparseOptions = { tailRecordsMax, debug: true };
+const sparseOptions = { bufferRecordsMax, debug: true };
 
 /** Of common words, rare ones, and words that only this record has; half of them in the plural, which is not their term. */
 function textOf(ordinal: number, next: () => number): string[] {
@@ -81,7 +81,7 @@ function change<Content>(
 
 /** The images as another thread reads them, some time after they were handed out. */
 function afterwards<State>(
-  kept: Kept<State>,
+  kept: CheckpointData<State>,
   meanwhile: () => void,
 ): { state: State; load: (images: Uint8Array[]) => Promise<void> } {
   const state = structuredClone(kept.state);
@@ -116,7 +116,7 @@ test.each([1, 2, 3])(
       expect(restored.count).toBe(
         [...records.keys()].filter((ordinal) => ordinal < state.postings.end).length,
       );
-      expect(state.postings.runs.length).toBeGreaterThan(0);
+      expect(state.postings.segments.length).toBeGreaterThan(0);
       const fresh = new TextIndex(textOptions);
       for (const [ordinal, words] of records) {
         fresh.add(ordinal, words);
@@ -162,7 +162,7 @@ function expectAlike(
     }
   }
   for (const prefix of ["only", "wa1"]) {
-    // Terms of records that are gone stay until their runs are merged.
+    // Terms of records that are gone stay until their segments are merged.
     const formsOf = (of: TextIndex) =>
       finishAtOnce(of.expand({ prefix }, () => null)).flatMap(({ form, term }) =>
         of.holdersOf(term).length > 0 ? form : [],

@@ -1,7 +1,7 @@
 // What must each kernel compute, bit for bit?
 //
 // The same sums in plain TypeScript: every product, difference and sum rounded to f32, in the order in which the
-// SIMD lanes add. The tests hold every kernel against its twin; nothing else runs them, for they are slow.
+// SIMD lanes add. The tests hold every kernel against its reference implementation; nothing else runs them, for they are slow.
 
 const f32 = Math.fround;
 

@@ -1,46 +1,46 @@
-// How is a run written?
+// How is a segment written?
 //
-// Into a block that has room for the most that it can become: first its records, then list after list by ascending term, and
-// last the directory is closed up and what is left of the block is given back. A list's codes are made from its own
-// greatest amount, so that one outlier among the terms coarsens no other.
+// The writer allocates the most that the segment can take. It writes the records, then the lists by ascending term, and last the
+// directory, and frees the rest of the allocation. A list's quantized impacts are made from its own
+// greatest impact, so that one outlier among the terms coarsens no other.
 
 import {
+  blockRecords,
+  blocksMax,
   entry,
   entryBytes,
   kinds,
   longList,
-  rankBits,
-  ranksMax,
-  runRecordsMax,
-  stretchesMax,
-  stretchRecords,
+  segmentRecordsMax,
+  topImpactBits,
+  topImpactsMax,
   windowRecords,
   windowsMax,
 } from "@quiver/kernels/postings";
 import { invariant } from "../../base/invariant.ts";
 import type { Arena } from "./arena.ts";
-import { Run } from "./run.ts";
+import { Segment } from "./segment.ts";
 import {
+  blockImpactsAt,
   columnsOf,
   exactBytesOf,
-  peakBytes,
-  peaksOf,
-  runHeader,
-  runHeaderBytes,
-  stretchCodesAt,
-  windowCodesAt,
+  highImpactBytes,
+  highImpactCountOf,
+  segmentHeader,
+  segmentHeaderBytes,
+  windowImpactsAt,
   windowsBytes,
-} from "./run-layout.ts";
+} from "./segment-layout.ts";
 
 /** What a posting adds to a score at weight 1. */
-export type AmountOf = (value: number, length: number) => number;
+export type ImpactOf = (value: number, length: number) => number;
 
-export type RunPlan = {
+export type SegmentPlan = {
   readonly kind: number;
   readonly levels: number;
-  /** Of the texts, by which `amountOf` goes. */
+  /** Of the texts, by which `impactOf` goes. */
   readonly averageLength: number;
-  readonly amountOf: AmountOf;
+  readonly impactOf: ImpactOf;
   /** Ascending. */
   readonly ordinals: Uint32Array;
   /** Side by side with the ordinals; empty for sparse vectors. */
@@ -55,13 +55,13 @@ const slopeMargin = 1 + 2 ** -22;
 
 const align = (bytes: number): number => (bytes + 63) & ~63;
 
-export class RunWriter {
+export class SegmentWriter {
   readonly #arena: Arena;
-  readonly #plan: RunPlan;
+  readonly #plan: SegmentPlan;
   readonly #at: number;
   readonly #ordinalsAt: number;
   readonly #lengthsAt: number;
-  readonly #removedAt = runHeaderBytes;
+  readonly #removedAt = segmentHeaderBytes;
   readonly #listsAt: number;
   readonly #terms: Uint32Array;
   /** The same memory three times. */
@@ -73,19 +73,22 @@ export class RunWriter {
   #lists = 0;
   #postings = 0;
   #hasNegative = false;
-  /** Where the next list goes, from the block's beginning. */
+  /** Where the next list goes, from the allocation's beginning. */
   #top: number;
-  #amounts = new Float64Array(1_024);
+  #impacts = new Float64Array(1_024);
 
   /** @returns undefined where the arena is too full */
-  static begin(arena: Arena, plan: RunPlan): RunWriter | undefined {
+  static begin(arena: Arena, plan: SegmentPlan): SegmentWriter | undefined {
     const at = arena.allocate(bytesMax(plan));
-    return at === undefined ? undefined : new RunWriter(arena, plan, at);
+    return at === undefined ? undefined : new SegmentWriter(arena, plan, at);
   }
 
-  private constructor(arena: Arena, plan: RunPlan, at: number) {
+  private constructor(arena: Arena, plan: SegmentPlan, at: number) {
     const { ordinals, lengths } = plan;
-    invariant(ordinals.length > 0 && ordinals.length <= runRecordsMax, `a run of ${ordinals.length} records`);
+    invariant(
+      ordinals.length > 0 && ordinals.length <= segmentRecordsMax,
+      `a segment of ${ordinals.length} records`,
+    );
     this.#arena = arena;
     this.#plan = plan;
     this.#at = at;
@@ -120,9 +123,15 @@ export class RunWriter {
     else words.set(values.subarray(0, count), exact >>> 2);
     this.#encode(at, count, records, values);
     if (count >= longList) {
-      const havingCode = this.#addWindows(at + columns.windows, at + columns.codes, count, records);
-      const peaksAt = at + columns.windows + windowsBytes;
-      if (kind === kinds.sparse) this.#addPeaks(peaksAt, at + columns.codes, count, records, havingCode);
+      const havingImpact = this.#addWindows(
+        at + columns.windows,
+        at + columns.quantizedImpacts,
+        count,
+        records,
+      );
+      const highImpactAt = at + columns.windows + windowsBytes;
+      if (kind === kinds.sparse)
+        this.#addHighImpact(highImpactAt, at + columns.quantizedImpacts, count, records, havingImpact);
     }
     this.#terms[this.#lists] = term;
     const entryAt = entryBytes * this.#lists++;
@@ -132,8 +141,8 @@ export class RunWriter {
     this.#top = place + columns.end;
   }
 
-  /** Closes the block. */
-  finish(): Run {
+  /** Closes the allocation. */
+  finish(): Segment {
     const { kind, levels, averageLength, ordinals } = this.#plan;
     const { words, doubles } = this.#arena;
     const termsAt = align(this.#top);
@@ -156,24 +165,24 @@ export class RunWriter {
       entriesAt,
     };
     for (const [name, value] of Object.entries(header))
-      words[(this.#at + runHeader[name as keyof typeof header]) >>> 2] = value;
-    doubles[(this.#at + runHeader.averageLength) >> 3] = averageLength;
+      words[(this.#at + segmentHeader[name as keyof typeof header]) >>> 2] = value;
+    doubles[(this.#at + segmentHeader.averageLength) >> 3] = averageLength;
     this.#arena.shrink(this.#at, end);
-    return new Run(this.#arena, this.#at);
+    return new Segment(this.#arena, this.#at);
   }
 
-  /** Writes base, slope and codes. */
+  /** Writes base, slope and quantized impacts. */
   #encode(at: number, count: number, records: Uint16Array, values: Float32Array | Uint32Array): void {
-    const { kind, levels, lengths, amountOf } = this.#plan;
-    if (this.#amounts.length < count) this.#amounts = new Float64Array(2 * count);
-    const amounts = this.#amounts;
+    const { kind, levels, lengths, impactOf } = this.#plan;
+    if (this.#impacts.length < count) this.#impacts = new Float64Array(2 * count);
+    const impacts = this.#impacts;
     let least = Number.POSITIVE_INFINITY;
     let most = Number.NEGATIVE_INFINITY;
     for (let i = 0; i < count; i++) {
-      const amount = amountOf(values[i], lengths[records[i]]);
-      amounts[i] = amount;
-      if (amount < least) least = amount;
-      if (amount > most) most = amount;
+      const impact = impactOf(values[i], lengths[records[i]]);
+      impacts[i] = impact;
+      if (impact < least) least = impact;
+      if (impact > most) most = impact;
     }
     if (least < 0) this.#hasNegative = true;
     // What a text's term adds comes close to nothing in long texts, and with another average length closer.
@@ -186,60 +195,67 @@ export class RunWriter {
     floats[boundsAt + 1] = slope;
     // A weight is an f32, and stays as it is.
     floats[boundsAt + 2] = kind === kinds.sparse ? most : most * slopeMargin;
-    const codes = at + columnsOf(kind, count).codes;
-    const perAmount = slope > 0 ? 1 / slope : 0;
+    const quantizedImpacts = at + columnsOf(kind, count).quantizedImpacts;
+    const perImpact = slope > 0 ? 1 / slope : 0;
     for (let i = 0; i < count; i++) {
-      let code = Math.min(levels, Math.ceil((amounts[i] - base) * perAmount));
+      let quantized = Math.min(levels, Math.ceil((impacts[i] - base) * perImpact));
       // A quotient can be rounded to the wrong side of a whole number.
-      if (code > 0 && base + slope * (code - 1) >= amounts[i]) code--;
-      if (base + slope * code < amounts[i]) code++;
-      bytes[codes + i] = code;
+      if (quantized > 0 && base + slope * (quantized - 1) >= impacts[i]) quantized--;
+      if (base + slope * quantized < impacts[i]) quantized++;
+      bytes[quantizedImpacts + i] = quantized;
     }
   }
 
-  /** @returns how many postings have each code */
-  #addWindows(at: number, codesAt: number, count: number, records: Uint16Array): Uint32Array {
+  /** @returns how many postings have each quantized impact */
+  #addWindows(at: number, quantizedAt: number, count: number, records: Uint16Array): Uint32Array {
     const { bytes, words } = this.#arena;
-    const codes = bytes.subarray(codesAt, codesAt + count);
-    const havingCode = new Uint32Array(256);
-    const stretches = bytes.subarray(at + stretchCodesAt, at + stretchCodesAt + stretchesMax).fill(0);
+    const quantizedImpacts = bytes.subarray(quantizedAt, quantizedAt + count);
+    const havingImpact = new Uint32Array(256);
+    const blocks = bytes.subarray(at + blockImpactsAt, at + blockImpactsAt + blocksMax).fill(0);
     let i = 0;
     for (let window = 0; window < windowsMax; window++) {
       words[(at >>> 2) + window] = i;
       let greatest = 0;
       for (const end = (window + 1) * windowRecords; i < count && records[i] < end; i++) {
-        const code = codes[i];
-        havingCode[code]++;
-        if (code > greatest) greatest = code;
-        const stretch = Math.floor(records[i] / stretchRecords);
-        if (code > stretches[stretch]) stretches[stretch] = code;
+        const quantized = quantizedImpacts[i];
+        havingImpact[quantized]++;
+        if (quantized > greatest) greatest = quantized;
+        const block = Math.floor(records[i] / blockRecords);
+        if (quantized > blocks[block]) blocks[block] = quantized;
       }
-      bytes[at + windowCodesAt + window] = greatest;
+      bytes[at + windowImpactsAt + window] = greatest;
     }
     words[(at >>> 2) + windowsMax] = count;
-    let code = 255;
-    let above = havingCode[255];
-    const ranksAt = entryBytes * this.#lists + entry.ranks;
-    for (let i = 0; i < ranksMax; i++) {
-      const rank = 2 ** (rankBits + i);
-      while (code > 0 && above < rank) above += havingCode[--code];
-      this.#entries.bytes[ranksAt + i] = above >= rank ? code : 0;
+    let quantized = 255;
+    let above = havingImpact[255];
+    const topImpactsAt = entryBytes * this.#lists + entry.topImpacts;
+    for (let i = 0; i < topImpactsMax; i++) {
+      const rank = 2 ** (topImpactBits + i);
+      while (quantized > 0 && above < rank) above += havingImpact[--quantized];
+      this.#entries.bytes[topImpactsAt + i] = above >= rank ? quantized : 0;
     }
-    return havingCode;
+    return havingImpact;
   }
 
-  #addPeaks(at: number, codesAt: number, count: number, records: Uint16Array, havingCode: Uint32Array): void {
+  #addHighImpact(
+    at: number,
+    quantizedAt: number,
+    count: number,
+    records: Uint16Array,
+    havingImpact: Uint32Array,
+  ): void {
     const { bytes, halves } = this.#arena;
-    const peaks = peaksOf(count);
-    // Where the next posting of each code goes.
+    const highImpact = highImpactCountOf(count);
+    // Where the next posting of each quantized impact goes.
     const places = new Uint32Array(256);
-    for (let code = 254; code >= 0; code--) places[code] = places[code + 1] + havingCode[code + 1];
+    for (let quantized = 254; quantized >= 0; quantized--)
+      places[quantized] = places[quantized + 1] + havingImpact[quantized + 1];
     for (let i = 0; i < count; i++) {
-      const code = bytes[codesAt + i];
-      const place = places[code]++;
-      if (place >= peaks) continue;
+      const quantized = bytes[quantizedAt + i];
+      const place = places[quantized]++;
+      if (place >= highImpact) continue;
       halves[(at >>> 1) + place] = records[i];
-      bytes[at + 2 * peaks + place] = code;
+      bytes[at + 2 * highImpact + place] = quantized;
     }
   }
 }
@@ -251,16 +267,22 @@ function slopeFor(range: number, levels: number): number {
   return slope * levels >= range ? slope : Math.fround(slope + 2 ** -149);
 }
 
-function bitBytes({ ordinals }: RunPlan): number {
+function bitBytes({ ordinals }: SegmentPlan): number {
   return Math.ceil(ordinals.length / windowRecords) * (windowRecords / 8);
 }
 
-/** Bytes that a run of a plan takes at most. */
-function bytesMax(plan: RunPlan): number {
+/** Bytes that a segment of a plan takes at most. */
+function bytesMax(plan: SegmentPlan): number {
   const { kind, ordinals, lengths, listsMax, postingsMax } = plan;
   const records = bitBytes(plan) + 4 * (ordinals.length + lengths.length) + 5 * 64;
   // Up to six bytes of padding, and what is in the directory.
   const lists = listsMax * (6 + 4 + entryBytes) + (3 + exactBytesOf(kind)) * postingsMax;
-  const peaks = kind === kinds.sparse ? peakBytes * peaksOf(postingsMax) : 0;
-  return runHeaderBytes + records + lists + Math.floor(postingsMax / longList) * (windowsBytes + 3) + peaks;
+  const highImpact = kind === kinds.sparse ? highImpactBytes * highImpactCountOf(postingsMax) : 0;
+  return (
+    segmentHeaderBytes +
+    records +
+    lists +
+    Math.floor(postingsMax / longList) * (windowsBytes + 3) +
+    highImpact
+  );
 }

@@ -1,32 +1,32 @@
-// Which records of a run may a search not find?
+// Which records of a segment must a search not find?
 //
-// A bit for each record, where the kernel reads it: 1 for records that were removed, that the version does not see, and that are not
-// allowed. Records of a run mostly have ordinals without gaps, so the bits of 32 of them are mostly one shifted piece of the set.
+// The kernel reads one bit for each record: 1 where the record was removed, is not visible to the version, or is not allowed.
+// Ordinals in a segment have few gaps, so the bits of 32 records are usually one shifted word of the allowed set.
 
 import type { Allowed, OrdinalBitmap } from "../ordinal-bitmap.ts";
-import type { Run } from "./run.ts";
+import type { Segment } from "./segment.ts";
 
-/** Where the bits are in the arena's bytes, and how many records of the run they exclude; null: all of them. */
+/** Where the bits are in the arena's bytes, and how many records of the segment they exclude; null: all of them. */
 export type Mask = { readonly at: number; readonly missing: number } | null;
 
 /** @param hidden numbers of records that the version does not see */
-export function maskOf(run: Run, hidden: readonly number[], allowed: Allowed): Mask {
-  if (allowed !== null) return writeAllowed(run, hidden, allowed);
-  const missing = run.removedCount + hidden.length;
-  if (hidden.length === 0) return { at: run.removedBits.byteOffset, missing };
-  const { bytes, hiddenAt } = run.arena;
-  bytes.set(run.removedBits, hiddenAt);
-  exclude(run, hidden);
+export function maskOf(segment: Segment, hidden: readonly number[], allowed: Allowed): Mask {
+  if (allowed !== null) return writeAllowed(segment, hidden, allowed);
+  const missing = segment.removedCount + hidden.length;
+  if (hidden.length === 0) return { at: segment.removedBits.byteOffset, missing };
+  const { bytes, hiddenAt } = segment.arena;
+  bytes.set(segment.removedBits, hiddenAt);
+  exclude(segment, hidden);
   return { at: hiddenAt, missing };
 }
 
-function exclude({ arena: { bytes, hiddenAt } }: Run, records: readonly number[]): void {
+function exclude({ arena: { bytes, hiddenAt } }: Segment, records: readonly number[]): void {
   for (const record of records) bytes[hiddenAt + (record >>> 3)] |= 1 << (record & 7);
 }
 
-function writeAllowed(run: Run, hidden: readonly number[], allowed: OrdinalBitmap): Mask {
-  const { ordinals, recordCount, removedBits } = run;
-  const { words, hiddenAt } = run.arena;
+function writeAllowed(segment: Segment, hidden: readonly number[], allowed: OrdinalBitmap): Mask {
+  const { ordinals, recordCount, removedBits } = segment;
+  const { words, hiddenAt } = segment.arena;
   const removedAt = removedBits.byteOffset >>> 2;
   const at = hiddenAt >>> 2;
   let found = 0;
@@ -38,7 +38,7 @@ function writeAllowed(run: Run, hidden: readonly number[], allowed: OrdinalBitma
   if (found === 0) return null;
   // Up to the end of the last window.
   words.fill(0xffff_ffff, at + Math.ceil(recordCount / 32), at + removedBits.length / 4);
-  exclude(run, hidden);
+  exclude(segment, hidden);
   return { at: hiddenAt, missing: recordCount - found + hidden.length };
 }
 
@@ -56,7 +56,7 @@ function allowedBits(ordinals: Uint32Array, first: number, count: number, allowe
   // Shifts go by their number modulo 32, so the upper part is shifted in two steps.
   if (last - ordinal === 31)
     return (words[low] >>> (ordinal & 31)) | ((words[high] << (31 - (ordinal & 31))) << 1);
-  // Without branches: which records are allowed is as good as random.
+  // Without branches: the processor cannot predict which records are allowed.
   let bits = 0;
   for (let i = first; i < end; i++)
     bits |= ((words[(ordinals[i] >>> 5) - firstWord] >>> (ordinals[i] & 31)) & 1) << (i - first);

@@ -1,21 +1,22 @@
 // How is an inverted index checkpointed?
 //
-// At once, and it goes on meanwhile; its tail is replayed after a crash, and is made a run before an index is put away.
+// At once, and it goes on meanwhile; its mutable buffer is replayed after a crash, and becomes a segment before the index is
+// unloaded.
 
-import type { CheckpointForm } from "../checkpoint-form.ts";
+import type { CheckpointAdapter } from "../checkpoint-adapter.ts";
 import type { Index } from "../contract.ts";
-import type { Kept } from "./kept.ts";
+import type { CheckpointData } from "./checkpoint-data.ts";
 import type { PostingState } from "./posting-index.ts";
 
-/** An index that hands out what is kept of it at once. */
+/** An index that hands out its checkpoint at once. */
 interface Inverted<State> extends Index {
   readonly changes: number;
   readonly isIdle: boolean;
   /** Records that `save` leaves out. */
-  readonly tailCount: number;
-  /** Sees to it that none is left out. */
-  seal(): void;
-  save(): Kept<State>;
+  readonly bufferedCount: number;
+  /** Makes a segment of the mutable buffer, so that `save` leaves no record out. */
+  freeze(): void;
+  save(): CheckpointData<State>;
 }
 
 export function invertedCheckpoints<
@@ -23,19 +24,19 @@ export function invertedCheckpoints<
   State extends { readonly postings: PostingState },
 >(
   restored: (state: State, load: (images: readonly Uint8Array[]) => Promise<void>) => Promise<Held>,
-): CheckpointForm<Held, State> {
+): CheckpointAdapter<Held, State> {
   return {
-    changes: (index, isLast) => index.changes + (isLast ? index.tailCount : 0),
+    changes: (index, isLast) => index.changes + (isLast ? index.bufferedCount : 0),
     hasNews: () => false,
     isIdle: (index) => index.isIdle,
     async save(index, write, isLast) {
-      if (isLast) index.seal();
+      if (isLast) index.freeze();
       const { state, images, done } = index.save();
-      let isKept = false;
+      let isCheckpointed = false;
       try {
-        isKept = await write(state, images);
+        isCheckpointed = await write(state, images);
       } finally {
-        done(isKept);
+        done(isCheckpointed);
       }
     },
     endOf: ({ postings }) => postings.end,

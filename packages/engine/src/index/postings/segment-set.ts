@@ -1,6 +1,6 @@
-// Which runs are there, where do they lie, and which of them become one next?
+// Which segments are there, where do they lie, and which of them are merged next?
 //
-// The writer's side of runs: merges and compaction go on in pieces, while searches go on in the runs as they are. What is
+// The writer's side of segments. Merges and compaction run in pieces while searches use the present segments. What is
 // being written to disk stays where it is until it is written.
 
 import { failpoint } from "../../base/failpoint.ts";
@@ -10,43 +10,43 @@ import { Compaction, isWorthCompacting } from "./compaction.ts";
 import { Merge } from "./merge.ts";
 import { toMerge } from "./merge-choice.ts";
 import type { PostingParts } from "./posting-parts.ts";
-import { Run, type RunState } from "./run.ts";
-import type { AmountOf } from "./run-writer.ts";
+import { Segment, type SegmentState } from "./segment.ts";
+import type { ImpactOf } from "./segment-writer.ts";
 
-export type RunSetOptions = ArenaOptions & {
+export type SegmentSetOptions = ArenaOptions & {
   /** What a posting adds at weight 1, by the average length of texts. */
-  readonly amountOf: (averageLength: number) => AmountOf;
-  /** Told when the index begins to have postings of a term in one more place, and in one less. */
+  readonly impactOf: (averageLength: number) => ImpactOf;
+  /** Called when one more segment or buffer has postings of a term, and when one fewer has. */
   readonly onTermUsed?: (term: number) => void;
   readonly onTermUnused?: (term: number) => void;
   /** Whether so many bytes more may be taken for a while; default: always. */
   readonly mayTake?: (bytes: number) => boolean;
-  /** Postings of the longest run that a merge makes; less for tests. */
-  readonly runPostingsMax?: number;
+  /** Postings of the longest segment that a merge makes; less for tests. */
+  readonly segmentPostingsMax?: number;
 };
 
-/** Of the longest run that a merge makes: some hundred MB, of vectors with very many dimensions. */
-const runPostings = 2 ** 24;
+/** Of the longest segment that a merge makes: some hundred MB, of vectors with very many dimensions. */
+const segmentPostings = 2 ** 24;
 
 /** Copying so many bytes takes about as long as merging a posting. */
 const copiedBytesPerPosting = 64;
 
-export class RunSet {
+export class SegmentSet {
   readonly #parts: PostingParts;
-  readonly #options: RunSetOptions;
+  readonly #options: SegmentSetOptions;
   #arenas: Arena[] = [];
   #merge: Merge | undefined;
-  /** Of the runs as they are; nothing is being sealed or merged meanwhile. */
+  /** Of the segments as they are; nothing is being frozen or merged meanwhile. */
   #compaction: Compaction | undefined;
-  /** Runs that are being written to disk, and those of them that are of no more use afterwards. */
-  #saving: readonly Run[] = [];
-  readonly #freedLater: Run[] = [];
-  /** Records of runs that are new or closed since the index was last kept. */
+  /** Segments that a checkpoint is writing, and those of them that are freed when it is written. */
+  #saving: readonly Segment[] = [];
+  readonly #freedLater: Segment[] = [];
+  /** Records of segments that are new or closed since the last checkpoint of the index. */
   changes = 0;
   /** Of the texts there are now. */
   averageLength = 0;
 
-  constructor(parts: PostingParts, options: RunSetOptions) {
+  constructor(parts: PostingParts, options: SegmentSetOptions) {
     this.#parts = parts;
     this.#options = options;
   }
@@ -71,22 +71,22 @@ export class RunSet {
     return made;
   }
 
-  /** Puts a run behind all others. */
-  append(run: Run): void {
-    this.#replace([], run);
+  /** Puts a segment behind all others. */
+  append(segment: Segment): void {
+    this.#replace([], segment);
   }
 
-  /** Puts a run in the place of its sources, or behind all others. */
-  #replace(sources: readonly Run[], run: Run | undefined): void {
+  /** Puts a segment in the place of its sources, or behind all others. */
+  #replace(sources: readonly Segment[], segment: Segment | undefined): void {
     const { onTermUsed, onTermUnused } = this.#options;
-    const { runs } = this.#parts;
+    const { segments } = this.#parts;
     this.#compaction = undefined;
-    const at = sources.length === 0 ? runs.length : runs.indexOf(sources[0]);
-    const isAny = run !== undefined && run.count > 0;
-    if (isAny && onTermUsed) for (const term of run.terms) onTermUsed(term);
+    const at = sources.length === 0 ? segments.length : segments.indexOf(sources[0]);
+    const isAny = segment !== undefined && segment.count > 0;
+    if (isAny && onTermUsed) for (const term of segment.terms) onTermUsed(term);
     this.#parts.layout++;
-    runs.splice(at, sources.length, ...(isAny ? [run] : []));
-    if (run !== undefined && !isAny) run.free();
+    segments.splice(at, sources.length, ...(isAny ? [segment] : []));
+    if (segment !== undefined && !isAny) segment.free();
     for (const source of sources) {
       if (onTermUnused) for (const term of source.terms) onTermUnused(term);
       if (this.#saving.includes(source)) this.#freedLater.push(source);
@@ -94,24 +94,24 @@ export class RunSet {
     }
   }
 
-  /** Removes a record that a run has. */
-  remove(run: Run, ordinal: number): void {
-    run.remove(run.recordOf(ordinal));
-    if (this.#merge?.sources.includes(run)) this.#merge.remove(ordinal);
-    else if (run.count === 0) this.#replace([run], undefined);
+  /** Removes a record that a segment has. */
+  remove(segment: Segment, ordinal: number): void {
+    segment.remove(segment.recordOf(ordinal));
+    if (this.#merge?.sources.includes(segment)) this.#merge.remove(ordinal);
+    else if (segment.count === 0) this.#replace([segment], undefined);
     else if (this.#merge === undefined) this.beginMerge();
   }
 
   /** Begins to merge what is worth it, where nothing is being merged. @param isIdle whether there is time for more */
   beginMerge(isIdle = false): void {
     if (this.#merge !== undefined) return;
-    const { amountOf, runPostingsMax = runPostings } = this.#options;
-    const sources = toMerge(this.#parts.runs, runPostingsMax, isIdle);
+    const { impactOf, segmentPostingsMax = segmentPostings } = this.#options;
+    const sources = toMerge(this.#parts.segments, segmentPostingsMax, isIdle);
     if (sources === undefined) return;
     this.#compaction = undefined;
-    // Without memory for it, searches go on in the runs as they are.
+    // Without memory for it, searches go on in the segments as they are.
     this.#merge = this.inArena((arena) =>
-      Merge.begin(arena, sources, this.averageLength, amountOf(this.averageLength)),
+      Merge.begin(arena, sources, this.averageLength, impactOf(this.averageLength)),
     );
   }
 
@@ -135,45 +135,48 @@ export class RunSet {
       if (this.#saving.length > 0 || !isWorthCompacting(this.#arenas)) return false;
       const { mayTake } = this.#options;
       if (mayTake?.(this.#arenas.reduce((sum, arena) => sum + arena.takenBytes, 0)) === false) return false;
-      this.#compaction = new Compaction([...this.#parts.runs], () => new Arena(this.#options));
+      this.#compaction = new Compaction([...this.#parts.segments], () => new Arena(this.#options));
     }
     if (!this.#compaction.step(copiedBytesPerPosting * postings)) return true;
     // What is being written to disk is written from the old arenas, and freed there.
     if (this.#saving.length > 0) return false;
-    this.#parts.runs = this.#compaction.finish();
+    this.#parts.segments = this.#compaction.finish();
     this.#arenas = this.#compaction.arenas;
     this.#compaction = undefined;
     return false;
   }
 
-  /** Copies that are being made are of no use any more, for runs are about to change. */
+  /** Drops a running compaction, because the segments are about to change. */
   dropCompaction(): void {
     this.#compaction = undefined;
   }
 
-  /** The runs, whose images stay as they are until `done`. */
-  hold(): { runs: readonly Run[]; done: (isKept: boolean) => void } {
-    invariant(this.#saving.length === 0, "an index is kept while it is being kept");
-    const runs = [...this.#parts.runs];
+  /** The segments, whose images stay as they are until `done`. */
+  hold(): { segments: readonly Segment[]; done: (isCheckpointed: boolean) => void } {
+    invariant(this.#saving.length === 0, "a checkpoint is begun while another is being written");
+    const segments = [...this.#parts.segments];
     const { changes } = this;
-    this.#saving = runs;
-    const done = (isKept: boolean) => {
+    this.#saving = segments;
+    const done = (isCheckpointed: boolean) => {
       this.#saving = [];
-      if (isKept) this.changes -= changes;
-      for (const run of this.#freedLater.splice(0)) run.free();
+      if (isCheckpointed) this.changes -= changes;
+      for (const segment of this.#freedLater.splice(0)) segment.free();
     };
-    return { runs, done };
+    return { segments, done };
   }
 
-  /** Makes runs as they were kept. @param load fills their images with what was kept */
-  async restore(states: readonly RunState[], load: (images: Uint8Array[]) => Promise<void>): Promise<void> {
+  /** Restores segments from a checkpoint. @param load fills their images with the checkpoint's bytes */
+  async restore(
+    states: readonly SegmentState[],
+    load: (images: Uint8Array[]) => Promise<void>,
+  ): Promise<void> {
     const rooms = states.map((state) => {
-      const room = this.inArena((arena) => Run.makeRoom(arena, state));
-      invariant(room !== undefined, "there is no memory for a run that was kept");
+      const room = this.inArena((arena) => Segment.makeRoom(arena, state));
+      invariant(room !== undefined, "there is no memory for a segment of the checkpoint");
       return room;
     });
     await load(rooms.map(({ image }) => image));
-    for (const { arena, at } of rooms) this.append(Run.restored(arena, at));
+    for (const { arena, at } of rooms) this.append(Segment.restored(arena, at));
   }
 
   get memoryBytes(): number {
@@ -182,17 +185,17 @@ export class RunSet {
     return bytes + this.#extraBytes;
   }
 
-  /** Bytes that the runs would take after they were kept on disk and restored. */
+  /** Bytes that the segments would take after they are checkpointed and restored. */
   get restoredBytes(): number {
-    return arenaBytes(this.#parts.runs.map(({ bytes }) => bytes)) + this.#extraBytes;
+    return arenaBytes(this.#parts.segments.map(({ bytes }) => bytes)) + this.#extraBytes;
   }
 
   get #extraBytes(): number {
-    return this.#parts.runs.reduce((sum, run) => sum + run.extraBytes, 0);
+    return this.#parts.segments.reduce((sum, segment) => sum + segment.extraBytes, 0);
   }
 
   close(): void {
-    this.#parts.runs = [];
+    this.#parts.segments = [];
     this.#freedLater.length = 0;
     this.#merge = undefined;
     this.#compaction = undefined;
@@ -203,7 +206,7 @@ export class RunSet {
     for (const arena of this.#arenas) arena.check();
   }
 
-  isMerged(run: Run): boolean {
-    return this.#merge?.sources.includes(run) === true;
+  isMerged(segment: Segment): boolean {
+    return this.#merge?.sources.includes(segment) === true;
   }
 }

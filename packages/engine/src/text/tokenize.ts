@@ -1,7 +1,7 @@
 // Which words does a text consist of?
 //
 // The language-neutral half of text analysis; the other is analyzer.ts. A collection that does not keep raw text
-// stores `segment(text).join(" ")`, so words never contain a space, and must suit every language that an index
+// stores `tokenize(text).join(" ")`, so words never contain a space, and must suit every language that an index
 // may choose later: nothing is folded, stemmed or left out here.
 //
 // The text is brought to NFKC (ﬁ -> fi, fullwidth -> plain, e + accent -> é) and lower case. A word is then
@@ -34,32 +34,32 @@ const marksMax = 30;
 const beyondAscii = /[\u0080-\uffff]/;
 
 /** The words of a text in their order: NFKC and lower case, with their marks. */
-export function segment(text: string): string[] {
+export function tokenize(text: string): string[] {
   return words(beyondAscii.test(text) ? normalized(text) : text.toLowerCase());
 }
 
-/** Characters that are segmented at a step, at least. */
+/** Characters that are tokenized at a step, at least. */
 const charactersPerStep = 16 * 1024;
 /** White space that separates words whatever stands beside it: after it the text goes on as if it began there. */
 const space = /[ \t\n\r]/g;
 
-/** `segment` of a long text, in steps: it is cut at white space, which no word, mark or run reaches across. */
-export function* segmentInSteps(text: string): Steps<string[]> {
-  if (text.length <= 2 * charactersPerStep) return segment(text);
+/** `tokenize` of a long text, in steps: it is cut at white space, which no word, mark or run crosses. */
+export function* tokenizeInSteps(text: string): Steps<string[]> {
+  if (text.length <= 2 * charactersPerStep) return tokenize(text);
   const words: string[] = [];
   for (let from = 0; from < text.length; ) {
     space.lastIndex = from + charactersPerStep;
     const found = space.exec(text);
     const to = found === null ? text.length : found.index;
-    for (const word of segment(text.slice(from, to))) words.push(word);
+    for (const word of tokenize(text.slice(from, to))) words.push(word);
     from = found === null ? to : to + 1;
     yield;
   }
   return words;
 }
 
-/** The words of a stored processed text: `segment(text)` of a text stored as `segment(text).join(" ")`. */
-export function segmentProcessed(processed: string): string[] {
+/** The words of a stored processed text: `tokenize(text)` of a text stored as `tokenize(text).join(" ")`. */
+export function tokenizeProcessed(processed: string): string[] {
   return processed === "" ? [] : processed.split(" ");
 }
 

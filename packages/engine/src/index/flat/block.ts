@@ -1,13 +1,13 @@
 // Where do the rows of a flat index lie?
 //
-// In one shared WebAssembly memory, where the kernels read them, behind a scratch area for one search at a time:
+// In one shared WebAssembly memory, where the kernels read them, behind a scratch memory for one search at a time:
 //
 //   0            outAt                      rowsAt                                        memory's end
 //   | query f32  | kernel values f32 x 1024 | row 0 | row 1 | ... | row `length` - 1 | unused |
 //
-// A row is the vector's f32 values, padded with zeros to whole SIMD registers. Beside the memory, in blocks of 1,024
+// A row is the vector's f32 values, padded with zeros to whole SIMD registers. Beside the memory, in chunks of 1,024
 // rows, stand each row's ordinal and its factor (see vector/metric). Rows are dense: `moveInto` fills a gap with the
-// last row. The memory grows by an eighth; what of it was never written takes no memory of the machine.
+// last row. The memory grows by an eighth. Pages that were never written take no physical memory.
 //
 // Invariants: length <= capacity; every row below length fits the memory; padding is zero.
 
@@ -22,7 +22,7 @@ import {
 import { invariant } from "../../base/invariant.ts";
 
 /** Rows whose kernel values are computed by one call. */
-export const blockRows = 1_024;
+export const chunkRows = 1_024;
 
 /** Rows whose exact sums are computed by one call: their addresses and sums fit where kernel values go. */
 export const sumsRows = 128;
@@ -31,8 +31,8 @@ export const sumsRows = 128;
 const alignment = 128;
 const align = (bytes: number): number => Math.ceil(bytes / alignment) * alignment;
 
-/** Where everything lies in a segment of vectors of this dimension, and how many rows fit. */
-export type SegmentLayout = {
+/** Where everything lies in a block of vectors of this dimension, and how many rows fit. */
+export type BlockLayout = {
   readonly dimension: number;
   readonly dimensionPadded: number;
   readonly rowBytes: number;
@@ -42,29 +42,29 @@ export type SegmentLayout = {
   readonly pagesMax: number;
 };
 
-/** Lays a segment of at most `bytesMax` bytes out, which hold the scratch area and one row at least. */
-export function layOutSegment(dimension: number, bytesMax: number): SegmentLayout {
+/** Lays a block of at most `bytesMax` bytes out, which hold the scratch memory and one row at least. */
+export function layOutBlock(dimension: number, bytesMax: number): BlockLayout {
   const dimensionPadded = padded(dimension);
   const rowBytes = 4 * dimensionPadded;
   const outAt = align(rowBytes);
-  const rowsAt = align(outAt + 4 * blockRows);
+  const rowsAt = align(outAt + 4 * chunkRows);
   const pages = Math.min(pagesMax, Math.floor(bytesMax / pageBytes));
   const capacity = Math.floor((pages * pageBytes - rowsAt) / rowBytes);
-  invariant(capacity >= 1, `a segment of ${bytesMax} bytes holds no vector of dimension ${dimension}`);
+  invariant(capacity >= 1, `a block of ${bytesMax} bytes holds no vector of dimension ${dimension}`);
   return { dimension, dimensionPadded, rowBytes, outAt, rowsAt, capacity, pagesMax: pages };
 }
 
-/** Of the ordinals and factors of a block. */
-const blockBytes = blockRows * (4 + 8);
-const blocksFor = (rows: number): number => Math.ceil(rows / blockRows);
+/** Of the ordinals and factors of a chunk. */
+const chunkBytes = chunkRows * (4 + 8);
+const chunksFor = (rows: number): number => Math.ceil(rows / chunkRows);
 
-/** Bytes of a segment of so many rows. */
-export const segmentBytesOf = ({ rowsAt, rowBytes }: SegmentLayout, rows: number): number =>
-  rowsAt + rows * rowBytes + blocksFor(rows) * blockBytes + 200;
+/** Bytes of a block of so many rows. */
+export const blockBytesOf = ({ rowsAt, rowBytes }: BlockLayout, rows: number): number =>
+  rowsAt + rows * rowBytes + chunksFor(rows) * chunkBytes + 200;
 
-export class Segment {
-  readonly layout: SegmentLayout;
-  /** Ordinals and factors of the rows, in blocks of `blockRows`. */
+export class Block {
+  readonly layout: BlockLayout;
+  /** Ordinals and factors of the rows, in chunks of `chunkRows`. */
   readonly ordinals: Uint32Array[] = [];
   readonly factors: Float64Array[] = [];
   length = 0;
@@ -79,7 +79,7 @@ export class Segment {
   #memory: WebAssembly.Memory;
   #kernels: Kernels;
 
-  constructor(layout: SegmentLayout) {
+  constructor(layout: BlockLayout) {
     this.layout = layout;
     this.#memory = memoryFor(layout, 0);
     this.#kernels = instantiate(this.#memory);
@@ -89,8 +89,8 @@ export class Segment {
   /** What the memory has grown by beyond the rows that were ever there was never written, so the system gives no pages for it. */
   get memoryBytes(): number {
     return (
-      segmentBytesOf(this.layout, this.#touched) +
-      (this.ordinals.length - blocksFor(this.#touched)) * blockBytes
+      blockBytesOf(this.layout, this.#touched) +
+      (this.ordinals.length - chunksFor(this.#touched)) * chunkBytes
     );
   }
 
@@ -100,51 +100,51 @@ export class Segment {
   }
 
   ordinalOf(row: number): number {
-    return this.ordinals[Math.floor(row / blockRows)][row % blockRows];
+    return this.ordinals[Math.floor(row / chunkRows)][row % chunkRows];
   }
 
   factorOf(row: number): number {
-    return this.factors[Math.floor(row / blockRows)][row % blockRows];
+    return this.factors[Math.floor(row / chunkRows)][row % chunkRows];
   }
 
   /** Makes a row at the end from little-endian f32 bytes, which are copied, and returns its number. */
   push(ordinal: number, values: Uint8Array): number {
     const row = this.length;
-    invariant(row < this.layout.capacity, "a row is added to a full segment");
+    invariant(row < this.layout.capacity, "a row is added to a full block");
     this.#reserve(row + 1);
     const at = this.layout.rowsAt + row * this.layout.rowBytes;
     // The padding is zero already: rows only ever lay at multiples of the row's size.
     this.bytes.set(values, at);
-    if (row % blockRows === 0 && this.ordinals.length === row / blockRows) {
-      this.ordinals.push(new Uint32Array(blockRows));
-      this.factors.push(new Float64Array(blockRows));
+    if (row % chunkRows === 0 && this.ordinals.length === row / chunkRows) {
+      this.ordinals.push(new Uint32Array(chunkRows));
+      this.factors.push(new Float64Array(chunkRows));
     }
-    this.ordinals[Math.floor(row / blockRows)][row % blockRows] = ordinal;
+    this.ordinals[Math.floor(row / chunkRows)][row % chunkRows] = ordinal;
     this.length++;
     this.#touched = Math.max(this.#touched, this.length);
     return row;
   }
 
   setFactor(row: number, factor: number): void {
-    this.factors[Math.floor(row / blockRows)][row % blockRows] = factor;
+    this.factors[Math.floor(row / chunkRows)][row % chunkRows] = factor;
   }
 
-  /** Copies this segment's last row over row `row` of `target`, which may be this one. */
-  moveLastTo(target: Segment, row: number): void {
+  /** Copies this block's last row over row `row` of `target`, which may be this one. */
+  moveLastTo(target: Block, row: number): void {
     const last = this.length - 1;
     const from = this.layout.rowsAt + last * this.layout.rowBytes;
     const values = this.bytes.subarray(from, from + this.layout.rowBytes);
     target.bytes.set(values, target.layout.rowsAt + row * target.layout.rowBytes);
-    target.ordinals[Math.floor(row / blockRows)][row % blockRows] = this.ordinalOf(last);
+    target.ordinals[Math.floor(row / chunkRows)][row % chunkRows] = this.ordinalOf(last);
     target.setFactor(row, this.factorOf(last));
   }
 
   /** Forgets the last row. Memory that is then mostly unused is exchanged for a smaller one. */
   pop(): void {
     this.length--;
-    const blocks = Math.ceil(this.length / blockRows);
-    // One block more is kept, so that adding and removing at a boundary does not make and drop it each time.
-    this.ordinals.length = Math.min(this.ordinals.length, blocks + 1);
+    const chunks = Math.ceil(this.length / chunkRows);
+    // One chunk more is kept, so that adding and removing at a boundary does not make and drop it each time.
+    this.ordinals.length = Math.min(this.ordinals.length, chunks + 1);
     this.factors.length = this.ordinals.length;
     const { rowsAt, rowBytes } = this.layout;
     const usedBytes = rowsAt + this.length * rowBytes;
@@ -194,7 +194,7 @@ export class Segment {
     this.#view();
     this.bytes.set(old);
     this.#touched = this.length;
-    this.ordinals.length = Math.min(this.ordinals.length, Math.max(1, blocksFor(this.length)));
+    this.ordinals.length = Math.min(this.ordinals.length, Math.max(1, chunksFor(this.length)));
     this.factors.length = this.ordinals.length;
   }
 
@@ -209,11 +209,11 @@ export class Segment {
 }
 
 /** Pages of a memory for so many rows, one at least. */
-const pagesFor = ({ rowsAt, rowBytes }: SegmentLayout, rows: number): number =>
+const pagesFor = ({ rowsAt, rowBytes }: BlockLayout, rows: number): number =>
   Math.ceil((rowsAt + Math.max(1, rows) * rowBytes) / pageBytes);
 
 /** A memory for so many rows, one at least, that can grow to the layout's limit. */
-function memoryFor(layout: SegmentLayout, rows: number): WebAssembly.Memory {
+function memoryFor(layout: BlockLayout, rows: number): WebAssembly.Memory {
   return new WebAssembly.Memory({
     initial: pagesFor(layout, rows),
     maximum: layout.pagesMax,

@@ -1,8 +1,8 @@
-// Which records has no run yet?
+// Which records are in no segment yet?
 //
-// The youngest of an index, at most a few thousand: plain arrays of slots and values by term, in which a record is found from the
-// moment it is added. Slots count from 0 and are not used again: when the tail has become long enough it is sealed into a
-// run as a whole, without the records that were removed, and begins anew.
+// The newest records of an index, at most a few thousand. A mutable buffer has plain arrays of slots and values by term; searches
+// find a record as soon as it is added. Slots count from 0 and are not reused. When the buffer is long enough, the index freezes all
+// of it into a segment, without the removed records, and starts an empty one.
 
 import { Growable } from "../../base/growable.ts";
 import { invariant } from "../../base/invariant.ts";
@@ -12,7 +12,7 @@ import { mapEntryBytes, TermLists } from "./term-lists.ts";
 
 type Values = Float32Array | Uint32Array;
 
-export class Tail<V extends Values> {
+export class MutableBuffer<V extends Values> {
   readonly postings: Postings<V>;
   /** Term -> list. */
   readonly lists = new TermLists();
@@ -45,7 +45,7 @@ export class Tail<V extends Values> {
     return slot;
   }
 
-  /** @returns whether the term is new to the tail */
+  /** @returns whether the term is new to the mutable buffer */
   append(term: number, slot: number, value: number): boolean {
     const list = this.lists.get(term);
     if (list !== undefined) {
@@ -88,7 +88,7 @@ export class Tail<V extends Values> {
     let postings = 0;
     for (const term of this.lists.terms) {
       const { count, slots } = this.postings.read(this.lists.get(term) as number);
-      invariant(count > 0, `term ${term} has an empty list in the tail`);
+      invariant(count > 0, `term ${term} has an empty list in the mutable buffer`);
       postings += count;
       for (let i = 0; i < count; i++)
         invariant(
@@ -102,6 +102,6 @@ export class Tail<V extends Values> {
     const used = this.ordinals.values.subarray(0, this.slotsEnd).filter((ordinal) => ordinal !== absent);
     invariant(used.length === this.count, `${used.length} slots are used by ${this.count} records`);
     for (let i = 1; i < used.length; i++)
-      invariant(used[i] > used[i - 1], `ordinal ${used[i]} follows ${used[i - 1]} in the tail`);
+      invariant(used[i] > used[i - 1], `ordinal ${used[i]} follows ${used[i - 1]} in the mutable buffer`);
   }
 }

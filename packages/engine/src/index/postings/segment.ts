@@ -1,19 +1,19 @@
-// What does a run of postings hold, and which of its records are still there?
+// What does a segment of postings hold, and which of its records are still there?
 //
-// A run is one block of an arena (run-layout.ts) that never changes once written, but for the bits of removed records.
+// A segment is one allocation of an arena (segment-layout.ts) that never changes once written, but for the bits of removed records.
 //
-// How many records of a list were removed is found out when a search asks, and remembered with how many removals were taken
-// into account then: most terms are never asked for.
+// A segment counts the removed records of a list when a search asks for them, and caches the count together with the number of
+// removals that it covers. Most terms are never asked for.
 
 import { entry, entryBytes, kinds, windowRecords } from "@quiver/kernels/postings";
 import { Growable } from "../../base/growable.ts";
 import { firstFrom } from "../ordinal-sets.ts";
 import type { Arena } from "./arena.ts";
-import { columnsOf, runHeader, runHeaderBytes } from "./run-layout.ts";
+import { columnsOf, segmentHeader, segmentHeaderBytes } from "./segment-layout.ts";
 
-/** What a checkpoint keeps of a run besides its image. */
-export type RunState = {
-  /** Of the whole block. */
+/** What a checkpoint stores of a segment besides its image. */
+export type SegmentState = {
+  /** Of the whole allocation. */
   readonly bytes: number;
   readonly header: Uint8Array;
   /** A bit for each record: whether it was removed. */
@@ -23,18 +23,18 @@ export type RunState = {
 /** Removals are probed for one by one where that is less work than to go through a list. */
 const probeCost = 16;
 
-export class Run {
+export class Segment {
   readonly arena: Arena;
   readonly at: number;
   readonly kind: number;
-  /** Codes are at most this. */
+  /** Quantized impacts are at most this. */
   readonly levels: number;
   readonly recordCount: number;
   readonly listCount: number;
   /** Postings, those of removed records included. */
   readonly postings: number;
   readonly hasNegative: boolean;
-  /** Of the texts when the codes were made; bounds hold for it. */
+  /** Of the texts when the quantized impacts were made; bounds hold for it. */
   readonly averageLength: number;
   /** By number of the record. */
   readonly ordinals: Uint32Array;
@@ -55,8 +55,8 @@ export class Run {
   #removalsSeen = new Uint32Array(0);
 
   constructor(arena: Arena, at: number) {
-    const field = (name: keyof typeof runHeader): number => arena.words[(at + runHeader[name]) >>> 2];
-    const column = (name: keyof typeof runHeader, count: number): Uint32Array =>
+    const field = (name: keyof typeof segmentHeader): number => arena.words[(at + segmentHeader[name]) >>> 2];
+    const column = (name: keyof typeof segmentHeader, count: number): Uint32Array =>
       new Uint32Array(arena.words.buffer, at + field(name), count);
     this.arena = arena;
     this.at = at;
@@ -66,7 +66,7 @@ export class Run {
     this.listCount = field("lists");
     this.postings = field("postings");
     this.hasNegative = field("hasNegative") === 1;
-    this.averageLength = arena.doubles[(at + runHeader.averageLength) >> 3];
+    this.averageLength = arena.doubles[(at + segmentHeader.averageLength) >> 3];
     this.ordinals = column("ordinalsAt", this.recordCount);
     this.lengths = column("lengthsAt", this.kind === kinds.sparse ? 0 : this.recordCount);
     this.terms = column("termsAt", this.listCount);
@@ -77,50 +77,50 @@ export class Run {
     this.removedBits = new Uint8Array(arena.bytes.buffer, at + field("removedAt"), bits / 8);
   }
 
-  /** The run's state now. */
-  state(): RunState {
+  /** The segment's state now. */
+  state(): SegmentState {
     const { arena, at } = this;
     return {
       bytes: this.bytes,
-      header: arena.bytes.slice(at, at + runHeaderBytes),
+      header: arena.bytes.slice(at, at + segmentHeaderBytes),
       removed: this.removedBits.slice(),
     };
   }
 
-  /** What of the block never changes: all but the header and the bits. */
+  /** The part of the allocation that never changes: everything except the header and the bits of removed records. */
   get image(): Uint8Array {
     const { arena, at } = this;
     return arena.bytes.subarray(this.ordinals.byteOffset, at + this.bytes);
   }
 
-  /** Room for a run that was kept, in which its image is to be written; undefined where there is none. */
+  /** Room for a segment of a checkpoint, into which its image is to be written; undefined where there is none. */
   static makeRoom(
     arena: Arena,
-    { bytes, header, removed }: RunState,
+    { bytes, header, removed }: SegmentState,
   ): { arena: Arena; at: number; image: Uint8Array } | undefined {
     const at = arena.allocate(bytes);
     if (at === undefined) return undefined;
     arena.bytes.set(header, at);
-    const begin = arena.words[(at + runHeader.ordinalsAt) >>> 2];
+    const begin = arena.words[(at + segmentHeader.ordinalsAt) >>> 2];
     arena.bytes.fill(0, at + header.length, at + begin);
-    arena.bytes.set(removed, at + arena.words[(at + runHeader.removedAt) >>> 2]);
+    arena.bytes.set(removed, at + arena.words[(at + segmentHeader.removedAt) >>> 2]);
     return { arena, at, image: arena.bytes.subarray(at + begin, at + bytes) };
   }
 
-  /** A run as it was kept. */
-  static restored(arena: Arena, at: number): Run {
-    const run = new Run(arena, at);
-    for (let record = 0; record < run.recordCount; record++)
-      if (run.isRemoved(record)) run.#noteRemoved(record);
-    return run;
+  /** Restores a segment from a checkpoint. */
+  static restored(arena: Arena, at: number): Segment {
+    const segment = new Segment(arena, at);
+    for (let record = 0; record < segment.recordCount; record++)
+      if (segment.isRemoved(record)) segment.#noteRemoved(record);
+    return segment;
   }
 
-  /** Bytes of the block. */
+  /** Bytes of the allocation. */
   get bytes(): number {
-    return this.arena.words[(this.at + runHeader.bytes) >>> 2];
+    return this.arena.words[(this.at + segmentHeader.bytes) >>> 2];
   }
 
-  /** Bytes beside the block. */
+  /** Bytes beside the allocation. */
   get extraBytes(): number {
     return (
       this.#steps.byteLength +
@@ -260,7 +260,7 @@ export class Run {
     return this.arena.halves[this.recordsAt(list) + posting];
   }
 
-  /** Gives the block back; the run must not be used any more. */
+  /** Frees the allocation; the segment must not be used afterwards. */
   free(): void {
     this.arena.free(this.at);
   }

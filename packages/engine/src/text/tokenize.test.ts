@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { finishAtOnce } from "../base/steps.ts";
-import { segment, segmentInSteps, segmentProcessed } from "./segment.ts";
+import { tokenize, tokenizeInSteps, tokenizeProcessed } from "./tokenize.ts";
 
 describe("words", () => {
   test.each([
@@ -31,7 +31,7 @@ describe("words", () => {
     ["\ud800abc\udc00d\ud800", ["abc", "d"]],
     ["𝒳𝓎 𐐀𐐁", ["xy", "𐐨𐐩"]],
   ])("%j", (text, words) => {
-    expect(segment(text)).toEqual(words);
+    expect(tokenize(text)).toEqual(words);
   });
 });
 
@@ -49,8 +49,8 @@ const anyText = fc.oneof(
 test("a processed text has the same words", () => {
   fc.assert(
     fc.property(anyText, (text) => {
-      const words = segment(text);
-      expect(segmentProcessed(words.join(" "))).toEqual(words);
+      const words = tokenize(text);
+      expect(tokenizeProcessed(words.join(" "))).toEqual(words);
       for (const word of words) expect(word).toMatch(/^[^\s]*[\p{L}\p{N}\p{Emoji}\p{ExtPict}][^\s]*$/u);
     }),
     { numRuns: 1_000 },
@@ -58,18 +58,18 @@ test("a processed text has the same words", () => {
 });
 
 test("marks that a joiner kept apart are put in order", () => {
-  expect(segment("İ\u200d\u0316")).toEqual(segment("İ\u0316"));
+  expect(tokenize("İ\u200d\u0316")).toEqual(tokenize("İ\u0316"));
 });
 
-test("segmenting words again changes nothing, where words are told apart by spaces", () => {
+test("tokenizing words again changes nothing, where words are told apart by spaces", () => {
   fc.assert(
     fc.property(anyText, (text) => {
       if (/[\p{scx=Han}\p{scx=Hira}\p{scx=Kana}\p{scx=Thai}\p{scx=Laoo}\p{scx=Khmr}\p{scx=Mymr}]/u.test(text))
         return;
-      const words = segment(text);
+      const words = tokenize(text);
       // What a comma between digits means depends on what stands behind them.
       if (words.some((word) => word.includes(","))) return;
-      expect(segment(words.join(" "))).toEqual(words);
+      expect(tokenize(words.join(" "))).toEqual(words);
     }),
     { numRuns: 1_000 },
   );
@@ -78,7 +78,7 @@ test("segmenting words again changes nothing, where words are told apart by spac
 test("equivalent and differently cased texts have the same words", () => {
   fc.assert(
     fc.property(anyText, (text) => {
-      expect(segment(text.normalize("NFD"))).toEqual(segment(text));
+      expect(tokenize(text.normalize("NFD"))).toEqual(tokenize(text));
     }),
   );
 });
@@ -102,7 +102,7 @@ describe("megabytes of anything are read in linear time", () => {
     ["a run of Chinese", "漢字", 1],
   ])("%s", (_name, unit, words) => {
     const text = unit.repeat(Math.floor((2 * 2 ** 20) / unit.length));
-    const found = segment(text);
+    const found = tokenize(text);
     if (words !== undefined) expect(Math.round(found.length / 1e4) * 1e4 || found.length).toBe(words);
   });
 
@@ -112,17 +112,17 @@ describe("megabytes of anything are read in linear time", () => {
     ["one Thai vowel", "ไ"],
   ])("%s", (_name, unit) => {
     const text = unit.repeat(Math.floor((2 * 2 ** 20) / unit.length));
-    expect(segment(text).length).toBeGreaterThan(100);
+    expect(tokenize(text).length).toBeGreaterThan(100);
   });
 });
 
 test("the largest text, and a word as large", () => {
   const largest = 16 * 2 ** 20;
-  expect(segment("naïve ".repeat(largest / 8)).length).toBe(largest / 8);
-  expect(segment("a".repeat(largest))).toEqual(["a".repeat(largest)]);
+  expect(tokenize("naïve ".repeat(largest / 8)).length).toBe(largest / 8);
+  expect(tokenize("a".repeat(largest))).toEqual(["a".repeat(largest)]);
 });
 
-test("a long text segmented in steps has the words that it has at once", () => {
+test("a long text tokenized in steps has the words that it has at once", () => {
   const pieces = fc.constantFrom(
     "rivers",
     " ",
@@ -140,9 +140,9 @@ test("a long text segmented in steps has the words that it has at once", () => {
   fc.assert(
     fc.property(fc.array(pieces, { minLength: 40, maxLength: 80 }), fc.nat(600), (parts, more) => {
       const text = parts.join("").repeat(200 + more);
-      expect(finishAtOnce(segmentInSteps(text))).toEqual(segment(text));
+      expect(finishAtOnce(tokenizeInSteps(text))).toEqual(tokenize(text));
     }),
     { numRuns: 20 },
   );
-  expect([...segmentInSteps("two words ".repeat(20_000))].length).toBeGreaterThan(5);
+  expect([...tokenizeInSteps("two words ".repeat(20_000))].length).toBeGreaterThan(5);
 });

@@ -5,11 +5,13 @@
 const f32 = Math.fround;
 
 /** Types of codes by number, see assembly/hnsw/keys.ts. */
-export const twinTypes = ["f32", "f16", "u8", "octal", "quaternay", "binary"] as const;
-export type TwinType = (typeof twinTypes)[number];
+export const referenceTypes = ["f32", "f16", "u8", "octal", "quaternay", "binary"] as const;
+export type ReferenceType = (typeof referenceTypes)[number];
 
 /** Values in a block of a code, and its bytes; and twice the zero of integers. */
-export const twinBlocks: Readonly<Record<TwinType, { values: number; bytes: number; twiceZero: number }>> = {
+export const referenceBlocks: Readonly<
+  Record<ReferenceType, { values: number; bytes: number; twiceZero: number }>
+> = {
   f32: { values: 4, bytes: 16, twiceZero: 0 },
   f16: { values: 8, bytes: 16, twiceZero: 0 },
   u8: { values: 16, bytes: 16, twiceZero: 128 },
@@ -18,20 +20,28 @@ export const twinBlocks: Readonly<Record<TwinType, { values: number; bytes: numb
   binary: { values: 128, bytes: 16, twiceZero: 1 },
 };
 
-/** A node as the twin sees it: its code, unfolded, and the numbers beside it. */
-export type TwinNode = { readonly levels: readonly number[]; readonly factor: number; readonly bias: number };
+/** A node as the reference implementation sees it: its code, unfolded, and the numbers beside it. */
+export type ReferenceNode = {
+  readonly levels: readonly number[];
+  readonly factor: number;
+  readonly bias: number;
+};
 
 /** A query code: its fields and values. */
-export type TwinQuery = {
+export type ReferenceQuery = {
   readonly scale: number;
   readonly offset: number;
   readonly weight: number;
   readonly values: ArrayLike<number>;
 };
 
-export function keyOfNode(type: TwinType, query: TwinQuery, { levels, factor, bias }: TwinNode): number {
+export function keyOfNode(
+  type: ReferenceType,
+  query: ReferenceQuery,
+  { levels, factor, bias }: ReferenceNode,
+): number {
   if (type === "f32" && query.weight !== 0) return f32(0.5 * squaredDistance(query.values, levels));
-  const isFloat = twinBlocks[type].twiceZero === 0;
+  const isFloat = referenceBlocks[type].twiceZero === 0;
   const dot = isFloat
     ? dotOfFloats(query.values, levels)
     : f32(2 * dotOfIntegers(query.values, levels) - query.offset);
@@ -39,8 +49,12 @@ export function keyOfNode(type: TwinType, query: TwinQuery, { levels, factor, bi
 }
 
 /** A node as a query: floats as they are, integers c as 2c less twice the zero. */
-export function queryOf(type: TwinType, weight: number, { levels, factor, bias }: TwinNode): TwinQuery {
-  const { twiceZero } = twinBlocks[type];
+export function queryOf(
+  type: ReferenceType,
+  weight: number,
+  { levels, factor, bias }: ReferenceNode,
+): ReferenceQuery {
+  const { twiceZero } = referenceBlocks[type];
   if (twiceZero === 0) return { scale: factor, offset: 0, weight, values: levels };
   const values = levels.map((level) => (factor === 0 ? 0 : 2 * level - twiceZero));
   const offset = twiceZero * values.reduce((sum, value) => sum + value, 0);
@@ -50,8 +64,8 @@ export function queryOf(type: TwinType, weight: number, { levels, factor, bias }
 }
 
 /** The values of a code, one after the other. */
-export function unfold(type: TwinType, code: Uint8Array): number[] {
-  const { values: blockValues, bytes: blockBytes } = twinBlocks[type];
+export function unfold(type: ReferenceType, code: Uint8Array): number[] {
+  const { values: blockValues, bytes: blockBytes } = referenceBlocks[type];
   const view = new DataView(code.buffer, code.byteOffset, code.byteLength);
   return Array.from({ length: (code.length / blockBytes) * blockValues }, (_, i) => {
     const block = Math.floor(i / blockValues) * blockBytes;

@@ -1,0 +1,28 @@
+// How does the checkpointer save an index of any kind, and how does it restore one?
+
+import type { Index } from "./contract.ts";
+
+/** Writes a checkpoint. Resolves with whether it was written; from then on the images may change again. */
+export type WriteCheckpoint = (state: unknown, images: readonly Uint8Array[]) => Promise<boolean>;
+
+/** How the indexes of one kind are checkpointed. */
+export interface CheckpointAdapter<Held extends Index, State> {
+  /**
+   * Records that are new or closed since the last checkpoint of the index; undefined while no checkpoint is possible.
+   * @param isLast also count the records that only the last `save` writes
+   */
+  changes(index: Held, isLast: boolean): number | undefined;
+  /** Whether the index has learnt something else that is worth a checkpoint. */
+  hasNews(index: Held): boolean;
+  /** Whether the index stays as it is until the next change: no background work is left. */
+  isIdle(index: Held): boolean;
+  /**
+   * Writes a checkpoint, now or a little later, unless the index closes first; resolves when it is done.
+   * @param isLast the index is not used afterwards
+   */
+  save(index: Held, write: WriteCheckpoint, isLast: boolean): Promise<void>;
+  /** The checkpoint has every record with a smaller ordinal that was not closed. */
+  endOf(state: State): number;
+  /** Restores an index from a checkpoint. @param load fills the images with the checkpoint's bytes */
+  restored(state: State, load: (images: readonly Uint8Array[]) => Promise<void>): Promise<Held>;
+}

@@ -1,0 +1,156 @@
+// Is a segment what segment-layout.ts says?
+//
+// Every column, bound, window, top-k impact bound and high-impact posting is computed again from the exact postings.
+
+import {
+  blockRecords,
+  blocksMax,
+  entry,
+  kinds,
+  longList,
+  segmentRecordsMax,
+  topImpactBits,
+  topImpactsMax,
+  windowRecords,
+  windowsMax,
+} from "@quiver/kernels/postings";
+import { invariant } from "../../base/invariant.ts";
+import type { Segment } from "./segment.ts";
+import {
+  blockImpactsAt,
+  columnsOf,
+  highImpactCountOf,
+  windowImpactsAt,
+  windowsBytes,
+} from "./segment-layout.ts";
+
+/**
+ * Proves the invariants of a segment's allocation. @param impactOf what a posting adds, at weight 1, when the quantized impacts were
+ * made
+ */
+export function checkSegment(segment: Segment, impactOf: (value: number, length: number) => number): void {
+  invariant(
+    segment.recordCount > 0 && segment.recordCount <= segmentRecordsMax,
+    `a segment of ${segment.recordCount} records`,
+  );
+  assertAscends(segment.ordinals, "ordinals");
+  assertAscends(segment.terms, "terms");
+  let removed = 0;
+  for (let record = 0; record < segment.recordCount; record++) if (segment.isRemoved(record)) removed++;
+  invariant(
+    removed === segment.removedCount,
+    `${removed} records are marked removed, not ${segment.removedCount}`,
+  );
+  const lengths = new Float64Array(segment.recordCount);
+  let postings = 0;
+  for (let list = 0; list < segment.listCount; list++) {
+    postings += segment.countOf(list);
+    checkList(segment, list, lengths, impactOf);
+  }
+  invariant(postings === segment.postings, `lists have ${postings} postings of ${segment.postings}`);
+  if (segment.kind === kinds.sparse) return;
+  // A character of a run of Chinese, Japanese or Korean is one place, and may have two terms or none.
+  for (const [record, length] of segment.lengths.entries())
+    invariant(
+      lengths[record] <= 2 * length,
+      `record ${record} has ${lengths[record]} terms in ${length} places`,
+    );
+}
+
+function checkList(
+  segment: Segment,
+  list: number,
+  lengths: Float64Array,
+  impactOf: (value: number, length: number) => number,
+): void {
+  const count = segment.countOf(list);
+  const place = segment.placeOf(list);
+  const boundsAt = (segment.entryOf(list) + entry.base) >>> 2;
+  const [base, slope, most] = segment.arena.floats.subarray(boundsAt, boundsAt + 3);
+  const { quantizedImpacts, windows } = columnsOf(segment.kind, count);
+  invariant(count > 0, `term ${segment.terms[list]} has an empty list`);
+  const ends = new Uint32Array(windowsMax);
+  const greatest = new Uint8Array(windowsMax);
+  const inBlock = new Uint8Array(blocksMax);
+  let last = -1;
+  for (let i = 0; i < count; i++) {
+    const record = segment.recordAt(list, i);
+    invariant(
+      record > last && record < segment.recordCount,
+      `record ${record} follows ${last} in list ${list}`,
+    );
+    last = record;
+    const value = segment.valueOf(list, i);
+    lengths[record] += value;
+    const impact = impactOf(value, segment.lengths[record]);
+    const quantized = segment.arena.bytes[place + quantizedImpacts + i];
+    invariant(
+      quantized <= segment.levels,
+      `list ${list} has a quantized impact of ${quantized} of ${segment.levels}`,
+    );
+    invariant(
+      base + slope * quantized >= impact,
+      `list ${list} bounds ${impact} by ${base + slope * quantized}`,
+    );
+    invariant(impact <= most, `list ${list} has an impact of ${impact}, more than ${most}`);
+    invariant(base + slope * Math.max(0, quantized - 1) <= impact, `list ${list} bounds ${impact} loosely`);
+    const window = Math.floor(record / windowRecords);
+    ends[window] = i + 1;
+    greatest[window] = Math.max(greatest[window], quantized);
+    const block = Math.floor(record / blockRecords);
+    inBlock[block] = Math.max(inBlock[block], quantized);
+  }
+  if (count < longList) return;
+  let begin = 0;
+  for (let window = 0; window < windowsMax; window++) {
+    const at = place + windows;
+    invariant(
+      segment.arena.words[(at >>> 2) + window] === begin,
+      `list ${list}: window ${window} begins wrong`,
+    );
+    invariant(
+      segment.arena.bytes[at + windowImpactsAt + window] === greatest[window],
+      `list ${list}: a quantized impact of a window`,
+    );
+    begin = Math.max(begin, ends[window]);
+  }
+  const blocks = segment.arena.bytes.subarray(place + windows + blockImpactsAt).subarray(0, blocksMax);
+  invariant(Buffer.compare(blocks, inBlock) === 0, `list ${list}: the quantized impacts of its blocks`);
+  invariant(segment.arena.words[((place + windows) >>> 2) + windowsMax] === count, `list ${list}: its end`);
+  const descending = segment.arena.bytes
+    .slice(place + quantizedImpacts, place + quantizedImpacts + count)
+    .sort()
+    .reverse();
+  for (let i = 0; i < topImpactsMax; i++) {
+    const quantized = segment.arena.bytes[segment.entryOf(list) + entry.topImpacts + i];
+    invariant(
+      quantized === (descending[2 ** (topImpactBits + i) - 1] ?? 0),
+      `list ${list}: top-k impact bound ${i} is ${quantized}`,
+    );
+  }
+  if (segment.kind === kinds.sparse)
+    checkHighImpact(segment, list, place + quantizedImpacts, place + windows + windowsBytes);
+}
+
+/** @param at where the high-impact prefix begins */
+function checkHighImpact(segment: Segment, list: number, quantizedAt: number, at: number): void {
+  const { bytes, halves } = segment.arena;
+  const count = segment.countOf(list);
+  const postings = Array.from({ length: count }, (_, i) => ({
+    record: segment.recordAt(list, i),
+    quantized: bytes[quantizedAt + i],
+  }));
+  const highImpact = postings
+    .sort((a, b) => b.quantized - a.quantized || a.record - b.record)
+    .slice(0, highImpactCountOf(count));
+  for (const [i, { record, quantized }] of highImpact.entries())
+    invariant(
+      halves[(at >>> 1) + i] === record && bytes[at + 2 * highImpact.length + i] === quantized,
+      `list ${list}: high-impact posting ${i} is not record ${record} with quantized impact ${quantized}`,
+    );
+}
+
+function assertAscends(values: Uint32Array, what: string): void {
+  for (let i = 1; i < values.length; i++)
+    invariant(values[i] > values[i - 1], `${what} of a segment: ${values[i]} follows ${values[i - 1]}`);
+}
