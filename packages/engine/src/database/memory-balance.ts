@@ -36,7 +36,7 @@ export class MemoryBalance {
   }
 
   /** For what is about to take memory: idle collections leave, and what they had is free when this resolves. */
-  async makeRoom(indexBytesMax: number, isAgain: boolean): Promise<void> {
+  async freeMemory(indexBytesMax: number, isAgain: boolean): Promise<void> {
     const isAny = await this.#unloadIdle(indexBytesMax, 0);
     if (!isAny && isAgain) return;
     // The collector's timer does not keep a process alive that waits for nothing else.

@@ -94,11 +94,11 @@ export class CollectionMemory {
   /**
    * Waits for memory of the process and of the collection.
    * @param indexBytes what indexes will take
-   * @param passingBytes what is taken besides while it is done
+   * @param transientBytes what is taken besides while it is done
    * @returns to be called when it is done
    * @throws memory_budget_exceeded
    */
-  async admit(what: string, indexBytes: number, passingBytes = 0): Promise<() => void> {
+  async admit(what: string, indexBytes: number, transientBytes = 0): Promise<() => void> {
     const { memoryBudgetBytes } = this.#state.definition;
     if (memoryBudgetBytes !== undefined) {
       const tooMuch = this.expectedBytes + indexBytes - memoryBudgetBytes;
@@ -117,7 +117,7 @@ export class CollectionMemory {
           },
         );
     }
-    return this.#state.dependencies.memory.admit({ what, indexBytes, passingBytes });
+    return this.#state.dependencies.memory.admit({ what, indexBytes, transientBytes });
   }
 
   get isLimited(): boolean {
@@ -167,9 +167,7 @@ export class CollectionMemory {
 
   mayTake(bytes: number): boolean {
     const { memoryBudgetBytes = Number.POSITIVE_INFINITY } = this.#state.definition;
-    return (
-      this.expectedBytes + bytes <= memoryBudgetBytes && this.#state.dependencies.memory.leavesRoom(bytes)
-    );
+    return this.expectedBytes + bytes <= memoryBudgetBytes && this.#state.dependencies.memory.hasSpare(bytes);
   }
 }
 

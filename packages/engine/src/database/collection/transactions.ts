@@ -122,11 +122,11 @@ export class Transactions {
   }
 
   /** What a commit will add, and take while it is applied: the pages that it changes, up to a bound of the store. */
-  #stagedSize(transactionId: string): { records: number; bytes: number; passingBytes: number } {
+  #stagedSize(transactionId: string): { records: number; bytes: number; transientBytes: number } {
     const { staged, stagedBytes = 0 } = this.#state.read((snapshot) =>
       readTransaction(snapshot, transactionId),
     );
-    return { records: staged, bytes: stagedBytes, passingBytes: Math.min(stagedBytes, commitBytesMax) };
+    return { records: staged, bytes: stagedBytes, transientBytes: Math.min(stagedBytes, commitBytesMax) };
   }
 
   /** Transactions that the store has forgotten need no status any more. */
