@@ -34,7 +34,7 @@ export type BackupRequest = {
 
 export type WrittenBackup = { header: BackupHeader; records: number; bytes: number; sha256: string };
 
-/** @param onRow told of every record; it throws to end the work */
+/** @param onRow called for every record; may throw to cancel the work */
 export function writeBackup(
   snapshot: Snapshot,
   file: number,
