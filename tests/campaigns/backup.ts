@@ -1,4 +1,4 @@
-// Does every backup hold exactly one version that was acknowledged, whatever is written, and whoever is killed?
+// Does every backup contain exactly one acknowledged version, whatever is written or killed meanwhile?
 //
 //   node tests/campaigns/backup.ts [--backups 120] [--seed 1] [--write]
 //

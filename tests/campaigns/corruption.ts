@@ -1,4 +1,4 @@
-// Is damaged data ever served, and what becomes of the rest?
+// Does a server ever serve damaged data, and does the intact data stay available?
 //
 //   node tests/campaigns/corruption.ts [--runs 300] [--seed 1] [--figures] [--sum FILE]
 //

@@ -1,4 +1,4 @@
-// Does a server outlive each step of its background that fails, and make up for it?
+// Does a server survive a failure in each step of its background work, and recover?
 //
 //   node tests/campaigns/failing-steps.ts [--only NAME] [--times 1,3]
 //

@@ -1,4 +1,4 @@
-// Does a server that ends between any two steps keep what it acknowledged?
+// Does a server that crashes between any two steps keep all acknowledged data?
 //
 //   node tests/campaigns/failpoints.ts [--passages 1,2,3] [--only NAME] [--seed 1] [--lanes 2]
 //

@@ -8,7 +8,7 @@
 //   node tools/launch.mjs run tests/campaigns/histories.ts --seconds 300 --seed 1 [--figures]
 //
 // The seed decides what each client does; how the requests interleave is the machine's to decide, so that a failure
-// is told with all that the checker knows of it and need not come again with its seed.
+// is reported with everything that the checker knows about it, and need not recur with its seed.
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -1,13 +1,13 @@
-// Does a server that is killed at random moments keep what it acknowledged, and nothing else?
+// Does a server that is killed at random moments keep exactly the acknowledged data?
 //
 //   node tests/campaigns/kill.ts [--kills 1000] [--seed 1] [--lanes 2] [--minutes 9 --tally FILE] | --replay DIR
 //
 // A server process under mixed load from several clients is killed with SIGKILL, started again on the same directory, and
 // compared with the ledger (crash/ledger.ts): then the next load begins. About one kill in seven comes while the server is
 // starting. After every fourth kill or so `quiver check` reads the directory as the kill left it. A directory lives through some
-// dozens of kills; then the server checks itself, its stopped files are checked, and a new one begins. Lanes are servers side by
-// side. The seed makes operations and moments; what the machine does in time it does not. With a tally a long
-// run is made in parts: each goes on with the counts of the ones before, and with another seed.
+// dozens of kills; then the server checks itself, its stopped files are checked, and a new one begins. Lanes are servers that run in
+// parallel. The seed determines operations and moments, but not the timing of the machine. With a tally, a long run can be split into
+// parts: each continues the counts of the previous ones, with another seed.
 
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -1,16 +1,16 @@
-// Is everything acknowledged there after the power went?
+// Does acknowledged data survive a power loss?
 //
 //   node tests/campaigns/power-loss.ts [--images 1000] [--seed 1] [--minutes 9 --tally FILE] | --replay DIR
 //
-// A server works under mixed load with a shim (crash/disk-shim.c) between it and the disk, which logs what is written and synced.
-// With each operation the log's length is noted when it is asked for and when it is acknowledged. Then the power goes, at many
-// moments of the log: of what was not synced by then, sectors and names are dropped, kept, cut off, reordered or torn
-// (crash/disk-log.ts). Each image of the disk is opened by a server and compared with the ledger: what was acknowledged before the
-// moment is there, what was asked for after it is not, and what was in flight is there as a whole or not at all.
+// A server works under mixed load. A shim (crash/disk-shim.c) between it and the disk logs all writes and syncs. For each operation the
+// campaign notes the log's length at the request and at the acknowledgement. Then it simulates a power loss at many moments of
+// the log: it drops, keeps, truncates, reorders or tears the sectors and names that were not synced by then (crash/disk-log.ts). A
+// server opens each image of the disk, and the campaign compares it with the ledger. Operations acknowledged before the moment must be
+// there, those requested after it must not, and those in flight must be there as a whole or not at all.
 //
-// A failure is kept with its log and image (crash/kept-failure.ts), and played again by --replay.
+// A failure is kept with its log and image (crash/kept-failure.ts); --replay runs it again.
 //
-// Without gcc, or on another system than Linux, it is skipped with a word.
+// Without gcc, or on a system other than Linux, the campaign is skipped with a message.
 
 import { type ChildProcess, fork } from "node:child_process";
 import {

@@ -1,10 +1,10 @@
-// Is a server up again at once when it was killed, though the killed process still ends?
+// Does a server start again at once after a kill, while the killed process is still ending?
 //
 //   node tests/campaigns/restart.ts [--restarts 100] [--seed 1] | --replay DIR
 //
-// A server under the load of five clients is sent SIGKILL, and the next one is started on the same directory without its end
-// being waited for. Each start must succeed, and have what was acknowledged (crash/ledger.ts). Every eighth time two start at
-// once: one must serve, and the other must be refused and name the owner.
+// The campaign sends SIGKILL to a server under the load of five clients. It starts the next server on the same directory without waiting
+// for the killed process to end. Each start must succeed and have all acknowledged data (crash/ledger.ts). Every eighth time two servers
+// start at once: one must serve, and the other must be refused and name the owner.
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -55,7 +55,7 @@ export async function restartCampaign({ restarts, seed, counts = noRestarts() }:
       server = isContended ? await oneOfTwo(directory) : startServer(directory);
       client = await mustListen(server);
       if (isContended) counts.contended++;
-      else if (server.output().includes("It is waited for")) counts.waited++;
+      else if (server.output().includes("Waiting for it to end")) counts.waited++;
       for (const stopped of await Promise.all(working))
         if (stopped?.code !== "connection_failed")
           throw new Error(`a client was refused: ${stopped?.message}`, { cause: stopped });

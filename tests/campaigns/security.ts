@@ -5,7 +5,7 @@
 // One server is asked, by every part in turn; each answer and each log line of all of them is searched for secrets,
 // paths and stacks (security/probed-server.ts).
 //
-//   reach          keys for random collections against a twin that decides by patterns; revoked ones are refused
+//   reach          keys for random collections against a reference implementation that matches patterns; revoked ones are refused
 //   guesses        keys that are nearly right
 //   pollution      `__proto__` and its like in every object of every body, in paths, query strings, names, metadata
 //   pathological   texts that patterns stumble over, in every field, timed against harmless ones

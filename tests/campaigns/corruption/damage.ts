@@ -22,7 +22,7 @@ export type Damage = {
 const sectorBytes = 512;
 const pageBytes = 4096;
 
-/** Files that hold data: stores with their tips, what is kept of indexes, and snapshots with what is told of them. */
+/** Files with data: stores and their commit markers, checkpoints of indexes, and snapshots with their entries. */
 export function dataFiles(dataDir: string): string[] {
   return readdirSync(dataDir, { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile())

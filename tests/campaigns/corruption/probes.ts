@@ -207,7 +207,7 @@ export function compare(probes: readonly Probe[], oracle: Answers, answers: Answ
   return { right, errors, wrong };
 }
 
-/** What is told of a snapshot that is marked as damaged, without the mark. */
+/** The description of a damaged snapshot without the mark that says so. */
 function withoutDamage(answer: string): string {
   if (!answer.startsWith("{")) return answer;
   const { damaged: _, ...told } = JSON.parse(answer) as Snapshot;

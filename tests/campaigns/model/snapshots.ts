@@ -19,7 +19,7 @@ export type Kept = {
 type Taken = {
   /** Of the collection, in the sequence. */
   readonly name: string;
-  /** As the server has told it. */
+  /** The snapshot as the server described it. */
   readonly told: Snapshot;
   readonly since: Taken | null;
   readonly kept: Kept;

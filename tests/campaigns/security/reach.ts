@@ -1,6 +1,6 @@
 // Does a key reach exactly the collections that it names, whatever the names are, and does no guess get in?
 //
-// The twin decides by a pattern that it makes of the key's collections; the server compares strings.
+// The reference implementation matches a pattern that it builds from the key's collections; the server compares strings.
 
 import type { Role } from "@quiver/protocol/shapes/key";
 import { collectionBody, type ProbedServer } from "./probed-server.ts";
@@ -14,7 +14,7 @@ function randomName(random: () => number): string {
   return name === "." || name === ".." ? "a" : name;
 }
 
-function twin(collections: readonly string[], name: string): boolean {
+function reference(collections: readonly string[], name: string): boolean {
   return collections.some((pattern) => {
     const isPrefix = pattern.endsWith("*");
     const escaped = (isPrefix ? pattern.slice(0, -1) : pattern).replaceAll(/[$()*+.?[\\\]^{|}]/g, "\\$&");
@@ -41,7 +41,7 @@ export async function probeReach(probed: ProbedServer, keys: number, random: () 
     const ask = (name: string) => probed.call("getCollection", { collection_id: name }, undefined, made.key);
     for (const name of [...existing, ...Array.from({ length: 4 }, () => randomName(random))]) {
       const { status } = await ask(name);
-      const expected = !twin(collections, name) ? 403 : existing.has(name) ? 200 : 404;
+      const expected = !reference(collections, name) ? 403 : existing.has(name) ? 200 : 404;
       if (status !== expected) {
         throw new Error(
           `${JSON.stringify(name)} by a key for ${JSON.stringify(collections)}: ${status}, not ${expected}`,
@@ -51,7 +51,7 @@ export async function probeReach(probed: ProbedServer, keys: number, random: () 
     }
     const listed = JSON.parse((await probed.call("listCollections", {}, undefined, made.key)).text);
     const seen = listed.collections.map(({ name }: { name: string }) => name).sort();
-    const expected = [...existing].filter((name) => twin(collections, name)).sort();
+    const expected = [...existing].filter((name) => reference(collections, name)).sort();
     if (JSON.stringify(seen) !== JSON.stringify(expected)) {
       throw new Error(`a key for ${JSON.stringify(collections)} is told of ${JSON.stringify(seen)}`);
     }

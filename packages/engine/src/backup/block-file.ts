@@ -1,8 +1,8 @@
-// How does a backup file become blocks, and blocks a file, in memory that does not grow?
+// How are the blocks of a backup file read and written in constant memory?
 //
-// The layout stands in protocol/backup-format. Each block carries a CRC-32, compared before anything of it is unpacked; the
-// end has the SHA-256 of all before it. So a file that is cut off, changed, or no backup at all is told from a good one,
-// with the place where that shows.
+// The layout is in protocol/backup-format. Each block has a CRC-32, which is verified before the block is decompressed. The end of the file
+// has the SHA-256 of everything before it. So a truncated or changed file, or one that is no backup at all, is detected, and the error
+// names the position.
 
 import { createHash, type Hash } from "node:crypto";
 import { fstatSync, readSync, writeSync } from "node:fs";
@@ -20,13 +20,13 @@ import { text, toHex, utf8 } from "../base/bytes.ts";
 
 export type BlockKind = keyof typeof blockKinds;
 
-/** A block that verifies. `bytes` are unpacked, and the reader's until the next block is read. */
+/** A verified block. `bytes` are decompressed, and borrowed until the next block is read. */
 export type Block = { kind: BlockKind; position: number; rows: number; bytes: Uint8Array };
 
 /** What is wrong with a file. */
 export type Fault = "damaged" | "truncated" | "foreign" | "newer";
 
-/** Level 1 packs text to an eighth and floats by a twelfth, faster than a disk writes; level 3 gained one hundredth. */
+/** Level 1 compresses text to an eighth and saves a twelfth of floats, faster than a disk writes. Level 3 gained one hundredth. */
 const zstd = { params: { [constants.ZSTD_c_compressionLevel]: 1 } };
 
 /** @param position byte of the file at which the fault shows */
@@ -95,7 +95,7 @@ const kindOf = new Map<number, BlockKind>(
   Object.entries(blockKinds).map(([name, number]) => [number, name as BlockKind]),
 );
 
-/** Reads the blocks of an open file, and refuses what is not exactly as it was written. */
+/** Reads the blocks of an open file, and throws at the first damage. */
 export class BlockReader {
   readonly #file: number;
   readonly #size: number;
@@ -158,7 +158,7 @@ export class BlockReader {
     return bytes;
   }
 
-  /** Every block up to the end, which is verified and not given. @throws invalid_snapshot */
+  /** All blocks except the end block, which is only verified. @throws invalid_snapshot */
   *blocks(): Generator<Block> {
     for (;;) {
       const position = this.#at;
@@ -196,7 +196,7 @@ export class BlockReader {
     this.#whole.update(stored);
   }
 
-  /** The SHA-256 of the whole file, in hex; to be asked once, after the last block. */
+  /** The SHA-256 of the whole file, in hex. Call it once, after the last block. */
   sha256(): string {
     return this.#whole.digest("hex");
   }

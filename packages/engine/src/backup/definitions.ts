@@ -1,7 +1,7 @@
-// Would this version of Quiver have created the collection and the indexes of a backup?
+// Would this version of Quiver create the collection and the indexes of a backup?
 //
-// Whoever wrote the file: what cannot be created cannot be restored. This is asked on the request thread, which knows all
-// about definitions anyway; for the thread of a backup, loading that would take longer than most backups.
+// A backup may come from anywhere, so a collection that cannot be created cannot be restored either. The check runs on the request
+// thread, which has the code for definitions loaded anyway. Loading it in the backup thread would take longer than most backups.
 
 import { QuiverError } from "@quiver/protocol/errors";
 import type { IndexKind } from "@quiver/protocol/shapes/index-definition";
@@ -10,7 +10,7 @@ import { kindNamed } from "../index/registry.ts";
 import { invalidSnapshot } from "./block-file.ts";
 import type { BackupHeader } from "./header.ts";
 
-/** @throws invalid_snapshot naming what is refused */
+/** @throws invalid_snapshot, which names the invalid part */
 export function checkDefinitions(header: BackupHeader): void {
   try {
     define(header);

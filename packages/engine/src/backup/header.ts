@@ -1,4 +1,4 @@
-// What is a backup file of, and does one go on from another?
+// What does the header of a backup file say, and do several files form a chain?
 
 import type { BackupHeading } from "@quiver/protocol/backup-format";
 import { QuiverError } from "@quiver/protocol/errors";
@@ -13,21 +13,21 @@ import { invalidSnapshot, parseJson } from "./block-file.ts";
 export type BackupHeader = BackupHeading & {
   readonly collection: CollectionDefinition;
   readonly indexes: IndexDefinitions;
-  /** The ordinal that the next record gets. */
+  /** The next unused ordinal. */
   readonly next_ordinal: number;
-  /** The first ordinal that `since` had not given; 0 in a full backup. */
+  /** The next unused ordinal at version `since`; 0 in a full backup. */
   readonly first_ordinal: number;
   /** Live vectors with each kind of content. */
   readonly dense: number;
   readonly sparse: number;
   readonly text: number;
   readonly next_transaction: number;
-  /** The last log entry, and its epoch, with which the log goes on; absent in files of earlier versions: 0. */
+  /** The last log entry and its epoch, where the log continues after a restore. Files of earlier versions lack them: 0. */
   readonly sequence?: number;
   readonly epoch?: number;
 };
 
-/** The header of a backup of what a snapshot of the store holds. */
+/** The header for a backup of a snapshot of the store. */
 export function headerOf(
   collection: CollectionDefinition,
   indexes: IndexDefinitions,
@@ -84,8 +84,7 @@ export function readHeader(bytes: Uint8Array, position: number): BackupHeader {
 }
 
 /**
- * Whether the files of a chain, in the order given, make one version: a full backup and then each that goes on from the
- * version before it.
+ * Checks that files, in the given order, form a chain: a full backup, then incremental ones that each continue the previous version.
  * @throws snapshot_chain_broken
  */
 export function checkChain(headers: readonly BackupHeader[]): void {

@@ -1,11 +1,10 @@
-// How does a file become a collection again?
+// How does a backup file become a collection again?
 //
-// `verifyBackup` reads a file to its end and believes nothing that does not verify. `applyBackup` writes one into a store
-// that nobody sees: many writes, each of limited size, of which the last is the head. The store of an interrupted restore has
-// no entry in the catalog, and goes at the next start.
+// `verifyBackup` reads and verifies a whole file. `applyBackup` writes a file into a store that is not visible yet, in many writes of
+// limited size, the head last. The store of an interrupted restore has no entry in the catalog, so the next start removes it.
 //
-// A chain is applied file by file. An incremental one first closes the ordinals that its log closes in what is there, and then
-// opens its own, as the collection did; at the end the counts must be those of the header.
+// A chain is applied file by file. An incremental file first closes the ordinals that its log lists, and then opens its own records, as the
+// collection did. In the end the counts must match the header.
 
 import { limits } from "@quiver/protocol/limits";
 import { emptyBytes, fromHex, readU32Key, readU53, utf8 } from "../base/bytes.ts";
@@ -20,7 +19,7 @@ import { type BackupHeader, readHeader } from "./header.ts";
 
 export type VerifiedBackup = { header: BackupHeader; records: number; bytes: number; sha256: string };
 
-/** Told how many of the file's bytes are read; throws to end the work. */
+/** Gets the number of bytes read so far. May throw to cancel the work. */
 export type OnRead = (bytes: number, size: number) => void;
 
 /** Rows of a block's bytes, with a check of every length. */
@@ -52,18 +51,18 @@ class Rows {
 
 type RecordRow = { ordinal: number; record: Uint8Array; reader: RecordReader; dense: Uint8Array };
 
-/** What is done with the rows of a file, in their order. */
+/** Receives the rows of a file, in order. */
 type Visitor = {
   version(key: Uint8Array, entry: Uint8Array): void;
   closed(key: Uint8Array, ordinals: Uint8Array): void;
   record(row: RecordRow): void;
-  /** A block is done with. */
+  /** Called after each block. */
   blockEnd(position: number): void;
 };
 
 const order = { header: 0, versions: 1, closed: 2, records: 3, end: 4 } as const;
 
-/** Walks a file, checking what can be checked of a file alone. */
+/** Walks a file, with all checks that need no other file. */
 function walk(reader: BlockReader, visitorOf: (header: BackupHeader) => Visitor): BackupHeader {
   let header: BackupHeader | null = null;
   let visitor: Visitor | null = null;
@@ -136,13 +135,13 @@ function recordRow(rows: Rows, header: BackupHeader, damaged: (what: string) => 
       dense.length === (contents.dense ? 4 * (collection.dimension ?? 0) : 0);
     if (isPossible) return { ordinal, record, reader, dense };
   } catch (error) {
-    // A field that would begin behind the record's end.
+    // A field starts beyond the end of the record.
     if (!(error instanceof RangeError) && !(error instanceof TypeError)) throw error;
   }
   throw damaged("has a record that cannot be");
 }
 
-/** Reads what a file begins with, and proves no more. @throws invalid_snapshot */
+/** Reads and verifies only the header of a file. @throws invalid_snapshot */
 export function readBackupHeader(file: number): BackupHeader {
   for (const { kind, bytes, position } of new BlockReader(file).blocks()) {
     if (kind !== "header") throw invalidSnapshot("damaged", position, "does not begin with its header");
@@ -168,10 +167,10 @@ export function verifyBackup(file: number, onRead: OnRead): VerifiedBackup {
   return { header, records, bytes: reader.size, sha256: reader.sha256() };
 }
 
-/** Each id falls on a page of its own, which the store holds in memory until the write is done. */
+/** Most ids of one write: each changes a different page, and the store keeps changed pages in memory until the end of the write. */
 const pageBytes = 4096;
 
-/** Store writes that gather to a limited size. */
+/** Collects changes into store writes of limited size. */
 class Batches {
   readonly #store: Store;
   #waiting: ((writer: Writer) => void)[] = [];
@@ -201,7 +200,7 @@ class Batches {
 /**
  * Applies a file of a chain to a store that nobody else uses; the first one to an empty store.
  * @param versionsKept versions of the log that stay
- * @throws invalid_snapshot, storage_failed, storage_full; the store is then of no use
+ * @throws invalid_snapshot, storage_failed, storage_full; the store is then unusable
  */
 export function applyBackup(store: Store, file: number, versionsKept: number, onRead: OnRead): BackupHeader {
   const reader = new BlockReader(file);
@@ -278,7 +277,7 @@ function openRecord(batches: Batches, { ordinal, record, dense }: RecordRow): vo
 }
 
 /**
- * Counts what a restored store holds and compares it with the header: each id has its record and the other way about.
+ * Counts the entries of a restored store and compares them with the header. Each id must have its record, and each record its id.
  * @throws invalid_snapshot
  */
 export function checkRestored(store: Store, header: BackupHeader, onRow: () => void): void {

@@ -1,14 +1,14 @@
-// How does one version of a collection become a file, while others write?
+// How is one version of a collection written to a file while writes go on?
 //
-// A snapshot of the store is one version, whole. A full backup has all its records and its change log. An incremental one has
-// the log since a version that the log still has: which ordinals were closed, and the records with ordinals that were given
-// since and live. Blocks are filled row by row and written when they are full, so memory is that of a block or two.
+// A snapshot of the store is exactly one version. A full backup contains all its records and its change log. An incremental backup
+// contains the log since a version that the log still has: the ordinals that were closed since, and the live records that were
+// opened since. Blocks are filled row by row and written when they are full, so one or two blocks of memory suffice.
 //
 //   versions   rows of u53 version | version entry, as it is stored
 //   closed     rows of u53 version | u32 part | u32 bytes | ordinals
 //   records    rows of u32 ordinal | u32 bytes | record | u32 bytes | dense vector, both as they are stored
 //
-// Tables that follow from these (ids, documents) are made anew by a restore; transactions are not in a backup.
+// A restore rebuilds the tables that follow from these (ids, documents). A backup contains no transactions.
 
 import { QuiverError } from "@quiver/protocol/errors";
 import { limits } from "@quiver/protocol/limits";
@@ -27,14 +27,14 @@ import { type BackupHeader, headerBytes, headerOf } from "./header.ts";
 
 export type BackupRequest = {
   collection: CollectionDefinition;
-  /** The version to go on from, and its hash where the caller knows it; null: a full backup. */
+  /** The version from which an incremental backup starts, and its hash if the caller knows it; null for a full backup. */
   since: { version: number; hash: string | null } | null;
   createdMs: number;
 };
 
 export type WrittenBackup = { header: BackupHeader; records: number; bytes: number; sha256: string };
 
-/** @param onRow told of every record; it throws to end the work */
+/** @param onRow called for every record; may throw to cancel the work */
 export function writeBackup(
   snapshot: Snapshot,
   file: number,
@@ -63,7 +63,7 @@ export function writeBackup(
     });
   closed.flush();
   const records = new RowBlocks(blocks, "records");
-  // Not all ordinals live; of an incremental backup nobody knows how many do.
+  // An estimate: not all ordinals are live, and for an incremental backup the number of live ones is unknown.
   const total = since ? Math.min(head.live, head.nextOrdinal - header.first_ordinal) : head.live;
   for (const [key, value] of snapshot.entries("records", { start: ordinalKey(header.first_ordinal) })) {
     const hasDense = new RecordReader(value).contents.dense;
@@ -86,7 +86,7 @@ function writeSized(out: ByteWriter, bytes: Uint8Array): void {
   out.bytes(bytes);
 }
 
-/** Rows that gather to blocks. */
+/** Collects rows into blocks. */
 class RowBlocks {
   readonly #blocks: BlockWriter;
   readonly #kind: BlockKind;
@@ -112,7 +112,7 @@ class RowBlocks {
   }
 }
 
-/** The version to go on from, as the log has it. @throws version_not_kept, invalid_request */
+/** The version from which an incremental backup starts, read from the log. @throws version_not_kept, invalid_request */
 function findSince(
   snapshot: Snapshot,
   current: number,

@@ -1,26 +1,26 @@
-// Who owns what nobody waits for?
+// What handles the failures of background work?
 //
-// Work in the background has no caller to throw to. A promise of it that rejects, or a timer or message that throws, would end the
-// process, so each piece of such work is a *task* of a Background, and its failure becomes a state in this one place:
+// Background work has no caller to throw to. A rejected promise, or a timer or message handler that throws, would end the process. So
+// each piece of background work is a *task* of a Background, which turns its failure into a state:
 //
 //      run --done--> (nothing)
 //       |
-//      failed --> failing: told once, seen in `failing`, and tried again after retryMsMin, twice that, ... retryMsMax
+//      failed --> failing: logged once, listed in `failing`, and retried after retryMsMin, twice that, ... retryMsMax
 //                    |
-//                  done --> (nothing): told once
+//                  done --> (nothing): logged once
 //
-// A task that fails is degraded service, and of its owner alone: a collection's indexing, a checkpoint, the opening of a store. Who
-// needs its result is told the error by whoever the task works for. Only the loss of the writer thread is not tried again
-// (runtime/writer.ts): writes are refused then.
+// A failing task degrades the service of its owner only: a collection's indexing, a checkpoint, the opening of a store. A caller that
+// needs its result gets the error from that owner. Only the loss of the writer thread is not retried (runtime/writer.ts): then all
+// writes are refused.
 //
-// Nothing in the engine drops a promise or leaves a timer's act to itself but this file: background.test.ts reads the sources.
+// No other file of the engine drops a promise or leaves a timer callback unguarded: background.test.ts checks the sources for that.
 
 const retryMsMin = 100;
 const retryMsMax = 10_000;
 
-/** A task that has failed and is tried again. */
+/** A task that has failed and is being retried. */
 export type FailingTask = {
-  /** In words, unique for its owner. */
+  /** A description, unique for its owner. */
   readonly task: string;
   readonly error: unknown;
   /** Failures in a row. */
@@ -30,16 +30,16 @@ export type FailingTask = {
 export type BackgroundEvents = {
   /** A task has failed, for the first time in a row or in another way than before. */
   onFailed(failing: FailingTask): void;
-  /** A task that was failing is done. */
+  /** A failing task has succeeded. */
   onRecovered(task: string): void;
 };
 
 type Act = () => unknown;
 type Entry = FailingTask & {
   act: Act;
-  /** Until the next attempt; undefined while one is being made. */
+  /** Timer of the next attempt; undefined while one is under way. */
   timer: NodeJS.Timeout | undefined;
-  /** Whether `act` was asked for during an attempt. */
+  /** Whether `act` was requested during an attempt. */
   isAsked: boolean;
 };
 
@@ -55,14 +55,14 @@ export class Background {
     this.#events = events;
   }
 
-  /** Tasks that fail at present. */
+  /** The tasks that are failing now. */
   get failing(): readonly FailingTask[] {
     return [...this.#failing.values()];
   }
 
   /**
-   * Does `act`, which may be asynchronous, and sees to its failure. While the task is failing, there is one attempt at a time, and
-   * `act` is the next one. Never throws.
+   * Runs `act`, which may be asynchronous, and handles its failure. While the task is failing, attempts run one at a time, and `act` is
+   * the next one. Never throws.
    */
   run(task: string, act: Act): void {
     const failing = this.#failing.get(task);
@@ -74,7 +74,7 @@ export class Background {
     failing.isAsked ||= failing.timer === undefined;
   }
 
-  /** Does once what sees to its own failures; one that comes all the same is told, and is no state. Never throws. */
+  /** Runs once an act that handles its own failures. An unexpected failure is logged but does not become a state. Never throws. */
   once(task: string, act: Act): void {
     const failed = (error: unknown) => this.#tell(() => this.#events.onFailed({ task, error, attempts: 1 }));
     try {
@@ -84,7 +84,7 @@ export class Background {
     }
   }
 
-  /** Runs a task again and again, until it is stopped. Does not keep the process alive. @returns stops it */
+  /** Runs a task at intervals until it is stopped. Does not keep the process alive. @returns a function that stops it */
   every(task: string, ms: number, act: Act): () => void {
     const timer = setInterval(() => this.run(task, act), ms);
     timer.unref();
@@ -95,7 +95,7 @@ export class Background {
     };
   }
 
-  /** A task has failed. @param again does it again */
+  /** Handles the failure of a task. @param again runs it again */
   failed(task: string, error: unknown, again: Act): void {
     if (this.#isStopped) return;
     const before = this.#failing.get(task);
@@ -115,7 +115,7 @@ export class Background {
       this.#tell(() => this.#events.onFailed(entry));
   }
 
-  /** A task is done: what was to be tried again, or was asked for meanwhile, is done at once. */
+  /** Handles the success of a task: acts that wait for a retry, or were requested meanwhile, run at once. */
   succeeded(task: string): void {
     const failing = this.#failing.get(task);
     if (failing === undefined) return;
@@ -126,13 +126,13 @@ export class Background {
     if (isWaiting || failing.isAsked) this.#attempt(task, failing.act);
   }
 
-  /** A task has lost its object: it is not tried again. */
+  /** Stops retrying a task, because its object is gone. */
   forget(task: string): void {
     clearTimeout(this.#failing.get(task)?.timer);
     this.#failing.delete(task);
   }
 
-  /** Nothing more is begun or told; what runs ends by itself. */
+  /** Starts and logs nothing more. Running acts end by themselves. */
   stop(): void {
     this.#isStopped = true;
     for (const { timer } of this.#failing.values()) clearTimeout(timer);
@@ -156,12 +156,12 @@ export class Background {
     );
   }
 
-  /** What is told is told to a log, which may be the user's; nobody is left to whom its failure could be told. */
+  /** Calls a listener, which may be the user's logger. If it throws, nobody is left to report that to. */
   #tell(act: () => void): void {
     try {
       act();
     } catch {
-      // The state stays, and is seen in the status.
+      // The state remains visible in the status.
     }
   }
 }

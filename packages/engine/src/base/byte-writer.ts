@@ -1,10 +1,10 @@
-// How are bytes put one after another without knowing how many there will be?
+// How are bytes appended if their number is not known in advance?
 
 const littleEndian = new Uint8Array(Uint16Array.of(1).buffer)[0] === 1;
 if (!littleEndian)
   throw new Error("Quiver stores little-endian numbers and runs on little-endian machines only.");
 
-/** Bytes that grow at the end. Numbers are little-endian. `take` hands the bytes over and starts anew. */
+/** A growing array of bytes. Numbers are little-endian. `take` returns the bytes and starts anew. */
 export class ByteWriter {
   #bytes: Buffer;
   #length = 0;
@@ -44,7 +44,7 @@ export class ByteWriter {
     this.#bytes.writeUInt32LE(value, at);
   }
 
-  /** Sets four bytes that were written before, such as a length that is known later. */
+  /** Overwrites four bytes, such as a length that becomes known later. */
   setU32(at: number, value: number): void {
     this.#bytes.writeUInt32LE(value, at);
   }
@@ -54,7 +54,7 @@ export class ByteWriter {
     this.#bytes.set(source, at);
   }
 
-  /** Writes UTF-8 behind its length in bytes as u32. */
+  /** Writes a u32 length in bytes, then the UTF-8. */
   text32(text: string): void {
     const length = Buffer.byteLength(text);
     this.u32(length);
@@ -62,7 +62,7 @@ export class ByteWriter {
     this.#bytes.write(text, at, length, "utf8");
   }
 
-  /** Writes UTF-8 behind its length in bytes as u16; the caller has checked that it fits. */
+  /** Writes a u16 length in bytes, then the UTF-8. The caller must check that the length fits. */
   text16(text: string): void {
     const length = Buffer.byteLength(text);
     this.u16(length);

@@ -1,31 +1,31 @@
-// Until when is somebody interested in the answer?
+// When must work on a request stop?
 //
-// A deadline is carried through all of a request's work. What runs in steps asks it between two of them (`check`), what waits for
-// others waits through it (`race`). It is over when its time is, or when its caller has gone: then `check` throws, and the work
-// ends there. Whoever hands a write to the writer asks it for the last time: what was handed over is done and awaited.
+// A deadline accompanies all work on a request. Work in steps calls `check` between steps; work that waits for something waits through
+// `race`. A deadline is over when its time has passed or its caller is gone. Then `check` throws, and the work ends. The last check of a
+// write comes before it goes to the writer: from then on the write is completed and awaited.
 
 import { QuiverError } from "@quiver/protocol/errors";
 import { refuseUnknownOptions } from "@quiver/protocol/fields";
 import { limits } from "@quiver/protocol/limits";
 import { type Account, Task } from "./scheduler.ts";
 
-/** How long a caller waits, of every call that may take long. */
+/** Options of every call that may take long: how long the caller waits. */
 export type CallOptions = Deadline | CallLimits;
 
 export type CallLimits = {
-  /** Milliseconds, above 0; then the call is refused with `deadline_exceeded`. Default: no limit. */
+  /** Milliseconds, above 0, after which the call fails with `deadline_exceeded`. Default: no limit. */
   readonly timeoutMs?: number | undefined;
-  /** Ends the call when it aborts; the call then rejects with its reason. */
+  /** Cancels the call when it aborts; the call then rejects with its reason. */
   readonly signal?: AbortSignal | undefined;
-  /** Asked at every step, with the deadline: throws when the caller may not go on, as with a key that was revoked. */
+  /** Called at every step. Throws if the caller is no longer allowed to continue, for example because its key was revoked. */
   readonly recheck?: (() => void) | undefined;
-  /** Milliseconds of time slices that the call may take, above 0; then it is refused with `deadline_exceeded`. Default: no limit. */
+  /** Milliseconds of time slices, above 0, after which the call fails with `deadline_exceeded`. Default: no limit. */
   readonly workMs?: number | undefined;
-  /** Who pays for the call's time slices. Default: one account for all callers that name none. */
+  /** The account that is charged for the call's time slices. Default: one account for all callers that name none. */
   readonly account?: Account | undefined;
 };
 
-/** Of callers that name no account, as in embedded use. */
+/** The account of callers that name none, as in embedded use. */
 const anonymous: Account = { key: "" };
 
 export class Deadline {
@@ -52,10 +52,10 @@ export class Deadline {
     this.#recheck = recheck;
   }
 
-  /** The one that never ends. */
+  /** A deadline that is never over. */
   static readonly none = new Deadline({});
 
-  /** Begins now. @throws unknown_field */
+  /** A deadline that starts now. @throws unknown_field */
   static of(options: CallOptions = {}): Deadline {
     if (options instanceof Deadline) return options;
     refuseUnknownOptions(options, ["timeoutMs", "signal", "recheck", "account", "workMs"]);
@@ -63,14 +63,14 @@ export class Deadline {
     return new Deadline(options);
   }
 
-  /** The task whose slices the call's work runs in: one for all of the call, where the call has a deadline of its own. */
+  /** The task in whose time slices the work runs: one for the whole call, if the call has a deadline of its own. */
   get task(): Task {
     if (this === Deadline.none) return new Task(anonymous);
     this.#task ??= new Task(this.#account ?? anonymous, this);
     return this.#task;
   }
 
-  /** Milliseconds that are left, 0 or more. */
+  /** Remaining milliseconds, 0 or more. */
   get leftMs(): number {
     return Math.max(0, this.#endMs - performance.now());
   }
@@ -83,7 +83,7 @@ export class Deadline {
     return (this.#task?.receivedMs ?? 0) > this.#workMs;
   }
 
-  /** @throws deadline_exceeded, the reason of the caller's signal, or what the caller's recheck throws */
+  /** @throws deadline_exceeded, the reason of the caller's signal, or the error of the caller's recheck */
   check(): void {
     if (this.isOver) throw this.reason;
     this.#recheck?.();
@@ -108,8 +108,8 @@ export class Deadline {
   }
 
   /**
-   * Calls back once when it is over; at once where it is.
-   * @returns to be called when nobody waits any more
+   * Calls back once, when the deadline is over, or immediately if it already is.
+   * @returns a function that cancels the callback
    */
   onOver(act: (reason: unknown) => void): () => void {
     if (this.isOver) {
@@ -126,7 +126,7 @@ export class Deadline {
       act(this.reason);
     };
     const watch = () => {
-      // Timers are exact to a millisecond, and take no more than so much.
+      // Timers have a resolution of a millisecond, and an upper limit.
       if (this.isOver) over();
       else timer = setTimeout(watch, Math.min(Math.ceil(this.leftMs), limits.requestDeadlineMsMax)).unref();
     };
@@ -135,7 +135,7 @@ export class Deadline {
     return end;
   }
 
-  /** The promise's outcome, or a rejection when the time is over before. The promise must hold nothing that must be given back. */
+  /** The outcome of the promise, or a rejection if the deadline is over first. The promise must not hold a resource that needs releasing. */
   race<T>(promise: Promise<T>): Promise<T> {
     if (this.#endMs === Number.POSITIVE_INFINITY && this.#signal === undefined) return promise;
     return new Promise((resolve, reject) => {

@@ -8,17 +8,17 @@ test("the table does what a JavaScript Map does", () => {
   fc.assert(
     fc.property(fc.array(act, { maxLength: 300, size: "max" }), (acts) => {
       const table = new GrowableTable();
-      const twin = new Map<number, number>();
+      const reference = new Map<number, number>();
       for (const { set, key, value } of acts) {
         if (set) table.set(key, value);
         else table.delete(key);
-        if (set) twin.set(key, value);
-        else twin.delete(key);
-        expect(table.size).toBe(twin.size);
+        if (set) reference.set(key, value);
+        else reference.delete(key);
+        expect(table.size).toBe(reference.size);
       }
-      for (let key = 0; key <= 60; key++) expect(table.get(key)).toBe(twin.get(key) ?? missing);
+      for (let key = 0; key <= 60; key++) expect(table.get(key)).toBe(reference.get(key) ?? missing);
       const byKey = ([a]: [number, number], [b]: [number, number]) => a - b;
-      expect([...table.entries()].sort(byKey)).toEqual([...twin].sort(byKey));
+      expect([...table.entries()].sort(byKey)).toEqual([...reference].sort(byKey));
     }),
   );
 });

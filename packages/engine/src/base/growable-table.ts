@@ -1,10 +1,10 @@
-// Which number belongs to this number?
+// How is a compact map from u32 to u32 stored?
 //
-// A hash table from u32 to u32 in two typed arrays, 11 to 23 bytes an entry, with open addressing: an entry lies at
-// the first free place from its hash on. Deleting moves later entries of the run up, so there are no tombstones.
-// The hash is seeded at random, so that no one can choose keys that all collide; nothing but time depends on it.
+// It is a hash table in two typed arrays, 11 to 23 bytes per entry, with open addressing and linear probing. Deleting an entry moves later
+// entries of its cluster up, so there are no tombstones. The hash has a random seed, so that nobody can choose keys that all collide.
+// Only the running time depends on the seed.
 
-/** What `get` answers for a key that is not in the table, and the one value that cannot be stored. */
+/** The result of `get` for an absent key, and the one value that cannot be stored. */
 export const missing = 0xffff_ffff;
 
 const capacityMin = 16;
@@ -37,7 +37,7 @@ export class GrowableTable {
     this.#values[at] = value;
   }
 
-  /** Forgets a key; one that is not there is ignored. */
+  /** Removes a key, if it is present. */
   delete(key: number): void {
     const mask = this.#keys.length - 1;
     let gap = this.#find(key);
@@ -68,7 +68,7 @@ export class GrowableTable {
     return this.#keys.byteLength + this.#values.byteLength;
   }
 
-  /** Where the key lies, or the free place where it would. */
+  /** The slot of a key, or the free slot where it would go. */
   #find(key: number): number {
     const mask = this.#keys.length - 1;
     let at = this.#hash(key) & mask;

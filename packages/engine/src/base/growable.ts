@@ -1,12 +1,12 @@
-// Where do numbers go whose count is not known beforehand?
+// How are numbers stored if their count is not known in advance?
 //
-// A typed array that doubles. Hot loops read `values` directly, up to `length`; a push may replace the array.
+// In a typed array that doubles its capacity. Hot loops read `values` directly, up to `length`. A push may replace the array.
 
 type Numbers = Uint8Array | Uint32Array | Float64Array;
 
 /** A growing column of numbers of one type: `new Growable(Uint32Array)`. */
 export class Growable<T extends Numbers> {
-  /** The numbers at 0 to length - 1; what lies behind is unused. Replaced when it grows. */
+  /** The numbers at 0 to length - 1; the rest is unused. Replaced when it grows. */
   values: T;
   length = 0;
   readonly #make: new (
@@ -23,7 +23,7 @@ export class Growable<T extends Numbers> {
     this.values[this.length++] = value;
   }
 
-  /** Keeps the first `length` numbers, and gives memory back when that leaves most of it unused. */
+  /** Keeps the first `length` numbers, and shrinks the array if most of it becomes unused. */
   truncate(length: number): void {
     this.length = length;
     if (this.values.length > 64 && 4 * length < this.values.length) this.#resize(2 * length);

@@ -1,16 +1,16 @@
-// Which of many that wait is the smallest?
+// Which waiting item comes next, so that small work precedes large work?
 //
-// Small work comes before large work: an item waits at a level, and the lowest level that has any is served first, in order of
-// arrival. So that large work is never starved, every `agingEvery`-th item taken is the one that has waited longest, whatever its level.
-// This is a multi-level feedback queue whose levels are powers of two of the work that an item is known to need.
+// Each item waits at a level. The queue takes items from the lowest non-empty level, in order of arrival. To prevent starvation of large
+// work, every `agingEvery`-th item taken is the one that has waited longest, whatever its level. This is a multi-level feedback
+// queue whose levels are powers of two of the work that an item is known to need.
 
 type Entry<T> = { readonly item: T; readonly number: number; isGone: boolean };
 
-/** Of so many items taken, one is the oldest. */
+/** One item in this many is the oldest one. */
 const agingEvery = 8;
 
 export class LevelQueue<T> {
-  /** Entries by level, oldest first; removed ones stay until they come to the front. */
+  /** Entries by level, oldest first. Removed ones stay until they reach the front. */
   readonly #levels: Entry<T>[][] = [];
   readonly #entries = new Map<T, Entry<T>>();
   #nextNumber = 0;
@@ -20,12 +20,12 @@ export class LevelQueue<T> {
     return this.#entries.size;
   }
 
-  /** All that wait, oldest first within their level. */
+  /** All waiting items, oldest first within each level. */
   items(): IterableIterator<T> {
     return this.#entries.keys();
   }
 
-  /** Adds an item, which must not wait already. @param level 0 is served first */
+  /** Adds an item, which must not be in the queue. @param level 0 is served first */
   add(item: T, level: number): void {
     const entry = { item, number: this.#nextNumber++, isGone: false };
     this.#entries.set(item, entry);
@@ -33,7 +33,7 @@ export class LevelQueue<T> {
     this.#levels[level].push(entry);
   }
 
-  /** Takes an item out. @returns whether it was there */
+  /** Removes an item. @returns whether it was present */
   remove(item: T): boolean {
     const entry = this.#entries.get(item);
     if (entry === undefined) return false;
@@ -42,7 +42,7 @@ export class LevelQueue<T> {
     return true;
   }
 
-  /** Takes out the next item that passes; undefined where none waits. */
+  /** Removes and returns the next item that passes; undefined if there is none. */
   take(): T | undefined {
     const isOldestDue = ++this.#taken % agingEvery === 0;
     let next: Entry<T>[] | undefined;
@@ -59,7 +59,7 @@ export class LevelQueue<T> {
   }
 }
 
-/** The level of work that needs so many milliseconds: 0 for one unit at most, then one more for each doubling. */
+/** The level for work of a given length in milliseconds: 0 up to one unit, then one more for each doubling. */
 export function levelOf(ms: number, unitMs: number): number {
   return ms <= unitMs ? 0 : Math.min(levelMax, Math.ceil(Math.log2(ms / unitMs)));
 }

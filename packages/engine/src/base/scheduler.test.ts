@@ -178,7 +178,7 @@ it("[O10] within a collection small work comes before large, by what is expected
   for (let i = 0; i < 10; i++) void start("small", { key: "k" }, 1);
   granted.length = 0;
   await loop.run(12);
-  // Of eight slices one goes to whoever has waited longest.
+  // One of eight slices goes to the task that has waited longest.
   expect(granted.filter((each) => each === "small").length).toBeGreaterThanOrEqual(9);
   await loop.run(200);
   expect(granted).toContain("expected");

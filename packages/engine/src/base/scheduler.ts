@@ -1,54 +1,55 @@
 // Who gets the next time slice of this thread?
 //
-// All long work of a thread goes in time slices of a few milliseconds, and between two of them the event loop reads what has arrived:
+// All long work of a thread runs in time slices of a few milliseconds. Between slices the event loop reads the bytes that have arrived:
 //
 //   arrivals | slice of A | arrivals | slice of B | arrivals | slice of A | ...
 //
-// A task names the key that pays for it (an API key, or what works in the background) and its group below the key (a collection).
-// The next slice goes
+// A task names the key that is charged for it (an API key, or background work) and its group within the key (a collection). The next
+// slice goes
 //
-//   1. to the key that has received least, by start-time fair queueing (Goyal, Vin and Cheng, SIGCOMM 1996): each key has a virtual
-//      time, which a slice moves on by its milliseconds divided by the key's weight. A key that comes back after a pause begins at the
-//      virtual time of the slice that was granted last, so that a pause earns nothing, and a key that asks for little is served next;
-//   2. within the key to the group that has received least, in the same way;
-//   3. within the group to the smallest task: by the greater of what it was expected to need and what it has received, with
-//      aging (level-queue.ts). A task that turns out to be larger than expected falls behind by itself.
+//   1. to the key that has received the least, by start-time fair queueing (Goyal, Vin and Cheng, SIGCOMM 1996). Each key has a virtual
+//      time. A slice advances it by its milliseconds divided by the key's weight. A key that returns after a pause starts at the virtual
+//      time of the last granted slice. So a pause earns no credit, and a key with little work is served next.
+//   2. within the key, to the group that has received the least, in the same way.
+//   3. within the group, to the smallest task. The size of a task is the greater of its expected and its received time, with aging
+//      (level-queue.ts). So a task that needs more than expected falls behind automatically.
 //
-// What a slice took is measured when the event loop goes on, so nobody has to report it. What it lets arrive costs time, too, after the
-// round: that is measured from round to round, and paid for by those whose bytes came, who say so (`arrivedFor`). A round of the loop
-// gives as many slices as fit into the time of one: reading what has arrived may take longer than many small slices (64 connections
-// that send 4 MB each: 5 to 50 ms a round), and with one slice a round somebody's 200 slices of 0.1 ms held up everybody for 600 ms.
+// The scheduler measures the duration of a slice when the event loop continues, so no task reports it. Reading the bytes that a task lets
+// arrive also takes time, after the round. The scheduler measures that from round to round, and charges the tasks whose bytes arrived;
+// they report the bytes (`arrivedFor`). A round of the loop grants as many slices as fit into the length of one. The reason: reading
+// may take longer than many small slices (64 connections that send 4 MB each: 5 to 50 ms a round). With one slice a round, 200
+// slices of 0.1 ms of one client delayed all others by 600 ms.
 //
-// One look at the connections is not enough where many arrive: libuv (1.45 and later) accepts one connection in each round of the
-// event loop, so whoever takes connections says that something has `arrived`, and the loop goes round without a slice until a round
-// brings nothing new; but for no longer than `arrivalsMs`, so that work goes on as well.
+// libuv (1.45 and later) accepts only one connection in each round of the event loop. So the code that accepts connections reports that
+// something has `arrived`. The loop then runs without slices until a round brings nothing new, but for no longer than `arrivalsMs`, so
+// that work continues too.
 //
-// The scheduler knows neither HTTP nor promises of others. What waits for a builder, the disk or a client is not in it.
+// The scheduler knows nothing of HTTP. Work that waits for a builder, the disk or a client is not in its queues.
 
 import { limits } from "@quiver/protocol/limits";
 import { invariant } from "./invariant.ts";
 import { LevelQueue, levelOf } from "./level-queue.ts";
 
-/** Who pays for a task. */
+/** The account that is charged for a task. */
 export type Account = {
   /** Keys share the thread by their weights. */
   readonly key: string;
-  /** Share of the key beside others, above 0; default 1. The last one that was said counts. */
+  /** Weight of the key, above 0; default 1. The latest value counts. */
   readonly weight?: number | undefined;
-  /** Groups of one key share what it gets; default "". */
+  /** The groups of a key share its time; default "". */
   readonly group?: string | undefined;
-  /** Milliseconds of work that are expected; default 0. */
+  /** Expected milliseconds of work; default 0. */
   readonly expectedMs?: number | undefined;
   /** Bytes that each slice lets arrive at most, which this thread reads outside of slices; default 0. */
   readonly arrivingBytes?: number | undefined;
 };
 
-/** Until when a task is wanted. */
+/** Tells whether a task is still wanted. */
 export type Interest = { readonly isOver: boolean; readonly reason: unknown };
 
 const always: Interest = { isOver: false, reason: undefined };
 
-/** What a scheduler needs of the event loop; given by tests. */
+/** The event loop, as the scheduler uses it. Tests pass their own. */
 export type EventLoop = {
   now(): number;
   /** Calls back in the next round; calls made together are answered in one round, one after the other, with promises settled between. */
@@ -74,7 +75,7 @@ const arrivalMsPerByteMin = 1 / 2 ** 20;
 const arrivalMsPerByteMax = 16 / 2 ** 20;
 const arrivalBytesOver = 8 * 2 ** 20;
 
-/** Milliseconds between two looks for tasks whose time is over. */
+/** Milliseconds between two checks for tasks whose deadline is over. */
 const sweepMs = 20;
 
 /** Something that receives slices: a key, or a group of one. */
@@ -147,7 +148,7 @@ export class Scheduler {
     return longest;
   }
 
-  /** Lets a task wait for its next slice; it is `granted` in a round of its own, or `refused` when nobody wants it any more. */
+  /** Queues a task for its next slice. The task is `granted` it in a later round, or `refused` if its deadline is over. */
   enter(task: Task): void {
     const { key, group } = this.#sharesOf(task.account);
     group.tasks.add(task, levelOf(task.demandMs, limits.sliceMs));
@@ -295,7 +296,7 @@ export class Scheduler {
     }
   }
 
-  /** Sends away the tasks that nobody waits for any more. */
+  /** Refuses the tasks whose deadline is over. */
   #sweep(nowMs: number): void {
     if (nowMs < this.#sweptMs + sweepMs) return;
     this.#sweptMs = nowMs;
@@ -353,7 +354,7 @@ export class Task {
     return Math.max(this.#expectedMs, this.receivedMs);
   }
 
-  /** Says what it will need, where that is known better now. */
+  /** Updates the expected need of the task. */
   expect(ms: number): void {
     this.#expectedMs = ms;
   }

@@ -1,12 +1,12 @@
-// How is work written that may have to pause?
+// How is interruptible work written?
 //
-// As a generator that yields wherever others may take their turn. A task does its steps in time slices (scheduler.ts); where there is
-// nobody to wait for, as in the writer thread and in tests, they are done at once.
+// As a generator that yields wherever other work may run. A task runs the steps in time slices (scheduler.ts). Where no other work
+// waits, as in the writer thread and in tests, all steps run at once.
 
-/** Work in steps: others may take their turn at each `yield`. */
+/** Work in steps: other work may run at each `yield`. */
 export type Steps<T> = Generator<void, T>;
 
-/** Does all steps, one after the other. */
+/** Runs all steps at once. */
 export function finishAtOnce<T>(steps: Steps<T>): T {
   for (;;) {
     const step = steps.next();
@@ -14,11 +14,11 @@ export function finishAtOnce<T>(steps: Steps<T>): T {
   }
 }
 
-/** Items that are sorted at a step, and that are merged at one. */
+/** Items sorted, and items merged, in one step. */
 const sortedPerStep = 1_024;
 const mergedPerStep = 8_192;
 
-/** Sorts many items, stably; the array that it returns is another one, or the same where they are few. */
+/** Sorts many items, stably, in steps. Returns a new array, or the same one if there are few items. */
 export function* sortInSteps<T>(items: T[], compare: (a: T, b: T) => number): Steps<T[]> {
   if (items.length <= sortedPerStep) return items.sort(compare);
   let runs: T[][] = [];

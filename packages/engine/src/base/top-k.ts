@@ -1,8 +1,8 @@
 // Which are the k greatest of many numbers, and what ties with them?
 
 /**
- * The k greatest of the numbers offered so far, as a binary heap with the least of them on top. An offer that is
- * not among them costs one comparison; one that is, log2(k) steps.
+ * The k greatest of the numbers offered so far, as a binary heap with the least of them on top. Rejecting an offer costs one comparison,
+ * accepting it log2(k) steps.
  */
 export class Greatest {
   readonly k: number;
@@ -20,7 +20,7 @@ export class Greatest {
     return this.#count < this.k ? Number.NEGATIVE_INFINITY : this.#heap[0];
   }
 
-  /** Takes a number, which is not NaN, into account. */
+  /** Offers a number, which must not be NaN. */
   offer(value: number): void {
     if (this.#count < this.k) this.#rise(value);
     else if (value > this.#heap[0]) this.#sink(value);
@@ -85,11 +85,11 @@ function kthGreatest(scores: Float64Array, count: number, k: number): number {
   return greatest.floor;
 }
 
-/** So many are sorted by insertion: what a dense search has to choose from, most often. */
+/** Up to this many numbers, insertion sort is used. Most dense searches have no more candidates. */
 const sortedMax = 48;
 const sorted = new Float64Array(sortedMax);
 
-/** The k-th greatest, or the least where there are fewer; a heap has to be made, and takes twice as long. */
+/** The k-th greatest number, or the least if there are fewer than k. Building a heap instead takes twice as long. */
 function kthOfFew(scores: Float64Array, count: number, k: number): number {
   const length = Math.min(k, count);
   for (let i = 0; i < count; i++) {

@@ -1,8 +1,8 @@
-// May a request be applied, and as which operation of the log?
+// Is a request acceptable, and which operation of the log does it become?
 //
-// Everything that depends on the moment is decided here, before a log entry exists: whether the request is refused, the id of
-// a new transaction, whether a transaction has been idle for long enough to be aborted. This reads and changes nothing, so a refused
-// request leaves no trace. What it returns can be applied in the same state without asking again.
+// Accepting decides everything that depends on the current state and time, before a log entry exists: whether to refuse the request, the
+// id of a new transaction, whether a transaction was idle long enough to be aborted. It only reads, so a refused request leaves no
+// trace. In the same state, applying the returned operation needs no further checks.
 
 import { QuiverError } from "@quiver/protocol/errors";
 import type { DenseIndex, IndexKind, SparseIndex, TextIndex } from "@quiver/protocol/shapes/index-definition";
@@ -22,23 +22,23 @@ export type LoggedRequest =
   | { kind: "begin"; random: string }
   | { kind: "stage"; transactionId: string; batch: Uint8Array }
   | { kind: "commit"; transactionId: string }
-  /** Aborts; with `idleSinceMs` only when the last operation is not newer than that. */
+  /** Aborts a transaction. With `idleSinceMs`: only if its last operation is not newer than that. */
   | { kind: "abort"; transactionId: string; idleSinceMs?: number }
   /** Ends a transaction that cannot be committed. */
   | { kind: "fail"; transactionId: string; message: string }
   | { kind: "createIndex"; index: IndexKind; definition: DenseIndex | SparseIndex | TextIndex }
   | { kind: "deleteIndex"; index: IndexKind };
 
-/** What a node notes for itself: durable like an operation, and no part of the log. */
+/** State that is local to a node: durable like an operation, but not part of the log. */
 export type LocalNote = { kind: "noteIndexed"; transactions: readonly IndexedTransaction[] };
 
-/** What a collection's writer can be asked for. */
+/** A request to the writer of a collection. */
 export type WriteRequest = LoggedRequest | LocalNote;
 
 /**
- * The operation that a request becomes in this state; null where nothing is left to do.
- * @param maxVectors how many live records the collection may have; null: no limit
- * @throws what the request is refused with (a status below 500), and data_corrupted
+ * The operation that a request becomes in this state; null if there is nothing left to do.
+ * @param maxVectors the most live records that the collection may have; null for no limit
+ * @throws the error that refuses the request (a status below 500), and data_corrupted
  */
 export function accept(
   reader: Reader,
@@ -83,7 +83,7 @@ export function accept(
 }
 
 /**
- * Whether what a request has made is within the limits that only its application shows.
+ * Checks the limits that are known only after applying a request.
  * @param head after the request
  * @throws max_vectors_exceeded
  */

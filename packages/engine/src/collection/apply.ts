@@ -2,17 +2,17 @@
 //
 //   state, entry ---> next state       one durable store write for each entry
 //
-// An entry is all that a collection's next state depends on: there is no clock here, no randomness, and nothing of who asked or
-// when. The same entries in the same order make the same state on every machine. An entry that changes records makes a version.
+// The next state depends only on the current state and the entry. Applying uses no clock, no randomness, and no knowledge of who sent
+// a request or when. So the same entries in the same order make the same state on every machine. An entry that changes records
+// makes a version.
 //
-//   - Entries are numbered from 1 without gaps. The number of the last one stands in the head, and the opIds of recent ones in
-//     `recent` (recent-entries.ts), written in the same store write as what the entry changes. So applying an entry again,
-//     after a crash at any moment, does nothing.
-//   - An entry is applied as a whole or not at all. Its operations were accepted (accept.ts) in the state in which they are
-//     applied. One that fails nevertheless shows that this state is another one: the error goes to the caller, who must stop.
-//   - What is local to a node is in no entry: which versions it keeps, and how far its indexes are.
+//   - Entries are numbered from 1 without gaps. The same store write that applies an entry also stores its number in the head and its
+//     opId in `recent` (recent-entries.ts). So applying an entry again does nothing, even after a crash at any moment.
+//   - An entry is applied as a whole or not at all. Its operations were accepted (accept.ts) in the state in which they are applied.
+//     If an operation fails nevertheless, the state differs from the one expected: the caller gets the error and must stop.
+//   - State that is local to a node is in no entry: which versions it keeps, and how far its indexes are.
 //
-// The local sequencer (log/sequencer.ts) finds out what an entry holds by applying it, with the same `Application`.
+// The local sequencer (log/sequencer.ts) builds an entry by applying its requests, with the same `Application`.
 
 import type {
   DenseIndex,
@@ -34,30 +34,30 @@ import * as transactions from "./transaction.ts";
 
 export type { IndexDefinitions };
 
-/** One change of a collection. A batch holds operations on records (record.ts), a definition all its defaults. */
+/** One change of a collection. A batch holds operations on records (record.ts). A definition has all defaults filled in. */
 export type LogOperation =
   | { kind: "upsert"; batch: Uint8Array }
   | { kind: "delete"; batch: Uint8Array }
   | { kind: "begin"; transactionId: string }
   | { kind: "stage"; transactionId: string; batch: Uint8Array }
-  /** Makes a version of its own: no other operation of its entry changes records. */
+  /** Makes a version of its own, so no other operation of its entry changes records. */
   | { kind: "commit"; transactionId: string }
   | { kind: "abort"; transactionId: string }
   | { kind: "fail"; transactionId: string; message: string }
   | { kind: "createIndex"; index: IndexKind; definition: DenseIndex | SparseIndex | TextIndex }
   | { kind: "deleteIndex"; index: IndexKind };
 
-/** What names an entry. */
+/** The identity of an entry. */
 export type EntryName = {
   /** From 1, without gaps. */
   sequence: number;
   /** Counts the changes of who orders entries; 0 in a log that was always local. Never falls. */
   epoch: number;
-  /** 32 hex characters, chosen at random: an entry that is ordered twice keeps it. */
+  /** 32 random hex characters. An entry that is ordered twice keeps its opId. */
   opId: string;
 };
 
-/** All that a collection's next state depends on, beside its state. */
+/** Everything that a collection's next state depends on, except the current state. */
 export type LogEntry = EntryName & {
   /** The time of everything that the entry does, in milliseconds since 1970. */
   timeMs: number;
@@ -65,11 +65,11 @@ export type LogEntry = EntryName & {
 };
 
 /**
- * Applies an entry, or does nothing where it was applied before. When this returns, the entry is durable.
- * @param versionsKept of the log: how many versions this node keeps
- * @returns whether the entry has changed anything but the number of the last entry
- * @throws storage_failed, storage_full and data_corrupted; nothing of the entry is there then. An entry that does not follow, or
- * does not fit the state, is a broken invariant
+ * Applies an entry; does nothing if it was applied before. When this returns, the entry is durable.
+ * @param versionsKept how many versions this node keeps
+ * @returns whether the entry changed anything except the number of the last entry
+ * @throws storage_failed, storage_full and data_corrupted; then nothing of the entry was applied. An entry that does not follow the last
+ * one, or does not fit the state, breaks an invariant
  */
 export function applyEntry(store: Store, entry: LogEntry, versionsKept: number): boolean {
   if (isApplied(store, entry)) return false;
@@ -105,9 +105,9 @@ export class Application {
   readonly #writer: Writer;
   readonly #timeMs: number;
   readonly #versionsKept: number;
-  /** The version in the making; made by the first operation that changes records. */
+  /** The new version. The first operation that changes records creates it. */
   #change: Change | null = null;
-  /** After what was applied; in the store when the entry is finished. */
+  /** The definitions after the operations applied so far; `finish` stores them. */
   readonly head: Head;
 
   /** @param head the one in the store; it is changed in place */
@@ -148,7 +148,7 @@ export class Application {
     }
   }
 
-  /** Gives what was applied its name. Nothing else may follow. */
+  /** Stores the identity of the entry and the head. Must be the last call. */
   finish({ sequence, epoch, opId }: EntryName): void {
     const { head } = this;
     invariant(sequence === head.sequence + 1, `entry ${sequence} does not follow entry ${head.sequence}`);
@@ -243,8 +243,8 @@ export function readIndexDefinitions(reader: Reader): IndexDefinitions {
 }
 
 /**
- * The same for every search: parses only what has changed, for a list of stop words can be long. The answers are shared
- * and must not be changed.
+ * Reads the definitions for searches. Parses them only after a change, because a list of stop words can be long. Callers share the
+ * result and must not change it.
  */
 export class IndexDefinitionsReader {
   #bytes = new Uint8Array(0);

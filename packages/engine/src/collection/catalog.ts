@@ -1,8 +1,7 @@
-// Which collections are there, and where does each lie?
+// Which collections exist, and in which directory is each?
 //
-// A collection's directory is named by an internal id, never by its name. The catalog's entry decides: a
-// directory without one is left over from a creation or deletion that was interrupted, and is removed at
-// start.
+// The directory of a collection has an internal id for its name, never the collection's name. A collection exists if the catalog has an
+// entry for it. A directory without an entry is left over from an interrupted creation or deletion, and the next start removes it.
 
 import type { Finding } from "@quiver/protocol/shapes/check";
 import { text, toHex, utf8 } from "../base/bytes.ts";
@@ -27,7 +26,7 @@ export type CatalogRequest =
   | { kind: "putCredential"; key: string; value: unknown }
   | { kind: "deleteCredential"; key: string };
 
-/** The table, key and value of a change; no value: the key is deleted. */
+/** The table, key and value of a change. Without a value, the key is deleted. */
 export function catalogChange(request: CatalogRequest): {
   table: "collections" | "credentials";
   key: Uint8Array;
@@ -64,11 +63,11 @@ export function readCredentials(reader: Reader, prefix: string): [string, unknow
 export type VerifiedCatalog = {
   readonly entries: CatalogEntry[];
   readonly credentials: [key: string, value: unknown][];
-  /** Names of collections whose entries fail their checksum, as far as they can be read. */
+  /** Names of the collections whose entries fail their checksum, if the names are readable. */
   readonly damagedNames: string[];
-  /** Whether every entry that there is was read. */
+  /** Whether every existing entry was readable. */
   readonly isWhole: boolean;
-  /** Whether the database may be opened: pages, format and credentials are in order; of collections entries may be damaged. */
+  /** Whether the database may be opened: pages, format and credentials are intact. Entries of collections may be damaged. */
   readonly isSound: boolean;
 };
 
@@ -94,7 +93,7 @@ export function verifyCatalog(directory: string, onFinding: (finding: Finding) =
       onFinding({
         kind: "catalog",
         derived: true,
-        message: `In the catalog, ${file.commitMarkerProblem}. It is written anew when the catalog is opened.`,
+        message: `In the catalog, ${file.commitMarkerProblem}. It is rewritten when the catalog is opened.`,
       });
     for (const table of catalogTables)
       for (const { key, stored } of file.entries(table)) {
@@ -103,7 +102,7 @@ export function verifyCatalog(directory: string, onFinding: (finding: Finding) =
         const at = { table, key: toHex(key), ...(table === "collections" && { collection: name }) };
         if (body === undefined) {
           if (table === "collections") damagedNames.push(name);
-          // A key of the server that cannot be read must not be taken for one that is not there.
+          // An unreadable credential must not be taken for a missing one.
           else isSound = false;
           bad({
             ...at,

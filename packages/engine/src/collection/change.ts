@@ -1,14 +1,13 @@
 // How does a set of changes become the next version?
 //
-// A `Change` lives inside one store write. It gives ordinals in order, closes what is replaced or deleted, and
-// publishes the version with the last thing it writes, the head. Invariants it keeps and asserts:
+// A `Change` lives inside one store write. It assigns ordinals in order, closes records that are replaced or deleted, and publishes the
+// version by writing the head last. It asserts these invariants:
 //
-//   - an ordinal names one record content and is never given twice (1);
+//   - an ordinal names one record content and is never used twice (1);
 //   - born(o) is this version for every ordinal it opens, and died(o) this version for every one it closes (2);
 //   - one version, one write: either all of it is in the store or nothing (3).
 //
-// Memory does not grow with the number of changes: records go straight to the store, and closed ordinals
-// leave in parts.
+// Memory does not grow with the number of changes: records go straight to the store, and closed ordinals are written in parts.
 
 import { createHash, type Hash } from "node:crypto";
 import { isQuiverError, QuiverError } from "@quiver/protocol/errors";
@@ -38,14 +37,14 @@ export class Change {
   readonly #version: number;
   readonly #firstOrdinal: number;
   readonly #hash: Hash;
-  /** Grows up to a part: most changes close few records. */
+  /** Closed ordinals that are not written yet. Starts small, because most changes close few records, and grows up to one part. */
   #closed = new Uint32Array(16);
   #closedCount = 0;
   #closedParts = 0;
   #published = false;
 
   /**
-   * @param head the head of the version before; it is changed in place and written by `publish`
+   * @param head the head of the previous version; changed in place, and written by `publish`
    */
   constructor(writer: Writer, head: Head) {
     this.#writer = writer;
@@ -103,7 +102,7 @@ export class Change {
     if (contents.text) head.text += by;
   }
 
-  /** Takes the live record of an id out of the version, if there is one. Its `ids` entry is the caller's. */
+  /** Closes the live record of an id, if there is one. The caller updates its `ids` entry. */
   #close(id: Uint8Array): boolean {
     const writer = this.#writer;
     const found = writer.get("ids", id);
@@ -128,7 +127,7 @@ export class Change {
     return true;
   }
 
-  /** The record under a key; undefined where it is damaged or missing. */
+  /** The record of a key; undefined if it is damaged or missing. */
   #stored(key: Uint8Array): Uint8Array | undefined {
     try {
       return this.#writer.get("records", key);
@@ -154,7 +153,7 @@ export class Change {
     this.#closedCount = 0;
   }
 
-  /** Makes the version: its log entry and the head. Nothing else may follow. */
+  /** Writes the version's entry in the change log, and the head. Must be the last call. */
   publish(createdMs: number, versionsKept: number): void {
     invariant(!this.#published, "a version is published twice");
     this.#published = true;

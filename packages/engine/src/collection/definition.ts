@@ -1,4 +1,4 @@
-// What was a collection created as?
+// What is the immutable definition of a collection?
 
 import { collectionNameProblem, collectionNameRule } from "@quiver/protocol/collection-name";
 import { QuiverError } from "@quiver/protocol/errors";
@@ -17,7 +17,7 @@ export type CollectionDefinition = {
   text: boolean;
   maxVectors: number | null;
   replicationFactor: number | null;
-  /** Bytes that its indexes may take; absent: no limit of its own. */
+  /** Bytes that its indexes may take; absent if it has no limit of its own. */
   memoryBudgetBytes?: number;
   storeRawText: boolean;
 };

@@ -1,4 +1,4 @@
-// May this version of Quiver use what lies here?
+// Can this version of Quiver read a store?
 
 import { QuiverError } from "@quiver/protocol/errors";
 import { text, utf8 } from "../base/bytes.ts";
@@ -11,7 +11,7 @@ import { rootHash, writeVersion } from "./versions.ts";
 
 type Format = { format: number; what: "collection" | "catalog" };
 
-/** To be asked before a store's file is judged by this version's rules. @throws format_too_new, format_too_old */
+/** Call this before checking a store's file by this version's rules. @throws format_too_new, format_too_old */
 export function requireKnownFormat(file: LmdbFile, what: Format["what"]): void {
   const stored = file.get("meta", metaKeys.format);
   const body = stored && payloadOf("meta", metaKeys.format, stored);
@@ -33,7 +33,7 @@ function requireKnown({ format }: Format, what: Format["what"]): void {
   );
 }
 
-/** Checks the format of a store, or writes it where there is none. @returns whether it was there. @throws format_too_new, format_too_old */
+/** Checks the format of a store, or writes it to a new store. @returns whether the store had one @throws format_too_new, format_too_old */
 function settleFormat(store: Store, what: Format["what"]): boolean {
   const snapshot = store.snapshot();
   try {
@@ -48,20 +48,20 @@ function settleFormat(store: Store, what: Format["what"]): boolean {
   return false;
 }
 
-/** What a store of this version says that it is. */
+/** The format entry of a store of this version. */
 export function formatBytes(what: Format["what"]): Uint8Array {
   return utf8(JSON.stringify({ format: formatNumbers[what], what } satisfies Format));
 }
 
-/** Makes a new store the catalog, or checks that it is one that can be read. @throws format_too_new, format_too_old */
+/** Makes a new store the catalog, or checks that an existing one is readable. @throws format_too_new, format_too_old */
 export function prepareCatalog(store: Store): void {
   if (settleFormat(store, "catalog")) return;
   store.write((writer) => writer.put("meta", metaKeys.format, formatBytes("catalog")));
 }
 
 /**
- * Makes a new store an empty collection at version 0, or checks that it can be read. It keeps a copy of its definition, so that
- * what is in it can be understood without the catalog.
+ * Makes a new store an empty collection at version 0, or checks that an existing one is readable. The store keeps a copy of the
+ * definition, so that it can be read without the catalog.
  * @param createdMs when the collection was created: the time of version 0
  * @throws format_too_new, format_too_old
  */
@@ -99,7 +99,7 @@ export function prepareCollection(store: Store, createdMs: number, definition: C
   });
 }
 
-/** Writes the copy of a definition where an earlier Quiver has not. */
+/** Writes the copy of the definition if the store, from an earlier version of Quiver, has none. */
 function keepDefinition(store: Store, copy: Uint8Array): void {
   const snapshot = store.snapshot();
   let isThere: boolean;

@@ -1,7 +1,7 @@
 // What is the state of a collection right now, in one small record?
 //
-// Every log entry replaces the head in the store write that applies it: whoever reads the head in a snapshot knows the
-// version of all else in that snapshot (invariant 3), and the last entry that it holds.
+// Every log entry replaces the head in the store write that applies it. So the head in a snapshot of the store gives the version of
+// everything in that snapshot (invariant 3), and the last log entry that it contains.
 
 import { QuiverError } from "@quiver/protocol/errors";
 import { readU32Key, readU53, toHex, u32Key, writeU53 } from "../base/bytes.ts";
@@ -14,7 +14,7 @@ export type Head = {
   version: number;
   /** SHA-256 of the current version, 32 bytes. */
   hash: Uint8Array;
-  /** The ordinal that the next record gets; all ordinals in use are smaller. */
+  /** The next unused ordinal; all ordinals in use are smaller. */
   nextOrdinal: number;
   /** Live records, and how many of them carry each kind of content. */
   live: number;

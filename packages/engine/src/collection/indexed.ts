@@ -1,17 +1,17 @@
-// Since when are a transaction's records in their final places in every index of this node?
+// When did the records of a transaction reach their final places in all indexes of this node?
 //
-// Indexes are built by each node for itself, so this is no operation of the log, in no version's hash and in no backup. It is
-// kept in the collection's store, so that a transaction's status is the same after a restart.
+// Each node builds its own indexes. So this time is no operation of the log, and neither part of a version's hash nor of a backup. The
+// collection's store keeps it, so that the status of a transaction survives a restart.
 
 import { readU53, u53Key } from "../base/bytes.ts";
 import type { Reader, Writer } from "../storage/store.ts";
 import { readHead } from "./head.ts";
 import { oldestTransaction } from "./transaction.ts";
 
-/** Sequence number of a transaction, and when it was found to be indexed. */
+/** Sequence number of a transaction, and the time at which its indexing was found complete. */
 export type IndexedTransaction = readonly [sequence: number, indexedMs: number];
 
-/** Notes transactions, and forgets those that the collection has forgotten. */
+/** Stores the times of transactions, and removes those of transactions that the collection no longer keeps. */
 export function noteIndexed(writer: Writer, transactions: readonly IndexedTransaction[]): void {
   const oldest = oldestTransaction(readHead(writer));
   const forgotten = [...writer.keys("indexed", { end: u53Key(oldest) })];
@@ -20,7 +20,7 @@ export function noteIndexed(writer: Writer, transactions: readonly IndexedTransa
     if (sequence >= oldest) writer.put("indexed", u53Key(sequence), u53Key(indexedMs));
 }
 
-/** When a transaction was found to be indexed; undefined where it was not, or this is not noted yet. */
+/** The time at which the indexing of a transaction was found complete; undefined if it is not complete or not stored yet. */
 export function indexedMs(reader: Reader, sequence: number): number | undefined {
   const bytes = reader.get("indexed", u53Key(sequence));
   return bytes && readU53(bytes);

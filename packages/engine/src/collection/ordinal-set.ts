@@ -1,8 +1,8 @@
-// Which ordinals are in a set that may be large, and lies together?
+// How is a large set of clustered ordinals stored in little memory?
 
 const chunkBits = 65_536;
 
-/** A set of ordinals: a bit for each in every 65,536 of which one is in it. */
+/** A set of ordinals as bitmaps: one for each block of 65,536 ordinals that has a member. */
 export class OrdinalSet {
   readonly #chunks = new Map<number, Uint8Array>();
 

@@ -1,4 +1,4 @@
-// What are the records with this id, of this document, in this collection?
+// How are records read: by id, by document, or all of a collection?
 
 import { QuiverError } from "@quiver/protocol/errors";
 import { limits } from "@quiver/protocol/limits";
@@ -72,14 +72,14 @@ function storedVector(reader: Reader, key: Uint8Array): StoredVector {
   return new StoredVector(record, record.contents.dense ? readFloats(stored(reader, "dense", key)) : null);
 }
 
-/** What is under an ordinal that is named; borrowed until the next read. */
+/** The value of an ordinal that must exist; borrowed until the next read. */
 function stored(reader: Reader, table: "records" | "dense", key: Uint8Array): Uint8Array {
   const bytes = reader.get(table, key);
   if (bytes === undefined) throw missing(table, key);
   return bytes;
 }
 
-/** The error of an ordinal that is named and has nothing under it. */
+/** The error for an ordinal that another table refers to but that has no value. */
 function missing(table: string, key: Uint8Array): QuiverError {
   return new QuiverError(
     "data_corrupted",
@@ -105,14 +105,14 @@ export function vectorExists(reader: Reader, id: string): boolean {
   return reader.get("ids", utf8(id)) !== undefined;
 }
 
-/** Of a step: keys that are read, and vectors that are told. */
+/** Keys read, and vectors returned, in one step. */
 const readPerStep = 256;
 const toldPerStep = 64;
 
 /**
- * Tells all vectors of a document, by id; in steps. They are read one by one: as objects, those of a large document are 100 MB of
- * small buffers, in the collection of which as garbage nothing else is done for 50 ms.
- * @throws invalid_request where they are more than one answer may have
+ * Passes on all vectors of a document, by id, in steps. It reads them one by one: all objects of a large document together are 100 MB of
+ * small buffers, whose garbage collection blocks the thread for 50 ms.
+ * @throws invalid_request if there are more than one response may contain
  */
 export function* tellDocument(
   reader: Reader,
@@ -124,7 +124,7 @@ export function* tellDocument(
   let bytes = 0;
   let denseBytes: number | undefined;
   for (let start = prefix; ; yield) {
-    // Entries and not keys: a key is proved by its value's checksum. No cursor stays open between two steps.
+    // Read entries, not keys, because only the checksum of the value proves that the key is intact. No cursor stays open between steps.
     const ordinals = [
       ...reader.entries("documents", { start, end: afterPrefix(prefix), limit: readPerStep }),
     ].map(([key]) => readU32Key(key, prefix.length));

@@ -1,15 +1,15 @@
-// Which log entries has a collection applied lately?
+// Which log entries has a collection applied recently?
 //
-// An entry that comes again is not applied again. The head's `sequence` tells that of an entry under its own number. What is
-// kept here tells it of an entry that was ordered twice, and so comes under a second number: the opIds of the last
-// `limits.entriesRemembered` entries, written in the same store write as what they change.
+// No entry may be applied twice. If the same entry arrives again under the same number, the head's `sequence` shows it. If an entry was
+// ordered twice and so arrives under a second number, its opId shows it. So the collection remembers the opIds of the last
+// `limits.entriesRemembered` entries. Each is written in the same store write as the changes of its entry.
 //
 //   meta.recent                    rows of the latest entries, until they are a block
 //   recent[sequence of the last]   blocks of 32 rows
 //   row                            u53 sequence | 16 bytes of opId
 //
-// A write of one record stays as small as it was: the latest rows lie on the page of the head, which every entry writes. A block
-// that is too old leaves when the next one is full; until then its rows count for nothing: what is remembered follows from the log.
+// This adds no page to a small write: the latest rows lie on the page of the head, which every entry writes anyway. A block that is too
+// old is removed when the next one is full. Until then its rows are ignored, so the set of remembered entries depends on the log only.
 
 import { limits } from "@quiver/protocol/limits";
 import { emptyBytes, fromHex, readU53, toHex, u53Key, writeU53 } from "../base/bytes.ts";

@@ -1,11 +1,11 @@
-// Is a record that passed its checksum one that Quiver can have written?
+// Could Quiver have written this record, whose checksum is right?
 
 import type { CollectionDefinition } from "./definition.ts";
 import { has, RecordReader } from "./record.ts";
 
 const utf8 = new TextDecoder("utf-8", { fatal: true });
 
-/** What is wrong with a stored record, in words that follow "the record"; undefined when nothing is. */
+/** What is wrong with a stored record, as words that follow "the record"; undefined if it is valid. */
 export function recordProblem(
   stored: Uint8Array,
   definition: CollectionDefinition | undefined,
@@ -21,7 +21,7 @@ export function recordProblem(
       utf8.decode(bytes);
       return true;
     } catch {
-      // The decoder throws for nothing but bytes that are not UTF-8, which is what was asked.
+      // The decoder throws only for bytes that are not UTF-8.
       return false;
     }
   };

@@ -1,10 +1,10 @@
-// What of a damaged collection is intact?
+// Which records of a damaged collection are intact?
 //
-// Taken over is every record whose own checksum and whose vector's are right, and that is live: found by way of its table, or in
-// a page that no way leads to (storage/lmdb-carve.ts). Of the latter some may have been deleted before, when the list of free pages
-// is damaged too; then the ids decide, and where they are silent the change log.
+// Salvage saves every live record if its own checksum and that of its vector are right. It finds records through their table, or in
+// unreachable pages (storage/lmdb-carve.ts). If the list of free pages is damaged too, an unreachable record may have been deleted
+// before. Then the table of ids decides, and if that is damaged too, the change log.
 //
-// Ids and documents are not read for themselves: they follow from the records. They tell by which names lost records went.
+// Salvage does not copy the tables of ids and documents, because they follow from the records. It reads ids only to name lost records.
 
 import type { VectorRecord } from "@quiver/protocol/shapes/vector";
 import { emptyBytes, readU32Key, text, toHex } from "../base/bytes.ts";
@@ -22,13 +22,13 @@ import { operationBytes, RecordReader } from "./record.ts";
 import { recordProblem } from "./record-problem.ts";
 import { collectionTables, metaKeys, ordinalKey } from "./tables.ts";
 
-/** A record that cannot be taken over, or something that goes with it. */
+/** A record, or something else of the collection, that cannot be saved. */
 export type Loss = {
   readonly collection: string;
   readonly record_id?: string;
   readonly ordinal?: number;
   readonly message: string;
-  /** What of the record is intact: all but its vector. */
+  /** The intact rest of the record: everything except its vector. */
   readonly remains?: VectorRecord;
 };
 
@@ -37,7 +37,7 @@ type LossOf = Omit<Loss, "collection">;
 export class Salvage {
   readonly #file: LmdbFile;
   readonly #onLoss: (loss: LossOf) => void;
-  /** Of records, vectors and ids that no way leads to: where they are. */
+  /** Where records, vectors and ids in unreachable pages lie. */
   readonly #hidden = { records: new Map<number, Place>(), dense: new Map<number, Place>() };
   readonly #hiddenIds = new Map<string, number>();
   readonly #meta = new Map<string, Uint8Array>();
@@ -46,7 +46,7 @@ export class Salvage {
   readonly #told = new OrdinalSet();
   #areIdsWhole = true;
   #areFreePagesKnown = true;
-  /** Records that were taken over, and that are known to be lost. */
+  /** Number of records saved, and of records known to be lost. */
   taken = 0;
   lost = 0;
 
@@ -68,7 +68,7 @@ export class Salvage {
     this.#file.close();
   }
 
-  /** Finds out what is damaged, and what is hidden by it. */
+  /** Finds the damage, and the entries in unreachable pages. */
   #look(): void {
     const pages = verifyFile(
       this.#file,
@@ -96,7 +96,7 @@ export class Salvage {
         this.#hiddenIds.set(id, Math.max(readU32Key(body), this.#hiddenIds.get(id) ?? -1));
       }
     }
-    // What the tables themselves have is newer than what lies beside them.
+    // Entries that the tables reach are newer than those in unreachable pages, so read them last.
     for (const table of ["meta", "closed"])
       for (const { key, stored } of this.#file.entries(table)) {
         const body = stored && payloadOf(table, key, stored);
@@ -109,12 +109,12 @@ export class Salvage {
     return body && (JSON.parse(text(body)) as T);
   }
 
-  /** The collection's own copy of its definition, where it is intact. */
+  /** The collection's own copy of its definition; undefined if it is damaged. */
   get definition(): CollectionDefinition | undefined {
     return this.#json(metaKeys.definition);
   }
 
-  /** Definitions of indexes, where they are intact; none were made where that is not known to be otherwise. */
+  /** Definitions of the indexes; none if they are damaged. */
   get indexes(): IndexDefinitions {
     return this.#json(metaKeys.indexes) ?? {};
   }
@@ -124,7 +124,7 @@ export class Salvage {
     return body && decodeHead(body);
   }
 
-  /** Upserts that make the intact records, in the order in which they were written. Tells of each that is lost. */
+  /** Upserts of the intact records, in the order of their ordinals. Reports each lost record. */
   *operations(definition: CollectionDefinition): Generator<Uint8Array> {
     const hidden = [...this.#hidden.records.keys()].sort((a, b) => a - b);
     let next = 0;
@@ -148,7 +148,7 @@ export class Salvage {
     yield* this.#operation(ordinal, body, definition);
   }
 
-  /** Whether a hidden record was not deleted before. */
+  /** Whether a record in an unreachable page is live, rather than deleted before the damage. */
   #isLive(ordinal: number, body: Uint8Array): boolean {
     const id = new RecordReader(body).idBytes;
     const stored = this.#file.get("ids", id);
@@ -199,7 +199,7 @@ export class Salvage {
     this.#onLoss({ ordinal, ...loss });
   }
 
-  /** Names what the ids, vectors and places of records speak of and was not taken over. */
+  /** Reports the records that are known from ids or keys but were not saved. */
   #tellLost(): void {
     const name = (id: Uint8Array, ordinal: number) => {
       const record_id = Buffer.from(id).toString("utf8");
@@ -222,11 +222,11 @@ export class Salvage {
     const missing = (head?.live ?? 0) - this.taken - this.lost;
     if (head !== undefined && missing > 0) {
       this.lost += missing;
-      this.#onLoss({ message: `${missing} more records are lost, of which not even an id is known.` });
+      this.#onLoss({ message: `${missing} more records are lost; their ids are unknown.` });
     }
     if (head !== undefined && missing < 0)
       this.#onLoss({
-        message: `${-missing} records were taken over that may have been deleted before; the damage hides which.`,
+        message: `${-missing} of the saved records may have been deleted before the damage; it is unknown which.`,
       });
     if (head === undefined)
       this.#onLoss({ message: "How many records there were is not known: the head is lost." });

@@ -1,6 +1,6 @@
-// Does a vector fit its collection, and what is it in bytes?
+// Is a vector valid for its collection, and how is it encoded?
 //
-// Everything is checked before anything is encoded for the store; the message names the position.
+// The code validates everything before it encodes anything. Error messages name the position.
 
 import { QuiverError } from "@quiver/protocol/errors";
 import { refuseUnknownFields } from "@quiver/protocol/fields";

@@ -1,4 +1,4 @@
-// Where does a collection keep what?
+// Which tables does a store have, and what are their keys?
 
 import { u32Key, u53Key } from "../base/bytes.ts";
 
@@ -30,7 +30,7 @@ export const collectionTables = [
   "transactions",
   /** position -> staged operation of the open transaction. */
   "staged",
-  /** id -> its position in the open transaction, and what it does there. */
+  /** id -> its position in the open transaction, and the kind of its operation. */
   "stagedIds",
   /** Local to this node, and no part of the log: sequence number of a transaction -> when it was indexed (indexed.ts). */
   "indexed",

@@ -1,4 +1,4 @@
-// What happens to a transaction from its beginning to its end?
+// Which states does a transaction go through?
 //
 //            begin                   commit
 //   (none) ---------> open --------------------> committed
@@ -7,15 +7,14 @@
 //                      v
 //                   aborted
 //
-// Each arrow is an operation of a log entry (apply.ts). That a committed transaction is indexed is known to each node for itself
-// (indexed.ts). The functions named `require...` read and refuse, before an entry exists; the others change, and refuse nothing.
+// Each arrow is an operation of a log entry (apply.ts). Whether a committed transaction is indexed is local to each node (indexed.ts).
+// The functions named `require...` run before an entry exists: they only read, and may refuse. The others change, and never refuse.
 //
 // Invariants:
 //   - A collection has at most one open transaction; the head names it.
-//   - A staged operation is durable when it is acknowledged. Each id has one position: the first operation on
-//     an id takes the next one, a later one takes its place. So repeating a batch changes nothing, and the
-//     order of the commit does not depend on repetitions.
-//   - Commit applies all positions in order as one version, in the store write that also forgets them.
+//   - A staged operation is durable when it is acknowledged. Each id has one position: the first operation on an id gets the next
+//     position, and a later operation on it replaces the first. So repeating a batch changes nothing, not even the order of the commit.
+//   - Commit applies all positions in order as one version. The same store write removes them.
 //
 // Staged operations are read and applied one at a time: a transaction may be far larger than memory.
 
@@ -40,18 +39,18 @@ export type TransactionEntry = {
   message?: string;
   /** Positions staged; while open. */
   staged: number;
-  /** Operations that the transaction was given, those included whose place was taken by later ones. */
+  /** Operations received, including those that later ones replaced. */
   upserts: number;
   deletes: number;
-  /** How many live records the commit would add, as seen when each operation was staged. */
+  /** How many live records the commit would add, judged at the time of staging each operation. */
   growth: number;
-  /** Bytes of operations that were staged, those included whose place was taken by later ones. */
+  /** Bytes of all staged operations, including those that later ones replaced. */
   stagedBytes?: number;
   /** The version that the commit made. */
   version?: number;
 };
 
-/** What an id does at its position. `growth`: by how much it changed the number of live records when staged. */
+/** The operation on an id, and its position. `growth`: by how much it would change the number of live records, judged when staged. */
 export type StagedId = { position: number; kind: "upsert" | "delete"; growth: -1 | 0 | 1 };
 
 function encodeStagedId({ position, kind, growth }: StagedId): Uint8Array {
@@ -79,7 +78,7 @@ function decode(bytes: Uint8Array): TransactionEntry {
   return JSON.parse(text(bytes)) as TransactionEntry;
 }
 
-/** The sequence number of a transaction, with which its id begins; not a number where the id is none of ours. */
+/** The sequence number at the start of a transaction's id; NaN if Quiver did not make the id. */
 export function transactionSequence(id: string): number {
   return /^[0-9a-z]{1,10}-[0-9a-f]{24}$/.test(id) ? Number.parseInt(id, 36) : Number.NaN;
 }
@@ -122,7 +121,7 @@ export function requireNoneOpen(reader: Reader, head: Head): void {
   );
 }
 
-/** The id of the transaction that would begin next. @param random 24 hex characters that make it unguessable */
+/** The id of the next transaction. @param random 24 hex characters that make it unguessable */
 export function nextTransactionId(head: Head, random: string): string {
   return `${head.nextTransaction.toString(36)}-${random}`;
 }
@@ -166,7 +165,7 @@ export function requireOpen(entry: TransactionEntry): void {
   );
 }
 
-/** What staging a batch must be measured against. */
+/** The limits for staging a batch. */
 export type StageLimits = {
   /** Whether a live record has the id. */
   exists(id: Uint8Array): boolean;
@@ -274,7 +273,7 @@ export function applyStaged(writer: Writer, entry: TransactionEntry, change: Cha
         `Position ${position} of ${entry.staged} of the transaction's operations is missing. Send the operations again in a new one.`,
         { table: "staged", key: toHex(u32Key(position)) },
       );
-    // The store lends its bytes until its next call, and applying an operation makes many.
+    // Copy the bytes: they are valid only until the next call on the store, and applying an operation makes many calls.
     for (const operation of readOperations(bytes.slice())) {
       if (operation.kind === "upsert") change.upsert(operation);
       else change.delete(operation.id);
@@ -282,7 +281,7 @@ export function applyStaged(writer: Writer, entry: TransactionEntry, change: Cha
   }
 }
 
-/** Ends an open transaction: forgets what is staged and frees the collection. Changes `head`. */
+/** Ends an open transaction: removes its staged operations, so that the next one can begin. Changes `head`. */
 export function end(
   writer: Writer,
   head: Head,

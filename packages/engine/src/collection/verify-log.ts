@@ -1,6 +1,6 @@
 // Do the log entries that a collection remembers agree with its head?
 //
-// Their numbers rise, block by block and in the latest ones, and the last of them is the head's.
+// Their numbers must ascend through all blocks and the latest rows, and the last number must be that of the head.
 
 import type { Finding } from "@quiver/protocol/shapes/check";
 import { readU53, toHex } from "../base/bytes.ts";
@@ -21,7 +21,7 @@ export class LogCheck {
     this.#find({ kind: "collection", table, ...(key && { key: toHex(key) }), message });
   }
 
-  /** The latest entries, which are no block yet. */
+  /** The latest entries, which do not fill a block yet. */
   latest(body: Uint8Array): void {
     if (body.length >= recentBlockBytes || body.length % recentRowBytes !== 0)
       this.#bad(`The latest log entries have ${body.length} bytes, which is no number of them.`, "meta");
@@ -49,7 +49,7 @@ export class LogCheck {
       if (sequence <= last) this.#bad(`The log entry ${sequence} comes after entry ${last}.`, "meta");
       last = sequence;
     }
-    // What was restored from a backup remembers no entries of before.
+    // A restored collection remembers no entries from before the restore.
     if (last !== 0 && last !== head.sequence)
       this.#bad(`The last log entry that is remembered is ${last}; the head is at ${head.sequence}.`, "meta");
   }

@@ -1,7 +1,7 @@
-// Do ids, documents, records and vectors name each other?
+// Do ids, documents, records and vectors refer to each other consistently?
 //
-// Each table is walked once, in any order; what it says of an ordinal is marked, and the marks are compared at the end. Of ids
-// and document ids the marks keep a CRC-32: each was proved by its own checksum already.
+// The check walks each table once, in any order, and marks for each ordinal what the table says about it. At the end it compares the
+// marks. For ids and document ids it keeps only a CRC-32, because their own checksums have already proved them intact.
 
 import { crc32 } from "node:zlib";
 import type { Finding } from "@quiver/protocol/shapes/check";
@@ -23,7 +23,7 @@ const marks = {
   wantsDocument: 64,
 } as const;
 
-/** Which ordinals the change log has closed. */
+/** Tells which ordinals the change log has closed. */
 type ClosedOrdinals = { isClosed(ordinal: number): boolean };
 
 const chunkOrdinals = 65_536;
@@ -34,7 +34,7 @@ export class RecordCheck {
   readonly #find: (finding: Finding) => void;
   readonly #definition: CollectionDefinition | undefined;
   readonly #chunks = new Map<number, Chunk>();
-  /** Records that were read, or at least have their place. */
+  /** Number of records, including damaged ones whose key is intact. */
   count = 0;
   #sparse = 0;
   #text = 0;
@@ -186,7 +186,7 @@ export class RecordCheck {
     return false;
   }
 
-  /** What is known of a damaged record or vector. */
+  /** The known facts about a damaged record or vector. */
   nameOf(table: string, key: Uint8Array): Partial<Finding> {
     if (key.length !== 4) return {};
     this.note(table as "records" | "dense", key);

@@ -1,4 +1,4 @@
-// Do transactions, what the open one has staged, and the head agree?
+// Do the transactions, the staged operations of the open one, and the head agree?
 
 import type { Finding } from "@quiver/protocol/shapes/check";
 import { readU32Key, readU53, text, toHex } from "../base/bytes.ts";
@@ -40,7 +40,7 @@ export class TransactionCheck {
     this.#entries.set(sequence, entry);
   }
 
-  /** The position of a staged operation that is not read. */
+  /** Notes the position of a staged operation without reading its value. */
   note(key: Uint8Array): void {
     if (key.length === 4) this.#staged.set(readU32Key(key), unread);
   }

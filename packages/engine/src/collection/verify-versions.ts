@@ -1,9 +1,9 @@
 // Is the change log a chain, and does it agree with the records?
 //
-// Every version's entry follows from the one before: its first ordinal is where the one before ended, its live records are
-// those of the one before, plus the opened, less the closed ones. What a kept version opened is live, or was closed by a kept
-// version. Its hash is computed again where the log and the records still have all its changes: when everything that it opened
-// is live, and nothing that it closed was deleted rather than replaced (of a deleted record the id is gone).
+// Each version's entry must follow from the previous one: its first ordinal is the previous end, and its number of live records is the
+// previous number plus the opened minus the closed ones. Every record that a kept version opened is live, or a kept version closed it.
+// The check computes a version's hash again if the log and the records still have all its changes: every record that it opened is
+// live, and it replaced, rather than deleted, every record that it closed (the id of a deleted record is gone).
 
 import { createHash, type Hash } from "node:crypto";
 import type { Finding } from "@quiver/protocol/shapes/check";
@@ -13,7 +13,7 @@ import { OrdinalSet } from "./ordinal-set.ts";
 import { operationBytes, RecordReader } from "./record.ts";
 import { decodeVersion, rootHash, type VersionEntry, versionEntryBytes } from "./versions.ts";
 
-/** Takes the records of the collection by ascending ordinal. */
+/** Receives the records of the collection by ascending ordinal. */
 export type ContentsCheck = {
   add(ordinal: number, record: Uint8Array, dense: Uint8Array | undefined): void;
   end(): void;
@@ -25,7 +25,7 @@ export class VersionCheck {
   readonly #closed = new OrdinalSet();
   readonly #closedCounts = new Map<number, number>();
   readonly #nextPart = new Map<number, number>();
-  /** Versions whose hash was computed again. */
+  /** Number of versions whose hash was computed again. */
   derived = 0;
 
   constructor(find: (finding: Finding) => void) {
@@ -81,7 +81,7 @@ export class VersionCheck {
         this.#bad(version, `Version ${version} closes ordinal ${ordinal}, which is closed already.`);
   }
 
-  /** Computes hashes again while the records go by. To be asked when all entries of `versions` are there. */
+  /** Computes hashes again while it receives the records. Call it after all entries of `versions`. */
   contents(): ContentsCheck {
     const entries = this.#entries;
     let i = 0;

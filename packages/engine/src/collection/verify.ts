@@ -1,13 +1,13 @@
-// Is everything in a collection's store what it must be?
+// Is everything in a collection's store intact and consistent?
 //
-// Reads the store's file by itself (storage/lmdb-file.ts), for LMDB believes what it reads. In two depths:
+// The check reads the store's file with our own reader (storage/lmdb-file.ts), because LMDB trusts its file. There are two depths:
 //
-//   quick   every page, the checksums of all but long values of records and vectors, that ids, documents, records and vectors name
-//           each other, and that the log and the transactions agree with them: what has to hold before the store may be opened, so
-//           that nothing is missing in silence and nothing crashes
-//   full    also the long values, the contents of records, and the hashes of versions
+//   quick   every page; the checksums of all values except long records and vectors; that ids, documents, records and vectors refer
+//           to each other; and that the log and the transactions agree with them. A store must pass this before it may be opened,
+//           so that no data is silently missing and nothing crashes.
+//   full    also long values, the contents of records, and the hashes of versions
 //
-// Memory is five bytes for each ordinal in use, and what the change log's entries take.
+// The check needs five bytes of memory for each ordinal in use, plus the entries of the change log.
 
 import type { Finding } from "@quiver/protocol/shapes/check";
 import { readU32Key, readU53, text, toHex } from "../base/bytes.ts";
@@ -24,8 +24,8 @@ import { TransactionCheck } from "./verify-transactions.ts";
 import { VersionCheck } from "./verify-versions.ts";
 
 /**
- * Whether a finding of a quick check leaves the store usable: only what is under this very key is damaged, and reading it says so
- * (C1). Everything else could hide or falsify what is not damaged itself.
+ * Whether the store stays usable in spite of a finding of a quick check: only the value of this one key is damaged, and reading it
+ * fails with an error (C1). All other damage could hide or falsify data that is itself intact.
  */
 export function isBearable({ kind, table, derived }: Finding): boolean {
   if (derived === true) return true;
@@ -34,29 +34,29 @@ export function isBearable({ kind, table, derived }: Finding): boolean {
 
 export type Depth = "quick" | "full";
 
-/** What was read. */
+/** A summary of the verified store. */
 export type Verified = {
   readonly version: number | null;
   readonly records: number;
   readonly versions: number;
   readonly hashesDerived: number;
-  /** The collection's definition as its own store has it; undefined where it is missing or damaged. */
+  /** The collection's definition from its own store; undefined if it is missing or damaged. */
   readonly definition: CollectionDefinition | undefined;
   readonly hash: string | null;
 };
 
 export type VerifyOptions = {
   readonly depth: Depth;
-  /** What the catalog says of the collection, where it says anything. */
+  /** The definition from the catalog, if it has one. */
   readonly definition?: CollectionDefinition | undefined;
   onFinding(finding: Finding): void;
-  /** Told now and then how many entries were read since. */
+  /** Called now and then with the number of entries read since the last call. */
   onProgress?(entries: number): void;
 };
 
 const progressEvery = 10_000;
 
-/** Checks a collection's store. @throws format_too_new, format_too_old, and where its file cannot be opened at all */
+/** Checks a collection's store. @throws format_too_new, format_too_old, or the system's error if the file cannot be opened */
 export function verifyCollection(directory: string, options: VerifyOptions): Verified {
   const file = new LmdbFile(directory);
   try {
@@ -109,7 +109,7 @@ class Verification {
       onFinding({
         kind: "file",
         derived: true,
-        message: `${commitMarkerProblem}. It is written anew when the store is opened.`,
+        message: `${commitMarkerProblem}. It is rewritten when the store is opened.`,
       });
     this.#longValues();
     if (depth === "full") this.#contents();
@@ -190,7 +190,7 @@ class Verification {
     this.#checks[table]?.(key, body);
   }
 
-  /** Who looks at an entry of each table. */
+  /** The check for the entries of each table. */
   readonly #checks: Record<string, (key: Uint8Array, body: Uint8Array) => void> = {
     meta: (key, body) => this.#meta(text(key), body),
     ids: (key, body) => this.#records.id(key, body),
@@ -263,7 +263,7 @@ function rangeOf(from: Uint8Array | undefined, to: Uint8Array | undefined): stri
   return low === high ? ` (key ${low})` : ` (keys from ${low ?? "the first"} to ${high ?? "the last"})`;
 }
 
-/** What a key names, in tables whose keys are no ordinals. */
+/** The record id or version in a key, for tables whose keys are not ordinals. */
 function nameOf(table: string, key: Uint8Array): Partial<Finding> {
   if (table === "ids" || table === "stagedIds") return { record_id: Buffer.from(key).toString("utf8") };
   if (table === "versions" || table === "closed") return key.length >= 8 ? { version: readU53(key) } : {};

@@ -1,9 +1,8 @@
 // Which versions has a collection had, and what did each change?
 //
 // The entry of version n and its closed ordinals are the change log: n opened the ordinals
-// [firstOrdinal, firstOrdinal + opened) and closed the listed ones. Ordinals are given in the order of the
-// changes, so `born` never falls as ordinals rise, and a closed record's `died` is the version whose entry
-// lists it.
+// [firstOrdinal, firstOrdinal + opened) and closed the listed ones. Changes get ascending ordinals, so `born` never decreases as
+// ordinals increase. The `died` of a closed record is the version whose entry lists it.
 //
 //   hash(0) = SHA-256("quiver: version 0")      hash(n) = SHA-256(hash(n - 1) | changes of n in order)
 //
@@ -59,7 +58,7 @@ export function decodeVersion(version: number, bytes: Uint8Array): VersionEntry 
   };
 }
 
-/** The entry of a version; undefined when it is no longer kept, or not there yet. */
+/** The entry of a version; undefined if it is no longer kept, or does not exist yet. */
 export function readVersion(reader: Reader, version: number): VersionEntry | undefined {
   const bytes = reader.get("versions", versionKey(version));
   return bytes && decodeVersion(version, bytes);
@@ -80,16 +79,16 @@ export function* readClosed(reader: Reader, version: number): Generator<Uint32Ar
     yield new Uint32Array(value.slice().buffer);
 }
 
-/** Number of the oldest version whose log is still there. */
+/** Number of the oldest version that is kept in the log. */
 export function oldestVersion(reader: Reader): number {
   for (const key of reader.keys("versions", { limit: 1 })) return readU53(key);
   throw new Error("Invariant broken: a collection has no version");
 }
 
-/** Versions removed in one write at most, so that a lowered limit does not make one write long. */
+/** The most versions that one write removes, so that a lowered limit does not cause a long write. */
 const trimMax = 64;
 
-/** Forgets versions so that at most `kept` remain, `most` of them in this write. The current one always stays. */
+/** Removes versions until at most `kept` remain, but no more than `most` in this write. The current one always stays. */
 export function trimVersions(writer: Writer, current: number, kept: number, most = trimMax): void {
   const end = current - Math.max(1, kept) + 1;
   if (end <= 0) return;

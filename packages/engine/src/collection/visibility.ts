@@ -2,10 +2,10 @@
 //
 // Invariant 2: ordinal o is visible at version v exactly when born(o) <= v < died(o).
 //
-// Ordinals are given in the order of versions, so `born(o) <= v` is `o < end`, where `end` is the first
-// ordinal that v had not given yet. A live record has no `died`; a closed one is remembered here until no
-// search can be pinned to a version that saw it, and is then handed out once, to be removed from the indexes.
-// So the cost is a map of the records closed since the oldest running search, not sixteen bytes a record.
+// Versions assign ascending ordinals, so `born(o) <= v` means `o < end`, where `end` is the first ordinal after those of v. A live record
+// has no `died`. A closed record is remembered here until no search can be pinned to a version that contains it. Then `reclaim`
+// returns it once, and the indexes remove it. So the cost is a map of the records closed since the oldest running search, instead of
+// sixteen bytes for every record.
 //
 // Versions are integers below 2^53: at a million commits a second they last 285 years.
 
@@ -13,14 +13,14 @@ export type VisibleAt = (ordinal: number) => boolean;
 
 export class Visibility {
   readonly #died = new Map<number, number>();
-  /** All ordinals that were given to an index are smaller. */
+  /** All ordinals in the indexes are smaller. */
   #indexedEnd = 0;
-  /** Everything that is invisible from this version on has been taken out. */
+  /** All records that are invisible from this version on have been returned for removal. */
   #reclaimedAt = -1;
 
   /**
-   * An ordinal closed at `version` is still in the indexes. Said more than once, the earliest version counts: an index that
-   * has to reconcile knows only that it was closed by then.
+   * Notes that an ordinal closed at `version` is still in the indexes. If noted more than once, the earliest version counts: an index
+   * that reconciles knows only that the ordinal was closed by then.
    */
   close(ordinal: number, version: number): void {
     const earlier = this.#died.get(ordinal);
@@ -28,15 +28,15 @@ export class Visibility {
     if (version <= this.#reclaimedAt) this.#reclaimedAt = -1;
   }
 
-  /** Indexes have been given records up to `end`, exclusive. */
+  /** Notes that the indexes have records up to `end`, exclusive. */
   indexedUpTo(end: number): void {
     if (end > this.#indexedEnd) this.#indexedEnd = end;
   }
 
   /**
-   * The test for a search pinned at a version, or null when the indexes hold nothing that it may not see.
-   * Valid until the indexes next change.
-   * @param end the ordinal that the version would have given next
+   * The visibility test for a search pinned at a version; null if everything in the indexes is visible to it. Valid until the indexes
+   * next change.
+   * @param end the next unused ordinal at that version
    */
   at(version: number, end: number): VisibleAt | null {
     if (this.#died.size === 0 && this.#indexedEnd <= end) return null;

@@ -176,7 +176,7 @@ class OpenDatabase implements Database {
     this.#memory = new MemoryBudget({
       budgetBytes: memoryBudgetBytes,
       indexBytes: () => this.#collections.expectedBytes,
-      makeRoom: (indexBytesMax, isAgain) => this.#balance.makeRoom(indexBytesMax, isAgain),
+      freeMemory: (indexBytesMax, isAgain) => this.#balance.freeMemory(indexBytesMax, isAgain),
     });
     this.#collections = new Collections(
       {

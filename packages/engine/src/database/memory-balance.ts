@@ -36,7 +36,7 @@ export class MemoryBalance {
   }
 
   /** Frees memory for a reservation: unloads idle collections. Resolves when their memory is free. */
-  async makeRoom(indexBytesMax: number, isAgain: boolean): Promise<void> {
+  async freeMemory(indexBytesMax: number, isAgain: boolean): Promise<void> {
     const isAny = await this.#unloadIdle(indexBytesMax, 0);
     if (!isAny && isAgain) return;
     // The timer of the garbage collection does not keep the process alive; this one does.

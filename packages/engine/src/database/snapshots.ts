@@ -54,30 +54,30 @@ export class KeptSnapshots implements Snapshots {
   readonly #works = new Set<Promise<unknown>>();
   readonly jobs = new BackupJobs();
   /** Of files that nothing is told of; until they are drawn. */
-  readonly #untold: readonly string[];
+  readonly #unlisted: readonly string[];
 
   constructor(around: SnapshotSurroundings) {
     this.#around = around;
     const { log } = around;
     this.#directory = new SnapshotDirectory(around.dataDir);
-    const { told, untold, strays, removed } = this.#directory.open();
-    for (const snapshot of told) {
+    const { listed, unlisted, strays, removed } = this.#directory.open();
+    for (const snapshot of listed) {
       this.#snapshots.set(snapshot.id, snapshot);
       this.#look(snapshot);
     }
     for (const file of strays) log.warn({ file }, "a file among the snapshots is of none");
     if (removed > 0) log.info({ removed }, "removed files that interrupted snapshots had left");
-    this.#untold = untold;
+    this.#unlisted = unlisted;
   }
 
   /** To be awaited at start: reads files of which nothing is told, one after the other, and lists those that are whole. */
   async draw(): Promise<void> {
     const { log } = this.#around;
-    for (const id of this.#untold) {
+    for (const id of this.#unlisted) {
       try {
         const job = { kind: "verify", path: this.#directory.pathOf(id) } as const;
         const snapshot = snapshotOf(id, await this.jobs.run(job, this.#closing.signal));
-        this.#directory.tell(snapshot);
+        this.#directory.rewriteEntry(snapshot);
         this.#snapshots.set(id, snapshot);
         log.warn({ snapshot: id }, "the entry of a snapshot was damaged, and is drawn again from its file");
       } catch (err) {

@@ -9,8 +9,8 @@
 //     createIndex                   text16 kind of index | text32 definition, JSON
 //     deleteIndex                   text16 kind of index
 //
-// `16` and `32` mean behind a length of so many bits. Numbers are little-endian, those of 53 bits are written like keys. The bytes carry no
-// checksum: who stores or sends them has one.
+// `16` and `32` mean: preceded by a length of 16 or 32 bits. Numbers are little-endian, except that 53-bit numbers are written like keys
+// (big-endian). The bytes have no checksum: the layer that stores or sends them adds its own.
 
 import { QuiverError } from "@quiver/protocol/errors";
 import { type IndexKind, indexKinds } from "@quiver/protocol/shapes/index-definition";
@@ -68,7 +68,7 @@ function writeOperation(out: ByteWriter, operation: LogOperation): void {
   if ("definition" in operation) out.text32(JSON.stringify(operation.definition));
 }
 
-/** The entry of bytes; its batches are views on them. @throws data_corrupted naming the position of what cannot be read */
+/** Decodes an entry; its batches are views on the bytes. @throws data_corrupted with the position of the first unreadable field */
 export function decodeEntry(bytes: Uint8Array): LogEntry {
   const reader = new EntryReader(bytes);
   if (reader.u8() !== form) throw reader.unreadable();
@@ -102,11 +102,11 @@ function readOperation(reader: EntryReader): LogOperation {
   }
 }
 
-/** Takes an entry's bytes from the front, and refuses to read behind their end. */
+/** Reads an entry's bytes from the front, and throws rather than read beyond their end. */
 class EntryReader {
   readonly #bytes: Uint8Array;
   readonly #view: DataView;
-  /** Where what is read at present begins, for the error that names it. */
+  /** Start of the field that is being read, for error messages. */
   #from = 0;
   #at = 0;
 
@@ -155,7 +155,7 @@ class EntryReader {
     return value;
   }
 
-  /** How many operations follow, each of at least two bytes. */
+  /** The number of operations that follow. Each has at least two bytes, which bounds the number. */
   count(): number {
     const count = this.#u32();
     if (2 * count > this.#bytes.length - this.#at) throw this.unreadable();

@@ -1,23 +1,24 @@
-// In which order, and in which entries, do a node's requests become its log?
+// How do a node's requests become log entries, and in which order?
 //
-// This is the local sequencer: it makes one entry of what has queued (group commit), for a collection whose log nobody else
-// writes. A replicated log has another one, which reads its entries from a stream.
+// This is the local sequencer. It turns all queued requests into one entry (group commit), for a collection whose log nobody else
+// writes. A replicated log needs another sequencer, which reads entries from a stream.
 //
-//   requests that wait ---> trial ---> entry ---> durable ---> answers
-//                             | refused: not in the entry, no trace
+//   queued requests ---> trial ---> entry ---> durable ---> responses
+//                          | refused: not in the entry, no trace
 //
-// The trial runs inside the store write that is to make the entry durable. Each request is accepted or refused in the state that the
-// requests before it have left, and what is accepted is applied. When the trial ends, the accepted operations are the entry. What
-// the trial has written is exactly what applying the entry writes, so the write is kept and nothing is done twice. The entry exists
-// once that write is durable; then its requests are answered. Until then there is nothing that could be split:
+// The trial runs inside the store write that makes the entry durable. It accepts or refuses each request in the state that the previous
+// requests left, and applies it if accepted. In the end the accepted operations are the entry. The trial has already written exactly what
+// applying the entry would write, so its writes are kept. When the store write is durable, the entry exists and its requests get their
+// responses. Until then a failure undoes the whole write:
 //
-//   - A request fails half-way (damaged data, a commit beyond max_vectors): the trial is taken back. The requests before it become one
-//     entry, the requests behind it another.
-//   - `storage_full`: nothing is durable yet. Each request of the group is tried alone, because a small one can still have room.
-//   - Any other failure of the write fails every request of the group. A disk that failed a sync is not asked again for each of them.
-//     When nobody knows whether the entry is there (`details.applied` is `unknown`), every request is told so.
+//   - If a request fails half-way (damaged data, a commit beyond max_vectors), the trial is rolled back. The requests before it become
+//     an entry without it, and those after it another.
+//   - `storage_full` is detected before anything is durable. Then each request of the group is tried alone, because small ones may
+//     still fit.
+//   - Any other failure of the write fails every request of the group. The sequencer does not retry them one by one on a disk that has
+//     just failed a sync. If it is unknown whether the entry was applied (`details.applied`), it is unknown for all of them.
 //
-// A commit is an entry of its own, and so is a version of its own.
+// A commit is an entry of its own, and therefore a version of its own.
 
 import { isQuiverError } from "@quiver/protocol/errors";
 import { limits } from "@quiver/protocol/limits";
@@ -29,31 +30,31 @@ import { readHead } from "../collection/head.ts";
 import { noteIndexed } from "../collection/indexed.ts";
 import type { Store, Writer } from "../storage/store.ts";
 
-/** What became of a request; `version` is the current one after it. */
+/** The outcome of a request; `version` is the current version after it. */
 export type WriteOutcome = { ok: true; version: number; value: unknown } | { ok: false; error: unknown };
 
 export type SequencerOptions = {
   /** How many versions the log keeps. */
   versionsKept: number;
-  /** How many live records the collection may have; null: no limit. */
+  /** The most live records that the collection may have; null for no limit. */
   maxVectors: number | null;
   /** The time of entries. */
   clock(): number;
   /** 32 hex characters that no other entry has. */
   newOpId(): string;
   /**
-   * Given each entry, in order, when it is durable and before its requests are answered; must not throw. An entry of which it is not
-   * known whether it is durable is not given: the next one then shows the gap.
+   * Receives each entry, in order, when it is durable and before its requests are answered; must not throw. It does not receive an entry
+   * that may or may not be durable: the number of the next entry then shows the gap.
    */
   record?(entry: LogEntry): void;
 };
 
-/** What a trial has come to. A failure may be of the request at `position`; without one it is of all. */
+/** The result of a trial. A failure is that of the request at `position`, or of all requests if there is no position. */
 type Tried =
   | { ok: true; outcomes: WriteOutcome[] }
   | { ok: false; error: unknown; position: number | undefined };
 
-/** An opId that no other entry has: a random UUID, for which Node.js asks the system less often than for bytes. */
+/** A new opId: a random UUID, because Node.js buffers the randomness for UUIDs and so makes fewer system calls than for random bytes. */
 export function randomOpId(): string {
   return crypto.randomUUID().replaceAll("-", "");
 }
@@ -68,9 +69,9 @@ export class LocalSequencer {
   }
 
   /**
-   * Makes entries of requests, in their order.
-   * @returns the outcomes of the requests, in their order and in parts: each part when all of it is durable. The next entry is made when
-   * the next part is asked for
+   * Turns requests into entries, in order.
+   * @returns the outcomes of the requests, in order. Each part has the outcomes of one durable entry. The next entry is made when the
+   * caller asks for the next part
    */
   *write(requests: readonly WriteRequest[]): Generator<WriteOutcome[]> {
     for (let from = 0; from < requests.length; ) {
@@ -108,7 +109,7 @@ export class LocalSequencer {
     return tried.ok ? tried.outcomes : failed(group, tried.error);
   }
 
-  /** A transaction whose commit has met damaged data has failed. Where even that cannot be written, it stays open. */
+  /** Marks a transaction as failed after its commit met damaged data. If the mark cannot be written, the transaction stays open. */
   #endTransaction(request: WriteRequest, error: unknown): void {
     if (request.kind !== "commit" || !isQuiverError(error, "data_corrupted")) return;
     this.#try([{ kind: "fail", transactionId: request.transactionId, message: error.message }]);
@@ -137,7 +138,7 @@ export class LocalSequencer {
   }
 }
 
-/** An entry in the making, inside a store write. */
+/** Builds an entry inside a store write. */
 class Trial {
   readonly #writer: Writer;
   readonly #options: SequencerOptions;
@@ -145,7 +146,7 @@ class Trial {
   readonly #application: Application;
   readonly #operations: LogOperation[] = [];
   readonly outcomes: WriteOutcome[] = [];
-  /** The request that has failed half-way. */
+  /** Position of the request that failed half-way. */
   failedAt: number | undefined;
 
   constructor(writer: Writer, options: SequencerOptions) {
@@ -155,7 +156,7 @@ class Trial {
     this.#application = new Application(writer, readHead(writer), this.#timeMs, options.versionsKept);
   }
 
-  /** Accepts and applies a request, or notes that it is refused. @throws what lets it fail half-way */
+  /** Accepts and applies a request, or notes its refusal. @throws the error with which it fails half-way */
   request(request: WriteRequest): void {
     try {
       this.outcomes.push(this.#attempt(request));
@@ -192,7 +193,7 @@ class Trial {
     }
   }
 
-  /** Ends the trial. @returns the entry; null where nothing was accepted that would be part of one */
+  /** Ends the trial. @returns the entry; null if it would contain no operation */
   finish(): LogEntry | null {
     if (this.#operations.length === 0) return null;
     const { sequence, epoch } = this.#application.head;
@@ -212,7 +213,7 @@ class Trial {
 const failed = (requests: readonly WriteRequest[], error: unknown): WriteOutcome[] =>
   requests.map(() => ({ ok: false, error }));
 
-/** Where the group ends that begins at `from`: at most so many requests and bytes, and a commit alone. */
+/** The end of the group that begins at `from`. A group has limited requests and bytes; a commit is a group of its own. */
 function groupEnd(requests: readonly WriteRequest[], from: number): number {
   let end = from;
   let bytes = 0;

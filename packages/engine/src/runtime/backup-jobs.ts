@@ -1,7 +1,7 @@
-// How does the request thread have a backup written, verified or restored?
+// How does the request thread run backup jobs?
 //
-// Each job is a thread of its own (backup-thread.ts), and so many may run at a time; more are refused rather than kept waiting,
-// for nobody knows how long a backup takes. An aborted job ends at its next row, closes what it has open, and is then over.
+// Each job runs in a thread of its own (backup-thread.ts). The number of jobs at a time is limited. Further jobs are refused instead of
+// queued, because nobody can predict how long a backup takes. An aborted job stops at its next row, closes its files and store, and ends.
 
 import { Worker } from "node:worker_threads";
 import { QuiverError } from "@quiver/protocol/errors";
@@ -14,7 +14,7 @@ export type { BackupJob, BackupReport } from "./backup-thread.ts";
 export class BackupJobs {
   #running = 0;
 
-  /** Takes a place among the jobs that may run, and gives back how to free it. @throws overloaded */
+  /** Takes one of the slots for jobs. @returns a function that frees it @throws overloaded */
   enter(): () => void {
     if (this.#running >= limits.snapshotJobsMax)
       throw new QuiverError(
@@ -31,9 +31,9 @@ export class BackupJobs {
   }
 
   /**
-   * Does a job; the caller has entered.
-   * @param onProgress told the share that is done, 0 to 1
-   * @throws what the job failed with, or the signal's reason; the thread is over by then
+   * Runs a job. The caller must have taken a slot with `enter`.
+   * @param onProgress gets the completed share, 0 to 1
+   * @throws the job's error, or the reason of the signal; the thread has ended by then
    */
   async run(
     job: BackupJob,

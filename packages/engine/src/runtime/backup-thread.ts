@@ -1,8 +1,8 @@
-// Who reads and writes backup files?
+// How does a backup thread read and write backup files?
 //
-// A thread for one job, so that a backup of hours neither holds up requests nor another backup. It opens the store by itself;
-// its read transaction lives as long as the file is written, and no longer. The job ends early when the flag it shares with
-// the request thread is set.
+// Each job has a thread of its own, so a backup that takes hours blocks neither requests nor other backups. The thread opens the store
+// itself and holds a read transaction only while it writes the file. The job ends early when the request thread sets the flag
+// that both share.
 
 import { closeSync, fsyncSync, openSync, rmSync } from "node:fs";
 import { parentPort, workerData } from "node:worker_threads";
@@ -18,11 +18,11 @@ import { fileError } from "./snapshot-directory.ts";
 import { toWire, type WireError } from "./writer-messages.ts";
 
 export type BackupJob =
-  /** Writes the version of a store that is current now to a new file, which is durable in the end, or not there. */
+  /** Writes the current version of a store to a new file. In the end the file is durable, or does not exist. */
   | { kind: "write"; directory: string; path: string; request: BackupRequest }
-  /** Reads a file to its end. */
+  /** Reads and verifies a whole file. */
   | { kind: "verify"; path: string }
-  /** Verifies a chain of files, and only then makes a store of them in a directory that nobody uses. */
+  /** Verifies a chain of files, and only then builds a store from them in an unused directory. */
   | { kind: "restore"; paths: readonly string[]; directory: string; versionsKept: number };
 
 export type BackupStart = { job: BackupJob; cancelled: Int32Array<SharedArrayBuffer> };
@@ -43,7 +43,7 @@ const say = (message: BackupMessage) => port.postMessage(message);
 
 let saidAt = 0;
 
-/** Tells how far the job is, and ends it where it is not wanted any more. @param share 0 to 1 */
+/** Reports progress, and throws if the job was cancelled. @param share 0 to 1 */
 function step(share: () => number): void {
   if (Atomics.load(cancelled, 0) !== 0) throw new QuiverError("shutting_down", "The backup was cancelled.");
   const now = performance.now();
@@ -105,7 +105,7 @@ async function restore({
   directory,
   versionsKept,
 }: Extract<BackupJob, { kind: "restore" }>): Promise<BackupReport> {
-  // A third of the work is to verify, the rest to write; about.
+  // About a third of the work is verifying, the rest is writing.
   const share = 1 / paths.length;
   const reports = paths.map((path, i) => verify(path, (share * i) / 3, share / 3));
   checkChain(reports.map(({ header }) => header));

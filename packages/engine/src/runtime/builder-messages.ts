@@ -1,4 +1,4 @@
-// What is said between the builders' pool and its threads?
+// Which messages do the builder pool and its threads exchange?
 
 import type { CollectionDefinition } from "../collection/definition.ts";
 import type { CalibrationRequest } from "../index/hnsw/calibrate.ts";
@@ -12,25 +12,25 @@ export type BuilderStart = {
   readonly width: number;
 };
 
-/** Records as they are stored, to be analysed. */
+/** Stored records whose texts are to be analysed. */
 export type TextRows = {
   /** Ascending. */
   readonly ordinals: Uint32Array;
-  /** Where each record's bytes end. */
+  /** End offset of each record in `bytes`. */
   readonly ends: Uint32Array;
   readonly bytes: Uint8Array;
 };
 
-/** What a checkpoint file says of itself. */
+/** The description in a checkpoint file. */
 export type CheckpointMeta = {
-  /** Everything that decides what the index is made of; a checkpoint of another is of no use. */
+  /** Everything that determines the content of the index. A checkpoint with another configuration is unusable. */
   readonly configuration: string;
-  /** The index has taken over all closures up to this version, whose hash stands beside it. */
+  /** The index has applied all closings of records up to this version, whose hash is `hash`. */
   readonly version: number;
   readonly hash: string;
-  /** Bytes that the index takes when it is restored; checkpoints of before do not have it. */
+  /** Bytes that the restored index takes; absent in checkpoints of earlier versions of Quiver. */
   readonly restoredBytes?: number;
-  /** Records that it has. */
+  /** Number of records in the index. */
   readonly records?: number;
 };
 
@@ -40,7 +40,7 @@ export type BuilderTask =
   | { readonly kind: "calibrate"; readonly request: CalibrationRequest }
   | { readonly kind: "truth"; readonly request: TruthRequest }
   | { readonly kind: "analyse"; readonly rows: TextRows; readonly analysis: TextAnalysisOptions }
-  /** Writes a checkpoint: a state of plain values and typed arrays, and images, which lie in shared memory. */
+  /** Writes a checkpoint: a state of plain values and typed arrays, and images in shared memory. */
   | {
       readonly kind: "save";
       readonly path: string;
@@ -48,16 +48,16 @@ export type BuilderTask =
       readonly state: unknown;
       readonly images: readonly Uint8Array[];
     }
-  /** Reads what a checkpoint says of itself, and its state. */
+  /** Reads the description and the state of a checkpoint. */
   | { readonly kind: "open"; readonly path: string }
-  /** Verifies a collection's store before it is opened; answers with findings. */
+  /** Verifies a collection's store before it is opened; replies with findings. */
   | { readonly kind: "verify"; readonly directory: string; readonly definition: CollectionDefinition }
   /** Reads the images into shared memory. */
   | { readonly kind: "load"; readonly path: string; readonly images: readonly Uint8Array[] };
 
 export type BuilderMessage = {
   readonly number: number;
-  /** Who wants it: a builder gives each the same time. */
+  /** The collection that sent it. A builder gives each owner the same share of time. */
   readonly owner: number;
   readonly task: BuilderTask;
 };

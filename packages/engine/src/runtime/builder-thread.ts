@@ -1,9 +1,9 @@
-// Who does the long work on indexes?
+// How does a builder thread do the long work on indexes?
 //
-// This thread: jobs on graphs in shared memory, in the scratch memory that is this builder's, and whatever else takes long.
+// It runs jobs on graphs in shared memory, each builder with its own scratch memory, and all other tasks that take long.
 //
-// Those who want something of it, which are collections, get equal time: what one wants is done in its order, and the next step is
-// always of the one that had least. The long texts of one collection would otherwise hold up the indexes of all others.
+// Each collection has a queue, and all queues get equal time: the next time slice always goes to the queue that has used the least.
+// Otherwise the long texts of one collection would delay the indexes of all others. Tasks of one queue run in order.
 
 import { deserialize, serialize } from "node:v8";
 import { parentPort, workerData } from "node:worker_threads";
@@ -97,7 +97,7 @@ function* textsOf({ ordinals, ends, bytes }: TextRows): Generator<[ordinal: numb
 function verify(directory: string, definition: CollectionDefinition): Finding[] {
   const findings: Finding[] = [];
   const onFinding = (finding: Finding) => {
-    // One that keeps the store from being opened must not be lost among many that do not.
+    // The limit must not drop a finding that prevents opening the store.
     if (findings.length < limits.findingsMax || !isBearable(finding)) findings.push(finding);
   };
   verifyCollection(directory, { depth: "quick", definition, onFinding });
@@ -125,7 +125,7 @@ function load(path: string, images: readonly Uint8Array[]): void {
   }
 }
 
-/** What a collection wants of this thread, in order, and the time that it had. */
+/** The tasks of one collection, in order, and the time that it has used. */
 type Queue = {
   ms: number;
   readonly waiting: { readonly message: BuilderMessage; readonly steps: Steps<unknown> }[];
@@ -133,10 +133,10 @@ type Queue = {
 
 const queues = new Map<number, Queue>();
 
-/** The time that the one had to which the last slice went. */
+/** The used time of the queue that got the last slice. A new queue starts with it. */
 let virtualMs = 0;
 
-/** For so long one is served before it is asked who is next; messages are read in between. */
+/** Length of a time slice. The thread reads new messages between slices. */
 const sliceMs = 10;
 
 port.on("message", (message: BuilderMessage) => {
@@ -150,7 +150,7 @@ port.on("message", (message: BuilderMessage) => {
   queue.waiting.push({ message, steps: stepsOf(task) });
 });
 
-/** Goes on with what the one wants that had least time. */
+/** Runs one time slice for the queue that has used the least time. */
 function work(): void {
   let owner = 0;
   let next: Queue | undefined;
@@ -169,7 +169,7 @@ function work(): void {
   if (queues.size > 0) setImmediate(work);
 }
 
-/** Does a step of a task, and answers where it was the last. @returns whether it was */
+/** Runs one step of a task, and replies after the last one. @returns whether it was the last */
 function goOn({ message: { number, task }, steps }: Queue["waiting"][number]): boolean {
   let reply: BuilderReply;
   try {
@@ -177,7 +177,7 @@ function goOn({ message: { number, task }, steps }: Queue["waiting"][number]): b
     if (!step.done) return false;
     reply = { number, ok: true, value: step.value };
   } catch (error) {
-    // Errors of WebAssembly and of the system are told as text: not all of them can be posted.
+    // Errors travel as text, because some errors of WebAssembly and of the system cannot be posted.
     const { message: text, stack, code } = error as NodeJS.ErrnoException;
     reply = { number, ok: false, error: { text, stack, code } };
   }

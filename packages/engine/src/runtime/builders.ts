@@ -1,9 +1,8 @@
-// How does the request thread have indexes built?
+// How does the request thread use the builder threads?
 //
-// A pool of threads that do the jobs on graphs (index/hnsw/jobs.ts), the analysis of texts, and the reading and writing of
-// checkpoints. A thread is told of a graph with the first job for it. Each collection has a share of them (`share`), so that none
-// waits for all that another one wants. Threads start when there is something to do, and do not
-// keep the process alive.
+// A pool of threads runs the jobs on graphs (index/hnsw/jobs.ts), analyses texts, and reads and writes checkpoints. A thread gets a
+// graph with the first job for it. Each collection has a share of the threads (`share`), so it need not wait for all tasks of
+// another collection. Threads start with the first task and do not keep the process alive.
 
 import { availableParallelism } from "node:os";
 import { Worker } from "node:worker_threads";
@@ -26,7 +25,7 @@ import type {
   TextRows,
 } from "./builder-messages.ts";
 
-/** Builders by default: all cores but one, which is left to requests. */
+/** Default number of builders: all cores but one, which is for requests. */
 export const defaultBuilders = (): number => Math.max(1, Math.min(8, availableParallelism() - 1));
 
 type Done = (error: unknown, value: unknown) => void;
@@ -34,7 +33,7 @@ type Done = (error: unknown, value: unknown) => void;
 class Thread {
   readonly #worker: Worker;
   readonly #pending = new Map<number, Done>();
-  /** Graphs it was told of. */
+  /** Ids of the graphs that the thread has received. */
   readonly known = new Set<number>();
   #nextNumber = 1;
   isLost = false;
@@ -100,13 +99,13 @@ class Thread {
   }
 }
 
-/** What a thread takes over with a task. */
+/** Buffers whose ownership passes to the thread with a task. */
 function handedOver(task: BuilderTask): ArrayBufferLike[] {
   if (task.kind === "analyse") return [task.rows.bytes.buffer];
   return task.kind === "job" && task.job.kind === "insert" ? [task.job.vectors.buffer] : [];
 }
 
-/** The threads, and who shares them. */
+/** The threads, and how many owners share them. */
 class Pool {
   readonly threads: (Thread | undefined)[];
   readonly #background: Background;
@@ -118,7 +117,7 @@ class Pool {
     this.threads = new Array(width).fill(undefined);
   }
 
-  /** The thread with the least to do; one that is lost is replaced. */
+  /** The thread with the fewest pending tasks. Replaces threads that died. */
   thread(): Thread {
     const width = this.threads.length;
     let least: Thread | undefined;
@@ -149,7 +148,7 @@ export class Builders implements GraphBuilders {
     this.#owner = pool.owners++;
   }
 
-  /** The same threads, for somebody else: all who have some to do get equal time. */
+  /** The same threads for another owner. All owners with pending tasks get equal time. */
   share(): Builders {
     return new Builders(this.#background, this.width, this.#pool);
   }
@@ -179,27 +178,27 @@ export class Builders implements GraphBuilders {
     for (const thread of this.#pool.threads) thread?.forget(this.#owner, id);
   }
 
-  /** Analyses the texts of stored records, whose memory it takes over. */
+  /** Analyses the texts of stored records. Takes ownership of their bytes. */
   analyse(rows: TextRows, analysis: TextAnalysisOptions): Promise<AnalysedTexts> {
     return this.#ask({ kind: "analyse", rows, analysis }) as Promise<AnalysedTexts>;
   }
 
-  /** Writes a checkpoint; nobody may change the images, which lie in shared memory, until it resolves. */
+  /** Writes a checkpoint. The images lie in shared memory and must not change until it resolves. */
   save(path: string, meta: CheckpointMeta, state: unknown, images: readonly Uint8Array[]): Promise<void> {
     return this.#ask({ kind: "save", path, meta, state, images }) as Promise<void>;
   }
 
-  /** Reads what a checkpoint says of itself. @throws when there is none, or it is damaged */
+  /** Reads the description and the state of a checkpoint. @throws if it is missing or damaged */
   open<State>(path: string): Promise<{ meta: CheckpointMeta; state: State }> {
     return this.#ask({ kind: "open", path }) as Promise<{ meta: CheckpointMeta; state: State }>;
   }
 
-  /** Reads the images into shared memory. @throws when they are damaged */
+  /** Reads the images into shared memory. @throws if they are damaged */
   load(path: string, images: readonly Uint8Array[]): Promise<void> {
     return this.#ask({ kind: "load", path, images }) as Promise<void>;
   }
 
-  /** Verifies a collection's store that is not open. @throws where its file cannot be read at all */
+  /** Verifies the store of a collection, which must not be open. @throws if its file is entirely unreadable */
   verify(directory: string, definition: CollectionDefinition): Promise<Finding[]> {
     return this.#ask({ kind: "verify", directory, definition }) as Promise<Finding[]>;
   }
@@ -211,7 +210,7 @@ export class Builders implements GraphBuilders {
     });
   }
 
-  /** Ends all threads, for everybody; what they were doing is never answered. */
+  /** Ends the threads for all owners. Pending tasks never get a reply. */
   async close(): Promise<void> {
     this.#pool.isClosed = true;
     await Promise.all(this.#pool.threads.map((thread) => thread?.stop()));

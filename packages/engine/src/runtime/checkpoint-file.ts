@@ -1,10 +1,10 @@
-// How is an index kept on disk, so that what is read again is what was written?
+// How is a checkpoint of an index stored, so that a reader detects any damage?
 //
 //   | part 0 | part 1 | ... | footer: JSON | footer's length u32 | footer's CRC-32 u32 | magic, 8 bytes |
 //
-// The footer tells what the file is for and, for each part, its length and the CRC-32 of every 16 MiB of it. A file is
-// written beside its place, synced, and then renamed into it: at any moment there is the old one, the new one, or none. A
-// checkpoint is derived, so whatever is wrong with one means: there is none (invariant 5).
+// The footer describes the checkpoint and has, for each part, its length and the CRC-32 of every 16 MiB of it. A checkpoint is written
+// to a temporary file, synced, and then renamed. So at any moment there is the old one, the new one, or none. Checkpoints are derived
+// data: a damaged one counts as missing (invariant 5).
 
 import {
   closeSync,
@@ -32,7 +32,7 @@ const footerBytesMax = 64 * 1024 * 1024;
 type Part = { readonly offset: number; readonly length: number; readonly crcs: readonly number[] };
 type Footer = { readonly format: number; readonly meta: unknown; readonly parts: readonly Part[] };
 
-/** Writes a checkpoint and makes it durable. @param meta is kept as JSON */
+/** Writes a checkpoint and makes it durable. @param meta its description, stored as JSON */
 export function writeCheckpoint(path: string, meta: unknown, parts: readonly Uint8Array[]): void {
   mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
   const unfinished = `${path}.new`;
@@ -86,7 +86,7 @@ function readFully(file: number, into: Uint8Array, position: number): void {
   }
 }
 
-/** A checkpoint that is open for reading. Every method throws when what is read is not what was written. */
+/** A checkpoint that is open for reading. Every method throws if the file is damaged. */
 export class CheckpointReader {
   readonly meta: unknown;
   readonly #file: number;
@@ -130,7 +130,7 @@ export class CheckpointReader {
     return this.#parts[part].length;
   }
 
-  /** Reads a part into bytes of its length. */
+  /** Reads a part into an array of exactly its length. */
   read(part: number, into: Uint8Array): void {
     const { offset, length, crcs } = this.#parts[part];
     if (into.length !== length) throw new Error(`part ${part} has ${length} bytes, not ${into.length}`);
@@ -146,7 +146,7 @@ export class CheckpointReader {
   }
 }
 
-/** Removes a checkpoint, and what an interrupted one has left. */
+/** Removes a checkpoint, and the temporary file of an interrupted one. */
 export function removeCheckpoint(path: string): void {
   rmSync(path, { force: true });
   failpoint("checkpoint:removed");

@@ -1,9 +1,8 @@
-// How does memory that was let go become free soon?
+// How does released memory return to the system soon?
 //
-// The indexes of an unloaded collection are unreachable, but WebAssembly memories and typed arrays are given
-// back to the system only when the garbage collector finds them, which an idle process may put off for ever.
-// A full collection holds the thread for some tens of milliseconds, so it runs after the answer, and once for
-// all that is let go within a second.
+// The indexes of an unloaded collection are unreachable. But their WebAssembly memories and typed arrays return to the system only
+// when the garbage collector runs, and an idle process may never run it. A full garbage collection blocks the thread for some tens of
+// milliseconds. So it runs after the response, and at most once a second for everything released meanwhile.
 
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";

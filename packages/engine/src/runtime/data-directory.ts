@@ -1,19 +1,18 @@
-// What lies where in the data directory, and who may use it?
+// What does the data directory contain, and which process may use it?
 //
-//   data-dir/quiver.lock      whether it is open, and quiver.owner in which process (directory-lock.ts)
-//   data-dir/catalog/         store of the catalog; catalog.new while it is made
+//   data-dir/quiver.lock      the lock; quiver.owner names the process that holds it (directory-lock.ts)
+//   data-dir/catalog/         store of the catalog; catalog.new during its creation
 //   data-dir/collections/ID/  store of one collection, named by its internal id
 //   data-dir/snapshots/       files of snapshots
-//   data-dir/admin-key        the key that the server has made; admin-key.new while it is written
-//   data-dir/audit.log        the server's audit log, and audit.log.1, ... the older ones
+//   data-dir/admin-key        the key that the server generated; admin-key.new while it is being written
+//   data-dir/audit.log        the server's audit log; older ones are audit.log.1, ...
 //
-// The last two are the server's; what all of them have in common is seen to here. What has another name is somebody else's:
-// it is not looked at.
+// The server owns the last two. This file does what is common to all of them. Files with other names are not ours: it ignores them.
 //
-// Directories are 0700 and files 0600, whatever the umask: what an earlier version or a copy has left more open is
-// closed when the directory is opened. The data directory itself is made so, too, or becomes so when it was empty; with
-// anything in it, its mode is what whoever made it wanted. It may be a link; nothing of ours in it is one. A link there
-// would have this process read, overwrite or delete what lies elsewhere, so it is refused before anything is opened.
+// Directories have mode 0700 and files 0600, whatever the umask. Opening the data directory restricts what an earlier version or a copy
+// left more open. A data directory that Quiver creates, or finds empty, gets mode 0700 as well; one with content keeps the
+// mode that its creator chose. The data directory may be a symbolic link, but nothing of ours in it may be one: a link would make
+// this process read, overwrite or delete files elsewhere. So links are refused before anything is opened.
 
 import {
   chmodSync,
@@ -40,17 +39,17 @@ export const snapshotsDirectory = (dataDir: string): string => join(dataDir, "sn
 export const collectionDirectory = (dataDir: string, internalId: string): string =>
   join(collectionsDirectory(dataDir), internalId);
 
-/** Names in the data directory that are ours; all other ones are not. */
+/** Names in the data directory that belong to Quiver. */
 const ourNames = /^(catalog|catalog\.new|collections|snapshots|admin-key|admin-key\.new|audit\.log(\.\d+)?)$/;
 const isOurs = (name: string) => ourNames.test(name) || (lockNames as readonly string[]).includes(name);
 
-/** Real paths of the directories that this thread has open, or is opening. The lock tells of other threads. */
+/** Real paths of the directories that this thread has open, or is opening. The lock covers other threads. */
 const open = new Set<string>();
 
 /**
- * Makes the data directory where it is missing and takes its lock.
- * @returns gives the lock back
- * @throws storage_failed when another process, or this one, has it open, or it cannot be used
+ * Takes the lock of the data directory, and creates the directory if it is missing.
+ * @returns a function that releases the lock
+ * @throws storage_failed if this or another process has it open, or if it is unusable
  */
 export async function takeDataDirectory(dataDir: string, options: LockOptions = {}): Promise<() => void> {
   let path: string | undefined;
@@ -78,11 +77,11 @@ function openHere(path: string): QuiverError {
   );
 }
 
-/** Takes the lock; then everything that is ours is no link, is closed to others, and is there. */
+/** Takes the lock. On return our files exist, are no links, and are closed to other users. */
 async function prepare(path: string, options: LockOptions): Promise<() => void> {
   const names = readdirSync(path);
   for (const name of names) if (isOurs(name)) refuseLink(path, join(path, name));
-  // One that was made for us beforehand.
+  // An empty directory was created for us beforehand, so its mode is ours to set.
   if (names.length === 0) chmodSync(path, 0o700);
   const unlock = await takeLock(path, options);
   try {
@@ -90,7 +89,7 @@ async function prepare(path: string, options: LockOptions): Promise<() => void> 
     const found = readdirSync(path)
       .filter(isOurs)
       .flatMap((name) => tooOpen(path, join(path, name)));
-    // Only when there is no link anywhere is anything changed.
+    // `tooOpen` has refused every link by now, so these changes stay inside the data directory.
     for (const { path: each, mode } of found) chmodSync(each, mode);
     for (const directory of [catalogDirectory(path), collectionsDirectory(path), snapshotsDirectory(path)])
       makeDirectory(directory);
@@ -102,7 +101,7 @@ async function prepare(path: string, options: LockOptions): Promise<() => void> 
   }
 }
 
-/** What whoever starts a server is told when the disk, or the directory, does not let it be opened; bugs of ours pass through. */
+/** The error that the caller gets if the disk or the directory prevents opening. Errors of our own pass through unchanged. */
 export function openingError(dataDir: string, error: unknown): unknown {
   if (error instanceof QuiverError || !(error instanceof Error)) return error;
   const { code } = error as NodeJS.ErrnoException;
@@ -122,19 +121,19 @@ const openingAdvice = {
   other: "It must be a directory that this user may read and write.",
 } as const;
 
-/** Makes a directory and those above it, where they are missing, and makes their names durable. */
+/** Creates a directory and its missing parents, and makes their names durable. */
 function makeDirectory(path: string): void {
   const first = makeAllDirectories(path);
   if (first === undefined) return;
   for (let made = path; made.length >= first.length; made = dirname(made)) syncDirectory(dirname(made));
 }
 
-/** @returns the first one that was made */
+/** @returns the topmost directory that was created */
 function makeAllDirectories(path: string): string | undefined {
   try {
     return mkdirSync(path, { recursive: true, mode: 0o700 });
   } catch (error) {
-    // That is what Node.js makes of a disk that is read-only. Asked for a single directory, it says what is wrong.
+    // On a read-only disk a recursive mkdir of Node.js reports ENOENT. A plain mkdir reports the real cause.
     if ((error as NodeJS.ErrnoException).code === "ENOENT" && existsSync(dirname(path)))
       mkdirSync(path, { mode: 0o700 });
     throw error;
@@ -142,7 +141,7 @@ function makeAllDirectories(path: string): string | undefined {
 }
 
 /**
- * @returns what lies there; undefined where there is nothing any more
+ * @returns the file's status; undefined if it is gone
  * @throws storage_failed for a symbolic link
  */
 function refuseLink(dataDir: string, path: string): Stats | undefined {
@@ -157,13 +156,13 @@ function refuseLink(dataDir: string, path: string): Stats | undefined {
 }
 
 /**
- * What others have rights on, of a file, or of a directory with everything in it, and the mode that it should have.
+ * Finds what is accessible to other users in a file, or in a directory with all its content, and the mode that each should have.
  * @throws storage_failed for a symbolic link
  */
 function tooOpen(dataDir: string, path: string): { path: string; mode: number }[] {
   const found = refuseLink(dataDir, path);
   if (found === undefined) return [];
-  // What another user owns, only that user can close; its owner let this process in on purpose.
+  // Only its owner can change a mode. If another user owns it, that user gave this process access on purpose.
   const isOwn = found.uid === process.getuid?.();
   const isOpen = isOwn && (found.mode & 0o077) !== 0;
   const own = isOpen ? [{ path, mode: found.isDirectory() ? 0o700 : 0o600 }] : [];
@@ -176,7 +175,7 @@ export function syncDirectory(path: string): void {
   sync(path, "r");
 }
 
-/** Makes what is in a file durable. @throws storage_failed, storage_full */
+/** Makes the content of a file durable. @throws storage_failed, storage_full */
 export function syncFile(path: string): void {
   sync(path, "r+");
 }
@@ -195,15 +194,15 @@ function sync(path: string, mode: "r" | "r+"): void {
 }
 
 /**
- * Makes durable what can be seen of a store that was just opened or made: a process that was killed while it waited for the
- * disk leaves a commit that is to be seen and that a power loss would take back, and a new file's name is not durable either.
+ * Makes durable what a store shows after it was opened or created. A process that is killed while it waits for the disk leaves a
+ * commit that is visible but that a power loss would undo. The name of a new file is not durable either.
  */
 export function syncStore(path: string): void {
   syncFile(join(path, "data.mdb"));
   syncDirectory(path);
 }
 
-/** Removes the directories of collections that the catalog does not know. @returns how many */
+/** Removes the directories of collections that are not in the catalog. @returns how many */
 export function removeOrphans(dataDir: string, known: ReadonlySet<string>): number {
   let removed = 0;
   for (const name of readdirSync(collectionsDirectory(dataDir))) {

@@ -1,21 +1,22 @@
 // Who has a data directory open?
 //
 //   quiver.lock    always empty; the system's lock lies on it
-//   quiver.owner   who took the lock last: told to the one who is refused, and never asked whether the lock is held
+//   quiver.owner   names the process that took the lock last; used in error messages only, never to decide whether the lock is held
 //
 //   owner    an exclusive transaction of SQLite on quiver.lock, open until the owner ends (takeLock)
 //   reader   a shared one, while `quiver check` or `quiver repair` reads (lockForReading)
 //
-// SQLite locks by what the system has for it (fcntl, LockFileEx). So the kernel decides whether the lock is held, for all
-// processes that see the file, in containers and PID namespaces of their own, too. It frees the lock when the last thread of the
-// owner is gone: not before a thread that still waits for the disk can write no more, and never later. Nobody takes a
-// lock away from another process, and no lock is left over: a copied directory is free.
+// SQLite uses the locks of the system (fcntl, LockFileEx). So the kernel decides whether the lock is held, for all processes that see
+// the file, also across containers and PID namespaces. It frees the lock exactly when the last thread of the owner is gone, so a
+// thread that still waits for the disk keeps it. No process can take the lock from another, and no stale lock remains: a copied
+// directory is free.
 //
 // Rules that keep this true:
-//   1. quiver.lock is never deleted. Who waits for a deleted file and who makes a new one would both become the owner.
-//   2. Nothing but SQLite opens quiver.lock: as POSIX has it, a process loses its lock when it closes *any* descriptor
-//      of the file. SQLite itself looks after this for all threads of a process.
-//   3. The connection is kept until the lock is given back: the collector would close it.
+//   1. quiver.lock is never deleted. Otherwise a process that waits for the deleted file and one that creates a new file would both
+//      become the owner.
+//   2. Only SQLite opens quiver.lock. Under POSIX a process loses its lock when it closes *any* descriptor of the file. SQLite
+//      handles this for all threads of a process.
+//   3. The code keeps a reference to the connection until it releases the lock. Otherwise the garbage collector would close it.
 
 import {
   accessSync,
@@ -35,7 +36,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { QuiverError } from "@quiver/protocol/errors";
 import { limits } from "@quiver/protocol/limits";
 
-/** Files of the lock. SQLite would look at the last three, which are never made: none of them may be a link. */
+/** Files of the lock. The last three are never created, but SQLite would open them, so none of them may be a link. */
 export const lockNames = [
   "quiver.lock",
   "quiver.owner",
@@ -44,10 +45,10 @@ export const lockNames = [
   "quiver.lock-shm",
 ] as const;
 
-/** Who has, or had, a directory open. */
+/** The process that has, or had, a directory open. */
 export type Owner = {
   readonly host: string;
-  /** As its own PID namespace numbers it. */
+  /** In the owner's PID namespace. */
   readonly pid: number;
   /** ISO 8601. */
   readonly since: string;
@@ -56,7 +57,7 @@ export type Owner = {
 export type LockOptions = {
   /** How long to wait for an owner that is ending. Default 10 seconds. */
   waitMs?: number;
-  /** Told once, when it has to be waited. */
+  /** Called once if there is a wait. */
   onWait?(message: string, waitMs: number): void;
   clock?: () => number;
 };
@@ -66,7 +67,7 @@ const ownerFile = (directory: string) => join(directory, "quiver.owner");
 
 /** Milliseconds between two attempts. */
 const attemptMs = 50;
-/** The owner file has this length always, so that it is written in place: a full disk does not keep a start from it. */
+/** The owner file always has this length, so it is overwritten in place and a full disk does not prevent a start. */
 const ownerBytes = 256;
 /** SQLite's primary result code for a lock that another connection has. */
 const busy = 5;
@@ -74,15 +75,15 @@ const busy = 5;
 /**
  * Becomes the owner of a directory.
  * @param directory its real path
- * @returns gives the lock back
- * @throws storage_failed when it is still in use after the wait
+ * @returns a function that releases the lock
+ * @throws storage_failed if it is still in use after the wait
  */
 export async function takeLock(directory: string, options: LockOptions = {}): Promise<() => void> {
   const { waitMs = limits.lockWaitMsDefault, onWait, clock = Date.now } = options;
   makeLockFile(lockFile(directory));
   const end = performance.now() + waitMs;
   let connection = attempt(directory, "exclusive");
-  if (connection === undefined && waitMs > 0) onWait?.(`${usedBy(directory)} It is waited for.`, waitMs);
+  if (connection === undefined && waitMs > 0) onWait?.(`${usedBy(directory)} Waiting for it to end.`, waitMs);
   while (connection === undefined) {
     if (performance.now() >= end) throw inUse(directory);
     await sleep(attemptMs);
@@ -99,10 +100,10 @@ export async function takeLock(directory: string, options: LockOptions = {}): Pr
 }
 
 /**
- * Keeps owners out while a directory is read that nobody has open. Several may read. Changes nothing, and makes no file: without
- * one, nobody has ever opened the directory.
- * @returns lets owners in again
- * @throws storage_failed when it has an owner
+ * Keeps owners out while the caller reads a directory that no process has open. Several readers may hold the lock at once. Changes and
+ * creates no file: without a lock file, no process has ever opened the directory.
+ * @returns a function that releases the lock
+ * @throws storage_failed if the directory has an owner
  */
 export function lockForReading(directory: string): () => void {
   if (lstatSync(lockFile(directory), { throwIfNoEntry: false }) === undefined) return () => {};
@@ -111,7 +112,7 @@ export function lockForReading(directory: string): () => void {
   return () => connection.close();
 }
 
-/** Makes the lock file, or empties it: earlier versions of Quiver wrote into it, and SQLite would not take that for its own. */
+/** Creates the lock file, or empties it: earlier versions of Quiver wrote into it, and SQLite rejects a file that is not a database. */
 function makeLockFile(path: string): void {
   const found = lstatSync(path, { throwIfNoEntry: false });
   if (found !== undefined) {
@@ -127,13 +128,13 @@ function makeLockFile(path: string): void {
   }
 }
 
-/** The connection that holds the lock; undefined where another one holds it. */
+/** Tries to take the lock. @returns the connection that holds it; undefined if another connection does */
 function attempt(directory: string, kind: "exclusive" | "shared"): DatabaseSync | undefined {
   const { DatabaseSync } = sqlite();
   const connection = new DatabaseSync(lockFile(directory), { readOnly: kind === "shared" });
   try {
-    // No journal beside the file. The change, which is never committed, fails where SQLite could open the file only for reading: of
-    // such a one it would make an exclusive transaction a shared one, without a word.
+    // MEMORY: no journal file. SQLite silently turns an exclusive transaction into a shared one if it could open the file only for
+    // reading. The change of user_version, which is never committed, makes it fail instead.
     connection.exec(
       kind === "exclusive"
         ? "PRAGMA journal_mode = MEMORY; BEGIN EXCLUSIVE; PRAGMA user_version = 1"
@@ -147,7 +148,7 @@ function attempt(directory: string, kind: "exclusive" | "shared"): DatabaseSync 
   }
 }
 
-/** SQLite as Node.js brings it. Some versions warn, once in each thread, that it is new: nobody who starts a server can act on that. */
+/** The SQLite of Node.js. Some versions warn, once per thread, that it is experimental. Users cannot act on that, so it is suppressed. */
 function sqlite(): typeof import("node:sqlite") {
   const { emitWarning } = process;
   process.emitWarning = () => {};
@@ -158,7 +159,7 @@ function sqlite(): typeof import("node:sqlite") {
   }
 }
 
-/** A sentence that says who has the directory open, in words for a person. */
+/** A sentence for users that names the process that has the directory open. */
 function usedBy(directory: string): string {
   const reading = attempt(directory, "shared");
   reading?.close();
@@ -183,7 +184,7 @@ function readOwner(directory: string): Owner | undefined {
     const owner = JSON.parse(readFileSync(ownerFile(directory), "utf8").slice(0, ownerBytes)) as Owner;
     return Number.isInteger(owner.pid) ? owner : undefined;
   } catch {
-    // It lies there for people alone. The lock holds without it.
+    // The owner file only serves messages. The lock works without it.
     return undefined;
   }
 }

@@ -7,13 +7,13 @@ const codeOf = (promise: Promise<unknown>) =>
     (error: { code: string }) => error.code,
   );
 
-it("[O5] what is under way counts, room is made once, and what does not fit is refused with figures", async () => {
+it("[O5] what is under way counts, memory is freed once, and what does not fit is refused with figures", async () => {
   let indexes = 600;
   const made: boolean[] = [];
   const memory = new MemoryBudget({
     budgetBytes: 1_000,
     indexBytes: () => indexes,
-    makeRoom: async (most, isAgain) => {
+    freeMemory: async (most, isAgain) => {
       made.push(isAgain);
       indexes = Math.min(indexes, Math.max(500, most));
     },
@@ -25,7 +25,7 @@ it("[O5] what is under way counts, room is made once, and what does not fit is r
     code: "memory_budget_exceeded",
     details: { scope: "process", needed_bytes: 200, budget_bytes: 1_000, index_bytes: 900 },
   });
-  // Soon after, whoever makes room is told that it was in vain.
+  // Soon after, `freeMemory` learns that the last attempt failed.
   expect(await codeOf(memory.admit({ what: "A load", indexBytes: 200 }))).toBe("memory_budget_exceeded");
   expect(made).toEqual([false, true]);
   done();
@@ -40,7 +40,7 @@ it("[O5] the process as a whole has a bound, too", async () => {
   const memory = new MemoryBudget({
     budgetBytes: 1_000,
     indexBytes: () => 0,
-    makeRoom: async () => {},
+    freeMemory: async () => {},
     processBytes: () => process,
   });
   expect(memory.fits({ indexBytes: 500 })).toBe(true);
@@ -48,7 +48,7 @@ it("[O5] the process as a whole has a bound, too", async () => {
   await new Promise((resolve) => setTimeout(resolve, 60));
   expect(memory.fits({ indexBytes: 500 })).toBe(false);
   expect(memory.fits({ indexBytes: 100 })).toBe(true);
-  expect(memory.fits({ indexBytes: 100, passingBytes: 500 })).toBe(false);
+  expect(memory.fits({ indexBytes: 100, transientBytes: 500 })).toBe(false);
 });
 
 it("[O5] memory of the process is what it alone has: heaps, buffers and WebAssembly memories", () => {

@@ -1,30 +1,31 @@
-// How much memory is taken, and may somebody take more?
+// How much memory is in use, and is there enough for a new reservation?
 //
-// Two things are counted, and each has its bound:
+// There are two counts, each with its own limit:
 //
-//   indexes    what the indexes of loaded collections say of themselves (what is written of typed arrays and WebAssembly memories),
-//              what they are expected to take more when all records are in their final places, and what writes that are under way
-//              are expected to add: the budget
-//   process    memory that belongs to this process alone and that the system cannot take back (Linux: RssAnon + RssShmem; elsewhere
-//              the resident set): heaps of all threads, buffers, WebAssembly memories, what is free and not given back yet. The
-//              stores' files are mapped, and not in it. Counted from the opening of the database on, for the process may be another
-//              program that embeds it: the budget and `processBytesBeside`
+//   indexes    limit: the budget. The sum of what the indexes of loaded collections report (the written part of typed arrays and
+//              WebAssembly memories), their expected growth until all records are in their final places, and the expected growth by
+//              writes that are under way.
+//   process    limit: the budget plus `processBytesBeside`. Memory that only this process uses and that the system cannot reclaim (Linux:
+//              RssAnon + RssShmem; elsewhere the resident set): heaps of all threads, buffers, WebAssembly memories, and free memory that
+//              is not returned yet. The mapped files of stores do not count. The count starts when the database opens, because the
+//              process may be another program that embeds it.
 //
-// Whoever is to take more asks `admit`. Where it does not fit, indexes give up their caches, idle collections are unloaded, and the
-// garbage is collected; where it still does not, it is refused before anything has changed. The system would end the whole process instead.
+// Code that is about to take much memory calls `admit` with a reservation. If it does not fit, indexes drop their caches, idle
+// collections are unloaded, and the garbage is collected. If it still does not fit, `admit` refuses it before anything has
+// changed. Without this the system would kill the whole process.
 
 import { readFileSync } from "node:fs";
 import { QuiverError } from "@quiver/protocol/errors";
 
-/** What the program takes beside indexes: code, heaps and stacks of its threads, requests, answers and garbage. */
+/** Memory for everything except indexes: code, heaps and stacks of the threads, requests, responses and garbage. */
 export const processBytesBeside = 512 * 1024 * 1024;
 
-/** Memory is measured no more often, in milliseconds: the system's answer takes some 50 microseconds, and collections can be thousands. */
+/** Least time between two measurements, in milliseconds. The system call takes some 50 microseconds, and there can be thousands of collections. */
 const measureEveryMs = 50;
-/** What takes so many bytes is measured anew at once when it is done. */
-const muchBytes = 1024 * 1024;
-/** After room could not be made garbage is not collected in vain again for so long: a full collection holds the thread. */
-const makeRoomEveryMs = 2_000;
+/** When a reservation of this size ends, memory is measured again at once. */
+const largeReservationBytes = 1024 * 1024;
+/** After an attempt to free memory failed, no garbage collection for this long: a full one blocks the thread. */
+const freeMemoryEveryMs = 2_000;
 
 /** Bytes of memory that only this process uses and that the system cannot take back. */
 export function processBytes(): number {
@@ -36,37 +37,37 @@ export function processBytes(): number {
 }
 
 export type MemoryParts = {
-  /** Bytes that indexes may take; undefined: no limit. */
+  /** Bytes that indexes may take; undefined for no limit. */
   readonly budgetBytes: number | undefined;
-  /** Bytes that indexes take, or will when they are built. */
+  /** Bytes that indexes take, including their expected growth until they are built. */
   indexBytes(): number;
   /**
-   * Makes caches smaller and idle collections leave until so many bytes of indexes are there at most; resolves when what they took is free.
-   * @param isAgain whether it was in vain a moment ago: where nothing can leave, there is no use in collecting garbage
+   * Shrinks caches and unloads idle collections until indexes take at most this many bytes. Resolves when their memory is free.
+   * @param isAgain whether an attempt failed a moment ago: then garbage is collected only if something was unloaded
    */
-  makeRoom(indexBytesMax: number, isAgain: boolean): Promise<void>;
+  freeMemory(indexBytesMax: number, isAgain: boolean): Promise<void>;
   /** Default: `processBytes`. */
   readonly processBytes?: () => number;
 };
 
-/** What somebody is about to take. */
-export type Wish = {
-  /** For the message: `loading the collection 'a'`. */
+/** Memory that an operation is about to take. */
+export type Reservation = {
+  /** The operation, for the error message: `loading the collection 'a'`. */
   readonly what: string;
-  /** Bytes that indexes will take. */
+  /** Bytes that stay in indexes. */
   readonly indexBytes: number;
-  /** Bytes that are taken besides while it is done. */
-  readonly passingBytes?: number;
+  /** Further bytes that are in use only during the operation. */
+  readonly transientBytes?: number;
 };
 
 export class MemoryBudget {
   readonly #parts: MemoryParts;
   readonly #processBytes: () => number;
-  /** What has been admitted and is not in any index yet. */
+  /** Bytes that were admitted and that no measurement of the indexes contains yet. */
   #reserved = 0;
-  /** Of that, what is done: it counts until the indexes are measured again. */
+  /** The part of `#reserved` whose operations have ended. It counts until the indexes are measured again. */
   #done = 0;
-  /** What the process had when the database was opened. */
+  /** Bytes of the process when the database was opened. */
   readonly #before: number;
   #process = 0;
   #indexes = 0;
@@ -83,19 +84,19 @@ export class MemoryBudget {
     return this.#parts.budgetBytes !== undefined;
   }
 
-  /** Bytes of indexes, of those that are being built, and of writes under way. */
+  /** Bytes of indexes, of their expected growth, and of reservations. */
   get indexBytes(): number {
     this.#measure();
     return this.#indexes + this.#reserved;
   }
 
-  /** The process' own memory, as of the last twentieth of a second, since the database was opened. */
+  /** Bytes by which the memory of the process has grown since the database was opened; at most 50 ms old. */
   get processBytes(): number {
     this.#measure();
     return this.#process;
   }
 
-  /** Indexes have come or gone: what was measured counts no more. */
+  /** Invalidates the last measurement, because indexes were added or removed. */
   changed(): void {
     this.#measuredMs = Number.NEGATIVE_INFINITY;
   }
@@ -110,66 +111,69 @@ export class MemoryBudget {
     this.#done = 0;
   }
 
-  /** Whether so many bytes of indexes fit without anybody leaving. */
-  fits({ indexBytes, passingBytes = 0 }: Omit<Wish, "what">): boolean {
+  /** Whether a reservation fits without unloading anything. */
+  fits({ indexBytes, transientBytes = 0 }: Omit<Reservation, "what">): boolean {
     const { budgetBytes } = this.#parts;
     if (budgetBytes === undefined) return true;
     return (
       this.indexBytes + indexBytes <= budgetBytes &&
-      this.processBytes + indexBytes + passingBytes <= budgetBytes + processBytesBeside
+      this.processBytes + indexBytes + transientBytes <= budgetBytes + processBytesBeside
     );
   }
 
-  /** Whether so many bytes may be taken that an index can do without, and a sixteenth of the budget is left for what must be. */
-  leavesRoom(bytes: number): boolean {
+  /** Whether an index may take optional memory, for example a cache: at least a sixteenth of the budget must remain free. */
+  hasSpare(bytes: number): boolean {
     const { budgetBytes } = this.#parts;
     if (budgetBytes === undefined) return true;
     const leaves = this.fits({ indexBytes: bytes + budgetBytes / 16 });
-    // Who asks takes it, and asks again soon.
+    // The caller takes the memory now and asks again soon, so measure again.
     if (leaves) this.changed();
     return leaves;
   }
 
   /**
-   * Waits until it fits, where idle collections can make room.
-   * @returns to be called when the bytes are in an index, or will not be
+   * Reserves memory. If it does not fit, waits while idle collections are unloaded.
+   * @returns a function that ends the reservation: call it when the bytes are in an index, or will not be needed
    * @throws memory_budget_exceeded
    */
-  async admit(wish: Wish): Promise<() => void> {
+  async admit(reservation: Reservation): Promise<() => void> {
     if (!this.isLimited) return () => {};
-    if (!this.fits(wish)) await this.#makeRoom(wish);
-    if (!this.fits(wish)) throw this.#refusal(wish);
-    this.#reserved += wish.indexBytes;
+    if (!this.fits(reservation)) await this.#freeMemory(reservation);
+    if (!this.fits(reservation)) throw this.#refusal(reservation);
+    this.#reserved += reservation.indexBytes;
     let isHeld = true;
     return () => {
-      if (isHeld) this.#done += wish.indexBytes;
+      if (isHeld) this.#done += reservation.indexBytes;
       isHeld = false;
-      if (wish.indexBytes >= muchBytes) this.changed();
+      if (reservation.indexBytes >= largeReservationBytes) this.changed();
     };
   }
 
-  async #makeRoom({ indexBytes }: Wish): Promise<void> {
+  async #freeMemory({ indexBytes }: Reservation): Promise<void> {
     const nowMs = performance.now();
     const budget = this.#parts.budgetBytes as number;
-    // What alone exceeds the budget makes nobody leave.
+    // A reservation that alone exceeds the budget never fits, so nothing is unloaded for it.
     if (indexBytes > budget) return;
-    await this.#parts.makeRoom(budget - indexBytes - this.#reserved, nowMs - this.#triedMs < makeRoomEveryMs);
+    await this.#parts.freeMemory(
+      budget - indexBytes - this.#reserved,
+      nowMs - this.#triedMs < freeMemoryEveryMs,
+    );
     this.changed();
     this.#triedMs = this.fits({ indexBytes }) ? Number.NEGATIVE_INFINITY : performance.now();
   }
 
-  #refusal({ what, indexBytes, passingBytes = 0 }: Wish): QuiverError {
+  #refusal({ what, indexBytes, transientBytes = 0 }: Reservation): QuiverError {
     const budget = this.#parts.budgetBytes as number;
     const figures = {
       scope: "process",
-      needed_bytes: indexBytes + passingBytes,
+      needed_bytes: indexBytes + transientBytes,
       budget_bytes: budget,
       index_bytes: this.indexBytes,
       process_bytes: this.processBytes,
     };
     return new QuiverError(
       "memory_budget_exceeded",
-      `${what} needs about ${mib(indexBytes + passingBytes)}; the memory budget is ${mib(budget)}, of which indexes take ` +
+      `${what} needs about ${mib(indexBytes + transientBytes)}; the memory budget is ${mib(budget)}, of which indexes take ` +
         `${mib(figures.index_bytes)}, and the process has taken ${mib(figures.process_bytes)} since the database was opened. Nothing was changed. ` +
         "Unload or delete a collection, delete an index, or give the process a larger budget.",
       figures,
@@ -177,5 +181,5 @@ export class MemoryBudget {
   }
 }
 
-/** Bytes for people: `12.5 MiB`. */
+/** Bytes as text for users: `12.5 MiB`. */
 export const mib = (bytes: number): string => `${(bytes / 2 ** 20).toFixed(1)} MiB`;

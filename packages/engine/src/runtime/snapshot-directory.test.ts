@@ -47,19 +47,19 @@ function publish(directory: SnapshotDirectory, id: string): void {
 }
 
 const reopened = () => {
-  const { told, untold, strays } = new SnapshotDirectory(dataDir).open();
-  return { told: told.map(({ id }) => id), untold, strays };
+  const { listed, unlisted, strays } = new SnapshotDirectory(dataDir).open();
+  return { listed: listed.map(({ id }) => id), unlisted, strays };
 };
-const nothing = { told: [], untold: [], strays: [] };
+const nothing = { listed: [], unlisted: [], strays: [] };
 
 it("[B6] a snapshot that is published is there, and one that is deleted is not", () => {
   const directory = failing();
   publish(directory, "a1");
   publish(directory, "b2");
-  expect(reopened()).toEqual({ ...nothing, told: ["a1", "b2"] });
+  expect(reopened()).toEqual({ ...nothing, listed: ["a1", "b2"] });
   directory.retire("a1");
   // The process may end here.
-  expect(reopened()).toEqual({ ...nothing, told: ["b2"] });
+  expect(reopened()).toEqual({ ...nothing, listed: ["b2"] });
   directory.clear("b2");
   directory.retire("b2");
   directory.clear("b2");
@@ -79,7 +79,7 @@ for (const syncs of [[1], [2], [1, 2], [2, 3]])
 it("[B6] a deletion whose directory could not be synced leaves the snapshot", () => {
   publish(failing(), "a1");
   expect(() => failing(1).retire("a1")).toThrow(expect.objectContaining({ code: "storage_failed" }));
-  expect(reopened()).toEqual({ ...nothing, told: ["a1"] });
+  expect(reopened()).toEqual({ ...nothing, listed: ["a1"] });
 });
 
 it("[B6] whatever names an interrupted making or deletion leaves, they are removed at start", () => {
@@ -106,7 +106,7 @@ it("[B10] what is left of a snapshot is told apart: without a file, without an e
   expect(directory.isMissing("a1")).toBe(true);
   expect(directory.isMissing("b2")).toBe(false);
   expect(directory.problemOf(snapshotOf("a1"))).toBe("Its file is missing.");
-  expect(reopened()).toEqual({ told: ["a1"], untold: ["b2"], strays: ["notes.txt", "c3.json"] });
+  expect(reopened()).toEqual({ listed: ["a1"], unlisted: ["b2"], strays: ["notes.txt", "c3.json"] });
   expect(names()).toEqual(["a1.json", "b2.qbackup", "c3.json", "notes.txt"]);
 });
 

@@ -1,14 +1,14 @@
-// What is told of a snapshot beside its file, and is it what the file says?
+// What does the entry of a snapshot contain, and does it agree with the snapshot's file?
 //
-// A header says nearly all of it. What only a reading of the whole file gives (its SHA-256, the records in it) is kept in a file
-// of JSON with a checksum, so that listing reads no snapshot. That file is drawn again from the snapshot where it is damaged.
+// The file's header has nearly all the facts. But the SHA-256 and the number of records take a reading of the whole file. So the facts
+// are kept in an entry, a JSON file with a checksum, and listing reads no snapshot. A damaged entry is made again from the snapshot.
 
 import { crc32 } from "node:zlib";
 import type { Snapshot } from "@quiver/protocol/shapes/snapshot";
 import type { BackupHeader } from "../backup/header.ts";
 import type { VerifiedBackup } from "../backup/read.ts";
 
-/** What is told of a snapshot whose file was read to its end. */
+/** The description of a snapshot whose whole file was verified. */
 export function snapshotOf(id: string, { header, records, bytes, sha256 }: VerifiedBackup): Snapshot {
   return {
     id,
@@ -25,32 +25,32 @@ export function snapshotOf(id: string, { header, records, bytes, sha256 }: Verif
   };
 }
 
-/** What is kept of it: the object and a CRC-32 of its text. */
+/** The text of an entry: the snapshot's description and a CRC-32 of its JSON. */
 export const entryText = (snapshot: Snapshot): string =>
   JSON.stringify({ crc32: crc32(JSON.stringify(snapshot)), snapshot });
 
-/** @returns undefined unless the text is, to the byte, what is kept of the snapshot of this id */
+/** Reads an entry. @returns undefined unless the text is byte for byte a valid entry of this id */
 export function readEntry(id: string, text: string): Snapshot | undefined {
   let snapshot: Snapshot | undefined;
   try {
     snapshot = (JSON.parse(text) as { snapshot?: Snapshot } | null)?.snapshot;
   } catch {
-    // No JSON: the caller hears the same of every text that is not what was written.
+    // The text is no JSON. The caller gets the same result for every damaged entry.
     return undefined;
   }
   return snapshot?.id === id && entryText(snapshot) === text ? snapshot : undefined;
 }
 
-/** Where what is told differs from what the file's header and length say. @returns undefined: nowhere */
-export function headerDifference(told: Snapshot, header: BackupHeader, bytes: number): string | undefined {
-  const { sha256, records_stored: records } = told;
-  return difference(told, snapshotOf(told.id, { header, records, bytes, sha256 }));
+/** How an entry differs from the header and length of its file. @returns undefined if they agree */
+export function headerDifference(entry: Snapshot, header: BackupHeader, bytes: number): string | undefined {
+  const { sha256, records_stored: records } = entry;
+  return difference(entry, snapshotOf(entry.id, { header, records, bytes, sha256 }));
 }
 
-/** Where two tellings of a snapshot differ, in words. */
-export function difference(told: Snapshot, found: Snapshot): string | undefined {
+/** The first field in which an entry differs from the file, as a sentence without its subject. @returns undefined if they agree */
+export function difference(entry: Snapshot, found: Snapshot): string | undefined {
   for (const name of Object.keys(found) as (keyof Snapshot)[])
-    if (told[name] !== found[name])
-      return `is told to have ${name} ${String(told[name])}, and its file has ${String(found[name])}`;
+    if (entry[name] !== found[name])
+      return `has ${name} ${String(entry[name])} in its entry, but ${String(found[name])} in its file`;
   return undefined;
 }

@@ -1,13 +1,13 @@
-// Which version do searches see, and how long must it stay seen?
+// Which version do searches see, and how long does it stay readable?
 //
-// A `View` is one version of a collection that all its indexes have taken over, with the snapshot of the store
-// at that version. Indexing publishes views; a search pins one for all its legs and all its fetches, so that
-// whatever is written or indexed meanwhile, it sees one version (invariant 2).
+// A `View` is one version of a collection that all its indexes contain, with the snapshot of the store at that version. Indexing
+// publishes views. A search pins one view for all its legs and fetches, so it sees one version, whatever is written or indexed
+// meanwhile (invariant 2).
 //
 //   published --pin--> pinned (n searches) --unpin--> ... --replaced and unpinned--> released
 //
-// The view in place is replaced by the next one; the old one lives until its last search has ended. What was
-// closed since the oldest living view may not be removed from the indexes (collection/visibility.ts).
+// The next view replaces the current one. A replaced view lives until its last search ends. Records that were closed after the oldest
+// living view must stay in the indexes (collection/visibility.ts).
 
 import type { IndexKind } from "@quiver/protocol/shapes/index-definition";
 import { invariant } from "../base/invariant.ts";
@@ -15,16 +15,16 @@ import type { Visibility, VisibleAt } from "../collection/visibility.ts";
 import type { Index } from "../index/contract.ts";
 import type { Snapshot } from "../storage/store.ts";
 
-/** The indexes of a view; those that the collection has. */
+/** The indexes of a view. Kinds that the collection does not have are absent. */
 export type LiveIndexes = Readonly<Partial<Record<IndexKind, Index>>>;
 
 export class View {
   readonly version: number;
-  /** The ordinal that the version would have given next. */
+  /** The next unused ordinal at this version. */
   readonly ordinalEnd: number;
   readonly snapshot: Snapshot;
   readonly indexes: LiveIndexes;
-  /** What its indexes said of themselves when the version was current (`Index.statistics`). */
+  /** The statistics of its indexes when the version was current (`Index.statistics`). */
   readonly statistics: Readonly<Partial<Record<IndexKind, unknown>>>;
   readonly #visibility: Visibility;
   #pins = 1;
@@ -44,7 +44,7 @@ export class View {
     this.#onRelease = onRelease;
   }
 
-  /** The test of an ordinal for this version, or null when all are visible. Take it anew after every await. */
+  /** Tests whether an ordinal is visible at this version; null if all are. Get it again after every await. */
   get visible(): VisibleAt | null {
     return this.#visibility.at(this.version, this.ordinalEnd);
   }
@@ -115,7 +115,7 @@ export class Views {
     return view;
   }
 
-  /** Takes the view in place away; searches that pinned it go on. */
+  /** Removes the current view. Searches that pinned it continue. */
   withdraw(): void {
     const previous = this.#current;
     this.#current = null;

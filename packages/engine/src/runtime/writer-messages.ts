@@ -1,7 +1,7 @@
-// What do the threads say to the writer, and what does it answer?
+// Which messages do threads send to the writer thread, and how does it reply?
 //
-// Every message has a number; every one is answered once, in any order. Batches travel as transferred buffers.
-// Errors travel as plain objects and are made anew on the other side.
+// Every message has a number and gets exactly one reply, in any order. Batches travel as transferred buffers. Errors travel as plain
+// objects, from which the receiver rebuilds the error.
 
 import { type ErrorCode, type ErrorDetails, QuiverError } from "@quiver/protocol/errors";
 import type { WriteRequest } from "../collection/accept.ts";
@@ -10,7 +10,7 @@ import type { CollectionDefinition } from "../collection/definition.ts";
 
 export type WriterStart = { dataDir: string; versionsKept: number };
 
-/** Opens a collection's store, making it where it is not there. */
+/** Opens a collection's store, and creates it if it is missing. */
 export type OpenStoreCommand = {
   to: "store";
   kind: "open";
@@ -34,8 +34,8 @@ export type WriterReply =
   | { number: number; ok: false; error: WireError };
 
 /**
- * Sent once when the writer is ready, with counts after each group, and when a store can no longer be used until it was closed
- * by all and opened again (null: the catalog's).
+ * `ready`: sent once. `committed`: sent after each log entry, with the number of its requests. `broken`: every thread must close and reopen
+ * this store before it is usable again (null means the catalog).
  */
 export type WriterNotice =
   | { notice: "ready" }

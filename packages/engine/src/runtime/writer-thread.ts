@@ -1,10 +1,10 @@
-// Who makes every change?
+// How does the writer thread make changes?
 //
-// This thread. It takes the messages that wait and hands those for one collection to its sequencer (log/sequencer.ts), which
-// makes them durable in as few log entries as it can; then it answers. While it waits for the disk, the next requests gather by
-// themselves: the slower the disk, the larger the entries, with no timer.
+// This thread makes every change of the database. It takes all waiting messages and passes those for one collection to the collection's
+// sequencer (log/sequencer.ts), which makes them durable in as few log entries as possible. Then it replies. While it waits for the
+// disk, the next requests queue up. So a slower disk gets larger entries, without any timer.
 //
-// Messages for one collection keep their order; a message that is no write to a collection comes after all writes before it.
+// Messages for one collection keep their order. Any other message runs after all writes that came before it.
 
 import { join } from "node:path";
 import { parentPort, workerData } from "node:worker_threads";
@@ -36,7 +36,7 @@ const { dataDir, versionsKept } = workerData as WriterStart;
 type OpenStore = {
   store: LmdbStore;
   path: string;
-  /** Whether what was found at opening is durable. Until it is, nothing is written on top of it. */
+  /** Whether the state found at opening is durable. Until it is, nothing may be written on top of it. */
   isSynced: boolean;
 };
 type OpenCollectionStore = OpenStore & { sequencer: LocalSequencer };
@@ -62,12 +62,12 @@ function openCatalog(): void {
   trySync(catalog);
 }
 
-/** A disk that does not sync does not keep a store from being read. */
+/** Tries to sync. A failure is no error here, because the store stays readable. */
 function trySync(open: OpenStore): void {
   try {
     mustSync(open);
   } catch {
-    // The next write tries again, and is refused with the error when that fails too.
+    // The next write tries again, and fails with the error if the sync fails again.
   }
 }
 
@@ -79,7 +79,7 @@ function mustSync(open: OpenStore): void {
   } catch (error) {
     throw new QuiverError(
       "storage_failed",
-      "The disk does not make durable what is there; nothing of the request was applied. Send it again when the disk works.",
+      "The disk failed to make the existing data durable; nothing of the request was applied. Send it again when the disk works.",
       {},
       { cause: error },
     );
@@ -88,12 +88,12 @@ function mustSync(open: OpenStore): void {
   open.store.writeCommitMarker();
 }
 
-/** What nobody can use any more is told, once for each time that it was opened. */
-function tellBroken(open: OpenStore, internalId: string | null): void {
+/** Notifies the owner if a write has left the store broken, so that every thread closes and reopens it. */
+function reportBroken(open: OpenStore, internalId: string | null): void {
   if (open.store.isBroken) reply({ notice: "broken", internalId });
 }
 
-/** Applies everything that waits. */
+/** Applies all waiting messages. */
 async function drain(): Promise<void> {
   let groups = new Map<string, Waiting[]>();
   const flush = () => {
@@ -116,7 +116,7 @@ async function drain(): Promise<void> {
   }
 }
 
-/** Has a collection's waiting requests written, and answers each part of them when it is durable. */
+/** Writes the waiting requests of a collection, and answers those of each log entry as soon as it is durable. */
 function write(internalId: string, waits: readonly Waiting[]): void {
   let answered = 0;
   try {
@@ -128,7 +128,7 @@ function write(internalId: string, waits: readonly Waiting[]): void {
       reply({ notice: "committed", requests: outcomes.length });
       failpoint("write:told");
       for (const outcome of outcomes) answer(waits[answered++].number, outcome);
-      tellBroken(open, internalId);
+      reportBroken(open, internalId);
       if (open.store.isBroken) throw reopening();
     }
   } catch (error) {
@@ -154,7 +154,7 @@ async function administer(number: number, command: WriterCommand): Promise<void>
             value ? writer.put(table, key, value) : writer.delete(table, key),
           );
         } finally {
-          tellBroken(catalog, null);
+          reportBroken(catalog, null);
         }
         failpoint("catalog:durable");
         break;
@@ -221,8 +221,8 @@ port.on("message", (message: WriterMessage) => {
   waiting.push(message);
   if (scheduled) return;
   scheduled = true;
-  // The messages that have arrived by now are delivered before the immediate runs, and so share its groups. What `drain` cannot
-  // answer with an error is a fault of this thread, and ends it: its owner refuses all writes then (writer.ts).
+  // Messages that have already arrived are delivered before the immediate runs, and so join its groups. An error that `drain` does not
+  // turn into a reply is a bug. It ends this thread, and the owner then refuses all writes (writer.ts).
   setImmediate(async () => {
     await drain();
     scheduled = false;

@@ -1,7 +1,7 @@
-// How does a thread have something written?
+// How do other threads send writes to the writer thread?
 //
-// `Writer` is the other threads' end of the writer thread: it numbers commands, limits how much may wait, and
-// resolves each promise when the writer has answered, which it does only after the write is durable.
+// `Writer` numbers commands, limits how much may wait, and resolves each promise when the writer thread replies. The writer thread
+// replies only after the write is durable.
 
 import { Worker } from "node:worker_threads";
 import { type ErrorCode, type ErrorDetails, errorKinds, QuiverError } from "@quiver/protocol/errors";
@@ -29,7 +29,7 @@ export class Writer {
   readonly #worker: Worker;
   readonly #pending = new Map<number, Pending>();
   readonly #onFailure: (error: Error) => void;
-  /** Told when a store is to be closed by all and opened again; null is the catalog's. */
+  /** Called when every thread must close and reopen a store; null means the catalog. */
   onBroken: (internalId: string | null) => void = () => {};
   #nextNumber = 1;
   #queueBytes = 0;
@@ -45,7 +45,7 @@ export class Writer {
 
   /**
    * Starts the writer thread.
-   * @param onFailure told once when the thread ends by itself; all writes are refused from then on
+   * @param onFailure called once if the thread dies; all writes are refused from then on
    */
   static async start(start: WriterStart, onFailure: (error: Error) => void): Promise<Writer> {
     const worker = new Worker(new URL("./writer-thread.ts", import.meta.url), {
@@ -70,7 +70,7 @@ export class Writer {
     return writer;
   }
 
-  /** Why all writes are refused, if they are. */
+  /** Why all writes are refused; null if they are not. */
   get failure(): QuiverError | null {
     return this.#failure;
   }
@@ -104,7 +104,7 @@ export class Writer {
     await this.#send({ to: "catalogStore", kind: "close" });
   }
 
-  /** Writes what waits, closes the stores and ends the thread. */
+  /** Writes everything in the queue, closes the stores and ends the thread. */
   async stop(): Promise<void> {
     if (this.#failure === null) {
       const stopped = this.#send({ to: "writer", kind: "stop" });
@@ -122,7 +122,7 @@ export class Writer {
       );
     const batch = command.to === "collection" && "batch" in command.request ? command.request.batch : null;
     const bytes = (batch?.length ?? 0) + 256;
-    // What is administered is never held up by writes, and a single large write always has room.
+    // Writes in the queue never block commands without a batch. An empty queue accepts a write of any size.
     const isFull =
       this.#pending.size >= limits.writerQueueRequestsMax ||
       (this.#queueBytes > 0 && this.#queueBytes + bytes > limits.writerQueueBytesMax);
@@ -174,7 +174,7 @@ export class Writer {
   }
 }
 
-/** An error of the table that has ended the thread comes as a plain one, with the properties that it had. */
+/** Rebuilds the error that ended the thread: an error of the table arrives as a plain Error with the same properties. */
 function revived(error: Error): Error {
   const { code, details } = error as Error & { code?: string; details?: ErrorDetails };
   const isOurs = code !== undefined && Object.hasOwn(errorKinds, code) && details !== undefined;

@@ -2,7 +2,7 @@
 
 import { Background } from "../background.ts";
 
-/** Fails whatever test runs, as soon as a task fails. */
+/** A Background that fails the running test as soon as a task fails. */
 export const loudBackground = (): Background =>
   new Background({
     onFailed: ({ task, error }) =>

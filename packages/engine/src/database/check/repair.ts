@@ -171,7 +171,7 @@ class Repair {
 
   /** What a snapshot is of by its file; undefined, and named as lost, where that is not the file that was acknowledged. */
   #wholeSnapshot(from: SnapshotDirectory, id: string): Snapshot | undefined {
-    const told = from.told(id);
+    const told = from.readEntry(id);
     let problem: string | undefined;
     try {
       const found = snapshotOf(id, from.verify(id));

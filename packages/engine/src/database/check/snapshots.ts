@@ -58,7 +58,7 @@ class SnapshotCheck {
   }
 
   #look(id: string): void {
-    const told = this.#directory.told(id);
+    const told = this.#directory.readEntry(id);
     const { collection } = this.#options;
     if (collection !== undefined) {
       const name = told?.collection_name ?? this.#directory.headerOf(id)?.collection.name;
@@ -101,7 +101,7 @@ class SnapshotCheck {
     }
     this.#whole.push({ told: found, header });
     // Asked again: the snapshot may be deleted by now.
-    if (told === undefined && this.#directory.told(id) === undefined && this.#directory.isThere(id))
+    if (told === undefined && this.#directory.readEntry(id) === undefined && this.#directory.isThere(id))
       this.#report.add({
         kind: "snapshot",
         derived: true,

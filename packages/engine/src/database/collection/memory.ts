@@ -99,11 +99,11 @@ export class CollectionMemory {
   /**
    * Reserves memory of the process and of the collection.
    * @param indexBytes bytes that indexes will take
-   * @param passingBytes transient bytes, while the operation runs
+   * @param transientBytes bytes that are taken only, while the operation runs
    * @returns a function that ends the reservation
    * @throws memory_budget_exceeded
    */
-  async admit(what: string, indexBytes: number, passingBytes = 0): Promise<() => void> {
+  async admit(what: string, indexBytes: number, transientBytes = 0): Promise<() => void> {
     const { memoryBudgetBytes } = this.#state.definition;
     if (memoryBudgetBytes !== undefined) {
       const tooMuch = this.expectedBytes + indexBytes - memoryBudgetBytes;
@@ -122,7 +122,7 @@ export class CollectionMemory {
           },
         );
     }
-    return this.#state.dependencies.memory.admit({ what, indexBytes, passingBytes });
+    return this.#state.dependencies.memory.admit({ what, indexBytes, transientBytes });
   }
 
   get isLimited(): boolean {
@@ -172,9 +172,7 @@ export class CollectionMemory {
 
   mayTake(bytes: number): boolean {
     const { memoryBudgetBytes = Number.POSITIVE_INFINITY } = this.#state.definition;
-    return (
-      this.expectedBytes + bytes <= memoryBudgetBytes && this.#state.dependencies.memory.leavesRoom(bytes)
-    );
+    return this.expectedBytes + bytes <= memoryBudgetBytes && this.#state.dependencies.memory.hasSpare(bytes);
   }
 }
 

@@ -122,11 +122,11 @@ export class Transactions {
   }
 
   /** The records and bytes that a commit adds, and the transient bytes of changed pages, up to a bound of the store. */
-  #stagedSize(transactionId: string): { records: number; bytes: number; passingBytes: number } {
+  #stagedSize(transactionId: string): { records: number; bytes: number; transientBytes: number } {
     const { staged, stagedBytes = 0 } = this.#state.read((snapshot) =>
       readTransaction(snapshot, transactionId),
     );
-    return { records: staged, bytes: stagedBytes, passingBytes: Math.min(stagedBytes, commitBytesMax) };
+    return { records: staged, bytes: stagedBytes, transientBytes: Math.min(stagedBytes, commitBytesMax) };
   }
 
   /** Forgets transactions that the store no longer lists. */

@@ -64,7 +64,7 @@ export class Writes {
   async writeRecords(
     request: WriteRequest,
     what: string,
-    { records, bytes, passingBytes = 0 }: { records: number; bytes: number; passingBytes?: number },
+    { records, bytes, transientBytes = 0 }: { records: number; bytes: number; transientBytes?: number },
     deadline: Deadline,
   ): Promise<{ version: number; value: unknown }> {
     const patience =
@@ -77,7 +77,7 @@ export class Writes {
     const done = await this.#memory.admit(
       `${what} in the collection '${this.#state.name}'`,
       indexBytes,
-      bytes + passingBytes,
+      bytes + transientBytes,
     );
     try {
       return await this.#writeVersion(request, bytes, deadline, patience);

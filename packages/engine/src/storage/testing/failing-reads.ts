@@ -1,22 +1,22 @@
-// How does a test have the reads of a store fail?
+// How does a test make reads of a store fail?
 //
-// Every snapshot of an LMDB store in this thread is wrapped: each step of it (the snapshot itself, a value, the next entry or key) is
-// counted, and the wanted ones throw what a disk that fails makes of them.
+// It wraps every snapshot of an LMDB store in this thread. It counts each step (taking the snapshot, a value, the next entry or key), and
+// makes the chosen steps throw the error of a failing disk.
 
 import { LmdbStore } from "../lmdb.ts";
 import type { Range, Snapshot } from "../store.ts";
 
 export class FailingReads {
-  /** Reads until the first one that fails; Infinity: none does. */
+  /** Number of reads before the first one that fails; Infinity if none is to fail. */
   left = Number.POSITIVE_INFINITY;
-  /** How many fail, one after the other. */
+  /** How many consecutive reads fail. */
   times = 1;
   /** Reads that have failed. */
   failed = 0;
   #isAside = false;
   readonly #original = LmdbStore.prototype.snapshot;
 
-  /** Every store's reads count from now on, until `end`. */
+  /** Starts to count the reads of all stores, until `end`. */
   constructor() {
     const count = () => this.#count();
     const original = this.#original;
@@ -30,19 +30,19 @@ export class FailingReads {
     LmdbStore.prototype.snapshot = this.#original;
   }
 
-  /** Has the n-th read from now on fail, and so many after it. */
+  /** Makes the n-th read from now on fail, and the given number after it. */
   fail(n: number, times = 1): void {
     this.left = n;
     this.times = times;
     this.failed = 0;
   }
 
-  /** Whether all that were to fail have failed. */
+  /** Whether all reads that were to fail have failed. */
   get isOver(): boolean {
     return this.failed >= this.times;
   }
 
-  /** Reads that do not count, such as those of the test itself. Synchronous. */
+  /** Runs reads that do not count, such as those of the test itself. Synchronous. */
   aside<T>(read: () => T): T {
     this.#isAside = true;
     try {
