@@ -137,8 +137,8 @@ function addSpan(term: usize, from: u32, end: u32, least: u32, sums: usize, top:
 }
 
 /**
- * Adds an impact to a record's sum, and lists the record where it is new. Whether it is cannot be guessed: it is listed in any case,
- * and one that is not new is overwritten by the next.
+ * Adds an impact to a record's sum, and lists the record if it is new. The processor cannot predict whether it is, so the code always
+ * writes the record to the list and moves on only past a new one.
  */
 function add(record: u32, impact: f32, sums: usize, top: usize): usize {
   const sum = sums + ((<usize>record) << 2);

@@ -1,7 +1,7 @@
 // How is an inverted index checkpointed?
 //
-// At once, and it goes on meanwhile; its mutable buffer is replayed after a crash, and becomes a segment before the index is
-// unloaded.
+// At once, while the index stays in use. After a crash the engine replays the records of the mutable buffer; before an index is
+// unloaded, they become a segment.
 
 import type { CheckpointAdapter } from "../checkpoint-adapter.ts";
 import type { Index } from "../contract.ts";
