@@ -49,10 +49,10 @@ class History {
     return [...this.held].filter(() => next() < share);
   }
 
-  /** What versions see: now, without what was retired, and before the youngest came. */
+  /** What versions see: all, and what was neither retired nor came last. */
   versions(): Visible[] {
     const end = this.ordinals[this.ordinals.length - 300];
-    return [null, (ordinal) => !this.retired.has(ordinal), (ordinal) => ordinal < end];
+    return [null, (ordinal) => ordinal < end && !this.retired.has(ordinal)];
   }
 }
 
@@ -63,7 +63,7 @@ function build<Index extends SparseIndex | TextIndex>(
   add: (ordinal: number) => void,
 ): Built<Index> {
   const history = new History();
-  for (let i = 0; i < 9_000; i++) history.add(add);
+  for (let i = 0; i < 6_000; i++) history.add(add);
   while (index.tidy(1_000_000));
   for (const ordinal of history.some(0.1)) {
     index.remove(ordinal);
@@ -87,7 +87,7 @@ function compare(
   for (const visible of history.versions()) {
     const all = search(history.ordinals.length, visible, null);
     for (const { allowed } of allowedSets(history.ordinals, next))
-      for (const k of [1, 10, 500]) {
+      for (const k of [1, 200]) {
         const found = asMap(search(k, visible, allowed));
         expectSame(found, bestAllowed(all, allowed, k));
       }
