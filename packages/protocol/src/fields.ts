@@ -97,8 +97,11 @@ function findInFields({ object }: Node, value: object): Found | undefined {
   return undefined;
 }
 
-const isObject = (value: unknown): boolean =>
-  typeof value === "object" && value !== null && !Array.isArray(value);
+/** @param what the value is called. @throws invalid_request */
+function requireObject(what: string, value: unknown): void {
+  if (typeof value === "object" && value !== null && !Array.isArray(value)) return;
+  throw new QuiverError("invalid_request", `${what} must be an object, not ${nameOf(value)}.`, { path: "" });
+}
 
 /** What a value is called that stands where an object should. */
 function nameOf(value: unknown): string {
@@ -132,10 +135,7 @@ export function unknownField(shape: TSchema, value: unknown, at = ""): UnknownFi
  * @throws invalid_request, unknown_field
  */
 export function checkFields(shape: TSchema, request: unknown): void {
-  if (!isObject(request))
-    throw new QuiverError("invalid_request", `The request must be an object, not ${nameOf(request)}.`, {
-      path: "",
-    });
+  requireObject("The request", request);
   refuseUnknownFields(shape, request);
 }
 
@@ -170,10 +170,7 @@ export function unknownFieldError({ path, name, known }: UnknownField, noun = "f
  * @throws unknown_field; invalid_request where they are no object
  */
 export function refuseUnknownOptions(options: object | null | undefined, known: readonly string[]): void {
-  if (options !== undefined && options !== null && !isObject(options))
-    throw new QuiverError("invalid_request", `Options must be an object, not ${nameOf(options)}.`, {
-      path: "",
-    });
+  requireObject("Options", options ?? {});
   for (const [name, value] of Object.entries(options ?? {})) {
     if (value === undefined || known.includes(name)) continue;
     throw unknownNameError(name, known, "option");

@@ -33,20 +33,22 @@ afterAll(() => {
   rmSync(directory, { recursive: true, force: true });
 });
 
+const textsOnly = {
+  name: "c",
+  dense_vector: { enabled: false },
+  sparse_vector: { enabled: false },
+  tf_idf_options: { enabled: true },
+  config: {},
+  store_raw_text: true,
+};
+
 const toyOf = (collection: OpenCollection) =>
   (collection.indexes() as Record<string, { status: IndexStatus } | undefined>)[toyName]?.status;
 
 test("[I4] [I5] a kind of which only the registry knows is built, fed, measured, checkpointed, restored, checked and deleted", async () => {
   const open = (memoryBudgetBytes: number) => openDatabase({ dataDir: directory, memoryBudgetBytes });
   let database: Database = await open(2 ** 30);
-  await database.createCollection({
-    name: "c",
-    dense_vector: { enabled: false },
-    sparse_vector: { enabled: false },
-    tf_idf_options: { enabled: true },
-    config: {},
-    store_raw_text: true,
-  });
+  await database.createCollection(textsOnly);
   let collection = database.collection("c") as OpenCollection;
   await collection.upsert([{ id: "before", text: "four" }]);
   await collection.createAutomatic(toyName);
@@ -92,14 +94,7 @@ test("[I4] [I5] a kind of which only the registry knows is built, fed, measured,
 });
 
 test("[I4] a plan's legs of a kind of which only the registry knows are searched, ranked, fused and explained", async () => {
-  const definition = defineCollection({
-    name: "c",
-    dense_vector: { enabled: false },
-    sparse_vector: { enabled: false },
-    tf_idf_options: { enabled: true },
-    config: {},
-    store_raw_text: true,
-  });
+  const definition = defineCollection(textsOnly);
   const store = new MemoryStore(collectionTables);
   prepareCollection(store, 1, definition);
   const texts = ["a", "bb", "cc", "dd", "eee"];

@@ -98,7 +98,7 @@ export class IndexUpdaters {
 
   /** Whether an index waits for memory. */
   get isPostponed(): boolean {
-    return [...this.#updaters.values()].some(({ index }) => index.isPostponed === true);
+    return this.inUse.some(({ index }) => index.isPostponed === true);
   }
 
   get memoryBytes(): number {
@@ -190,9 +190,7 @@ export class IndexUpdaters {
 
   /** Writes the last checkpoints, where they are worth it. Resolves with the errors. */
   async checkpointLast(): Promise<unknown[]> {
-    const keeping = [...this.#updaters.values()].map(async (updater) =>
-      updater.keep(() => this.#store.snapshot(), true),
-    );
+    const keeping = this.inUse.map(async (updater) => updater.keep(() => this.#store.snapshot(), true));
     return (await Promise.allSettled(keeping)).flatMap((kept) =>
       kept.status === "rejected" ? [kept.reason] : [],
     );

@@ -267,8 +267,7 @@ export class Indexer {
   /** The current view, if it is new enough and has these indexes. */
   #serving(version: number, kinds: readonly IndexKind[]): View | null {
     const view = this.#views.current;
-    if (view === null || view.version < version) return null;
-    return kinds.every((kind) => view.indexes[kind] !== undefined) ? view : null;
+    return view?.serves(version, kinds) ? view : null;
   }
 
   /** Waits for a view that the background publishes. */

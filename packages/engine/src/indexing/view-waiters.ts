@@ -66,8 +66,7 @@ export class ViewWaiters {
 
   /** Gives a new view to all whom it serves. */
   serve(view: View): void {
-    const isServed = ({ version, kinds }: Waiter) =>
-      version <= view.version && kinds.every((kind) => view.has(kind));
+    const isServed = ({ version, kinds }: Waiter) => view.serves(version, kinds);
     const served = this.#waiters.filter(isServed);
     this.#waiters = this.#waiters.filter((waiter) => !isServed(waiter));
     for (const waiter of served) waiter.resolve(view.pin());

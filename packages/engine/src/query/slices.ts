@@ -6,7 +6,7 @@
 import { Deadline } from "../base/deadline.ts";
 import type { Task } from "../base/scheduler.ts";
 import type { Candidates } from "../index/contract.ts";
-import type { SteppedSearch } from "../index/hnsw/exact-search.ts";
+import { type SteppedSearch, stepsOf } from "../index/hnsw/exact-search.ts";
 
 /** The time slices of one piece of work. */
 export class Slices {
@@ -60,12 +60,7 @@ export class Slices {
   }
 
   /** Does a search to its end. */
-  async run(search: SteppedSearch): Promise<Candidates[]> {
-    try {
-      while (!search.run(this.isOver)) await this.next();
-      return search.finish();
-    } finally {
-      search.end();
-    }
+  run(search: SteppedSearch): Promise<Candidates[]> {
+    return this.finish(stepsOf(search));
   }
 }

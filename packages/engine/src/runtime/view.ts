@@ -53,6 +53,11 @@ export class View {
     return this.indexes[kind] !== undefined;
   }
 
+  /** Whether it is at `version` or later, and has these indexes. */
+  serves(version: number, kinds: readonly IndexKind[]): boolean {
+    return this.version >= version && kinds.every((kind) => this.has(kind));
+  }
+
   pin(): this {
     invariant(this.#pins > 0, "a released view is pinned");
     this.#pins++;

@@ -99,7 +99,7 @@ export class CollectionMemory {
   /**
    * Reserves memory of the process and of the collection.
    * @param indexBytes bytes that indexes will take
-   * @param transientBytes bytes that are taken only, while the operation runs
+   * @param transientBytes bytes that are taken only while the operation runs
    * @returns a function that ends the reservation
    * @throws memory_budget_exceeded
    */

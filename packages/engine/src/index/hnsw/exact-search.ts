@@ -14,6 +14,7 @@
 // every vector that searches need.
 
 import { Growable } from "../../base/growable.ts";
+import type { Steps } from "../../base/steps.ts";
 import { keepBest } from "../../base/top-k.ts";
 import { bytesOfFloats, readFloats } from "../../vector/floats.ts";
 import type { ExactDistance, Metric } from "../../vector/metric.ts";
@@ -29,6 +30,16 @@ export interface SteppedSearch {
   finish(): Candidates[];
   /** Lets go of the index, done or not. */
   end(): void;
+}
+
+/** A search as steps, which lets go of the index however it ends. */
+export function* stepsOf(search: SteppedSearch): Steps<Candidates[]> {
+  try {
+    while (!search.run(() => true)) yield;
+    return search.finish();
+  } finally {
+    search.end();
+  }
 }
 
 /** The full-precision vector of a record: f32 values, or their bytes. Borrowed until the next call. */

@@ -6,7 +6,7 @@ import { invariant } from "../../base/invariant.ts";
 import type { Steps } from "../../base/steps.ts";
 import type { Candidates } from "../contract.ts";
 import type { Leg, LegOptions, LegSearches, SearchedVersion } from "../kind.ts";
-import type { SteppedSearch } from "./exact-search.ts";
+import { stepsOf } from "./exact-search.ts";
 import type { HnswIndex } from "./hnsw-index.ts";
 
 export interface DenseLeg extends Leg {
@@ -68,15 +68,5 @@ export class DenseLegs implements LegSearches {
   *explain(_leg: number, ordinals: readonly number[]): Steps<readonly object[]> {
     yield;
     return ordinals.map(() => ({}));
-  }
-}
-
-/** A search as steps, which lets go of the index however it ends. */
-function* stepsOf(search: SteppedSearch): Steps<Candidates[]> {
-  try {
-    while (!search.run(() => true)) yield;
-    return search.finish();
-  } finally {
-    search.end();
   }
 }
