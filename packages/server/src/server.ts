@@ -37,6 +37,9 @@ import type { RunningServer } from "./running-server.ts";
 /** More connections than this may not wait for being accepted; the system has a bound of its own. */
 const backlog = 4096;
 
+/** Milliseconds between two sweeps of connections during a stop. */
+const sweepMs = 100;
+
 const { version } = JSON.parse(readFileSync(new URL("../package.json", import.meta.url), "utf8"));
 
 /**
@@ -179,16 +182,16 @@ function stopper(
     stopping.now = true;
     logger.info({ connections: connections.count }, "stopping");
     connections.endSilent();
-    const sweep = () => connections.endAllButWorking();
-    let sweeper: NodeJS.Timeout | undefined;
-    const grace = setTimeout(() => {
-      sweep();
-      sweeper = setInterval(sweep, 100);
-    }, config.closeTimeoutMs);
+    const graceEndMs = performance.now() + config.closeTimeoutMs;
+    // Node.js ends idle connections once. Those whose answer was on its way then, or that were accepted just before, become idle later.
+    const sweeper = setInterval(() => {
+      connections.endSilent();
+      app.server.closeIdleConnections();
+      if (performance.now() >= graceEndMs) connections.endAllButWorking();
+    }, sweepMs);
     try {
       await app.close();
     } finally {
-      clearTimeout(grace);
       clearInterval(sweeper);
       try {
         await gate.close();

@@ -382,6 +382,28 @@ describe("stopping", () => {
     await server.end();
   });
 
+  test("[H18] a connection that becomes idle after the stop began ends, and does not hold it up", async () => {
+    const server = await startTestServer({ closeTimeoutMs: 60_000 });
+    await server.makeCollection("c", { indexes: false });
+    const text = "x".repeat(500_000);
+    for (let i = 0; i < 20; i++) {
+      await server.call("streamingUpsert", { collection_id: "c" }, { vectors: [{ id: `v${i}`, text }] });
+    }
+    // The head of the answer, which promises to keep the connection, is out before the stop; its end is read after it.
+    const reader = await server.connect();
+    reader.write(rawHead("GET", pathOf("exportVectors", { collection_id: "c" })));
+    await once(reader, "data");
+    reader.pause();
+    const gone = once(reader, "close");
+    const closed = server.close();
+    await sleep(50);
+    const readMs = performance.now();
+    reader.resume();
+    await Promise.all([gone, closed]);
+    expect(performance.now() - readMs).toBeLessThan(10_000);
+    await server.end();
+  });
+
   test("[H18] closing twice closes once", async () => {
     const server = await startTestServer();
     await Promise.all([server.close(), server.close()]);

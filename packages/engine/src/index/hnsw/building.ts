@@ -25,6 +25,12 @@ export type BuildingState = GraphSetState &
     readonly work: number;
   };
 
+/** A requested checkpoint: exactly one of the two is called, once. */
+type Save = {
+  write(state: BuildingState, graphs: readonly Graph[], done: () => void): void;
+  drop(): void;
+};
+
 export class Building {
   readonly #options: BuildingOptions;
   readonly #vectors: Vectors;
@@ -40,8 +46,8 @@ export class Building {
   #failure: unknown;
   #isClosed = false;
   #work = 0;
-  /** Called when a requested checkpoint cannot be handed out. */
-  readonly #drops = new Set<() => void>();
+  /** Checkpoints that were requested and not handed out yet. */
+  readonly #saves = new Set<Save>();
 
   constructor(options: BuildingOptions, vectors: Vectors) {
     this.#options = options;
@@ -172,27 +178,29 @@ export class Building {
    * called; then building continues. Calls `drop` instead when no checkpoint is possible: before there is a graph, after building
    * has failed, or when the index is closed.
    */
-  save(
-    write: (state: BuildingState, graphs: readonly Graph[], done: () => void) => void,
-    drop: () => void,
-  ): void {
+  save(write: Save["write"], drop: Save["drop"]): void {
     const current = this.#current;
     if (this.#isClosed || this.#failure !== undefined || current === undefined) {
       drop();
       return;
     }
-    this.#drops.add(drop);
+    const save = { write, drop };
+    this.#saves.add(save);
+    this.#hold(current, save);
+    this.pump();
+  }
+
+  #hold(current: GraphSet, save: Save): void {
     current.hold(() => {
-      this.#drops.delete(drop);
+      this.#saves.delete(save);
       this.#running++;
       const state = { ...current.state(), ...this.#watch.state(), work: this.#work };
-      write(state, current.graphs, () => {
+      save.write(state, current.graphs, () => {
         this.#running--;
         current.release();
         this.pump();
       });
     });
-    this.pump();
   }
 
   close(): void {
@@ -210,9 +218,11 @@ export class Building {
     if (this.#isPumping) return;
     this.#isPumping = true;
     try {
-      while (!this.#isClosed && this.#failure === undefined && this.#running < this.#options.builders.width)
-        if (!this.#start()) break;
-      this.#replace();
+      // A successor in place starts what was requested of the old graphs.
+      do {
+        while (!this.#isClosed && this.#failure === undefined && this.#running < this.#options.builders.width)
+          if (!this.#start()) break;
+      } while (this.#replace());
     } catch (error) {
       this.#fail(error);
     } finally {
@@ -356,15 +366,18 @@ export class Building {
     });
   }
 
-  /** Puts the successor in place when it has all names that the serving graphs have. */
-  #replace(): void {
+  /** Puts the successor in place when it has all names that the serving graphs have. @returns whether it did */
+  #replace(): boolean {
     const current = this.#current;
     const successor = current && !this.#isClosed ? this.#succession.takeOver(current) : undefined;
-    if (current === undefined || successor === undefined) return;
+    if (current === undefined || successor === undefined) return false;
     this.#current = successor;
     for (const name of this.#vectors.waiting()) if (successor.has(name)) this.#vectors.onLinked(name);
     current.close();
+    // The holds of the old graphs ended with them.
+    for (const save of this.#saves) this.#hold(successor, save);
     this.#watch.reset();
+    return true;
   }
 
   /** Building ends here. Vectors that no graph has are found by scans, so every answer remains right. */
@@ -376,7 +389,7 @@ export class Building {
   }
 
   #drop(): void {
-    for (const drop of this.#drops) drop();
-    this.#drops.clear();
+    for (const { drop } of this.#saves) drop();
+    this.#saves.clear();
   }
 }

@@ -3,6 +3,8 @@
 import { expect, test } from "vitest";
 import { bytesOfFloats } from "../../vector/floats.ts";
 import { HnswIndex } from "./hnsw-index.ts";
+import { type GraphBuilders, InPlaceBuilders } from "./jobs.ts";
+import { LateBuilders } from "./test/late-builders.ts";
 
 const dimension = 16;
 
@@ -13,7 +15,11 @@ const vectorOf = (ordinal: number) =>
   );
 
 /** An index whose codes lose much: the range suits the first vectors, by which they are calibrated, and cuts the others off. */
-function filled(mayTake: (bytes: number) => boolean): { index: HnswIndex; notices: string[] } {
+function filled(
+  mayTake: (bytes: number) => boolean,
+  builders: GraphBuilders = new InPlaceBuilders(),
+  count = 3_000,
+): { index: HnswIndex; notices: string[] } {
   const notices: string[] = [];
   const index = new HnswIndex({
     dimension,
@@ -23,10 +29,11 @@ function filled(mayTake: (bytes: number) => boolean): { index: HnswIndex; notice
     sampleCount: 200,
     efConstruction: 32,
     mayTake,
+    builders,
     readVector: (ordinal) => bytesOfFloats(vectorOf(ordinal)),
     onNotice: (notice) => notices.push(notice),
   });
-  for (let ordinal = 0; ordinal < 3_000; ordinal++) index.add(ordinal, bytesOfFloats(vectorOf(ordinal)));
+  for (let ordinal = 0; ordinal < count; ordinal++) index.add(ordinal, bytesOfFloats(vectorOf(ordinal)));
   for (let i = 0; i < 1_000 && index.tidy(); i++);
   return { index, notices };
 }
@@ -70,4 +77,40 @@ test("[R13] graphs whose vectors were mostly removed are built anew, and their m
   expect(index.count).toBe(400);
   expect(index.graphBytes).toBeLessThan(filledBytes / 3);
   index.close();
+});
+
+test("[R8] a checkpoint requested while a successor is built ends once, whoever hands it out", () => {
+  const ends = new Set<string>();
+  // The later it is requested, the more jobs the successor has behind it.
+  for (let jobsBefore = 0; jobsBefore < 8; jobsBefore++) {
+    const builders = new LateBuilders();
+    const { index } = filled(() => true, builders, 1_000);
+    const workUntil = (isThere: () => boolean) => {
+      for (let i = 0; i < 1_000 && !isThere(); i++) {
+        builders.work();
+        index.tidy();
+      }
+      expect(isThere()).toBe(true);
+    };
+    workUntil(() => index.successorType !== undefined);
+    for (let i = 0; i < jobsBefore; i++) builders.work();
+    // The graphs that serve get a job of their own, for which the checkpoint has to wait.
+    index.add(1_000, bytesOfFloats(vectorOf(1_000)));
+    const told: string[] = [];
+    index.save(
+      (state, graphs, done) => {
+        told.push(
+          `${graphs.length} graph ${state.encoding.range === null ? "of the successor" : "of the old"}`,
+        );
+        done(true);
+      },
+      () => told.push("dropped"),
+    );
+    workUntil(() => index.encoding?.range === null && index.isIdle);
+    expect(told).toHaveLength(1);
+    ends.add(told[0]);
+    index.check();
+    index.close();
+  }
+  expect([...ends].sort()).toEqual(["1 graph of the old", "1 graph of the successor"]);
 });
