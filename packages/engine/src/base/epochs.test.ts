@@ -58,16 +58,18 @@ test("a reader that pins an old epoch while the floor rises past it is protected
     const old = epochs.current;
     epochs.retire(() => undefined);
     epochs.advance();
-    const { store } = Atomics;
+    const store = Atomics.store as (words: Int32Array, at: number, value: number) => number;
     let isPinned: boolean | undefined;
     // The writer's first store is that of the floor, between its two looks at the slots.
-    const interleaved = vi.spyOn(Atomics, "store").mockImplementation((words, at, value) => {
-      interleaved.mockRestore();
-      if (moment !== "after") isPinned = reader.tryPin(old);
-      store(words as Int32Array, at, value as number);
-      if (moment === "after") isPinned = reader.tryPin(old);
-      return value;
-    });
+    const interleaved = vi
+      .spyOn(Atomics as { store: typeof store }, "store")
+      .mockImplementation((words, at, value) => {
+        interleaved.mockRestore();
+        if (moment !== "after") isPinned = reader.tryPin(old);
+        store(words, at, value);
+        if (moment === "after") isPinned = reader.tryPin(old);
+        return value;
+      });
     const freed = epochs.reclaim();
     expect([moment, isPinned, freed]).toEqual(moment === "after" ? [moment, false, 1] : [moment, true, 0]);
   }

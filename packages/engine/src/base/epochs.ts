@@ -80,15 +80,13 @@ export class Epochs {
 
   /** The oldest epoch that may be pinned from now on. Readers that are pinned to an older one do not exist. */
   raiseFloor(): number {
-    const wanted = this.#oldestPinned();
     const before = this.#words[floorAt];
+    const wanted = this.#oldestPinned(before);
     if (wanted === before) return before;
-    invariant(!isBefore(wanted, before), `epoch ${wanted} is pinned below the floor ${before}`);
     Atomics.store(this.#words, floorAt, wanted);
     // A reader that pinned in between may have seen the floor of before.
-    const pinned = this.#oldestPinned();
-    if (!isBefore(pinned, wanted)) return wanted;
-    const floor = isBefore(pinned, before) ? before : pinned;
+    const floor = this.#oldestPinned(before);
+    if (!isBefore(floor, wanted)) return wanted;
     Atomics.store(this.#words, floorAt, floor);
     return floor;
   }
@@ -108,11 +106,12 @@ export class Epochs {
     Atomics.store(this.#words, slotAt(slot), idle);
   }
 
-  #oldestPinned(): number {
+  /** @param floor a slot below it is of a reader that is about to give up */
+  #oldestPinned(floor: number): number {
     let oldest = this.current;
     for (let slot = 0; slot < this.#slots; slot++) {
       const pinned = Atomics.load(this.#words, slotAt(slot));
-      if (pinned !== idle && isBefore(pinned, oldest)) oldest = pinned;
+      if (pinned !== idle && isBefore(pinned, oldest)) oldest = isBefore(pinned, floor) ? floor : pinned;
     }
     return oldest;
   }
