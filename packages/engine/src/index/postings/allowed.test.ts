@@ -237,3 +237,20 @@ describe("texts", () => {
     expect(count).toBeGreaterThan(3);
   });
 });
+
+test("records that span as many ordinals as a word has bits, with gaps between them, are masked one by one", () => {
+  for (const count of [2, 20, 31, 32]) {
+    const index = new SparseIndex();
+    // The first and the last are 31 apart.
+    const ordinals = [...Array.from({ length: count - 1 }, (_, i) => 40 + i), 71];
+    const vector = { indices: Uint32Array.of(3), values: Float32Array.of(2) };
+    for (const ordinal of ordinals) index.add(ordinal, vector.indices, vector.values);
+    index.freeze();
+    for (const one of ordinals) {
+      const others = bitmapOf(ordinals.filter((ordinal) => ordinal !== one));
+      expect([...asMap(index.search(vector, 100, 0, null, others)).keys()].sort((a, b) => a - b)).toEqual(
+        ordinals.filter((ordinal) => ordinal !== one),
+      );
+    }
+  }
+});
