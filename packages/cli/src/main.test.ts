@@ -222,6 +222,8 @@ describe("quiver serve", () => {
     expect(code).toBe(1);
     expect(err).toMatch(new RegExp(`^quiver: .*port ${port} .* in use`, "m"));
     expect(err).not.toMatch(/^ {4}at /m);
+    // No data directory and no key are left behind.
+    expect(existsSync(join(folder, "unused"))).toBe(false);
   });
 
   it("finishes an upload that has begun, and a second signal does not wait for it", async () => {

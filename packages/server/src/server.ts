@@ -8,8 +8,8 @@
 // When the last connection is gone, sessions are written down and the database closes: it answers nothing that it has
 // not made durable, so nothing acknowledged can be lost here.
 
-import { readFileSync } from "node:fs";
-import type { AddressInfo } from "node:net";
+import { existsSync, readFileSync } from "node:fs";
+import { type AddressInfo, createServer } from "node:net";
 import type { Database } from "@quiver/engine/database/contract";
 import { openDatabase } from "@quiver/engine/database/database";
 import { limits } from "@quiver/protocol/limits";
@@ -52,6 +52,9 @@ export async function startServer(given: ServerConfig): Promise<RunningServer> {
   if (config.tlsCert !== undefined && config.tlsKey !== undefined) {
     readCertificate({ cert: config.tlsCert, key: config.tlsKey });
   }
+  // A start that cannot listen must not leave a new data directory and a key behind. Where there is one already, the port may belong
+  // to its last owner, which is ending.
+  if (!existsSync(config.dataDir)) await assertFree(config);
   const logger = config.logger ?? openLog(config.logLevel);
   const database = await openDatabase({
     dataDir: config.dataDir,
@@ -126,13 +129,27 @@ async function openAuthentication(
   return { gate: keyedGate(adminKey, sessions, keys, attempts), adminKeyFile: adminKey.file };
 }
 
+/** @throws ConfigError where the port is in use, or the address cannot be listened on */
+async function assertFree(config: CompleteServerConfig): Promise<void> {
+  const host = hostOf(config);
+  const probe = createServer();
+  await new Promise<void>((resolve, reject) => {
+    probe.once("error", (error) => reject(listenError(error, host, config.port) as Error));
+    probe.listen({ host, port: config.port }, () => probe.close(() => resolve()));
+  });
+}
+
+function hostOf(config: CompleteServerConfig): string {
+  const bare = config.host.replace(/^\[(.*)\]$/, "$1");
+  // The name can stand for two addresses, of which a server would listen on the one that comes first.
+  return bare.toLowerCase() === "localhost" ? "127.0.0.1" : bare;
+}
+
 async function listen(
   app: FastifyInstance,
   config: CompleteServerConfig,
 ): Promise<{ port: number; url: string }> {
-  const bare = config.host.replace(/^\[(.*)\]$/, "$1");
-  // The name can stand for two addresses, of which a server would listen on the one that comes first.
-  const host = bare.toLowerCase() === "localhost" ? "127.0.0.1" : bare;
+  const host = hostOf(config);
   try {
     await app.listen({ host, port: config.port, backlog });
   } catch (error) {

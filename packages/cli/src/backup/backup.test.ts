@@ -85,6 +85,11 @@ it("[B4] one collection goes to a file and comes back under another name; a dama
   await succeed("backup", "docs", "--output", file, "--quiet");
   const { heading, bytes } = readBackupFile(file);
   expect(heading).toMatchObject({ collection: { name: "docs" }, since: null });
+  expect(await quiver("backup", "docs", "--output", file)).toMatchObject({
+    code: 2,
+    err: expect.stringContaining("exists. Name another file, or replace it with --overwrite"),
+  });
+  await succeed("backup", "docs", "--output", file, "--overwrite");
   await succeed("restore", file, "--as", "copy");
   expect((await client.getCollection("copy")).vectors_count).toBe(heading.live);
   const damaged = readFileSync(file);

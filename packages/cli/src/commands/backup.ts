@@ -3,7 +3,7 @@
 //   make a snapshot on the server -> download it beside its place -> compare its SHA-256 -> into its place -> delete the snapshot
 
 import { createHash } from "node:crypto";
-import { mkdirSync, statSync } from "node:fs";
+import { existsSync, mkdirSync, statSync } from "node:fs";
 import { open, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { type Collection, isQuiverError, type QuiverClient } from "@quiver/client";
@@ -29,6 +29,7 @@ type BackupOptions = ConnectionOptions & {
   since?: string;
   incremental?: boolean;
   keep?: boolean;
+  overwrite?: boolean;
   quiet?: boolean;
 };
 
@@ -47,6 +48,7 @@ export function backupCommand(): Command {
       "--incremental",
       "only what has changed since the newest backup in the directory; a full backup where there is none, or the change log is too short",
     )
+    .option("--overwrite", "replace the file that --output names")
     .option("--keep", "keep the snapshot on the server as well")
     .option("--quiet", "show no progress")
     .addHelpText(
@@ -82,6 +84,8 @@ async function run(name: string | undefined, options: BackupOptions): Promise<vo
   const isDirectory = options.all || options.output.endsWith("/") || isDirectoryAt(options.output);
   if (options.incremental && !isDirectory)
     throw new UsageError("--incremental needs a directory as --output, with the earlier backups in it.");
+  if (!isDirectory && !options.overwrite && existsSync(options.output))
+    throw new UsageError(`${options.output} exists. Name another file, or replace it with --overwrite.`);
   if (isDirectory) mkdirSync(options.output, { recursive: true });
   const client = connect(options, { timeoutMs });
   const names = name === undefined ? (await client.listCollections()).map((each) => each.name) : [name];
