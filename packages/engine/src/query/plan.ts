@@ -146,7 +146,7 @@ function denseLeg(definition: CollectionDefinition, vector: readonly number[], p
       `${path}[${wrong}]`,
       `is ${vector[wrong]}; expected a finite number within the range of a 32-bit float.`,
     );
-  return { kind: kinds.dense, vector: Float32Array.from(vector) };
+  return { kind: kinds.dense, vector: new Float32Array(vector) };
 }
 
 function sparseLeg(

@@ -72,9 +72,14 @@ export class LoadState {
     );
   }
 
+  /** The indexes serve a search. */
+  used(): void {
+    this.lastUsedMs = this.#state.dependencies.clock();
+  }
+
   /** @param mustLast whether to fail when the state cannot be made durable, as on a full disk */
   async ensureLoaded(mustLast = false): Promise<Indexer> {
-    this.lastUsedMs = this.#state.dependencies.clock();
+    this.used();
     if (this.#state.indexer) return this.#state.indexer;
     return this.inTurn(async () => {
       if (!this.#state.indexer) {

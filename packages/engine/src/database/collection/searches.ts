@@ -7,7 +7,7 @@ import { type IndexKind, kinds, type Recall } from "@quiver/protocol/shapes/inde
 import type * as search from "@quiver/protocol/shapes/search";
 import { type CallOptions, Deadline } from "../../base/deadline.ts";
 import type { Steps } from "../../base/steps.ts";
-import { IndexDefinitionsReader, readIndexDefinitions } from "../../collection/apply.ts";
+import { IndexDefinitionsReader } from "../../collection/apply.ts";
 import * as plan from "../../query/plan.ts";
 import { BeamTable, measureRecall } from "../../query/recall.ts";
 import { legDepth, runPlan } from "../../query/search.ts";
@@ -101,21 +101,25 @@ export class Searches {
       plan.checkSize(planned);
       const needed = plan.kindsOf(planned);
       if (kind && needed.length === 0) needed.push(kind);
-      const recallTarget = this.#state.read((snapshot) => {
-        const definitions = this.#indexDefinitions.read(snapshot);
-        requireIndexes(definitions, needed, this.#state.name);
-        return definitions.dense?.index.properties.recall_target;
-      });
-      const view = await this.#viewAt(this.#state.toldVersion, needed, deadline);
+      const view =
+        this.#servingView(needed) ?? (await this.#viewAt(this.#state.toldVersion, needed, deadline));
       try {
-        const ef = needed.includes(kinds.dense)
-          ? await deadline.race(this.#beamOf(planned.beam, legDepth(planned), view, recallTarget))
+        const beam = needed.includes(kinds.dense)
+          ? this.#beamOf(planned.beam, legDepth(planned), view)
           : undefined;
-        return await runPlan(view, planned, ef);
+        return await runPlan(view, planned, beam instanceof Promise ? await deadline.race(beam) : beam);
       } finally {
         view.unpin();
       }
     });
+  }
+
+  /** The current view, pinned, where it serves the search: an index of a view is one that the collection has. Usually it does. */
+  #servingView(needed: readonly IndexKind[]): View | null {
+    const view = this.#state.indexer?.viewAt(this.#state.toldVersion) ?? null;
+    if (view === null || !needed.every((kind) => view.has(kind))) return null;
+    this.#load.used();
+    return view.pin();
   }
 
   /**
@@ -123,13 +127,16 @@ export class Searches {
    * @throws index_not_found for an index that is deleted meanwhile
    */
   async #viewAt(version: number, needed: readonly IndexKind[], deadline: Deadline): Promise<View> {
-    for (;;) {
-      deadline.check();
-      const indexer = await deadline.race(this.#load.ensureLoaded());
-      // An index that was deleted while the collection was loading never appears in a view.
+    const requireNeeded = () =>
       this.#state.read((snapshot) =>
         requireIndexes(this.#indexDefinitions.read(snapshot), needed, this.#state.name),
       );
+    for (;;) {
+      deadline.check();
+      requireNeeded();
+      const indexer = await deadline.race(this.#load.ensureLoaded());
+      // An index that was deleted while the collection was loading never appears in a view.
+      requireNeeded();
       try {
         return await indexer.acquireView(version, needed, deadline);
       } catch (error) {
@@ -139,14 +146,14 @@ export class Searches {
     }
   }
 
-  /** The beam width of dense legs; undefined for the default of the index. @param ofIndex recall target of the index definition */
-  async #beamOf(
+  /** The beam width of dense legs; undefined for the default of the index. */
+  #beamOf(
     { exact, efSearch, recallTarget }: plan.Beam,
     k: number,
     view: View,
-    ofIndex: number | null | undefined,
-  ): Promise<number | undefined> {
+  ): number | undefined | Promise<number | undefined> {
     if (exact || efSearch !== null) return efSearch ?? undefined;
+    const ofIndex = this.#indexDefinitions.read(view.snapshot).dense?.index.properties.recall_target;
     const target = recallTarget ?? ofIndex ?? null;
     if (target === null) return undefined;
     return this.#beams.efFor(target, k, view, () => view.pin());
@@ -171,15 +178,10 @@ export class Searches {
     deadline: Deadline,
   ): Promise<Recall> {
     deadline.check();
-    const recallTarget = this.#state.read((snapshot) => {
-      const definitions = readIndexDefinitions(snapshot);
-      requireIndexes(definitions, [kinds.dense], this.#state.name);
-      return definitions.dense?.index.properties.recall_target;
-    });
     const view = await this.#viewAt(this.#state.toldVersion, [kinds.dense], deadline);
     try {
       const beam = { exact: false, efSearch: efSearch ?? null, recallTarget: null };
-      const ef = await this.#beamOf(beam, topK, view, recallTarget);
+      const ef = await this.#beamOf(beam, topK, view);
       const measured = await measureRecall(view, sample, topK, ef, deadline);
       return {
         recall: measured.recall,
