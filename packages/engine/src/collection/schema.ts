@@ -247,21 +247,28 @@ export function sortSparse(
   }
   const wrong = firstNotFloat(values);
   if (wrong >= 0) throw invalid(`${path}[${wrong}]`, `is ${values[wrong]}; ${finiteFloat}`);
-  if (ascending) return { indices: Uint32Array.from(indices), values: Float64Array.from(values) };
-  const order = Uint32Array.from({ length: count }, (_, i) => i).sort((a, b) => indices[a] - indices[b]);
-  for (let i = 1; i < count; i++)
-    if (indices[order[i]] === indices[order[i - 1]]) {
-      const [first, second] = [order[i - 1], order[i]].sort((a, b) => a - b);
+  if (ascending) return { indices: new Uint32Array(indices), values: new Float64Array(values) };
+  // An index and its position are one number below 2^53: numbers without a comparison function are sorted several times as fast.
+  const keys = new Float64Array(count);
+  for (let i = 0; i < count; i++) keys[i] = indices[i] * positions + i;
+  keys.sort();
+  const sorted = { indices: new Uint32Array(count), values: new Float64Array(count) };
+  for (let i = 0; i < count; i++) {
+    const index = Math.floor(keys[i] / positions);
+    const at = keys[i] - index * positions;
+    if (i > 0 && index === sorted.indices[i - 1])
       throw invalid(
-        `${indicesPath}[${second}]`,
-        `repeats the index ${indices[order[i]]} of position ${first}; indices are unique.`,
+        `${indicesPath}[${at}]`,
+        `repeats the index ${index} of position ${keys[i - 1] - index * positions}; indices are unique.`,
       );
-    }
-  return {
-    indices: Uint32Array.from(order, (i) => indices[i]),
-    values: Float64Array.from(order, (i) => values[i]),
-  };
+    sorted.indices[i] = index;
+    sorted.values[i] = values[at];
+  }
+  return sorted;
 }
+
+/** More than a sparse vector has entries. */
+const positions = 2 ** 21;
 
 function* checkText(
   definition: CollectionDefinition,

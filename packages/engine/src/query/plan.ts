@@ -159,7 +159,7 @@ function sparseLeg(
   if (!Array.isArray(terms)) throw invalid(path, "must be an array of {index, value}.");
   try {
     const { indices, values } = sortSparse(readPairs(terms, path), path);
-    return { kind: kinds.sparse, indices, values: Float32Array.from(values), threshold };
+    return { kind: kinds.sparse, indices, values: new Float32Array(values), threshold };
   } catch (error) {
     if (error instanceof QuiverError && error.code === "invalid_vector")
       throw new QuiverError("invalid_request", error.message, error.details);

@@ -54,6 +54,7 @@ function* firstById(reader: Reader, ties: readonly Hit[], k: number): Steps<Hit[
 /** The first `k` of an index's candidates in their final order. */
 export function rankCandidates(reader: Reader, candidates: Candidates, k: number): Steps<Hit[]> {
   const { count, ordinals, scores } = candidates;
-  const hits = Array.from({ length: count }, (_, i): Hit => ({ ordinal: ordinals[i], score: scores[i] }));
+  const hits: Hit[] = [];
+  for (let i = 0; i < count; i++) hits.push({ ordinal: ordinals[i], score: scores[i] });
   return rankHits(reader, hits, k);
 }
