@@ -79,7 +79,7 @@ test("[R13] graphs whose vectors were mostly removed are built anew, and their m
   index.close();
 });
 
-test("[R8] a checkpoint requested while a successor is built ends once, whoever hands it out", () => {
+test("a checkpoint requested while a successor is built ends once, whoever hands it out", () => {
   const ends = new Set<string>();
   // The later it is requested, the more jobs the successor has behind it.
   for (let jobsBefore = 0; jobsBefore < 8; jobsBefore++) {
