@@ -1,4 +1,4 @@
-// What is said between a running database and the thread that checks one of its collections, or its snapshots?
+// Messages between a running database and the thread that checks a collection or its snapshots.
 
 import type { CheckReport } from "@quiver/protocol/shapes/check";
 import type { IndexKind } from "@quiver/protocol/shapes/index-definition";
@@ -9,20 +9,20 @@ export type CheckStart = CollectionCheckStart | SnapshotCheckStart;
 export type SnapshotCheckStart = {
   readonly kind: "snapshots";
   readonly dataDir: string;
-  /** Only those of the collection of this name. */
+  /** Only the snapshots of the collection with this name. */
   readonly collection: string | undefined;
 };
 
 export type CollectionCheckStart = {
   readonly kind: "collection";
-  /** Of the collection. */
+  /** The directory of the collection. */
   readonly directory: string;
   readonly definition: CollectionDefinition;
-  /** The files that indexes in memory were written to, to be compared with the records. */
+  /** Files with the indexes that were in memory, for comparison with the records. */
   readonly images: readonly IndexImage[];
 };
 
-/** An index in memory as a checkpoint would have it, in a file of its own. */
+/** An index that was in memory, written to a file like a checkpoint. */
 export type IndexImage = { readonly kind: IndexKind; readonly path: string };
 
 export type CheckReply =

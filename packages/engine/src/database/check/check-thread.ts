@@ -1,7 +1,7 @@
-// Who reads a collection, or the files of snapshots, while they are served?
+// How does a check read a collection, or the files of snapshots, while the database serves them?
 //
-// This thread: it reads the store's file by itself, as `quiver check` does, while whoever has started it holds a snapshot, so that no
-// page of the state that is read is used again. It ends with its answer.
+// In this thread. It reads the store's file without LMDB, as `quiver check` does. The thread that started it holds a read transaction
+// meanwhile, so that LMDB does not reuse the pages of the state that is being read. The thread ends when it has posted its reply.
 
 import { parentPort, workerData } from "node:worker_threads";
 import { invariant } from "../../base/invariant.ts";

@@ -1,9 +1,9 @@
-// Is what was kept of an index what its records say?
+// Does the checkpoint of an index agree with the records?
 //
-// The file is read and proved by its checksums, the index is restored from it as a start would do, and what was closed since is
-// taken out. Then a dense index's own `check` compares the graph with the stored vectors: codes, links, levels, and that a way leads
-// to every node. An inverted index proves its own invariants, and its postings are compared with the records (posting-sums.ts). A
-// checkpoint of another configuration, or of a version that the log has no more, is no damage: it is not used.
+// The check verifies the checksums of the file, restores the index from it as a start would, and removes the records that were closed
+// since. Then a dense index compares its graph with the stored vectors: codes, links, levels, and whether every node can be reached. An
+// inverted index proves its invariants, and its postings are compared with the records (posting-sums.ts). A checkpoint of another
+// configuration, or of a version that the log no longer contains, is not damage: a start does not use it.
 
 import { existsSync } from "node:fs";
 import { deserialize } from "node:v8";
@@ -26,7 +26,7 @@ import { payloadOf } from "../../storage/store.ts";
 import { checkpointOf } from "../updaters.ts";
 import { PostingSums } from "./posting-sums.ts";
 
-/** What a collection's store says, by its file. */
+/** The content of a collection's store, read from its file. */
 export type Truth = {
   readonly file: LmdbFile;
   readonly definition: CollectionDefinition;
@@ -35,7 +35,7 @@ export type Truth = {
 
 /**
  * Compares a checkpoint with the records of a collection.
- * @returns what is wrong; undefined when nothing is; false when there is no checkpoint that would be used
+ * @returns the problem; undefined if there is none; false if a start would use no checkpoint
  */
 export async function checkpointProblem(
   path: string,
@@ -64,7 +64,7 @@ async function compare(
   const { configuration, form } = checkpointOf(definition, kind, indexes, {
     memoryBudgetBytes: undefined,
     builders: new InPlaceBuilders(),
-    // What is to be proved is what was kept, not what would be made of it.
+    // The check examines the checkpoint as it is, so the index may not rebuild anything.
     measures: false,
     readVector: nothing,
     mayTake: () => true,
@@ -74,7 +74,7 @@ async function compare(
   });
   const bytes = new Uint8Array(reader.lengthOf(0));
   reader.read(0, bytes);
-  // The other parts are proved too, whether or not they are of use.
+  // The other parts are verified even if a start would not use the checkpoint.
   for (let part = 1; part < reader.partCount; part++)
     reader.read(part, new Uint8Array(reader.lengthOf(part)));
   const meta = reader.meta as CheckpointMeta;
@@ -82,7 +82,7 @@ async function compare(
   const key = versionKey(meta.version);
   const stored = file.get("versions", key);
   const entry = stored && payloadOf("versions", key, stored);
-  // A version that the log has forgotten is taken at its word, as a start does.
+  // A version that the log no longer contains cannot be compared; a start accepts it, too.
   if (entry !== undefined && toHex(decodeVersion(meta.version, entry).hash) !== meta.hash) return false;
   const state = deserialize(bytes) as unknown;
   const index = await form.restored(state, async (images) => {
@@ -97,7 +97,7 @@ async function compare(
   return undefined;
 }
 
-/** Takes out of an index what is closed. @param has told the ordinals below `end` that are live */
+/** Removes closed records from an index. @param has whether an ordinal below `end` is live */
 function takeOutClosed(index: Index, end: number, live: Iterable<number>): void {
   let at = 0;
   const upTo = (ordinal: number) => {
@@ -127,7 +127,7 @@ function compareIndex(kind: Kind, index: Index, end: number, file: LmdbFile): vo
   if (kind.postings !== undefined) comparePostings(kind.postings(index), end, file);
 }
 
-/** Every record of the table, and no other. */
+/** Proves that the index has every record of the table, and no other. */
 function assertHolds(index: Index, ordinals: Iterable<number>): void {
   let live = 0;
   for (const ordinal of ordinals) {
@@ -153,7 +153,7 @@ function comparePostings(postings: PostingHashes, end: number, file: LmdbFile): 
     const ordinal = readU32Key(key);
     if (ordinal >= end) break;
     const record = stored && payloadOf("records", key, stored);
-    // A damaged record is a finding of its own; what the index has of it cannot be compared.
+    // A damaged record is a finding of its own. Its postings cannot be compared.
     if (record === undefined) sums.forget(ordinal);
     else for (const hash of postings.hashesOf(new RecordReader(record))) sums.add(ordinal, -hash);
   }

@@ -1,4 +1,4 @@
-// Is everything that is stored of one collection what it must be?
+// How is one collection checked: its store, its versions, and its indexes?
 
 import { existsSync } from "node:fs";
 import { join } from "node:path";
@@ -19,13 +19,13 @@ import type { Report } from "./report.ts";
 export type Place = {
   readonly directory: string;
   readonly name: string;
-  /** What the catalog says; undefined: the collection's own copy counts. */
+  /** The definition in the catalog; undefined: the collection's own copy is used. */
   readonly definition: CollectionDefinition | undefined;
-  /** Of a running server: the files that its indexes were written to. Absent: checkpoints are compared. */
+  /** Files with the indexes of a running server. Absent: the check compares checkpoints. */
   readonly images?: readonly IndexImage[];
 };
 
-/** Adds what is found, and what was read, to a report. @param onProgress told how many entries were read since it was last */
+/** Adds findings and counts to a report. @param onProgress called with the number of entries read since the last call */
 export async function checkCollection(
   place: Place,
   report: Report,
@@ -49,7 +49,7 @@ export async function checkCollection(
   });
 }
 
-/** Compares what is kept of indexes, or was written of one in memory, with the records. @returns the kinds compared */
+/** Compares checkpoints, or the files of indexes in memory, with the records. @returns the kinds that were compared */
 async function checkIndexes(
   place: Place,
   definition: CollectionDefinition | undefined,
@@ -80,13 +80,13 @@ async function checkIndexes(
 const ofMemory = (kind: IndexKind, problem: string): Finding => ({
   kind: "index",
   derived: true,
-  message: `The ${kind} index in memory is not what its records say: ${problem}. Unload and load the collection to build it again.`,
+  message: `The ${kind} index in memory disagrees with the records: ${problem}. Unload and load the collection to rebuild it.`,
 });
 
 const ofCheckpoint = (kind: IndexKind, problem: string): Finding => ({
   kind: "checkpoint",
   derived: true,
-  message: `What is kept of the ${kind} index is not what its records say: ${problem}. Where a start finds that, it builds the index again; remove checkpoints/${kind} to be sure of it.`,
+  message: `The checkpoint of the ${kind} index disagrees with the records: ${problem}. Remove checkpoints/${kind}; the next start then rebuilds the index.`,
 });
 
 function definitionsIn(file: LmdbFile): IndexDefinitions | undefined {

@@ -1,7 +1,7 @@
-// Is everything in a data directory what it must be?
+// How is the data directory of a stopped server checked?
 //
-// Reads the files by itself, changes nothing, and cannot be crashed by what they say (collection/verify.ts): this is for the
-// directory of a server that is stopped, and above all of one that does not start.
+// The check reads the files without LMDB, changes nothing, and does not crash on damaged content (collection/verify.ts). Users need it
+// most for a server that does not start.
 
 import { existsSync, readdirSync, realpathSync } from "node:fs";
 import { join } from "node:path";
@@ -16,16 +16,16 @@ import { Report } from "./report.ts";
 import { checkSnapshots } from "./snapshots.ts";
 
 export type DirectoryCheckOptions = {
-  /** Only the collection of this name, and its snapshots. */
+  /** Only the collection with this name, and its snapshots. */
   readonly collection?: string | undefined;
   onFinding?(finding: Finding): void;
-  /** Told what is being read, and how many entries were read since it was told last. */
+  /** Called with what is being read, and the number of entries read since the last call. */
   onProgress?(collection: string, entries: number): void;
 };
 
 /**
  * Checks the data directory of a database that is not open.
- * @throws storage_failed where the directory is in use, or is none; collection_not_found
+ * @throws storage_failed if the directory is in use or is not a data directory; collection_not_found
  */
 export async function checkDirectory(
   dataDir: string,
@@ -34,7 +34,7 @@ export async function checkDirectory(
   if (!existsSync(join(catalogDirectory(dataDir), "data.mdb")))
     throw new QuiverError(
       "storage_failed",
-      `The directory has no catalog/data.mdb: it is no data directory of Quiver, or the catalog is lost.`,
+      `The directory has no catalog/data.mdb: it is not a data directory of Quiver, or its catalog is lost.`,
     );
   const unlock = lockForReading(realpathSync(dataDir));
   try {
@@ -56,7 +56,7 @@ async function checkUnused(dataDir: string, options: DirectoryCheckOptions): Pro
       (entries) => options.onProgress?.(name, entries),
     );
   checkSnapshots(dataDir, report, options);
-  // A deleted collection may have left snapshots.
+  // Snapshots outlive their collection.
   const isNothing = wanted.length === 0 && report.snapshots === 0 && report.total === 0;
   if (options.collection !== undefined && isNothing)
     throw new QuiverError("collection_not_found", `There is no collection named '${options.collection}'.`);
@@ -65,7 +65,7 @@ async function checkUnused(dataDir: string, options: DirectoryCheckOptions): Pro
 
 type Place = { name: string; internalId: string; definition: CollectionDefinition | undefined };
 
-/** The collections of the catalog; where that is damaged, also directories that it does not know. */
+/** The collections of the catalog. If the catalog is damaged, also directories that it does not name. */
 function placesOf(dataDir: string, entries: readonly CatalogEntry[], isWhole: boolean): Place[] {
   const places: Place[] = entries.map(({ internalId, definition }) => ({
     name: definition.name,

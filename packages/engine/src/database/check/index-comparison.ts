@@ -1,6 +1,6 @@
-// Are the indexes in memory that have postings what the records of a view say?
+// Do the inverted indexes in memory agree with the records of a view?
 //
-// They are compared by sums (posting-sums.ts), in slices, for they are the request thread's.
+// The comparison uses sums of hashes (posting-sums.ts). It runs in time slices, because these indexes belong to the request thread.
 
 import type { Finding } from "@quiver/protocol/shapes/check";
 import type { IndexKind } from "@quiver/protocol/shapes/index-definition";
@@ -16,14 +16,14 @@ import { PostingSums } from "./posting-sums.ts";
 
 /** Records read between two looks at the clock. */
 const recordsPerLook = 16;
-/** How often an index that is merged meanwhile is begun anew. */
+/** Attempts to compare an index whose segments are merged meanwhile. */
 const attemptsMax = 10;
 
 /**
  * Compares indexes of a view with its records.
  * @param view pinned by the caller
  * @param assertGoOn throws when the collection closes
- * @returns the kinds that were compared; one that was merged all the time is not among them
+ * @returns the kinds that were compared; without an index that was merged during every attempt
  */
 export async function comparePostings(
   view: View,
@@ -50,7 +50,7 @@ async function compare(
   const slices = new Slices(assertGoOn);
   for (let attempt = 0; attempt < attemptsMax; attempt++) {
     const sums = new PostingSums();
-    // What the view sees is held in the index for as long as the view is pinned; what it does not see is left out.
+    // While the view is pinned, the index holds all records that the view sees. Other records are skipped.
     const walk = side.walk((ordinal, hash) => {
       if (view.visible?.(ordinal) ?? true) sums.add(ordinal, hash);
     });

@@ -1,10 +1,11 @@
 // How is a collection checked while it is served?
 //
-//   1. what indexes have in memory that another thread has to prove, as a dense one, is written to files of its own, as for a checkpoint;
-//   2. a snapshot is taken, and a thread (check-thread.ts) reads the store and compares those files with the records;
-//   3. beside it the other indexes in memory, which are inverted, are compared with the records of one view, in slices (index-comparison.ts).
+//   1. The dense index in memory is written to a temporary file, like a checkpoint, because another thread compares it.
+//   2. A thread (check-thread.ts) reads the store under a read transaction, and compares that file with the records.
+//   3. Meanwhile the request thread compares the inverted indexes in memory with the records of one view, in slices (index-comparison.ts).
 //
-// Snapshots are files of their own, and read by such a thread too. A check ends when its collection closes. One runs at a time in a database: it reads everything that is stored.
+// Such a thread also reads the files of snapshots. A check ends when its collection closes. A database runs one check at a time, because
+// a check reads everything that is stored.
 
 import { rmSync } from "node:fs";
 import { Worker } from "node:worker_threads";
@@ -47,7 +48,7 @@ export class RunningCheck {
     }
   }
 
-  /** Ends the check from outside; it then rejects with `reason`. */
+  /** Cancels the check, which then rejects with `reason`. */
   stop(reason: Error): void {
     this.#stop(reason);
   }

@@ -1,7 +1,7 @@
-// Does an inverted index have what its records say, no more and no less?
+// Does an inverted index have exactly the postings of its records?
 //
-// Both are made into one number for each record: the sum of a hash of every posting (index/postings/posting-hash.ts), which does not
-// depend on order. The index adds, the records subtract, and what is not zero at the end names its record.
+// For each record, the comparison sums a hash of every posting (index/postings/posting-hash.ts); the order does not matter. Postings of
+// the index are added and those of the record are subtracted. A sum that is not zero at the end names a record that differs.
 
 /** A sum for each ordinal. */
 export class PostingSums {
@@ -17,13 +17,13 @@ export class PostingSums {
     chunk[ordinal & 0xffff] += hash;
   }
 
-  /** What is known of an ordinal does not count. */
+  /** Ignores an ordinal. */
   forget(ordinal: number): void {
     const chunk = this.#chunks.get(ordinal >>> 16);
     if (chunk !== undefined) chunk[ordinal & 0xffff] = 0;
   }
 
-  /** Ordinals of which index and record differ. */
+  /** Ordinals for which the index and the record differ. */
   *notZero(): Generator<number> {
     for (const [number, chunk] of this.#chunks)
       for (let at = 0; at < chunk.length; at++) if (chunk[at] !== 0) yield number * 65_536 + at;

@@ -1,4 +1,4 @@
-// What has a check found?
+// What did a check find and read?
 
 import { limits } from "@quiver/protocol/limits";
 import type { CheckReport, Finding } from "@quiver/protocol/shapes/check";
@@ -6,16 +6,16 @@ import type { CheckReport, Finding } from "@quiver/protocol/shapes/check";
 /** What was checked of a collection. */
 export type CheckedCollection = CheckReport["collections"][number];
 
-/** Gathers findings, of which it keeps a limited number. */
+/** Collects findings, up to a limit. */
 export class Report {
   readonly #findings: Finding[] = [];
   readonly #collections: CheckedCollection[] = [];
   readonly #onFinding: (finding: Finding) => void;
   total = 0;
-  /** Files of snapshots that were read to their end. */
+  /** Snapshot files that were read completely. */
   snapshots = 0;
 
-  /** @param onFinding told each, also those that are too many to be kept */
+  /** @param onFinding called for each finding, also beyond the limit */
   constructor(onFinding: (finding: Finding) => void = () => {}) {
     this.#onFinding = onFinding;
   }

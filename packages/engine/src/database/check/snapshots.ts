@@ -1,10 +1,9 @@
-// Are the files of snapshots what was acknowledged, and do they go on from each other?
+// Are the files of snapshots intact, and does each incremental snapshot continue its base?
 //
-// Each file is read to its end and compared with what is told of it. Files come and go meanwhile where a server runs: one that is
-// being made or deleted has the name of an unfinished one (runtime/snapshot-directory.ts) and is left out.
+// Each file is read completely and compared with the description beside it. A running server creates and deletes files meanwhile; a file
+// that is being created or deleted has the name of an unfinished one (runtime/snapshot-directory.ts) and is skipped.
 //
-// An incremental snapshot whose base is not here is no finding: bases lie where `quiver backup` has put them. One whose base is here and
-// damaged, is.
+// An incremental snapshot whose base is missing is not a finding, because `quiver backup` moves bases elsewhere. A damaged base is one.
 
 import { existsSync } from "node:fs";
 import type { Finding } from "@quiver/protocol/shapes/check";
@@ -17,16 +16,16 @@ import { difference, snapshotOf } from "../../runtime/snapshot-entry.ts";
 import type { Report } from "./report.ts";
 
 export type SnapshotCheckOptions = {
-  /** Only snapshots that are told to be of the collection of this name. */
+  /** Only snapshots whose description names this collection. */
   readonly collection?: string | undefined;
-  /** Told what is being read, and how many records of it were read. */
+  /** Called with what is being read, and how many of its records were read. */
   onProgress?(snapshot: string, records: number): void;
 };
 
-/** A snapshot whose file is whole. */
+/** A snapshot whose file is intact. */
 type Whole = { readonly told: Snapshot; readonly header: BackupHeader };
 
-/** Adds what is found, and how many files were read, to a report. */
+/** Adds findings, and the number of files read, to a report. */
 export function checkSnapshots(dataDir: string, report: Report, options: SnapshotCheckOptions = {}): void {
   if (!existsSync(snapshotsDirectory(dataDir))) return;
   new SnapshotCheck(dataDir, report, options).run();
@@ -53,7 +52,7 @@ class SnapshotCheck {
     for (const name of strays)
       this.#report.add({
         kind: "snapshot_stray",
-        message: `snapshots/${name} is no part of a snapshot. Nothing reads it; move it elsewhere, or remove it.`,
+        message: `snapshots/${name} does not belong to a snapshot. Nothing reads it; move it elsewhere, or remove it.`,
       });
   }
 
@@ -100,7 +99,7 @@ class SnapshotCheck {
       return;
     }
     this.#whole.push({ told: found, header });
-    // Asked again: the snapshot may be deleted by now.
+    // Look again: the snapshot may have been deleted meanwhile.
     if (told === undefined && this.#directory.readEntry(id) === undefined && this.#directory.isThere(id))
       this.#report.add({
         kind: "snapshot",
@@ -108,11 +107,11 @@ class SnapshotCheck {
         snapshot_id: id,
         collection: found.collection_name,
         version: found.version_number,
-        message: `What is kept of the snapshot ${id} beside its file is damaged or missing. The file is whole: a start tells of it again.`,
+        message: `The description beside the file of snapshot ${id} is damaged or missing. The file is intact: the next start writes the description again.`,
       });
   }
 
-  /** Finds incremental snapshots whose base is here, and of no use to them. */
+  /** Finds incremental snapshots whose base is here but cannot be used. */
   #compareChains(): void {
     const isBase = (of: Snapshot) => (base: Snapshot) =>
       base.collection_name === of.collection_name &&
@@ -131,7 +130,7 @@ class SnapshotCheck {
         snapshot_id: told.id,
         collection: told.collection_name,
         version: told.version_number,
-        message: `The incremental snapshot ${told.id} goes on from the snapshot ${broken.id}, ${why}. It is restored only with another file of version ${told.since_version}.`,
+        message: `The incremental snapshot ${told.id} continues the snapshot ${broken.id}, ${why}. It can be restored only with another file of version ${told.since_version}.`,
       });
     }
   }
