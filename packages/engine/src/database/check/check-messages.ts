@@ -1,4 +1,4 @@
-// What is said between a running database and the thread that checks one of its collections, or its snapshots?
+// Which messages do a running database and the thread that checks a collection or snapshots exchange?
 
 import type { CheckReport } from "@quiver/protocol/shapes/check";
 import type { IndexKind } from "@quiver/protocol/shapes/index-definition";
@@ -22,7 +22,7 @@ export type CollectionCheckStart = {
   readonly images: readonly IndexImage[];
 };
 
-/** An index in memory as a checkpoint would have it, in a file of its own. */
+/** An index in memory, written to a separate file like a checkpoint. */
 export type IndexImage = { readonly kind: IndexKind; readonly path: string };
 
 export type CheckReply =

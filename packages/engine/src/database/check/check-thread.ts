@@ -1,7 +1,7 @@
-// Who reads a collection, or the files of snapshots, while they are served?
+// How are a collection or snapshot files read while they are served?
 //
-// This thread: it reads the store's file by itself, as `quiver check` does, while whoever has started it holds a snapshot, so that no
-// page of the state that is read is used again. It ends with its answer.
+// By this thread, which reads the store's file with our own reader, as `quiver check` does. The thread that started it holds a snapshot, so
+// that no page that is being read is reused. It exits after its result.
 
 import { parentPort, workerData } from "node:worker_threads";
 import { invariant } from "../../base/invariant.ts";

@@ -1,9 +1,9 @@
-// Is what was kept of an index what its records say?
+// Does the checkpoint of an index match the records?
 //
-// The file is read and proved by its checksums, the index is restored from it as a start would do, and what was closed since is
-// taken out. Then a dense index's own `check` compares the graph with the stored vectors: codes, links, levels, and that a way leads
-// to every node. An inverted index proves its own invariants, and its postings are compared with the records (posting-sums.ts). A
-// checkpoint of another configuration, or of a version that the log has no more, is no damage: it is not used.
+// The file is read and verified by its checksums, the index is restored from it as at a start, and records closed since then are removed.
+// Then the `check` of a dense index compares the graph with the stored vectors: codes, links, levels, and that every node can be reached.
+// An inverted index verifies its own invariants, and its postings are compared with the records (posting-sums.ts). A checkpoint of another
+// configuration, or of a version that the log no longer has, is not damage: it is not used.
 
 import { existsSync } from "node:fs";
 import { deserialize } from "node:v8";
@@ -26,7 +26,7 @@ import { payloadOf } from "../../storage/store.ts";
 import { checkpointOf } from "../updaters.ts";
 import { PostingSums } from "./posting-sums.ts";
 
-/** What a collection's store says, by its file. */
+/** The state of a collection's store, read from its file. */
 export type Truth = {
   readonly file: LmdbFile;
   readonly definition: CollectionDefinition;
@@ -35,7 +35,7 @@ export type Truth = {
 
 /**
  * Compares a checkpoint with the records of a collection.
- * @returns what is wrong; undefined when nothing is; false when there is no checkpoint that would be used
+ * @returns the fault; undefined if there is none; false if there is no usable checkpoint
  */
 export async function checkpointProblem(
   path: string,
@@ -64,7 +64,7 @@ async function compare(
   const { configuration, form } = checkpointOf(definition, kind, indexes, {
     memoryBudgetBytes: undefined,
     builders: new InPlaceBuilders(),
-    // What is to be proved is what was kept, not what would be made of it.
+    // The check verifies the checkpoint itself, not the index after further maintenance.
     measures: false,
     readVector: nothing,
     mayTake: () => true,
@@ -74,7 +74,7 @@ async function compare(
   });
   const bytes = new Uint8Array(reader.lengthOf(0));
   reader.read(0, bytes);
-  // The other parts are proved too, whether or not they are of use.
+  // The other parts are verified too, whether or not they are usable.
   for (let part = 1; part < reader.partCount; part++)
     reader.read(part, new Uint8Array(reader.lengthOf(part)));
   const meta = reader.meta as CheckpointMeta;
@@ -97,7 +97,7 @@ async function compare(
   return undefined;
 }
 
-/** Takes out of an index what is closed. @param has told the ordinals below `end` that are live */
+/** Removes closed records from an index. @param has whether an ordinal below `end` is live */
 function takeOutClosed(index: Index, end: number, live: Iterable<number>): void {
   let at = 0;
   const upTo = (ordinal: number) => {
@@ -153,7 +153,7 @@ function comparePostings(postings: PostingHashes, end: number, file: LmdbFile): 
     const ordinal = readU32Key(key);
     if (ordinal >= end) break;
     const record = stored && payloadOf("records", key, stored);
-    // A damaged record is a finding of its own; what the index has of it cannot be compared.
+    // A damaged record is a separate finding; its index entries cannot be compared.
     if (record === undefined) sums.forget(ordinal);
     else for (const hash of postings.hashesOf(new RecordReader(record))) sums.add(ordinal, -hash);
   }

@@ -1,4 +1,4 @@
-// Is everything that is stored of one collection what it must be?
+// Is all stored data of a collection intact and consistent?
 
 import { existsSync } from "node:fs";
 import { join } from "node:path";
@@ -19,13 +19,13 @@ import type { Report } from "./report.ts";
 export type Place = {
   readonly directory: string;
   readonly name: string;
-  /** What the catalog says; undefined: the collection's own copy counts. */
+  /** The definition in the catalog; undefined: use the collection's own copy. */
   readonly definition: CollectionDefinition | undefined;
   /** Of a running server: the files that its indexes were written to. Absent: checkpoints are compared. */
   readonly images?: readonly IndexImage[];
 };
 
-/** Adds what is found, and what was read, to a report. @param onProgress told how many entries were read since it was last */
+/** Adds findings and counts to a report. @param onProgress called with the number of entries read since the last call */
 export async function checkCollection(
   place: Place,
   report: Report,
@@ -49,7 +49,7 @@ export async function checkCollection(
   });
 }
 
-/** Compares what is kept of indexes, or was written of one in memory, with the records. @returns the kinds compared */
+/** Compares checkpoints, or the file of an index in memory, with the records. @returns the compared kinds */
 async function checkIndexes(
   place: Place,
   definition: CollectionDefinition | undefined,
@@ -80,13 +80,13 @@ async function checkIndexes(
 const ofMemory = (kind: IndexKind, problem: string): Finding => ({
   kind: "index",
   derived: true,
-  message: `The ${kind} index in memory is not what its records say: ${problem}. Unload and load the collection to build it again.`,
+  message: `The ${kind} index in memory does not match the records: ${problem}. Unload and load the collection to build it again.`,
 });
 
 const ofCheckpoint = (kind: IndexKind, problem: string): Finding => ({
   kind: "checkpoint",
   derived: true,
-  message: `What is kept of the ${kind} index is not what its records say: ${problem}. Where a start finds that, it builds the index again; remove checkpoints/${kind} to be sure of it.`,
+  message: `The checkpoint of the ${kind} index does not match the records: ${problem}. A start that detects this rebuilds the index; remove checkpoints/${kind} to force it.`,
 });
 
 function definitionsIn(file: LmdbFile): IndexDefinitions | undefined {

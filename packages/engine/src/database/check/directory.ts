@@ -1,7 +1,7 @@
-// Is everything in a data directory what it must be?
+// Is all data in a data directory intact and consistent?
 //
-// Reads the files by itself, changes nothing, and cannot be crashed by what they say (collection/verify.ts): this is for the
-// directory of a server that is stopped, and above all of one that does not start.
+// Reads the files with our own reader, changes nothing, and cannot be crashed by damaged files (collection/verify.ts). It is for the
+// directory of a stopped server, above all of one that does not start.
 
 import { existsSync, readdirSync, realpathSync } from "node:fs";
 import { join } from "node:path";
@@ -19,7 +19,7 @@ export type DirectoryCheckOptions = {
   /** Only the collection of this name, and its snapshots. */
   readonly collection?: string | undefined;
   onFinding?(finding: Finding): void;
-  /** Told what is being read, and how many entries were read since it was told last. */
+  /** Called with the object that is being read and the number of entries read since the last call. */
   onProgress?(collection: string, entries: number): void;
 };
 
@@ -65,7 +65,7 @@ async function checkUnused(dataDir: string, options: DirectoryCheckOptions): Pro
 
 type Place = { name: string; internalId: string; definition: CollectionDefinition | undefined };
 
-/** The collections of the catalog; where that is damaged, also directories that it does not know. */
+/** The collections of the catalog; if it is damaged, also directories that are not in it. */
 function placesOf(dataDir: string, entries: readonly CatalogEntry[], isWhole: boolean): Place[] {
   const places: Place[] = entries.map(({ internalId, definition }) => ({
     name: definition.name,

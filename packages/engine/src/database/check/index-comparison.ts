@@ -1,6 +1,6 @@
-// Are the indexes in memory that have postings what the records of a view say?
+// Do the inverted indexes in memory match the records of a view?
 //
-// They are compared by sums (posting-sums.ts), in slices, for they are the request thread's.
+// They are compared by sums (posting-sums.ts), in time slices, because the request thread owns them.
 
 import type { Finding } from "@quiver/protocol/shapes/check";
 import type { IndexKind } from "@quiver/protocol/shapes/index-definition";
@@ -16,7 +16,7 @@ import { PostingSums } from "./posting-sums.ts";
 
 /** Records read between two looks at the clock. */
 const recordsPerLook = 16;
-/** How often an index that is merged meanwhile is begun anew. */
+/** How often the comparison of an index is restarted because of merges. */
 const attemptsMax = 10;
 
 /**
@@ -50,7 +50,7 @@ async function compare(
   const slices = new Slices(assertGoOn);
   for (let attempt = 0; attempt < attemptsMax; attempt++) {
     const sums = new PostingSums();
-    // What the view sees is held in the index for as long as the view is pinned; what it does not see is left out.
+    // Records that the view sees stay in the index as long as the view is pinned; others are skipped.
     const walk = side.walk((ordinal, hash) => {
       if (view.visible?.(ordinal) ?? true) sums.add(ordinal, hash);
     });

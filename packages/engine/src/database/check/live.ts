@@ -1,10 +1,11 @@
 // How is a collection checked while it is served?
 //
-//   1. what indexes have in memory that another thread has to prove, as a dense one, is written to files of its own, as for a checkpoint;
+//   1. indexes in memory that another thread must verify, such as dense ones, are written to separate files like checkpoints;
 //   2. a snapshot is taken, and a thread (check-thread.ts) reads the store and compares those files with the records;
-//   3. beside it the other indexes in memory, which are inverted, are compared with the records of one view, in slices (index-comparison.ts).
+//   3. meanwhile the inverted indexes in memory are compared with the records of one view, in time slices (index-comparison.ts).
 //
-// Snapshots are files of their own, and read by such a thread too. A check ends when its collection closes. One runs at a time in a database: it reads everything that is stored.
+// Snapshot files are read by such a thread, too. A check stops when its collection closes. Only one runs at a time in a database, because
+// it reads all stored data.
 
 import { rmSync } from "node:fs";
 import { Worker } from "node:worker_threads";

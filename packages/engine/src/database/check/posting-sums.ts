@@ -1,7 +1,7 @@
-// Does an inverted index have what its records say, no more and no less?
+// Does an inverted index match its records exactly?
 //
-// Both are made into one number for each record: the sum of a hash of every posting (index/postings/posting-hash.ts), which does not
-// depend on order. The index adds, the records subtract, and what is not zero at the end names its record.
+// For each record both are reduced to one number: the sum of a hash of every posting (index/postings/posting-hash.ts), which does not
+// depend on order. The index adds, the records subtract, and a result other than zero identifies the record.
 
 /** A sum for each ordinal. */
 export class PostingSums {
@@ -17,7 +17,7 @@ export class PostingSums {
     chunk[ordinal & 0xffff] += hash;
   }
 
-  /** What is known of an ordinal does not count. */
+  /** Skips ordinals that are already known. */
   forget(ordinal: number): void {
     const chunk = this.#chunks.get(ordinal >>> 16);
     if (chunk !== undefined) chunk[ordinal & 0xffff] = 0;

@@ -1,9 +1,9 @@
-// How is what is intact in a damaged data directory saved?
+// How is the intact part of a damaged data directory saved?
 //
-// Into a directory of its own: the source is read as `quiver check` reads it, and nothing in it is changed. The new directory has
-// every collection whose definition is intact, with every intact record under its id, the definitions of its indexes (which the
-// first start builds), keys and sessions, every snapshot whose file is whole, as it is, and the audit log. Its versions begin anew. What is
-// not taken over is told record by record, and snapshot by snapshot.
+// Into a new directory: the source is read as by `quiver check`, and nothing in it is changed. The new directory has every collection with
+// an intact definition, with all its intact records and its index definitions (the first start builds the indexes), keys and sessions,
+// every intact snapshot file, and the audit log. Its versions start again from the beginning. Every record and snapshot that is lost is
+// reported.
 
 import {
   chmodSync,
@@ -46,9 +46,9 @@ import { difference, snapshotOf } from "../../runtime/snapshot-entry.ts";
 import { LmdbStore } from "../../storage/lmdb.ts";
 
 export type RepairOptions = {
-  /** Told of everything that cannot be taken over. */
+  /** Called for everything that cannot be saved. */
   onLoss?(loss: Loss): void;
-  /** Told now and then how many records of a collection were taken over. */
+  /** Called occasionally with the number of saved records of a collection. */
   onProgress?(collection: string, records: number): void;
   clock?: () => number;
 };
@@ -62,7 +62,7 @@ export type Repaired = {
   }[];
   /** Keys and sessions of the server. */
   readonly credentials: number;
-  /** Snapshots that were taken over. */
+  /** Number of copied snapshots. */
   readonly snapshots: number;
 };
 
@@ -70,9 +70,9 @@ export type Repaired = {
 const serverFile = /^(admin-key|audit\.log(\.\d+)?)$/;
 
 /**
- * Saves what is intact.
- * @param into a directory that is empty, or is not there
- * @throws storage_failed where the source is in use or is none, or where `into` has something in it
+ * Saves the intact data.
+ * @param into a directory that is empty or does not exist
+ * @throws storage_failed if the source is in use or not a data directory, or if `into` is not empty
  */
 export async function repairDirectory(
   dataDir: string,
@@ -128,7 +128,7 @@ class Repair {
         if (!collections.some((collection) => collection.name === name))
           this.#lose(
             name,
-            "The collection's entry in the catalog is lost, and none of the directories says that it is this one's.",
+            "The collection's entry in the catalog is lost, and no directory identifies itself as this collection.",
           );
       for (const name of readdirSync(this.#from))
         if (serverFile.test(name) && lstatSync(join(this.#from, name)).isFile())
@@ -145,7 +145,7 @@ class Repair {
     this.#options.onLoss?.({ collection, message });
   }
 
-  /** Takes over the snapshots whose files are whole; what is told of them is drawn from the files. @returns how many */
+  /** Copies the intact snapshot files and regenerates their descriptions from the files. @returns the number of snapshots */
   #snapshots(): number {
     if (!existsSync(snapshotsDirectory(this.#from))) {
       this.#lose("", "The directory of snapshots is missing.");
@@ -165,11 +165,11 @@ class Repair {
       taken++;
     }
     for (const name of strays)
-      this.#lose("", `snapshots/${name} is no part of a snapshot, and is not taken over.`);
+      this.#lose("", `snapshots/${name} does not belong to a snapshot, and is not copied.`);
     return taken;
   }
 
-  /** What a snapshot is of by its file; undefined, and named as lost, where that is not the file that was acknowledged. */
+  /** The description of a snapshot from its file; undefined, and reported as lost, if it is not the acknowledged file. */
   #wholeSnapshot(from: SnapshotDirectory, id: string): Snapshot | undefined {
     const told = from.readEntry(id);
     let problem: string | undefined;
@@ -197,7 +197,7 @@ class Repair {
     });
   }
 
-  /** The collections of the catalog and, where it is damaged, those of which only a directory is left. */
+  /** The collections of the catalog and, if it is damaged, those with only a directory left. */
   #places(entries: readonly CatalogEntry[], isWhole: boolean) {
     const places: { internalId: string; entry: CatalogEntry | undefined }[] = entries.map((entry) => ({
       internalId: entry.internalId,
@@ -287,7 +287,7 @@ class Repair {
   }
 }
 
-/** Copies a file to a new one, for its owner alone, and makes that durable. */
+/** Copies a file durably to a new one that only its owner can read. */
 function copyDurably(from: string, to: string): void {
   copyFileSync(from, to);
   chmodSync(to, 0o600);

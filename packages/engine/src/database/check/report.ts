@@ -1,9 +1,9 @@
-// What has a check found?
+// What does a check report?
 
 import { limits } from "@quiver/protocol/limits";
 import type { CheckReport, Finding } from "@quiver/protocol/shapes/check";
 
-/** What was checked of a collection. */
+/** The checked parts of a collection. */
 export type CheckedCollection = CheckReport["collections"][number];
 
 /** Gathers findings, of which it keeps a limited number. */
@@ -15,7 +15,7 @@ export class Report {
   /** Files of snapshots that were read to their end. */
   snapshots = 0;
 
-  /** @param onFinding told each, also those that are too many to be kept */
+  /** @param onFinding called for each finding, including those beyond the list's limit */
   constructor(onFinding: (finding: Finding) => void = () => {}) {
     this.#onFinding = onFinding;
   }

@@ -1,10 +1,10 @@
-// Are the files of snapshots what was acknowledged, and do they go on from each other?
+// Are the snapshot files those that were acknowledged, and are their bases intact?
 //
-// Each file is read to its end and compared with what is told of it. Files come and go meanwhile where a server runs: one that is
-// being made or deleted has the name of an unfinished one (runtime/snapshot-directory.ts) and is left out.
+// Each file is read completely and compared with its description. On a running server, files may be created and deleted meanwhile; those
+// have the name of an unfinished file (runtime/snapshot-directory.ts) and are skipped.
 //
-// An incremental snapshot whose base is not here is no finding: bases lie where `quiver backup` has put them. One whose base is here and
-// damaged, is.
+// An incremental snapshot without its base is not a finding, because `quiver backup` moves bases elsewhere. One whose base exists here and
+// is damaged is a finding.
 
 import { existsSync } from "node:fs";
 import type { Finding } from "@quiver/protocol/shapes/check";
@@ -17,16 +17,16 @@ import { difference, snapshotOf } from "../../runtime/snapshot-entry.ts";
 import type { Report } from "./report.ts";
 
 export type SnapshotCheckOptions = {
-  /** Only snapshots that are told to be of the collection of this name. */
+  /** Only snapshots of this collection, by their description. */
   readonly collection?: string | undefined;
-  /** Told what is being read, and how many records of it were read. */
+  /** Called with the file that is being read and the number of records read. */
   onProgress?(snapshot: string, records: number): void;
 };
 
-/** A snapshot whose file is whole. */
+/** A snapshot with an intact file. */
 type Whole = { readonly told: Snapshot; readonly header: BackupHeader };
 
-/** Adds what is found, and how many files were read, to a report. */
+/** Adds findings and the number of files to a report. */
 export function checkSnapshots(dataDir: string, report: Report, options: SnapshotCheckOptions = {}): void {
   if (!existsSync(snapshotsDirectory(dataDir))) return;
   new SnapshotCheck(dataDir, report, options).run();
@@ -100,7 +100,7 @@ class SnapshotCheck {
       return;
     }
     this.#whole.push({ told: found, header });
-    // Asked again: the snapshot may be deleted by now.
+    // Checked again, because the snapshot may have been deleted in the meantime.
     if (told === undefined && this.#directory.readEntry(id) === undefined && this.#directory.isThere(id))
       this.#report.add({
         kind: "snapshot",
@@ -108,11 +108,11 @@ class SnapshotCheck {
         snapshot_id: id,
         collection: found.collection_name,
         version: found.version_number,
-        message: `What is kept of the snapshot ${id} beside its file is damaged or missing. The file is whole: a start tells of it again.`,
+        message: `The description of the snapshot ${id} is damaged or missing. The file is intact: the next start regenerates the description.`,
       });
   }
 
-  /** Finds incremental snapshots whose base is here, and of no use to them. */
+  /** Finds incremental snapshots whose base exists here but cannot be used. */
   #compareChains(): void {
     const isBase = (of: Snapshot) => (base: Snapshot) =>
       base.collection_name === of.collection_name &&
@@ -125,13 +125,14 @@ class SnapshotCheck {
       if (bases.some((base) => base.header.next_ordinal === header.first_ordinal)) continue;
       const broken = bases[0]?.told ?? this.#damaged.find(isBase(told));
       if (broken === undefined) continue;
-      const why = bases.length > 0 ? "which does not end where it begins" : "which is damaged or missing";
+      const why =
+        bases.length > 0 ? "whose last record does not precede its first" : "which is damaged or missing";
       this.#report.add({
         kind: "snapshot_chain",
         snapshot_id: told.id,
         collection: told.collection_name,
         version: told.version_number,
-        message: `The incremental snapshot ${told.id} goes on from the snapshot ${broken.id}, ${why}. It is restored only with another file of version ${told.since_version}.`,
+        message: `The incremental snapshot ${told.id} is based on the snapshot ${broken.id}, ${why}. It can be restored only with another file of version ${told.since_version}.`,
       });
     }
   }
