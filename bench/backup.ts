@@ -1,9 +1,9 @@
-// How fast are a backup and a restore, and do they take the same memory whatever the collection's size?
+// How fast are a backup and a restore, and is their memory independent of the collection's size?
 //
 //   node bench/backup.ts [--records 100000,400000] [--dimension 128]
 //
-// Vectors of random floats and short texts, the least that compression can win and what it likes. Memory is what the process
-// holds of its own (RssAnon): pages of the store's map are the system's.
+// Vectors of random floats, which hardly compress, and short texts, which compress well. Memory is RssAnon of the process, without the
+// mapped pages of the store.
 
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -24,7 +24,7 @@ const mebibyte = 1024 * 1024;
 const anonymousBytes = (): number =>
   1024 * Number(/RssAnon:\s+(\d+)/.exec(readFileSync("/proc/self/status", "utf8"))?.[1]);
 
-/** Runs and measures: seconds, most bytes held beyond those held before, longest time that the event loop was held. */
+/** Runs and measures: seconds, peak additional memory, and the longest time for which the event loop was blocked. */
 async function measured<T>(
   act: () => Promise<T>,
 ): Promise<[T, { seconds: number; bytes: number; heldMs: number }]> {
@@ -70,7 +70,7 @@ for (const count of values.records.split(",").map(Number)) {
     const [, restored] = await measured(() => database.restoreCollection("copy", request));
     const rawBytes = count * (4 * dimension + 150);
     const shown = ({ seconds, bytes, heldMs }: typeof made) =>
-      `${seconds.toFixed(1)} s (${(rawBytes / mebibyte / seconds).toFixed(0)} MiB/s), ${(bytes / mebibyte).toFixed(0)} MiB of memory, event loop held ${heldMs.toFixed(0)} ms at most`;
+      `${seconds.toFixed(1)} s (${(rawBytes / mebibyte / seconds).toFixed(0)} MiB/s), ${(bytes / mebibyte).toFixed(0)} MiB of memory, event loop blocked for at most ${heldMs.toFixed(0)} ms`;
     console.log(
       `${count} records of ${dimension} dimensions, file of ${(snapshot.size_bytes / mebibyte).toFixed(0)} MiB`,
     );

@@ -2,9 +2,9 @@
 //
 //   node bench/flat.ts
 //
-// The flat index against the plain TypeScript loop that it replaces, on 100,000 word vectors of 100 dimensions: the
-// same queries in turns, so that both meet the same machine. CPU time is the process's; GB/s counts the vectors'
-// bytes once a query. The answers are compared, too.
+// The flat index against the plain TypeScript loop that it replaces, on 100,000 word vectors of 100 dimensions, with the same queries
+// alternately, so that both run under the same conditions. CPU time is that of the process; GB/s counts the bytes of the vectors once per
+// query. The results are compared, too.
 
 import { existsSync, readFileSync } from "node:fs";
 import { resolve } from "node:path";
@@ -29,7 +29,7 @@ function readRows(path: string): Float32Array[] {
   );
 }
 
-/** The k-th best score, by a loop over all vectors in one array, with their norms at hand. */
+/** The k-th best score, by a loop over all vectors in one array, with precomputed norms. */
 function plainLoop(metric: Metric, rows: Float32Array, factors: Float64Array, query: Float32Array): number {
   const value = metric.kernel === "dotRows" ? exactDot : exactSquaredDistance;
   const { scale, scaleByFactor } = metric.kernelBound(query, dimension);

@@ -12,7 +12,7 @@ test("a report says which packages have known weaknesses", () => {
   });
 });
 
-test("what is no report is no clean one either: it is skipped, with the reason", () => {
+test("an invalid report does not count as clean: the check is skipped, with the reason", () => {
   const refused = readReport('{"message":"405 Method Not Allowed","error":{"summary":"","detail":""}}');
   expect(refused).toEqual({ skipped: "the registry cannot be asked: 405 Method Not Allowed" });
   expect(readReport("")).toEqual({ skipped: "npm audit gave no report: nothing" });

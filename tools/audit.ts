@@ -2,8 +2,8 @@
 //
 //   npm run test:audit
 //
-// `npm audit` asks the registry about the packages of package-lock.json. Where the registry cannot be asked (no network, or a
-// mirror without this service) the run is skipped, and says why; that is exit code 0, for nothing was found.
+// `npm audit` asks the registry about the packages of package-lock.json. If the registry cannot be queried (no network, or a mirror without
+// this service), the run is skipped with a message and exit code 0.
 
 import { spawnSync } from "node:child_process";
 
@@ -14,7 +14,7 @@ type Report = {
   vulnerabilities?: Record<string, { severity: string; range: string; fixAvailable: unknown }>;
 };
 
-/** What a run of `npm audit --json` means: found weaknesses as lines, or why there is no answer. */
+/** The result of `npm audit --json`: known weaknesses as lines, or the reason why there is none. */
 export function readReport(text: string): { found: string[]; packages: number } | { skipped: string } {
   let report: Report;
   try {

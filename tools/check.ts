@@ -2,10 +2,10 @@
 //
 //   npm run check                          all steps, in the order of the table below
 //   npm run check -- --only floors,links   some of them
-//   npm run check -- --only shared         those of the tests that need the data sets of ../shared
+//   npm run check -- --only shared         the tests that need the data sets of ../shared
 //
-// The steps stand in two groups: the first reads the sources, the second runs them. All steps of a group run, so that
-// one call shows all that is wrong in it; a group with a failure is the last one.
+// There are two groups of steps: the first reads the sources, the second runs them. All steps of a group run, so that one call shows all
+// its failures; after a group with a failure the check stops.
 
 import { mkdirSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
@@ -15,12 +15,12 @@ import { checkExamples } from "./doc-examples.ts";
 import { checkFloors } from "./floors.ts";
 import { checkLinks } from "./links.ts";
 
-/** What a step found: what is wrong, ready to print, and what it counted, for the line at the end. */
+/** The result of a step: its failures as text, and its counts for the summary line. */
 type Outcome = {
   errors: readonly string[];
   notes?: readonly string[];
   counted?: string;
-  /** The very last line: how many tests passed and failed, for those who read only that. */
+  /** The last line of the output: the numbers of passed and failed tests. */
   closing?: string;
 };
 
@@ -28,7 +28,7 @@ type Step = {
   name: string;
   what: string;
   run: () => Promise<Outcome>;
-  /** A part of another step, which runs only where it is asked for. */
+  /** A part of another step, which runs only on request. */
   isPart?: true;
 };
 
@@ -67,7 +67,7 @@ async function examples(): Promise<Outcome> {
   return { errors, notes, counted: `${compiled} examples (${run} run)` };
 }
 
-/** Runs all tests, or the files whose path has a text in it; vitest prints as it goes. */
+/** Runs all tests, or the files whose path contains a text; vitest prints its own progress. */
 async function tests(...files: readonly string[]): Promise<Outcome> {
   mkdirSync(join(root, ".cache"), { recursive: true });
   const reporters = ["--reporter=default", "--reporter=json", `--outputFile.json=${testReport}`];
@@ -86,7 +86,7 @@ async function tests(...files: readonly string[]): Promise<Outcome> {
 
 const binary = (path: string): string => join(root, "node_modules", path);
 
-/** Runs a program of node_modules whose output matters only when it fails. */
+/** Runs a program of node_modules and shows its output only if it fails. */
 async function silent(program: string, args: readonly string[]): Promise<Outcome> {
   const child = startNode([binary(program), ...args], { cwd: root, stdio: ["ignore", "pipe", "pipe"] });
   const { code, signal, output } = await endOf(child);
@@ -106,7 +106,7 @@ async function runStep(step: Step): Promise<Outcome> {
 
 const seconds = (sinceMs: number): string => `${((performance.now() - sinceMs) / 1000).toFixed(1)} s`;
 
-/** Runs one step and prints its line; true when nothing is wrong. */
+/** Runs one step and prints its line; true if it passed. */
 async function report(step: Step, counts: string[], closings: string[]): Promise<boolean> {
   const startMs = performance.now();
   const { errors, notes = [], counted, closing } = await runStep(step);

@@ -1,4 +1,4 @@
-// How does a tool run another program so that nothing outlives the tool?
+// How does a tool run another program without leaving it behind?
 
 import { type ChildProcess, type SpawnOptions, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -16,7 +16,7 @@ for (const [signal, exitCode] of [
   process.once(signal, () => process.exit(exitCode));
 }
 
-/** Starts a program of Node.js. It is told to end (SIGTERM) when this process ends before it. */
+/** Starts a program with Node.js. It gets SIGTERM when this process exits first. */
 export function startNode(args: readonly string[], options: SpawnOptions): ChildProcess {
   const child = spawn(process.execPath, args, options);
   running.add(child);
@@ -24,7 +24,7 @@ export function startNode(args: readonly string[], options: SpawnOptions): Child
   return child;
 }
 
-/** How a program ended; `output` is its stdout and stderr, where they are pipes, as they came. */
+/** How a program ended; `output` is its stdout and stderr in order of arrival, if they are pipes. */
 export type Ending = { code: number | null; signal: string | null; output: string };
 
 export async function endOf(child: ChildProcess): Promise<Ending> {

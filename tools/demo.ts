@@ -2,11 +2,11 @@
 //
 //   npm run demo
 //
-// Starts a server on a temporary directory and a free port, fills a collection with a small set of texts of its own,
-// runs every kind of search through the client, shows a transaction and the versions, and cleans up.
+// Starts a server on a temporary directory and a free port, fills a collection with a small built-in set of texts, runs every kind of
+// search through the client, shows a transaction and the versions, and cleans up.
 //
-// The vectors come from no model: words and their beginnings are hashed into a few hundred dimensions. That is enough to
-// bring texts with the same words together; it knows nothing of meaning.
+// The vectors do not come from a model: words and their prefixes are hashed into a few hundred dimensions. That is enough to place texts
+// with common words near each other; it does not capture meaning.
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -130,10 +130,10 @@ for (const text of texts) {
   for (const word of new Set(wordsOf(text)))
     documentFrequency.set(word, (documentFrequency.get(word) ?? 0) + 1);
 }
-/** Rare words say more than frequent ones. */
+/** Rare words are more informative than frequent ones. */
 const weightOf = (word: string) => Math.log(1 + texts.length / (documentFrequency.get(word) ?? 1));
 
-/** A unit vector: each word, and more lightly its beginning, adds to or takes from one dimension. */
+/** A unit vector: each word, and with less weight its prefix, is added to or subtracted from one dimension. */
 function denseOf(text: string): Float32Array {
   const vector = new Float32Array(DIMENSION);
   const add = (feature: string, weight: number) => {
@@ -275,7 +275,7 @@ async function changeInTransaction(collection: Collection): Promise<void> {
   {
     await using forgotten = await collection.transaction();
     await forgotten.delete("animals-1");
-    // Nothing commits it: the end of this block aborts it.
+    // Without a commit, the end of this block aborts it.
   }
   say(`A transaction without a commit leaves no trace: "axolotl" still finds ${await finds()}`);
 }

@@ -26,7 +26,7 @@ function fixture(files: Record<string, string>): string {
 
 const block = (text: string, flags = ""): string => `\`\`\`ts${flags}\n${text}\n\`\`\`\n`;
 
-/** The least that fulfils what an example expects of `main.ts serve`. */
+/** A minimal substitute for `main.ts serve` in examples. */
 const server = `import { createServer } from "node:http";
 const key = process.argv[process.argv.indexOf("--admin-key") + 1];
 const server = createServer((_request, reply) => reply.end(key));
@@ -76,7 +76,7 @@ test("a type error is reported at its place in the document, and nothing runs", 
   expect(run).toBe(0);
 });
 
-test("without a server the examples are only compiled, and that is said", async () => {
+test("without a server the examples are only compiled, and the report says so", async () => {
   const { errors, notes, compiled } = await checkExamples(
     fixture({ "README.md": block("throw new Error();") }),
   );
@@ -103,7 +103,7 @@ test("each example runs against its own server; a failure names the document", a
   expect(errors[0]).toMatch("docs/bad.md:4");
 });
 
-test("a server that does not start is reported with its words", async () => {
+test("a server that does not start is reported with its output", async () => {
   const root = fixture({
     "README.md": block("1;"),
     "packages/cli/src/main.ts": 'console.error("no room"); process.exit(1);',

@@ -33,7 +33,7 @@ export type ExamplesReport = { errors: string[]; notes: string[]; compiled: numb
 
 const SERVER = join("packages", "cli", "src", "main.ts");
 
-/** Compiles all examples and runs those that want to be run; errors are in terms of the documents' lines. */
+/** Compiles all examples and runs those without `no-run`; errors refer to the lines of the documents. */
 export async function checkExamples(root: string): Promise<ExamplesReport> {
   const examples = examplesIn(root);
   const report: ExamplesReport = { errors: [], notes: [], compiled: examples.length, run: 0 };
@@ -117,7 +117,7 @@ function writePrograms(root: string, examples: readonly Example[]): Program[] {
   });
 }
 
-/** Writes the documents' names and lines into a message about programs. */
+/** Replaces names and lines of programs in a message by those of the documents. */
 function inTermsOfDocuments(message: string, programs: readonly Program[]): string {
   return programs.reduce(
     (text, { example, name, file }) =>
@@ -131,7 +131,7 @@ function inTermsOfDocuments(message: string, programs: readonly Program[]): stri
 
 async function compile(root: string, programs: readonly Program[]): Promise<string[]> {
   const folder = programsDir(root);
-  // An example may show a value without using it.
+  // An example may define a value without using it.
   const compilerOptions = { noUnusedLocals: false, noUnusedParameters: false };
   const config = { extends: "../../tsconfig.json", compilerOptions, include: ["*.ts"], exclude: [] };
   writeFileSync(join(folder, "tsconfig.json"), JSON.stringify(config));
@@ -173,7 +173,7 @@ async function runWithServer(root: string, program: Program): Promise<string[]> 
   }
 }
 
-/** The address that the server prints when it listens; undefined when it ends or stays silent too long. */
+/** The address that the server prints when it listens; undefined if it exits or prints nothing in time. */
 async function addressOf(server: ChildProcess): Promise<string | undefined> {
   const lines = [server.stdout, server.stderr].map((stream) =>
     createInterface({ input: stream as NodeJS.ReadableStream }),

@@ -1,15 +1,15 @@
-// What do words lose and confuse when they are stemmed without their marks, and which endings would help?
+// Which stems are lost or merged when words are stemmed without their diacritics, and which endings would help?
 //
 //   node tools/launch.mjs run tools/endings.ts DIR [language ...] [--learn]
 //
-// DIR has a list of words for each language, in a file of its name, one word a line. Printed are the words with
-// marks, those of them that meet their plain spelling by the stemmer alone, and the shares of *lost* and *merged* pairs of words
-// (packages/engine/src/text/test/joined-words.ts): for words that are folded and then stemmed, and for those that get the endings
-// of packages/engine/src/text/endings.ts in between. The dictionary test measures the latter on a sample (dictionary.test.ts).
+// DIR has a word list for each language, in a file of the language's name, one word per line. The tool prints the number of words with
+// marks, how many of them the stemmer alone joins with their plain spelling, and the fractions of *lost* and *merged* pairs of words
+// (packages/engine/src/text/test/joined-words.ts): for words that are folded and then stemmed, without and with the endings of
+// packages/engine/src/text/endings.ts in between. The dictionary test measures the latter on a sample (dictionary.test.ts).
 //
-// With --learn it proposes such a table, from short endings to longer ones: an ending is entered where its own spelling gives
-// more words the reference's stem than that of the shorter ending, by `gainMin` of all words. A list of base forms teaches the
-// wrong thing: compare a proposal on words of running text.
+// With --learn it proposes such a table, from short endings to longer ones: an ending is added if its own spelling gives the reference's
+// stem to more words than the shorter ending does, by at least `gainMin` of all words. A list of base forms gives wrong proposals: evaluate
+// a proposal on words of running text.
 
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -20,15 +20,15 @@ import { languages, respelt } from "@quiver/engine/text/languages";
 import { compareStems, type Stem, stemmerOf, wordsOf } from "@quiver/engine/text/test/joined-words";
 import { type TextLanguage, textLanguages } from "@quiver/protocol/shapes/index-definition";
 
-/** Share of the words that an entry has to put right. */
+/** Fraction of the words that an entry must correct. */
 const gainMin = 0.0005;
 const lettersMax = 7;
-/** Words that are read of a list, evenly. */
+/** Number of words that are sampled evenly from a list. */
 const wordsMax = 100_000;
 
 /** A word in letters, without and with its marks, and the stem that it should have. */
 type Example = { readonly plain: string; readonly written: readonly string[]; readonly stem: string };
-/** Folded ending -> as the stemmer should see it. */
+/** Folded ending -> the spelling that the stemmer should get. */
 type Endings = Record<string, string>;
 
 const { values: flags, positionals } = parseArgs({
@@ -83,7 +83,7 @@ function learn(words: readonly string[], stem: Stem): Endings {
   const examples = words.flatMap((word): Example[] => {
     const written = Array.from(word);
     const letters = written.map(fold);
-    // Letters that fold to two, or to none, have no place in a table of letters.
+    // Letters that fold to two letters, or to none, cannot be in a table of single letters.
     if (letters.some((letter) => letter.length !== 1)) return [];
     return [{ plain: letters.join(""), written, stem: stem(word) }];
   });
@@ -91,7 +91,7 @@ function learn(words: readonly string[], stem: Stem): Endings {
   return table;
 }
 
-/** The best way to spell an ending, of the usual ones and the inherited. */
+/** The best spelling of an ending, among the usual ones and the inherited one. */
 function spellingOf(
   examples: readonly Example[],
   ending: string,

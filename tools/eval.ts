@@ -1,15 +1,15 @@
-// How good are the rankings on a set with known answers?
+// How good are the rankings on a data set with relevance judgements?
 //
 //   npm run eval -- DIR [--url URL --api-key KEY] [--k1 0.9] [--b 0.4] [--language english]
 //                      [--fusion-constant 60] [--check]
 //
-// DIR is laid out like BEIR: corpus.jsonl.gz (_id, title, text), queries.jsonl.gz (_id, text), qrels.tsv (query-id,
-// corpus-id, score); and, each pair only where it is there, corpus|queries.bm25sparse.jsonl.gz (id, indices, values)
-// and corpus|queries.lsa256.f32 (256 floats a row, in the order of the jsonl files). Everything goes through the REST
-// interface, on a server of its own in a temporary directory unless --url is given.
+// DIR has the layout of BEIR: corpus.jsonl.gz (_id, title, text), queries.jsonl.gz (_id, text), qrels.tsv (query-id, corpus-id, score);
+// and, optionally and in pairs, corpus|queries.bm25sparse.jsonl.gz (id, indices, values) and corpus|queries.lsa256.f32 (256 floats a row,
+// in the order of the jsonl files). Everything goes through the REST interface, on a server of its own in a temporary directory unless
+// --url is given.
 //
-// The figure is nDCG@10 as trec_eval and BEIR have it: the gain is the judgement, the discount log2(rank + 1), the
-// ideal ranking that of the judgements, the mean over all queries with at least one relevant document.
+// The figure is nDCG@10 as in trec_eval and BEIR: the gain is the judgement, the discount log2(rank + 1), the ideal ranking that of the
+// judgements, the mean over all queries with at least one relevant document.
 
 import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -38,11 +38,11 @@ type RelevanceSet = {
 
 type Row = { kind: string; ndcg: number; queriesPerSecond: number; goal?: number };
 
-/** What SciFact must reach; the dense and sparse figures are those of an independent exact search. */
+/** Goals for SciFact; the dense and sparse figures are those of an independent exact search. */
 const goals: Record<string, Record<string, number>> = {
   scifact: { text: 0.675, sparse: 0.678, dense: 0.5007 },
 };
-/** The hybrid of dense and text may be so much worse than the better of the two. */
+/** By how much the hybrid of dense and text may be worse than the better of the two. */
 const HYBRID_SLACK = 0.02;
 
 type Fusion = {
@@ -51,8 +51,8 @@ type Fusion = {
 };
 
 /**
- * For legs of unequal quality: the weaker one counts half, and first ranks count much. Round figures, not the best
- * of a search (docs/decisions/hybrid-weights.md has the table).
+ * For legs of unequal quality: the weaker one has half the weight, and a small k emphasises top ranks. These are round figures, not the
+ * optimum of a parameter search (docs/decisions/hybrid-weights.md has the table).
  */
 const unequalLegs: Fusion = { fusion_constant_k: 1, fusion_weights: { dense: 0.5, text: 1 } };
 
@@ -221,7 +221,7 @@ function printRows(name: string, results: readonly Row[]): number {
   process.stdout.write(`\n| search (${name}) | nDCG@10 | goal | queries/s |\n|---|---|---|---|\n`);
   for (const { kind, ndcg: reached, queriesPerSecond } of results) {
     const goal = goalOf(kind);
-    // Goals have three or four digits; a figure that rounds to its goal has reached it.
+    // Goals have three or four digits; a figure that rounds to its goal reaches it.
     const ok = goal === undefined || Number(reached.toFixed(4)) >= Number((goal - 0.00005).toFixed(5));
     if (!ok) missed++;
     const wanted = goal === undefined ? "" : `${goal.toFixed(4)}${ok ? "" : " MISSED"}`;

@@ -24,7 +24,7 @@ function project(files: Record<string, string>): string {
   return root;
 }
 
-/** The breaches when `importer` consists of one import of `specifier` in its second line. */
+/** The violations if `importer` consists of one import of `specifier` in its second line. */
 function breaches(importer: string, specifier: string, more: Record<string, string> = {}): string[] {
   return checkFloors(project({ [importer]: `// Question?\nimport "${specifier}";\n`, ...more }));
 }
@@ -66,11 +66,11 @@ describe("broken", () => {
     ["upwards into the server", "engine/src/database/a.ts", "@quiver/server/b", "imports go downwards"],
     ["sideways on floor 0", "kernels/src/a.ts", "@quiver/protocol/b", "imports never go sideways"],
     ["sideways on floor 1", "engine/src/vector/a.ts", "../text/b.ts", "imports never go sideways"],
-    ["truth to index", "engine/src/collection/a.ts", "../index/b.ts", "imports never go sideways"],
-    ["corridor to corridor", "engine/src/query/a.ts", "../indexing/b.ts", "imports never go sideways"],
+    ["records to index", "engine/src/collection/a.ts", "../index/b.ts", "imports never go sideways"],
+    ["pipeline to pipeline", "engine/src/query/a.ts", "../indexing/b.ts", "imports never go sideways"],
     ["client to server", "client/src/a.ts", "@quiver/server/b", "imports never go sideways"],
-    ["past the counter", "server/src/a.ts", "@quiver/engine/query/b", "server sees only"],
-    ["an index onto the disk", "engine/src/index/a.ts", "../storage/b.ts", "engine/index sees only"],
+    ["server past the database", "server/src/a.ts", "@quiver/engine/query/b", "server sees only"],
+    ["an index to the store", "engine/src/index/a.ts", "../storage/b.ts", "engine/index sees only"],
     ["client into the engine", "client/src/a.ts", "@quiver/engine/database/b", "client sees only"],
     ["cli into the engine", "cli/src/a.ts", "@quiver/engine/database/b", "cli sees only"],
     ["console into the server", "console/src/a.ts", "@quiver/server/b", "console sees only"],
@@ -81,8 +81,8 @@ describe("broken", () => {
     ["undeclared scope", "engine/src/base/a.ts", "@a/b/c", '"@a/b" is not among the dependencies'],
     ["leaves its package", "engine/src/base/a.ts", "../../../protocol/src/b.ts", "stays in its package"],
     ["itself by name", "engine/src/query/a.ts", "@quiver/engine/base/b", "imports are relative"],
-    ["imports a test", "engine/src/query/a.ts", "./b.test.ts", "only tests import"],
-    ["imports test parts", "engine/src/query/a.ts", "../base/testing/b.ts", "only tests import"],
+    ["imports a test", "engine/src/query/a.ts", "./b.test.ts", "only tests may import"],
+    ["imports test parts", "engine/src/query/a.ts", "../base/testing/b.ts", "only tests may import"],
   ])("%s", (_name, importer, specifier, rule) => {
     const errors = breaches(importer, specifier);
     expect(errors).toHaveLength(1);
@@ -157,7 +157,7 @@ describe("kinds of index", () => {
     ["engine/src/database/a.ts", "export const is = (x: unknown) => x instanceof HnswIndex;"],
     ["engine/src/indexing/a.ts", "export const cast = (x: object) => x as unknown as string;"],
   ])("%s names none: %s", (path, text) => {
-    expect(told(path, text)).toEqual([expect.stringContaining(":2: a kind of index is named")]);
+    expect(told(path, text)).toEqual([expect.stringContaining(":2: names a kind of index")]);
   });
 
   test.each([

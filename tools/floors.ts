@@ -1,10 +1,10 @@
 // Do imports go downwards, and never sideways?
 //
-// The table below lists the modules and their floors (ARCHITECTURE.md draws them). An import is every mention
-// of another module: `import`, `export from`, `import type`, `import("x")` as value or as type, and the file given to
-// `new URL("./x.ts", import.meta.url)`, for that is how a worker thread gets its module.
+// The table below lists the modules and their floors (ARCHITECTURE.md draws them). An import is every mention of another module: `import`,
+// `export from`, `import type`, `import("x")` as value or as type, and the file given to `new URL("./x.ts", import.meta.url)`, because
+// worker threads are started that way.
 //
-// Every rule has a test in floors.test.ts that breaks it.
+// Every rule has a test in floors.test.ts that violates it.
 
 import { existsSync, readFileSync } from "node:fs";
 import { builtinModules } from "node:module";
@@ -12,7 +12,7 @@ import { join, posix } from "node:path";
 import { parseSync, Visitor } from "rolldown/utils";
 import { isTestFile, projectFiles } from "./project-files.ts";
 
-/** A module: its floor, and the modules below that it may import (all of them if `sees` is absent). */
+/** A module: its floor, and the lower modules that it may import (all of them if `sees` is absent). */
 type Module = { floor: number; sees?: readonly string[] };
 
 const MODULES: Readonly<Record<string, Module>> = {
@@ -23,7 +23,7 @@ const MODULES: Readonly<Record<string, Module>> = {
   "engine/vector": { floor: 1 },
   "engine/text": { floor: 1 },
   "engine/collection": { floor: 2 },
-  // Indexes are derived from the change log and ignorant of disk: a lost one endangers nothing.
+  // Indexes are derived from the change log and do not access the disk, so losing one loses no data.
   "engine/index": { floor: 2, sees: ["engine/vector", "engine/text", "engine/base", "protocol", "kernels"] },
   "engine/backup": {
     floor: 2.25,
@@ -40,7 +40,7 @@ const MODULES: Readonly<Record<string, Module>> = {
   console: { floor: 6, sees: ["protocol", "client"] },
 };
 
-/** The one pair of modules on one floor of which one may import the other. */
+/** The only pair of modules on one floor in which one may import the other. */
 const MAY_SEE_SIDEWAYS: readonly string[] = ["engine/base -> protocol"];
 
 /** A mention of a module. `line` counts from 1. */
@@ -58,14 +58,14 @@ type SourceFile = {
 
 const BUILTINS = new Set(builtinModules);
 
-/** What names a kind of index, or goes around a kind's types: only their folders, the protocol and the registry may. */
+/** Code that names a kind of index, or casts around its types; allowed only in the folders of the kinds, the protocol and the registry. */
 const NAMED_KIND = /"tf-idf"|'tf-idf'|\binstanceof (?:Hnsw|Sparse|Text)Index\b|\bas unknown as\b/;
-/** Where that is about something else, and what. */
+/** Exceptions in which the match means something else, with the reason. */
 const NAMED_KIND_ALLOWED: Readonly<Record<string, string>> = {
   "packages/engine/src/storage/lmdb.ts": "a field of lmdb-js that its types do not have",
 };
 
-/** Every breach of the rules under `root`, as `file:line: import "x": rule`, in the order of files and lines. */
+/** Every violation of the rules under `root`, as `file:line: import "x": rule`, in the order of files and lines. */
 export function checkFloors(root: string): string[] {
   const files = projectFiles(root)
     .filter((path) => /^packages\/[^/]+\/src\/.*\.ts$/.test(path))
@@ -125,7 +125,7 @@ function checkModule(file: SourceFile): string[] {
   ];
 }
 
-/** The engine outside `index/` asks for no kind of index by its name. */
+/** The engine outside `index/` must not name a kind of index. */
 function checkKinds(root: string, { path, module, isTest }: SourceFile): string[] {
   if (isTest || !module.startsWith("engine") || module === "engine/index" || path in NAMED_KIND_ALLOWED)
     return [];
@@ -134,7 +134,7 @@ function checkKinds(root: string, { path, module, isTest }: SourceFile): string[
     .flatMap((line, i) =>
       NAMED_KIND.test(line) && !line.trimStart().startsWith("//")
         ? [
-            `${path}:${i + 1}: a kind of index is named, or its types gone around; ask its object in index/registry.ts`,
+            `${path}:${i + 1}: names a kind of index, or casts around its types; use its object in index/registry.ts`,
           ]
         : [],
     );
@@ -148,7 +148,7 @@ function checkImports(root: string, file: SourceFile): string[] {
   });
 }
 
-/** The rule that this import breaks, in words, or undefined. */
+/** The rule that this import violates, as text, or undefined. */
 function brokenRule(root: string, file: SourceFile, specifier: string): string | undefined {
   const target = targetPath(root, file, specifier);
   if (target === undefined) return undeclaredPackage(root, file, specifier);
@@ -158,8 +158,8 @@ function brokenRule(root: string, file: SourceFile, specifier: string): string |
   if (!isRelative(specifier) && target.startsWith(`packages/${file.pkg}/`)) {
     return "inside a package, imports are relative";
   }
-  if (isTestFile(target)) return "only tests import what is made for tests";
-  // A file beside src (package.json, the built kernels) is the package's own and in no module.
+  if (isTestFile(target)) return "only tests may import test code";
+  // A file outside src (package.json, the built kernels) belongs to the package and to no module.
   if (!target.startsWith(`packages/${target.split("/")[1]}/src/`)) return undefined;
   return brokenFloor(file.module, moduleOf(target));
 }
@@ -169,7 +169,7 @@ function brokenFloor(from: string, to: string): string | undefined {
   const lower = MODULES[to];
   const upper = MODULES[from];
   if (lower === undefined) return `the module "${to}" is not in the table of tools/floors.ts`;
-  // The file's own missing module is reported once for the file.
+  // If the file's own module is unknown, that is reported once for the file.
   if (upper === undefined) return undefined;
   if (lower.floor > upper.floor) {
     return `imports go downwards; ${from} is on floor ${upper.floor}, ${to} is above it on floor ${lower.floor}`;
@@ -185,7 +185,7 @@ function brokenFloor(from: string, to: string): string | undefined {
 
 const isRelative = (specifier: string) => /^\.\.?(\/|$)/.test(specifier);
 
-/** The project path that a relative or @quiver import names, or undefined for a module from elsewhere. */
+/** The project path that a relative or @quiver import names, or undefined for an external module. */
 function targetPath(root: string, file: SourceFile, specifier: string): string | undefined {
   if (isRelative(specifier)) return posix.join(posix.dirname(file.path), specifier);
   const own = /^@quiver\/([^/]+)(?:\/(.+))?$/.exec(specifier);
@@ -194,7 +194,7 @@ function targetPath(root: string, file: SourceFile, specifier: string): string |
   return path === undefined ? mainOf(root, pkg) : `packages/${pkg}/src/${path}.ts`;
 }
 
-/** What `@quiver/<pkg>` alone names: the "." of its exports. */
+/** The file that `@quiver/<pkg>` names: the "." of its exports. */
 function mainOf(root: string, pkg: string): string | undefined {
   const main = manifestOf(root, pkg)?.exports?.["."];
   return typeof main === "string" ? posix.join("packages", pkg, main) : undefined;
@@ -222,7 +222,7 @@ function undeclaredPackage(root: string, file: SourceFile, specifier: string): s
   return name in declared ? undefined : `"${name}" is not among the dependencies of ${manifestPath}`;
 }
 
-/** Files of one module that import each other in a circle: one error for each group, naming one circle. */
+/** Circular imports among the files of one module: one error for each group, naming one cycle. */
 function checkCycles(root: string, files: readonly SourceFile[]): string[] {
   const byPath = new Map(files.map((file) => [file.path, file]));
   const next = (file: SourceFile): SourceFile[] =>
@@ -244,7 +244,7 @@ function checkCycles(root: string, files: readonly SourceFile[]): string[] {
   return errors;
 }
 
-/** The shortest way from `start` back to itself, without the last step; breadth first, with each file's predecessor. */
+/** The shortest cycle from `start` back to itself, without the last step; breadth-first search with predecessors. */
 function shortestCircle(
   start: SourceFile,
   next: (file: SourceFile) => SourceFile[],

@@ -1,25 +1,25 @@
-// How does any command of Quiver get started on a machine that has only a Node.js of version 20 or newer?
+// How are Quiver's commands started on a machine that has only Node.js 20 or newer?
 //
 //   node tools/launch.mjs serve ...args      the server (packages/cli/src/main.ts serve)
 //   node tools/launch.mjs cli ...args        the command line (packages/cli/src/main.ts)
 //   node tools/launch.mjs run FILE ...args   a TypeScript file
 //   node tools/launch.mjs check ...args      everything that CI runs (tools/check.ts)
 //   node tools/launch.mjs exec BIN ...args   a program of node_modules/.bin
-//   node tools/launch.mjs setup              nothing but the set-up
+//   node tools/launch.mjs setup              only the set-up
 //
-// Before the command come three set-up steps. Each asks first whether it has anything to do; when none has, nothing
-// is printed, nothing is locked and no process is started:
+// Three set-up steps run before the command. Each checks first whether it has anything to do; if none has, nothing is printed, nothing is
+// locked and no process is started:
 //
 //   runtime        a Node.js >= 24: the host's own, or the one pinned in tools/runtime
 //   dependencies   node_modules agrees with package-lock.json
 //   kernels        packages/kernels/dist agrees with its sources and its compiler
 //
 // Invariants:
-//   1. Only one launch at a time changes the tree (the lock in .cache); the others wait and then ask again.
+//   1. Only one launch at a time changes the tree (the lock in .cache); the others wait and then check again.
 //   2. A stamp is written after its step has succeeded, never before.
-//   3. The launcher ends after its child and as its child: same exit code, same signal.
+//   3. The launcher exits after its child and in the same way: same exit code, same signal.
 //
-// This file is the one file that an old Node.js reads, so it is plain JavaScript without dependencies.
+// This is the only file that an old Node.js runs, so it is plain JavaScript without dependencies.
 
 import { spawn } from "node:child_process";
 import { createHash } from "node:crypto";
@@ -41,7 +41,7 @@ import { fileURLToPath } from "node:url";
 const NODE_MAJOR_MIN = 24;
 const PARENT_POLL_MS = 250;
 const LOCK_POLL_MS = 100;
-/** A lock file without a process id in it is being written; after this time its writer has died. */
+/** A lock file without a process id is being written; after this time its writer is considered dead. */
 const LOCK_BLANK_MAX_MS = 5_000;
 
 const root = resolve(dirname(fileURLToPath(import.meta.url)), "..");
@@ -94,9 +94,9 @@ function writeStamp(path, content) {
 /**
  * Runs a program to its end; resolves with its exit code or the signal that ended it.
  *
- * Meanwhile SIGINT, SIGTERM and SIGHUP do not end the launcher: they are passed on, and the child decides. In a
- * terminal, SIGINT (Ctrl-C) and SIGHUP (window closed) reach the whole foreground process group, the child included,
- * so passing them on would deliver them twice; SIGTERM is never sent by a terminal and is always passed on.
+ * Meanwhile SIGINT, SIGTERM and SIGHUP do not end the launcher: it forwards them, and the child decides. In a terminal, SIGINT (Ctrl-C) and
+ * SIGHUP (window closed) reach the whole foreground process group, the child included, so passing them on would deliver them twice; SIGTERM
+ * is never sent by a terminal and is always passed on.
  *
  * Under npm, the child is also told to end when our parent has died: a shell between npm and us does not pass a signal
  * on, and nobody passes on a SIGKILL. (`npm start` says `exec`, so there its shell has become us and npm signals us.)
@@ -137,7 +137,7 @@ function runToEnd(program, args, options) {
   });
 }
 
-/** Ends this process in the way in which its child ended. */
+/** Ends this process in the same way as its child. */
 async function endAs({ code, signal }) {
   if (signal === null) process.exit(code ?? 1);
   process.kill(process.pid, signal);
@@ -147,9 +147,9 @@ async function endAs({ code, signal }) {
 }
 
 /**
- * The environment of children: `node` and all programs of node_modules/.bin run on the chosen Node.js. glibc gives each thread
- * heaps of its own and keeps what was freed in each: with its default a server whose threads come and go (backups, checks)
- * held 410 MB after 24,000 fuzzed requests and grew, with two heaps 290 MB and did not.
+ * The environment of children: `node` and all programs of node_modules/.bin run on the chosen Node.js. glibc gives each thread heaps of its
+ * own and keeps what was freed in each: with its default a server whose threads come and go (backups, checks) held 410 MB after 24,000
+ * fuzzed requests and kept growing; with two heaps it held 290 MB and did not grow.
  */
 function childEnvironment(nodePath) {
   const env = { MALLOC_ARENA_MAX: "2", ...process.env };
@@ -158,10 +158,10 @@ function childEnvironment(nodePath) {
   return env;
 }
 
-/** `npm ci` in `directory`, by the npm that runs us where there is one, on `nodePath`. Its words go to stderr. */
+/** `npm ci` in `directory`, with the npm that runs us, if any, on `nodePath`. Its output goes to stderr. */
 async function npmCi(directory, nodePath) {
-  // Every native dependency ships its binaries as optional packages, so install scripts have nothing to add.
-  // All kinds are asked for by name: with NODE_ENV=production npm would leave out the tools.
+  // Every native dependency ships its binaries as optional packages, so install scripts are not needed. All kinds of dependencies are
+  // requested by name, because with NODE_ENV=production npm would omit the tools.
   const args = [
     "ci",
     "--include=dev",
@@ -173,7 +173,7 @@ async function npmCi(directory, nodePath) {
     `--prefix=${directory}`,
   ];
   const env = childEnvironment(nodePath);
-  // npm tells its children which project it was called in; here the project is `directory`.
+  // npm passes its project to its children in the environment; here the project is `directory`.
   delete env.npm_config_local_prefix;
   const options = { cwd: directory, env, stdio: ["ignore", 2, 2] };
   const npmCli = process.env.npm_execpath;
@@ -220,7 +220,7 @@ const runtime = {
   async make() {
     const { version, path } = pinnedRuntime();
     say(
-      `fetching Node.js ${version}, for this one (${process.versions.node}) is older than ${NODE_MAJOR_MIN}`,
+      `fetching Node.js ${version}, because this one (${process.versions.node}) is older than ${NODE_MAJOR_MIN}`,
     );
     await npmCi(runtimeDir, process.execPath);
     const probe = existsSync(path) ? await runToEnd(path, ["--version"], { stdio: "ignore" }) : undefined;
@@ -241,7 +241,7 @@ const nodePath = () => (hostIsNewEnough ? process.execPath : pinnedRuntime().pat
 
 const lockfilePath = join(root, "package-lock.json");
 
-/** Whether a plain `npm install` of the user has already brought node_modules to what package-lock.json says. */
+/** Whether node_modules already matches package-lock.json after a plain `npm install` of the user. */
 function modulesAgreeWithLockfile() {
   const installed = readIfPresent(join(root, "node_modules", ".package-lock.json"));
   if (installed === undefined) return false;
@@ -276,7 +276,7 @@ const dependencies = {
 
 const kernelsBuild = join(kernelsDir, "build.mjs");
 
-/** Hash of everything that decides the kernels' bytes: sources, build script, compiler version. */
+/** Hash of everything that determines the bytes of the kernels: sources, build script, compiler version. */
 function kernelsHash() {
   const sources = join(kernelsDir, "assembly");
   const files = existsSync(sources)
@@ -318,8 +318,8 @@ const kernels = {
 // --- The lock -------------------------------------------------------------------------------------------------------
 
 /**
- * The living process that `content` of the lock file names: its id, 0 when it has not written it yet, undefined when
- * the lock is free or its holder has died.
+ * The live process named in `content` of the lock file: its id, 0 if it has not been written yet, undefined if the lock is free or its
+ * holder has died.
  */
 function lockHolder(content) {
   if (content === undefined) return undefined;
@@ -328,7 +328,7 @@ function lockHolder(content) {
     const stat = statSync(lockPath, { throwIfNoEntry: false });
     return stat !== undefined && Date.now() - stat.mtimeMs < LOCK_BLANK_MAX_MS ? 0 : undefined;
   }
-  // In a restarted container an earlier launch may have had our own number.
+  // In a restarted container an earlier launch may have had our own process id.
   if (pid === process.pid) return undefined;
   try {
     process.kill(pid, 0);
@@ -338,7 +338,7 @@ function lockHolder(content) {
   }
 }
 
-/** Tries to take the lock; true when it is ours now. */
+/** Tries to take the lock; true on success. */
 function tryLock() {
   try {
     writeFileSync(lockPath, String(process.pid), { flag: "wx" });
@@ -350,8 +350,8 @@ function tryLock() {
 }
 
 /**
- * Takes a dead launch's lock, which holds `deadContent`, away. Of several that try, the rename lets one succeed; one
- * that comes late and gets hold of a new owner's lock puts it back.
+ * Removes the lock of a dead launch, which contains `deadContent`. If several processes try, the rename lets only one succeed; a late one
+ * that renames the lock of a new owner puts it back.
  */
 function clearDeadLock(deadContent) {
   const aside = `${lockPath}.${process.pid}`;

@@ -2,8 +2,8 @@
 //
 //   npm run bench:dense:builders     prints; 20,000 of the generated 128-d vectors first, then 100,000
 //
-// Wall time from the first record to the last link, in turns, for a machine that has a core for each; the thread that hands
-// out the jobs needs some of one too.
+// Wall time from the first record to the last link, with the two cases alternating. The machine needs a core for each builder, and part of
+// another for the thread that assigns the jobs.
 
 import { Background, type BackgroundEvents } from "../../packages/engine/src/base/background.ts";
 import { HnswIndex } from "../../packages/engine/src/index/hnsw/hnsw-index.ts";

@@ -1,7 +1,7 @@
-// Which vectors are searched, by which queries, and what is the truth?
+// Which vectors are searched, with which queries, and what is the ground truth?
 //
-// Sets of the data folder are read in place. Generated ones, and truths that no file holds, are made once and kept in
-// bench/.cache. A truth is the exact order of the flat index, which computes distances in f64.
+// Sets in the data folder are read in place. Generated sets, and ground truths that no file contains, are computed once and stored in
+// bench/.cache. A ground truth is the exact order of the flat index, which computes distances in f64.
 //
 // The generated sets look like embeddings: their points lie near a subspace of few dimensions, in clusters of different
 // sizes, with a little noise in all dimensions. Pure noise in many dimensions has no near neighbours and measures nothing.
@@ -12,7 +12,7 @@ import { bytesOf, inCache, inData, made, missingFolder } from "../shared/files.t
 import { normal } from "../shared/random.ts";
 import { type Metric, normalised, type Shape } from "./engine.ts";
 
-/** Neighbours of a query that the truth names. */
+/** Number of neighbours per query in the ground truth. */
 export const truthCount = 100;
 
 export type DataSet = {
@@ -21,14 +21,14 @@ export type DataSet = {
   readonly dimension: number;
   readonly rows: readonly Float32Array[];
   readonly queries: readonly Float32Array[];
-  /** False when rows were left out, so that the truth is another one. */
+  /** False if rows were left out, which changes the ground truth. */
   readonly isWhole: boolean;
 };
 
 type Source = {
   readonly title: string;
   readonly metric: Metric;
-  /** What has to be in the data folder. */
+  /** Files that must exist in the data folder. */
   readonly folder?: string;
   readonly rows: () => Float32Array[];
   readonly queries: () => Float32Array[];
@@ -73,7 +73,7 @@ const clustersCentres = 400;
 const clustersInner = 24;
 /** Wide enough that clusters overlap, and a beam of k does not find everything. */
 const clustersSpread = 0.6;
-/** Of the length that the subspace gives a value. */
+/** Relative to the length of the values in the subspace. */
 const clustersNoise = 0.2;
 
 /** Rows of a generated set and, after them, its queries: normalised, from one distribution. */
@@ -149,7 +149,7 @@ function sourceOf(name: string): Source {
 
 export const titleOf = (name: string): string => sourceOf(name).title;
 
-/** Why a set cannot be read here; undefined when it can. */
+/** The reason why a set cannot be read here; undefined if it can. */
 export function missing(name: string): string | undefined {
   const { folder } = sourceOf(name);
   return folder === undefined ? undefined : missingFolder(folder);
@@ -193,7 +193,7 @@ function bruteForce({ dimension, metric, rows, queries }: DataSet, count: number
   const truth = new Int32Array(count * truthCount);
   for (let i = 0; i < count; i++) {
     const { ordinals, scores } = index.search(queries[i], truthCount, null);
-    // An index hands out its candidates in any order.
+    // An index returns its candidates in any order.
     const byScore = [...ordinals.keys()].sort((a, b) => scores[b] - scores[a]);
     truth.set(
       byScore.map((place) => ordinals[place]),
@@ -203,7 +203,7 @@ function bruteForce({ dimension, metric, rows, queries }: DataSet, count: number
   return truth;
 }
 
-/** What an engine is told of a set. */
+/** The properties of a set for the engines. */
 export function shapeOf({ dimension, metric, rows }: DataSet, directory: string): Shape {
   return { dimension, metric, count: rows.length, directory };
 }

@@ -1,23 +1,23 @@
-// What does the dense benchmark ask of an engine?
+// What does the dense benchmark require of an engine?
 //
-// Nearest neighbours, at several beams: an engine's effort is its beam, ef, which is never less than k. All graphs are asked
-// for with the same M and ef_construction.
+// Nearest neighbours at several beam widths: the effort of an engine is its beam width ef, which is never less than k. All graphs are built
+// with the same M and ef_construction.
 
 import type { Engine as AnyEngine, EngineKind as AnyEngineKind } from "../shared/engine.ts";
 
-/** Links of a node, and the beam of the building, everywhere where they can be set. */
+/** M and ef_construction of all engines in which they can be set. */
 export const m = 16;
 export const efConstruction = 200;
 
 export type Metric = "cosine" | "euclidean" | "dot_product";
 
-/** What an engine is told of the set that it will hold. */
+/** The properties of the set that an engine will index. */
 export type Shape = {
   readonly dimension: number;
   readonly metric: Metric;
-  /** Rows that will be added, all in all. */
+  /** Total number of rows to add. */
   readonly count: number;
-  /** An empty directory of its own. */
+  /** An empty directory for this engine. */
   readonly directory: string;
 };
 

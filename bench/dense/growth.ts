@@ -3,9 +3,9 @@
 //   npm run bench:dense:growth                  writes docs/benchmarks-dense-growth.md and its picture
 //   npm run bench:dense:growth -- --max 100000  the first steps only, which are only printed
 //
-// One index grows from step to step, and is asked the same queries at each, with the beams of the dense benchmark; the cost
-// is that at a recall of 0.95 (and, beside it, 0.99), between beams. The first rows of the generated set are a sample of the whole, for its rows
-// are drawn independently.
+// One index grows from step to step and gets the same queries at each step, with the beam widths of the dense benchmark; the cost at a
+// recall of 0.95 (and 0.99) is interpolated between beam widths. The first rows of the generated set are a sample of the whole, because its
+// rows are drawn independently.
 
 import { cpus } from "node:os";
 import { parseArgs } from "node:util";
@@ -35,7 +35,7 @@ const { values } = parseArgs({
 type Step = {
   readonly count: number;
   readonly buildCpuS: number;
-  /** At each of `recalls`: the cost, and the beam that it takes. */
+  /** At each of `recalls`: the cost and the beam width. */
   readonly ms: readonly At[];
   readonly ef: readonly At[];
 };
@@ -100,7 +100,7 @@ function grow(countMax: number, rounds: number, queryCount: number, dataType: Hn
 const written = ({ value, isBound }: At, digits: number): string =>
   `${isBound ? "at most " : ""}${value.toFixed(digits)}`;
 
-/** What the steps say about growth at one recall. */
+/** The growth at one recall, from all steps. */
 function fitsOf(measured: readonly Step[], which: number): { logarithmic: Line; power: Line } {
   const logs = measured.map(({ count }) => Math.log10(count));
   const costs = measured.map(({ ms }) => ms[which].value);

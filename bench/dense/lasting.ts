@@ -2,9 +2,10 @@
 //
 //   npm run bench:dense:lasting [-- --rows 20000 --rounds 3]
 //
-// Vectors of glove100-100k (cosine), which are shuffled first, are replaced in random order, each time by others of the set;
-// searches find what was added at last. Then the index tidies up, as a collection's does when it is idle. The index that was changed and one that was built from those vectors answer the same queries in turns: CPU time per
-// query, median of many turns, at beams of equal length and at equal recall. Written to docs/benchmarks-dense-lasting.md.
+// Vectors of glove100-100k (cosine), which are shuffled first, are replaced in random order, each time by others of the set; searches find
+// the latest vectors. Then the index runs its maintenance, as in an idle collection. The changed index and one built from the same vectors
+// answer the same queries alternately: CPU time per query, median of many turns, at equal beam width and at equal recall. Written to
+// docs/benchmarks-dense-lasting.md.
 
 import { parseArgs } from "node:util";
 import { randomNumbers } from "@quiver/kernels/random";
@@ -43,7 +44,7 @@ for (let i = rows.length - 1; i > 0; i--) {
   [rows[i], rows[other]] = [rows[other], rows[i]];
 }
 
-/** Row that each ordinal has. */
+/** The row of each ordinal. */
 const rowOf: number[] = [];
 
 function add(index: HnswIndex, row: number): void {
@@ -55,7 +56,7 @@ const changed = make();
 for (let i = 0; i < count; i++) add(changed, i);
 let living = Array.from({ length: count }, (_, i) => i);
 for (let round = 1; round <= rounds; round++) {
-  // Each round takes other rows of the set, the last those that the first began with.
+  // Each round uses other rows of the set, and the last round those of the start.
   const first = round === rounds ? 0 : (round * count) % (rows.length - count + 1);
   const order = living.map((ordinal) => ({ ordinal, by: next() })).sort((a, b) => a.by - b.by);
   const replaced: number[] = [];

@@ -1,15 +1,14 @@
-// How fast is the HNSW index beside its rivals, at equal recall, and what does it take to build?
+// How fast is the HNSW index compared with its rivals at equal recall, and what does it cost to build?
 //
 //   npm run bench:dense                                      all sets but the largest; writes docs/benchmarks-dense.md
-//   npm run bench:dense -- --sets siftsmall --rounds 5       one set; the page keeps the others
-//   npm run bench:dense -- --sets mnist --rows 5000          a trial on the first rows, which is only printed
-//   node tools/launch.mjs run bench/dense/report.ts          the page again, from what is kept
+//   npm run bench:dense -- --sets siftsmall --rounds 5       one set; the others stay on the page
+//   npm run bench:dense -- --sets mnist --rows 5000          a trial with the first rows, only printed
+//   node tools/launch.mjs run bench/dense/report.ts          regenerates the page from stored results
 //
 //   --sets NAME,...  --engines NAME,...  --rounds 3  --queries 400  --rows COUNT  --beams 10,16,...
 //
-// Each engine has a process of its own (shared/worker.ts) and all are asked the same queries in turns (shared/measure.ts), one thread
-// asking. CPU time is that of all threads of a process. What runs beside the benchmark shares the machine: ratios are
-// worth more than milliseconds.
+// Each engine runs in its own process (shared/worker.ts), and all get the same queries in turns (shared/measure.ts) from one thread. CPU
+// time is that of all threads of a process. Other programs share the machine, so ratios are more reliable than milliseconds.
 
 import { parseArgs } from "node:util";
 import { kindNamed } from "../shared/engine.ts";

@@ -6,7 +6,7 @@ import { recallOf, type SetResult } from "../shared/results.ts";
 import { readSet, titleOf, truthOf } from "./data.ts";
 import type { EngineKind } from "./engine.ts";
 
-/** Neighbours asked for, and those of the second recall with its beam. */
+/** Number of neighbours, and that of the second recall with its beam width. */
 export const k = 10;
 export const deepK = 100;
 export const deepEf = 128;
@@ -14,7 +14,7 @@ export const deepEf = 128;
 export type Plan = {
   readonly set: string;
   readonly engines: readonly EngineKind[];
-  /** Beams, ascending, from k on. */
+  /** Beam widths, ascending, from k on. */
   readonly beams: readonly number[];
   readonly rounds: number;
   /** Asked for in each turn. */
@@ -42,7 +42,7 @@ export function measure({
     rowCount: set.rows.length,
     rowsMax,
     queryCount: count,
-    // Where a set has fewer queries they are asked more often, for a few milliseconds cannot be told from noise.
+    // If a set has fewer queries, they are repeated more often, because a few milliseconds cannot be distinguished from noise.
     passes: Math.ceil(queryCount / count),
     rounds,
     k,

@@ -1,8 +1,8 @@
-// What does the page say about what was measured?
+// How are the results presented on the page?
 //
-//   node tools/launch.mjs run bench/dense/report.ts     docs/benchmarks-dense.md and its pictures, from the kept results
+//   node tools/launch.mjs run bench/dense/report.ts     docs/benchmarks-dense.md and its pictures, from the stored results
 //
-// Each set stands as its latest run left it. Engines of one set always come from one run.
+// The page shows the latest run of each set. All engines of a set are from one run.
 
 import {
   bytesCell,
@@ -135,7 +135,7 @@ function goals(results: readonly SetResult[]): string {
 Where a figure falls short, [the decisions on speed](decisions/hnsw-speed.md) have the profile and what was tried.`;
 }
 
-/** Writes the page and its pictures from all results that are kept. */
+/** Writes the page and its pictures from all stored results. */
 export function writeReport(): void {
   const results = keptResults("dense", setNames);
   const sections = results.map((result) => {

@@ -2,9 +2,9 @@
 //
 //   npm run bench:dense:start [-- --rows 1000000 --tail 10000]
 //
-// A real server takes the vectors over HTTP, builds its index, and is stopped. It is started again, and asked at once; then it
-// takes the last `tail` vectors, is killed, and is started once more: those are replayed from the log. Written to
-// docs/benchmarks-dense-start.md. The files are in the cache of the machine's memory, as after a restart of a service.
+// A real server takes the vectors over HTTP, builds its index, and is stopped. It is started again and searched at once. Then it gets the
+// last `tail` vectors, is killed, and is started once more, which replays those vectors from the log. Written to
+// docs/benchmarks-dense-start.md. The files are in the page cache, as after a restart of a service.
 
 import { type ChildProcess, spawn } from "node:child_process";
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
@@ -23,12 +23,12 @@ const { values } = parseArgs({
     tail: { type: "string", default: "10000" },
   },
 });
-/** All vectors, and those of them that come after the restart. */
+/** Number of all vectors, and of those added after the restart. */
 const all = Number(values.rows);
 const tail = Number(values.tail);
 const rows = all - tail;
 const batch = 5_000;
-/** Less than the default, so that building takes minutes: what a start takes does not depend on it. */
+/** Smaller than the default, so that building takes only minutes; the start time does not depend on it. */
 const efConstruction = 40;
 const main = resolve(import.meta.dirname, "../../packages/cli/src/main.ts");
 const key = "bench-start";
@@ -85,7 +85,7 @@ async function ready({ collection }: Server): Promise<void> {
 const search = ({ collection }: Server, exact = false) =>
   collection.search.dense({ query_vector: Array.from(set.queries[0]), top_k: 10, ...(exact && { exact }) });
 
-/** Starts, asks at once, and waits until all is in place. */
+/** Starts, searches at once, and waits until all records are in their final places. */
 async function timed(): Promise<{ server: Server; firstMs: number; readyMs: number }> {
   const begin = performance.now();
   const server = await start();
@@ -95,7 +95,7 @@ async function timed(): Promise<{ server: Server; firstMs: number; readyMs: numb
   return { server, firstMs, readyMs: performance.now() - begin };
 }
 
-/** An exact search that has every vector read, and how long searches beside it waited at most. */
+/** An exact search that reads every vector, and the longest wait of a concurrent search. */
 async function firstExact(server: Server): Promise<{ exactMs: number; longestMs: number }> {
   const begin = performance.now();
   let isDone = false;
@@ -147,7 +147,8 @@ try {
   server = first.server;
   const beside = await firstExact(server);
   const again = await search(server, true);
-  if (JSON.stringify(again) !== JSON.stringify(truth)) throw new Error("an exact search answers otherwise");
+  if (JSON.stringify(again) !== JSON.stringify(truth))
+    throw new Error("an exact search has different results");
   await add(server, rows, all);
   await end(server, "SIGKILL");
   const second = await timed();

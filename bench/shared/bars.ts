@@ -1,7 +1,7 @@
-// How do costs become a picture, one for each engine?
+// How are the costs of engines drawn as a bar chart?
 //
-// Horizontal bars from the least to the greatest cost, each with its name and its number. They begin at zero, so that a bar
-// twice as long is a cost twice as high; one that is more than `longest` times the least is broken off.
+// Horizontal bars from the least to the greatest cost, each with its name and its number. They begin at zero, so that a bar twice as long
+// is a cost twice as high; a bar longer than `longest` times the shortest is truncated.
 
 import { escaped } from "./chart.ts";
 

@@ -1,7 +1,6 @@
-// How does a curve become a picture?
+// How are curves drawn as a chart?
 //
-// A small SVG, with axes that say what they are, one line for each series and its name beside it. It has a background
-// of its own, so that it can be read in dark pages, too.
+// A small SVG with labelled axes and one labelled line per series. It has its own background, so that it is readable on dark pages, too.
 
 export type Axis = {
   readonly title: string;
@@ -28,7 +27,7 @@ const top = 44;
 const right = 270;
 const bottom = 56;
 
-/** Told apart by eyes of every kind (after Okabe and Ito, and three more). */
+/** Distinguishable with colour blindness (Okabe and Ito, plus three more). */
 const colours = [
   "#0072b2",
   "#56b4e9",
@@ -45,7 +44,7 @@ const colours = [
 export const escaped = (text: string): string =>
   text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
 
-/** Where a value lies between the ends of its axis, 0 to 1. */
+/** Position of a value on its axis, 0 to 1. */
 function share({ from, to, isLogarithmic }: Axis, value: number): number {
   const measure = isLogarithmic ? Math.log : (number: number) => number;
   return (measure(value) - measure(from)) / (measure(to) - measure(from));

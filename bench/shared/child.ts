@@ -1,9 +1,9 @@
-// How does the parent speak with an engine's process?
+// How does the parent communicate with an engine's process?
 
 import { type ChildProcess, fork } from "node:child_process";
 import type { Answer, Built, Found, Request } from "./worker.ts";
 
-/** An engine in a process of its own. Each call waits for its answer; one that ends without fails all calls after. */
+/** An engine in its own process. Each call waits for its response; if the process exits, all later calls fail. */
 export class EngineProcess {
   readonly #process: ChildProcess;
   #ended: string | undefined;
@@ -13,7 +13,7 @@ export class EngineProcess {
     this.#process = fork(worker, {
       execArgv: ["--expose-gc", "--disable-warning=ExperimentalWarning"],
       serialization: "advanced",
-      // What engines say to the terminal takes time that is not theirs.
+      // Terminal output of engines would cost time that is not part of the measurement.
       stdio: ["ignore", "ignore", "ignore", "ipc"],
       env: { ...process.env, LANCE_LOG: "off", RUST_LOG: "off" },
     });
@@ -22,25 +22,25 @@ export class EngineProcess {
     });
   }
 
-  /** The built index, or why the engine does not do this set. */
+  /** The built index, or the reason why the engine does not support this set. */
   async build(request: Omit<Request & { act: "build" }, "act">): Promise<Built | { refused: string }> {
     const answer = await this.#ask({ act: "build", ...request });
     if ("built" in answer) return answer.built;
     if ("refused" in answer) return answer;
-    throw new Error("error" in answer ? answer.error : "an answer to another question");
+    throw new Error("error" in answer ? answer.error : "a response to another request");
   }
 
   async search(request: Omit<Request & { act: "search" }, "act">): Promise<Found> {
     const answer = await this.#ask({ act: "search", ...request });
     if ("found" in answer) return answer.found;
-    throw new Error("error" in answer ? answer.error : "an answer to another question");
+    throw new Error("error" in answer ? answer.error : "a response to another request");
   }
 
   /** Bytes by which the process has grown since it started. */
   async weigh(): Promise<number> {
     const answer = await this.#ask({ act: "weigh" });
     if ("grownBytes" in answer) return answer.grownBytes;
-    throw new Error("error" in answer ? answer.error : "an answer to another question");
+    throw new Error("error" in answer ? answer.error : "a response to another request");
   }
 
   end(): void {

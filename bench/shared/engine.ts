@@ -1,46 +1,45 @@
-// What does a benchmark ask of an engine?
+// What does a benchmark require of an engine?
 //
-// An engine runs alone in a child process (worker.ts). It is given rows in the order of their ids, told when there are no
-// more, and then asked for what is nearest at several efforts: the beam of a graph, the threshold of a sparse search, and 0
-// where an engine knows one effort only.
+// An engine runs alone in a child process (worker.ts). It gets rows in the order of their ids, then a call when all are added, and then
+// searches at several efforts: the beam width of a graph, the threshold of a sparse search, or 0 if an engine has only one effort.
 
 import { createRequire } from "node:module";
 import { join } from "node:path";
 
-/** Ids, best first; an engine may give more or fewer than k. */
+/** Ids, best first; an engine may return more or fewer than k. */
 export type Ids = ArrayLike<number | bigint | string>;
 
 export type Engine<Row> = {
   /** Adds rows whose ids go up from `first`. The rows are borrowed. */
   add(rows: readonly Row[], first: number): void | Promise<void>;
-  /** Ends the building: everything added is in the index when it is done. */
+  /** Completes the build: when it is done, everything added is in the index. */
   finish?(): void | Promise<void>;
-  /** Makes of a query what `search` takes; happens before the clock starts. */
+  /** Converts a query into the form that `search` takes; not part of the measured time. */
   prepare?(query: Row): unknown;
   /** The k best. */
   search(query: never, k: number, effort: number): Ids | Promise<Ids>;
-  /** Bytes of the index, without the rows it was built from where they stand apart; left out where it cannot tell. */
+  /** Bytes of the index, without separately stored source rows; undefined if unknown. */
   bytes?(): number | Promise<number>;
 };
 
 export type EngineKind<Shape, Row> = {
   /** As in `--engines`. */
   readonly name: string;
-  /** As on the page. */
+  /** Name on the page. */
   readonly title: string;
   readonly isOurs?: boolean;
-  /** It maps one file several times, so that the size of its process says nothing. */
+  /** It maps one file several times, so that the size of its process is meaningless. */
   readonly isMappedOften?: boolean;
-  /** What a reader has to know about how it was asked. */
+  /** Notes for the reader about how the engine was used. */
   readonly note?: string;
-  /** Its own efforts, by ascending recall, where they are not those of the plan. */
+  /** Its own efforts by ascending recall, if they differ from those of the plan. */
   readonly efforts?: readonly number[];
-  /** Why it cannot do this set; undefined when it can. */
+  /** The reason why it does not support this set; undefined if it does. */
   refuses?(shape: Shape): string | undefined;
   open(shape: Shape): Engine<Row> | Promise<Engine<Row>>;
 };
 
-/** The engine of this name; fails with the names there are. */
+/** The engine of this name; the error lists the known names. */
 export function kindNamed<Kind extends { readonly name: string }>(
   kinds: readonly Kind[],
   name: string,
@@ -52,6 +51,6 @@ export function kindNamed<Kind extends { readonly name: string }>(
 
 const require = createRequire(join(import.meta.dirname, "..", "package.json"));
 
-/** A rival's module, from bench/node_modules. It is not there when types are checked, so it has none. */
+/** A rival's module, from bench/node_modules. It is not installed when types are checked, so it is untyped. */
 // biome-ignore lint/suspicious/noExplicitAny: see above.
 export const rival = (name: string): any => require(name);

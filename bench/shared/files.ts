@@ -1,4 +1,4 @@
-// Where do sets come from, and where is kept what is made once?
+// Where are data sets read from, and where are generated files cached?
 
 import {
   existsSync,
@@ -21,24 +21,24 @@ export const inData = (path: string): string => join(dataFolder, path);
 /** A path in bench/.cache. */
 export const inCache = (path: string): string => join(cacheFolder, path);
 
-/** Why a set of the data folder cannot be read here; undefined when it can. */
+/** The reason why a set of the data folder cannot be read here; undefined if it can. */
 export const missingFolder = (folder: string): string | undefined =>
   existsSync(inData(folder)) ? undefined : `${folder} is not in the data folder`;
 
-/** The bytes of a file, unpacked where its name says that it is packed. */
+/** The bytes of a file, decompressed if its name ends in .gz. */
 export function bytesOf(path: string): Uint8Array {
   const bytes = readFileSync(path);
-  // A copy of its own begins at offset 0, as views of four bytes want it.
+  // A copy starts at offset 0, as required by views of four-byte elements.
   return Uint8Array.from(/\.(gz|dz)$/.test(path) ? gunzipSync(bytes) : bytes);
 }
 
-/** The bytes of a cached file, which `make` makes where it is not there yet. */
+/** The bytes of a cached file, which `make` creates if it does not exist. */
 export function made(path: string, make: () => Uint8Array): Uint8Array {
   if (!existsSync(path)) keep(path, make());
   return bytesOf(path);
 }
 
-/** Writes a file that is whole as soon as it is there. */
+/** Writes a file atomically. */
 function keep(path: string, bytes: Uint8Array): void {
   mkdirSync(dirname(path), { recursive: true });
   writeFileSync(`${path}.part`, bytes);

@@ -1,8 +1,8 @@
-// How does a cost grow, by the least squares?
+// How does a cost grow, by least squares?
 
 export type Line = { readonly constant: number; readonly slope: number; readonly r2: number };
 
-/** The line through points that leaves the least squares, and the share of the variance that it explains. */
+/** The least-squares line through points, and the fraction of the variance that it explains. */
 export function fit(xs: readonly number[], ys: readonly number[]): Line {
   const mean = (numbers: readonly number[]) =>
     numbers.reduce((sum, number) => sum + number, 0) / numbers.length;

@@ -1,10 +1,10 @@
-// How do the rivals get here?
+// How are the rivals installed?
 //
-// By bench/package-lock.json into bench/node_modules, apart from the product's dependencies. No install script is run, for
-// such scripts may fetch binaries from anywhere; of the rivals all but one bring theirs in their packages.
+// From bench/package-lock.json into bench/node_modules, separate from the product's dependencies. No install script is run, because such
+// scripts may download binaries from anywhere; all rivals but one include their binaries in their packages.
 //
-// `npm install` keeps to the lockfile here as `npm ci` does, and checks the same hashes, but forgives binaries of other
-// platforms that the lockfile does not have: not every registry offers all of them.
+// Here `npm install` follows the lockfile and checks the same hashes as `npm ci`, but tolerates missing binaries of other platforms: not
+// every registry offers all of them.
 
 import { execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
@@ -15,7 +15,7 @@ const bench = resolve(import.meta.dirname, "..");
 /** Compiled here, by node-gyp. */
 const compiled = ["hnswlib-node"];
 
-/** Installs what is not installed yet; returns why that failed, or undefined. Which rivals work is seen as they open. */
+/** Installs missing packages; returns the reason of a failure, or undefined. Whether a rival works shows when it is opened. */
 export function installRivals(): string | undefined {
   const stamp = join(bench, "node_modules", ".quiver-lock-sha256");
   const wanted = createHash("sha256")

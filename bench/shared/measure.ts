@@ -1,10 +1,10 @@
 // How is one set measured with all engines?
 //
 //   build     one engine after the other, each in its own process
-//   rounds    for each effort, each engine is asked the same queries; the order turns round with each round; the first warms up
-//   deep      more results, once, where the plan asks for it; and what the process weighs
+//   rounds    for each effort, each engine gets the same queries; the order rotates with each round; the first round warms up
+//   deep      more results, once, if the plan asks for it; and the memory of the process
 //
-// An engine that fails on the way is left out, with its reason; the others go on.
+// An engine that fails is left out, with the reason; the others continue.
 
 import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { cpus, tmpdir } from "node:os";
@@ -26,20 +26,20 @@ export type Plan = {
   readonly rowCount: number;
   /** For a trial: the first rows only. */
   readonly rowsMax?: number;
-  /** How many queries are asked, and how often each in a turn. */
+  /** Number of queries, and how often each one runs in a turn. */
   readonly queryCount: number;
   readonly passes: number;
   readonly rounds: number;
   readonly k: number;
-  /** By ascending recall; of engines that do not name their own. */
+  /** By ascending recall; used for engines without their own efforts. */
   readonly efforts: readonly number[];
-  /** Asked once, after the rounds. */
+  /** Runs once, after the rounds. */
   readonly deep?: { readonly k: number; readonly effort: number };
-  /** What else the page tells of the set. */
+  /** Further properties of the set for the page. */
   readonly facts?: string;
-  /** Of a query's terms, on average: what a loop that skips nothing has to score. */
+  /** Mean number of postings of a query's terms: what a loop without skipping has to score. */
   readonly postingsPerQuery?: number;
-  /** The share of the truth that is in an answer; `found` has k ids a query, -1 for none. */
+  /** The fraction of the ground truth that was found; `found` has k ids per query, -1 for none. */
   recall(found: Int32Array, k: number): number;
 };
 
@@ -98,7 +98,7 @@ export async function measure(plan: Plan): Promise<SetResult> {
   const leftOut: string[] = [];
   let players: Player[] = [];
 
-  /** Lets a player act; one that fails leaves the game. */
+  /** Runs an engine; one that fails is removed. */
   const turn = async (player: Player, act: () => Promise<void>): Promise<void> => {
     try {
       await act();

@@ -38,7 +38,7 @@ test("what is found and what is accepted are the best by brute force, ties and a
   }
 });
 
-test("any of those that tie is right, and none counts twice", () => {
+test("any tied row is right, and none counts twice", () => {
   const truth = [{ count: 2, ids: new Set([4, 7, 9]) }];
   expect(acceptedShare(Int32Array.of(4, 9), truth, 2)).toBe(1);
   expect(acceptedShare(Int32Array.of(7, 7), truth, 2)).toBe(0.5);

@@ -1,28 +1,27 @@
-// How fast is a plain JavaScript loop over an inverted index, and which answers are exact?
+// How fast is a plain JavaScript loop over an inverted index, and which results are exact?
 //
-// The rival that anyone could write in an afternoon: postings list by list in flat arrays, every posting of every term of the
-// query scored in f64, the best kept in a small sorted array. It skips nothing, so that its answers are the truth for the
-// others.
+// The rival that anyone could write in an afternoon: postings list by list in flat arrays, every posting of every term of the query scored
+// in f64, the best kept in a small sorted array. It skips nothing, so its results are the ground truth for the others.
 //
-// Which rows a query has touched is either listed as they are met, or found out by looking at all rows afterwards. Listing asks of
-// every posting whether its row is new, which a processor cannot guess: it takes half as long again for long queries, and is what
-// short ones among many rows need. Each query gets the way that is faster for it.
+// The rows that a query touches are either listed on the way, or found by a scan of all rows afterwards. Listing needs a test per posting
+// whether its row is new, which branch prediction cannot predict: it makes long queries half as slow again, but it is the faster way for
+// short queries over many rows. Each query uses the faster way.
 
-/** Scores this near to the k-th, relatively, tie with it: engines that add up in f32 cannot tell them apart. */
+/** Scores within this relative distance of the k-th tie with it, because engines that sum in f32 cannot distinguish them. */
 const tie = 1e-6;
 
-/** What a right answer to one query consists of. */
+/** The correct results of one query. */
 export type Accepted = {
-  /** Results that there are, at most k. */
+  /** Number of results, at most k. */
   readonly count: number;
   /** All rows that score as much as the last of them, or more. */
   readonly ids: ReadonlySet<number>;
 };
 
-/** Rows are listed where a query has fewer postings than this share of them. */
+/** Rows are listed if the number of a query's postings is below this fraction of the rows. */
 const listedShare = 0.3;
 
-/** The best of the rows that were taken, best first. */
+/** The best rows so far, best first. */
 class Best {
   readonly ids: number[] = [];
   readonly scores: number[] = [];
@@ -37,7 +36,7 @@ class Best {
   /** Takes a row with a score above the floor. */
   take(row: number, score: number): void {
     const { ids, scores } = this;
-    // With so few, moving the lesser ones up is faster than a heap.
+    // With so few entries, shifting them is faster than a heap.
     let at = Math.min(scores.length, this.#k - 1);
     for (; at > 0 && scores[at - 1] < score; at--) {
       scores[at] = scores[at - 1];
@@ -49,7 +48,7 @@ class Best {
   }
 }
 
-/** A term of a query: its list, and what one unit of a posting's value is worth. */
+/** A term of a query: its list, and the weight of its postings' values. */
 export type QueryTerm = { readonly list: number; readonly weight: number };
 
 function grown<T extends Uint32Array | Float32Array>(values: T): T {
@@ -59,7 +58,7 @@ function grown<T extends Uint32Array | Float32Array>(values: T): T {
 }
 
 export class PlainIndex {
-  // What was appended, until `finish` puts it in order.
+  // Appended postings, until `finish` sorts them.
   #lists = new Uint32Array(1 << 20);
   #rows = new Uint32Array(1 << 20);
   #values = new Float32Array(1 << 20);
@@ -145,7 +144,7 @@ export class PlainIndex {
     );
   }
 
-  /** Adds one term's products to the scores. Returns how many rows are touched, after `count` were before. */
+  /** Adds one term's products to the scores. Returns the new number of touched rows, given that `count` were touched before. */
   protected accumulate({ list, weight }: QueryTerm, touched: Uint32Array, count: number): number {
     const { scores, rows, values } = this;
     const end = this.offsets[list + 1];
@@ -195,7 +194,7 @@ export class PlainIndex {
   }
 }
 
-/** The share of the truth that is in the answers; `found` has k ids a query, -1 for none. */
+/** The fraction of the ground truth that was found; `found` has k ids per query, -1 for none. */
 export function acceptedShare(found: Int32Array, truth: readonly Accepted[], k: number): number {
   let met = 0;
   let wanted = 0;

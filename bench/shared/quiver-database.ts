@@ -1,7 +1,7 @@
-// How is Quiver asked as its users ask it, without HTTP?
+// How does the benchmark use the embedded engine, as programs do?
 //
-// Through the interface of the embedded engine (packages/engine/src/database/contract.ts): every record is written durably
-// before it is indexed, and every search goes through checks, views, ranking and the fetching of what is found.
+// Through the interface of the embedded engine (packages/engine/src/database/contract.ts): every record is written durably before it is
+// indexed, and every search includes validation, views, ranking and fetching of the results.
 
 import { join } from "node:path";
 import type { Collection, VectorWrite } from "../../packages/engine/src/database/contract.ts";
@@ -10,7 +10,7 @@ import type { SearchResponse } from "../../packages/protocol/src/shapes/search.t
 
 type Kinds = { readonly sparse?: boolean; readonly text?: boolean };
 
-/** A collection without indexes, alone in a new database. It is never closed: its process ends, and its directory goes. */
+/** A collection without indexes, alone in a new database. It is never closed: the process exits, and the directory is deleted. */
 export async function openCollection(directory: string, { sparse, text }: Kinds): Promise<Collection> {
   const database = await openDatabase({ dataDir: join(directory, "data") });
   await database.createCollection({

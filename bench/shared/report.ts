@@ -48,7 +48,7 @@ export function bytesCell({ bytesEach, grownEach }: EngineResult): string {
   return parts.join(", ") || "not told";
 }
 
-/** Under a table: what was measured, when and where, and who of these `kinds` is not in it. */
+/** Footer of a table: what was measured, when and where, and which of these `kinds` are missing. */
 export function footer(result: SetResult, kinds: readonly { readonly title: string }[] = []): string {
   const { rowCount, queryCount, rounds, day, processor, facts, leftOut, engines } = result;
   const told = [`${whole(rowCount)} rows`, facts ?? [], `${queryCount} queries`, `${rounds} rounds`].flat();
@@ -60,7 +60,7 @@ export function footer(result: SetResult, kinds: readonly { readonly title: stri
   return `${told.join(", ")}, ${day}, ${processor}.\n${reasons === "" ? "" : `\n${reasons}`}`;
 }
 
-/** What the engines' notes say, each once. */
+/** The notes of the engines, each once. */
 export function noteLines(results: readonly SetResult[]): string {
   const notes = new Map(results.flatMap(({ engines }) => engines.map(({ title, note }) => [title, note])));
   return [...notes]
@@ -75,7 +75,7 @@ export type Goal = {
   readonly isMet: boolean | undefined;
 };
 
-/** What was wanted, what is, and whether that is enough. */
+/** The goal, the measured value, and whether the goal is reached. */
 export function goalTable(goals: readonly Goal[]): string {
   const verdict = (isMet: boolean | undefined): string =>
     isMet === undefined ? "not measured" : isMet ? "yes" : "**no**";
@@ -93,7 +93,7 @@ export function recallPicture(
   { from = 0.8, hasExact = false } = {},
 ): string {
   const to = 0.9995;
-  // The axis gives each halving of the error the same room, as the costs do.
+  // The axis is logarithmic in the error: each halving has the same length.
   const stretch = (recall: number): number => -Math.log2(1 - Math.min(recall, to));
   const shown = engines.flatMap(({ points }) => points.filter(({ recall }) => recall >= from));
   const costs = shown.map(cpu);

@@ -1,10 +1,10 @@
-// What has been measured, and what follows from it?
+// How are results stored, and which figures follow from them?
 
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { inCache } from "./files.ts";
 
-/** What an engine did with one effort: medians over the rounds. */
+/** Results of an engine at one effort: medians over the rounds. */
 export type Point = {
   readonly effort: number;
   readonly recall: number;
@@ -21,11 +21,11 @@ export type EngineResult = {
   readonly buildCpuS: number;
   /** Bytes of the index, for each row. */
   readonly bytesEach?: number;
-  /** Growth of the process, for each row; left out where it says nothing. */
+  /** Growth of the process per row; absent if it is meaningless. */
   readonly grownEach?: number;
-  /** By ascending recall, as far as the efforts are in that order. */
+  /** By ascending recall, if the efforts are in that order. */
   readonly points: readonly Point[];
-  /** Of the plan's deep question, where there is one. */
+  /** Results of the plan's search with more results, if there is one. */
   readonly deepRecall?: number;
 };
 
@@ -47,13 +47,13 @@ export type SetResult = {
 
 const directoryOf = (bench: string): string => inCache(join(bench, "results"));
 
-/** Keeps the result of a set's latest run. */
+/** Stores the result of a set's latest run. */
 export function keepResult(bench: string, result: SetResult): void {
   mkdirSync(directoryOf(bench), { recursive: true });
   writeFileSync(join(directoryOf(bench), `${result.set}.json`), `${JSON.stringify(result, undefined, 1)}\n`);
 }
 
-/** The kept results of a benchmark, in the order of `names`. */
+/** The stored results of a benchmark, in the order of `names`. */
 export function keptResults(bench: string, names: readonly string[]): SetResult[] {
   const directory = directoryOf(bench);
   mkdirSync(directory, { recursive: true });
@@ -67,11 +67,11 @@ export function keptResults(bench: string, names: readonly string[]): SetResult[
 export const median = (numbers: readonly number[]): number =>
   numbers.toSorted((a, b) => a - b)[numbers.length >> 1] ?? Number.NaN;
 
-/** The value below which this share of the numbers lies. */
+/** The given quantile of the numbers. */
 export const quantile = (numbers: Float64Array, share: number): number =>
   numbers.toSorted()[Math.min(numbers.length - 1, Math.floor(share * numbers.length))];
 
-/** Share of the truth's first `count` ids that are among the found. `found` has `count` a query, -1 for none. */
+/** Fraction of the first `count` ids of the ground truth that were found. `found` has `count` ids per query, -1 for none. */
 export function recallOf(found: Int32Array, truth: readonly Int32Array[], count: number): number {
   let met = 0;
   truth.forEach((row, i) => {
@@ -81,7 +81,7 @@ export function recallOf(found: Int32Array, truth: readonly Int32Array[], count:
   return met / (count * truth.length);
 }
 
-/** A cost at a recall. `isBound`: the least effort has more recall already, so this is an upper bound. */
+/** A cost at a recall. `isBound`: even the lowest effort exceeds this recall, so the cost is an upper bound. */
 export type At = { readonly value: number; readonly isBound: boolean };
 
 /** Interpolated between the efforts around the recall; undefined where it is not reached. */

@@ -1,8 +1,8 @@
-// How is one engine built and asked, alone in a process?
+// How does one engine run, alone in a process?
 //
-// Each benchmark has a small module that calls `serve`; the parent (child.ts) starts it, sends one request at a time and
-// waits for its answer. CPU time is that of the whole process, with all threads that the engine starts; nothing else runs in
-// it. Ids go back as they are found: the parent knows the truth.
+// Each benchmark has a small module that calls `serve`; the parent (child.ts) starts it, sends one request at a time and waits for its
+// answer. CPU time is that of the whole process, with all threads that the engine starts; nothing else runs in it. The found ids are
+// returned; the parent has the ground truth.
 
 import { type Engine, type EngineKind, type Ids, kindNamed } from "./engine.ts";
 
@@ -18,7 +18,7 @@ export type Request =
       readonly act: "search";
       readonly k: number;
       readonly effort: number;
-      /** The first queries, so many of them, and how often they are asked one after the other. */
+      /** The number of queries, taken from the first one on, and the number of passes over them. */
       readonly count: number;
       readonly passes: number;
     }
@@ -41,12 +41,12 @@ export type Found = {
 export type Answer =
   | { readonly built: Built }
   | { readonly found: Found }
-  /** Bytes by which the process has grown since it started; what it was built from has been let go. */
+  /** Bytes by which the process has grown since it started, after the source data was released. */
   | { readonly grownBytes: number }
   | { readonly refused: string }
   | { readonly error: string };
 
-/** What a benchmark measures: its engines, and how its sets are read. */
+/** The parts of a benchmark: its engines and the function that reads its sets. */
 export type Subject<Shape, Row> = {
   readonly kinds: readonly EngineKind<Shape, Row>[];
   /** All rows of the set, or so many; all of its queries; and what an engine is told before it is given them. */
@@ -64,7 +64,7 @@ const cpuMsSince = (before: NodeJS.CpuUsage): number => {
   return (user + system) / 1_000;
 };
 
-/** Answers the parent's requests until the parent goes. */
+/** Answers the parent's requests until the parent exits. */
 export function serve<Shape, Row>(subject: Subject<Shape, Row>): void {
   const bytesAtStart = process.memoryUsage.rss();
   let engine: Engine<Row> | undefined;
@@ -131,6 +131,6 @@ export function serve<Shape, Row>(subject: Subject<Shape, Row>): void {
     process.send?.(answer);
   });
 
-  // Without its parent there is nothing to do.
+  // Exits when the parent is gone.
   process.on("disconnect", () => process.exit(0));
 }

@@ -6,14 +6,14 @@ import { bytesBelow } from "./files.ts";
 
 const batch = 1_000;
 
-/** The module, told to use one thread and to be silent. Once a process. */
+/** The module, configured once per process to use one thread and no output. */
 export function openZvec() {
   const zvec = rival("@zvec/zvec");
   zvec.ZVecInitialize({ queryThreads: 1, optimizeThreads: 1, logLevel: zvec.ZVecLogLevel.ERROR });
   return zvec;
 }
 
-/** A new collection on disk, of one field or vector; `recordOf` makes of a row what is inserted beside its id. */
+/** A new collection on disk, of one field or vector; `recordOf` converts a row into the inserted fields besides its id. */
 export function zvecCollection<Row>(
   zvec: ReturnType<typeof openZvec>,
   directory: string,

@@ -1,6 +1,6 @@
-// Which sparse vectors are searched, by which queries?
+// Which sparse vectors are searched, with which queries?
 //
-// The generated set is made once and kept in bench/.cache; SciFact's is read in place, from the data folder.
+// The generated set is created once and stored in bench/.cache; SciFact's is read in place from the data folder.
 
 import { bytesOf, inCache, inData, made, missingFolder } from "../shared/files.ts";
 import type { Shape, SparseVector } from "./engine.ts";
@@ -29,7 +29,7 @@ export function setNamed(name: string): SetName {
   return found;
 }
 
-/** Why a set cannot be read here; undefined when it can. */
+/** The reason why a set cannot be read here; undefined if it can. */
 export const missing = (name: SetName): string | undefined =>
   name === "scifact" ? missingFolder("scifact") : undefined;
 
@@ -78,5 +78,5 @@ export function readSet(name: SetName, rowsMax?: number): SparseSet {
   };
 }
 
-/** What an engine is told of a set. */
+/** The properties of a set for the engines. */
 export const shapeOf = ({ rows }: SparseSet, directory: string): Shape => ({ count: rows.length, directory });

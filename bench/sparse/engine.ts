@@ -1,7 +1,7 @@
-// What does the sparse benchmark ask of an engine?
+// What does the sparse benchmark require of an engine?
 //
-// The ten rows with the greatest dot product. An effort of 0 is the exact search; what else it means is the engine's own:
-// Quiver's `early_terminate_threshold`, the beam of a graph.
+// The ten rows with the greatest dot product. An effort of 0 is the exact search; other efforts depend on the engine: Quiver's
+// `early_terminate_threshold`, the beam width of a graph.
 
 import type { EngineKind as AnyEngineKind } from "../shared/engine.ts";
 
@@ -10,11 +10,11 @@ export const k = 10;
 /** Different dimensions, ascending, and their values, greater than 0, side by side. */
 export type SparseVector = { readonly indices: Uint32Array; readonly values: Float32Array };
 
-/** What an engine is told of the set that it will hold. */
+/** The properties of the set that an engine will index. */
 export type Shape = {
-  /** Rows that will be added, all in all. */
+  /** Total number of rows to add. */
   readonly count: number;
-  /** An empty directory of its own. */
+  /** An empty directory for this engine. */
   readonly directory: string;
 };
 

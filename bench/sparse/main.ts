@@ -1,19 +1,18 @@
-// How fast is the sparse index beside its rivals, exactly and at less than full recall?
+// How fast is the sparse index compared with its rivals, exactly and at reduced recall?
 //
 //   npm run bench:sparse                                  both sets; writes docs/benchmarks-sparse.md
-//   npm run bench:sparse -- --sets scifact                one set; the page keeps the other
-//   npm run bench:sparse -- --sets splade --rows 20000    a trial on the first rows, which is only printed
-//   npm run bench:sparse -- --engines quiver,plain        some engines, which is only printed
-//   node tools/launch.mjs run bench/sparse/report.ts      the page again, from what is kept
+//   npm run bench:sparse -- --sets scifact                one set; the other stays on the page
+//   npm run bench:sparse -- --sets splade --rows 20000    a trial with the first rows, only printed
+//   npm run bench:sparse -- --engines quiver,plain        some engines, only printed
+//   node tools/launch.mjs run bench/sparse/report.ts      regenerates the page from stored results
 //
 //   --sets NAME,...  --engines NAME,...  --keep  --rounds 5  --queries 500  --rows COUNT  --thresholds 0.8,...,0
 //
-// With --keep a run goes on the page though engines are left out: zvec's graph of the generated set takes longer to build
-// than all else takes together.
+// With --keep the results go on the page even if engines are left out: zvec's graph of the generated set takes longer to build than
+// everything else together.
 //
-// Each engine has a process of its own (shared/worker.ts) and all are asked the same queries in turns (shared/measure.ts),
-// one thread asking. CPU time is that of all threads of a process. What runs beside the benchmark shares the machine:
-// ratios are worth more than milliseconds.
+// Each engine runs in its own process (shared/worker.ts), and all get the same queries in turns (shared/measure.ts) from one thread. CPU
+// time is that of all threads of a process. Other programs share the machine, so ratios are more reliable than milliseconds.
 
 import { parseArgs } from "node:util";
 import { kindNamed } from "../shared/engine.ts";

@@ -12,7 +12,7 @@ import { addRows, termsOf } from "./engines/plain.ts";
 export type Plan = {
   readonly set: SetName;
   readonly engines: readonly EngineKind[];
-  /** Quiver's, descending, for recall is to ascend; the last is 0. */
+  /** Quiver's thresholds, descending, so that recall ascends; the last is 0. */
   readonly thresholds: readonly number[];
   readonly rounds: number;
   readonly queryCount: number;
@@ -54,7 +54,7 @@ function entriesEach(vectors: readonly SparseVector[]): string {
   return String(Number((all / vectors.length).toFixed(1)));
 }
 
-/** By the exact twin. */
+/** Computed by the exact reference implementation. */
 function truthOf({ rows }: SparseSet, queries: readonly SparseVector[]) {
   const twin = new PlainIndex(rows.length);
   addRows(twin, rows, 0);

@@ -1,6 +1,6 @@
-// What does the page say about sparse search?
+// How are the results of sparse search presented on the page?
 //
-//   node tools/launch.mjs run bench/sparse/report.ts     docs/benchmarks-sparse.md and its pictures, from the kept results
+//   node tools/launch.mjs run bench/sparse/report.ts     docs/benchmarks-sparse.md and its pictures, from the stored results
 
 import {
   bytesCell,
@@ -33,10 +33,10 @@ const recall = 0.95;
 /** Times fewer CPU seconds than the plain loop. */
 const wanted = { exact: 5, atRecall: 15 };
 
-/** What it did when it was to skip nothing; a graph always skips. */
+/** The result without skipping; a graph always skips. */
 const exactOf = ({ points }: EngineResult): Point | undefined => points.find(({ effort }) => effort === 0);
 
-/** What the recall costs: between the efforts around it, or exactly where that costs less. */
+/** The cost at a recall: interpolated between efforts, or that of the exact search if it is cheaper. */
 function costAtRecall(engine: EngineResult): At | undefined {
   const found = at(recall, engine.points, cpu);
   const exact = exactOf(engine);
@@ -45,7 +45,7 @@ function costAtRecall(engine: EngineResult): At | undefined {
     : found;
 }
 
-/** The one whose exact search costs least. */
+/** The engine with the cheapest exact search. */
 const best = (engines: readonly EngineResult[]): EngineResult | undefined =>
   engines.toSorted((x, y) => (exactOf(x)?.cpuMs ?? Infinity) - (exactOf(y)?.cpuMs ?? Infinity))[0];
 
@@ -74,7 +74,7 @@ function row(engine: EngineResult, ours: EngineResult | undefined): string {
   ]);
 }
 
-/** What Quiver does at each threshold. */
+/** Quiver's results at each threshold. */
 function thresholds(ours: EngineResult | undefined): string {
   if (ours === undefined) return "";
   const lines = ours.points.map((point) =>
@@ -141,7 +141,7 @@ function goalsOf(result: SetResult): Goal[] {
   ];
 }
 
-/** Writes the page and its pictures from all results that are kept. */
+/** Writes the page and its pictures from all stored results. */
 export function writeReport(): void {
   const results = keptResults("sparse", setNames);
   const sections = results.map((result) => {

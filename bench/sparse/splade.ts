@@ -1,6 +1,6 @@
-// What do vectors look like that a learned sparse encoder makes?
+// What do the vectors of a learned sparse encoder look like?
 //
-// Generated, after what is known of SPLADE's: a vocabulary of word pieces, 120 of them for a passage and 40 for a query.
+// Generated to resemble SPLADE's vectors: a vocabulary of word pieces, 120 of them for a passage and 40 for a query.
 //
 //   which     Pieces are used as unequally as words are (Zipf's law, with a flattened head). A passage has a topic, and
 //             most of its pieces are the topic's; the rest come from the whole vocabulary. Queries are made alike.
@@ -33,7 +33,7 @@ const seeds = { model: 71, rows: 72, queries: 73 };
 type Model = {
   /** Running sum of the ranks' probabilities; the last is 1. */
   readonly cumulative: Float64Array;
-  /** Rank -> dimension, so that a number does not tell how common it is. */
+  /** Rank -> dimension, so that the number of a dimension does not reveal its frequency. */
   readonly dimensions: Uint32Array;
   /** Ranks, the most typical first. */
   readonly topics: readonly Uint32Array[];
@@ -69,7 +69,7 @@ function makeModel(): Model {
   return { cumulative, dimensions, topics };
 }
 
-/** Gives one vector after the other, each with so many entries. */
+/** Yields vectors with the given number of entries. */
 function vectorMaker(entries: number, spread: number, seed: number): () => SparseVector {
   const { cumulative, dimensions, topics } = makeModel();
   const next = randomNumbers(seed);

@@ -1,8 +1,8 @@
 // Which passages are searched, and with which queries?
 //
-// Two sets of the same passages and the same queries. "words" is what all engines read alike: words of letters and digits in
-// lower case, with spaces between; nobody stems, nobody has stop words, so that whoever is exact finds what the twin finds.
-// "english" is the text as it stands, and each engine's own analysis of English.
+// Two sets of the same passages and the same queries. All engines tokenize "words" in the same way: words of letters and digits in lower
+// case, separated by spaces, without stemming and stop words, so that every exact engine finds what the reference implementation finds.
+// "english" is the original text, with each engine's own analysis of English.
 
 import { eng as commonWords } from "stopword";
 import { randomNumbers } from "../../packages/kernels/src/random.ts";
@@ -30,7 +30,7 @@ export type TextSet = {
   readonly queries: readonly string[];
 };
 
-/** Why the sets cannot be read here; undefined when they can. */
+/** The reason why the sets cannot be read here; undefined if they can. */
 export const missing = (): string | undefined => missingPassages();
 
 export function setNamed(name: string): SetName {
@@ -42,8 +42,8 @@ export function setNamed(name: string): SetName {
 const wordsAlone = (text: string): string => (text.toLowerCase().match(/[a-z0-9]+/g) ?? []).join(" ");
 
 /**
- * Words of one passage, each once, in their order, that are not among the most common: whoever asks has something in mind.
- * The passages are those of the dictionaries, however many are searched.
+ * Distinct words of one passage, in their order, without the most common ones, like the content words of real queries. The passages are
+ * those of the dictionaries, independent of the number that is searched.
  */
 function makeQueries(all: readonly string[]): string[] {
   const next = randomNumbers(seed);
@@ -76,7 +76,7 @@ export function readSet(name: SetName, rowsMax?: number): TextSet {
   };
 }
 
-/** What an engine is told of a set. */
+/** The properties of a set for the engines. */
 export const shapeOf = ({ language, rows }: TextSet, directory: string): Shape => ({
   language,
   count: rows.length,

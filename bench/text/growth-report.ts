@@ -1,6 +1,6 @@
-// What does the page say about the growth of text search?
+// How are the results on the growth of text search presented on the page?
 //
-//   node tools/launch.mjs run bench/text/growth-report.ts     the page and its picture, from the kept results
+//   node tools/launch.mjs run bench/text/growth-report.ts     the page and its picture, from the stored results
 
 import { chart, logarithmicTicks, type Series } from "../shared/chart.ts";
 import { fit, type Line } from "../shared/fit.ts";
@@ -12,7 +12,7 @@ import { realCount } from "./passages.ts";
 /** Passages. */
 export const steps = [10_000, 20_000, 50_000, 100_000, 200_000, 500_000, 1_000_000, 2_000_000] as const;
 
-/** One engine's way through the steps. */
+/** The results of one engine at each step. */
 type Way = {
   readonly engine: EngineResult;
   readonly counts: readonly number[];
@@ -109,7 +109,7 @@ function picture(ways: readonly Way[]): string {
   );
 }
 
-/** What one engine's costs follow from. */
+/** Explains the growth of one engine's costs. */
 function explained(way: Way): string {
   const { engine, cpuMs, postings } = way;
   const last = cpuMs.length - 1;
@@ -155,7 +155,7 @@ ${noteLines(results)}
 `;
 }
 
-/** Writes the page and its picture from the steps that are kept, up to a number of passages. */
+/** Writes the page and its picture from the stored steps, up to a number of passages. */
 export function writeReport(countMax: number = steps[steps.length - 1]): void {
   const names = steps.filter((step) => step <= countMax).map(String);
   const results = keptResults("text-growth", names);

@@ -1,13 +1,13 @@
 // How does the cost of a text search grow with the number of passages?
 //
 //   npm run bench:text:growth                            writes docs/benchmarks-text-growth.md and its picture
-//   npm run bench:text:growth -- --max 20000             the first steps, which are only printed
+//   npm run bench:text:growth -- --max 20000             the first steps, only printed
 //   npm run bench:text:growth -- --max 200000 --keep     the first steps, on the page
 //
 //   --engines quiver,plain  --rounds 5  --queries 500
 //
-// The words alone, as in the text benchmark (main.ts), and the same queries at each step. Each step builds anew, with each
-// engine in a process of its own. The steps beyond the dictionaries have passages made of their sentences (passages.ts).
+// Uses the set "words" of the text benchmark (main.ts) and the same queries at each step. Each step builds a new index, with each engine in
+// its own process. Steps beyond the size of the dictionaries use passages composed of their sentences (passages.ts).
 
 import { parseArgs } from "node:util";
 import { kindNamed } from "../shared/engine.ts";

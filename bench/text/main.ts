@@ -1,17 +1,17 @@
-// How fast is the text index beside its rivals, and does each of them find what it should?
+// How fast is the text index compared with its rivals, and does each of them find the right results?
 //
 //   npm run bench:text                                          both sets; writes docs/benchmarks-text.md
-//   npm run bench:text -- --sets words --engines quiver,plain   some of it, which is only printed where engines are left out
-//   npm run bench:text -- --rows 10000                          a trial on the first passages, which is only printed
-//   node tools/launch.mjs run bench/text/report.ts              the page again, from what is kept
+//   npm run bench:text -- --sets words --engines quiver,plain   a part; only printed if engines are left out
+//   npm run bench:text -- --rows 10000                          a trial with the first passages, only printed
+//   node tools/launch.mjs run bench/text/report.ts              regenerates the page from stored results
 //
 //   --sets NAME,...  --engines NAME,...  --keep  --rounds 5  --queries 500  --rows COUNT
 //
-// With --keep a run goes on the page though engines are left out.
+// With --keep the results go on the page even if engines are left out.
 //
-// Each engine has a process of its own (shared/worker.ts) and all are asked the same queries in turns (shared/measure.ts),
-// one thread asking. CPU time is that of all threads of a process, with the analysis of the text. What runs beside the
-// benchmark shares the machine: ratios are worth more than milliseconds.
+// Each engine runs in its own process (shared/worker.ts), and all get the same queries in turns (shared/measure.ts) from one thread. CPU
+// time is that of all threads of a process, including text analysis. Other programs share the machine, so ratios are more reliable than
+// milliseconds.
 
 import { parseArgs } from "node:util";
 import { kindNamed } from "../shared/engine.ts";

@@ -14,7 +14,7 @@ export type Plan = {
   readonly engines: readonly EngineKind[];
   readonly rounds: number;
   readonly queryCount: number;
-  /** The first passages only, or more than there are. */
+  /** Number of passages, possibly more than the dictionaries have. */
   readonly rowsMax?: number;
 };
 
@@ -41,7 +41,7 @@ export function measure({ set: name, engines, rounds, queryCount, rowsMax }: Pla
   });
 }
 
-/** By the exact twin. */
+/** Computed by the exact reference implementation. */
 function truthOf({ language, rows }: TextSet, queries: readonly string[]) {
   const twin = new PlainTextIndex(language, rows.length);
   rows.forEach((row, i) => void twin.add(i, row));

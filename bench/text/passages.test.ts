@@ -8,7 +8,7 @@ const real = [
 ];
 const sentences = new Set(real.flatMap((passage) => passage.split(/(?<=[.;:]) /)));
 
-test("passages beyond the real ones are made of their sentences, the same each time", () => {
+test("passages beyond the real ones are composed of their sentences, the same each time", () => {
   const twenty = resampled(real, 20);
   expect(twenty).toHaveLength(20);
   expect(twenty.slice(0, 3)).toEqual(real);
@@ -23,7 +23,7 @@ test("fewer passages are the first of more", () => {
   expect(resampled(real, 8)).toEqual(resampled(real, 20).slice(0, 8));
 });
 
-test("what is missing is named, with the packages that bring it", () => {
+test("missing files are named, with the packages that contain them", () => {
   expect(missingPassages([import.meta.filename])).toBeUndefined();
   const reason = missingPassages([import.meta.filename, "absent.dict.dz"]);
   expect(reason).toContain("absent.dict.dz");

@@ -1,12 +1,12 @@
-// Which English is searched?
+// Which English passages are searched?
 //
-// Two dictionaries that Debian packages bring: the GNU Collaborative International Dictionary of English (`dict-gcide`) and
-// WordNet (`wordnet-base`). A passage is a sense of WordNet, its words and its explanation, or an entry of the former
-// without pronunciations and marks of origin; long entries are cut at paragraphs. They are brought into a random order: an
-// alphabet's neighbours share words, and the first passages are to be a sample of all.
+// Two dictionaries that Debian packages bring: the GNU Collaborative International Dictionary of English (`dict-gcide`) and WordNet
+// (`wordnet-base`). A passage is a sense of WordNet, its words and its explanation, or an entry of the former without pronunciations and
+// marks of origin; long entries are cut at paragraphs. They are shuffled, because alphabetic neighbours share words, and the first passages
+// must be a sample of all.
 //
-// Where more passages are wanted than there are, sentences of different passages make new ones: as many as a passage
-// drawn for its shape has.
+// If more passages are needed than exist, new ones are composed of sentences of different passages: as many as a randomly drawn passage
+// has.
 
 import { existsSync } from "node:fs";
 import { randomNumbers } from "../../packages/kernels/src/random.ts";
@@ -15,23 +15,23 @@ import { bytesOf, inCache, made } from "../shared/files.ts";
 const gcide = "/usr/share/dictd/gcide.dict.dz";
 const wordNet = ["adj", "adv", "noun", "verb"].map((part) => `/usr/share/wordnet/data.${part}`);
 
-/** A passage ends with the paragraph that reaches so many words. */
+/** A passage ends with the paragraph in which it reaches this number of words. */
 const wordsEnough = 60;
 const wordsMin = 4;
 const seed = 4;
 
-/** Why there are no passages here; undefined when there are. */
+/** The reason why there are no passages here; undefined if there are. */
 export function missingPassages(paths: readonly string[] = [gcide, ...wordNet]): string | undefined {
   const absent = paths.filter((path) => !existsSync(path));
   return absent.length === 0
     ? undefined
-    : `skipped: ${absent.join(", ")} not found; the Debian packages dict-gcide and wordnet-base bring them`;
+    : `skipped: ${absent.join(", ")} not found; install the Debian packages dict-gcide and wordnet-base`;
 }
 
 const textOf = (path: string): string => Buffer.from(bytesOf(path)).toString("latin1");
 const wordCount = (text: string): number => text.split(" ").length;
 
-/** `offset file type count word id word id ... | explanation`; the words' number is hexadecimal. */
+/** `offset file type count word id word id ... | explanation`; the number of words is hexadecimal. */
 function senseOf(line: string): string {
   const [fields, explanation] = line.split(" | ");
   const [, , , count, ...rest] = fields.split(" ");
@@ -58,7 +58,7 @@ const plain = (paragraph: string): string =>
     .replaceAll(/\s+/g, " ")
     .trim();
 
-/** Passages of one entry: its paragraphs, joined until they are enough. */
+/** Passages of one entry: its paragraphs, joined until they are long enough. */
 function passagesOfEntry(entry: string): string[] {
   const passages: string[] = [];
   let open = "";
@@ -100,14 +100,14 @@ export const realCount = (): number => passages().length;
 
 const sentencesOf = (passage: string): string[] => passage.split(/(?<=[.;:]) /);
 
-/** The first `count` of these passages; where there are fewer, others follow, made of their sentences. */
+/** The first `count` of these passages; if there are fewer, passages composed of their sentences follow. */
 export function resampled(real: readonly string[], count: number): string[] {
   const chosen = real.slice(0, count);
   if (chosen.length === count) return chosen;
   const next = randomNumbers(seed + 1);
   const draw = <T>(items: readonly T[]): T => items[Math.floor(next() * items.length)];
   const shapes = real.map(sentencesOf);
-  // Each sentence is as likely as any other, so that words and lengths are on average those of the real passages.
+  // Sentences are drawn uniformly, so that word frequencies and mean lengths are those of the real passages.
   const sentences = shapes.flat();
   while (chosen.length < count) {
     const shape = draw(shapes);

@@ -1,6 +1,6 @@
-// What does the page say about text search?
+// How are the results of text search presented on the page?
 //
-//   node tools/launch.mjs run bench/text/report.ts     docs/benchmarks-text.md and its pictures, from the kept results
+//   node tools/launch.mjs run bench/text/report.ts     docs/benchmarks-text.md and its pictures, from the stored results
 
 import { bars } from "../shared/bars.ts";
 import {
@@ -23,10 +23,10 @@ import { setNames } from "./data.ts";
 import { b, k, k1 } from "./engine.ts";
 import { engineKinds } from "./engines.ts";
 
-/** The most that a query may cost, of what it costs the best rival. */
+/** Goal: the cost of a query relative to the best rival, at most. */
 const mostOfRival = 0.5;
 
-/** Text engines have one effort. */
+/** Text engines have only one effort. */
 const pointOf = ({ points }: EngineResult) => points[0];
 
 function row(engine: EngineResult, ours: number | undefined): string {
@@ -98,7 +98,7 @@ const picture = ({ title, engines }: SetResult): string =>
     engines.map((engine) => ({ title: engine.title, isOurs: engine.isOurs, value: pointOf(engine).cpuMs })),
   );
 
-/** Writes the page and its pictures from all results that are kept. */
+/** Writes the page and its pictures from all stored results. */
 export function writeReport(): void {
   const results = keptResults("text", setNames);
   const sections = results.map((result) => {

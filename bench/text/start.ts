@@ -3,8 +3,8 @@
 //
 //   npm run bench:text:start [-- --rows 1000000 --positions --builders 1]
 //
-// Builds a text index over records that are there, closes, and starts again: from what is kept on disk, and from the records.
-// Written to docs/benchmarks-text-start.md where it was a million passages.
+// Builds a text index over existing records, closes, and starts again: from the checkpoint, and from the records. With a million passages
+// the results go to docs/benchmarks-text-start.md.
 
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -26,7 +26,7 @@ const { values } = parseArgs({
 const mebibyte = 2 ** 20;
 const mebibytes = (bytes: number): string => `${whole(bytes / mebibyte)} MiB`;
 
-/** Memory that is this process's own: pages of the store's map are the system's. */
+/** Private memory of this process, without the mapped pages of the store. */
 const ownBytes = (): number =>
   1_024 * Number(/RssAnon:\s+(\d+)/.exec(readFileSync("/proc/self/status", "utf8"))?.[1]);
 
@@ -36,15 +36,15 @@ const indexBytes = (collection: Collection): number =>
 type Measured = {
   seconds: number;
   cpuSeconds: number;
-  /** The request thread's alone. */
+  /** Of the request thread only. */
   threadSeconds: number;
-  /** Processor time that the request thread took at most between two turns of a timer. */
+  /** Longest processor time of the request thread between two ticks of a timer. */
   longestMs: number;
   mostIndexBytes: number;
   mostOwnBytes: number;
 };
 
-/** Does something and tells what it took. Other programs lengthen the clock's times, but not the processor's. */
+/** Runs and measures an action. Other programs lengthen wall times, but not processor times. */
 async function measured(act: () => Promise<unknown>, collection?: Collection): Promise<Measured> {
   const begin = performance.now();
   const usage = process.cpuUsage();
@@ -134,7 +134,7 @@ async function run(): Promise<void> {
     rmSync(file);
     const fromRecords = await measured(start);
     await database.close();
-    if (answers.size !== 1) throw new Error("the answers differ");
+    if (answers.size !== 1) throw new Error("the results differ");
     const table = [
       head(["", "wall", "CPU", "of it in the request thread", "longest stretch there", "process at most"]),
       row("the index is built over records that are there", built),
@@ -159,7 +159,7 @@ The index says that it takes ${mebibytes(bytes)}, ${whole(bytes / count)} bytes 
   }
 }
 
-/** A function of its own, so that the passages are garbage when the index is built. */
+/** A separate function, so that the passages can be collected as garbage once the index is built. */
 async function addPassages(collection: Collection, count: number): Promise<void> {
   const rows = resampled(passages(), count);
   for (let first = 0; first < count; first += 5_000)

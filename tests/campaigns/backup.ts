@@ -2,17 +2,17 @@
 //
 //   node tests/campaigns/backup.ts [--backups 120] [--seed 1] [--write]
 //
-// A server process is under load: upserts, deletes and transactions by one client, which knows what each version must hold (the
-// oracle). Meanwhile full and incremental backups are made and downloaded, and one of them is restored there under another
-// name, over and over. At a random moment the process is killed with SIGKILL and started again on its directory. Then
+// A server process is under load: one client sends upserts, deletes and transactions, and records what each version must contain (the
+// oracle). Meanwhile full and incremental backups are created and downloaded, and one of them is repeatedly restored on the same server
+// under another name. At a random moment the process is killed with SIGKILL and started again on its directory. Then
 //
-//   1. the collection is at the last acknowledged version, or one further: that of the write which the kill has cut off;
-//   2. a snapshot that is listed is whole: its file has the SHA-256 that it was listed with. The file of a cut-off one is gone;
-//   3. the collection that was being restored is the old one or the new one, by its hash;
-//   4. every backup that was finished, restored in a database that is never killed, has the version, the hash and the records,
-//      text for text, that the oracle knows of its version. Incremental ones are restored as chains.
+//   1. the collection is at the last acknowledged version or the next one, that of the write that the kill interrupted;
+//   2. every listed snapshot is complete: its file has the listed SHA-256. The file of an interrupted one is gone;
+//   3. the collection that was being restored is either the old one or the new one, by its hash;
+//   4. every finished backup, restored in a database that is never killed, has the version, the hash and the exact records
+//      of the oracle. Incremental backups are restored as chains.
 //
-// The seed decides what is written and backed up; when things happen is up to the machine.
+// The seed determines what is written and backed up; the timing depends on the machine.
 
 import { type ChildProcess, spawn } from "node:child_process";
 import { createHash } from "node:crypto";
@@ -33,10 +33,10 @@ import { type Figures, writeFigures } from "./figures.ts";
 const main = resolve(import.meta.dirname, "../../packages/cli/src/main.ts");
 const apiKey = "backup-campaign";
 const idsMax = 400;
-/** Incremental backups that follow a full one at most. */
+/** Maximum number of incremental backups after a full one. */
 const chainMax = 6;
 
-/** A write: ids that get new contents, and ids that go. */
+/** A write: ids with new contents, and deleted ids. */
 type Write = { upserts: string[]; deletes: string[]; inTransaction: boolean };
 type Version = { hash: string; write: Write | null };
 type Backup = { snapshot: Snapshot; path: string; after: Backup | null };
@@ -49,10 +49,10 @@ const recordOf = (id: string, version: number) => ({
   metadata: { version },
 });
 
-/** What every version must hold. */
+/** What every version must contain. */
 class Oracle {
   readonly versions: Version[] = [];
-  /** Sent, and not answered. */
+  /** Sent but not acknowledged. */
   pending: Write | null = null;
 
   get current(): number {
@@ -73,13 +73,13 @@ class Oracle {
 
 export type CampaignOptions = {
   backups: number;
-  /** Backups that are waited for before a kill, at most. */
+  /** Maximum number of backups to wait for before a kill. */
   backupsPerLife: number;
   seed: number;
   say: (line: string) => void;
 };
 
-/** Runs until so many backups were verified. @throws at the first broken promise */
+/** Runs until the given number of backups is verified. @throws at the first violation */
 export async function runCampaign(options: CampaignOptions): Promise<Figures> {
   const folder = mkdtempSync(join(tmpdir(), "quiver-backup-campaign-"));
   const campaign = new Campaign(folder, options);
@@ -110,7 +110,7 @@ class Campaign {
   #judge: Database | undefined;
   #newest: Backup | null = null;
   #files = 0;
-  /** The hash that the restored collection has, and that which it may have got when the kill came. */
+  /** The hash of the restored collection, and the one that it may have got just before the kill. */
   #copy: { is: string | null; becomes: string | null } = { is: null, becomes: null };
 
   constructor(folder: string, options: CampaignOptions) {
@@ -159,14 +159,14 @@ class Campaign {
   }
 
   async #stop(client: QuiverClient): Promise<void> {
-    // A last look: what the server says now is what the oracle says.
+    // Final comparison of the server with the oracle.
     const { version_number } = await client.collection("c").currentVersion();
     if (version_number !== this.#oracle.current) throw new Error("the last version is not the oracle's");
   }
 
   // ---- Lives of the server
 
-  /** Starts the server, and compares what it has with what it must have. */
+  /** Starts the server and compares its contents with the oracle. */
   async #start(): Promise<QuiverClient> {
     this.#server = await startServer(this.#data);
     const client = createClient({ url: this.#server.url, apiKey, retries: 0 });
@@ -203,10 +203,10 @@ class Campaign {
       );
   }
 
-  /** Snapshots that a life has left: each is listed and whole, or gone. */
+  /** Every snapshot of the killed server is either listed and complete, or gone. */
   async #settleSnapshots(collection: Collection): Promise<void> {
     const { snapshots, running } = await collection.snapshots();
-    if (running.length > 0) throw new Error("a snapshot is being made that nobody has asked for");
+    if (running.length > 0) throw new Error("a snapshot is being created without a request");
     const files = readdirSync(join(this.#data, "snapshots"));
     if (files.length !== 2 * snapshots.length)
       throw new Error(`${snapshots.length} snapshots are listed, and there are the files ${files.join(" ")}`);
@@ -227,11 +227,11 @@ class Campaign {
     this.#copy = { is: hash, becomes: null };
   }
 
-  /** One life: writes, backups and restores until the kill. @returns backups that were finished */
+  /** One server run: writes, backups and restores until the kill. @returns finished backups */
   async #live(client: QuiverClient): Promise<Backup[]> {
     const finished: Backup[] = [];
     const life = { isOver: false };
-    // What ends the loops is the connection that breaks; anything else is a broken promise.
+    // The loops end when the connection breaks; any other error is a violation.
     const untilKilled = async (act: () => Promise<void>) => {
       try {
         while (!life.isOver) await act();
@@ -246,7 +246,7 @@ class Campaign {
     ];
     const all = Promise.all(loops);
     const killing = (async () => {
-      // Some backups in each life, and then any moment.
+      // Some backups in each run, then a random moment.
       const wanted = 1 + this.#below(this.#options.backupsPerLife);
       while (finished.length < wanted) await sleep(20);
       await sleep(this.#random() * 1_500);
@@ -294,7 +294,7 @@ class Campaign {
 
   // ---- Backups
 
-  /** Makes a backup and downloads it; a quarter of the snapshots stay on the server for the next life to find. */
+  /** Creates a backup and downloads it; a quarter of the snapshots stay on the server for the next run. */
   async #backUp(collection: Collection): Promise<Backup> {
     const before = this.#newest;
     const after = before !== null && chainOf(before).length <= chainMax && this.#below(4) > 0 ? before : null;
@@ -330,7 +330,7 @@ class Campaign {
     return path;
   }
 
-  /** Restores a finished backup on the server under another name, with everything else going on. */
+  /** Restores a finished backup on the server under another name, under load. */
   async #restoreThere(client: QuiverClient): Promise<void> {
     const backup = this.#newest;
     await sleep(200 + this.#random() * 300);
@@ -347,7 +347,7 @@ class Campaign {
     for (const id of snapshots) await client.collection("c").deleteSnapshot(id);
   }
 
-  /** Restores a backup where nobody is killed, and compares all of it with the oracle. */
+  /** Restores a backup in a database that is never killed, and compares all of it with the oracle. */
   async #verify(backup: Backup): Promise<void> {
     const judge = this.#judge as Database;
     const chain = chainOf(backup);

@@ -1,24 +1,24 @@
-// How much memory does a server under test hold, once it has let go of what it does not need?
+// How much memory does a server under test use after garbage collection?
 //
-// Loaded before the server (`node --import`), it answers the parent's messages over the process channel. The server
-// itself knows nothing of it.
+// Loaded before the server (`node --import`), this module answers the parent's messages over the process channel. The server itself does
+// not know about it.
 
 import { readdirSync, readFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 
-/** Bytes, but for the counts. */
+/** In bytes, except the counts. */
 export type Probe = {
-  /** Memory of the process that is no file's: private pages on Linux, else all that is resident. */
+  /** Memory of the process without mapped files: private pages on Linux, otherwise all resident memory. */
   readonly residentBytes: number;
   readonly heapBytes: number;
-  /** Outside of the heap but kept by it: buffers, WebAssembly memories. */
+  /** Outside the heap but referenced by it: buffers, WebAssembly memories. */
   readonly externalBytes: number;
   /** Open files and sockets; 0 where the system does not tell. */
   readonly handles: number;
 };
 
 async function measure(): Promise<Probe> {
-  // What one collection frees lets finalizers run, which free more.
+  // One garbage collection triggers finalizers, which free more memory.
   for (let i = 0; i < 3; i++) {
     globalThis.gc?.();
     await sleep(20);
@@ -39,15 +39,15 @@ function privateBytes(): number {
   return Number(line[1]) * 1024;
 }
 
-/** How long the event loop was held at a time, in milliseconds of the thread's own processor time. */
+/** How long the event loop was blocked at a time, in milliseconds of the thread's processor time. */
 export type Holds = { readonly p99Ms: number; readonly worstMs: number };
 
 const lookMs = 5;
 const holds: number[] = [];
 
 /**
- * Looks at intervals what the thread has used since the look before: a look that comes late, because the loop was held, sees all of
- * it. What other processes take from the thread does not count, so it says the same on a busy machine.
+ * Samples at intervals the processor time that the thread has used since the last sample. A sample that is late, because the loop was
+ * blocked, covers the whole time. Time of other processes does not count, so the result does not depend on the load of the machine.
  */
 function watchHolds(): void {
   const used = () => {
@@ -75,6 +75,6 @@ if (process.channel) {
     if (message === "holds") process.send?.(takeHolds());
     else void measure().then((probe) => process.send?.(probe));
   });
-  // The channel alone keeps no server running.
+  // The channel alone does not keep the process alive.
   process.channel.unref();
 }

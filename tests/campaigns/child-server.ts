@@ -1,4 +1,4 @@
-// How does a campaign get a server in a process of its own, which it can stop, kill, start again and look into?
+// How does a campaign run a server in its own process, which it can stop, kill, restart and inspect?
 
 import { type ChildProcess, spawn } from "node:child_process";
 import { resolve } from "node:path";
@@ -9,10 +9,10 @@ import type { Holds, Probe } from "./child-probe.ts";
 const main = resolve(import.meta.dirname, "../../packages/cli/src/main.ts");
 const probe = resolve(import.meta.dirname, "child-probe.ts");
 
-/** Key of every server that a campaign starts. */
+/** Admin key of every server that a campaign starts. */
 export const adminKey = "campaign-admin-key";
 
-/** A campaign of answers wants answers: what is refused under load, and after wrong keys, has campaigns of its own. */
+/** Limits are raised, because these campaigns test responses; other campaigns test rejections under load and after wrong keys. */
 const patience = [
   ...["--queue-wait", "2m", "--request-deadline", "5m", "--request-deadline-max", "1h"],
   ...["--auth-failures-max", "1000000000"],
@@ -24,15 +24,15 @@ const startMsMax = 120_000;
 export type ChildServer = {
   readonly url: string;
   readonly port: number;
-  /** What the process has written, standard output and standard error together; of much only the last part. */
+  /** The output of the process, standard output and standard error together; if it is long, only the end. */
   output(): string;
   /** Undefined while the process runs. */
   exit(): string | undefined;
   /** Memory and handles after a full collection of garbage. */
   measure(): Promise<Probe>;
-  /** How long the event loop was held at a time since this was asked last, in processor time. */
+  /** How long the event loop was blocked at a time since the last call, in processor time. */
   holds(): Promise<Holds>;
-  /** Ends it as a service manager does. @throws unless it ends well */
+  /** Stops it as a service manager does. @throws unless it exits with 0 */
   stop(): Promise<void>;
   /** SIGKILL. */
   kill(): Promise<void>;

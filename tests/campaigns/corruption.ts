@@ -2,17 +2,17 @@
 //
 //   node tests/campaigns/corruption.ts [--runs 300] [--seed 1] [--figures] [--sum FILE]
 //
-// A data directory is made by real use (corruption/data.ts). Each run damages one random place of a random file of a copy: a bit,
-// a sector zeroed or overwritten, a page in the place of another; of the files of snapshots some are removed. Then
+// A data directory is created by real use (corruption/data.ts). Each run damages one random place in a random file of a copy: it flips a
+// bit, zeroes or overwrites a sector, or replaces one page by another; some snapshot files are removed. Then
 //
-//   1. `quiver check` reads the copy; `quiver repair` saves what is intact, its result passes `quiver check`, every record in it is
-//      the original, and every one that is not there is named, snapshots too;
-//   2. a server process is started on the copy. It serves, or ends by itself saying what is damaged; it is never killed by a signal;
-//   3. everything is asked: each answer is that of the undamaged server, or an error that says that data is corrupted;
-//   4. records are written to every collection that takes them, and read back; where snapshots were hit, each of their chains restores to
-//      what it was made of, or is refused;
-//   5. a second start ends as the first one did;
-//   6. where any answer was an error, `quiver check` had a finding.
+//   1. `quiver check` reads the copy; `quiver repair` saves what is intact. Its result passes `quiver check`, every record in it is
+//      the original, and every missing record and snapshot is named;
+//   2. a server process is started on the copy. It serves, or exits and names the damage; it is never killed by a signal;
+//   3. all requests are sent: each response is that of the undamaged server, or an error that reports corrupted data;
+//   4. records are written to every collection that accepts them, and read back; if snapshots were damaged, each of their chains restores
+//      to its original contents, or is rejected;
+//   5. a second start has the same result as the first one;
+//   6. if any response was an error, `quiver check` had a finding.
 
 import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -53,7 +53,7 @@ export type Summary = {
   answersErrors: number;
   recordsSaved: number;
   recordsLost: number;
-  /** Most records that one damaged place of each sort has cost. */
+  /** The largest number of records lost by one damaged place, by kind. */
   lostMost: Record<string, number>;
 };
 
@@ -93,7 +93,7 @@ export class Campaign {
     return join(this.#folder, "original");
   }
 
-  /** Makes the data and asks the undamaged server everything. */
+  /** Creates the data and records all responses of the undamaged server. */
   async prepare(): Promise<void> {
     await makeData(this.#original, this.#random);
     const clean = await checkDirectory(this.#original);
@@ -125,7 +125,7 @@ export class Campaign {
     }
   }
 
-  /** Restores every chain: to what it was made of, or not at all. @returns how many were refused */
+  /** Restores every chain; each restores to its original contents or is rejected. @returns the number of rejected chains */
   async #restore(server: ServerProcess): Promise<number> {
     const client = createClient({ url: server.url, apiKey: server.adminKey });
     let refused = 0;
@@ -147,7 +147,7 @@ export class Campaign {
     return path;
   }
 
-  /** One damaged place. @returns what was seen, in words. @throws what is not as it must be */
+  /** Tests one damaged place. @returns a description of the outcome. @throws at a violation */
   async run(): Promise<string> {
     const copy = this.#copy("damaged");
     const done = damage(copy, this.#random);
@@ -167,13 +167,13 @@ export class Campaign {
     const { summary } = this;
     const report = await checkDirectory(copy);
     if (report.findings_total > 0) summary.found++;
-    // Undamaged data is repaired now and then too, for there nothing may be lost.
+    // Undamaged data is also repaired now and then, because then nothing may be lost.
     const isRepaired = report.findings_total > 0 || summary.runs % 5 === 0;
     const lost = isRepaired ? await this.#repair(copy, done) : 0;
     const first = await this.#serve(copy, done);
     if (first.errors > 0 && report.findings_total === 0)
-      throw new Error("the server has met damage that quiver check has not found");
-    // Where nothing was wrong there is nothing to loop on.
+      throw new Error("the server reported damage that quiver check did not find");
+    // Without an error the loop is not needed.
     const second = first.errors > 0 && (await this.#startAgain(copy));
     if (first.isRefused && !second)
       throw new Error("a server that had not started, started at the second attempt");
@@ -210,13 +210,12 @@ export class Campaign {
         throw new Error(`the repaired record ${name} is not the original`);
     const missing = [...this.#records.keys()].filter((name) => !records.has(name));
     const silent = missing.filter((name) => !named.has(name));
-    if (silent.length > unnamed)
-      throw new Error(`${silent.length} records were lost without a word: ${silent[0]}`);
+    if (silent.length > unnamed) throw new Error(`${silent.length} records were lost silently: ${silent[0]}`);
     const { summary } = this;
     summary.recordsSaved += repaired.collections.reduce((sum, { records: count }) => sum + count, 0);
     summary.recordsLost += missing.length;
     summary.lostMost[kind] = Math.max(summary.lostMost[kind] ?? 0, missing.length);
-    if (kind === "bit" && missing.length > 1) throw new Error(`one bit has cost ${missing.length} records`);
+    if (kind === "bit" && missing.length > 1) throw new Error(`one bit lost ${missing.length} records`);
     rmSync(into, { recursive: true });
     return missing.length;
   }
@@ -226,7 +225,7 @@ export class Campaign {
     for (const name of readdirSync(snapshotsDirectory(this.#original))) {
       if (lost.has(name.split(".")[0])) continue;
       const [before, after] = [this.#original, into].map((dir) => join(snapshotsDirectory(dir), name));
-      if (!existsSync(after)) throw new Error(`the snapshot ${name} was lost without a word`);
+      if (!existsSync(after)) throw new Error(`the snapshot ${name} was lost silently`);
       if (!readFileSync(before).equals(readFileSync(after)))
         throw new Error(`the repaired snapshot ${name} is not the original`);
     }
@@ -267,7 +266,7 @@ export class Campaign {
     }
   }
 
-  /** Writes to every collection and reads it back; those that are damaged may refuse with an error that says so. */
+  /** Writes to every collection and reads it back; damaged ones may reject the write with an error that reports the damage. */
   async #write(server: ServerProcess): Promise<void> {
     const headers = { authorization: `Bearer ${server.adminKey}`, "content-type": "application/json" };
     for (const name of ["small", "long vectors", "unloaded, without vectors"]) {
@@ -298,7 +297,7 @@ export class Campaign {
     }
   }
 
-  /** @returns whether the second start was refused too */
+  /** @returns whether the second start failed, too */
   async #startAgain(copy: string): Promise<boolean> {
     try {
       const server = await startServer(copy);
@@ -311,7 +310,7 @@ export class Campaign {
   }
 }
 
-/** A server that does not start ends by itself and says what is damaged. */
+/** A server that does not start exits by itself and names the damage. */
 function requireReason(error: unknown): void {
   if (!(error instanceof NotStarted)) throw error;
   if (error.signal !== null) throw new Error(`the server was killed by ${error.signal} at its start`);
@@ -362,7 +361,7 @@ async function command(): Promise<void> {
       runs: { type: "string", default: "300" },
       seed: { type: "string", default: "1" },
       figures: { type: "boolean", default: false },
-      /** Keeps the sums of several commands, for a campaign in parts. */
+      /** Adds up the results of several commands, for a campaign in parts. */
       sum: { type: "string" },
     },
   });

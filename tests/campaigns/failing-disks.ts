@@ -2,14 +2,14 @@
 //
 //   node tests/campaigns/failing-disks.ts [--trials 150] [--seed 1] | --replay DIR
 //
-// A server works under mixed load, with a shim (crash/disk-shim.c) between it and its disk. In each trial some calls fail from
-// some moment on: writes, syncs, the write of a commit's meta page, writes that need space, new names; of the catalog, of
-// collections, of checkpoints and all else; with EIO or ENOSPC; once, a few times, or until the disk is well again. Then
+// A server works under mixed load, with a shim (crash/disk-shim.c) between it and its disk. In each trial some calls fail from some moment
+// on: writes, syncs, the write of a commit's meta page, writes that need space, new names; of the catalog, of collections, of checkpoints
+// and all else; with EIO or ENOSPC; once, a few times, or until the disk works again. Then
 //
-//   - every refusal is a documented error (507 storage_full, 500 storage_failed, 503 not_ready while a store is opened again);
-//   - while the disk fails, reads and searches are answered; only a collection that is being opened again says 503 for a while;
-//   - when the disk is well again, so is the server, by itself: what was refused is not there (what was told to be in doubt is
-//     there as a whole or not at all), what was acknowledged is, and every collection takes writes;
+//   - every rejection is a documented error (507 storage_full, 500 storage_failed, 503 not_ready while a store is reopened);
+//   - while the disk fails, reads and searches are answered; only a collection that is being reopened returns 503 for a while;
+//   - when the disk works again, the server recovers by itself: rejected changes are not stored (changes reported as in doubt are
+//     stored as a whole or not at all), acknowledged ones are, and every collection accepts writes;
 //   - the same after a SIGKILL and a restart, which follow some of the trials.
 
 import { mkdirSync, mkdtempSync, realpathSync, rmSync } from "node:fs";
@@ -53,7 +53,7 @@ export type FailingDisksCounts = {
   trials: number;
   failedCalls: number;
   restarts: number;
-  /** Ends of the server by what lmdb-js does when a write is failed. */
+  /** Crashes of the server inside lmdb-js after a failed write. */
   crashes: number;
   refused: Record<string, number>;
   reads: number;
@@ -181,13 +181,13 @@ class Campaign {
     try {
       await this.#goOn(client);
     } catch (error) {
-      // What was asked for when it ended is in doubt, as the ledger has it, until the restart.
+      // Requests in progress when it ended are in doubt in the ledger until the restart.
       if (!(await this.#endsSoon())) throw error;
       await this.#died();
     }
   }
 
-  /** Whether the server has ended, of which its clients may hear a moment before this process does. */
+  /** Whether the server has ended. Its clients may notice that a moment before this process does. */
   async #endsSoon(): Promise<boolean> {
     await Promise.race([this.#server?.ended, sleep(2_000)]);
     return this.#server?.hasEnded() ?? true;
@@ -204,9 +204,9 @@ class Campaign {
   }
 
   /**
-   * lmdb-js crashes when the disk fails the very first write of a new store, and at times when any write of it is failed: its
-   * message does not fit into the bytes that it has for it. The server avoids both for disks that fail for good, and cannot
-   * for a single failure. Nothing may be lost by it, and nothing else may end the server.
+   * lmdb-js crashes when the very first write of a new store fails, and sometimes when another write fails, because its error message
+   * overflows a buffer. The server avoids both when the disk fails permanently, but not for a single failure. Such a crash must not lose
+   * data, and nothing else may end the server.
    */
   async #died(): Promise<void> {
     const server = this.#server as ServerProcess;
@@ -221,9 +221,9 @@ class Campaign {
     this.counts.crashes++;
   }
 
-  /** A client was refused: what it had asked for is not there, unless it was told that nobody knows. */
+  /** A request was rejected: its change is not stored, unless the outcome was reported as unknown. */
   #refused(client: number, error: QuiverError): void {
-    // A connection that was idle for long may be closed at the moment of its use: then nobody knows either.
+    // A long-idle connection may be closed at the moment of its use: then the outcome is unknown, too.
     if (error.code === "connection_failed" && this.#server?.hasEnded() === false) return;
     if (!refusals.includes(error.code))
       throw new Error(`a client was refused with ${error.code}: ${error.message}`, { cause: error });
@@ -248,7 +248,7 @@ class Campaign {
     }
   }
 
-  /** Every collection, and the catalog, takes writes again, without anybody's help. */
+  /** Every collection, and the catalog, accepts writes again without intervention. */
   async #write(client: QuiverClient): Promise<void> {
     for (const piece of this.#load.ledger.pieces) {
       if (!piece.isOwner || piece.state === null) continue;
@@ -265,7 +265,7 @@ class Campaign {
   }
 }
 
-/** What must succeed soon; until then it may be told that a store is not ready. */
+/** Retries a request that must succeed soon; until then `not_ready` is allowed. */
 async function retried(what: string, act: () => Promise<unknown>): Promise<void> {
   const endsAt = performance.now() + wellAgainMs;
   for (;;) {

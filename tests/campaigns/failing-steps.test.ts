@@ -4,7 +4,7 @@ import { backgroundSteps, failingStepsCampaign } from "./failing-steps.ts";
 /** One of each kind; `npm run test:failing-steps` goes through all. */
 const names = ["build:begin", "checkpoint:written", "merge:done", "repair:done"];
 
-it("[K2] a step of the background that fails ends nothing, others are served, and all is indexed afterwards", async () => {
+it("[K2] a failing background step does not end the process, other collections are served, and all records are indexed afterwards", async () => {
   expect(backgroundSteps()).toEqual(expect.arrayContaining(names));
   const { servers, thrown, searches } = await failingStepsCampaign(names, [2]);
   expect(servers).toBe(names.length);

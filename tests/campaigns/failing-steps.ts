@@ -2,11 +2,10 @@
 //
 //   node tests/campaigns/failing-steps.ts [--only NAME] [--times 1,3]
 //
-// The failpoints of steps that nobody waits for throw, once or some times in a row, in whichever thread passes them: building and
-// repairing graphs, writing, reading and removing checkpoints, merging runs. Meanwhile a collection is filled, changed, unloaded and
-// loaded. Then the process must live, another collection must have been served all the time, and soon, by itself, every
-// index must be ready and say so, and find what is there. Every single read of indexing is failed by
-// packages/engine/src/database/background.test.ts.
+// The failpoints of background steps throw, once or several times in a row, in whichever thread passes them: building and repairing graphs;
+// writing, reading and removing checkpoints; merging segments. Meanwhile a collection is filled, changed, unloaded and loaded. The process
+// must stay alive, another collection must be served all the time, and soon every index must recover by itself, report that it is ready,
+// and find all records. packages/engine/src/database/background.test.ts lets every single read of indexing fail.
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -22,7 +21,7 @@ const steps = /^(build|repair|checkpoint|merge):/;
 
 export const backgroundSteps = (): string[] => failpoints().filter((name) => steps.test(name));
 
-/** Enough for a graph to be built and to be kept on disk. */
+/** Enough for a graph to be built and written to disk. */
 const records = 1_100;
 const dimensions = 30_000;
 const soonMs = 60_000;
@@ -89,7 +88,7 @@ const recordsOf = (from: number, count: number) =>
     text: `word${from + i} common`,
   }));
 
-/** Searches of a collection that nothing has happened to, one after another. */
+/** Continuous searches of an unaffected collection. */
 function serve(collection: Collection, hasEnded: () => boolean) {
   let isOver = false;
   let searches = 0;
@@ -112,7 +111,7 @@ function serve(collection: Collection, hasEnded: () => boolean) {
   };
 }
 
-/** Refusals are for who asks; the background has to go on by itself. */
+/** Requests may be rejected; the background must continue by itself. */
 async function tolerate(act: () => Promise<unknown>): Promise<void> {
   try {
     await act();
@@ -121,11 +120,11 @@ async function tolerate(act: () => Promise<unknown>): Promise<void> {
   }
 }
 
-/** Everything that brings the background to its steps. */
+/** Operations that trigger all background steps. */
 async function goThrough(collection: Collection, isReached: () => boolean): Promise<void> {
   await collection.upsert(recordsOf(0, records));
   await tolerate(() => collection.waitForIndex({ timeoutMs: soonMs }));
-  // Runs are made and merged.
+  // Segments are frozen and merged.
   for (let part = 0; part < 9; part++) {
     const indices = Array.from({ length: dimensions }, (_, n) => 10_000 + n);
     const values = indices.map((n) => (n % 7) + 1);
@@ -158,7 +157,7 @@ async function untilWell(client: QuiverClient, collection: Collection): Promise<
     );
     if (isReady && Object.keys(indexes).length === 3 && health.status === "ready") return;
     if (performance.now() > deadline)
-      throw new Error(`it is not well again: ${JSON.stringify({ health, indexes })}`);
+      throw new Error(`it did not recover: ${JSON.stringify({ health, indexes })}`);
     await sleep(50);
   }
 }

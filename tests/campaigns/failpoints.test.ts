@@ -5,7 +5,7 @@ import { expect, it } from "vitest";
 import { startServer } from "./crash/server-process.ts";
 import { failpointCampaign, failpoints } from "./failpoints.ts";
 
-/** One of each journey; `npm run test:failpoints` goes through all. */
+/** One of each kind; `npm run test:failpoints` runs all. */
 const names = [
   "checkpoint:renamed",
   "checkpoint:written",
@@ -18,22 +18,22 @@ const names = [
   "write:durable",
 ];
 
-it("[I3] a server that ends between two steps has what it acknowledged, and nothing half done", async () => {
+it("[I3] a server that crashes between two steps keeps what it acknowledged, and nothing is half done", async () => {
   expect(failpoints()).toEqual(expect.arrayContaining(names));
   const { reached, records } = await failpointCampaign({ names, passages: [1], seed: 7, lanes: 2 });
   expect(reached).toBe(names.length);
   expect(records).toBeGreaterThan(0);
 }, 240_000);
 
-it("a failpoint that is never reached is told", async () => {
+it("a failpoint that is never reached is reported", async () => {
   await expect(
     failpointCampaign({ names: ["no:such-failpoint"], passages: [1], seed: 7, lanes: 1 }),
   ).rejects.toThrow("no:such-failpoint");
 }, 240_000);
 
-it("a server that no test has started cannot be armed: the variable alone does nothing", async () => {
+it("the environment variable alone does not arm a failpoint", async () => {
   const folder = mkdtempSync(join(tmpdir(), "quiver-failpoints-"));
-  // Every start passes it.
+  // Every start passes this failpoint.
   const point = "open:locked@1";
   const alone = startServer(join(folder, "alone"), { QUIVER_FAILPOINT: point });
   const armed = startServer(join(folder, "armed"), {}, false, point);

@@ -2,10 +2,10 @@
 //
 //   node tests/campaigns/failpoints.ts [--passages 1,2,3] [--only NAME] [--seed 1] [--lanes 2]
 //
-// The names of all failpoints are read from the engine's sources. For each, a server is started with it
-// armed (crash/arm-failpoint: a server without that module has nothing that could end it), compared with the
-// ledger as in the kill campaign, and led through everything that a collection can go through, until it ends there. The next
-// server, with the next failpoint armed, begins with what that one left. A failpoint that was never reached fails the campaign.
+// The names of all failpoints are read from the engine's sources. For each, a server is started with the failpoint armed
+// (crash/arm-failpoint; without that module failpoints do nothing), compared with the ledger as in the kill campaign, and driven through
+// all operations on a collection until it crashes there. The next server, with the next failpoint armed, starts on the same directory. A
+// failpoint that is never reached fails the campaign.
 
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -36,17 +36,17 @@ export function failpoints(): string[] {
 
 export type FailpointOptions = {
   names: readonly string[];
-  /** At which passages of each name the server ends. The first must be reached; a later one may not come. */
+  /** The passages of each failpoint at which the server crashes. The first must be reached; later ones are optional. */
   passages: readonly number[];
   seed: number;
   lanes: number;
-  /** Told of each failpoint that is done. */
+  /** Called after each failpoint. */
   say?: (line: string) => void;
 };
 
 export type FailpointResult = { reached: number; records: number; notReached: string[] };
 
-/** Runs the campaign. @throws at the first broken promise, and for a failpoint that its first passage does not reach */
+/** Runs the campaign. @throws at the first violation, and for a failpoint that is never reached */
 export async function failpointCampaign(options: FailpointOptions): Promise<FailpointResult> {
   const result: FailpointResult = { reached: 0, records: 0, notReached: [] };
   const waiting = options.passages.flatMap((passage) => options.names.map((name) => `${name}@${passage}`));
@@ -70,7 +70,7 @@ export async function failpointCampaign(options: FailpointOptions): Promise<Fail
   return result;
 }
 
-/** What only the first start on a directory comes to. */
+/** Failpoints that only the first start on a directory reaches. */
 const atFirstStart = "open:catalog-made@";
 
 async function endFirstStart(point: string, { seed }: FailpointOptions, result: FailpointResult) {
@@ -99,7 +99,7 @@ class Lane {
     rmSync(this.#directory, { recursive: true, force: true });
   }
 
-  /** A server that ends at a failpoint, if it comes there. */
+  /** Runs a server that crashes at a failpoint, if it reaches it. */
   async end(point: string): Promise<void> {
     const server = startServer(this.#directory, { QUIVER_VERSIONS_KEPT: "4" }, false, point);
     try {
@@ -128,7 +128,7 @@ class Lane {
     }
   }
 
-  /** Whether the server was killed, by itself: whatever else ends it is an error. */
+  /** Whether the server killed itself; any other end is an error. */
   async #hasEnded(server: ServerProcess): Promise<boolean> {
     if (!server.hasEnded()) return false;
     const { code, signal } = await server.ended;
@@ -148,12 +148,12 @@ class Lane {
     }
   }
 
-  /** Everything that a collection can go through; it goes on from whatever is there. */
+  /** All operations on a collection, starting from any state. */
   async #goThrough(client: QuiverClient, point: string): Promise<void> {
     const [work, piece] = [this.#load, this.#piece];
     const collection = client.collection(piece.collection);
     const state = () => piece.state as PieceState;
-    // What a server left that ended while it made one, or restored it.
+    // Left by a server that crashed while it created or restored one.
     await load.dropSnapshots(work, client, piece.collection);
     if (piece.state) await load.drop(work, client, piece);
     await load.create(work, client, piece);
@@ -168,7 +168,7 @@ class Lane {
     await collection.waitForIndex();
     await load.reside(work, collection, false);
     await load.reside(work, collection, true);
-    // Replaced records leave the graph, which is repaired then: while nothing else is to be done.
+    // Replaced records are removed from the graph, which is then repaired while the builders are idle.
     await load.upsert(work, collection, piece, state(), this.#records(1_000));
     await collection.waitForIndex();
     await collection.search.dense({ query_vector: [1, 0, 0, 0] });
@@ -198,7 +198,7 @@ class Lane {
   }
 }
 
-/** Records with so many dimensions that a few fill a run of the sparse index; runs are merged. */
+/** Records with so many dimensions that a few fill a segment of the sparse index; segments are merged. */
 function wideRecords(part: number): Written[] {
   return Array.from({ length: 9 }, (_, i) => {
     const indices = Array.from({ length: 30_000 }, (__, n) => n + 6);

@@ -1,4 +1,4 @@
-// A short form of tests/campaigns/fairness.ts: three attacks for two seconds each, and nothing of it asserts a time.
+// A short form of tests/campaigns/fairness.ts: three attacks for two seconds each. It asserts no times.
 
 import { routes } from "@quiver/protocol/routes";
 import { expect, test } from "vitest";
@@ -20,7 +20,7 @@ test("[O10] there is an attack for each endpoint that a reader or a writer may c
 });
 
 test.each(["4 exports", "8 of fuzzy words", "searchBatchDense"])(
-  "[O10] [O11] beside %s every search of the well-behaved client is answered",
+  "[O10] [O11] during %s every search of the well-behaved client is answered",
   async (only) => {
     const outcomes = await fairness({ seconds: 2, records: 2_000, only, isJudged: false }, () => {});
     expect(outcomes).toHaveLength(2);

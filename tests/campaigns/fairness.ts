@@ -1,14 +1,14 @@
-// Can one client stop the others?
+// Can one client make the server unusable for others?
 //
 //   node tests/campaigns/fairness.ts [--seconds 15] [--only TEXT] [--judge] [--write]
 //
-// A server runs in a process of its own with a collection of 20,000 records of 128 dimensions, with sparse vectors and texts. A
-// well-behaved client asks 20 small searches a second, first alone, then beside each attack (fairness/attacks.ts), which runs in a
-// third process with a key of its own. `/health/live` is asked beside both.
+// A server runs in its own process with a collection of 20,000 records of 128 dimensions, with sparse vectors and texts. A well-behaved
+// client sends 20 small searches per second, first alone, then during each attack (fairness/attacks.ts), which runs in a third process with
+// its own key. `/health/live` is polled in both cases.
 //
-// Promised, and judged with --judge, where the machine is ours alone: the client's p99 beside an attack is at most five times its p99
-// when it is quiet, or 50 ms, whichever is more; none of its searches is refused; /health/live is answered within 50 ms. How long the
-// event loop is held at a time is told in processor time of the server's thread, which other processes do not change.
+// Promised, and checked with --judge on an otherwise idle machine: the client's p99 during an attack is at most five times its p99 without
+// one, or 50 ms, whichever is more; none of its searches is rejected; /health/live is answered within 50 ms. How long the event loop is
+// blocked at a time is reported in processor time of the server's thread, which other processes do not affect.
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -30,10 +30,10 @@ import { type Figures, writeFigures } from "./figures.ts";
 const attackerPath = resolve(import.meta.dirname, "fairness/attacker.ts");
 
 export type FairnessOptions = {
-  /** Of each attack, and of the quiet before them. */
+  /** Duration of each attack, and of the measurement without one. */
   readonly seconds: number;
   readonly records: number;
-  /** Only attacks whose names have this in them. */
+  /** Only attacks whose names contain this text. */
   readonly only: string;
   readonly isJudged: boolean;
 };
@@ -50,7 +50,7 @@ type Seen = {
   readonly statuses: Map<number, number>;
 };
 
-/** What one attack did to the client. */
+/** The effect of one attack on the client. */
 export type Outcome = {
   readonly attack: string;
   readonly p50: number;
@@ -63,7 +63,7 @@ export type Outcome = {
   readonly report: AttackReport;
 };
 
-/** Plays the attacks, one after the other. @throws Error where a promise is broken and the run is judged */
+/** Runs the attacks, one after the other. @throws Error if a promise is broken and the run is judged */
 export async function fairness(options: FairnessOptions, tell: (line: string) => void): Promise<Outcome[]> {
   const directory = mkdtempSync(join(tmpdir(), "quiver-fairness-"));
   const server = await startChildServer(join(directory, "data"), [
@@ -122,7 +122,7 @@ async function prepare(url: string, records: number, tell: (line: string) => voi
   };
 }
 
-/** Runs an attack, and the client beside it. */
+/** Runs an attack and the client at the same time. */
 async function play(attack: Attack, server: ChildServer, keys: Keys, seconds: number): Promise<Outcome> {
   const { port } = server;
   const order: AttackOrder = { port, key: keys[attack.role], attack: attack.name };
@@ -144,12 +144,12 @@ async function play(attack: Attack, server: ChildServer, keys: Keys, seconds: nu
   } finally {
     attacker.kill("SIGKILL");
     await ended;
-    // What the attack left under way ends first.
+    // The requests that the attack left in progress end first.
     await sleep(1_000);
   }
 }
 
-/** Asks small searches and /health/live at their rates, whether they are answered or not. */
+/** Sends small searches and requests to /health/live at fixed rates, whether they are answered or not. */
 async function watch(port: number, key: string, seconds: number): Promise<Seen> {
   const agent = new Agent({ keepAlive: true });
   const random = randomOf(99);
@@ -233,11 +233,11 @@ function judge([quiet, ...attacked]: readonly Outcome[]): void {
   const p99Max = Math.max(p99MsLeast, p99Factor * quiet.p99);
   const broken = attacked.flatMap(({ attack, p99, refused, healthWorst }) => [
     ...(p99 > p99Max
-      ? [`beside "${attack}" p99 is ${p99.toFixed(1)} ms, more than ${p99Max.toFixed(1)}`]
+      ? [`during "${attack}" p99 is ${p99.toFixed(1)} ms, more than ${p99Max.toFixed(1)}`]
       : []),
-    ...(refused > 0 ? [`beside "${attack}" ${refused} searches were refused`] : []),
+    ...(refused > 0 ? [`during "${attack}" ${refused} searches were rejected`] : []),
     ...(healthWorst > healthMsMax
-      ? [`beside "${attack}" /health/live took ${healthWorst.toFixed(1)} ms`]
+      ? [`during "${attack}" /health/live took ${healthWorst.toFixed(1)} ms`]
       : []),
   ]);
   if (broken.length > 0) throw new Error(broken.join("\n"));

@@ -4,7 +4,7 @@ import { withFigures } from "./figures.ts";
 const page =
   "# A\n\n<!-- figures: one -->\nold\n<!-- end -->\n\nwords\n\n<!-- figures: two -->\n<!-- end -->\n";
 
-test("a campaign's figures replace its own, and nothing else", () => {
+test("new figures of a campaign replace only its old ones", () => {
   const once = withFigures(page, "two", "Seen.", { kills: 1_000, "lost writes": "none" });
   expect(once).toBe(
     page.replace(
@@ -16,6 +16,6 @@ test("a campaign's figures replace its own, and nothing else", () => {
   expect(withFigures(once, "one", "Seen.", {})).not.toContain("old");
 });
 
-test("figures without a place are refused", () => {
+test("figures without a place in the page are rejected", () => {
   expect(() => withFigures(page, "three", "Seen.", {})).toThrow("three");
 });

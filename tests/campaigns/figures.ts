@@ -1,7 +1,7 @@
-// What did a campaign's long run see? Written into a page of docs (most into docs/reliability.md), in the campaign's own place there.
+// How are the results of a campaign's long run written into docs (mostly docs/reliability.md)?
 //
-// The page has a pair of comments for each campaign, `<!-- figures: NAME -->` and `<!-- end -->`; what stands between them is
-// replaced by a table. Everything else on the page is written by hand.
+// The page has a pair of comments for each campaign, `<!-- figures: NAME -->` and `<!-- end -->`; the text between them is replaced by a
+// table. Everything else on the page is written by hand.
 
 import { execFileSync } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
@@ -9,12 +9,12 @@ import { join, resolve } from "node:path";
 
 const docs = resolve(import.meta.dirname, "../../docs");
 
-/** What was seen, in the order in which it is shown: name -> value with its unit. */
+/** The results, in order of display: name -> value with its unit. */
 export type Figures = Readonly<Record<string, string | number>>;
 
 /**
- * The page with other lines in a campaign's place.
- * @throws where the page has no place of that name
+ * The page with new lines in a campaign's place.
+ * @throws if the page has no place of that name
  */
 export function withLines(text: string, campaign: string, lines: readonly string[]): string {
   const start = `<!-- figures: ${campaign} -->`;
@@ -33,7 +33,7 @@ export function withFigures(text: string, campaign: string, caption: string, fig
   return withLines(text, campaign, [caption, "", "| seen | |", "|---|---:|", ...rows]);
 }
 
-/** Which run the figures are of. @param command how it is repeated, its seed included */
+/** Describes the run of the figures. @param command repeats the run, including its seed */
 export function captionOf(command: string): string {
   const commit = execFileSync("git", ["rev-parse", "--short", "HEAD"], { encoding: "utf8" }).trim();
   const day = new Date().toISOString().slice(0, 10);
@@ -48,13 +48,13 @@ export function rewrite(page: string, change: (text: string) => string): void {
 
 /**
  * Replaces a campaign's figures in docs/reliability.md.
- * @param command how the run is repeated, its seed included
+ * @param command repeats the run, including its seed
  */
 export function writeFigures(campaign: string, command: string, figures: Figures): void {
   rewrite("reliability.md", (text) => withFigures(text, campaign, captionOf(command), figures));
 }
 
-/** Tells once a minute how far a long run is. */
+/** Reports the progress of a long run once a minute. */
 export async function whileTelling<T>(line: () => string, run: Promise<T>): Promise<T> {
   const telling = setInterval(() => process.stdout.write(`${line()}\n`), 60_000);
   try {

@@ -44,7 +44,7 @@ async function makeCollection(client: QuiverClient, name: string) {
   );
 }
 
-/** Records whose bytes no store can make fewer. */
+/** Incompressible records. */
 const records = (count: number, characters: number) =>
   Array.from({ length: count }, () => ({
     id: `r${++stamp}`,
@@ -59,7 +59,7 @@ async function idsIn(client: QuiverClient, name: string): Promise<Set<string>> {
   return ids;
 }
 
-/** Code of the refusal; undefined when it was done. */
+/** Error code of the rejection; undefined if the request succeeded. */
 async function refusal(act: () => Promise<unknown>): Promise<string | undefined> {
   try {
     await act();
@@ -86,7 +86,7 @@ describe.skipIf(noMount !== null)(`a full disk${skipped(noMount)}`, () => {
     disk.remove();
   });
 
-  it("[I9] refuses streaming writes, keeps what it acknowledged and takes writes again when there is space", async () => {
+  it("[I9] rejects streaming writes, keeps what it acknowledged and accepts writes again when there is space", async () => {
     const client = await start(dataDir);
     const collection = await makeCollection(client, "c");
     const acknowledged = new Set<string>();
@@ -96,7 +96,7 @@ describe.skipIf(noMount !== null)(`a full disk${skipped(noMount)}`, () => {
       if (code === undefined) for (const { id } of batch) acknowledged.add(id);
       return code;
     };
-    // Ever smaller ones, until nothing fits.
+    // Smaller and smaller ones, until nothing fits.
     for (const [count, characters] of [
       [20, 10_000],
       [4, 2_000],
@@ -112,7 +112,7 @@ describe.skipIf(noMount !== null)(`a full disk${skipped(noMount)}`, () => {
     expect(await idsIn(client, "c")).toEqual(acknowledged);
     disk.fill();
     expect(await upsert(1, 8)).toBe("storage_full");
-    // A deletion is done or refused, and is what it says.
+    // A deletion is executed or rejected, as its response says.
     for (const id of ["r1", "r2"]) {
       const code = await refusal(() => collection.delete(id, noRetries));
       expect([undefined, "storage_full"]).toContain(code);
@@ -134,7 +134,7 @@ describe.skipIf(noMount !== null)(`a full disk${skipped(noMount)}`, () => {
     expect((await nearest(again, "c")).results).toHaveLength(3);
   });
 
-  it("[I9] refuses what is staged and committed, collections and indexes, and has nothing half made", async () => {
+  it("[I9] rejects staged operations, commits, collections and indexes, and leaves nothing half done", async () => {
     const client = await start(dataDir);
     const collection = await makeCollection(client, "c");
     const staged = records(50, 10_000);
@@ -170,7 +170,7 @@ describe.skipIf(noMount !== null)(`a full disk${skipped(noMount)}`, () => {
     expect((await again.listCollections()).map(({ name }) => name)).toEqual(["c", "d"]);
   });
 
-  it("[I9] refuses keys, sessions and changes that the audit log cannot record, and has none of them half made", async () => {
+  it("[I9] rejects keys, sessions and changes that the audit log cannot record, and leaves none of them half done", async () => {
     const client = await start(dataDir);
     await makeCollection(client, "c");
     const reader = await client.createKey({ name: "reader", role: "read" });
@@ -181,7 +181,7 @@ describe.skipIf(noMount !== null)(`a full disk${skipped(noMount)}`, () => {
       "storage_full",
     );
     expect(await refusal(() => client.revokeKey(reader.key_id, noRetries))).toBe("storage_full");
-    // The page that the log's last line is on has room for some more lines.
+    // The last page of the log has room for some more lines.
     let code: string | undefined;
     for (let i = 0; i < 40; i++) {
       code = await refusal(() => makeCollection(client, "d".repeat(200)));
@@ -201,14 +201,14 @@ describe.skipIf(noMount !== null)(`a full disk${skipped(noMount)}`, () => {
     expect((await again.audit()).damaged_lines).toBe(0);
   });
 
-  it("[I9] a first start on it says so, and succeeds when there is space", async () => {
-    // An answer shows that it listens for signals, too.
+  it("[I9] a first start on it reports it, and succeeds when there is space", async () => {
+    // Once the server has responded, it also handles signals.
     await (await start(dataDir)).health();
     await server?.kill("SIGTERM");
     disk.fill();
     await expectNoStart(join(disk.path, "new"), "Its disk is full");
     disk.free();
-    // The first start on a directory makes an admin key, of which nothing may be left when there is no room for it.
+    // The first start on a directory generates an admin key, of which nothing may be left if it does not fit.
     server = startServer(join(disk.path, "new"), {}, true);
     await mustListen(server);
     expect(readdirSync(join(disk.path, "new")).filter((name) => name.startsWith("admin-key"))).toEqual([
@@ -219,7 +219,7 @@ describe.skipIf(noMount !== null)(`a full disk${skipped(noMount)}`, () => {
   it.each([
     ["killed", "SIGKILL"],
     ["stopped", "SIGTERM"],
-  ] as const)("[I9] a server that was %s on it starts again and is read", async (_how, signal) => {
+  ] as const)("[I9] a server that was %s on it starts again and serves reads", async (_how, signal) => {
     const client = await start(dataDir);
     await (await makeCollection(client, "c")).upsert(records(3, 80));
     disk.fill();
@@ -243,7 +243,7 @@ async function expectNoStart(dataDir: string, reason: string): Promise<void> {
 }
 
 describe.skipIf(noMount !== null)(`a read-only disk${skipped(noMount)}`, () => {
-  it("[I9] a start on it says so, names the directory and changes nothing", async () => {
+  it("[I9] a start on it reports it, names the directory and changes nothing", async () => {
     const disk = new SmallDisk(8);
     const dataDir = join(disk.path, "data");
     try {
@@ -264,8 +264,8 @@ describe.skipIf(noMount !== null)(`a read-only disk${skipped(noMount)}`, () => {
 });
 
 describe.skipIf(noShim !== null)(`a disk that becomes read-only${skipped(noShim)}`, () => {
-  it("[I9] refuses changes, is read, and takes writes when it is writable again", async () => {
-    // As the system does it after an error; it refuses to remount a disk with files that are open for writing.
+  it("[I9] rejects changes, serves reads, and accepts writes when it is writable again", async () => {
+    // Simulates what the system does after an error; the system refuses to remount a disk with files that are open for writing.
     const folder = realpathSync(mkdtempSync(join(tmpdir(), "quiver-read-only-")));
     const faults = new Faults(join(folder, "faults"));
     const dataDir = join(folder, "disk", "data");
@@ -309,8 +309,8 @@ describe.skipIf(noShim !== null)(`a disk that becomes read-only${skipped(noShim)
   });
 });
 
-describe.skipIf(process.platform !== "linux")("a file that is shorter than it was", () => {
-  it("[I9] ends a server that reads what is gone, and the next start names it", async () => {
+describe.skipIf(process.platform !== "linux")("a truncated file", () => {
+  it("[I9] ends a server that reads the missing part, and the next start reports it", async () => {
     const folder = realpathSync(mkdtempSync(join(tmpdir(), "quiver-short-")));
     const dataDir = join(folder, "data");
     try {

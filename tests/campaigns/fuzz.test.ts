@@ -5,7 +5,7 @@ import { fuzz } from "./fuzz.ts";
 
 const seed = Number(process.env.QUIVER_TEST_SEED ?? Date.now() % 1_000_000);
 
-it(`[E5] [E1] whatever is sent, every answer has the shape that is promised, and the server goes on (seed ${seed})`, async () => {
+it(`[E5] [E1] whatever is sent, every response has the documented shape, and the server stays alive (seed ${seed})`, async () => {
   const said: string[] = [];
   const seen = await fuzz({
     seed,

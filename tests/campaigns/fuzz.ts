@@ -1,14 +1,13 @@
-// What does a server do with requests that nobody should send?
+// How does a server handle invalid and hostile requests?
 //
-// A real server in a process of its own gets, in rounds: requests to every endpoint of the list that fit its shapes,
-// nearly fit them, or are hostile (fuzz/requests); connections that do not speak HTTP well (fuzz/raw-http); and files
-// that are damaged, through `quiver import` (fuzz/import-files). It must answer each in the shapes of the interface
-// (fuzz/answers), without a 500, in time; and behind each round it must be alive, answer the canary's searches as
-// before, and, with garbage collected, hold no more memory and no more open files than rounds ago.
+// A real server in its own process gets, in rounds: requests to every endpoint that are valid, nearly valid or hostile (fuzz/requests);
+// connections with malformed HTTP (fuzz/raw-http); and damaged files, through `quiver import` (fuzz/import-files). It must answer each in
+// the shapes of the interface (fuzz/answers), without a 500, in time. After each round it must be alive, answer the canary's searches as
+// before, and, after garbage collection, use no more memory and no more open files than some rounds ago.
 //
 //   node tools/launch.mjs run tests/campaigns/fuzz.ts --rounds 160 --seed 1 [--figures]
 //
-// Round i of a run with seed s is the only round of a run with seed s + i: that repeats a failure.
+// To repeat a failure, run one round: round i of a run with seed s is the same as the only round of a run with seed s + i.
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -45,7 +44,7 @@ export type FuzzOptions = {
   readonly say: (line: string) => void;
 };
 
-/** Longer than this no request may go unanswered, and no connection stay open. The server's own timeouts are shorter. */
+/** Time in which every request must be answered and every connection closed. The server's own timeouts are shorter. */
 const answerMsMax = 60_000;
 const connections = 48;
 const attacksAtOnce = 96;
@@ -57,7 +56,7 @@ const serverFlags = [
   ["--body-limit", "1MiB"],
 ].flat();
 
-/** A promise of the server is broken. */
+/** The server broke a promise. */
 class Broken extends Error {
   override readonly name = "Broken";
 }
@@ -173,7 +172,7 @@ async function makeCollection(server: ChildServer, name: string, withIndexes: bo
   });
 }
 
-/** What the canary answers, and goes on answering. */
+/** The canary's results, which must not change. */
 const canarySong: readonly (readonly [path: string, body: unknown])[] = [
   ["search/dense", { query_vector: [1, 2, 3], top_k: 5 }],
   ["search/sparse", { query_terms: [[1, 1]], top_k: 5 }],
@@ -207,7 +206,7 @@ async function checkCanary(server: ChildServer): Promise<void> {
   const song = await sing(server);
   for (const [i, answer] of song.entries()) {
     if (answer !== expectedSong[i])
-      throw new Broken(`the canary answers ${answer}, before it was ${expectedSong[i]}`);
+      throw new Broken(`the canary's result is ${answer}, before it was ${expectedSong[i]}`);
   }
 }
 
@@ -252,7 +251,7 @@ async function sendAll(
   reached: Set<string>,
 ): Promise<void> {
   const wires = new Map<number, Wire>();
-  /** What placeholders stand for by now. */
+  /** The current values of the placeholders. */
   const made = new Map(
     [openTransaction, lastSnapshot, lastKey].map((placeholder) => [placeholder, placeholder]),
   );
@@ -267,7 +266,7 @@ async function sendAll(
       }
       const { method } = request;
       const target = filledIn(request.target);
-      // Latin-1 stands for every byte: bodies need not be UTF-8.
+      // Latin-1 represents every byte, because bodies need not be UTF-8.
       const body = request.body && Buffer.from(filledIn(request.body.toString("latin1")), "latin1");
       const bytes = encodeRequest({ ...request, target, body });
       const fail = (what: string): never => {
@@ -277,7 +276,7 @@ async function sendAll(
       let answer = await wire.read(answerMsMax, method === "HEAD").catch((error) => fail(error.message));
       if (answer === "timeout") return fail(`no answer within ${answerMsMax} ms`);
       if (answer === "closed") {
-        // The server may have ended a connection that was idle for too long at this very moment: that is asked again.
+        // The server may have closed an idle connection at this very moment, so the request is sent again.
         wire = await Wire.open(server.port);
         wires.set(lane, wire);
         wire.send(bytes);
@@ -285,7 +284,7 @@ async function sendAll(
         if (answer === "closed" || answer === "timeout") return fail(`no answer, twice: ${answer}`);
       }
       count(answer.status);
-      // What could not be read as HTTP is answered without regard to what it asked for.
+      // The response to malformed HTTP does not depend on the requested endpoint.
       const isRefused = answer.status === 431 || answer.body.includes("not valid HTTP/1.1");
       const fault =
         isRefused && method !== "HEAD" ? faultOf(answer, dataDir) : faultOf(answer, dataDir, method, target);
@@ -294,16 +293,16 @@ async function sendAll(
       if (answer.status < 300) remember(answer.body, route, target, made);
       if (answer.status < 300 && route !== undefined && route.method === method)
         reached.add(`${route.method} ${route.path}`);
-      // Who cannot be read is answered in full even to a HEAD, and the connection ends.
+      // A malformed request gets a response with a body even if it was a HEAD, and the connection is closed.
       if (answer.headers.get("connection") === "close" || isRefused) wire.close();
-      else if (wire.leftover.length > 0) fail(`bytes behind the answer: ${shown(wire.leftover)}`);
+      else if (wire.leftover.length > 0) fail(`bytes after the response: ${shown(wire.leftover)}`);
     });
   } finally {
     for (const wire of wires.values()) wire.close();
   }
 }
 
-/** Takes the id of what was made out of an answer. */
+/** Extracts the id of a created object from a response. */
 function remember(body: Buffer, route: Route | undefined, target: string, made: Map<string, string>): void {
   const told = () => JSON.parse(body.toString("utf8"));
   if (route === routes.createKey) made.set(lastKey, told().key_id);
@@ -312,12 +311,12 @@ function remember(body: Buffer, route: Route | undefined, target: string, made: 
   if (route === routes.createSnapshot) made.set(lastSnapshot, told().id);
 }
 
-/** With so many requests even the rarest success is certain: the delete of what an open transaction can delete. */
+/** With this many requests even the rarest success is certain: a valid delete in an open transaction. */
 const reachRequestsMin = 200_000;
 
 /** Every endpoint must have succeeded at least once: otherwise the fuzzer tests the first check only. */
 function checkReach(reached: ReadonlySet<string>): void {
-  // A success needs the key as a password, and the whole file of a snapshot, which the requests never have.
+  // These two need the admin key as a password and a complete snapshot file, which fuzzed requests never have.
   const unreachable: readonly RouteName[] = ["createSession", "uploadSnapshot"];
   const names = (Object.keys(routes) as RouteName[]).filter((name) => !unreachable.includes(name));
   const missed = names.filter((name) => !reached.has(`${routes[name].method} ${routes[name].path}`));
@@ -347,7 +346,7 @@ async function carryOut(
       if (finishes) wire.finish();
     })();
     for (let answers = 0; ; answers++) {
-      // Of what was asked only the first HEAD is one in which a length without a body is meant.
+      // Only the response to the first request, if it is a HEAD, has a length without a body.
       const toHead =
         kind === "pipelined" && parts[0].split(/(?=GET |HEAD |POST )/)[answers]?.startsWith("HEAD ");
       const answer = await wire.read(answerMsMax, toHead).catch((error) => {
@@ -384,7 +383,7 @@ async function importAll(
   }
 }
 
-/** What was imported can be read back, and each is a record. */
+/** All imported records can be read back. */
 async function checkImports(server: ChildServer, dataDir: string): Promise<void> {
   const { collections } = JSON.parse(await must(server, "GET", "/vectordb/collections")) as {
     collections: { name: string }[];
@@ -409,13 +408,13 @@ async function checkImports(server: ChildServer, dataDir: string): Promise<void>
 
 // --- Memory ---------------------------------------------------------------------------------------------------------
 
-/** The first rounds grow what then stays: compiled code, pools, the largest index so far. */
+/** Memory grows in the first rounds: compiled code, pools, the largest index so far. */
 const warmUpShare = 0.3;
-/** Growth over a whole run that is noise of the allocator and no leak. */
+/** Growth over a whole run up to which it counts as allocator noise rather than a leak. */
 const growthBytesMax = { residentBytes: 64 * 1024 ** 2, heapBytes: 12 * 1024 ** 2 };
 const growthHandlesMax = 8;
 
-/** What the median of all slopes between two rounds (Theil and Sen) makes over all rounds behind the warm-up. */
+/** Growth over all rounds after the warm-up, by the median of all slopes between two rounds (Theil-Sen). */
 function growthOf(values: readonly number[]): number {
   const slopes: number[] = [];
   for (let i = 0; i < values.length; i++)
@@ -440,7 +439,7 @@ const megabytes = (bytes: number) => (bytes / 1024 ** 2).toFixed(1);
 
 // --- Helpers of the campaign ----------------------------------------------------------------------------------------
 
-/** Does all items, so many at a time. The first failure ends it. */
+/** Processes all items with limited concurrency. The first failure stops it. */
 async function inParallel<T>(
   items: readonly T[],
   lanes: number,

@@ -1,4 +1,4 @@
-// How is hnswlib asked, through hnswlib-node?
+// How does the benchmark use hnswlib, through hnswlib-node?
 
 import { rival } from "../../shared/engine.ts";
 import { type EngineKind, efConstruction, m } from "../engine.ts";

@@ -1,7 +1,7 @@
-// How is LanceDB asked?
+// How does the benchmark use LanceDB?
 //
-// Its HNSW graphs stand below an IVF index: one partition makes one graph of all rows. The graph compares 8-bit codes; with
-// `refineFactor` the best of them are scored again from the table's vectors.
+// Its HNSW graphs are below an IVF index: one partition makes one graph of all rows. The graph compares 8-bit codes; with `refineFactor`
+// the best of them are scored again from the table's vectors.
 
 import { rival } from "../../shared/engine.ts";
 import { type Engine, type EngineKind, efConstruction, m, type Shape } from "../engine.ts";
@@ -50,7 +50,7 @@ async function open({ metric, dimension, directory }: Shape, refine: number): Pr
         .nearestTo(query)
         .distanceType(distanceType)
         .nprobes(1)
-        // It refuses a beam that is shorter than what it is to score again.
+        // It rejects a beam width smaller than the number of results to re-score.
         .ef(Math.max(ef, k * Math.max(1, refine)))
         .limit(k)
         .select(["id", "_distance"]);

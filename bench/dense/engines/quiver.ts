@@ -1,4 +1,4 @@
-// How is Quiver's HNSW index asked?
+// How does the benchmark use Quiver's HNSW index?
 
 import { type HnswDataType, rescoreDepth } from "../../../packages/engine/src/index/hnsw/code-types.ts";
 import { HnswIndex } from "../../../packages/engine/src/index/hnsw/hnsw-index.ts";
@@ -15,7 +15,7 @@ export function openQuiver(
     add(rows, first) {
       for (let i = 0; i < rows.length; i++) index.add(first + i, bytesOfFloats(rows[i]));
     },
-    // Where the beam is shorter than what is scored again by default, less is scored again: the beam would grow otherwise.
+    // If the beam is narrower than the default number of results to re-score, fewer are re-scored; otherwise the beam would be widened.
     search: (query: Float32Array, k, ef) =>
       index.search(query, k, { ef, rescore: Math.min(ef, rescoreDepth(dataType, k)) }).ordinals,
     bytes: () => index.graphBytes,

@@ -1,4 +1,4 @@
-// How is USearch asked?
+// How does the benchmark use USearch?
 //
 // The beam of a search is set when an index is constructed. So the finished index is saved once, and each beam gets an index
 // of its own that views that file: one graph in memory, many beams.
@@ -14,7 +14,7 @@ function open({ metric, dimension, directory }: Shape, quantization: "f32" | "i8
   const make = (ef: number) =>
     new Index({
       dimensions: dimension,
-      // Rows of length 1 have the products that cosine wants, for less.
+      // For rows of length 1 the inner product equals the cosine and is cheaper.
       metric: metric === "euclidean" ? "l2sq" : "ip",
       quantization,
       connectivity: m,

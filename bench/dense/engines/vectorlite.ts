@@ -1,4 +1,4 @@
-// How is vectorlite asked, inside SQLite?
+// How does the benchmark use vectorlite, inside SQLite?
 
 import { rival } from "../../shared/engine.ts";
 import { type EngineKind, efConstruction, m } from "../engine.ts";
@@ -30,7 +30,7 @@ export const vectorlite: readonly EngineKind[] = [
           database.exec("commit");
         },
         prepare: bytesOf,
-        // Numbers would be bound as REAL, which it refuses.
+        // Numbers would be bound as REAL, which it rejects.
         search: (query: Buffer, k, ef) => select.all(query, BigInt(k), BigInt(ef)),
       };
     },

@@ -1,4 +1,4 @@
-// How is zvec asked?
+// How does the benchmark use zvec?
 
 import { openZvec, zvecCollection } from "../../shared/zvec.ts";
 import { type Engine, type EngineKind, efConstruction, m, type Shape } from "../engine.ts";

@@ -1,4 +1,4 @@
-// How is a plain JavaScript inverted index asked?
+// How does the benchmark use a plain JavaScript inverted index?
 
 import { PlainIndex, type QueryTerm } from "../../shared/plain-index.ts";
 import type { EngineKind, SparseVector } from "../engine.ts";

@@ -1,4 +1,4 @@
-// How is Quiver's sparse search asked?
+// How does the benchmark use Quiver's sparse search?
 
 import { SparseIndex } from "../../../packages/engine/src/index/sparse/sparse-index.ts";
 import { idsOf, openCollection, upsertRows } from "../../shared/quiver-database.ts";

@@ -1,4 +1,4 @@
-// How is zvec's sparse search asked?
+// How does the benchmark use zvec's sparse search?
 
 import { openZvec, zvecCollection } from "../../shared/zvec.ts";
 import type { EngineKind, Shape, SparseVector } from "../engine.ts";

@@ -1,4 +1,4 @@
-// How is LanceDB's full-text search asked?
+// How does the benchmark use LanceDB's full-text search?
 
 import { rival } from "../../shared/engine.ts";
 import { bytesBelow } from "../../shared/files.ts";
@@ -41,7 +41,7 @@ export const lancedb: EngineKind = {
       async search(query: string, k) {
         const asked = table.query().fullTextSearch(new MatchQuery(query, "text")).limit(k);
         const found = await asked.select(["id", "_score"]).toArrow();
-        // What finds nothing has no columns.
+        // An empty result has no columns.
         return found.getChild("id")?.toArray() ?? [];
       },
       bytes: () => bytesBelow(directory, (path) => path.includes("_indices")),

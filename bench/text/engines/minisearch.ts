@@ -1,4 +1,4 @@
-// How is MiniSearch asked?
+// How does the benchmark use MiniSearch?
 
 import { createAnalyzer } from "../../../packages/engine/src/text/analyzer.ts";
 import { tokenize } from "../../../packages/engine/src/text/tokenize.ts";

@@ -1,4 +1,4 @@
-// How is a plain JavaScript loop asked, and what is the exact answer?
+// How does the benchmark use a plain JavaScript loop, and what are the exact results?
 //
 // The same analysis as Quiver's and the same BM25, every posting scored:
 //

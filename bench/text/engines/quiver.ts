@@ -1,4 +1,4 @@
-// How is Quiver's text index asked?
+// How does the benchmark use Quiver's text index?
 
 import { TextIndex } from "../../../packages/engine/src/index/text/text-index.ts";
 import { tokenize } from "../../../packages/engine/src/text/tokenize.ts";

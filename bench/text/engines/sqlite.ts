@@ -1,4 +1,4 @@
-// How is SQLite's FTS5 asked?
+// How does the benchmark use SQLite's FTS5?
 
 import { DatabaseSync } from "node:sqlite";
 import type { EngineKind } from "../engine.ts";
@@ -21,7 +21,7 @@ export const sqlite: EngineKind = {
     return {
       add(rows, first) {
         database.exec("begin");
-        // A rowid of 0 would do, but is not usual.
+        // A rowid of 0 would work, but is unusual.
         rows.forEach((row, i) => void insert.run(first + i + 1, row));
         database.exec("commit");
       },

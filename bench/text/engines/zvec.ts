@@ -1,4 +1,4 @@
-// How is zvec's full-text search asked?
+// How does the benchmark use zvec's full-text search?
 
 import { openZvec, zvecCollection } from "../../shared/zvec.ts";
 import type { EngineKind } from "../engine.ts";

@@ -1,4 +1,4 @@
-// What of cli-progress do we use? (The package brings no types.)
+// Which parts of cli-progress do we use? (The package has no types.)
 
 declare module "cli-progress" {
   export type BarOptions = {

@@ -1,6 +1,6 @@
 // What do all commands have in common on the command line?
 //
-// An unknown option or command always names the nearest known one. Options that many commands share are added here.
+// The error for an unknown option or command names the most similar known one. Shared options are added here.
 
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -11,7 +11,7 @@ import { UsageError } from "./exit-codes.ts";
 import { defaultDataDir } from "./serve/settings.ts";
 import { readDuration } from "./values.ts";
 
-/** A command of ours: like commander's, with better words for unknown options and commands. */
+/** commander's Command with better messages for unknown options and commands. */
 export class QuiverCommand extends Command {
   override createCommand(name?: string): QuiverCommand {
     return new QuiverCommand(name);
@@ -30,7 +30,7 @@ export class QuiverCommand extends Command {
     });
   }
 
-  /** Called by commander: a word that is no command goes to the default command, which then has one too many. */
+  /** Called by commander: a word that is not a command is passed to the default command as an excess argument. */
   _excessArguments(received: readonly string[]): void {
     const parent = this.parent as (QuiverCommand & { _defaultCommandName?: string }) | null;
     if (parent?._defaultCommandName === this.name() && received.length > this.registeredArguments.length) {
@@ -56,7 +56,7 @@ export class QuiverCommand extends Command {
   }
 }
 
-/** Makes a reader of values.ts usable as an option's parser. */
+/** Turns a parser of values.ts into the parser of an option. */
 export function parsed<T>(read: (text: string) => T): (text: string) => T {
   return (text) => {
     try {
@@ -76,7 +76,7 @@ export type ConnectionOptions = {
 };
 
 const keyHelp =
-  "the key; without one, and for a server on this machine, that of ./quiver-data/admin-key is taken where it exists";
+  "the key (default, for a server on this machine: the one in ./quiver-data/admin-key, if it exists)";
 
 /** Adds the options of every command that talks to a server. */
 export function withConnection(command: Command): Command {
@@ -85,13 +85,13 @@ export function withConnection(command: Command): Command {
       new Option("--url <url>", "address of the server").env("QUIVER_URL").default("http://127.0.0.1:8443"),
     )
     .addOption(new Option("--api-key <key>", keyHelp).env("QUIVER_API_KEY"))
-    .addOption(new Option("--api-key-file <file>", "file that holds the key").env("QUIVER_API_KEY_FILE"))
+    .addOption(new Option("--api-key-file <file>", "file that contains the key").env("QUIVER_API_KEY_FILE"))
     .addOption(
-      new Option("--timeout <duration>", "most time for one request")
+      new Option("--timeout <duration>", "timeout of one request")
         .argParser(parsed(readDuration))
         .default(60_000, "60s"),
     )
-    .option("--json", "answer with JSON, for scripts; errors too, on stderr");
+    .option("--json", "print JSON, for scripts; errors as JSON on stderr");
 }
 
 /** The client of a command. */
@@ -117,7 +117,7 @@ function findKey({ url, apiKey, apiKeyFile }: ConnectionOptions): string | undef
       throw new UsageError(`--api-key-file ${apiKeyFile}: ${(error as Error).message}`);
     }
   }
-  // The key that a server started in this directory has made. It is never sent to another machine.
+  // The key that a server started in this directory has generated. It is never sent to another machine.
   const usual = join(defaultDataDir, "admin-key");
   if (!isThisMachine(url) || !existsSync(usual)) return undefined;
   try {

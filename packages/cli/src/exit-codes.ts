@@ -2,7 +2,7 @@
 
 export const exitCodes = {
   ok: 0,
-  /** Something failed: the server said no, a file cannot be read. */
+  /** Failed: the server rejected the request, a file cannot be read, ... */
   failed: 1,
   /** The command line, the environment or the configuration file is wrong; nothing was done. */
   usage: 2,
@@ -15,17 +15,17 @@ export const exitCodes = {
 export const exitCodesHelp = `
 Exit codes:
   0    done
-  1    failed: the server said no or did not answer, a file cannot be read, ...
-  2    wrong use: an unknown option, a value that cannot be; nothing was done
+  1    failed: the server rejected a request or did not respond, a file cannot be read, ...
+  2    wrong usage: an unknown option, an invalid value; nothing was done
   3    done, but some lines of the input were rejected (import)
   130  interrupted by Ctrl-C or SIGTERM`;
 
-/** Wrong use: told without a stack, with exit code 2. */
+/** Wrong usage: reported without a stack trace, with exit code 2. */
 export class UsageError extends Error {
   override readonly name = "UsageError";
 }
 
-/** A failure whose message is all there is to say: told without a stack, with exit code 1. */
+/** A failure with a complete message: reported without a stack trace, with exit code 1. */
 export class CommandError extends Error {
   override readonly name = "CommandError";
 }

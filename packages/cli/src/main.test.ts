@@ -1,4 +1,4 @@
-// The command line as a user has it: real processes, a real server, real files.
+// The command line from the user's view: real processes, a real server, real files.
 
 import { type ChildProcess, spawn } from "node:child_process";
 import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
@@ -31,7 +31,7 @@ afterAll(async () => {
   rmSync(folder, { recursive: true });
 });
 
-/** An environment without what the developer may have set. */
+/** An environment without variables that the developer may have set. */
 function cleanEnv(more: Record<string, string> = {}): Record<string, string | undefined> {
   const others = Object.entries(process.env).filter(([name]) => !name.startsWith("QUIVER_"));
   return { ...Object.fromEntries(others), ...more };
@@ -90,7 +90,7 @@ async function listen(): Promise<{ port: number; other: Server }> {
   return { port: (other.address() as { port: number }).port, other };
 }
 
-/** A port on which nobody listens. */
+/** A port on which nothing listens. */
 async function freePort(): Promise<number> {
   const { port, other } = await listen();
   await new Promise((closed) => other.close(closed));
@@ -106,8 +106,8 @@ const file = (name: string, content: string | Uint8Array): string => {
 const recordLines = (count: number, more = ""): string =>
   Array.from({ length: count }, (_, i) => `{"id":"r${i}","dense_values":[${i},1]${more}}\n`).join("");
 
-describe("help and wrong use", () => {
-  it("every command has help, and help ends well", async () => {
+describe("help and wrong usage", () => {
+  it("every command has help, and help exits with 0", async () => {
     const root = await quiver("--help");
     expect(root.code).toBe(0);
     const commands = [...root.out.matchAll(/^ {2}([a-z]+) /gm)].map(([, name]) => name);
@@ -132,7 +132,9 @@ describe("help and wrong use", () => {
   it("serve's help lists every flag with its variable and default", async () => {
     const { out } = await quiver("serve", "--help");
     const words = out.replaceAll(/\s+/g, " ");
-    expect(words).toContain("--port <number> TCP port; 0 takes a free one (env: QUIVER_PORT, default: 8443)");
+    expect(words).toContain(
+      "--port <number> TCP port; 0 selects a free one (env: QUIVER_PORT, default: 8443)",
+    );
     expect(words).toContain("(env: QUIVER_DATA_DIR, default: ./quiver-data)");
     expect(words).toContain("(env: QUIVER_NO_AUTH, default: off)");
     expect(words).toContain("quiver.config.json");
@@ -154,7 +156,7 @@ describe("help and wrong use", () => {
     [["search", "c"], "give --text, --vector or --sparse"],
     [["search", "c", "--vector", "[1,"], "--vector: is not JSON"],
     [["collections", "create", "c"], "Nothing is enabled"],
-  ])("%j ends with code 2 and says what to do", async (args, message) => {
+  ])("%j exits with 2 and advice", async (args, message) => {
     const { code, err, out } = await quiver(...args);
     expect(err).toContain(message);
     expect(code).toBe(2);
@@ -164,7 +166,7 @@ describe("help and wrong use", () => {
 });
 
 describe("quiver serve", () => {
-  it("takes flags over environment over file, and makes a key that it says once", async () => {
+  it("prefers flags over environment over file, and reports a generated key once", async () => {
     const cwd = mkdtempSync(join(folder, "serve-"));
     writeFileSync(
       join(cwd, "quiver.config.json"),
@@ -176,7 +178,7 @@ describe("quiver serve", () => {
       expect(existsSync(join(cwd, "from-env"))).toBe(true);
       expect(existsSync(join(cwd, "from-file"))).toBe(false);
       const keyFile = join(cwd, "from-env", "admin-key");
-      expect(first.lines.join("\n")).toContain("made and written to");
+      expect(first.lines.join("\n")).toContain("generated and written to");
       expect(statSync(keyFile).mode & 0o777).toBe(0o600);
       const keyed = createClient({ url: first.url, apiKey: readFileSync(keyFile, "utf8") });
       await keyed.createCollection({ name: "kept", tf_idf_options: { enabled: true } });
@@ -192,7 +194,7 @@ describe("quiver serve", () => {
       { QUIVER_DATA_DIR: join(cwd, "wrong") },
       cwd,
     );
-    expect(second.lines.join("\n")).not.toContain("made and written to");
+    expect(second.lines.join("\n")).not.toContain("generated and written to");
     second.child.kill("SIGINT");
     const { code, out } = await second.ended;
     expect(code).toBe(0);
@@ -208,7 +210,7 @@ describe("quiver serve", () => {
     expect(err).toContain('quiver.config.json: unknown key "prot"; did you mean port?');
   });
 
-  it("says so when the port is in use", async () => {
+  it("reports a port in use", async () => {
     const { port, other } = await listen();
     const { code, err } = await quiver(
       "serve",
@@ -226,7 +228,7 @@ describe("quiver serve", () => {
     expect(existsSync(join(folder, "unused"))).toBe(false);
   });
 
-  it("finishes an upload that has begun, and a second signal does not wait for it", async () => {
+  it("finishes an upload in progress, and a second signal does not wait for it", async () => {
     const upload = async (name: string) => {
       const running = await serve(["--data-dir", join(folder, name), "--no-auth"]);
       const uploads = createClient({ url: running.url });
@@ -276,7 +278,7 @@ describe("quiver serve", () => {
 });
 
 describe("collections, indexes, records", () => {
-  it("go from creating to deleting", async () => {
+  it("are created, used and deleted", async () => {
     const created = await ask([
       "collections",
       "create",
@@ -310,7 +312,7 @@ describe("collections, indexes, records", () => {
       expect(code).toBe(0);
       expect(JSON.parse(out).results.map(({ id }: { id: string }) => id)).toEqual(["a"]);
     }
-    // Elsewhere than on a terminal, rows are separated by tabs.
+    // Without a terminal, columns are separated by tabs.
     expect((await ask(["search", "life", "--text", "bee", "--raw-text"])).out).toMatch(
       /^1\t\d\.\d{4}\ta\tbees dance\n$/,
     );
@@ -390,7 +392,7 @@ describe("collections, indexes, records", () => {
     expect((await search("bees", "lucene")).code).toBe(2);
   });
 
-  it("say plainly what is wrong with the server or the key", async () => {
+  it("report clearly what is wrong with the server or the key", async () => {
     const wrongKey = await start(["collections", "--url", server.url, "--api-key", "wrong"]).ended;
     expect([wrongKey.code, wrongKey.err]).toEqual([1, expect.stringMatching(/^quiver: .*key/)]);
     const nobody = await start(["collections", "--url", `http://127.0.0.1:${await freePort()}`]).ended;
@@ -403,7 +405,7 @@ describe("collections, indexes, records", () => {
 describe("quiver import", () => {
   const report = ({ out }: Result) => JSON.parse(out);
 
-  it.each(["--streaming", "--transaction"])("takes JSON Lines, plain and compressed, %s", async (mode) => {
+  it.each(["--streaming", "--transaction"])("reads JSON Lines, plain and compressed, %s", async (mode) => {
     const name = `plain${mode}`;
     const files = [
       file("one.jsonl", recordLines(1_500)),
@@ -417,11 +419,11 @@ describe("quiver import", () => {
     expect((await collection.get("r1499")).dense_values).toEqual([1_499, 1]);
     expect((await collection.indexes()).dense).toMatchObject({ distance_metric_type: "cosine" });
     expect(existsSync(`${files[0]}.quiver-import.json`)).toBe(false);
-    // Not on a terminal: no bar, no control characters.
+    // Without a terminal: no bar, no control characters.
     expect(result.err).not.toContain("\u001b");
   });
 
-  it("takes .fvecs and .f32 with ids from a file or made from row numbers", async () => {
+  it("reads .fvecs and .f32 with ids from a file or from row numbers", async () => {
     const rows = [
       [1, 2, 3],
       [-0.1, 1e-20, 7],
@@ -465,7 +467,7 @@ describe("quiver import", () => {
   ].join("\n");
 
   it.each(["--streaming", "--transaction"])(
-    "tells rejected lines with file, line and reason and takes the rest, %s",
+    "reports rejected lines with file, line and reason and imports the rest, %s",
     async (mode) => {
       const collection = await client.createCollection({
         name: `faulty${mode}`,
@@ -529,11 +531,11 @@ describe("quiver import", () => {
       expect((await collection.get("b")).metadata).toBeNull();
       expect(await collection.getJson("c")).toContain('{"lang":"en","n":9007199254740993}');
       const told = await ask([...args, "--ignore-unknown"]);
-      expect(told.out).toContain("Unknown fields were left out of 2 records: metadta (2), lang (1).");
+      expect(told.out).toContain("Unknown fields were removed from 2 records: metadta (2), lang (1).");
     },
   );
 
-  it("stops when too many lines are rejected; a transaction then leaves nothing", async () => {
+  it("stops when too many lines are rejected; a transaction then stores nothing", async () => {
     const collection = await client.createCollection({
       name: "too-many",
       dense_vector: { enabled: true, dimension: 2 },
@@ -541,13 +543,13 @@ describe("quiver import", () => {
     const path = file("faulty.jsonl", faulty);
     const result = await ask(["import", "too-many", path, "--transaction", "--max-rejects", "2"]);
     expect(result.code).toBe(1);
-    expect(result.err).toContain("nothing of the import is in the collection");
+    expect(result.err).toContain("nothing of the import was stored in the collection");
     expect((await collection.describe()).vectors_count).toBe(0);
     expect((await collection.transactions())[0].status).toHaveProperty("Aborted");
     expect(existsSync(`${path}.quiver-import.json`)).toBe(false);
   });
 
-  it("says how to go on when another transaction is open", async () => {
+  it("advises what to do when another transaction is open", async () => {
     const collection = await client.createCollection({
       name: "busy",
       dense_vector: { enabled: true, dimension: 2 },
@@ -559,7 +561,7 @@ describe("quiver import", () => {
     expect(result.err).toContain("quiver transactions list busy");
   });
 
-  it("lets the later of two lines with one id win, however many requests are under way", async () => {
+  it("lets the later of two lines with one id win, however many requests are in progress", async () => {
     const lines = Array.from(
       { length: 4_000 },
       (_, i) => `{"id":"s${i % 40}","dense_values":[${i},1]}\n`,
@@ -572,7 +574,7 @@ describe("quiver import", () => {
     }
   });
 
-  it("needs no more memory for a file that is larger than the memory it may have", async () => {
+  it("imports a file that is larger than its memory limit", async () => {
     const padding = "x".repeat(1_000);
     const lines = Array.from(
       { length: 60_000 },
@@ -588,7 +590,7 @@ describe("quiver import", () => {
     await client.deleteCollection("large");
   });
 
-  it.each(["--streaming", "--transaction"])("goes on after Ctrl-C where it stopped, %s", async (mode) => {
+  it.each(["--streaming", "--transaction"])("resumes after Ctrl-C where it stopped, %s", async (mode) => {
     const name = `interrupted${mode}`;
     const path = file(`${name}.jsonl`, recordLines(20_000));
     const args = [
@@ -620,7 +622,7 @@ describe("quiver import", () => {
 
     const second = await start(args, { env }).ended;
     expect(second.code).toBe(0);
-    expect(second.err).toContain(`Going on behind line ${before.toLocaleString("en-US")}`);
+    expect(second.err).toContain(`Resuming after line ${before.toLocaleString("en-US")}`);
     expect(report(second)).toMatchObject({
       records: 20_000,
       records_this_run: 20_000 - before,
@@ -630,10 +632,10 @@ describe("quiver import", () => {
     expect(existsSync(state)).toBe(false);
   });
 
-  it("starts over, and says why, when the file or the collection is another one, or when told to", async () => {
+  it("starts over, and says why, if the file or the collection differs, or on request", async () => {
     const path = file("changing.jsonl", `${recordLines(3)}{"id":"x"`);
     const args = ["import", "changing", path, "--create", "--max-rejects", "0", "--json"];
-    // The last line is rejected, so that the import fails and leaves the collection but no note.
+    // The last line is rejected, so the import fails and leaves the collection, but no saved state.
     expect((await ask(args)).code).toBe(1);
     const state = `${path}.quiver-import.json`;
     const interrupted = async () => {
@@ -665,7 +667,7 @@ describe("quiver import", () => {
     expect(report(await ask([...args, "--no-resume"]))).toMatchObject({ records: 5_000, resumed: false });
   });
 
-  it("fails with a note when the server stays away, and waits for one that comes back", async () => {
+  it("fails with a saved state when the server stays down, and waits for one that restarts", async () => {
     const dataDir = join(folder, "restarted");
     const env = { QUIVER_ADMIN_KEY: adminKey };
     const first = await serve(["--data-dir", dataDir], env);
@@ -690,7 +692,7 @@ describe("quiver import", () => {
     }
     first.child.kill("SIGKILL");
     await first.ended;
-    // It gives up at once, with a note, when it may not wait.
+    // It fails at once, with a saved state, if it may not wait.
     const impatient = await start([...args, "--retry-for", "0s", "--state", join(folder, "own-state.json")])
       .ended;
     expect(impatient.code).toBe(1);
@@ -701,7 +703,7 @@ describe("quiver import", () => {
     const port = new URL(first.url).port;
     const second = await serve(["--data-dir", dataDir, "--port", port], env);
     const result = await importing.ended;
-    expect(result.err).toContain("Trying again for up to 30.0 s");
+    expect(result.err).toContain("Retrying for up to 30.0 s");
     expect(result.code).toBe(0);
     expect(report(result).records).toBe(10_000);
     second.child.kill("SIGTERM");
@@ -710,7 +712,7 @@ describe("quiver import", () => {
 });
 
 describe("quiver export", () => {
-  it("writes what import takes back exactly", async () => {
+  it("writes what import reads back exactly", async () => {
     const original = await client.createCollection({
       name: "original",
       dense_vector: { enabled: true, dimension: 2 },

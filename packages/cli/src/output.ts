@@ -1,7 +1,7 @@
-// How does a command say what it found?
+// How does a command print its results?
 //
-// On a terminal: aligned columns, cut to its width. Elsewhere: the same rows with tabs between, complete, for cut and
-// awk. With --json: one JSON value.
+// On a terminal: aligned columns, truncated to its width. Otherwise: the same rows, complete and separated by tabs, for cut and awk. With
+// --json: one JSON value.
 
 import { stripVTControlCharacters } from "node:util";
 
@@ -12,7 +12,7 @@ export type Column<T> = {
 };
 
 const GAP = "  ";
-/** Some terminals tell a width of 0. */
+/** Some terminals report a width of 0. */
 const WIDTH_UNKNOWN = 100;
 
 export function printJson(value: unknown): void {
@@ -23,7 +23,7 @@ export function printLine(line = ""): void {
   process.stdout.write(`${line}\n`);
 }
 
-/** Prints rows; `empty` instead, on stderr, when there are none. */
+/** Prints rows; if there are none, prints `empty` on stderr. */
 export function printTable<T>(rows: readonly T[], columns: readonly Column<T>[], empty: string): void {
   if (rows.length === 0) {
     process.stderr.write(`${empty}\n`);
@@ -37,7 +37,7 @@ export function printTable<T>(rows: readonly T[], columns: readonly Column<T>[],
   );
 }
 
-/** Columns side by side, each line at most `width` wide: the last column gives way. */
+/** Aligned columns, each line at most `width` wide: the last column is truncated. */
 export function alignedTable(
   columns: readonly { readonly title: string; readonly right?: boolean }[],
   cells: readonly (readonly string[])[],
@@ -56,7 +56,7 @@ export function alignedTable(
   return [columns.map(({ title }) => title), ...cells].map(line).join("\n");
 }
 
-/** One line without control characters: what is stored must not move the terminal's cursor. */
+/** One line without control characters, so that stored data cannot move the terminal's cursor. */
 function plain(value: string | number | null | undefined): string {
   if (value === null || value === undefined) return "";
   // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is removed.

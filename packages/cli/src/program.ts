@@ -1,4 +1,4 @@
-// Which command was meant, and with which code does the process end?
+// Which command runs, and what is the exit code of the process?
 
 import { QuiverError } from "@quiver/client";
 import { CommanderError } from "commander";
@@ -30,9 +30,9 @@ function program(): QuiverCommand {
     .addHelpText(
       "after",
       `
-quiver COMMAND --help tells all about a command. Client commands find their server by --url or QUIVER_URL, and its
-key by --api-key, --api-key-file, QUIVER_API_KEY or QUIVER_API_KEY_FILE. A server whose certificate no known authority
-has signed is trusted when NODE_EXTRA_CA_CERTS names the PEM file of its authority.
+quiver COMMAND --help describes a command. Client commands find their server by --url or QUIVER_URL, and its
+key by --api-key, --api-key-file, QUIVER_API_KEY or QUIVER_API_KEY_FILE. To trust a server whose certificate
+is not signed by a known authority, set NODE_EXTRA_CA_CERTS to the PEM file of its authority.
 ${exitCodesHelp}`,
     )
     .addCommand(serveCommand(finish))
@@ -61,7 +61,7 @@ function throwInsteadOfExit(command: QuiverCommand): void {
 
 function codeFor(error: unknown, asJson: boolean): number {
   if (error instanceof CommanderError) {
-    // Help and version that were asked for end well; commander has printed its message already.
+    // --help and --version exit with 0; commander has already printed its message.
     return error.exitCode === 0 ? exitCodes.ok : exitCodes.usage;
   }
   const known = error instanceof QuiverError || error instanceof UsageError || error instanceof CommandError;
@@ -77,9 +77,9 @@ function asObject(error: unknown): object {
   return { error: { message: error instanceof Error ? error.message : String(error), ...origin } };
 }
 
-/** Runs the command line; gives the process's exit code. */
+/** Runs the command line; returns the exit code of the process. */
 export async function run(argv: readonly string[]): Promise<number> {
-  // `quiver ... | head` closes the pipe; that is no failure of ours.
+  // `quiver ... | head` closes the pipe; that is not an error.
   process.stdout.on("error", (error: NodeJS.ErrnoException) => {
     if (error.code === "EPIPE") process.exit(exitCodes.ok);
     throw error;

@@ -28,7 +28,7 @@ it.each([
   ["1.5h", 5_400_000],
 ])("reads the duration %s", (text, ms) => expect(readDuration(text)).toBe(ms));
 
-it.each(["", "x", "-1", "1 lightyear", "NaN", "1e3s"])("refuses %j as size and as duration", (text) => {
+it.each(["", "x", "-1", "1 lightyear", "NaN", "1e3s"])("rejects %j as size and as duration", (text) => {
   expect(() => readBytes(text)).toThrow(/expected a size/);
   expect(() => readDuration(text)).toThrow(/expected a duration/);
 });

@@ -1,7 +1,6 @@
-// How are numbers, sizes and durations written on a command line, and how do people like to read them?
+// How are numbers, sizes and durations parsed on a command line and formatted for people?
 //
-// Every reader takes the text and gives the value, or throws an Error that says what was expected. The caller knows
-// where the text came from and says that.
+// Every parser returns the value of a text or throws an Error that says what was expected. The caller adds the source of the text.
 
 const sizeUnits: Readonly<Record<string, number>> = {
   "": 1,

@@ -1,11 +1,11 @@
-// What does an HTTP answer, or the lack of one, mean?
+// What does an HTTP response, or a missing one, mean?
 //
-// Every failure becomes the `QuiverError` that the server threw, with the status that the answer really had (the
-// same code has different statuses on different endpoints). Beside the error stands its fate:
+// Every failure becomes the `QuiverError` that the server threw, with the actual status of the response (the same code has different
+// statuses on different endpoints). Each error also has an outcome:
 //
-//   refused      the server surely did not carry the request out; sending it again is safe
-//   unanswered   nobody knows: the connection broke, or something between client and server answered
-//   answered     the server decided; sending it again would get the same answer
+//   refused      the server certainly did not execute the request; sending it again is safe
+//   unanswered   unknown: the connection broke, or something between client and server responded
+//   answered     the server decided; sending it again would get the same response
 
 import type { ErrorCode, ErrorDetails } from "@quiver/protocol/errors";
 import { errorKinds, QuiverError } from "@quiver/protocol/errors";
@@ -15,13 +15,13 @@ export type Fate = "refused" | "unanswered" | "answered";
 export type Failure = {
   readonly error: QuiverError;
   readonly fate: Fate;
-  /** Milliseconds that the server asks to wait, from Retry-After. */
+  /** Milliseconds to wait, from Retry-After. */
   readonly retryAfterMs?: number;
 };
 
 const EXCERPT_CHARS_MAX = 200;
 
-/** Codes of the operating system and of undici for a connection that was never made. */
+/** Codes of the operating system and of undici for a connection that was never established. */
 const neverConnected = new Set([
   "ECONNREFUSED",
   "ENOTFOUND",
@@ -31,7 +31,7 @@ const neverConnected = new Set([
   "UND_ERR_CONNECT_TIMEOUT",
 ]);
 
-/** Answers with which the server refuses a request before it touches any data. */
+/** Statuses with which the server rejects a request before it touches any data. */
 const refusals = new Set<ErrorCode>([
   "overloaded",
   "indexing_behind",
@@ -41,7 +41,7 @@ const refusals = new Set<ErrorCode>([
   "request_timeout",
 ]);
 
-/** The code for a status whose body does not name one; where several share a status, the general one. */
+/** The code for a response without a code in its body, by status; if several codes share a status, the most general one. */
 const codeOfStatus: Readonly<Record<number, ErrorCode>> = {
   400: "invalid_request",
   401: "unauthorized",
@@ -53,7 +53,7 @@ const codeOfStatus: Readonly<Record<number, ErrorCode>> = {
   415: "unsupported_media_type",
   429: "rate_limited",
   431: "headers_too_large",
-  // A gateway says that it got no answer from the server.
+  // A gateway reports that the server did not respond.
   502: "connection_failed",
   503: "overloaded",
   504: "connection_failed",
@@ -61,8 +61,8 @@ const codeOfStatus: Readonly<Record<number, ErrorCode>> = {
 };
 
 /**
- * A `QuiverError` whose `status` is the one of the answer instead of the code's usual one.
- * @param status HTTP status; 0 when there was no answer
+ * A `QuiverError` with the status of the response instead of the code's default status.
+ * @param status HTTP status; 0 if there was no response
  */
 export function quiverError(
   code: ErrorCode,
@@ -76,7 +76,7 @@ export function quiverError(
   return error;
 }
 
-/** The failure that an answer outside 200 to 299 stands for. `body` is its text, empty for HEAD. */
+/** The failure for a response with a status outside 200 to 299. `body` is its text, empty for HEAD. */
 export function failureOfAnswer(response: Response, body: string, request: string, now: number): Failure {
   const { status } = response;
   const retryAfterMs = parseRetryAfter(response.headers.get("retry-after"), now);
@@ -84,7 +84,7 @@ export function failureOfAnswer(response: Response, body: string, request: strin
   if (own) {
     const known = Object.hasOwn(errorKinds, own.code);
     const code = known ? (own.code as ErrorCode) : fallbackCode(status);
-    // A newer server may have codes that this client does not know; the original stays readable.
+    // A newer server may have codes that this client does not know; the message keeps the original code.
     const details = known ? own.details : { ...own.details, code: own.code };
     const error = quiverError(code, status, own.message, details);
     return { error, fate: refusals.has(code) ? "refused" : "answered", retryAfterMs };
@@ -95,13 +95,13 @@ export function failureOfAnswer(response: Response, body: string, request: strin
   const error = quiverError(
     code,
     status,
-    `${request} was answered with status ${status} and ${said}. This is not an answer of a Quiver server; check the url and what is between it and this client.`,
+    `${request} was answered with status ${status} and ${said}. This is not a response of a Quiver server; check the url and any proxy in between.`,
     { status, content_type: type, body: excerpt(body) },
   );
   return { error, fate: errorKinds[code].retryable ? "unanswered" : "answered", retryAfterMs };
 }
 
-/** The failure of a HEAD request, whose answer has no body that could name a code. */
+/** The failure of a HEAD request, whose response has no body and therefore no code. */
 export function failureOfHead(response: Response, request: string, now: number): Failure {
   const { status } = response;
   const code = status === 404 ? "vector_not_found" : fallbackCode(status);
@@ -113,18 +113,18 @@ export function failureOfHead(response: Response, request: string, now: number):
   };
 }
 
-/** The failure of a request for which fetch, or the reading of the answer, threw. */
+/** The failure of a request for which fetch, or reading the response, threw an error. */
 export function failureOfFetch(thrown: unknown, request: string): Failure {
   const reason = systemCode(thrown);
   const words = [reason, innermostMessage(thrown)].filter((word) => word !== undefined).join(": ");
   const error = quiverError(
     "connection_failed",
     0,
-    `${request} got no answer (${words}). ${adviceFor(reason)}`,
+    `${request} got no response (${words}). ${adviceFor(reason)}`,
     { reason: reason ?? innermostMessage(thrown) },
     thrown,
   );
-  // A certificate that is not trusted will not be so the next time.
+  // An untrusted certificate will still be untrusted on the next attempt.
   if (isAboutCertificate(reason)) return { error, fate: "answered" };
   return { error, fate: reason !== undefined && neverConnected.has(reason) ? "refused" : "unanswered" };
 }
@@ -134,27 +134,27 @@ function isAboutCertificate(reason: string | undefined): boolean {
   return reason !== undefined && /CERT|LEAF_SIGNATURE|ERR_TLS/.test(reason);
 }
 
-/** What to do about a connection that was not made. */
+/** Advice for a connection that could not be established. */
 function adviceFor(reason: string | undefined): string {
   if (isAboutCertificate(reason)) {
     return (
-      "The server's certificate is not trusted. Where an authority of your own has signed it, or it has signed itself, " +
-      "name the authority's PEM file in the variable NODE_EXTRA_CA_CERTS; otherwise check the host name and its date."
+      "The server's certificate is not trusted. If it is self-signed or signed by a private authority, " +
+      "set the environment variable NODE_EXTRA_CA_CERTS to the authority's PEM file; otherwise check the host name and the expiry date."
     );
   }
   if (reason !== undefined && /^(ERR_SSL|EPROTO)/.test(reason)) {
     return "The server does not speak HTTPS at this address; check whether the url should begin with http://.";
   }
-  return "Check that the server is running and that the url is right: https:// where it has a certificate.";
+  return "Check that the server is running and that the url is right: https:// if it has a certificate.";
 }
 
-/** The failure of a successful answer whose body is not what it should be. */
+/** The failure of a successful response with an unexpected body. */
 export function failureOfBody(response: Response, body: string, request: string): Failure {
   const type = response.headers.get("content-type") ?? "no content type";
   const error = quiverError(
     "internal",
     response.status,
-    `${request} was answered with status ${response.status}, but the body is not JSON (${type}: ${excerpt(body)}). This is not an answer of a Quiver server; check the url.`,
+    `${request} was answered with status ${response.status}, but the body is not JSON (${type}: ${excerpt(body)}). This is not a response of a Quiver server; check the url.`,
     { status: response.status, content_type: type, body: excerpt(body) },
   );
   return { error, fate: "answered" };
@@ -190,7 +190,7 @@ function parseErrorBody(body: string): { code: string; message: string; details:
   return { code: error.code, message: error.message, details: details as ErrorDetails };
 }
 
-/** The `code` of the innermost cause that has one: fetch wraps what the system said. */
+/** The `code` of the innermost cause that has one: fetch wraps the errors of the system. */
 function systemCode(thrown: unknown): string | undefined {
   let code: string | undefined;
   for (let at = thrown; at instanceof Error; at = at.cause) {

@@ -33,7 +33,7 @@ afterAll(async () => {
   rmSync(dataDir, { recursive: true });
 });
 
-/** The real fetch, which also notes the route that a request goes to. */
+/** The real fetch, which also records the route of each request. */
 const notingFetch: typeof fetch = (input, init) => {
   const { pathname } = new URL(String(input));
   const matches = (Object.keys(routes) as RouteName[]).filter((name) => {
@@ -117,7 +117,7 @@ describe("collections", () => {
     expect(await codeOf(collection.drop())).toEqual(["collection_not_found", 400]);
   });
 
-  it("need only what they are to have", async () => {
+  it("need only the kinds that they contain", async () => {
     const collection = await client.createCollection({
       name: "text-only",
       tf_idf_options: { enabled: true },
@@ -177,7 +177,7 @@ describe("searches", () => {
     expect(why[1].explanation).toMatchObject({ dense: { rank: 1 }, "tf-idf": null });
   });
 
-  it("understand operators where they are asked to", async () => {
+  it("understand operators on request", async () => {
     const collection = await makeCollection({ records: animals });
     await collection.deleteIndex("tf-idf");
     await collection.createTextIndex({ positions: true });
@@ -212,7 +212,7 @@ describe("searches", () => {
     expect(first(await search.batchHybrid({ queries: both }))).toEqual(["whale", "bee"]);
   });
 
-  it("without their index say which call creates it", async () => {
+  it("without their index name the call that creates it", async () => {
     const { search } = await makeCollection({ indexes: false });
     expect(await codeOf(search.text({ query: "x" }))).toEqual(["index_not_found", 400]);
   });
@@ -262,7 +262,7 @@ describe("records", () => {
     });
   });
 
-  it("[E7] are refused with fields that the server does not know; options, with those that the client does not", async () => {
+  it("[E7] are rejected with fields that are unknown to the server; options, with those that are unknown to the client", async () => {
     const collection = client.collection("unknown-fields");
     await client.createCollection({ name: collection.name, dense_vector: { enabled: true, dimension: 2 } });
     const loose = (value: unknown) => value as never;
@@ -359,7 +359,7 @@ describe("transactions", () => {
     expect(flat.status).toBe("complete");
   });
 
-  it("that are left without a commit are aborted, and can be taken up again while they are open", async () => {
+  it("that are left without a commit are aborted, and can be resumed while they are open", async () => {
     const collection = await makeCollection();
     const { id } = await (async () => {
       await using transaction = await collection.transaction();
@@ -399,7 +399,7 @@ it("versions are listed and found", async () => {
 });
 
 describe("the server", () => {
-  it("tells its health without a key", async () => {
+  it("reports its health without a key", async () => {
     const anonymous = createClient({ url: server.url });
     expect(await anonymous.health()).toEqual({ live: true, ready: true });
     await anonymous.waitUntilReady({ timeoutMs: 5_000 });
@@ -408,7 +408,7 @@ describe("the server", () => {
     expect(await codeOf(nobody.waitUntilReady({ timeoutMs: 100 }))).toEqual(["connection_failed", 0]);
   });
 
-  it("wants a key for everything else, or a session", async () => {
+  it("requires a key or a session for everything else", async () => {
     const anonymous = createClient({ url: server.url, fetch: notingFetch });
     expect(await codeOf(anonymous.listCollections())).toEqual(["unauthorized", 401]);
     expect(await codeOf(anonymous.collection("c").has("x"))).toEqual(["unauthorized", 401]);
@@ -421,7 +421,7 @@ describe("the server", () => {
 });
 
 describe("API keys", () => {
-  it("are made with what limits them, listed, recorded and revoked", async () => {
+  it("are created with their limits, listed, recorded and revoked", async () => {
     const { name } = await makeCollection({ records: animals });
     const { key, ...information } = await client.createKey({
       name: "reader",
@@ -446,13 +446,13 @@ describe("API keys", () => {
   });
 });
 
-it("checks what is stored of a collection", async () => {
+it("checks the stored data of a collection", async () => {
   const collection = await makeCollection({ records: animals });
   const report = await collection.check();
   expect(report).toMatchObject({ findings: [] });
 });
 
-it("makes, lists, moves, restores and deletes snapshots", async () => {
+it("creates, lists, transfers, restores and deletes snapshots", async () => {
   const collection = await makeCollection({ records: animals });
   const made = await collection.createSnapshot();
   expect(await collection.snapshots()).toMatchObject({ snapshots: [made] });
@@ -480,7 +480,7 @@ it("makes, lists, moves, restores and deletes snapshots", async () => {
 
 it("every endpoint has a method, and the tests above have called it", async () => {
   const collection = await makeCollection({ records: animals });
-  // These two are other paths of `Collection.delete`; they are there for other clients.
+  // These two are alternative paths of `Collection.delete`, for other clients.
   const params = { collection_id: collection.name, vector_id: "bee" };
   await client.request("deleteVector", { params });
   await client.request("streamingDeleteAlias", { params: { ...params, vector_id: "ant" } });

@@ -1,7 +1,7 @@
-// How does a program talk to a Quiver server?
+// How does a program access a Quiver server?
 //
-// Runs wherever there is a fetch: Node.js, browsers, Deno, Bun, workers. Data has the interface's own field names
-// (`top_k`, `dense_values`), as the API reference shows them; options of the client itself are written in camel case.
+// Runs wherever fetch exists: Node.js, browsers, Deno, Bun, workers. Data uses the field names of the REST interface (`top_k`,
+// `dense_values`), as in the API reference; options of the client itself are in camel case.
 
 import { QuiverError } from "@quiver/protocol/errors";
 import type { RouteName } from "@quiver/protocol/routes";
@@ -32,17 +32,17 @@ export type { CallOptions, ClientOptions, RetryEvent } from "./transport.ts";
 export type { BatchOptions, Records, UpsertResult } from "./upsert.ts";
 export type { WaitOptions } from "./wait.ts";
 
-/** A new collection. A kind that is left out is not enabled; at least one must be. */
+/** A new collection. Kinds that are omitted are not enabled; at least one must be. */
 export type NewCollection = Pick<CreateCollection, "name"> & Partial<CreateCollection>;
 
 export type Health = {
-  /** The server runs. */
+  /** The server is running. */
   live: boolean;
-  /** All collections are recovered; searches are answered. */
+  /** All collections are recovered, and searches are answered. */
   ready: boolean;
 };
 
-/** What a request by the name of its route consists of. */
+/** The parts of a request that is sent by the name of its route. */
 export type RouteRequest<R extends RouteName> = {
   params?: ParamsOf<R>;
   query?: Readonly<Record<string, string | undefined>>;
@@ -50,7 +50,7 @@ export type RouteRequest<R extends RouteName> = {
 } & CallOptions;
 
 /**
- * A client of one server. It keeps no connection open on purpose and needs no closing.
+ * A client of one server. It does not hold connections open itself and need not be closed.
  *
  * @example
  * ```ts no-run
@@ -74,7 +74,7 @@ export class QuiverClient {
     return this.#transport.url.href;
   }
 
-  /** Whether the server lives and is ready. A server that gives no answer is neither; this never throws for that. */
+  /** Whether the server is alive and ready. A server that does not respond is neither; this does not throw. */
   async health(call: CallOptions = {}): Promise<Health> {
     const ask = async (endpoint: "live" | "ready") => {
       try {
@@ -92,7 +92,7 @@ export class QuiverClient {
     return { live, ready: live && (await ask("ready")) };
   }
 
-  /** Resolves when the server is ready: after its start, or its restart. */
+  /** Resolves when the server is ready, such as after a start or restart. */
   async waitUntilReady(options: WaitOptions = {}): Promise<void> {
     await waitFor(
       `The start of the server at ${this.url}`,
@@ -103,7 +103,7 @@ export class QuiverClient {
   }
 
   /**
-   * Exchanges the admin key for a token that works as a key for 24 hours from its last use.
+   * Exchanges the admin key for a token that works as a key for 24 hours after its last use.
    *
    * @example
    * ```ts no-run
@@ -119,8 +119,8 @@ export class QuiverClient {
   }
 
   /**
-   * Makes an API key with a role, which can be limited to collections and to a time. The key itself is in this answer
-   * and nowhere else. Needs an admin key that is not limited to collections.
+   * Creates an API key with a role, optionally limited to collections and with an expiry. Only this response contains the key itself. Needs
+   * an admin key that is not limited to collections.
    *
    * @example
    * ```ts no-run
@@ -138,24 +138,24 @@ export class QuiverClient {
     return (await this.#transport.request("listKeys", { call })).keys;
   }
 
-  /** Revokes an API key, from now on. @throws QuiverError key_not_found */
+  /** Revokes an API key immediately. @throws QuiverError key_not_found */
   revokeKey(keyId: string, call: CallOptions = {}): Promise<void> {
     return this.#transport.request("revokeKey", { params: { key_id: keyId }, call });
   }
 
   /**
    * Who changed which key, collection or index: the newest entries first.
-   * @param options `limit`: most entries wanted, 1 to 1,000; default 100
+   * @param options `limit`: maximum number of entries, 1 to 1,000; default 100
    */
   audit({ limit, ...call }: { limit?: number } & CallOptions = {}): Promise<AuditList> {
     return this.#transport.request("readAudit", { query: { limit: limit?.toString() }, call });
   }
 
   /**
-   * Creates a collection and gives a handle on it.
+   * Creates a collection and returns a handle on it.
    *
-   * A creation whose answer was lost is not repeated (the second one would fail with 409 whoever made the first):
-   * it throws `connection_failed`, and `getCollection` tells what is there.
+   * If the response is lost, the request is not repeated, because a second one would fail with 409 whoever created the collection. The call
+   * then throws `connection_failed`; use `getCollection` to see whether the collection exists.
    *
    * @example
    * ```ts no-run
@@ -202,7 +202,7 @@ export class QuiverClient {
     return this.collection(name).drop(call);
   }
 
-  /** A handle on a collection. Asks nothing of the server. */
+  /** A handle on a collection. Sends no request. */
   collection(name: string): Collection {
     return new Collection(this.#transport, name);
   }
@@ -213,17 +213,17 @@ export class QuiverClient {
   }
 
   /**
-   * Reads the files of all snapshots to their end, and finds what is missing, damaged or of none. Takes as long as reading them:
-   * give a `timeoutMs` that allows for it. `findings` is empty where all is well.
+   * Reads the files of all snapshots completely and reports missing, damaged and unknown files. This takes as long as reading them, so give
+   * a sufficient `timeoutMs`. `findings` is empty if there is no damage.
    */
   checkSnapshots(call: CallOptions = {}): Promise<CheckReport> {
     return this.#transport.request("checkAllSnapshots", { call });
   }
 
   /**
-   * Sends the file of a snapshot to the server, which verifies it and lists it with the collection that it is of.
-   * `client.collection(name).restore(...)` then makes a collection of it.
-   * @param file gives the file's bytes, anew for every attempt: a Blob such as `openAsBlob` of node:fs makes, or a stream
+   * Uploads a snapshot file to the server, which verifies it and lists it under its collection. `client.collection(name).restore(...)` then
+   * restores it as a collection.
+   * @param file returns the file's bytes, anew for every attempt: a stream, or a Blob as from `openAsBlob` of node:fs
    * @throws QuiverError invalid_snapshot with the position of the fault
    */
   uploadSnapshot(file: () => Blob | ReadableStream<Uint8Array>, call: CallOptions = {}): Promise<Snapshot> {
@@ -231,7 +231,7 @@ export class QuiverClient {
   }
 
   /**
-   * Sends a request by the name of its route, typed by the route table: for what the methods do not cover.
+   * Sends a request by the name of its route, typed by the route table. For requests that the methods do not cover.
    *
    * @example
    * ```ts no-run
@@ -250,7 +250,7 @@ export class QuiverClient {
   }
 }
 
-/** Makes a client. Asks nothing of the server. */
+/** Creates a client. Sends no request. */
 export function createClient(options: ClientOptions = {}): QuiverClient {
   return new QuiverClient(options);
 }

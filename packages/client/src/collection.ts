@@ -31,13 +31,13 @@ import { type CallOptions, defaults, type Transport } from "./transport.ts";
 import { type BatchOptions, type Records, type UpsertResult, upsertInBatches } from "./upsert.ts";
 import { type WaitOptions, waitFor } from "./wait.ts";
 
-/** A dense index; what is left out gets a default: name "dense", quantization auto, HNSW with its defaults. */
+/** A dense index. Defaults for omitted options: name "dense", quantization auto, HNSW with its defaults. */
 export type DenseIndexInput = Pick<DenseIndex, "distance_metric_type"> & Partial<DenseIndex>;
 
-/** A sparse index; what is left out gets a default: name "sparse", 64 levels, 1,000 samples. */
+/** A sparse index. Defaults for omitted options: name "sparse", 64 levels, 1,000 samples. */
 export type SparseIndexInput = Partial<SparseIndex>;
 
-/** A text index; what is left out gets a default: name "text", k1 1.2, b 0.75, 1,000 samples. */
+/** A text index. Defaults for omitted options: name "text", k1 1.2, b 0.75, 1,000 samples. */
 export type TextIndexInput = Partial<TextIndex>;
 
 export const indexDefaults = {
@@ -51,8 +51,8 @@ export const indexDefaults = {
 } as const;
 
 /**
- * A handle on a collection: `client.collection("name")`. Making one asks nothing of the server; a collection that
- * does not exist shows in the first call, as `collection_not_found`.
+ * A handle on a collection: `client.collection("name")`. Creating a handle sends no request; if the collection does not exist, the first
+ * call throws `collection_not_found`.
  */
 export class Collection {
   readonly name: string;
@@ -81,19 +81,19 @@ export class Collection {
   }
 
   /**
-   * Verifies everything that is stored of the collection, and compares its indexes in memory with its records. Takes time in
-   * proportion to the collection: give a `timeoutMs` that allows for it. `findings` is empty where all is well.
+   * Verifies all stored data of the collection, and compares its indexes in memory with its records. The time is proportional to the size
+   * of the collection, so give a sufficient `timeoutMs`. `findings` is empty if there is no damage.
    */
   check(call: CallOptions = {}): Promise<CheckReport> {
     return this.#transport.request("checkCollection", { params: this.#params, call });
   }
 
-  /** Loads the indexes into memory, so that the first search need not wait for that. */
+  /** Loads the indexes into memory, so that the first search does not have to wait for it. */
   load(call: CallOptions = {}): Promise<CollectionDetail> {
     return this.#transport.request("loadCollection", { params: this.#params, call });
   }
 
-  /** Frees the memory of the indexes. Reads and writes go on working; the next search loads them again. */
+  /** Frees the memory of the indexes. Reads and writes continue to work; the next search loads the indexes again. */
   unload(call: CallOptions = {}): Promise<string> {
     return this.#transport.request("unloadCollection", { params: this.#params, call });
   }
@@ -131,8 +131,8 @@ export class Collection {
   }
 
   /**
-   * What the text index makes of a text: each word in order, with its term, or why it has none. A search finds a record
-   * by a word when both have the same term.
+   * Shows how the text index analyses a text: each word in order, with its term, or the reason why it has none. A search finds a record by
+   * a word if both produce the same term.
    * @param text at most 1 MiB of UTF-8
    * @throws QuiverError index_not_found without a text index
    *
@@ -155,10 +155,10 @@ export class Collection {
   }
 
   /**
-   * Measures how much of the truth the dense index finds: vectors of the collection are asked as queries, and the answers
-   * compared with those of exact search.
-   * @param options `sample` queries, 1 to 10,000 (default 100); `topK` results (default 10); `efSearch` beam (default
-   * as the index is defined)
+   * Measures the recall of the dense index: vectors of the collection are used as queries, and the results are compared with those of exact
+   * search.
+   * @param options `sample` queries, 1 to 10,000 (default 100); `topK` results (default 10); `efSearch` beam width (default: that of the
+   *   index)
    */
   measureRecall(
     options: { sample?: number; topK?: number; efSearch?: number } = {},
@@ -179,15 +179,15 @@ export class Collection {
   /** Deletes an index; the records stay. */
   async deleteIndex(kind: IndexKind, call: CallOptions = {}): Promise<void> {
     await this.#transport.request("deleteIndex", {
-      // In a path the text index is called tf_idf.
+      // In paths the text index is called tf_idf.
       params: { ...this.#params, index_type: kind === "tf-idf" ? "tf_idf" : kind },
       call,
     });
   }
 
   /**
-   * Resolves when every index has taken over the version that is current now. Never needed for correct answers:
-   * searches scan what is not indexed yet.
+   * Resolves when every index has applied the version that is current now. Correct results never need this: searches scan records that are
+   * not indexed yet.
    */
   async waitForIndex(options: WaitOptions = {}): Promise<void> {
     const { version_number: wanted } = await this.currentVersion({ signal: options.signal });
@@ -208,14 +208,13 @@ export class Collection {
   // --- Records ---
 
   /**
-   * Creates or replaces records by id, any number of them, without a transaction. What has been acknowledged is
-   * durable and visible to searches at once.
+   * Creates or replaces records by id, any number of them, without a transaction. Acknowledged records are durable and immediately visible
+   * to searches.
    *
-   * More than `batchRecords` records or `batchBytes` bytes are split into several requests. Each request is
-   * atomic, the call as a whole then is not: use a transaction for that. When a request fails, the error's
-   * `details.acknowledged` says how many records, from the first one on, were acknowledged, and a position in it
-   * (`vectors[1017]`) counts in what was given here. Requests are repeated after a lost answer: if another writer
-   * changes one of the same ids in between, this call's record wins.
+   * More than `batchRecords` records or `batchBytes` bytes are split into several requests. Each request is atomic, but the call as a whole
+   * is not: use a transaction for that. When a request fails, the error's `details.acknowledged` is the number of records, from the first
+   * one on, that were acknowledged. Positions in the error (`vectors[1017]`) refer to the records of this call. Requests are repeated after
+   * a lost response: if another writer changes one of the same ids in between, this call's record wins.
    *
    * @example
    * ```ts no-run
@@ -233,7 +232,7 @@ export class Collection {
     );
   }
 
-  /** Deletes a record, at once. @throws QuiverError vector_not_found */
+  /** Deletes a record immediately. @throws QuiverError vector_not_found */
   async delete(id: string, call: CallOptions = {}): Promise<void> {
     await this.#transport.request("streamingDelete", { params: { ...this.#params, vector_id: id }, call });
   }
@@ -268,7 +267,7 @@ export class Collection {
     });
   }
 
-  /** Reads all records of one version of the collection, one after the other. */
+  /** Reads all records of one version of the collection as a stream. */
   export(call: CallOptions = {}): RecordExport {
     return new RecordExport(async () => {
       const parts = { params: this.#params, call };
@@ -288,12 +287,12 @@ export class Collection {
     return new Transaction(this.#transport, this.name, created.transaction_id, created.created_at);
   }
 
-  /** A handle on a transaction that was opened before, perhaps by another process. Asks nothing of the server. */
+  /** A handle on an existing transaction, perhaps opened by another process. Sends no request. */
   resumeTransaction(transactionId: string): Transaction {
     return new Transaction(this.#transport, this.name, transactionId);
   }
 
-  /** The open and the recent transactions, newest first. */
+  /** Open and recent transactions, newest first. */
   async transactions(call: CallOptions = {}): Promise<TransactionList["transactions"]> {
     const answer = await this.#transport.request("listTransactions", { params: this.#params, call });
     return answer.transactions;
@@ -301,7 +300,7 @@ export class Collection {
 
   // --- Versions ---
 
-  /** Versions, newest first. `before` continues a list: the smallest version number that was seen. */
+  /** Versions, newest first. To continue a list, pass the smallest version number so far as `before`. */
   versions(page: { limit?: number; before?: number } = {}, call: CallOptions = {}): Promise<VersionList> {
     refuseUnknownOptions(page, ["limit", "before"]);
     return this.#transport.request("listVersions", {
@@ -323,10 +322,10 @@ export class Collection {
   // --- Snapshots ---
 
   /**
-   * Makes a snapshot of the current version on the server, while writes and searches go on. It is done when this resolves;
-   * give a large collection more time (`timeoutMs`).
-   * @param options `sinceVersion`: only what has changed since then; `sinceHash`: that version's hash, to be sure
-   * @throws QuiverError version_not_kept when the change log no longer reaches back
+   * Creates a snapshot of the current version on the server, while writes and searches continue. Resolves when the snapshot is complete;
+   * give a sufficient `timeoutMs` for a large collection.
+   * @param options `sinceVersion`: only the changes since this version; `sinceHash`: the hash that this version must have
+   * @throws QuiverError version_not_kept if the change log no longer reaches back to it
    *
    * @example
    * ```ts no-run
@@ -348,14 +347,14 @@ export class Collection {
     return this.#transport.request("createSnapshot", { params: this.#params, body, call });
   }
 
-  /** The collection's snapshots, oldest first, and those that are being made. */
+  /** The collection's snapshots, oldest first, and those that are being created. */
   snapshots(call: CallOptions = {}): Promise<SnapshotList> {
     return this.#transport.request("listSnapshots", { params: this.#params, call });
   }
 
   /**
-   * Reads the files of the snapshots of this collection, which may be deleted, to their end. Takes as long as reading them: give a
-   * `timeoutMs` that allows for it. `findings` is empty where all is well.
+   * Reads the snapshot files of this collection completely; the collection itself may be deleted. This takes as long as reading them, so
+   * give a sufficient `timeoutMs`. `findings` is empty if there is no damage.
    */
   checkSnapshots(call: CallOptions = {}): Promise<CheckReport> {
     return this.#transport.request("checkSnapshots", { params: this.#params, call });
@@ -367,7 +366,7 @@ export class Collection {
     return this.#transport.request("getSnapshot", { params, call });
   }
 
-  /** The file of a snapshot. A download that breaks off goes on where it was, `retries` times in a row at most. */
+  /** The file of a snapshot. An interrupted download is resumed, at most `retries` times in a row. */
   downloadSnapshot(snapshotId: string, call: CallOptions = {}): SnapshotDownload {
     const params = { ...this.#params, snapshot_id: snapshotId };
     const open = (start: number) => {
@@ -385,9 +384,9 @@ export class Collection {
   }
 
   /**
-   * Makes this collection, new or in place of the one that is there, of snapshots: a full one, then incremental ones. All are
-   * verified before anything changes, and the change is one step.
-   * @param request `snapshots` by id; `overwrite: true` to replace a collection of this name
+   * Restores this collection from snapshots: a full one, then incremental ones. All are verified before anything changes, and the
+   * collection is created or replaced atomically.
+   * @param request `snapshots` by id; `overwrite: true` to replace an existing collection of this name
    * @throws QuiverError collection_already_exists, snapshot_chain_broken, invalid_snapshot
    */
   restore(request: RestoreCollection, call: CallOptions = {}): Promise<RestoredCollection> {

@@ -1,18 +1,17 @@
-// Where does each endpoint live, and when may a request to it be sent a second time?
+// Which path does each endpoint have, and when may a request to it be repeated?
 //
-// The table repeats method and path of protocol/routes as plain strings, for a client must run in a browser
-// without the schemas. The compiler holds both together: a route that is missing here, or differs, is a type
-// error.
+// The table repeats method and path of protocol/routes as plain strings, because the client runs in browsers without the schemas. The
+// compiler keeps both in sync: a route that is missing here, or differs, is a type error.
 //
-// A request whose answer never came may or may not have been carried out. Each entry says what follows:
+// A request without a response may or may not have been executed. Each entry defines what follows:
 //
-//   always    Carrying it out twice leaves the same state as once, so it is sent again.
-//   refused   It is sent again only when the server surely did not carry it out: the connection was refused, or
-//             the answer itself says so (429, 503). Creating is of this kind: after a lost answer the second
-//             request would get 409 and nobody could tell whose collection, index or transaction that is.
+//   always    Executing it twice leaves the same state as once, so it is sent again.
+//   refused   It is sent again only if the server certainly did not execute it: the connection was refused, or
+//             the status says so (429, 503). Create requests are of this kind: after a lost response the second
+//             request would get 409, and it would be unknown who created the collection, index or transaction.
 //
-// `done` is the error code that, in the answer to a repetition, shows that the first one was carried out: a
-// delete that finds nothing the second time has deleted the first time.
+// `done` is the error code of a repeated request that shows that the first one was executed: a delete that finds nothing the second time
+// has succeeded the first time.
 
 import type { ErrorCode } from "@quiver/protocol/errors";
 import type { RouteName, routes } from "@quiver/protocol/routes";
@@ -48,7 +47,7 @@ export type BodyOf<R extends RouteName> = Routes[R] extends { body: infer S exte
   ? Static<S>
   : undefined;
 
-/** What a route answers with; undefined where it answers without a body. */
+/** The response body of a route; undefined if it has none. */
 export type AnswerOf<R extends RouteName> = Routes[R] extends { answer: infer S extends TSchema }
   ? Static<S>
   : undefined;
@@ -91,7 +90,7 @@ export const endpoints = {
   createTransaction: { method: "POST", path: `${collection}/transactions`, repeat: "refused" },
   listTransactions: { method: "GET", path: `${collection}/transactions`, repeat: "always" },
   getTransactionStatus: { method: "GET", path: `${transaction}/status`, repeat: "always" },
-  // What a repeated commit or abort means when the transaction is no longer open, transaction.ts finds out.
+  // transaction.ts decides what a repeated commit or abort means if the transaction is no longer open.
   commitTransaction: { method: "POST", path: `${transaction}/commit`, repeat: "always" },
   abortTransaction: { method: "POST", path: `${transaction}/abort`, repeat: "always" },
   addVector: { method: "POST", path: `${transaction}/vectors`, repeat: "always" },
@@ -113,8 +112,8 @@ export const endpoints = {
     done: "vector_not_found",
   },
 
-  // Last write wins by id. Between a lost answer and the repetition another writer may change the same id; the
-  // repetition then overwrites that change, as it would if this client had simply been slower.
+  // Last write wins by id. Between a lost response and the repeated request another writer may change the same id; the repeated request
+  // then overwrites that change, just as a slower client would have done.
   streamingUpsert: { method: "POST", path: `${collection}/streaming/upsert`, repeat: "always" },
   streamingDelete: {
     method: "DELETE",
@@ -135,7 +134,7 @@ export const endpoints = {
   currentVersion: { method: "GET", path: `${collection}/versions/current`, repeat: "always" },
   getVersion: { method: "GET", path: `${collection}/versions/{version_hash}`, repeat: "always" },
 
-  // A second snapshot would be one too many, a second restore is refused or does the same again.
+  // A repeated request would create a second snapshot; a repeated restore is rejected or has the same effect.
   createSnapshot: { method: "POST", path: `${collection}/snapshots`, repeat: "refused" },
   listSnapshots: { method: "GET", path: `${collection}/snapshots`, repeat: "always" },
   listAllSnapshots: { method: "GET", path: "/vectordb/snapshots", repeat: "always" },
@@ -157,14 +156,14 @@ export const endpoints = {
   restoreCollection: { method: "POST", path: `${collection}/restore`, repeat: "refused" },
 
   createSession: { method: "POST", path: "/auth/create-session", repeat: "always" },
-  // After a lost answer nobody has the key; it stands in the list, unused, and can be revoked.
+  // After a lost response nobody has the key; it is listed, unused, and can be revoked.
   createKey: { method: "POST", path: "/auth/keys", repeat: "refused" },
   listKeys: { method: "GET", path: "/auth/keys", repeat: "always" },
   revokeKey: { method: "DELETE", path: "/auth/keys/{key_id}", repeat: "always", done: "key_not_found" },
   readAudit: { method: "GET", path: "/auth/audit", repeat: "always" },
 } as const satisfies { readonly [R in RouteName]: EndpointOf<R> };
 
-/** Endpoints outside the route table: anyone may ask them, without a key. */
+/** Endpoints outside the route table, which need no key. */
 export const healthEndpoints = {
   live: { method: "GET", path: "/health/live", repeat: "always" },
   ready: { method: "GET", path: "/health/ready", repeat: "always" },

@@ -3,7 +3,7 @@
 import type { VectorRecord } from "@quiver/protocol/shapes/vector";
 import { failureOfFetch } from "./answer.ts";
 
-/** The opened answer: its lines and the version that they are of. */
+/** The open response: its lines and their version. */
 export type ExportAnswer = {
   readonly response: Response;
   readonly request: string;
@@ -11,9 +11,8 @@ export type ExportAnswer = {
 };
 
 /**
- * All records of one version of a collection, one JSON text at a time; made by `collection.export()`. The request
- * is sent when the first line, or the version, is asked for. Memory stays constant: what is not read yet is not
- * sent yet. Can be read once.
+ * All records of one version of a collection, one JSON text at a time; created by `collection.export()`. The request is sent on the first
+ * read of a line or of the version. Memory stays constant: the server sends only as fast as the lines are read. Can be read once.
  *
  * @example
  * ```ts no-run
@@ -30,7 +29,7 @@ export class RecordExport implements AsyncIterable<string> {
     this.#open = open;
   }
 
-  /** Number of the version that the records are of. */
+  /** Version of the records. */
   async version(): Promise<number> {
     const { response } = await this.#opened();
     return Number(response.headers.get("x-quiver-version"));
@@ -42,7 +41,7 @@ export class RecordExport implements AsyncIterable<string> {
     return Number(response.headers.get("x-quiver-count"));
   }
 
-  /** The records as objects. Numbers in metadata become JavaScript numbers; the lines keep them as they are. */
+  /** The records as objects. Numbers in metadata become JavaScript numbers; the lines have their exact text. */
   async *records(): AsyncGenerator<VectorRecord> {
     for await (const line of this) yield JSON.parse(line);
   }
@@ -56,7 +55,7 @@ export class RecordExport implements AsyncIterable<string> {
     }
     const count = await this.count();
     if (lines !== count) {
-      // Something between client and server has ended the answer as if it were complete.
+      // A proxy ended the response early as if it were complete.
       throw failureOfFetch(new Error(`${lines} of ${count} records arrived`), request).error;
     }
   }
@@ -67,7 +66,7 @@ export class RecordExport implements AsyncIterable<string> {
   }
 }
 
-/** The bytes of an answer as they come. @throws QuiverError connection_failed where it is cut off */
+/** The bytes of a response as they arrive. @throws QuiverError connection_failed if it is cut off */
 export async function* readChunks(
   response: Response,
   request: string,
@@ -81,7 +80,7 @@ export async function* readChunks(
   try {
     for (;;) {
       const { done, value } = await reader.read().catch((thrown) => {
-        // Cut off in the middle. It cannot be continued: a second request might read another version.
+        // The response was cut off. It cannot be resumed: a second request might read another version.
         throw failureOfFetch(thrown, request).error;
       });
       signal?.throwIfAborted();
@@ -90,12 +89,12 @@ export async function* readChunks(
     }
   } finally {
     signal?.removeEventListener("abort", stop);
-    // Whoever stops reading early lets the server stop too.
+    // If the reader stops early, the server stops too.
     await reader.cancel().catch(() => undefined);
   }
 }
 
-/** The lines of a stream of UTF-8, without empty ones. A line may span many chunks; it is joined once, at its end. */
+/** The non-empty lines of a UTF-8 stream. A line may span many chunks; it is joined once, at its end. */
 async function* splitLines(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<string> {
   const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
   let parts: string[] = [];

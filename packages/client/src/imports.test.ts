@@ -2,12 +2,12 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
 
-it("the client runs in browsers: it loads nothing but itself and what of the protocol has no schemas", () => {
+it("the client runs in browsers: it loads only its own files and the parts of the protocol without schemas", () => {
   const files = readdirSync(import.meta.dirname).filter((name) => !name.endsWith(".test.ts"));
   expect(files).toContain("client.ts");
   for (const name of files) {
     const source = readFileSync(join(import.meta.dirname, name), "utf8").replaceAll(/^\s*\*.*$/gm, "");
-    // Types are erased and may come from anywhere.
+    // Types are erased, so they may come from anywhere.
     const loads = [...source.matchAll(/^(?:import|export) (?!type\b)[^;"()=]*from "([^"]+)"/gm)].map(
       ([, from]) => from,
     );

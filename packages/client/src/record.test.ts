@@ -31,7 +31,7 @@ describe("a record", () => {
     expect(JSON.parse(encodeRecord(plain, 0))).toEqual(plain);
   });
 
-  it("as text is passed on untouched", () => {
+  it("as text is sent unchanged", () => {
     expect(encodeRecord(new RawRecord(' {"id" : 1}'), 0)).toBe(' {"id" : 1}');
   });
 

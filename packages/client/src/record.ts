@@ -1,23 +1,22 @@
-// How does a record become JSON text?
+// How is a record encoded as JSON text?
 //
-// Dense values from a Float32Array are written with nine significant digits: enough to give back the same 32-bit
-// float (IEEE 754), where the shortest text of the same number as a 64-bit float takes nearly twice the bytes and
-// three times the time to read. Numbers that JSON cannot carry are refused here, with their position: JSON.stringify
-// would send them as null.
+// Dense values from a Float32Array are written with nine significant digits, which are enough to restore the same 32-bit float (IEEE 754).
+// The shortest text of the same number as a 64-bit float takes nearly twice the bytes and three times as long to parse. Numbers that JSON
+// cannot represent are rejected here, with their position; JSON.stringify would write them as null.
 
 import { QuiverError } from "@quiver/protocol/errors";
 import { kindOf } from "@quiver/protocol/kind-of";
 import type { VectorInput } from "@quiver/protocol/shapes/vector";
 
-/** Dense values: plain numbers, or a typed array as embedding libraries give it. */
+/** Dense values: plain numbers, or a typed array as embedding libraries return it. */
 export type DenseValues = readonly number[] | Float32Array | Float64Array;
 
-/** A record to write: what the interface takes, with typed arrays for the dense values too. */
+/** A record to write, as in the REST interface, except that dense values may also be typed arrays. */
 export type RecordInput = Omit<VectorInput, "dense_values"> & { dense_values?: DenseValues | null };
 
 /**
- * A record as JSON text. It is sent as it is, so that numbers in the metadata which JavaScript cannot hold
- * (`9007199254740993`, `1e999`) arrive unchanged.
+ * A record as JSON text. It is sent unchanged, so that metadata numbers that JavaScript cannot represent (`9007199254740993`, `1e999`) are
+ * preserved.
  *
  * @example
  * ```ts no-run
@@ -34,8 +33,8 @@ export class RawRecord {
 
 /**
  * The JSON text of a record.
- * @param position the record's place in the caller's array, for messages
- * @throws QuiverError invalid_vector when a number is not finite or a value cannot be written as JSON
+ * @param position of the record in the caller's array, for messages
+ * @throws QuiverError invalid_vector if a number is not finite or a value cannot be written as JSON
  */
 export function encodeRecord(record: RecordInput | RawRecord, position: number): string {
   if (record instanceof RawRecord) return record.json;
@@ -50,7 +49,7 @@ export function encodeRecord(record: RecordInput | RawRecord, position: number):
   return rest === "{}" ? `{"dense_values":${values}}` : `${rest.slice(0, -1)},"dense_values":${values}}`;
 }
 
-/** The JSON text of 32-bit floats, exact: read and rounded to 32 bits, every value is the same again. */
+/** The exact JSON text of 32-bit floats: parsed and rounded to 32 bits, every value is the same again. */
 export function encodeFloats(values: Float32Array): string {
   let text = "";
   for (let i = 0; i < values.length; i++) {

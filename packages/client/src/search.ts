@@ -1,7 +1,7 @@
-// Which searches does a collection answer?
+// Which searches does a collection support?
 //
-// Requests and answers have the interface's own fields, so that the API reference describes them too. The client
-// adds two things: vectors may be typed arrays, and numbers that JSON cannot carry are refused with their position.
+// Requests and responses have the fields of the REST interface, as the API reference describes them. The client adds two things: vectors
+// may be typed arrays, and numbers that JSON cannot represent are rejected with their position.
 
 import type {
   BatchDenseSearch,
@@ -62,7 +62,7 @@ export class CollectionSearch {
     });
   }
 
-  /** Many dense searches in one request; the answers are in the order of the queries. */
+  /** Many dense searches in one request; the results are in the order of the queries. */
   batchDense(request: BatchDenseSearchInput, call: CallOptions = {}): Promise<BatchSearchResponse> {
     return this.#transport.request("searchBatchDense", {
       params: this.#params,
@@ -87,7 +87,7 @@ export class CollectionSearch {
     return this.#transport.request("searchSparse", { params: this.#params, body: request, call });
   }
 
-  /** Many sparse searches in one request; the answers are in the order of the queries. */
+  /** Many sparse searches in one request; the results are in the order of the queries. */
   batchSparse(request: BatchSparseSearch, call: CallOptions = {}): Promise<BatchSearchResponse> {
     return this.#transport.request("searchBatchSparse", { params: this.#params, body: request, call });
   }
@@ -107,13 +107,13 @@ export class CollectionSearch {
     return this.#transport.request("searchText", { params: this.#params, body: request, call });
   }
 
-  /** Many text searches in one request; the answers are in the order of the queries. */
+  /** Many text searches in one request; the results are in the order of the queries. */
   batchText(request: BatchTextSearch, call: CallOptions = {}): Promise<BatchSearchResponse> {
     return this.#transport.request("searchBatchText", { params: this.#params, body: request, call });
   }
 
   /**
-   * Two or three kinds of search in one, fused by reciprocal rank.
+   * Two or three kinds of search in one, combined by reciprocal rank fusion.
    *
    * @example
    * ```ts no-run
@@ -135,7 +135,7 @@ export class CollectionSearch {
     });
   }
 
-  /** Many hybrid searches in one request; the answers are in the order of the queries. */
+  /** Many hybrid searches in one request; the results are in the order of the queries. */
   batchHybrid(request: BatchHybridSearchInput, call: CallOptions = {}): Promise<BatchSearchResponse> {
     return this.#transport.request("searchBatchHybrid", {
       params: this.#params,
@@ -145,7 +145,7 @@ export class CollectionSearch {
   }
 }
 
-/** The request with its vector as JSON has it. What has another form is sent as it is: the server says what is wrong, and where. */
+/** The request with its vector as a plain array. Any other value is sent unchanged, so that the server reports what is wrong with it. */
 function withPlainVector<Field extends string>(
   request: { readonly [field in Field]?: DenseValues | null },
   field: Field,

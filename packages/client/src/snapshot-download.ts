@@ -1,17 +1,17 @@
-// How does the file of a snapshot come to a caller?
+// How is a snapshot file downloaded?
 //
-// In one stream, which goes on where it broke off: the file never changes, so its rest can be asked for (Range).
+// As one stream, which is resumed after an interruption: the file never changes, so the rest of it can be requested (Range).
 
 import { QuiverError } from "@quiver/protocol/errors";
 import { failureOfFetch } from "./answer.ts";
 import { readChunks } from "./export.ts";
 
-/** Opens the file from a byte on. */
+/** Opens the file at a byte offset. */
 type Open = (start: number) => Promise<Response>;
 
 /**
- * The bytes of a snapshot's file; made by `collection.downloadSnapshot()`. Nothing is asked before they are read. Memory stays
- * constant. Can be read once. Compare the SHA-256 of what was read with `snapshot.sha256`.
+ * The bytes of a snapshot file; created by `collection.downloadSnapshot()`. The request is sent on the first read. Memory stays constant.
+ * Can be read once. Compare the SHA-256 of the bytes with `snapshot.sha256`.
  *
  * @example
  * ```ts no-run
@@ -43,7 +43,7 @@ export class SnapshotDownload implements AsyncIterable<Uint8Array> {
       const size = sizeOf(response);
       try {
         if (at > 0 && response.status !== 206)
-          throw failureOfFetch(new Error("no part of the file came"), this.#request).error;
+          throw failureOfFetch(new Error("no part of the file arrived"), this.#request).error;
         for await (const chunk of readChunks(response, this.#request, this.#signal)) {
           at += chunk.length;
           failures = 0;
@@ -59,7 +59,7 @@ export class SnapshotDownload implements AsyncIterable<Uint8Array> {
   }
 }
 
-/** Bytes of the whole file; NaN where the answer does not tell. */
+/** Size of the whole file in bytes; NaN if the response does not contain it. */
 function sizeOf(response: Response): number {
   const range = response.headers.get("content-range");
   return Number(range === null ? response.headers.get("content-length") : range.split("/")[1]);

@@ -1,9 +1,9 @@
-// How does a caller use a transaction so that it never stays open by accident?
+// How does a caller use a transaction without leaving it open by accident?
 //
 //   open --commit--> committed        open --abort, or the end of `await using`--> aborted
 //
-// A commit or an abort whose answer was lost is sent again. When the transaction is then no longer open, its status
-// tells whether that was our doing.
+// A commit or an abort whose response was lost is sent again. If the transaction is no longer open by then, its status shows whether the
+// first request was executed.
 
 import { QuiverError } from "@quiver/protocol/errors";
 import type { TransactionState } from "@quiver/protocol/shapes/transaction";
@@ -14,13 +14,13 @@ import { type BatchOptions, type Records, type UpsertResult, upsertInBatches } f
 import { type WaitOptions, waitFor } from "./wait.ts";
 
 export type CommitOptions = CallOptions & {
-  /** Also waits until background indexing has taken the changes over. Searches see them without that too. */
+  /** Also waits until background indexing has applied the changes. Searches see them even without this. */
   waitForIndex?: boolean | WaitOptions;
 };
 
 /**
- * An open transaction: changes are buffered durably on the server and applied in one atomic step by `commit`.
- * A collection has at most one. Made by `collection.transaction()`.
+ * An open transaction: changes are buffered durably on the server and applied in one atomic step by `commit`. A collection has at most one.
+ * Created by `collection.transaction()`.
  *
  * @example
  * ```ts no-run
@@ -34,9 +34,9 @@ export type CommitOptions = CallOptions & {
  * ```
  */
 export class Transaction {
-  /** The server's id of the transaction; `collection.resumeTransaction(id)` gives a handle on it again. */
+  /** The server's id of the transaction; `collection.resumeTransaction(id)` returns a new handle on it. */
   readonly id: string;
-  /** ISO 8601; undefined on a handle that was made from an id. */
+  /** ISO 8601; undefined on a handle that was created from an id. */
   readonly createdAt: string | undefined;
   readonly #transport: Transport;
   readonly #params: { collection_id: string; transaction_id: string };
@@ -60,13 +60,13 @@ export class Transaction {
     );
   }
 
-  /** Creates or replaces one record, with the endpoint that takes exactly one. */
+  /** Creates or replaces one record, with the endpoint for a single record. */
   async add(record: RecordInput | RawRecord, call: CallOptions = {}): Promise<void> {
     const body = new TextEncoder().encode(encodeRecord(record, 0));
     await this.#transport.request("addVector", { params: this.#params, body, call });
   }
 
-  /** Deletes a record. @throws QuiverError vector_not_found when the id is neither stored nor buffered */
+  /** Deletes a record. @throws QuiverError vector_not_found if the id is neither stored nor buffered */
   async delete(id: string, call: CallOptions = {}): Promise<void> {
     await this.#transport.request("deleteVectorInTransaction", {
       params: { ...this.#params, vector_id: id },
@@ -74,7 +74,7 @@ export class Transaction {
     });
   }
 
-  /** Applies all changes in one atomic step. When it resolves they are durable and every search sees them. */
+  /** Applies all changes atomically. When it resolves, they are durable and every search sees them. */
   async commit(options: CommitOptions = {}): Promise<void> {
     await this.#end("commitTransaction", ["InProgress", "Complete"], options);
     if (options.waitForIndex) {
@@ -90,13 +90,13 @@ export class Transaction {
     await this.#end("abortTransaction", ["Aborted"], call);
   }
 
-  /** The state: an object with one key, the state's name, as the interface gives it. */
+  /** The status as the REST interface returns it: an object with one key, the name of the state. */
   async status(call: CallOptions = {}): Promise<TransactionState> {
     const answer = await this.#transport.request("getTransactionStatus", { params: this.#params, call });
     return (answer as { status: TransactionState }).status;
   }
 
-  /** Resolves when background indexing has taken over the committed changes. */
+  /** Resolves when background indexing has applied the committed changes. */
   async waitForIndex(options: WaitOptions = {}): Promise<void> {
     await waitFor(
       `Indexing of transaction ${this.id}`,
@@ -112,9 +112,8 @@ export class Transaction {
   }
 
   /**
-   * Aborts the transaction unless it was committed or aborted. Never throws for a server that is gone or for a
-   * transaction that has ended otherwise: the error that led here must not be hidden, and a transaction that
-   * nobody uses is aborted by the server.
+   * Aborts the transaction unless it was committed or aborted. Does not throw if the server is unreachable or the transaction has ended in
+   * another way: the error that led here must not be hidden, and the server aborts idle transactions itself.
    */
   async [Symbol.asyncDispose](): Promise<void> {
     if (this.#ended) return;
@@ -132,7 +131,7 @@ export class Transaction {
     }
   }
 
-  /** Sends a commit or an abort; `wanted` are the states that show that an earlier one has been carried out. */
+  /** Sends a commit or an abort; the states in `wanted` show that an earlier attempt was executed. */
   async #end(
     route: "commitTransaction" | "abortTransaction",
     wanted: readonly string[],
@@ -147,7 +146,7 @@ export class Transaction {
       });
       this.#ended = true;
     } catch (error) {
-      // The caller may call again; what this call could not learn, that one must not forget.
+      // The caller may call again; that call must remember that this attempt had no response.
       if (!(error instanceof QuiverError) || error.retryable) this.#inDoubt.add(route);
       throw error;
     }
@@ -166,7 +165,7 @@ export class Transaction {
     return quiverError(
       "transaction_not_open",
       400,
-      `Transaction ${this.id} is ${state}${why}; nothing of it is applied unless it is Complete or InProgress.`,
+      `Transaction ${this.id} is ${state}${why}; its changes are applied only if it is Complete or InProgress.`,
       { transaction_id: this.id, status },
       cause,
     );

@@ -4,7 +4,7 @@ import { type ClientOptions, createClient, QuiverError, type RetryEvent } from "
 
 const detail = { name: "c", vectors_count: 0 };
 
-/** A client whose waits take no time and are written down. */
+/** A client whose waits take no time and are recorded. */
 function patientClient(url: string, options: ClientOptions = {}) {
   const waits: number[] = [];
   let now = 1_700_000_000_000;
@@ -55,7 +55,7 @@ describe("requests", () => {
     expect(new URL(byDocument.url, server.url).searchParams.get("document_id")).toBe("x+y z&");
   });
 
-  it.each(["", ".", "..", "\ud800"])("refuse the id %j, which no path can carry", async (id) => {
+  it.each(["", ".", "..", "\ud800"])("reject the id %j, which cannot be part of a path", async (id) => {
     await using server = await scriptedServer();
     const error = await errorOf(
       Promise.resolve().then(() => createClient({ url: server.url }).collection("c").get(id)),
@@ -68,7 +68,7 @@ describe("requests", () => {
     expect(() => createClient({ url })).toThrow(QuiverError);
   });
 
-  it("refuse a key that no header can carry, without repeating it", () => {
+  it("reject a key that cannot be sent in a header, without repeating it", () => {
     expect(() => createClient({ apiKey: "se\ncret" })).toThrow(/^(?!.*cret)/);
   });
 });
@@ -102,7 +102,7 @@ describe("errors", () => {
     expect(error.retryable).toBe(false);
   });
 
-  it("say so when something else than Quiver answers", async () => {
+  it("report a response of something other than Quiver", async () => {
     const page: Step = (_, response) => {
       response.writeHead(404, { "content-type": "text/html" }).end("<h1>Not Found</h1>");
     };
@@ -117,7 +117,7 @@ describe("errors", () => {
     expect(greeted).toMatchObject({ code: "internal", status: 200 });
   });
 
-  it("are connection_failed when nobody listens", async () => {
+  it("are connection_failed when nothing listens", async () => {
     const server = await scriptedServer();
     await server[Symbol.asyncDispose]();
     const { client, waits } = patientClient(server.url);
@@ -125,7 +125,7 @@ describe("errors", () => {
     expect(error).toMatchObject({ code: "connection_failed", status: 0, retryable: true });
     expect(error.details.reason).toBe("ECONNREFUSED");
     expect(waits).toEqual([50, 100, 200, 400]);
-    // Even creating may be repeated: no server has seen the request.
+    // Even a create request may be repeated: no server has seen it.
     await errorOf(client.createCollection({ name: "c" }));
     expect(waits).toHaveLength(8);
   });
@@ -176,7 +176,7 @@ describe("retries", () => {
     expect(server.received).toHaveLength(4);
   });
 
-  it("do not repeat what the server has decided", async () => {
+  it("do not repeat a request that the server has decided", async () => {
     await using server = await scriptedServer(fail(500, "internal"));
     const { client } = patientClient(server.url);
     await errorOf(client.listCollections());
@@ -202,7 +202,7 @@ describe("retries", () => {
     expect(waits).toEqual([]);
   });
 
-  it("go on for retryForMs where that is given", async () => {
+  it("continue for retryForMs if that is given", async () => {
     const server = await scriptedServer();
     await server[Symbol.asyncDispose]();
     const { client, waits } = patientClient(server.url, { retryForMs: 10_000 });
@@ -217,7 +217,7 @@ describe("retries", () => {
     ["createCollection", "/vectordb/collections"],
     ["createDenseIndex", "/vectordb/collections/c/indexes/dense"],
     ["createTransaction", "/vectordb/collections/c/transactions"],
-  ] as const)("do not repeat %s after a lost answer, but do after a refusal", async (route, path) => {
+  ] as const)("do not repeat %s after a lost response, but do after a refusal", async (route, path) => {
     const created = answer(200, { transaction_id: "t", created_at: "" });
     await using server = await scriptedServer(hangUp, fail(503, "not_ready"), created);
     const { client } = patientClient(server.url);
@@ -234,7 +234,7 @@ describe("retries", () => {
     ["drop", fail(400, "collection_not_found"), (c: Clients) => c.collection.drop()],
     ["deleteIndex", fail(404, "index_not_found"), (c: Clients) => c.collection.deleteIndex("dense")],
   ])(
-    "take 'not found' after a lost answer of %s for success, and otherwise for the error it is",
+    "treat 'not found' after a lost response of %s as success, and otherwise as an error",
     async (_, notFound, act) => {
       await using server = await scriptedServer(hangUp, notFound, notFound);
       const { client } = patientClient(server.url);
@@ -246,7 +246,7 @@ describe("retries", () => {
     },
   );
 
-  it("do not take a missing collection for a record that was deleted", async () => {
+  it("do not mistake a missing collection for a deleted record", async () => {
     await using server = await scriptedServer(hangUp, fail(404, "collection_not_found"));
     const { client } = patientClient(server.url);
     expect((await errorOf(client.collection("c").delete("a"))).code).toBe("collection_not_found");
@@ -258,7 +258,7 @@ type Clients = {
   transaction: { delete(id: string): Promise<void> };
 };
 
-describe("a commit whose answer was lost", () => {
+describe("a commit whose response was lost", () => {
   const notOpen = fail(400, "transaction_not_open");
   const status = (state: Record<string, unknown>) => answer(200, { status: state });
 
@@ -285,7 +285,7 @@ describe("a commit whose answer was lost", () => {
     await transaction.commit();
   });
 
-  it("is not looked for when no answer was lost", async () => {
+  it("is not checked when no response was lost", async () => {
     await using server = await scriptedServer(notOpen);
     const { client } = patientClient(server.url);
     const error = await errorOf(client.collection("c").resumeTransaction("t").commit());
@@ -317,7 +317,7 @@ describe("await using", () => {
     expect(server.received).toHaveLength(2);
   });
 
-  it("does not hide the error that ended the block when the server is gone", async () => {
+  it("does not hide the error that ended the block when the server is unreachable", async () => {
     await using server = await scriptedServer(created, hangUp, hangUp);
     const use = async () => {
       await using _ = await createClient({ url: server.url }).collection("c").transaction();

@@ -1,4 +1,4 @@
-// How does one request get to the server and its answer back?
+// How is a request sent, and how is its response received?
 //
 // The life of a request:
 //
@@ -7,8 +7,8 @@
 //                              |                               | yes
 //                              +---------- wait <--------------+
 //
-// The wait is exponential with full jitter (a random time up to the step, so that many clients do not come back
-// at once), or what Retry-After asks for where that is longer. `timeoutMs` bounds all attempts and waits together.
+// The wait is exponential with full jitter (a random time up to the step, so that many clients do not return at once), or Retry-After if
+// that is longer. `timeoutMs` bounds all attempts and waits together.
 
 import { QuiverError } from "@quiver/protocol/errors";
 import { refuseUnknownOptions } from "@quiver/protocol/fields";
@@ -33,38 +33,38 @@ export const defaults = {
   delayMaxMs: 5_000,
 } as const;
 
-/** Where a client finds its server, and how patient it is. */
+/** The server's address, and the timeouts and retries of a client. */
 export type ClientOptions = {
-  /** Address of the server, with the path prefix of a proxy where there is one. Default `http://127.0.0.1:8443`. */
+  /** Address of the server, including the path prefix of a proxy. Default `http://127.0.0.1:8443`. */
   url?: string | URL;
   /** API key, admin key or session token, sent as bearer key. */
   apiKey?: string;
   /** A function like the global `fetch`, for proxies and the like. */
   fetch?: typeof globalThis.fetch;
-  /** Milliseconds for one request with all its repetitions. Default 60,000. */
+  /** Milliseconds for one request including all retries. Default 60,000. */
   timeoutMs?: number;
-  /** How often a request is repeated when that is safe. Default 4. */
+  /** Maximum number of retries of a request, if retrying is safe. Default 4. */
   retries?: number;
   /**
-   * Goes on repeating for this many milliseconds after a request's first failure, instead of `retries` times:
-   * long enough for a restart of the server. `timeoutMs` still holds.
+   * Retries for this many milliseconds after a request's first failure, instead of `retries` times, such as to survive a restart of the
+   * server. `timeoutMs` still applies.
    */
   retryForMs?: number;
   /** Headers to add to every request. */
   headers?: Readonly<Record<string, string>>;
-  /** Called before each repetition. */
+  /** Called before each retry. */
   onRetry?: (event: RetryEvent) => void;
-  /** Where time and chance come from; tests give their own. */
+  /** Sources of time and randomness; tests replace them. */
   runtime?: Partial<Runtime>;
 };
 
 /** Options of a single call. */
 export type CallOptions = {
-  /** Ends the call; it then throws the signal's reason. */
+  /** Aborts the call, which then throws the signal's reason. */
   signal?: AbortSignal;
-  /** Milliseconds for this request with all its repetitions. */
+  /** Milliseconds for this request including all retries. */
   timeoutMs?: number;
-  /** How often this request may be repeated. */
+  /** Maximum number of retries of this request. */
   retries?: number;
 };
 
@@ -80,7 +80,7 @@ const clientOptions: readonly (keyof ClientOptions)[] = [
   "runtime",
 ];
 
-/** Options of every call, and of the calls that send records or commit. */
+/** Options of all calls, and additional ones of calls that send records or commit. */
 const callOptions: readonly (keyof (CallOptions & BatchOptions) | "waitForIndex")[] = [
   "signal",
   "timeoutMs",
@@ -95,7 +95,7 @@ const callOptions: readonly (keyof (CallOptions & BatchOptions) | "waitForIndex"
 export type RetryEvent = {
   /** Method and path, such as `GET /vectordb/collections`. */
   request: string;
-  /** 1 before the first repetition. */
+  /** 1 before the first retry. */
   retry: number;
   delayMs: number;
   error: QuiverError;
@@ -106,7 +106,7 @@ export type Runtime = {
   now(): number;
   /** At least 0, below 1. */
   random(): number;
-  /** Resolves after `ms` milliseconds; rejects with the signal's reason when it aborts before. */
+  /** Resolves after `ms` milliseconds; rejects with the signal's reason if it aborts before. */
   sleep(ms: number, signal: AbortSignal): Promise<void>;
 };
 
@@ -128,29 +128,29 @@ const systemRuntime: Runtime = {
     }),
 };
 
-/** What goes into a request beside its endpoint. */
+/** The parts of a request besides its endpoint. */
 export type RequestParts = {
   params?: Readonly<Record<string, string>>;
   query?: Readonly<Record<string, string | undefined>>;
   /** A value to send as JSON, or the bytes of a JSON text. */
   body?: unknown;
-  /** Gives the bytes of a file to send, anew for every attempt. */
+  /** Returns the bytes of a file to send, anew for every attempt. */
   upload?: () => ReadableStream<Uint8Array> | Blob;
-  /** Headers of this request alone. */
+  /** Headers of this request only. */
   headers?: Readonly<Record<string, string>>;
   call?: CallOptions;
-  /** True when an earlier call may already have carried the request out. */
+  /** True if an earlier call may already have executed the request. */
   inDoubt?: boolean;
   /**
-   * Asked when a request that may already have been carried out is answered with an error. Returning means that
-   * it has been; throwing means that it has not.
+   * Called when a request that may already have been executed gets an error response. It returns if the request was executed and throws if
+   * not.
    */
   settle?: (error: QuiverError) => Promise<void>;
 };
 
 type Outcome<T> = { readonly value: T } | { readonly failure: Failure };
 
-/** Sends requests. One for each client; holds no state but its settings. */
+/** Sends requests. One per client; its only state is its settings. */
 export class Transport {
   readonly url: URL;
   readonly runtime: Runtime;
@@ -158,14 +158,14 @@ export class Transport {
   readonly #headers: Readonly<Record<string, string>>;
   readonly #fetch: typeof globalThis.fetch;
 
-  /** @throws unknown_field for an option that there is not */
+  /** @throws unknown_field for an unknown option */
   constructor(options: ClientOptions) {
     refuseUnknownOptions(options, clientOptions);
     this.url = parseUrl(options.url ?? defaults.url);
     this.runtime = { ...systemRuntime, ...options.runtime };
     this.#options = options;
     this.#headers = requestHeaders(options);
-    // Taken at each call, so that a global fetch which is replaced later counts.
+    // Looked up on each call, so that a global fetch that is replaced later is used.
     this.#fetch = options.fetch ?? ((input, init) => globalThis.fetch(input, init));
   }
 
@@ -173,17 +173,17 @@ export class Transport {
     return this.#options;
   }
 
-  /** Sends a request of the route table and decodes its answer. */
+  /** Sends a request of the route table and decodes its response. */
   request<R extends RouteName>(route: R, parts: RequestParts = {}): Promise<AnswerOf<R>> {
     return this.#send(endpoints[route], parts, decodeJson) as Promise<AnswerOf<R>>;
   }
 
-  /** Like `request`, but gives the answer's text as it came. */
+  /** Like `request`, but returns the raw text of the response. */
   text(route: RouteName, parts: RequestParts = {}): Promise<string> {
     return this.#send(endpoints[route], parts, async (response) => ({ value: await response.text() }));
   }
 
-  /** Sends a request and gives the answer with its body unread. */
+  /** Sends a request and returns the response with its body unread. */
   open(endpoint: Endpoint, parts: RequestParts = {}): Promise<Response> {
     return this.#send(endpoint, parts, async (response) => ({ value: response }));
   }
@@ -257,7 +257,7 @@ export class Transport {
     const own = { ...this.#headers, ...headers };
     if (upload !== undefined) {
       const init = { method, signal, headers: { ...own, "content-type": "application/octet-stream" } };
-      // A body that is a stream must be sent in one direction at a time; the types do not know the word.
+      // A streamed body needs `duplex: "half"`, which the types do not declare.
       return { ...init, body: upload(), duplex: "half" } as RequestInit;
     }
     if (body === undefined) return { method, signal, headers: own };
@@ -271,7 +271,7 @@ export class Transport {
   }
 }
 
-/** How long one call goes on: its deadline, its caller's signal and its repetitions. */
+/** When a call ends: its deadline, the caller's signal and its retries. */
 class Patience {
   readonly #controller = new AbortController();
   readonly #runtime: Runtime;
@@ -295,7 +295,7 @@ class Patience {
     this.#callerSignal = call.signal;
     this.#timeoutMs = call.timeoutMs ?? options.timeoutMs ?? defaults.timeoutMs;
     this.#retriesMax = call.retries ?? options.retries ?? defaults.retries;
-    // What a call asks for counts more than what the client was made with.
+    // Options of the call override those of the client.
     this.#retryForMs = call.retries === undefined ? options.retryForMs : undefined;
     this.#deadline = runtime.now() + this.#timeoutMs;
     // A timer takes at most 2^31 - 1 milliseconds.
@@ -312,13 +312,13 @@ class Patience {
     this.#callerSignal?.removeEventListener("abort", this.#onCallerAbort);
   }
 
-  /** After a failure: throws what ended the call, where the caller or the deadline did. */
+  /** After a failure: throws if the caller's signal or the deadline ended the call. */
   check(request: string): void {
     if (this.#timedOut) throw this.#timeoutError(request);
     this.#callerSignal?.throwIfAborted();
   }
 
-  /** Waits before a repetition. False, at once, when there must be none. */
+  /** Waits before a retry. Returns false at once if there must be none. */
   async wait(request: string, { error, retryAfterMs = 0 }: Failure): Promise<boolean> {
     const now = this.#runtime.now();
     this.#firstFailureAt ??= now;
@@ -352,7 +352,7 @@ class Patience {
     return quiverError(
       "connection_failed",
       0,
-      `${request} had no answer within ${this.#timeoutMs} ms. Give the call more time (timeoutMs), or make it smaller.${before}`,
+      `${request} had no response within ${this.#timeoutMs} ms. Give the call more time (timeoutMs), or make it smaller.${before}`,
       { reason: "timeout", timeout_ms: this.#timeoutMs },
       last,
     );
@@ -362,7 +362,7 @@ class Patience {
 async function decodeJson(response: Response, request: string): Promise<Outcome<unknown>> {
   if (response.status === 204 || request.startsWith("HEAD ")) return { value: undefined };
   const text = await response.text();
-  // The export is lines of JSON; whoever wants them one by one uses `Collection.export`.
+  // The export is a stream of JSON lines; to read them one by one, use `Collection.export`.
   if (response.headers.get("content-type")?.startsWith("application/x-ndjson")) return { value: text };
   try {
     return { value: JSON.parse(text) };
@@ -405,7 +405,7 @@ function requestHeaders({ apiKey, headers }: ClientOptions): Record<string, stri
   if (!/^[\x21-\x7e]+$/.test(key)) {
     throw new QuiverError(
       "invalid_request",
-      "The apiKey has a character that an HTTP header cannot carry; expected printable ASCII without spaces.",
+      "The apiKey has a character that is not allowed in an HTTP header; expected printable ASCII without spaces.",
     );
   }
   all.authorization = `Bearer ${key}`;
@@ -415,8 +415,8 @@ function requestHeaders({ apiKey, headers }: ClientOptions): Record<string, stri
 /**
  * A path parameter as one segment of the path.
  *
- * URLs treat the segments `.` and `..` as steps between folders, even when they are percent-encoded (WHATWG URL,
- * "single-dot URL path segment"), so that no client of this kind can name a record with such an id.
+ * URLs treat the segments `.` and `..` as relative paths, even when they are percent-encoded (WHATWG URL, "single-dot URL path segment"),
+ * so a client based on fetch cannot address a record with such an id.
  */
 function encodeSegment(name: string, value: string | undefined): string {
   const invalid = (why: string) =>
@@ -425,12 +425,12 @@ function encodeSegment(name: string, value: string | undefined): string {
   if (value === "") throw invalid("is empty; expected at least one character.");
   if (value === "." || value === "..") {
     throw invalid(
-      "cannot be part of a URL's path: fetch takes it for a step between folders. The record can be found by a search or by its document_id, and replaced by an upsert.",
+      "cannot be part of a URL's path: fetch treats it as a relative path. The record can still be found by a search or by its document_id, and replaced by an upsert.",
     );
   }
   try {
     return encodeURIComponent(value);
   } catch {
-    throw invalid("has half of a surrogate pair, which UTF-8 cannot carry.");
+    throw invalid("has half of a surrogate pair, which UTF-8 cannot represent.");
   }
 }

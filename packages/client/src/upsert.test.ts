@@ -70,7 +70,7 @@ describe("batches", () => {
     expect(server.received[0].body).toBe(`{"vectors":[${json}]}`);
   });
 
-  it("keep at most `concurrency` requests under way", async () => {
+  it("keep at most `concurrency` requests in progress", async () => {
     let underWay = 0;
     let most = 0;
     const options = { batchRecords: 1, concurrency: 3 };
@@ -97,7 +97,7 @@ describe("a failure", () => {
     return error as QuiverError;
   };
 
-  it("counts in the caller's array and says what was acknowledged", async () => {
+  it("has positions in the caller's array and the number of acknowledged records", async () => {
     await using server = await scriptedServer(ok, invalid, ok);
     const error = await failureOf(createClient({ url: server.url }).collection("c").upsert(records(3_000)));
     expect(error.code).toBe("invalid_vector");
@@ -107,7 +107,7 @@ describe("a failure", () => {
     expect(server.received).toHaveLength(2);
   });
 
-  it("names the records of which nobody knows", async () => {
+  it("names the records whose outcome is unknown", async () => {
     await using server = await scriptedServer(ok, hangUp);
     const call = createClient({ url: server.url }).collection("c").upsert(records(1_500), { retries: 0 });
     const error = await failureOf(call);
@@ -115,7 +115,7 @@ describe("a failure", () => {
     expect(error.details).toMatchObject({ acknowledged: 1_000, in_doubt: [1_000, 1_500] });
   });
 
-  it("with several requests under way reports the first one in order, when all have ended", async () => {
+  it("with several requests in progress reports the first one in order, when all have ended", async () => {
     const late: Step = (request, response) => setTimeout(() => invalid(request, response), 60);
     const early: Step = (request, response) =>
       setTimeout(() => fail(400, "max_vectors_exceeded")(request, response), 20);
@@ -130,7 +130,7 @@ describe("a failure", () => {
     expect(server.received.length).toBeLessThanOrEqual(5);
   });
 
-  it("of a number that JSON cannot carry is found before anything of its batch is sent", async () => {
+  it("of a number that JSON cannot represent is found before any part of its batch is sent", async () => {
     await using server = await scriptedServer(ok, ok);
     const given = records(30);
     given[25] = { id: "bad", dense_values: new Float32Array([1, Number.NaN]) };

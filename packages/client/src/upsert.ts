@@ -1,12 +1,12 @@
-// How do many records become requests of a good size?
+// How are many records split into requests?
 //
 //   caller's records --encode--> texts --pack--> batches --send, at most `concurrency` at once--> server
 //
-// A batch ends when it has `batchRecords` records or when one more would make its body larger than `batchBytes`;
-// a single record that is larger goes alone. Each request is atomic, the whole is not: when one fails, the error
-// says how many records from the first one on were acknowledged, and its positions count in the caller's array.
+// A batch ends when it has `batchRecords` records or when one more would make its body larger than `batchBytes`; a single larger record is
+// sent alone. Each request is atomic, but the call as a whole is not: when a request fails, the error has the number of acknowledged
+// records from the first one on, and its positions refer to the caller's array.
 //
-// Invariant: when the error leaves this file, no request of the call is under way any more.
+// Invariant: when an error is thrown from this file, no request of the call is in progress.
 
 import { QuiverError } from "@quiver/protocol/errors";
 import { kindOf } from "@quiver/protocol/kind-of";
@@ -23,23 +23,22 @@ export type Records =
   | AsyncIterable<RecordInput | RawRecord>;
 
 export type BatchOptions = {
-  /** Most records of one request. Default 1,000. */
+  /** Maximum number of records in one request. Default 1,000. */
   batchRecords?: number;
-  /** Most bytes of one request's body. Default 8 MiB. */
+  /** Maximum size of one request's body in bytes. Default 8 MiB. */
   batchBytes?: number;
   /**
-   * Requests under way at once. Default 1. With more, two records with the same id in different requests may be
-   * applied in either order.
+   * Number of concurrent requests. Default 1. With more, two records with the same id in different requests may be applied in either order.
    */
   concurrency?: number;
-  /** Called when the number of records that are acknowledged from the first one on has grown. */
+  /** Called when the number of acknowledged records, counted from the first one on, has grown. */
   onProgress?: (progress: { acknowledged: number }) => void;
 };
 
 export type UpsertResult = {
-  /** Records that the server has acknowledged: durable, and for a streaming upsert searchable. */
+  /** Records that the server has acknowledged: durable and, for a streaming upsert, searchable. */
   upserted: number;
-  /** Requests that it took. */
+  /** Number of requests sent. */
   requests: number;
 };
 
@@ -51,7 +50,7 @@ const bodyEnd = "]}";
 /**
  * Sends records in batches.
  * @param send sends one request's body and resolves when the server has acknowledged it
- * @throws QuiverError of the first request that failed, with `details.acknowledged`; and what `records` throws
+ * @throws QuiverError of the first request that failed, with `details.acknowledged`; any error that `records` throws
  */
 export async function upsertInBatches(
   records: Records,
@@ -69,7 +68,7 @@ export async function upsertInBatches(
       await send(batch.body);
       order.acknowledge(batch.start, batch.count);
     } catch (error) {
-      // Of several that fail, the first in the caller's order is the one to report.
+      // If several requests fail, the first one in the caller's order is reported.
       if (failure === undefined || batch.start < failure.start) {
         failure = { start: batch.start, error: rebase(error, batch) };
       }
@@ -92,7 +91,7 @@ export async function upsertInBatches(
   return { upserted: order.acknowledged, requests };
 }
 
-/** Counts how many records are acknowledged without a gap, while batches are acknowledged in any order. */
+/** Counts the records that are acknowledged without a gap; batches are acknowledged in any order. */
 class AcknowledgedPrefix {
   acknowledged = 0;
   readonly #waiting = new Map<number, number>();
@@ -171,7 +170,7 @@ function asSource(
   }
   throw new QuiverError(
     "invalid_request",
-    `upsert() was given ${kindOf(records)}; expected a record or an iterable of records.`,
+    `upsert() got ${kindOf(records)}; expected a record or an iterable of records.`,
   );
 }
 

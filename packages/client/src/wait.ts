@@ -1,4 +1,4 @@
-// How long until something on the server has come about?
+// How does the client wait for a condition on the server?
 
 import { QuiverError } from "@quiver/protocol/errors";
 import { refuseUnknownOptions } from "@quiver/protocol/fields";
@@ -6,18 +6,19 @@ import type { CallOptions, Runtime } from "./transport.ts";
 
 export type WaitOptions = {
   signal?: AbortSignal;
-  /** Most milliseconds to wait. Default: no limit. */
+  /** Maximum time to wait, in milliseconds. Default: no limit. */
   timeoutMs?: number;
-  /** Milliseconds between two questions at most; the first ones come sooner. Default 1,000. */
+  /** Maximum interval between two polls, in milliseconds; the first polls come sooner. Default 1,000. */
   pollMs?: number;
 };
 
 const FIRST_POLL_MS = 20;
 
 /**
- * Asks again and again until `ask` gives a value.
+ * Polls until `ask` returns a value.
  * @param what names the condition in the error
- * @throws QuiverError unknown_field or invalid_request where the options are not such; connection_failed with `details.reason` "timeout" when it takes longer than `timeoutMs`
+ * @throws QuiverError unknown_field or invalid_request for invalid options; connection_failed with `details.reason` "timeout" after
+ *   `timeoutMs`
  */
 export async function waitFor<T>(
   what: string,

@@ -1,7 +1,7 @@
-// How does a server behave that misbehaves on purpose?
+// How does a test get a server that misbehaves on purpose?
 //
-// It answers the n-th request with the n-th step of its script, over real HTTP, and keeps what it received. After the
-// script's end it answers 500, which no test expects.
+// It answers the n-th request with the n-th step of its script, over real HTTP, and records what it received. After the end of the script
+// it answers 500, which no test expects.
 
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -26,7 +26,7 @@ export const fail = (
   headers: Record<string, string> = {},
 ): Step => answer(status, { error: { code, message, details: {} } }, headers);
 
-/** Takes the request in completely and breaks the connection instead of answering. */
+/** Receives the complete request and closes the connection without a response. */
 export const hangUp: Step = (_, response) => {
   response.socket?.destroy();
 };

@@ -1,18 +1,18 @@
-// Which keys do published clients send that mean nothing here?
+// Which request keys of published clients does the server ignore?
 //
-// They are accepted and ignored where those clients send them, and nowhere else. `auto_create_index` of a collection's
-// vectors and `username` of a session, which they send too, are fields with a meaning and stand in the shapes.
+// They are accepted and ignored on the endpoints to which those clients send them, and rejected elsewhere. Those clients also send
+// `auto_create_index` (vectors of a collection) and `username` (session); these have a meaning here and are part of the shapes.
 
 import type { RouteName } from "./routes.ts";
 
 export type ClientKey = {
   readonly key: string;
-  /** In the body of these requests, at its top. */
+  /** Accepted at the top level of the bodies of these requests. */
   readonly routes: readonly RouteName[];
   readonly why: string;
 };
 
-/** All there are. None is in the OpenAPI document: new programs have no reason to send them. */
+/** The complete list. The OpenAPI document omits them, because new programs have no reason to send them. */
 export const clientKeys: readonly ClientKey[] = [
   {
     key: "index_type",
@@ -24,17 +24,17 @@ export const clientKeys: readonly ClientKey[] = [
       "abortTransaction",
       "streamingUpsert",
     ],
-    why: "A transaction used to be for one index. Here it is for the collection, and a record says itself what it carries.",
+    why: "Those clients open a transaction for one index. Here a transaction covers the collection, and each record shows what it carries.",
   },
   {
     key: "data_type",
     routes: ["createDenseIndex", "createSparseIndex", "createTextIndex"],
-    why: "The kind of index once more, which the path says. What a dense index stores says quantization.properties.data_type.",
+    why: "Repeats the kind of index, which the path names. The stored type of a dense index is set by quantization.properties.data_type.",
   },
   {
     key: "metadata_schema",
     routes: ["createCollection"],
-    why: "Metadata has no schema here: every key of it is the user's.",
+    why: "Metadata has no schema here: it may have any key.",
   },
 ];
 

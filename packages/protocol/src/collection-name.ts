@@ -1,8 +1,8 @@
-// Which names can a collection have?
+// Which collection names are valid?
 
 import { limits } from "./limits.ts";
 
-/** What a name may be, in words. */
+/** The rule for names, as text for messages. */
 export const collectionNameRule =
   `1 to ${limits.collectionNameBytesMax} bytes of UTF-8, no / \\ ? # % and no control characters, and is not '.', '..' or ` +
   "'loaded'";
@@ -10,7 +10,7 @@ export const collectionNameRule =
 // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is looked for
 const forbidden = /[/\\?#%\u0000-\u001f\u007f-\u009f]/u;
 
-/** What is wrong with a name, in words that follow it; null when nothing is. */
+/** What is wrong with a name, as text to append to it; null for a valid name. */
 export function collectionNameProblem(name: unknown): string | null {
   if (typeof name !== "string") return "must be a string";
   if (name === "") return "is empty";
@@ -20,9 +20,9 @@ export function collectionNameProblem(name: unknown): string | null {
   return null;
 }
 
-/** The same of what names begin with: with anything behind it, a reserved word is none. */
+/** The same check for a name prefix. A prefix may equal a reserved word, because a name continues it. */
 export function beginningProblem(beginning: string): string | null {
-  if (!beginning.isWellFormed()) return "has half of a surrogate pair";
+  if (!beginning.isWellFormed()) return "contains half of a surrogate pair";
   const bytes = new TextEncoder().encode(beginning).length;
   if (bytes > limits.collectionNameBytesMax) return `has ${bytes} bytes`;
   const found = forbidden.exec(beginning);

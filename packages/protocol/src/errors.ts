@@ -1,15 +1,15 @@
-// Which errors can Quiver answer with, and what does each mean?
+// Which errors can Quiver return, and what does each mean?
 //
-// One table serves every floor: the engine throws `QuiverError` with a code of this table, the server turns
-// it into an HTTP answer once, and the client rebuilds the same class from the answer. A code is stable: it
-// is never renamed and never changes its meaning.
+// All modules share one table: the engine throws `QuiverError` with a code of this table, the server translates it into an HTTP response in
+// one place, and the client rebuilds the same class from the response. Codes are stable: they are never renamed and never change their
+// meaning.
 
-/** What a code stands for. `status` is the HTTP status where the route does not name another one. */
+/** The properties of a code. `status` is the HTTP status unless the route names another one. */
 export type ErrorKind = {
   readonly status: number;
-  /** True when the same request may succeed later without being changed. */
+  /** True when the same request may succeed later, unchanged. */
   readonly retryable: boolean;
-  /** One sentence for the reference: when it happens. */
+  /** When the error occurs, in one sentence, for the API reference. */
   readonly meaning: string;
 };
 
@@ -19,12 +19,12 @@ const kind = (status: number, meaning: string, retryable = false): ErrorKind => 
   meaning,
 });
 
-/** Every error code there is, in the order of the reference. */
+/** Every error code, in the order of the API reference. */
 export const errorKinds = {
   invalid_request: kind(400, "A field is missing, of the wrong type or out of range; nothing was changed."),
   unknown_field: kind(
     400,
-    "A body, a record or the query string has a field that is not known; details.suggestion is the nearest known name, where one is near. Nothing was changed.",
+    "A body, a record or the query string has an unknown field; details.suggestion is the most similar known name, if there is one. Nothing was changed.",
   ),
   invalid_json: kind(400, "The request body is not JSON in UTF-8."),
   invalid_vector: kind(400, "A vector record breaks a rule of its collection; nothing was changed."),
@@ -36,12 +36,15 @@ export const errorKinds = {
   transaction_not_open: kind(400, "The transaction was already committed, aborted or failed."),
   invalid_snapshot: kind(
     400,
-    "A backup file is cut off, damaged, of a newer version or no backup at all; the details name the position.",
+    "A backup file is truncated, damaged, of a newer format or not a backup file; the details name the position.",
   ),
-  snapshot_chain_broken: kind(400, "An incremental backup does not go on from the file before it."),
+  snapshot_chain_broken: kind(
+    400,
+    "The base version of an incremental backup is not the version of the file before it.",
+  ),
   version_not_kept: kind(
     400,
-    "The change log no longer reaches back to the version, or the collection never had it.",
+    "The change log no longer reaches back to the version, or the version never existed.",
   ),
   unauthorized: kind(401, "The request carries no API key, or one that is not valid."),
   forbidden: kind(403, "The key is valid, but its role or its collections do not allow this request."),
@@ -57,47 +60,50 @@ export const errorKinds = {
   index_already_exists: kind(409, "The collection already has an index of this kind."),
   transaction_ongoing: kind(409, "The collection already has an open transaction."),
   body_too_large: kind(413, "The request body is larger than the server's limit."),
-  unsupported_media_type: kind(415, "The request body is not declared as application/json."),
-  range_not_satisfiable: kind(416, "The Range header asks for bytes that the file does not have."),
+  unsupported_media_type: kind(415, "The Content-Type of the request body is not application/json."),
+  range_not_satisfiable: kind(416, "The Range header requests bytes beyond the end of the file."),
   rate_limited: kind(429, "Too many failed attempts to authenticate from this address.", true),
   too_many_sessions: kind(
     429,
-    "As many sessions live as may; none of them is ended for a new one. details.retry_after_seconds says when the first may end.",
+    "The limit on live sessions is reached; no session is ended to make room. details.retry_after_seconds is the time until the first may expire.",
   ),
   headers_too_large: kind(431, "The request's headers are larger than the server's limit."),
   data_corrupted: kind(500, "A stored record failed its checksum; the details name its key."),
   format_too_new: kind(500, "The data directory was written by a newer version of Quiver."),
   format_too_old: kind(
     500,
-    "The data directory was written by a version of Quiver whose format is no longer read.",
+    "The data directory was written by a version of Quiver whose format is no longer supported.",
   ),
   storage_failed: kind(
     500,
-    "The store could not read or write; nothing was applied, unless details.applied is unknown.",
+    "A read or write of the store failed; nothing was applied, unless details.applied is unknown.",
   ),
   internal: kind(500, "The operation failed on the server; the request id is in the log."),
   indexing_behind: kind(
     429,
-    "Records are written faster than the collection's indexes take them over; nothing was changed.",
+    "Records are written faster than the collection's indexes can apply them; nothing was changed.",
     true,
   ),
-  overloaded: kind(503, "A queue of the server is full, or the wait in it would be too long.", true),
-  shutting_down: kind(503, "The server is stopping and takes no new requests.", true),
+  overloaded: kind(503, "A queue of the server is full, or the request would wait in it for too long.", true),
+  shutting_down: kind(503, "The server is stopping and accepts no new requests.", true),
   not_ready: kind(503, "The server is still recovering its collections.", true),
   request_timeout: kind(408, "The request did not arrive completely in time.", true),
   deadline_exceeded: kind(
     504,
-    "The request was not done in the time it was given. Reads and searches were stopped; of a write nothing was applied.",
+    "The request did not finish before its deadline. Reads and searches were stopped; no part of a write was applied.",
     true,
   ),
   memory_budget_exceeded: kind(
     507,
-    "The operation needs more memory than the process, or its collection, may take; nothing was changed.",
+    "The operation would exceed the memory budget of the process or of the collection; nothing was changed.",
   ),
-  storage_full: kind(507, "The disk, or the collection's space of ordinals, is full; nothing was applied."),
+  storage_full: kind(
+    507,
+    "The disk is full, or the collection has used all its record numbers; nothing was applied.",
+  ),
   connection_failed: kind(
     0,
-    "The client got no answer: connection refused, reset or timed out. Raised by the client only.",
+    "The client received no response: connection refused, reset or timed out. Raised by the client only.",
     true,
   ),
 } as const satisfies Record<string, ErrorKind>;
@@ -106,12 +112,12 @@ export type ErrorCode = keyof typeof errorKinds;
 
 export type ErrorDetails = Readonly<Record<string, unknown>>;
 
-/** Body of every error answer. */
+/** Body of every error response. */
 export type ErrorBody = { error: { code: ErrorCode; message: string; details: ErrorDetails } };
 
 /**
- * The one error class of all floors. `message` says what was received, what was expected and what to do;
- * `details` repeats the position and the numbers in a form for programs.
+ * The error class of all modules. `message` states what was received, what was expected and what to do; `details` repeats the position and
+ * the numbers for programs.
  */
 export class QuiverError extends Error {
   override readonly name = "QuiverError";
@@ -124,7 +130,7 @@ export class QuiverError extends Error {
     this.details = details;
   }
 
-  /** HTTP status of the code where a route names no other. */
+  /** HTTP status of the code, unless a route names another. */
   get status(): number {
     return errorKinds[this.code].status;
   }
@@ -134,7 +140,7 @@ export class QuiverError extends Error {
   }
 }
 
-/** True for a `QuiverError`, with the given code where one is given. */
+/** True for a `QuiverError`, and, if a code is given, only for that code. */
 export function isQuiverError(error: unknown, code?: ErrorCode): error is QuiverError {
   return error instanceof QuiverError && (code === undefined || error.code === code);
 }

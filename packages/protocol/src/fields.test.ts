@@ -12,7 +12,7 @@ import { UpsertVectors, VectorInput } from "./shapes/vector.ts";
 const pathOf = (...given: Parameters<typeof unknownField>) => unknownField(...given)?.path;
 
 describe("unknown fields", () => {
-  test("[E7] are named with their place, in objects, arrays and either of several forms", () => {
+  test("[E7] are named with their path, in objects, arrays and alternative forms", () => {
     expect(pathOf(UpsertVectors, { vectors: [{ id: "a" }, { id: "b", metadta: {} }] })).toBe(
       "vectors[1].metadta",
     );
@@ -25,29 +25,29 @@ describe("unknown fields", () => {
     expect(pathOf(VectorInput, { lang: "en" }, "vectors[3]")).toBe("vectors[3].lang");
   });
 
-  test("[E7] those of an object come before those inside of it", () => {
+  test("[E7] an object's own are named before those of nested objects", () => {
     expect(pathOf(UpsertVectors, { vectors: [{ a: 1 }], zz: 1 })).toBe("zz");
   });
 
-  test("[E7] every key of metadata is the user's, at any depth", () => {
+  test("[E7] metadata may have any key, at any depth", () => {
     const metadata = { metadata: { topK: { dense_value: [{ idd: 1 }] } }, ["__proto__"]: 1, constructor: 2 };
     expect(pathOf(UpsertVectors, { vectors: [{ id: "a", metadata }] })).toBeUndefined();
   });
 
-  test("[E7] __proto__ and constructor are names like any other, and inherited keys are not there", () => {
+  test("[E7] __proto__ and constructor are ordinary names, and inherited keys are ignored", () => {
     expect(pathOf(VectorInput, JSON.parse('{"id":"a","__proto__":{"x":1}}'))).toBe("__proto__");
     expect(pathOf(VectorInput, JSON.parse('{"constructor":1}'))).toBe("constructor");
     expect(pathOf(VectorInput, Object.create({ lang: "en" }))).toBeUndefined();
     expect(pathOf(VectorInput, { id: "a", lang: undefined })).toBeUndefined();
   });
 
-  test("[E7] a name that is no plain word is quoted, and a long one is cut off", () => {
+  test("[E7] a name that is not an identifier is quoted, and a long one is truncated", () => {
     expect(pathOf(VectorInput, { "a b\n": 1 }, "vectors[0]")).toBe('vectors[0]["a b\\n"]');
     expect(pathOf(VectorInput, { ["k".repeat(10_000)]: 1 })).toBe(`["${"k".repeat(80)}..."]`);
     expect(pathOf(VectorInput, { "": 1 })).toBe('[""]');
   });
 
-  test("[E7] the error has code, place, what is expected, and the nearest known name", () => {
+  test("[E7] the error has the code, the path, the expected fields and the nearest known name", () => {
     let thrown: unknown;
     try {
       refuseUnknownFields(UpsertVectors, { vectors: [{ id: "a", metadta: {} }] });

@@ -1,12 +1,11 @@
-// Which field of a request does nobody know?
+// Which fields of a request are unknown?
 //
-// A field that is not known is refused: a search that silently drops its filter, or an import that silently drops a
-// misspelt `metadata`, loses data. The shapes say what is known. An object with `additionalProperties: false` is closed;
-// all others, such as `metadata`, may have any key. A shape is compiled once to the closed objects in it, so that
-// looking through a record costs a look at each of its keys, and nothing for its numbers.
+// Unknown fields are rejected: a search that silently dropped its filter, or an import that silently dropped a misspelt `metadata`, would
+// lose data. The shapes define the known fields. An object with `additionalProperties: false` is closed; all others, such as `metadata`,
+// may have any key. Each shape is compiled once to its closed objects, so that checking a record costs one lookup per key and nothing for
+// its numbers.
 //
-// Own keys count, and inherited ones do not: `__proto__` and `constructor` are names like any other. A key whose value is
-// `undefined` is not there, as in JSON.
+// Only own keys count: `__proto__` and `constructor` are ordinary names. A key whose value is `undefined` counts as absent, as in JSON.
 
 import type { TSchema } from "typebox";
 import { QuiverError } from "./errors.ts";
@@ -14,20 +13,20 @@ import { nearestName } from "./nearest-name.ts";
 
 /** An unknown field. */
 export type UnknownField = {
-  /** Its place: `vectors[17].metadta`. */
+  /** Its path: `vectors[17].metadta`. */
   readonly path: string;
   readonly name: string;
-  /** What may stand in its place. */
+  /** The fields that are known there. */
   readonly known: readonly string[];
 };
 
 type ClosedObject = {
   readonly names: ReadonlySet<string>;
-  /** Fields in which there are closed objects. */
+  /** Fields that contain closed objects. */
   readonly inside: readonly (readonly [name: string, node: Node])[];
 };
 
-/** What is closed in a value, whether it is an object or an array. */
+/** The closed parts of a value: as an object, and as an array. */
 type Node = { readonly object?: ClosedObject; readonly items?: Node };
 
 type JsonSchema = {
@@ -97,13 +96,13 @@ function findInFields({ object }: Node, value: object): Found | undefined {
   return undefined;
 }
 
-/** @param what the value is called. @throws invalid_request */
+/** @param what name of the value in messages. @throws invalid_request */
 function requireObject(what: string, value: unknown): void {
   if (typeof value === "object" && value !== null && !Array.isArray(value)) return;
   throw new QuiverError("invalid_request", `${what} must be an object, not ${nameOf(value)}.`, { path: "" });
 }
 
-/** What a value is called that stands where an object should. */
+/** Names a value that should be an object. */
 function nameOf(value: unknown): string {
   if (value === null || value === undefined) return String(value);
   return Array.isArray(value) ? "an array" : `a ${typeof value}`;
@@ -111,7 +110,7 @@ function nameOf(value: unknown): string {
 
 const nameLengthMax = 80;
 
-/** A step of a path, before the first of which the dot is cut off: `.metadta`, or `["a b"]` for what is no plain name. */
+/** One step of a path: `.metadta`, or `["a b"]` for a name that is not an identifier. The caller cuts off the dot of the first step. */
 function step(name: string): string {
   if (/^[\w-]{1,80}$/.test(name)) return `.${name}`;
   const shown = name.length > nameLengthMax ? `${name.slice(0, nameLengthMax)}...` : name;
@@ -119,8 +118,8 @@ function step(name: string): string {
 }
 
 /**
- * The first field of a value that its shape does not know: those of an object before those inside of it.
- * @param at what the value is called; empty for a body
+ * The first unknown field of a value; an object's own fields come before those of nested objects.
+ * @param at path of the value; empty for a body
  */
 export function unknownField(shape: TSchema, value: unknown, at = ""): UnknownField | undefined {
   const node = nodeOf(shape);
@@ -131,7 +130,7 @@ export function unknownField(shape: TSchema, value: unknown, at = ""): UnknownFi
 }
 
 /**
- * Refuses the request of a call in the same process, which no schema has seen, where it is no object or has an unknown field.
+ * Rejects a request of a call in the same process (which no schema has checked) if it is not an object or has an unknown field.
  * @throws invalid_request, unknown_field
  */
 export function checkFields(shape: TSchema, request: unknown): void {
@@ -139,18 +138,18 @@ export function checkFields(shape: TSchema, request: unknown): void {
   refuseUnknownFields(shape, request);
 }
 
-/** @throws unknown_field, which names the field's place and the nearest known name */
+/** @throws unknown_field, with the field's path and the nearest known name */
 export function refuseUnknownFields(shape: TSchema, value: unknown, at = ""): void {
   const found = unknownField(shape, value, at);
   if (found !== undefined) throw unknownFieldError(found);
 }
 
-/** The error of an option or parameter that is not known. @param noun what it is */
+/** The error for an unknown option or parameter. @param noun what kind of thing it is */
 export function unknownNameError(name: string, known: readonly string[], noun: string): QuiverError {
   return unknownFieldError({ path: step(name).replace(/^\./, ""), name, known }, noun);
 }
 
-/** The error that the sender of an unknown field gets. @param noun what it is, where it is no field */
+/** The error for an unknown field. @param noun what kind of thing it is, if not a field */
 export function unknownFieldError({ path, name, known }: UnknownField, noun = "field"): QuiverError {
   const suggestion = nearestName(name, known);
   const hint = suggestion === undefined ? "." : `; did you mean \`${suggestion}\`?`;
@@ -165,9 +164,9 @@ export function unknownFieldError({ path, name, known }: UnknownField, noun = "f
 }
 
 /**
- * Refuses options that are not known, of a call in the same process.
- * @param what the options are of, such as `search`
- * @throws unknown_field; invalid_request where they are no object
+ * Rejects unknown options of a call in the same process.
+ * @param the call that the options belong to, such as `search`
+ * @throws unknown_field; invalid_request if they are not an object
  */
 export function refuseUnknownOptions(options: object | null | undefined, known: readonly string[]): void {
   requireObject("Options", options ?? {});
@@ -178,9 +177,9 @@ export function refuseUnknownOptions(options: object | null | undefined, known: 
 }
 
 /**
- * A copy of a value without the fields that its shape does not know.
- * @returns the copy, and the paths of what was left out without positions: `sparse_values[].weight`; the value itself
- * where it has none
+ * A copy of a value without its unknown fields.
+ * @returns the copy, and the paths of the removed fields without positions (`sparse_values[].weight`); the value itself if it has no
+ *   unknown fields
  */
 export function withoutUnknownFields(
   shape: TSchema,

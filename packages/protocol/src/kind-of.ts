@@ -1,6 +1,6 @@
-// What is a received value, in a word or two?
+// What type does a received value have, in a word or two?
 
-/** With its article: `undefined`, `null`, `an array`, `an object`, `a string`. */
+/** The type with its article: `undefined`, `null`, `an array`, `an object`, `a string`. */
 export function kindOf(value: unknown): string {
   if (value === undefined) return "undefined";
   if (value === null) return "null";

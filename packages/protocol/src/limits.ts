@@ -1,6 +1,6 @@
-// How much of everything is allowed?
+// What are the limits?
 //
-// Every queue, batch, tail, request and effort has its limit here and nowhere else. Bytes are UTF-8 bytes.
+// Every queue, batch, buffer, request and search has its limit here and nowhere else. Bytes are UTF-8 bytes.
 
 export const limits = {
   collectionNameBytesMax: 255,
@@ -12,7 +12,7 @@ export const limits = {
   sparseEntriesMax: 1_048_576,
   textBytesMax: 4 * 1024 * 1024,
   indexNameBytesMax: 255,
-  /** Of a text index; the longest list of a language has 781. */
+  /** Stop words of a text index; the longest built-in list has 781. */
   stopWordsMax: 2_000,
   stopWordBytesMax: 255,
 
@@ -23,24 +23,24 @@ export const limits = {
   legFactor: 3,
   fusionConstantDefault: 60,
   batchQueriesMax: 10_000,
-  /** Queries of a request times their top_k. */
+  /** Number of queries of a request times top_k. */
   resultsPerRequestMax: 1_000_000,
-  /** Bytes of ids and texts that the results of one request may have. */
+  /** Bytes of ids and texts in the results of one request. */
   resultBytesMax: 256 * 1024 * 1024,
-  /** Bytes of the stored vectors of a document that are read at once. */
+  /** Bytes of stored vectors that a read by document id returns. */
   documentBytesMax: 256 * 1024 * 1024,
-  /** Matched terms and dimensions that the explanations of one request may list. */
+  /** Matched terms and dimensions in the explanations of one request. */
   explainedMatchesMax: 100_000,
   queryTextBytesMax: 1024 * 1024,
-  /** Clauses with an operator that a text query may have. */
+  /** Clauses with an operator in one text query. */
   queryOperatorsMax: 1_024,
-  /** Prefixes and fuzzy words among them: each goes through the dictionary. */
+  /** Prefixes and fuzzy words among them: each one scans the dictionary. */
   queryExpandingMax: 16,
-  /** Terms that a prefix or a fuzzy word stands for: the most frequent ones. */
+  /** Terms that a prefix or fuzzy word expands to: the most frequent ones. */
   queryExpansionsMax: 1_024,
 
   efMax: 1_000_000,
-  /** Queries of one recall measurement. */
+  /** Queries in one recall measurement. */
   recallSampleMax: 10_000,
   recallSampleDefault: 100,
   layersMax: 64,
@@ -48,12 +48,12 @@ export const limits = {
   sampleThresholdMax: 10_000_000,
 
   bodyBytesDefault: 64 * 1024 * 1024,
-  /** Bytes of request bodies, and of answers, that may be in memory at a time. What is parsed from a body takes several times as much. */
+  /** Bytes of request bodies, and of responses, in memory at a time. A parsed body takes several times its size. */
   bodiesInMemoryBytesDefault: 256 * 1024 * 1024,
   answersInMemoryBytesDefault: 256 * 1024 * 1024,
-  /** Records of one streaming request or one call on a transaction. */
+  /** Records in one streaming request or one call on a transaction. */
   recordsPerRequestMax: 1_000_000,
-  /** Every collection has files, memory maps and a few buffers open. */
+  /** Each collection needs open files, memory maps and a few buffers. */
   collectionsMax: 4_096,
 
   /** Ordinals are u32; the last value is kept as a sentinel. */
@@ -61,80 +61,80 @@ export const limits = {
   transactionIdleMsDefault: 3_600_000,
   transactionsKept: 1_000,
   versionsKeptDefault: 1_000,
-  /** The latest log entries whose opIds a collection remembers, so that none of them is applied a second time. */
+  /** A collection remembers the opIds of this many latest log entries, so that none of them is applied twice. */
   entriesRemembered: 1_024,
   versionsPageMax: 1_000,
 
-  /** Bytes of encoded records that one group commit may hold; a larger request commits alone. */
+  /** Bytes of encoded records in one group commit; a larger request commits alone. */
   groupCommitBytesMax: 32 * 1024 * 1024,
   groupCommitRequestsMax: 4_096,
-  /** Bytes of requests that may wait for the writer before new ones are refused with `overloaded`. */
+  /** Bytes of requests that wait for the writer; beyond this, new ones are rejected with `overloaded`. */
   writerQueueBytesMax: 256 * 1024 * 1024,
-  /** Requests that may wait for the writer, likewise. */
+  /** Number of requests that wait for the writer, likewise. */
   writerQueueRequestsMax: 16_384,
-  /** Milliseconds for which a task may hold the event loop at a time. */
+  /** Length of a task's time slice on the event loop, in milliseconds. */
   sliceMs: 4,
-  /** Milliseconds between two slices in which arriving connections are taken, at most. */
+  /** Longest time between two moments at which new connections are accepted, in milliseconds. */
   arrivalsMs: 4,
-  /** Batches of texts that are analysed ahead of an index, or wait to be added. */
+  /** Batches of texts that are analysed before the index needs them, or wait to be added. */
   analysedBatchesMax: 16,
 
-  /** Snapshots that are kept of one collection, uploaded ones included. */
+  /** Stored snapshots of one collection, uploaded ones included. */
   snapshotsPerCollectionMax: 100,
-  /** Snapshots that are being made, received or restored at a time. */
+  /** Snapshots that are created, uploaded or restored at a time. */
   snapshotJobsMax: 4,
-  /** Snapshots that one restore may put together. */
+  /** Snapshots in one restore. */
   snapshotChainMax: 100,
-  /** A block of a backup is written when it has so many bytes; a single record can make it larger. */
+  /** A block of a backup is written once it has this many bytes; a single record can make it larger. */
   snapshotBlockBytes: 1024 * 1024,
   snapshotBlockBytesMax: 64 * 1024 * 1024,
-  /** Bytes that one store write of a restore changes, about: it holds them in memory. */
+  /** Approximate bytes in one store write of a restore; the write holds them in memory. */
   restoreWriteBytes: 32 * 1024 * 1024,
 
-  /** A commit is acknowledged after so long, in milliseconds, although the indexes do not serve all of its records yet. */
+  /** A commit is acknowledged after this time (milliseconds) even if the indexes do not have all of its records yet. */
   commitWaitMs: 20_000,
-  /** Records that streaming writes may be ahead of the indexes before they are slowed down to a share of the indexes' speed. */
+  /** Records by which streaming writes may be ahead of the indexes; beyond this, writes are slowed to a fraction of the indexing rate. */
   indexBacklogRecordsMax: 100_000,
-  /** The same, in bytes of dense vectors: searches scan what is not linked yet. */
+  /** The same in bytes of dense vectors: searches scan vectors that are not in the graph yet. */
   indexBacklogBytesMax: 256 * 1024 * 1024,
-  /** Of the records that indexes take, so many are let in meanwhile: the backlog gets smaller. */
+  /** That fraction of the indexing rate. Below 1, so the backlog shrinks. */
   indexBacklogShare: 0.8,
-  /** Milliseconds that a write waits for the indexes before it is refused, and writes that may wait in one collection. */
+  /** How long a write waits for the indexes before it is rejected (milliseconds), and how many writes of one collection may wait. */
   indexBacklogWaitMs: 10_000,
   indexBacklogWaitingMax: 256,
-  /** Searches that may wait for one collection's indexes. */
+  /** Searches that may wait for the indexes of one collection. */
   viewWaitersMax: 16_384,
 
-  /** A start waits for so long for an owner of its data directory that is ending. */
+  /** How long a start waits for another process that has the data directory open and is stopping. */
   lockWaitMsDefault: 10_000,
 
-  /** Exports that may run at a time: each holds a version of its collection, whose space is not used again meanwhile. */
+  /** Exports at a time: each one pins a version of its collection, whose disk space cannot be reused meanwhile. */
   exportsMax: 64,
 
-  /** Milliseconds that a client may say it waits for; of a timer, too. What is more than the server allows is cut to that. */
+  /** Largest timeout that a client may set, in milliseconds; also the largest delay of a timer. The server reduces it to its own maximum. */
   requestDeadlineMsMax: 2 ** 31 - 1,
   requestDeadlineMsDefault: 60_000,
   requestDeadlineMaxMsDefault: 60_000,
   requestWorkMaxMsDefault: 30_000,
-  /** A request that has waited for so long for its turn is refused. */
+  /** A request that has waited in a queue for this long is rejected. */
   queueWaitMsDefault: 2_000,
-  /** Requests that are under way in a server, and of one key. */
+  /** Requests in progress in a server, and of one key. */
   requestsMax: 8_192,
   keyRequestsMaxDefault: 2_048,
-  /** A request is large when more work is expected of it than this. */
+  /** A request with more estimated work than this is large. */
   largeWorkMs: 20,
-  /** Large requests that are worked on at a time, and of one key. */
+  /** Large requests that are executed at a time, and those of one key. */
   largeRunningMax: 24,
   largeRunningKeyMax: 8,
-  /** Weight of an API key: its share of the server's time beside others. */
+  /** Weight of an API key: its share of the server's time relative to other keys. */
   keyWeightMax: 100,
-  /** Bytes of a body that is parsed, checked or encoded at once; larger ones take several time slices. */
+  /** A body up to this size is parsed, validated or encoded in one step; larger ones take several time slices. */
   bodyPieceBytes: 64 * 1024,
-  /** An answer of which the client reads nothing for so long is given up. */
+  /** A response is aborted when the client reads nothing of it for this long. */
   answerStallMsDefault: 120_000,
-  /** Bytes of log lines that wait to be written; further ones are counted and left out. */
+  /** Bytes of log lines that wait to be written; further lines are dropped and counted. */
   logWaitingBytesMax: 16 * 1024 * 1024,
-  /** Findings of a check that are told one by one; all are counted. */
+  /** Findings that a check lists; all are counted. */
   findingsMax: 10_000,
 
   sessionIdleMs: 24 * 3_600_000,
@@ -142,18 +142,18 @@ export const limits = {
   /** API keys, expired ones included. */
   apiKeysMax: 10_000,
   apiKeyNameBytesMax: 255,
-  /** Names and prefixes that one API key may be limited to. */
+  /** Names and prefixes in the collection list of one API key. */
   apiKeyCollectionsMax: 100,
-  /** Failed attempts to authenticate that one address may make in a window, before more are refused unheard. */
+  /** Failed authentication attempts of one address in a window; further attempts are rejected without a check of the key. */
   authFailuresMaxDefault: 60,
   authFailureWindowMs: 60_000,
-  /** Addresses whose failed attempts are remembered; beyond it the one that began longest ago is forgotten. */
+  /** Addresses whose failed attempts are remembered; beyond this, the one with the oldest window is forgotten. */
   authAddressesMax: 10_000,
-  /** The audit log begins a new file beyond this; so many older ones are kept beside it. */
+  /** The audit log starts a new file beyond this size, and keeps this many older files. */
   auditFileBytesMax: 16 * 1024 * 1024,
   auditOldFilesMax: 4,
   auditPageMax: 1_000,
   auditPageDefault: 100,
-  /** Milliseconds between two looks at the files of the TLS certificate and its key. */
+  /** Interval at which the files of the TLS certificate and its key are checked, in milliseconds. */
   tlsLookMs: 2_000,
 } as const;

@@ -1,17 +1,16 @@
-// Which known name did somebody mean who wrote an unknown one?
+// Which known name is closest to an unknown one?
 
 import { distance } from "fastest-levenshtein";
 
-/** Longer names are compared with nothing: nobody mistypes a name of six words, and the comparison is quadratic. */
+/** Longer names get no suggestion: the comparison is quadratic, and no known name is that long. */
 const lengthMax = 64;
 
-/** `topK`, `top-k` and `Top_K` are one word to whoever types them. */
+/** `topK`, `top-k` and `Top_K` count as the same name. */
 const plain = (name: string) => name.toLowerCase().replaceAll(/[^\p{L}\p{N}]/gu, "");
 
 /**
- * The known name that is nearest: the same but for case, dashes and underscores, or with one letter in three wrong at
- * most.
- * @returns undefined where none is near
+ * The known name that is nearest: equal but for case, dashes and underscores, or with at most one letter in three wrong.
+ * @returns undefined if none is similar
  */
 export function nearestName(name: string, known: Iterable<string>): string | undefined {
   if (name.length > lengthMax) return undefined;

@@ -1,8 +1,8 @@
-// Which endpoints are there?
+// Which endpoints exist?
 //
-// The server registers exactly this list, the client has one method for each entry, the OpenAPI document is
-// made from it, and the tests walk it. `not_found` gives the status of "no such ..." where it is not 404:
-// the same condition has different codes on different endpoints (service-interface, "Errors").
+// The server registers exactly this list, the client has one method for each entry, and the OpenAPI document and several tests are
+// generated from it. `not_found` gives the status of "no such ..." if it is not 404: the same condition has different codes on different
+// endpoints (service-interface, "Errors").
 
 import type { TSchema } from "typebox";
 import Type from "typebox";
@@ -25,17 +25,17 @@ export type Route = {
   readonly method: "GET" | "HEAD" | "POST" | "DELETE";
   /** Path with `{name}` for parameters. */
   readonly path: string;
-  /** The least role that may call it; `anyone` needs no key at all. */
+  /** The lowest role that may call it; `anyone` needs no key. */
   readonly role: Role | "anyone";
   /**
-   * Where the route names collections, when it is not `{collection_id}` in the path: in the body's `name`, or in the
-   * answer, from which its handler leaves out what the key may not see. A route that says nothing and has no such path
-   * is closed to keys that are limited to collections.
+   * Where the route names collections, if not as `{collection_id}` in the path: in the body's `name`, or in the response, from which the
+   * handler removes what the key may not see. A route without this field and without such a path is closed to keys that are limited to
+   * collections.
    */
   readonly collections?: "body.name" | "answer";
   /**
-   * There for a change that the audit log records: of keys, collections, indexes and snapshots. What the path names is
-   * recorded in any case, and of the body these fields, `a.b` being the field b of a. None may be a secret.
+   * Present if the audit log records the request: changes of keys, collections, indexes and snapshots. The path parameters are always
+   * recorded, and these fields of the body (`a.b` is the field b of a). None may be a secret.
    */
   readonly audited?: readonly string[];
   readonly tag: string;
@@ -44,15 +44,15 @@ export type Route = {
   /** Query parameters, all strings on the wire: name -> description. A leading `!` marks a required one. */
   readonly query?: Readonly<Record<string, string>>;
   readonly status: 200 | 201 | 204;
-  /** Absent: no body. */
+  /** Absent if the route has no body. */
   readonly answer?: TSchema;
   /** Absent: application/json. */
   readonly mediaType?: "application/x-ndjson" | "application/octet-stream";
-  /** The body is a file, application/octet-stream, taken in as it comes and without a limit but the disk's. */
+  /** The body is a file (application/octet-stream), stored as it arrives; only the disk limits its size. */
   readonly upload?: true;
-  /** Codes whose status on this route differs from the table of errors. */
+  /** Codes whose status on this route differs from the error table. */
   readonly statusOf?: Partial<Record<ErrorCode, number>>;
-  /** Error statuses that the contract lists for the route, for the reference. */
+  /** Error statuses that the contract lists for the route, for the API reference. */
   readonly errors: readonly number[];
 };
 
@@ -208,7 +208,7 @@ export const routes = {
     path: `${c}/indexes/tf-idf/analyze`,
     role: "read",
     tag: "Indexes",
-    summary: "Show the terms that the TF-IDF/BM25 index makes of a text",
+    summary: "Show the terms that the TF-IDF/BM25 index produces from a text",
     body: index.AnalyzeText,
     status: 200,
     answer: index.TextAnalysis,
@@ -231,9 +231,9 @@ export const routes = {
     tag: "Indexes",
     summary: "Measure the recall of the dense index against exact search",
     query: {
-      sample: "Vectors of the collection that are asked as queries, 1 to 10,000. Default 100.",
-      top_k: "Results that are compared, 1 to 10,000. Default 10.",
-      ef_search: "Candidates kept while searching. Default: as the index is defined.",
+      sample: "Vectors of the collection that are used as queries, 1 to 10,000. Default 100.",
+      top_k: "Results compared per query, 1 to 10,000. Default 10.",
+      ef_search: "Beam width of the searches. Default: that of the index.",
     },
     status: 200,
     answer: index.Recall,
@@ -365,7 +365,7 @@ export const routes = {
     role: "read",
     tag: "Transactions",
     summary: "Get transaction status",
-    query: { format: "`flat` gives the flat form of older clients." },
+    query: { format: "`flat` returns the flat form that older clients expect." },
     status: 200,
     answer: Type.Union([transaction.TransactionStatus, transaction.FlatTransactionStatus]),
     statusOf: missingCollectionIs400,
@@ -431,7 +431,7 @@ export const routes = {
     role: "read",
     tag: "Vectors",
     summary: "Query vectors by document id",
-    query: { "!document_id": "Document whose vectors are wanted." },
+    query: { "!document_id": "Id of the document." },
     status: 200,
     answer: vector.VectorRecords,
     statusOf: missingCollectionIs400,
@@ -473,9 +473,9 @@ export const routes = {
     role: "read",
     tag: "Vectors",
     summary:
-      "Export every vector of the current version, one record a line; header x-quiver-version names it",
+      "Export every vector of the current version, one record per line; header x-quiver-version names the version",
     status: 200,
-    answer: Type.String({ description: "Lines of JSON, each a vector record." }),
+    answer: Type.String({ description: "One JSON vector record per line." }),
     mediaType: "application/x-ndjson",
     errors: [404, 500],
   },
@@ -504,7 +504,7 @@ export const routes = {
     path: `${c}/streaming/vectors/{vector_id}`,
     role: "write",
     tag: "Streaming",
-    summary: "Streaming delete (other path)",
+    summary: "Streaming delete (alternative path)",
     status: 204,
     errors: [404, 500],
   },
@@ -514,7 +514,10 @@ export const routes = {
     role: "read",
     tag: "Versions",
     summary: "List versions",
-    query: { limit: "Most versions wanted, 1 to 1,000.", before: "Only versions with a smaller number." },
+    query: {
+      limit: "Maximum number of versions to return, 1 to 1,000.",
+      before: "Return only versions with a smaller number.",
+    },
     status: 200,
     answer: version.VersionList,
     errors: [404, 500],
@@ -545,7 +548,8 @@ export const routes = {
     role: "write",
     audited: ["since_version", "since_hash"],
     tag: "Snapshots",
-    summary: "Make a snapshot of the current version, full or incremental, while writes and searches go on",
+    summary:
+      "Create a snapshot of the current version, full or incremental, while writes and searches continue",
     body: snapshot.CreateSnapshot,
     status: 201,
     answer: snapshot.Snapshot,
@@ -556,7 +560,7 @@ export const routes = {
     path: `${c}/snapshots`,
     role: "read",
     tag: "Snapshots",
-    summary: "List the snapshots of a collection, also of a deleted one",
+    summary: "List the snapshots of a collection, including a deleted one",
     status: 200,
     answer: snapshot.SnapshotList,
     errors: [404, 500],
@@ -577,7 +581,7 @@ export const routes = {
     role: "admin",
     audited: [],
     tag: "Snapshots",
-    summary: "Upload the file of a snapshot; it is verified, and listed with the collection that it is of",
+    summary: "Upload a snapshot file; it is verified and listed under the collection that it was taken from",
     upload: true,
     status: 201,
     answer: snapshot.Snapshot,
@@ -588,7 +592,7 @@ export const routes = {
     path: `${c}/snapshots/check`,
     role: "admin",
     tag: "Snapshots",
-    summary: "Check the files of a collection's snapshots, also of a deleted one",
+    summary: "Check the snapshot files of a collection, including a deleted one",
     status: 200,
     answer: check.CheckReport,
     errors: [404, 500, 503],
@@ -598,7 +602,7 @@ export const routes = {
     path: "/vectordb/snapshots/check",
     role: "admin",
     tag: "Snapshots",
-    summary: "Check all files of snapshots, and what else lies beside them",
+    summary: "Check all snapshot files, and any other files in their directory",
     status: 200,
     answer: check.CheckReport,
     errors: [500, 503],
@@ -618,7 +622,7 @@ export const routes = {
     path: `${c}/snapshots/{snapshot_id}/download`,
     role: "read",
     tag: "Snapshots",
-    summary: "Download the file of a snapshot; takes Range, and header x-quiver-sha256 has its SHA-256",
+    summary: "Download a snapshot file; supports Range, and header x-quiver-sha256 has its SHA-256",
     status: 200,
     answer: Type.String({ description: "The file; its format is described in docs/backup.md." }),
     mediaType: "application/octet-stream",
@@ -640,7 +644,7 @@ export const routes = {
     role: "admin",
     audited: ["snapshots", "overwrite"],
     tag: "Snapshots",
-    summary: "Restore snapshots as the collection of this name, new or replaced in one step",
+    summary: "Restore snapshots as a collection of this name, new or replaced in one step",
     body: snapshot.RestoreCollection,
     status: 201,
     answer: snapshot.RestoredCollection,
@@ -695,7 +699,7 @@ export const routes = {
     role: "admin",
     tag: "Authentication",
     summary: "Read the audit log, newest entries first",
-    query: { limit: "Most entries wanted, 1 to 1,000. Default 100." },
+    query: { limit: "Maximum number of entries to return, 1 to 1,000. Default 100." },
     status: 200,
     answer: audit.AuditList,
     errors: [400, 500],

@@ -1,20 +1,20 @@
-// Who may begin, who waits, and who is sent away at once?
+// Which requests start, which wait, and which are rejected at once?
 //
 //   headers are there --arrive--> [body arrives] --begin--> waiting --place--> first time slice --> at work --> answered
 //                        \ refused: no room                    \ refused: waits for longer than `queueWaitMs`
 //
-// Every request belongs to a key, and all that keys share is shared fairly (fair-share.ts): requests that are present, places in which
-// they are worked on, bytes of bodies and of unread answers. What is at work runs in time slices that the scheduler deals out by key,
-// collection and size, so a place only bounds what is held in memory meanwhile.
+// Every request belongs to a key, and keys share everything fairly (fair-share.ts): requests in the server, execution places, bytes of
+// bodies and of unread responses. Requests with a place run in time slices, which the scheduler assigns by key, collection and size; places
+// only bound how much is in memory at a time.
 //
-// There are places for each kind of work, and places for large work of any kind: a request holds one of them. Small requests therefore
-// find a place while large ones of the same key wait for theirs. A request is large when more work is expected of it than
-// `largeWorkMs`; what is expected is known from the length of its body first, and better when that has been read.
+// There are places for each kind of work, and places for large work of any kind; a request holds one of them. Small requests therefore find
+// a place while large ones of the same key wait for theirs. A request is large when its estimated work exceeds `largeWorkMs`. The first
+// estimate comes from the length of its body; once the body is parsed, a better one replaces it.
 //
-// Of one key the smallest request begins first (level-queue.ts).
+// Among the requests of one key, the smallest starts first (level-queue.ts).
 //
-// A request is refused at its arrival, before its body is read, when its key has as many requests here as it may, or when at the
-// rate at which the key's requests began lately it would wait for too long. One that has waited for `queueWaitMs` is refused then.
+// A request is rejected on arrival, before its body is read, if its key has reached its limit of requests, or if the request would wait too
+// long at the rate at which the key's requests started recently. A request that has waited for `queueWaitMs` is rejected.
 
 import { type Deadline, LevelQueue, levelOf, type Task } from "@quiver/engine/database/contract";
 import { QuiverError } from "@quiver/protocol/errors";
@@ -26,7 +26,7 @@ export const workKinds = ["search", "write", "read", "export", "recall", "admini
 export type WorkKind = (typeof workKinds)[number];
 export type QueueName = WorkKind | "large";
 
-/** Requests that are worked on at a time: in all, and of one key. */
+/** Requests that are executed at a time: in total, and of one key. */
 const placesOf: Readonly<Record<QueueName, readonly [max: number, keyMax: number]>> = {
   search: [192, 64],
   write: [768, 256],
@@ -76,9 +76,9 @@ export function kindOf(name: RouteName): WorkKind {
   return administration.has(name) ? "administration" : "read";
 }
 
-/** Milliseconds between two looks for requests that have waited for too long. */
+/** Interval at which waiting requests are checked for expiry, in milliseconds. */
 const lookMs = 20;
-/** Beginnings that are seen before their intervals say how long a wait is, and over about how many the mean is taken. */
+/** Number of starts before their intervals are used to predict a wait, and about the number of intervals in the mean. */
 const intervalsMin = 8;
 const intervalsOver = 32;
 
@@ -91,11 +91,11 @@ type Waiting = {
 
 /** The requests of one key in one queue. */
 class KeyQueue {
-  /** Those that have no place yet. */
+  /** Requests that have no place yet. */
   readonly queue = new LevelQueue<Waiting>();
-  /** Those that have none, or have not had their first slice there. */
+  /** Requests that have no place, or have not had their first slice in it. */
   waiting = 0;
-  /** Mean milliseconds between two that began while others waited, and how many were seen since none waited. */
+  /** Mean milliseconds between two starts while others waited, and the number of starts since the queue was last empty. */
   #intervalMs = 0;
   #intervals = 0;
   #lastBeganMs: number | undefined;
@@ -109,13 +109,13 @@ class KeyQueue {
     if (this.waiting === 0) this.#intervals = 0;
   }
 
-  /** Milliseconds that a request which comes now would wait, at the rate of late. */
+  /** Expected wait of a request that arrives now, in milliseconds, at the recent rate of starts. */
   get expectedWaitMs(): number {
     return this.#intervals < intervalsMin ? 0 : this.waiting * this.#intervalMs;
   }
 }
 
-/** Requests that wait for one sort of place, or have one. */
+/** Requests that wait for one kind of place, or have one. */
 export class Queue {
   readonly name: QueueName;
   readonly #places: FairShare;
@@ -125,10 +125,10 @@ export class Queue {
   readonly #waiting = new Set<Waiting>();
   #looking: NodeJS.Timeout | undefined;
   refused = 0;
-  /** Told how long one waited, in milliseconds, when it begins or is refused. */
+  /** Called with the wait of a request, in milliseconds, when it starts or is rejected. */
   onWaited: (ms: number) => void = () => {};
 
-  /** @param waitMs after which who waits is refused */
+  /** @param waitMs after which a waiting request is rejected */
   constructor(name: QueueName, waitMs: number, clock: () => number = () => performance.now()) {
     this.name = name;
     this.#places = new FairShare(...placesOf[name]);
@@ -144,13 +144,13 @@ export class Queue {
     return this.#waiting.size;
   }
 
-  /** @throws overloaded where a request of the key would wait for too long */
+  /** @throws overloaded if a request of the key would wait too long */
   assertSoon(key: string): void {
     const waitMs = this.#keys.get(key)?.expectedWaitMs ?? 0;
     if (waitMs > this.#waitMs) throw this.#refusal(key, waitMs);
   }
 
-  /** Waits for a place, and for the first slice in it. @throws overloaded, or what the deadline says */
+  /** Waits for a place, and for the first slice in it. @throws overloaded, or the error of the deadline */
   enter(work: Work): Promise<void> {
     const { key } = work;
     let queue = this.#keys.get(key);
@@ -175,7 +175,7 @@ export class Queue {
     for (const [name, queue] of this.#keys) this.#fill(name, queue);
   }
 
-  /** Refuses who has waited for too long, and lets go who waits for nothing any more. Called every `lookMs` while any wait. */
+  /** Rejects requests that have waited too long and removes those whose deadline is over. Called every `lookMs` while any wait. */
   look(): void {
     const nowMs = this.#clock();
     for (const waiting of this.#waiting) {
@@ -231,14 +231,14 @@ export class Queue {
     const seconds = Math.max(1, Math.ceil(waitMs / 1_000));
     return new QuiverError(
       "overloaded",
-      `The key has sent more ${this.name} work than the server does soon: ${waiting} of its requests wait, for about ` +
-        `${Math.round(waitMs)} ms. Nothing of this one was done. Send it again after ${seconds} s.`,
+      `The key has more ${this.name} work queued than the server can do soon: ${waiting} of its requests wait for about ` +
+        `${Math.round(waitMs)} ms. This request was not executed. Send it again after ${seconds} s.`,
       { queue: this.name, waiting, wait_ms: Math.round(waitMs), retry_after_seconds: seconds },
     );
   }
 }
 
-/** Who asks, for what, and how much of it. */
+/** The key, the kind of work and the estimated amount of a request. */
 export type Arrival = {
   readonly kind: WorkKind;
   /** That pays. */
@@ -251,13 +251,13 @@ export class Admission {
   readonly queues: Readonly<Record<QueueName, Queue>>;
   readonly present: FairShare;
   readonly #answers: FairShare;
-  /** Refused at their arrival for want of a place, whatever their queue. */
+  /** Requests that were rejected on arrival, of all queues. */
   refused = 0;
 
   /**
-   * @param waitMs after which who waits is refused
-   * @param keyRequestsMax requests of one key that may be here at a time
-   * @param answers bytes of answers that clients have not read yet, by key
+   * @param waitMs after which a waiting request is rejected
+   * @param keyRequestsMax requests of one key at a time
+   * @param answers bytes of responses that clients have not read yet, by key
    */
   constructor(waitMs: number, keyRequestsMax: number, answers: FairShare) {
     this.present = new FairShare(limits.requestsMax, keyRequestsMax);
@@ -268,12 +268,16 @@ export class Admission {
     ) as Admission["queues"];
   }
 
-  /** A request is there, its body not yet. @throws overloaded */
+  /** The headers of a request have arrived, its body not yet. @throws overloaded */
   arrive({ kind, key, deadline }: Arrival): Work {
     if (this.#answers.heldBy(key) > 0 && !this.#answers.hasRoom(key, 0))
-      throw this.#full("answers", "has left as many bytes of answers unread", this.#answers.heldBy(key));
+      throw this.#full(
+        "answers",
+        "has reached its limit of unread response bytes",
+        this.#answers.heldBy(key),
+      );
     if (!this.present.hasRoom(key, 1))
-      throw this.#full("requests", "has as many requests under way", this.present.heldBy(key));
+      throw this.#full("requests", "has reached its limit of requests in progress", this.present.heldBy(key));
     this.queues[kind].assertSoon(key);
     this.present.force(key, 1);
     return new Work(this, kind, key, deadline);
@@ -283,13 +287,13 @@ export class Admission {
     this.refused++;
     return new QuiverError(
       "overloaded",
-      `The key ${does} as it may: ${held}. Nothing of this request was done. Send it again later.`,
+      `The key ${does}: ${held}. This request was not executed. Send it again later.`,
       { queue: what, held, retry_after_seconds: 1 },
     );
   }
 }
 
-/** One request: its place, and the time slices in which it is worked on. */
+/** One request: its place and its time slices. */
 export class Work {
   readonly key: string;
   readonly task: Task;
@@ -315,7 +319,7 @@ export class Work {
     return this.#beginning;
   }
 
-  /** Says how much work it is, where that is known better now. Large work waits for a place of its own. @throws overloaded */
+  /** Updates the estimate of the work. A request that turns out to be large waits for a place for large work. @throws overloaded */
   async expect(ms: number): Promise<void> {
     this.task.expect(ms);
     if (ms <= limits.largeWorkMs || this.#place === "large") return;
@@ -329,7 +333,7 @@ export class Work {
     if (!this.#isPresent) this.end();
   }
 
-  /** Somebody goes on with it after its handler has ended: the place is kept until the same is called back. */
+  /** Keeps the place after the handler has ended, for work that continues. The returned function ends that. */
   hold(): () => void {
     this.#isHeld++;
     let isOver = false;
@@ -341,7 +345,7 @@ export class Work {
     };
   }
 
-  /** Gives the place back, unless somebody holds it. */
+  /** Releases the place, unless it is held. */
   end(): void {
     if (this.#place === undefined || this.#isHeld > 0) return;
     const place = this.#place;
@@ -349,7 +353,7 @@ export class Work {
     this.#admission.queues[place].leave(this.key);
   }
 
-  /** It is answered, or its client has gone. */
+  /** The response was sent, or the client disconnected. */
   left(): void {
     if (!this.#isPresent) return;
     this.#isPresent = false;

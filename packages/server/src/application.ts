@@ -1,4 +1,4 @@
-// What happens to every request, whichever endpoint it asks?
+// Which steps does every request pass through?
 //
 //   headers are there   request id, accounting  ->  stopping?  ->  CORS  ->  key  ->  known path and method?  ->  role
 //                       ->  room? (admission)
@@ -50,14 +50,14 @@ import { KnownPaths } from "./unknown-route.ts";
 
 declare module "fastify" {
   interface FastifyRequest {
-    /** What the body was parsed from; absent without one. */
+    /** The body before parsing; absent if there is none. */
     parsedBody: ParsedBody | undefined;
-    /** What the client declared the body to be; Fastify sees every body as JSON and lets our reader decide. */
+    /** The client's Content-Type. For Fastify every body is JSON, so that our own reader decides. */
     declaredMediaType: string | undefined;
     bodyShare: BodyShare | undefined;
-    /** Who calls; absent where no key is needed. */
+    /** The caller; absent if the endpoint needs no key. */
     access: Access | undefined;
-    /** For how long the client waits, and whether it is still there. */
+    /** How long the client waits, and whether it is still connected. */
     waits: Waits;
     /** The request's place and its time slices. */
     work: Work;
@@ -72,19 +72,19 @@ export type ApplicationParts = {
   readonly audit: AuditLog;
   readonly logger: Logger;
   readonly connections: Connections;
-  /** True from the moment on in which the server is told to stop. */
+  /** True from the start of a stop. */
   readonly isStopping: () => boolean;
-  /** Of the program, for the reference. */
+  /** Version of the program, for the API reference. */
   readonly version: string;
 };
 
-/** A client that was answered before it had sent everything may go on sending for so long. */
+/** How long a client may continue to send a body after it was answered. */
 const lingerMs = 10_000;
 
-/** Smaller answers are not counted: sockets buffer as much. */
+/** Smaller responses are not counted, because socket buffers hold them. */
 const countedAnswerBytes = 16 * 1024;
 
-/** Status in log and metrics of a request whose client went away before the answer. */
+/** Status in log and metrics for a request whose client disconnected before the response. */
 const clientGone = 499;
 
 export async function createApplication(parts: ApplicationParts): Promise<FastifyInstance> {
@@ -108,7 +108,7 @@ export async function createApplication(parts: ApplicationParts): Promise<Fastif
     bodyLimit: config.bodyLimitBytes,
     ajv: { customOptions: validatorOptions },
     schemaErrorFormatter: (faults) => shapeError(faults as unknown as ShapeFault[]),
-    // A GET of the list of routes says itself whether it answers HEAD.
+    // The list of routes defines which GET endpoints answer HEAD.
     exposeHeadRoutes: true,
     routerOptions: {
       maxParamLength: headersBytesMax,
@@ -141,7 +141,7 @@ export async function createApplication(parts: ApplicationParts): Promise<Fastif
   app.decorateRequest("access", undefined);
   app.decorateRequest("waits", undefined as never);
   app.decorateRequest("work", undefined as never);
-  // Answers are JSON text already, or a small object; their schemas are for the reference only.
+  // Responses are JSON text already, or a small object; their schemas serve only the API reference.
   app.setSerializerCompiler(() => (value) => JSON.stringify(value));
   app.addHook("onRoute", ({ method, url }) => {
     for (const each of Array.isArray(method) ? method : [method]) paths.add(each, url);
@@ -216,7 +216,7 @@ export async function createApplication(parts: ApplicationParts): Promise<Fastif
       arrivalTask(request),
     );
     if (bytes === undefined) return undefined;
-    // The parsing is the first of the work, unless the path has none.
+    // Parsing the body is the first work of a request, if its path exists.
     if (request.work === undefined) return undefined;
     await request.work.begin();
     request.parsedBody = await request.work.task.finish(parseBody(bytes));
@@ -226,7 +226,7 @@ export async function createApplication(parts: ApplicationParts): Promise<Fastif
     const { route, name } = request.routeOptions.config;
     if (route === undefined || name === undefined) return;
     checkBody(route, name, request.body);
-    // Fastify checks the shell of a large body; what is long in it is checked here, in steps.
+    // Fastify validates a large body without its long arrays; those are validated here, in steps.
     const schema = route.body as Schema | undefined;
     if (schema === undefined || request.parsedBody?.spans === undefined) return;
     const check: CheckShape = (part, value) => {
@@ -235,14 +235,15 @@ export async function createApplication(parts: ApplicationParts): Promise<Fastif
     };
     request.body = await request.work.task.finish(checkLongArrays(schema, request.body, check));
   });
-  // Whatever is no endpoint of the protocol, such as metrics and pages, takes its turn, too. Health is answered in any case.
+  // Other endpoints, such as metrics and pages, queue as well. Health is always answered at once.
   app.addHook("preHandler", async (request) => {
     if (request.work !== undefined || request.routeOptions.url?.startsWith("/health/")) return;
     await new Task({ key: payerOf(request) }).slice();
   });
   app.addHook("preHandler", (request, _reply, done) => {
     if (request.validationError) {
-      // A field that is not known may be the one that is missing, so it is named first. Of a large body the shell is left here.
+      // An unknown field may be a misspelt required one, so it is named first. Of a large body only the part without long arrays is left
+      // here.
       refuseUnknownFields(request.routeOptions.config.route?.body as TSchema, request.body);
       throw request.validationError;
     }
@@ -251,7 +252,7 @@ export async function createApplication(parts: ApplicationParts): Promise<Fastif
   });
   app.addHook("onSend", (request, reply, payload, done) => {
     if (isStopping()) reply.header("connection", "close");
-    // The status has gone out when a stream fails: its connection breaks off, and only the log can say why.
+    // When a stream fails, the status was already sent: the connection is cut, and only the log has the reason.
     hold(
       request,
       reply,
@@ -280,7 +281,7 @@ export async function createApplication(parts: ApplicationParts): Promise<Fastif
     return gate.enter(request.headers, request.ip);
   }
 
-  /** Counts an answer until it is read, and gives it up when nothing of it is read for too long. */
+  /** Counts a response until the client has read it, and aborts it if the client reads nothing for too long. */
   function hold(request: FastifyRequest, reply: FastifyReply, bytes: number): void {
     reply.raw.setTimeout(config.answerStallMs, () => reply.raw.socket?.destroy());
     if (bytes < countedAnswerBytes) return;
@@ -291,17 +292,18 @@ export async function createApplication(parts: ApplicationParts): Promise<Fastif
 
   function sendError(error: unknown, request: FastifyRequest, reply: FastifyReply): void {
     if (request.waits?.isGone || (request.raw.destroyed && !request.raw.complete)) {
-      // The client has gone before its answer; there is nobody to tell.
+      // The client disconnected before the response, so the error has no recipient.
       reply.hijack();
       return;
     }
     const answer = errorAnswer(error, request.routeOptions.config.route, request.id, privateTexts);
-    // What nobody reads any more would else be read as fast as it comes.
+    // Without this, a source that has lost its reader would be read at full speed.
     if (!request.raw.complete && request.raw.listenerCount("data") === 0)
       drain(request.raw, arrivalTask(request));
     const { code, details } = answer.body.error;
     if (answer.serverFault) account.fault(request, error);
-    // Fastify closes the connection after a fault in a body; ours has been read, or flows into nothing.
+    // Fastify closes the connection after a fault in a body. Here the body was read completely or is being discarded, so the connection can
+    // stay open.
     if (reply.hasHeader("connection")) reply.removeHeader("connection");
     if (answer.status === 401) reply.header("www-authenticate", "Bearer");
     if (answer.status === 503 || answer.status === 429) {
@@ -312,16 +314,16 @@ export async function createApplication(parts: ApplicationParts): Promise<Fastif
   }
 }
 
-/** Milliseconds of work that a byte of a body is expected to make. */
+/** Estimated work per byte of a body, in milliseconds. */
 const bodyMsPerByte = 30 / 2 ** 20;
 
-/** Bytes that a request's body is said to have; as many as are parsed at once where it says nothing. */
+/** Declared length of a request's body; if it declares none, the size that is parsed in one step. */
 function declaredBytes({ raw }: FastifyRequest): number {
   if (raw.headers["transfer-encoding"] !== undefined) return limits.bodyPieceBytes;
   return Number(raw.headers["content-length"] ?? 0);
 }
 
-/** In whose slices a body arrives. Reading is the largest of a key's work: whatever it has to do comes first. */
+/** The task in whose slices a body is read. Reading has the lowest priority among the work of a key, so started work comes first. */
 const arrivalTask = (request: FastifyRequest): Task =>
   new Task({
     key: payerOf(request),
@@ -330,10 +332,10 @@ const arrivalTask = (request: FastifyRequest): Task =>
     arrivingBytes,
   });
 
-/** Who pays for a request. */
+/** The account that a request is charged to. */
 const payerOf = ({ access }: FastifyRequest): string => access?.payer ?? "nobody";
 
-/** The body of an upload is not read here: its handler takes it as it comes. */
+/** The body of an upload is not read here: its handler streams it. */
 function acceptUpload(request: FastifyRequest, stream: IncomingMessage): IncomingMessage {
   const fault = uploadFault(request.declaredMediaType, request.headers["content-encoding"]);
   if (fault === undefined) return stream;
@@ -375,7 +377,7 @@ function accounting(logger: Logger, metrics: Metrics, connections: Connections) 
   };
 }
 
-/** Node.js reads on after an early answer, so that the client gets to read it; but not for ever. */
+/** After an early response Node.js continues to read the request, so that the client can read the response; this limits for how long. */
 function linger(request: IncomingMessage): void {
   if (request.complete) return;
   const timer = setTimeout(() => request.socket.destroy(), lingerMs);
@@ -383,7 +385,7 @@ function linger(request: IncomingMessage): void {
   request.once("close", () => clearTimeout(timer));
 }
 
-/** The client's own id where it is a sane one, so that logs on both sides can be joined. */
+/** The client's own id if it is well-formed, so that logs on both sides can be joined. */
 function requestIdOf(request: { headers: IncomingMessage["headers"] }): string {
   const given = request.headers["x-request-id"];
   return typeof given === "string" && /^[\w.:-]{1,128}$/.test(given) ? given : randomUUID();
@@ -396,8 +398,8 @@ function needFor(request: FastifyRequest): Need {
 }
 
 /**
- * Fastify picks a reader by the content type, and refuses a header that it cannot read even before an empty body. All
- * bodies therefore go to the one reader, which knows what was declared.
+ * Fastify selects a parser by the content type, and rejects a header that it cannot parse even if the body is empty. So all bodies go to
+ * one parser, which knows the declared type.
  */
 function declareJson(request: FastifyRequest): void {
   const { headers } = request.raw;
@@ -407,7 +409,7 @@ function declareJson(request: FastifyRequest): void {
   else delete headers["content-type"];
 }
 
-/** Fastify types what it gives to `frameworkErrors` without the defaults of its own generics. */
+/** Fastify's type for the arguments of `frameworkErrors` lacks the defaults of its own generics. */
 function plain(request: unknown, reply: unknown) {
   return { request: request as FastifyRequest, reply: reply as FastifyReply };
 }

@@ -1,10 +1,9 @@
-// Which certificate does the server show, and what happens when its file changes?
+// Which certificate does the server use, and what happens when its file changes?
 //
-// Both files are read at the start, and a pair that cannot be used stops it. From then on they are looked at every few
-// seconds by content, which sees every way of replacing them: written over, renamed into place, or a link that now leads
-// elsewhere. New connections get the new pair; those that are open keep what they have. A pair that cannot be used
-// (often one file is replaced a moment before the other) changes nothing, is logged once, and is looked at again when a
-// file changes.
+// Both files are read at startup, and an unusable pair prevents the start. After that their contents are compared every few seconds, which
+// detects every way of replacing them: overwriting, renaming into place, or a changed link. New connections get the new pair; open ones
+// keep the old one. An unusable pair (often one file is replaced a moment before the other) changes nothing, is logged once, and is checked
+// again when a file changes.
 
 import { createPrivateKey, X509Certificate } from "node:crypto";
 import { readFileSync } from "node:fs";
@@ -14,10 +13,10 @@ import { limits } from "@quiver/protocol/limits";
 import type { Logger } from "pino";
 import { ConfigError } from "./config.ts";
 
-/** Paths of PEM files: the certificate, with what leads to its authority, and its private key. */
+/** Paths of PEM files: the certificate with its chain, and its private key. */
 export type CertificateFiles = { readonly cert: string; readonly key: string };
 
-/** The contents of both files, checked. */
+/** The verified contents of both files. */
 export type Certificate = { readonly cert: string; readonly key: string };
 
 /** @throws ConfigError that names the file and what is wrong with it */
@@ -45,22 +44,22 @@ function checkCertificate(files: CertificateFiles, { cert, key }: Certificate): 
   if (certificate.checkPrivateKey(privateKey)) return;
   throw new ConfigError(
     "tlsKey",
-    `tlsKey ${files.key} is not the key of the certificate in ${files.cert}; give the two that were made together.`,
+    `tlsKey ${files.key} is not the key of the certificate in ${files.cert}; give a matching pair.`,
   );
 }
 
-/** The library's own words are left out: they could repeat what is in the file. */
+/** The library's message is omitted: it could contain parts of the file. */
 function parsed<T>(option: "tlsCert" | "tlsKey", path: string, what: string, parse: () => T): T {
   try {
     return parse();
   } catch {
-    throw new ConfigError(option, `${option} ${path} is no ${what} in PEM format.`);
+    throw new ConfigError(option, `${option} ${path} is not a ${what} in PEM format.`);
   }
 }
 
 /**
- * Gives the server a changed certificate. Ends with the server.
- * @param first what it runs with
+ * Passes a changed certificate to the server until the server stops.
+ * @param first the pair at startup
  */
 export function followCertificate(
   server: Server,

@@ -1,7 +1,7 @@
 // How is a server configured, and which configurations are refused?
 //
-// This is the one list of what a server can be told. The command line reads flags, environment and file into this
-// type; a program that embeds the server passes it to `startServer` directly. Nothing here reads the environment.
+// This type lists all options of a server. The command line fills it from flags, environment and file; a program that embeds the server
+// passes it to `startServer` directly. Nothing here reads the environment.
 
 import { isIP } from "node:net";
 import { resolve } from "node:path";
@@ -12,33 +12,33 @@ export const logLevels = ["trace", "debug", "info", "warn", "error", "fatal", "s
 export type LogLevel = (typeof logLevels)[number];
 
 export type ServerConfig = {
-  /** Directory of all data; made when it is not there. One server at a time. */
+  /** Directory of all data; created if it does not exist. Only one server can use it at a time. */
   dataDir: string;
-  /** A start waits for so long for a server that has the directory open and is ending. Default 10 seconds. */
+  /** How long a start waits for another server that has the directory open and is stopping. Default 10 seconds. */
   lockWaitMs?: number;
   /** Address or host name to listen on. Default `127.0.0.1`. */
   host?: string;
-  /** TCP port; 0 takes a free one, which `RunningServer.port` then tells. Default 8443. */
+  /** TCP port; 0 selects a free one (see `RunningServer.port`). Default 8443. */
   port?: number;
 
   /**
-   * The admin key: 1 to 1,024 visible ASCII characters without a space. Without one, and without a key from an
-   * earlier start, the first start makes a key and writes it to `<dataDir>/admin-key`.
+   * The admin key: 1 to 1,024 visible ASCII characters without a space. Without one, and without a key from an earlier start, the server
+   * generates a key and writes it to `<dataDir>/admin-key`.
    */
   adminKey?: string;
   /** Serves every request without a key. Accepted only together with a loopback `host`. Default false. */
   noAuth?: boolean;
   /**
-   * Wrong keys that one address may send in a minute; then it gets 429 until the minute is over. Default 60. Clients that
-   * come through one proxy share its address.
+   * Wrong keys that one address may send per minute; beyond this it gets 429 until the minute is over. Default 60. Clients behind one proxy
+   * share its address.
    */
   authFailuresMax?: number;
-  /** Origins whose pages may call the server (`https://app.example.org`), or `["*"]` for all. Default: none. */
+  /** Origins of web pages that may call the server (`https://app.example.org`), or `["*"]` for all. Default: none. */
   corsOrigins?: readonly string[];
 
   /**
-   * PEM file of the certificate, with those that lead to its authority behind it; the server then speaks HTTPS alone. It
-   * is read again when it changes. Needs `tlsKey`. Default: none, HTTP.
+   * PEM file of the certificate, followed by its chain; the server then accepts HTTPS only. It is read again when it changes. Needs
+   * `tlsKey`. Default: none (HTTP).
    */
   tlsCert?: string;
   /** PEM file of the certificate's private key, without a passphrase. */
@@ -46,56 +46,56 @@ export type ServerConfig = {
 
   /** Largest request body in bytes; a larger one is answered with 413. Default 64 MiB. */
   bodyLimitBytes?: number;
-  /** Bytes of request bodies that may be in memory at a time; beyond it requests get 503. Default 256 MiB. */
+  /** Bytes of request bodies in memory at a time; beyond this, requests get 503. Default 256 MiB. */
   bodiesInMemoryBytesMax?: number;
-  /** Bytes of answers that clients have not read yet, beyond which further requests get 503. Default 256 MiB. */
+  /** Bytes of responses that clients have not read yet; beyond this, requests get 503. Default 256 MiB. */
   answersInMemoryBytesMax?: number;
-  /** A search that does not say itself for how long it is waited for is stopped after so long. Default 1 minute. */
+  /** Deadline of a search that sends no timeout of its own. Default 1 minute. */
   requestDeadlineMs?: number;
-  /** No request is worked on for longer than this, whatever it says itself. Default 1 minute. */
+  /** Longest deadline of any request, whatever timeout it sends. Default 1 minute. */
   requestDeadlineMaxMs?: number;
-  /** No request takes more of the serving thread's time than this; exports may. Default 30 seconds. */
+  /** Processor time of the request thread that a request may use, except exports. Default 30 seconds. */
   requestWorkMaxMs?: number;
-  /** A request that has waited for its turn for so long gets 503. Default 2 seconds. */
+  /** A request that has waited in a queue for this long gets 503. Default 2 seconds. */
   queueWaitMs?: number;
-  /** Requests of one key that may be under way at a time; further ones get 503 at once. Default 2,048. */
+  /** Requests of one key in progress at a time; further ones get 503 at once. Default 2,048. */
   keyRequestsMax?: number;
-  /** An answer of which the client reads nothing for so long is given up, and its connection ends. Default 2 minutes. */
+  /** A response is aborted, and its connection closed, when the client reads nothing of it for this long. Default 2 minutes. */
   answerStallMs?: number;
-  /** A request, body included, must have arrived completely after so long. Default 5 minutes. */
+  /** Time in which a request, including its body, must arrive completely. Default 5 minutes. */
   requestTimeoutMs?: number;
-  /** The header lines of a request must have arrived after so long. Default 1 minute, at most `requestTimeoutMs`. */
+  /** Time in which the headers of a request must arrive. Default 1 minute, at most `requestTimeoutMs`. */
   headersTimeoutMs?: number;
-  /** A connection without a request for so long is closed. Default 72 seconds. */
+  /** A connection without a request for this long is closed. Default 72 seconds. */
   keepAliveTimeoutMs?: number;
-  /** Open connections; further ones are refused. Default 10,000. */
+  /** Maximum number of open connections; further ones are refused. Default 10,000. */
   connectionsMax?: number;
   /**
-   * On close, uploads that are still arriving, and long answers that are still being read, get so long to finish.
-   * A request that has arrived is always carried out and answered. Default 30 seconds.
+   * On close, the time for uploads that are still arriving, and long responses that are still being read, to finish. A request that has
+   * arrived is always executed and answered. Default 30 seconds.
    */
   closeTimeoutMs?: number;
 
-  /** Least severe lines that are logged. Default `info`. Ignored where `logger` is given. */
+  /** Minimum severity of log lines. Default `info`. Ignored where `logger` is given. */
   logLevel?: LogLevel;
   /** Receives the log instead of standard output. */
   logger?: Logger;
 
   /**
-   * Bytes that loaded indexes may take; beyond it idle collections are unloaded, and what would exceed it all the same gets 507, as
-   * does what would take the process 512 MiB beyond it. Default: no limit.
+   * Memory budget of loaded indexes in bytes. Beyond it idle collections are unloaded, and requests that would still exceed it get 507, as
+   * do requests that would take the process more than 512 MiB beyond it. Default: no limit.
    */
   memoryBudgetBytes?: number;
-  /** An open transaction without an operation for so long is aborted. Default 1 hour. */
+  /** An open transaction that gets no operation for this long is aborted. Default 1 hour. */
   transactionIdleMs?: number;
-  /** Versions kept and listed per collection. Default 1,000. */
+  /** Number of versions that are kept and listed per collection. Default 1,000. */
   versionsKept?: number;
 
   /** Milliseconds since 1970. Default `Date.now`. */
   clock?: () => number;
 };
 
-/** A configuration with every default filled in; what the server's parts are given. */
+/** A configuration with all defaults filled in, as the parts of the server use it. */
 export type CompleteServerConfig = Required<Omit<ServerConfig, WithoutDefault>> &
   Pick<ServerConfig, WithoutDefault>;
 
@@ -132,7 +132,7 @@ export const configDefaults = {
   logLevel: "info",
 } as const satisfies Partial<ServerConfig>;
 
-/** A configuration that no server can run with. The message names the option, its value and what to give instead. */
+/** Thrown for an invalid configuration. The message names the option, its value and what to give instead. */
 export class ConfigError extends Error {
   override readonly name = "ConfigError";
   readonly option: keyof ServerConfig;
@@ -143,17 +143,17 @@ export class ConfigError extends Error {
   }
 }
 
-/** True for an address or name that only this machine can reach. */
+/** True for an address or name that is reachable only from this machine. */
 export function isLoopback(host: string): boolean {
   const bare = host.replace(/^\[(.*)\]$/, "$1").toLowerCase();
   if (bare === "localhost" || bare === "::1") return true;
   return isIP(bare) === 4 && bare.startsWith("127.");
 }
 
-/** Largest delay that a timer of Node.js can take. */
+/** Largest delay of a Node.js timer. */
 const timerMsMax = 2 ** 31 - 1;
 
-/** Bounds of the numbers, both included. */
+/** Inclusive bounds of the numbers. */
 const bounds: Partial<Record<keyof ServerConfig, readonly [number, number]>> = {
   port: [0, 65_535],
   authFailuresMax: [1, 1_000_000_000],
@@ -178,12 +178,12 @@ const bounds: Partial<Record<keyof ServerConfig, readonly [number, number]>> = {
 };
 
 /**
- * Fills in the defaults, makes the data directory absolute, and refuses what cannot be served.
+ * Fills in the defaults, makes the data directory absolute, and rejects invalid options.
  * @throws ConfigError
  */
 export function completeConfig(config: ServerConfig): CompleteServerConfig {
   if (typeof config.dataDir !== "string" || config.dataDir === "") {
-    throw new ConfigError("dataDir", "dataDir is missing; give the directory that is to hold the data.");
+    throw new ConfigError("dataDir", "dataDir is missing; give a directory for the data.");
   }
   for (const [name, [least, most]] of Object.entries(bounds)) {
     const value = config[name as keyof ServerConfig];
@@ -215,13 +215,13 @@ export function completeConfig(config: ServerConfig): CompleteServerConfig {
   if (complete.noAuth && !isLoopback(complete.host)) {
     throw new ConfigError(
       "noAuth",
-      `noAuth would open the database to everybody who reaches ${complete.host}; ` +
+      `noAuth would open the database to everyone who can reach ${complete.host}; ` +
         "listen on a loopback address such as 127.0.0.1, or use an admin key.",
     );
   }
   return {
     ...complete,
-    // Absolute from here on: the process may change its directory, and errors are searched for this text.
+    // Absolute from here on: the process may change its working directory, and error messages are searched for this path.
     dataDir: resolve(complete.dataDir),
     ...(complete.tlsCert === undefined ? {} : { tlsCert: resolve(complete.tlsCert) }),
     ...(complete.tlsKey === undefined ? {} : { tlsKey: resolve(complete.tlsKey) }),
@@ -235,8 +235,8 @@ function checkKey(key: string | undefined): void {
   if (typeof key !== "string" || !/^[\x21-\x7e]{1,1024}$/.test(key)) {
     throw new ConfigError(
       "adminKey",
-      "adminKey must be 1 to 1,024 visible ASCII characters without a space, since it travels in a header line; " +
-        "give another one, or none to have one made.",
+      "adminKey must be 1 to 1,024 visible ASCII characters without a space, because it is sent in a header; " +
+        "give another one, or omit it to have one generated.",
     );
   }
 }
@@ -252,7 +252,7 @@ function checkOrigin(origin: string): void {
   if (canonical !== origin) {
     throw new ConfigError(
       "corsOrigins",
-      `corsOrigins has ${JSON.stringify(origin)}; give scheme, host and port as in https://app.example.org, or *.`,
+      `corsOrigins has ${JSON.stringify(origin)}; give scheme, host and port, such as https://app.example.org, or *.`,
     );
   }
 }

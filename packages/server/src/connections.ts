@@ -1,7 +1,7 @@
-// Which connections are open, and what is each of them in the middle of?
+// Which connections are open, and what is the state of each?
 //
-// Node.js knows idle connections and active ones. A stop, and an error of the HTTP parser, need to know more: whether
-// a connection ever sent anything, and whether a request on it has arrived completely and still waits for its answer.
+// Node.js distinguishes idle and active connections. A stop, and an error of the HTTP parser, need more: whether a connection ever sent
+// anything, and whether a complete request on it still waits for its response.
 
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
@@ -12,7 +12,7 @@ type Exchange = { readonly request: IncomingMessage; readonly response: ServerRe
 
 export class Connections {
   readonly #exchanges = new Map<Socket, Set<Exchange>>();
-  /** Connections that have not agreed on their encryption yet, by the other end's address and port. */
+  /** Connections that have not finished their TLS handshake, by the remote address and port. */
   readonly #handshakes = new Map<string, Socket>();
 
   watch(server: Server): void {
@@ -22,7 +22,7 @@ export class Connections {
     });
   }
 
-  /** With TLS a connection is two sockets, one after the other: requests come on the second. */
+  /** With TLS a connection has two sockets, one after the other; requests arrive on the second. */
   watchSecure(server: Server): void {
     server.on("connection", (socket: Socket) => {
       arrived();
@@ -47,7 +47,7 @@ export class Connections {
     return this.#exchanges.size + this.#handshakes.size;
   }
 
-  /** A request has begun: its headers are there. */
+  /** A request has begun: its headers have arrived. */
   begin(request: IncomingMessage, response: ServerResponse): void {
     const exchanges = this.#exchanges.get(request.socket);
     if (exchanges === undefined) return;
@@ -56,20 +56,20 @@ export class Connections {
     response.once("close", () => exchanges.delete(exchange));
   }
 
-  /** The exchanges of a connection that are not over, oldest first. */
+  /** The unfinished exchanges of a connection, oldest first. */
   exchangesOf(socket: Socket): readonly Exchange[] {
     return [...(this.#exchanges.get(socket) ?? [])];
   }
 
-  /** Ends connections on which nothing was ever sent: browsers open such ones in advance. */
+  /** Closes connections on which nothing was ever sent; browsers open such connections in advance. */
   endSilent(): void {
     for (const socket of this.#handshakes.values()) socket.destroy();
     for (const socket of this.#exchanges.keys()) if (socket.bytesRead === 0) socket.destroy();
   }
 
   /**
-   * Ends every connection but those with a request that has arrived completely and is still being worked on. An
-   * answer that is already on its way, such as a long export, is cut off: its reader may never come to the end.
+   * Closes every connection except those with a complete request that is still being executed. A response that is already being sent, such
+   * as a long export, is cut off, because its reader may never finish.
    */
   endAllButWorking(): void {
     for (const socket of this.#handshakes.values()) socket.destroy();

@@ -1,8 +1,8 @@
-// Which HTTP answer does an error become?
+// How is an error translated into an HTTP response?
 //
-// This is the one place where errors are translated. What the engine or a route threw on purpose (`QuiverError`) is
-// told as it is; what the transport found (Fastify, the HTTP parser) gets a code of our table; everything else is
-// `internal`, and only the log says what it was.
+// This is the only place where errors are translated. Errors that the engine or a route threw on purpose (`QuiverError`) are passed on
+// unchanged; errors of the transport (Fastify, the HTTP parser) get a code of our table; everything else is `internal`, and only the log
+// has its details.
 
 import { type ErrorBody, type ErrorDetails, isQuiverError, QuiverError } from "@quiver/protocol/errors";
 import type { Route } from "@quiver/protocol/routes";
@@ -10,14 +10,14 @@ import type { Route } from "@quiver/protocol/routes";
 export type ErrorAnswer = {
   readonly status: number;
   readonly body: ErrorBody;
-  /** True when the log needs the whole error: something is wrong on this side. */
+  /** True if the log needs the whole error, because the fault is in the server. */
   readonly serverFault: boolean;
 };
 
 /**
- * @param route the endpoint that was asked, which may give a code another status; undefined for an unknown path
- * @param requestId goes into every answer of 500 and above, as the thread that leads into the log
- * @param privateTexts what must not leave the server, such as the data directory
+ * @param route the endpoint, which may override the status of a code; undefined for an unknown path
+ * @param requestId is part of every response with status 500 and above, to find the error in the log
+ * @param privateTexts texts that must not leave the server, such as the path of the data directory
  */
 export function errorAnswer(
   error: unknown,
@@ -27,7 +27,7 @@ export function errorAnswer(
 ): ErrorAnswer {
   const known = isQuiverError(error) ? error : fromTransport(error);
   const status = known === undefined ? 500 : (route?.statusOf?.[known.code] ?? known.status);
-  // A queue or a budget that is full, or a server that stops, is no fault that anybody must look into.
+  // A full queue or budget, or a stopping server, is not a fault to investigate.
   const isFull = known?.code === "memory_budget_exceeded";
   const serverFault = status >= 500 && known?.retryable !== true && !isFull;
   if (known === undefined || mentions(known, privateTexts)) {
@@ -43,7 +43,7 @@ const errorBody = (code: ErrorBody["error"]["code"], message: string, details: E
   error: { code, message, details },
 });
 
-/** True when an error of the server repeats a private text. What a client sent itself may come back to it. */
+/** True if an error of the server contains a private text. Text that the client itself sent may be returned to it. */
 function mentions(error: QuiverError, privateTexts: readonly string[]): boolean {
   if (error.status < 500) return false;
   const told = `${error.message} ${JSON.stringify(error.details)}`;
@@ -66,12 +66,12 @@ function fromTransport(error: unknown): QuiverError | undefined {
     case "HPE_HEADER_OVERFLOW":
       return new QuiverError(
         "headers_too_large",
-        "The request line and headers are larger than the server takes. Shorten the path or leave out headers.",
+        "The request line and headers are larger than the server accepts. Shorten the path or leave out headers.",
       );
     case "ERR_HTTP_REQUEST_TIMEOUT":
       return new QuiverError(
         "request_timeout",
-        "The request did not arrive completely in time, and nothing of it was applied. Send it again.",
+        "The request did not arrive completely in time, and nothing was applied. Send it again.",
       );
     default:
       break;

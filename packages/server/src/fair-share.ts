@@ -1,10 +1,10 @@
-// How much of something that all keys share may one key hold?
+// How much of a shared resource may one key hold?
 //
-// At most twice as much as would then stay free (the "dynamic threshold" of Choudhury and Hahne, IEEE/ACM Transactions on Networking,
-// 1998). One key alone can hold two thirds, two keys two fifths each, and so on: however many keys take all they get, something
-// stays free for the next one. No key is known beforehand and nothing is set aside for one that never comes.
+// At most twice as much as then remains free (the "dynamic threshold" of Choudhury and Hahne, IEEE/ACM Transactions on Networking, 1998).
+// One key alone can hold two thirds, two keys two fifths each, and so on: however many keys take their maximum, something remains free for
+// the next one. No key has to be known in advance, and nothing is reserved for keys that never appear.
 
-/** Times the free part that a key may hold. */
+/** A key may hold this multiple of the free amount. */
 const heldPerFree = 2;
 
 export class FairShare {
@@ -22,7 +22,7 @@ export class FairShare {
     this.#keyMax = keyMax;
   }
 
-  /** What all keys hold. */
+  /** Total of all keys. */
   get taken(): number {
     return this.#taken;
   }
@@ -31,21 +31,21 @@ export class FairShare {
     return this.#held.get(key) ?? 0;
   }
 
-  /** Whether the key may hold so much more. The first of all always may: a limit must not refuse everybody. */
+  /** Whether the key may hold this much more. If nothing is held, any amount is allowed: a limit must never reject everything. */
   hasRoom(key: string, amount: number): boolean {
     const held = this.heldBy(key) + amount;
     if (this.#taken === 0) return true;
     return held <= this.#keyMax && held <= heldPerFree * (this.max - this.#taken - amount);
   }
 
-  /** False, and nothing taken, where there is no room. */
+  /** Takes the amount; false, and nothing taken, if there is no room. */
   take(key: string, amount = 1): boolean {
     if (!this.hasRoom(key, amount)) return false;
     this.force(key, amount);
     return true;
   }
 
-  /** Takes what is there already, whether there is room or not. */
+  /** Counts an amount that exists already, even if it exceeds the limit. */
   force(key: string, amount: number): void {
     this.#taken += amount;
     this.#held.set(key, this.heldBy(key) + amount);

@@ -1,7 +1,7 @@
-// How does a file leave, whole or from where an earlier download broke off?
+// How is a file sent, whole or as a byte range?
 //
-// A single range of bytes is served (RFC 9110, 14); several at once, and what is no range at all, are answered with the whole
-// file, as the RFC allows. The files never change under their name, so a download can go on where it broke off.
+// A single range of bytes is served (RFC 9110, 14). Multiple or malformed ranges get the whole file, as the RFC allows. Files never change
+// under their name, so an interrupted download can be resumed.
 
 import type { Readable } from "node:stream";
 import { QuiverError } from "@quiver/protocol/errors";
@@ -12,7 +12,7 @@ export class FileAnswer {
   readonly headers: Readonly<Record<string, string>>;
   readonly #stream: (start: number, end: number) => Readable;
 
-  /** @param stream gives the bytes from `start` up to `end`, exclusive */
+  /** @param stream returns the bytes from `start` to `end` (exclusive) */
   constructor(
     size: number,
     headers: Readonly<Record<string, string>>,
@@ -31,7 +31,7 @@ export class FileAnswer {
       reply.header("content-range", `bytes */${size}`);
       throw new QuiverError(
         "range_not_satisfiable",
-        `The file has ${size} bytes, and none of those that Range asks for. Ask for bytes from 0 to ${size - 1}.`,
+        `The file has ${size} bytes; the Range header requests none of them. Request bytes from 0 to ${size - 1}.`,
         { path: "Range", size_bytes: size },
       );
     }
@@ -46,7 +46,7 @@ export class FileAnswer {
   }
 }
 
-/** The range that a header asks for, its end exclusive; undefined: the whole file. */
+/** The range that a header requests, its end exclusive; undefined: the whole file. */
 export function readRange(header: string | undefined, size: number): [number, number] | "beyond" | undefined {
   const match = /^bytes=(\d{0,15})-(\d{0,15})$/.exec(header ?? "");
   if (match === null || (match[1] === "" && match[2] === "")) return undefined;

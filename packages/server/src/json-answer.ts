@@ -1,8 +1,8 @@
-// What is an answer before it goes onto the wire?
+// How is a response body represented and encoded?
 //
-// Every handler gives JSON text or nothing. Text that the engine has already (a stored record) is not parsed and
-// written again, and no schema stands between a result and the client. A large answer is encoded in steps, between which others may
-// take their turn, and leaves as pieces, for a text of 100 MB cannot even be copied without holding the thread up.
+// Every handler returns JSON text or nothing. Text that the engine already has (a stored record) is not parsed and serialised again, and
+// results are not serialised by a schema. A large response is encoded in steps, between which other requests run, and is sent in pieces,
+// because even copying a text of 100 MB would block the thread.
 
 import type { Steps } from "@quiver/engine/database/contract";
 import { limits } from "@quiver/protocol/limits";
@@ -12,7 +12,7 @@ export type JsonText = string & { readonly __json: unique symbol };
 
 export const json = (value: unknown): JsonText => JSON.stringify(value) as JsonText;
 
-/** Declares that a text is JSON already. */
+/** Marks a text as JSON. */
 export const asJson = (text: string): JsonText => text as JsonText;
 
 export const emptyObject = asJson("{}");
@@ -28,12 +28,12 @@ export class JsonPieces {
   }
 }
 
-/** Gathers texts; a small answer becomes one text, a large one pieces. */
+/** Collects texts; a small response becomes one text, a large one pieces. */
 export class JsonWriter {
   readonly #pieces: Buffer[] = [];
   #text = "";
 
-  /** @returns whether a piece is full, and it is time to ask for the time */
+  /** @returns whether a piece is full, so that the caller should check its time slice */
   add(text: string): boolean {
     this.#text += text;
     if (this.#text.length < limits.bodyPieceBytes) return false;
@@ -49,7 +49,7 @@ export class JsonWriter {
   }
 }
 
-/** Items of a list that are encoded at once. */
+/** Items of a list that are encoded in one step. */
 const itemsPerStep = 64;
 
 /** JSON of an array, some items at a time. @param textOf JSON text of an item; default: as `JSON.stringify` writes it */

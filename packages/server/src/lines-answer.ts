@@ -1,13 +1,13 @@
-// How does an answer leave that is larger than memory?
+// How is a response sent that is larger than memory?
 //
-// Line by line, as fast as the caller reads: lines are made only when the connection takes more, and only in time slices, so that a
-// fast reader has no more of the server than its share. Whoever hangs up, or stops the server, ends the source, and what it holds is
-// given back.
+// Line by line, as fast as the client reads. Lines are produced only when the connection accepts more, and only in time slices, so that a
+// fast reader gets no more than its share of the server. When the client disconnects or the server stops, the source is closed and its
+// resources are released.
 
 import { Readable } from "node:stream";
 import type { Task } from "@quiver/engine/database/contract";
 
-/** Lines of JSON and the headers that go before them. */
+/** JSON lines and the headers of the response. */
 export class Lines {
   readonly headers: Readonly<Record<string, string>>;
   readonly #texts: Iterable<string>;
@@ -16,8 +16,8 @@ export class Lines {
 
   /**
    * @param texts JSON texts without line ends
-   * @param task in whose slices they are made
-   * @param onClose called once when nothing more is read, whether all was or the connection is gone
+   * @param task whose time slices produce the lines
+   * @param onClose called once when reading ends, whether complete or because the connection was closed
    */
   constructor(
     texts: Iterable<string>,
@@ -31,7 +31,7 @@ export class Lines {
     this.#onClose = onClose;
   }
 
-  /** Bytes of a chunk, about. */
+  /** Approximate bytes of a chunk. */
   static readonly chunkBytes = 64 * 1024;
 
   stream(): Readable {

@@ -1,12 +1,11 @@
 // How does a server start, and how does it stop?
 //
-// Start: configuration, database, key and sessions, endpoints, port. What fails gives back what was opened before it.
+// Start: configuration, database, key and sessions, endpoints, port. If a step fails, everything that was opened before it is closed.
 //
-// Stop: new connections are refused, new requests on old connections get 503, idle connections end. Requests whose
-// headers had arrived are answered, with `Connection: close`; an upload gets `closeTimeoutMs` to arrive completely, and
-// a long answer as long to be read.
-// When the last connection is gone, sessions are written down and the database closes: it answers nothing that it has
-// not made durable, so nothing acknowledged can be lost here.
+// Stop: new connections are refused, new requests on existing connections get 503, idle connections are closed. Requests whose headers had
+// arrived are answered, with `Connection: close`; an upload gets `closeTimeoutMs` to arrive completely, and a long response the same time
+// to be read. When the last connection is closed, sessions are stored and the database closes. Only durable writes are acknowledged, so
+// nothing acknowledged can be lost here.
 
 import { existsSync, readFileSync } from "node:fs";
 import { type AddressInfo, createServer } from "node:net";
@@ -34,21 +33,21 @@ import { Connections } from "./connections.ts";
 import { openLog } from "./operations/log.ts";
 import type { RunningServer } from "./running-server.ts";
 
-/** More connections than this may not wait for being accepted; the system has a bound of its own. */
+/** Maximum number of connections that wait to be accepted; the operating system has its own limit, too. */
 const backlog = 4096;
 
-/** Milliseconds between two sweeps of connections during a stop. */
+/** Interval between two sweeps of the connections during a stop, in milliseconds. */
 const sweepMs = 100;
 
 const { version } = JSON.parse(readFileSync(new URL("../package.json", import.meta.url), "utf8"));
 
 /**
- * Opens the database and serves it. Resolves when requests are taken.
- * @throws ConfigError for a configuration that cannot be served, the port being in use included
+ * Opens the database and serves it. Resolves when requests are accepted.
+ * @throws ConfigError for an invalid configuration, or if the port is in use
  */
 export async function startServer(given: ServerConfig): Promise<RunningServer> {
   const config = completeConfig(given);
-  // Before anything is opened: a certificate that cannot be used is a fault of the configuration.
+  // Before anything is opened, because an unusable certificate is a configuration error.
   if (config.tlsCert !== undefined && config.tlsKey !== undefined) {
     readCertificate({ cert: config.tlsCert, key: config.tlsKey });
   }
@@ -86,7 +85,7 @@ export async function startServer(given: ServerConfig): Promise<RunningServer> {
     if (config.tlsCert === undefined && !isLoopback(config.host)) {
       logger.warn(
         { url },
-        "keys and data travel unencrypted; give a certificate, or let a proxy do the encryption",
+        "keys and data are sent unencrypted; configure a certificate, or put a TLS proxy in front",
       );
     }
     logger.info({ url, data_dir: config.dataDir, authentication: !config.noAuth }, "serving");
@@ -116,14 +115,14 @@ async function openAuthentication(
   if (adminKey.file !== undefined) {
     logger.warn(
       { file: adminKey.file },
-      "an admin key was made; this file, which only its owner can read, has it",
+      "an admin key was generated and written to this file, which only its owner can read",
     );
   }
   const sessions = new Sessions(credentials, adminKey.keyId, config.clock, (err) =>
-    logger.error({ err }, "a session could not be written down"),
+    logger.error({ err }, "a session could not be stored"),
   );
   const keys = new ApiKeys(credentials, config.clock, (err) =>
-    logger.error({ err }, "the last use of an API key could not be written down"),
+    logger.error({ err }, "the last use of an API key could not be stored"),
   );
   const attempts = new FailedAttempts(config.authFailuresMax, config.clock);
   return { gate: keyedGate(adminKey, sessions, keys, attempts), adminKeyFile: adminKey.file };
@@ -141,7 +140,7 @@ async function assertFree(config: CompleteServerConfig): Promise<void> {
 
 function hostOf(config: CompleteServerConfig): string {
   const bare = config.host.replace(/^\[(.*)\]$/, "$1");
-  // The name can stand for two addresses, of which a server would listen on the one that comes first.
+  // The name can resolve to two addresses; a server would listen only on the first one.
   return bare.toLowerCase() === "localhost" ? "127.0.0.1" : bare;
 }
 
@@ -169,11 +168,14 @@ function listenError(error: unknown, host: string, port: number): unknown {
         `port ${port} of ${host} is in use; stop what uses it or give another port.`,
       );
     case "EACCES":
-      return new ConfigError("port", `port ${port} of ${host} may not be opened; give a port above 1023.`);
+      return new ConfigError(
+        "port",
+        `this user may not open port ${port} of ${host}; give a port above 1023.`,
+      );
     case "EADDRNOTAVAIL":
     case "ENOTFOUND":
     case "EAI_AGAIN":
-      return new ConfigError("host", `host ${host} is no address of this machine; give one that is.`);
+      return new ConfigError("host", `host ${host} is not an address of this machine; give one that is.`);
     default:
       return error;
   }
@@ -200,7 +202,8 @@ function stopper(
     logger.info({ connections: connections.count }, "stopping");
     connections.endSilent();
     const graceEndMs = performance.now() + config.closeTimeoutMs;
-    // Node.js ends idle connections once. Those whose answer was on its way then, or that were accepted just before, become idle later.
+    // Node.js closes idle connections only once. Connections that were being answered at that moment, or had just been accepted, become
+    // idle later.
     const sweeper = setInterval(() => {
       connections.endSilent();
       app.server.closeIdleConnections();

@@ -1,4 +1,4 @@
-// How is the HTTP server below Fastify set up, and what does it answer to what is not HTTP?
+// How is the HTTP server below Fastify configured, and how does it answer malformed requests?
 
 import { createServer, type RequestListener, type Server, STATUS_CODES } from "node:http";
 import { createServer as createSecureServer } from "node:https";
@@ -9,10 +9,10 @@ import type { CompleteServerConfig } from "./config.ts";
 import type { Connections } from "./connections.ts";
 import { errorAnswer } from "./error-answer.ts";
 
-/** Node.js' default, written down because `maxParamLength` must not be smaller. */
+/** The default of Node.js, set explicitly because `maxParamLength` must not be smaller. */
 export const headersBytesMax = 16 * 1024;
 
-/** Time in which a client may read an answer that was sent while it was still sending. */
+/** Time for a client to read a response that was sent before its request was complete. */
 const farewellMs = 1_000;
 
 export function createHttpServer(
@@ -26,15 +26,15 @@ export function createHttpServer(
     requestTimeout: config.requestTimeoutMs,
     headersTimeout: config.headersTimeoutMs,
     keepAliveTimeout: config.keepAliveTimeoutMs,
-    // Timeouts are noticed by a check at this interval, a quarter of the shortest of them late at most.
+    // Timeouts are checked at this interval, so they are late by at most a quarter of the shortest one.
     connectionsCheckingInterval: Math.min(30_000, Math.max(50, Math.floor(shortestMs / 4))),
     maxHeaderSize: headersBytesMax,
-    // Otherwise Node.js itself answers 400 without a body; nothing here depends on the host that a client names.
+    // Otherwise Node.js answers 400 without a body; nothing here depends on the Host header.
     requireHostHeader: false,
   };
   const server = create();
   server.maxConnections = config.connectionsMax;
-  // An expectation that nobody knows is no reason to refuse: `100-continue` is the only one there is.
+  // Unknown expectations are ignored; `100-continue` is the only one that is defined.
   server.on("checkExpectation", listener);
   return server;
 
@@ -58,9 +58,9 @@ export function createHttpServer(
 }
 
 /**
- * Answers a request that could not be read: broken HTTP, too large headers, not arrived in time. An answer to an
- * earlier request on the connection goes first; the connection ends in any case.
- * @param onAnswered told with the status, for log and metrics
+ * Answers a request that could not be parsed: malformed HTTP, oversized headers, not arrived in time. The response to an earlier request on
+ * the connection is sent first; then the connection is closed.
+ * @param onAnswered called with the status, for log and metrics
  */
 export function refuseUnreadable(
   error: Error & { code?: string },
@@ -81,7 +81,7 @@ export function refuseUnreadable(
     });
     return;
   }
-  // The answer to this very request has begun already, 413 for example; a second one would garble it.
+  // The response to this request has already begun, such as a 413; a second one would garble it.
   if (exchanges.some(({ response }) => response.headersSent)) {
     socket.destroy();
     return;

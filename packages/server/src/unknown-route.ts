@@ -1,10 +1,10 @@
-// What is wrong with a request that no endpoint takes: its path, or only its method?
+// Is the path of a request unknown, or only its method wrong?
 
 import { QuiverError } from "@quiver/protocol/errors";
 
 type Endpoint = { readonly method: string; readonly segments: readonly string[] };
 
-/** Which methods each path has, as the endpoints are registered. */
+/** The methods of each path, collected as endpoints are registered. */
 export class KnownPaths {
   readonly #endpoints: Endpoint[] = [];
 
@@ -14,7 +14,7 @@ export class KnownPaths {
     this.#endpoints.push({ method, segments: pattern.split("/") });
   }
 
-  /** Methods that the path takes, sorted; empty for an unknown path. */
+  /** Methods of the path, sorted; empty for an unknown path. */
   methodsOf(url: string): string[] {
     const segments = url
       .replace(/[?#].*$/s, "")
@@ -26,7 +26,7 @@ export class KnownPaths {
     return [...new Set(methods)].sort();
   }
 
-  /** The error for a request that found no endpoint. */
+  /** The error for a request without an endpoint. */
   errorFor(method: string, url: string): QuiverError {
     const allowed = this.methodsOf(url);
     if (allowed.length === 0) {
@@ -37,7 +37,7 @@ export class KnownPaths {
     }
     return new QuiverError(
       "method_not_allowed",
-      `The endpoint does not take ${method}, but ${allowed.join(", ")}.`,
+      `The endpoint does not support ${method}; use ${allowed.join(", ")}.`,
       { method, allowed },
     );
   }

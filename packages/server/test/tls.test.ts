@@ -123,9 +123,13 @@ describe("a start", () => {
   test.each([
     ["tlsCert", "cannot be read (ENOENT)", () => unlinkSync(cert)],
     ["tlsKey", "cannot be read (ENOENT)", () => unlinkSync(key)],
-    ["tlsCert", "is no certificate in PEM format", () => writeFileSync(cert, "certificate")],
-    ["tlsKey", "is no private key without a passphrase", () => writeFileSync(key, "secret words")],
-    ["tlsKey", "is no private key without a passphrase", () => copyFileSync(from("encrypted-key.pem"), key)],
+    ["tlsCert", "is not a certificate in PEM format", () => writeFileSync(cert, "certificate")],
+    ["tlsKey", "is not a private key without a passphrase", () => writeFileSync(key, "secret words")],
+    [
+      "tlsKey",
+      "is not a private key without a passphrase",
+      () => copyFileSync(from("encrypted-key.pem"), key),
+    ],
     ["tlsKey", "is not the key of the certificate", () => copyFileSync(from("second-key.pem"), key)],
   ])("[A15] a %s that %s stops it, before anything is made", async (option, words, spoil) => {
     spoil();

@@ -1,4 +1,4 @@
-// What is damaged, and how?
+// Which kinds of damage does the campaign cause?
 
 import { closeSync, openSync, readdirSync, readSync, rmSync, statSync, writeSync } from "node:fs";
 import { dirname, join, relative } from "node:path";
@@ -32,8 +32,8 @@ export function dataFiles(dataDir: string): string[] {
 }
 
 /**
- * A place of a file. A store has many pages that nobody reads any more: one place of three is anywhere, one in a page that is in
- * use, and one in a branch or at the beginning of the file, which are small and decide most.
+ * A place in a file. A store has many pages that are no longer read: so one third of the places is anywhere, one third in a page in use,
+ * and one third in a branch page or at the start of the file, which are small but critical.
  */
 function placeIn(path: string, size: number, unit: number, pick: (count: number) => number): number {
   const anywhere = () => Math.min(pick(Math.ceil(size / unit)) * unit, size - 1);
@@ -55,17 +55,17 @@ function placeIn(path: string, size: number, unit: number, pick: (count: number)
   }
 }
 
-/** Damages one place of one file; says which. */
+/** Damages one place of one file; returns its description. */
 export function damage(dataDir: string, random: Random): Damage {
   const pick = (count: number) => Math.floor(random() * count);
-  // Files by chance, the stores of collections three times as often as the rest.
+  // Random files, with the stores of collections three times as likely as the rest.
   const files = dataFiles(dataDir).flatMap((name) =>
     /collections.*mdb$/.test(name) ? [name, name, name] : [name],
   );
   const file = files[pick(files.length)];
   const path = join(dataDir, file);
   const { size } = statSync(path);
-  // What becomes of a store without its file is tested elsewhere; here it would be most of the damage.
+  // A missing store file is tested elsewhere; here it would dominate the damage.
   if (file.startsWith("snapshots") && pick(6) === 0) {
     rmSync(path);
     return { kind: "file removed", file, at: 0, length: size };

@@ -1,8 +1,8 @@
-// Which data is damaged?
+// Which data does the corruption campaign damage?
 //
-// A small data directory made by real use: three collections with every kind of index, records short and long (in overflow
-// pages), updates, deletes, transactions ended and open, what is kept of every index, an unloaded collection, snapshots full and
-// incremental, an admin key and a session.
+// A small data directory created by real use: three collections with every kind of index, short and long records (with overflow pages),
+// updates, deletes, ended and open transactions, checkpoints of every index, an unloaded collection, full and incremental snapshots, an
+// admin key and a session.
 
 import { createClient, type QuiverClient } from "@quiver/client";
 import { openDatabase } from "@quiver/engine/database/database";
@@ -38,7 +38,7 @@ function record(random: Random, { dimension, text }: Kind, number: number): Vect
   } as VectorInput;
 }
 
-/** Fills an empty directory. @returns the admin key that the server has made */
+/** Fills an empty directory. @returns the admin key that the server has generated */
 export async function makeData(dataDir: string, random: Random): Promise<void> {
   const database = await openDatabase({ dataDir, builderThreads: 1, versionsKept: 60 });
   try {
@@ -56,7 +56,7 @@ export async function makeData(dataDir: string, random: Random): Promise<void> {
   } finally {
     await database.close();
   }
-  // The key and a session come into the catalog.
+  // Writes the key and a session to the catalog.
   const server = await startServer(dataDir);
   try {
     const client: QuiverClient = createClient({ url: server.url, apiKey: server.adminKey });
@@ -106,7 +106,7 @@ async function fill(database: Database, kind: Kind, random: Random): Promise<voi
   const open = collection.transaction((await collection.beginTransaction()).transaction_id);
   await open.upsert(batch(15));
   await collection.load();
-  // A graph begins with a thousand records; it is kept when the database closes, if all is linked by then.
+  // A graph is built from a thousand records on; closing the database writes its checkpoint, if all records are linked by then.
   while (kind.records > 1_000 && (collection.indexes().dense?.status?.records_in_tail ?? 0) > 0)
     await new Promise((done) => setTimeout(done, 20));
 }

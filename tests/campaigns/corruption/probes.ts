@@ -1,22 +1,22 @@
-// Is what a server answers on damaged data right, or a clear error?
+// Are the responses of a server with damaged data correct, or clear errors?
 //
-// Everything is asked of an undamaged server first; its answers are the oracle. An answer on damaged data is *right* when it is the
-// same, and an *error* when it says that data is corrupted. Anything else is wrong. Answers that depend on when they are asked (how
-// far an index is, how much memory it takes) are compared without that. A search by the graph may find others when the graph was built
-// anew: its scores must be those of an exact search, and half of what that finds first must be there.
+// All requests are sent to an undamaged server first; its responses are the oracle. A response on damaged data is *right* if it is the
+// same, and an *error* if it reports corrupted data. Anything else is wrong. Time-dependent parts of responses (progress of an index, its
+// memory) are not compared. A search by the graph may find other records after the graph was rebuilt: its scores must be those of an exact
+// search, and it must find half of the exact results.
 
 import { createHash } from "node:crypto";
 import type { Snapshot } from "@quiver/protocol/shapes/snapshot";
 import type { Random } from "./damage.ts";
 import type { ServerProcess } from "./server-process.ts";
 
-/** One question, and what of its answer must be the same. */
+/** One request, and the part of its response that must be the same. */
 type Probe = {
   readonly method: string;
   readonly path: string;
   readonly body?: unknown;
   readonly key: string;
-  /** Of a search by the graph: the score of every record, best first. */
+  /** For a search by the graph: the score of every record, best first. */
   readonly scores?: ReadonlyMap<string, number>;
 };
 
@@ -24,14 +24,14 @@ export type Answers = Map<string, string>;
 
 export type Compared = {
   readonly right: number;
-  /** Questions answered by a clear error. */
+  /** Requests with a clear error as the response. */
   readonly errors: number;
   readonly wrong: readonly string[];
 };
 
 const errorMark = "error: ";
 
-/** All questions about the collections that an undamaged server lists. */
+/** All requests about the collections that an undamaged server lists. */
 export async function makeProbes(server: ServerProcess, random: Random): Promise<Probe[]> {
   const { collections } = JSON.parse(await ask(server, get("/vectordb/collections"))) as {
     collections: { name: string }[];
@@ -141,7 +141,7 @@ const post = (path: string, body: unknown): Probe => ({
   key: `POST ${path} ${JSON.stringify(body).slice(0, 200)}`,
 });
 
-/** The answer as text to compare; an error of damaged data begins with `errorMark`. */
+/** The response as text to compare; an error about damaged data begins with `errorMark`. */
 async function ask(server: ServerProcess, { method, path, body }: Probe): Promise<string> {
   const response = await fetch(`${server.url}${path}`, {
     method,
@@ -159,7 +159,7 @@ async function ask(server: ServerProcess, { method, path, body }: Probe): Promis
         ? digest(await response.arrayBuffer())
         : await response.text();
   } catch (error) {
-    // An answer that is under way when damage is met is cut off, so that nobody takes it for complete.
+    // A response is cut off when damage is found while it is sent, so that it does not look complete.
     return `${errorMark}cut off (${(error as Error).message})`;
   }
   if (response.status >= 400) {
@@ -172,7 +172,7 @@ async function ask(server: ServerProcess, { method, path, body }: Probe): Promis
 
 const digest = (bytes: ArrayBuffer) => createHash("sha256").update(new Uint8Array(bytes)).digest("hex");
 
-/** An answer without what depends on when it is asked: how far an index is, and whether a search has loaded the collection. */
+/** A response without its time-dependent parts: the progress of an index, and whether a search has loaded the collection. */
 function steady(text: string): string {
   return JSON.stringify(JSON.parse(text), (key, value) =>
     key === "status" || key === "loaded" ? undefined : value,

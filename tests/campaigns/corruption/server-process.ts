@@ -1,4 +1,4 @@
-// A server as users run it: a process of its own.
+// A server in its own process, as users run it.
 
 import { spawn } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
@@ -10,13 +10,13 @@ const main = resolve(import.meta.dirname, "../../../packages/cli/src/main.ts");
 export type ServerProcess = {
   readonly url: string;
   readonly adminKey: string;
-  /** How it ended, if it has: by itself, that is a crash. */
+  /** How it ended, if it has ended by itself, which is a crash. */
   readonly ended: () => string | undefined;
   readonly output: () => string;
   stop(): Promise<void>;
 };
 
-/** A server that did not start: what it said, and whether it ended as one that has something to say. */
+/** A server that did not start: its output, and whether it exited with an error message. */
 export class NotStarted extends Error {
   override readonly name = "NotStarted";
   readonly signal: NodeJS.Signals | null;

@@ -1,10 +1,10 @@
-// How does a campaign end a server between two steps?
+// How does a campaign kill a server between two steps?
 //
 //   QUIVER_FAILPOINT=NAME@N node --import tests/campaigns/crash/arm-failpoint.ts packages/cli/src/main.ts serve ...
 //
-// The N-th passage of that name in a thread ends the process with SIGKILL; with QUIVER_FAILPOINT_THROWS=K, that passage and the
-// K - 1 after it throw instead, and say so on stderr. Node.js loads the module before the program, and again
-// in each of its threads, for they inherit the option.
+// The N-th passage of that failpoint in a thread kills the process with SIGKILL; with QUIVER_FAILPOINT_THROWS=K, that passage and the K - 1
+// after it throw an error instead, with a message on stderr. Node.js loads the module before the program, and again in each of its threads,
+// because threads inherit the option.
 
 import { writeSync } from "node:fs";
 import { armFailpoints } from "@quiver/engine/base/failpoint";

@@ -1,4 +1,4 @@
-// Does the simulated disk hold what the log says, and does it tell a store that writes what it must not from a fault of its own?
+// Does the simulated disk follow the log, and does it distinguish invalid writes of a store from its own faults?
 
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -66,12 +66,12 @@ describe("a store's meta pages", () => {
     ["a page's header alone", 0, metaPages().subarray(page)],
     ["the first one moved into the second", page, metaPages().subarray(0, page)],
     ["what reaches from one into the other", page - 8, new Uint8Array(64)],
-  ])("are not written as LMDB never does: %s is told of the store", (_what, offset, bytes) => {
+  ])("are not written in a way that LMDB never does: %s is reported", (_what, offset, bytes) => {
     makeStore();
     expect(() => write(offset, bytes)).toThrow("the store writes");
   });
 
-  it("of a file that is no store are nobody's", () => {
+  it("of a file that is not a store are ignored", () => {
     play("create", { one: "/root/data.tip" });
     expect(() => write(0, new Uint8Array(24))).not.toThrow();
   });

@@ -1,16 +1,17 @@
-// What can a disk hold after the power went, given what was written and synced?
+// What can a disk contain after a power loss, given what was written and synced?
 //
-// The log (disk-shim.c) is played up to the moment of the loss. What was synced is there. Of everything else any part may be:
+// The log (disk-shim.c) is replayed up to the moment of the loss. Synced data is present. Everything else may be present in part:
 //
 //   - a sector of 512 bytes is as it was at its last sync, or as after any later write to it; sectors are written in any order;
 //   - a file is as long as at its last sync, or as after any later change of its length;
 //   - a name in a directory is there when the directory was synced after it was made; a later one may be or not.
 //
-// A file's sync says nothing of its name, and a name's nothing of its file: that is POSIX, and less than most file systems give.
+// The sync of a file does not cover its name, and the sync of a directory does not cover its files: that is POSIX, and less than most file
+// systems guarantee.
 //
-// LMDB writes the two meta pages of a store whole once, in one call, and afterwards only what stands behind their headers. Every write
-// to them is held against that when it is played: when an image has a meta page that cannot be, the log says whether
-// the store wrote it or the simulation made it.
+// LMDB writes both meta pages of a store completely only once, in one call, and later only the part after their headers. Every replayed
+// write to them is checked against this rule: if an image has an impossible meta page, the log shows whether the store wrote it or the
+// simulation produced it.
 
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
@@ -30,7 +31,7 @@ const kinds = [
 ] as const;
 const headBytes = 56;
 const sector = 512;
-/** What one system call syncs by O_DSYNC is a page at least. */
+/** A system call with O_DSYNC syncs at least one page. */
 const page = 4096;
 
 export type LogRecord = {
@@ -74,13 +75,13 @@ export function readLog(path: string): LogRecord[] {
   return records;
 }
 
-/** How what was not synced is dealt with in one image. */
+/** How one image treats data that was not synced. */
 export type Fate = "dropped" | "kept" | "cut" | "some writes" | "torn";
 export const fates: readonly Fate[] = ["dropped", "kept", "cut", "some writes", "torn"];
 
 type Choice = { fate: Fate; random: () => number; cutAt: number };
 
-/** Which of some changes, each known by its position in the log, are there. Gives the last one that is; -1 for none. */
+/** Selects which changes, given by their positions in the log, are present. Returns the last of these; -1 for none. */
 function lastKept(positions: readonly number[], { fate, random, cutAt }: Choice, salt: number): number {
   if (fate === "kept") return positions.length - 1;
   if (fate === "dropped") return -1;
@@ -143,13 +144,13 @@ class File {
     this.#lengths.push({ position, length });
   }
 
-  /** Everything that was written before a position of the log is there for good. */
+  /** Marks everything that was written before a position of the log as durable. */
   sync(before: number): void {
     for (const i of [...this.#sectors.keys()]) this.#syncSector(i, before);
     this.#syncLength(before);
   }
 
-  /** The pages of a range are there for good, and the length that they need. */
+  /** Marks the pages of a range, and the file length that they need, as durable. */
   syncRange(offset: number, length: number, before: number): void {
     const first = Math.floor(offset / page) * (page / sector);
     const end = Math.ceil((offset + length) / page) * (page / sector);
@@ -240,11 +241,14 @@ function apply(entries: Map<string, Node>, names: readonly (readonly [string, No
   }
 }
 
-/** Where a store's two meta pages end, and what of each is written by commits: all behind the header, magic number, version and address. */
+/**
+ * The end of a store's two meta pages, and the part of each that commits write: everything after the header with magic number, version and
+ * address.
+ */
 const metaEnd = 2 * page;
 const [changedFrom, changedEnd] = [40, 512];
 
-/** @throws where a store writes to its meta pages what LMDB never does */
+/** @throws if a store writes to its meta pages in a way that LMDB never does */
 function requireMetaWrite(offset: number, bytes: Uint8Array, position: number): void {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const isFirst =
@@ -260,12 +264,12 @@ function requireMetaWrite(offset: number, bytes: Uint8Array, position: number): 
     );
 }
 
-/** A disk as the log says, up to where it was played. */
+/** The state of a disk up to the replayed position of the log. */
 export class Disk {
   readonly #root: string;
   readonly #directory = new Directory();
   readonly #nodes = new Map<bigint, Node>();
-  /** The writes that are not synced matter from here on: the position of the last record played. */
+  /** The position of the last replayed record; only unsynced writes from here on matter. */
   position = 0;
 
   /** @param root the watched directory, which is there */
@@ -340,7 +344,7 @@ export class Disk {
     }
   }
 
-  /** Writes what the disk may hold into an empty folder. @returns whether anything was left to chance */
+  /** Writes a possible state of the disk into an empty folder. @returns whether any part of it was random */
   image(folder: string, fate: Fate, random: () => number): boolean {
     const choice = { fate, random, cutAt: this.position - Math.floor(random() * 40_000) };
     const salt = Math.floor(random() * 2 ** 31);

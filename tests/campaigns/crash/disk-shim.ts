@@ -1,10 +1,10 @@
-// How is the shim made, and how are its faults set?
+// How is the shim compiled, and how are its faults configured?
 
 import { execFileSync, spawnSync } from "node:child_process";
 import { closeSync, openSync, readSync, writeFileSync, writeSync } from "node:fs";
 import { join } from "node:path";
 
-/** Why the shim cannot be used here; null where it can. */
+/** The reason why the shim cannot be used here; null if it can. */
 export function whyNoShim(): string | null {
   if (process.platform !== "linux") return "the shim is made for Linux";
   return spawnSync("gcc", ["--version"]).status === 0 ? null : "gcc is not installed";
@@ -49,7 +49,7 @@ export type Fault = {
 
 const numbers = 7;
 
-/** The file by which calls are made to fail while the server runs. */
+/** The control file that makes calls fail while the server runs. */
 export class Faults {
   readonly path: string;
 
@@ -59,7 +59,7 @@ export class Faults {
   }
 
   set({ calls, files, pass, fail, error }: Fault): void {
-    // What is to fail comes last: until it is there nothing fails.
+    // The calls to fail are written last: nothing fails until then.
     this.#write([0, 0, 0, 0, 0, 0, 0]);
     this.#write([0, files, pass, fail < 0 ? Number.MAX_SAFE_INTEGER : fail, error, 0, 0]);
     this.#write([calls]);
@@ -69,12 +69,12 @@ export class Faults {
     this.#write([0]);
   }
 
-  /** How many calls were failed since the last `set`. */
+  /** Number of failed calls since the last `set`. */
   get failed(): number {
     return Number(this.#read()[6]);
   }
 
-  /** How many calls were asked since the last `set`. */
+  /** Number of calls since the last `set`. */
   get matched(): number {
     return Number(this.#read()[5]);
   }

@@ -1,4 +1,4 @@
-// Serves one directory after another in one process, as a parent asks: {open} -> {url} or {error}, {close} -> {closed}.
+// Serves one directory after another in one process, on messages of the parent: {open} -> {url} or {error}, {close} -> {closed}.
 
 import type { RunningServer } from "@quiver/server/running-server";
 import { startServer } from "@quiver/server/server";

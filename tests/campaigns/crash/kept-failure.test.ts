@@ -8,7 +8,7 @@ import { Ledger } from "./ledger.ts";
 import { begin, type Load } from "./load.ts";
 import { mustListen, startServer } from "./server-process.ts";
 
-it("a failure is kept with its data and ledger, and what it was about fails again when it is played again", async () => {
+it("a failure is saved with its data and ledger, and fails again when it is replayed", async () => {
   const directory = mkdtempSync(join(tmpdir(), "quiver-kept-"));
   const data = join(directory, "data");
   const kept: string[] = [];
@@ -21,13 +21,13 @@ it("a failure is kept with its data and ledger, and what it was about fails agai
     const facts = { campaign: "kill", seed: 1 };
     kept.push(keepFailure({ ...facts, message: "none" }, { ledger, data }));
     expect((await replayFailure(kept[0])).records).toBeGreaterThan(0);
-    // The same data, of which the ledger says otherwise.
+    // The same data with a different ledger.
     for (const piece of ledger.pieces) piece.settle(null);
     const error = keptError(new Error("it is wrong"), facts, { ledger, data });
     kept.push(/Kept in (\S+);/.exec(error.message)?.[1] as string);
     expect(error.message).toMatch(/^seed 1: it is wrong\n[\s\S]*--replay /);
     await expect(replayFailure(kept[1])).rejects.toThrow("should not be there");
-    // A replay changes nothing of what is kept.
+    // A replay does not change the saved failure.
     expect((await replayFailure(kept[0])).records).toBeGreaterThan(0);
   } finally {
     await server.kill();

@@ -1,10 +1,10 @@
-// What is left of a campaign's failure, and how is it looked into?
+// What does a campaign save of a failure, and how is it replayed?
 //
 //   $TMPDIR/quiver-failures/CAMPAIGN-SEED-.../
 //     facts.json   the campaign, its seed, the moment, the message
-//     ledger       what was asked for and acknowledged, as it was before the comparison
-//     data/        the data directory that was to be compared: a copy from before a server opened it, or as it was left
-//     log          of what was written and synced, where there is one
+//     ledger       what was requested and acknowledged, as of before the comparison
+//     data/        the data directory: a copy from before a server opened it, or as the server left it
+//     log          log of writes and syncs, if there is one
 //
 // `node tests/campaigns/CAMPAIGN.ts --replay DIR` starts a server on a copy of `data` and compares it with the ledger again.
 
@@ -21,7 +21,7 @@ export type Facts = {
   readonly campaign: string;
   readonly seed: number;
   readonly message: string;
-  /** The moment of the crash, where the ledger goes on after it. */
+  /** The moment of the crash, if the ledger continues after it. */
   readonly moment?: number;
   readonly [fact: string]: unknown;
 };
@@ -33,7 +33,7 @@ export type Kept = {
   readonly log?: string;
 };
 
-/** Copies what a failure leaves. @returns the folder */
+/** Saves a failure. @returns the folder */
 export function keepFailure(facts: Facts, { ledger, data, log }: Kept): string {
   const parent = join(tmpdir(), "quiver-failures");
   mkdirSync(parent, { recursive: true });
@@ -45,7 +45,7 @@ export function keepFailure(facts: Facts, { ledger, data, log }: Kept): string {
   return folder;
 }
 
-/** An error that says, besides, where its failure is kept and how it is played again. */
+/** The error with the folder of the saved failure and the command that replays it. */
 export function keptError(error: unknown, facts: Omit<Facts, "message">, kept: Kept): Error {
   const message = error instanceof Error ? error.message : String(error);
   const folder = keepFailure({ ...facts, message } as Facts, kept);
@@ -53,7 +53,7 @@ export function keptError(error: unknown, facts: Omit<Facts, "message">, kept: K
   return new Error(`seed ${facts.seed}: ${message}\n\nKept in ${folder}; again: ${again}`, { cause: error });
 }
 
-/** Compares what was kept once more. @throws what is not as it must be */
+/** Repeats the comparison of a saved failure. @throws at a violation */
 export async function replayFailure(folder: string): Promise<Verified> {
   const facts = JSON.parse(readFileSync(join(folder, "facts.json"), "utf8")) as Facts;
   const ledger = Ledger.of(deserialize(readFileSync(join(folder, "ledger"))) as LedgerState);
@@ -70,9 +70,9 @@ export async function replayFailure(folder: string): Promise<Verified> {
   }
 }
 
-/** What `--replay DIR` of a campaign does: prints what was, and how it is now. */
+/** Implements `--replay DIR` of a campaign: prints the saved failure and the result of the replay. */
 export async function replayCommand(folder: string): Promise<void> {
   process.stdout.write(readFileSync(join(folder, "facts.json"), "utf8"));
   const { records, searches } = await replayFailure(folder);
-  process.stdout.write(`now all is right: ${records} records and ${searches} searches compared\n`);
+  process.stdout.write(`no violation in the replay: ${records} records and ${searches} searches compared\n`);
 }

@@ -1,27 +1,27 @@
-// What may be there after a crash, and what must be?
+// Which states are allowed after a crash?
 //
-// A ledger knows what clients asked for and what was acknowledged. Every id belongs to one client, and a client asks for one thing
-// at a time: so a client's piece of a collection has a history of states, one after the other, of which at most the last was
-// asked for and not acknowledged. After a crash the piece is in the last acknowledged state or in the one asked for after it, as
-// a whole. What is found is *settled*: it is the only state from then on, and nothing that was lost may come back.
+// A ledger records what clients requested and what was acknowledged. Every id belongs to one client, and a client has one request at a
+// time. So a client's part of a collection has a linear history of states, of which at most the last is requested but not acknowledged.
+// After a crash the part is, as a whole, in the last acknowledged state or in the requested one after it. The state that is found is
+// *settled*: it is the only possible one from then on, and nothing that was lost may reappear.
 //
-// Moments are numbers that grow: the kill campaigns count, the power loss campaign takes positions in the log of writes.
+// Moments are increasing numbers: the kill campaigns count, the power loss campaign uses positions in the log of writes.
 
 import type { ModelRecord } from "../../model.ts";
 
 export type Metric = "cosine" | "euclidean" | "dot_product";
 
-/** A record as it was sent, and the text that its reading is compared with. */
+/** A record as it was sent, and the text that is expected when it is read. */
 export type Written = { readonly record: ModelRecord; readonly canonical: string };
 
 export type IndexState = { dense?: Metric; sparse?: true; text?: { k1: number; b: number } };
 
-/** What a client has done to its part of a collection; the owner's piece also has the transaction and the indexes. */
+/** The state of a client's part of a collection; the owner's part also has the transaction and the indexes. */
 export type PieceState = {
-  /** Counts the collections of one name, so that the versions of two are not mixed up. */
+  /** Counts the successive collections of one name, so that their versions are not mixed up. */
   readonly incarnation: number;
   readonly records: ReadonlyMap<string, Written>;
-  /** The open transaction: id -> record, null for a delete. Its id is null where the answer was lost. */
+  /** The open transaction: id -> record, null for a delete. Its id is null if the response was lost. */
   readonly transaction: {
     readonly id: string | null;
     readonly staged: ReadonlyMap<string, Written | null>;
@@ -36,7 +36,7 @@ type Step = { state: State; issuedAt: number; acknowledgedAt: number; readonly m
 
 type PieceDump = { collection: string; client: number; isOwner: boolean; steps: Step[] };
 
-/** A moment after everything. */
+/** A moment after all others. */
 export const end = Number.MAX_VALUE;
 const never = Number.POSITIVE_INFINITY;
 
@@ -53,14 +53,14 @@ export class Piece {
     this.#steps = [{ state, issuedAt: -1, acknowledgedAt: -1, makesVersion: false }];
   }
 
-  /** The state after everything that was asked for. */
+  /** The state after all requests. */
   get state(): State {
     return (this.#steps.at(-1) as Step).state;
   }
 
   /**
-   * Asks for a change. When `act` throws, the change stays one that may have happened.
-   * @param told the state that it led to, where the answer tells more than was known
+   * Requests a change. If `act` throws, the change may or may not have happened.
+   * @param told the resulting state, if the response contains more than was known
    */
   async attempt(
     clock: () => number,
@@ -76,18 +76,18 @@ export class Piece {
     step.acknowledgedAt = clock();
   }
 
-  /** The change that was asked for and not acknowledged, if there is one, was refused: it did not happen and never will. */
+  /** The pending change, if there is one, was rejected: it did not happen and never will. */
   refuse(): void {
     if (this.#steps.at(-1)?.acknowledgedAt === never) this.#steps.pop();
   }
 
-  /** Whether the collection is being created, and nobody knows yet. */
+  /** Whether the creation of the collection is still pending. */
   get isBeingCreated(): boolean {
     const [before, last] = this.#steps.slice(-2);
     return last?.acknowledgedAt === never && before.state === null;
   }
 
-  /** The states that may be found at a moment, and how many versions of its collection were made since. */
+  /** The states that are possible at a moment, and how many versions of its collection were created since. */
   candidates(moment = end): { state: State; versions: number }[] {
     let least = 0;
     let most = 0;
@@ -105,7 +105,7 @@ export class Piece {
     return found;
   }
 
-  /** What can be written down, and made a piece of again. */
+  /** The serialisable form of a part. */
   dump(): PieceDump {
     const { collection, client, isOwner } = this;
     return { collection, client, isOwner, steps: this.#steps };
@@ -130,13 +130,13 @@ export class Piece {
 
 export type SeenVersion = { hash: string; count: number; at: number };
 
-/** What was seen of one collection's versions; what was seen once must stay. */
+/** The observed versions of one collection; they must not change. */
 export class VersionBook {
   /** The version at the last settlement. */
   base = 0;
   readonly seen = new Map<number, SeenVersion>();
 
-  /** @throws where the number was seen with another hash or count */
+  /** @throws if the number was seen with another hash or count */
   note(number: number, hash: string, count: number, at: number): void {
     const before = this.seen.get(number);
     if (before && (before.hash !== hash || before.count !== count))
@@ -147,7 +147,7 @@ export class VersionBook {
   }
 }
 
-/** A ledger as it is written down (v8.serialize takes it). */
+/** The serialisable form of a ledger (for v8.serialize). */
 export type LedgerState = {
   pieces: PieceDump[];
   books: [string, { base: number; seen: ReadonlyMap<number, SeenVersion> }][];
@@ -183,7 +183,7 @@ export class Ledger {
     return ledger;
   }
 
-  /** The same knowledge, to be settled another way. */
+  /** A copy, which can be settled differently. */
   copy(): Ledger {
     const copy = new Ledger();
     for (const piece of this.pieces) copy.pieces.push(piece.copy());
@@ -229,7 +229,7 @@ export class Ledger {
   }
 }
 
-/** The text that a record's reading is compared with, of what was sent or of what was read. */
+/** The comparable text of a record, made from what was sent or from what was read. */
 export function canonical(record: ModelRecord): string {
   const values = record.sparse_values as (number | [number, number])[] | null | undefined;
   const pairs = values?.map((value, i) =>

@@ -1,8 +1,8 @@
 // What do the clients of a crash campaign do?
 //
-// Everything that changes a collection: streaming upserts and deletes, transactions, indexes of all kinds, loads and unloads,
-// creations and deletions of collections; and reads and searches between. Each client works on its own ids in the shared
-// collections and on a collection of its own, asks for one thing at a time, and notes it in the ledger before it asks.
+// Everything that changes a collection: streaming upserts and deletes, transactions, indexes of all kinds, loads and unloads, creations and
+// deletions of collections; and reads and searches between. Each client works on its own ids in the shared collections and on its own
+// collection, has one request at a time, and records it in the ledger before sending it.
 
 import { createHash } from "node:crypto";
 import { type Collection, type QuiverClient, QuiverError } from "@quiver/client";
@@ -13,7 +13,7 @@ import { canonical, type Ledger, type Piece, type PieceState, type Written } fro
 export type Random = () => number;
 
 export const dimension = 4;
-/** Words that no analysis changes. */
+/** Words that text analysis does not change. */
 export const words = ["kappa", "zulu", "tango", "delta", "bravo"];
 const metrics = ["cosine", "euclidean", "dot_product"] as const;
 const idsPerClient = 40;
@@ -29,7 +29,7 @@ const emptyPiece = (incarnation: number): PieceState => ({
   indexes: {},
 });
 
-/** A record that no other equals: `stamp` is in its metadata. Small integers, so that scores are exact. */
+/** A unique record: its metadata contains `stamp`. Small integers, so that scores are exact. */
 export function randomRecord(random: Random, id: string, stamp: number): Written {
   const small = () => upTo(random, 7) - 3;
   const has = { dense: random() < 0.8, sparse: random() < 0.6 };
@@ -63,7 +63,7 @@ const definition = {
   store_raw_text: true,
 };
 
-/** Makes the shared collections of a new directory; the first has so many records that its dense index is kept on disk. */
+/** Creates the shared collections of a new directory; the first has enough records that its dense index gets a checkpoint. */
 export async function begin(
   load: Load,
   client: QuiverClient,
@@ -110,11 +110,11 @@ function createDense(collection: Collection, metric: (typeof metrics)[number]): 
   );
 }
 
-/** What stopped a client: the server is gone, or it refused. */
+/** Why a client stopped: the server is gone, or it rejected a request. */
 export type Stopped = QuiverError;
 
 /**
- * One client at work until the server fails it.
+ * Runs one client until a request fails.
  * @param isEnough asked before each operation
  */
 export async function work(
@@ -136,7 +136,7 @@ export async function work(
   return null;
 }
 
-/** One operation, or several reads, on a piece. */
+/** One operation, or several reads, on a client's part of a collection. */
 async function operate(load: Load, client: QuiverClient, piece: Piece): Promise<void> {
   const { random } = load;
   const isOwn = piece.collection.startsWith("own");
@@ -348,7 +348,7 @@ export async function snapshot(load: Load, collection: Collection, state: PieceS
   return { snapshot: taken, state };
 }
 
-/** Puts a collection back to what a snapshot has: without transactions, and with its versions from the snapshot's on. */
+/** Restores a collection to a snapshot: without transactions, and with versions from the snapshot's on. */
 export async function restore(
   load: Load,
   collection: Collection,
@@ -365,10 +365,10 @@ export async function restore(
   done(load, "restores");
 }
 
-/** Deletes all snapshots that a collection has, each of which must be whole. */
+/** Deletes all snapshots of a collection, each of which must be complete. */
 export async function dropSnapshots(load: Load, client: QuiverClient, name: string): Promise<void> {
   const { snapshots, running } = await client.listSnapshots();
-  if (running.length > 0) throw new Error("a snapshot is being made that nobody asked for");
+  if (running.length > 0) throw new Error("a snapshot is being created without a request");
   for (const { id, collection_name, sha256 } of snapshots) {
     if (collection_name !== name) throw new Error(`a snapshot is of '${collection_name}'`);
     const hash = createHash("sha256");
@@ -379,7 +379,7 @@ export async function dropSnapshots(load: Load, client: QuiverClient, name: stri
   }
 }
 
-/** Reads the version, which must stay, and searches while others write. */
+/** Reads the version, which must not change, and searches while others write. */
 async function read(load: Load, collection: Collection, piece: Piece, state: PieceState): Promise<void> {
   const { version_number, hash, vector_count } = await collection.currentVersion(noRetries);
   load.ledger

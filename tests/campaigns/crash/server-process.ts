@@ -1,4 +1,4 @@
-// How does a campaign run a real server, and end it without a warning?
+// How does a campaign run a real server and kill it?
 
 import { spawn } from "node:child_process";
 import { readFileSync } from "node:fs";
@@ -8,7 +8,7 @@ import { createClient, type QuiverClient } from "@quiver/client";
 
 const main = resolve(import.meta.dirname, "../../../packages/cli/src/main.ts");
 const armFailpoint = new URL("./arm-failpoint.ts", import.meta.url).href;
-/** The admin key of a server that does not make its own. */
+/** The admin key of a server that does not generate its own. */
 export const adminKey = "campaign";
 
 /** Where Node.js keeps compiled modules between starts: most of a start is compiling. */
@@ -28,9 +28,9 @@ export type ServerProcess = {
 
 /**
  * Starts `quiver serve` on a directory, on a free port.
- * @param env what its environment has besides
+ * @param env additional environment variables
  * @param makesKey whether the server makes its admin key itself
- * @param failpoint `NAME@N`: where it ends by itself
+ * @param failpoint `NAME@N`: where it kills itself
  */
 export function startServer(
   dataDir: string,
@@ -59,7 +59,7 @@ export function startServer(
       stream.setEncoding("utf8").on("data", (more: string) => {
         text += more;
         const url = /listens on (http:\S+)/.exec(text)?.[1];
-        // What is said of the directory follows the address, and the key's file is there before both.
+        // The line about the directory follows the address, and the key file exists before both.
         if (url) resolve(createClient({ url, apiKey: makesKey ? keyIn(dataDir) : adminKey }));
       });
     void ended.then(() => resolve(null));
@@ -78,7 +78,7 @@ export function startServer(
 
 const keyIn = (dataDir: string) => readFileSync(join(dataDir, "admin-key"), "utf8").trim();
 
-/** The client of a server that must start. @throws with its output when it does not */
+/** The client of a server that must start. @throws with its output if it does not */
 export async function mustListen(server: ServerProcess): Promise<QuiverClient> {
   const client = await server.listening;
   if (client) return client;

@@ -14,7 +14,7 @@ import {
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-/** Why no file system can be mounted here; null where one can. */
+/** The reason why no file system can be mounted here; null if one can. */
 export function whyNoMount(): string | null {
   if (process.platform !== "linux") return "the small disk is a tmpfs of Linux";
   try {
@@ -46,7 +46,7 @@ export class SmallDisk {
     return bavail * bsize;
   }
 
-  /** Takes all space that is left, as a file of somebody else would. */
+  /** Takes all free space, as a file of another program would. */
   fill(): void {
     const page = new Uint8Array(4096);
     const file = openSync(join(this.path, "ballast"), "a");
@@ -64,7 +64,7 @@ export class SmallDisk {
     rmSync(join(this.path, "ballast"), { force: true });
   }
 
-  /** Makes the disk larger, with everything on it in use. */
+  /** Enlarges the disk while its files are in use. */
   resize(megabytes: number): void {
     mount("-o", `remount,size=${megabytes}m`, this.path);
   }

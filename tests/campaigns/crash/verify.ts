@@ -1,7 +1,7 @@
-// Is what a server has after a crash what the ledger allows?
+// Does the ledger allow the state of a server after a crash?
 //
-// Every piece is in one of its possible states, as a whole; no record is there that nobody wrote; versions go on from those
-// that were seen, by as many as were made; and every index answers as full scans over the records do.
+// Every client's part is, as a whole, in one of its possible states; no record exists that was never written; versions continue from the
+// observed ones by the number of changes; and every index returns the results of full scans over the records.
 
 import type { Collection, QuiverClient } from "@quiver/client";
 import { ModelCollection, type ModelRecord, type Ranked, tolerance } from "../../model.ts";
@@ -25,9 +25,9 @@ type Found = {
 export type Verified = { records: number; searches: number };
 
 /**
- * Compares, and settles what may have been to what is.
+ * Compares, and settles the ledger on the state that was found.
  * @param moment the moment of the crash
- * @throws what is not as it must be
+ * @throws at a violation
  */
 export async function verify(
   ledger: Ledger,
@@ -51,17 +51,19 @@ export async function verify(
       throw new Error(`collection '${name}': ${(error as Error).message}`, { cause: error });
     }
   }
-  if (names.size > 0) throw new Error(`there are collections that nobody made: ${[...names].join(", ")}`);
+  if (names.size > 0)
+    throw new Error(`there are collections that were never created: ${[...names].join(", ")}`);
   return total;
 }
 
-/** A shared collection's existence is a matter of its owner's piece; the others have nothing in it. */
+/** The owner's part decides whether a shared collection exists; if it does not, the parts of the others are empty. */
 function settleAbsent(pieces: readonly Piece[], moment: number): void {
   for (const piece of pieces) {
     const isAllowed = piece
       .candidates(moment)
       .some(({ state }) => (piece.isOwner ? state === null : (state?.records.size ?? 0) === 0));
-    if (!isAllowed) throw new Error(`it is gone, and client ${piece.client} was told otherwise`);
+    if (!isAllowed)
+      throw new Error(`it is gone, although a request of client ${piece.client} was acknowledged`);
     if (piece.isOwner) piece.settle(null);
   }
 }
@@ -84,7 +86,7 @@ async function verifyCollection(
     if (piece.isOwner) owner = state;
   }
   for (const id of found.records.keys())
-    if (!known.has(id)) throw new Error(`nobody wrote the record '${id}'`);
+    if (!known.has(id)) throw new Error(`the record '${id}' was never written`);
   const { incarnation, indexes } = owner as PieceState;
   await verifyVersions(
     ledger,
@@ -145,11 +147,11 @@ function settlePiece(piece: Piece, found: Found, moment: number): { state: Piece
     return { state: settled, versions };
   }
   throw new Error(
-    `client ${piece.client} finds none of the ${candidates.length} states that may be: ${differences.join("; or: ")}`,
+    `client ${piece.client} finds none of the ${candidates.length} possible states: ${differences.join("; or: ")}`,
   );
 }
 
-/** What is not as in a state; null when all is. */
+/** The difference to a state; null if there is none. */
 function differs(piece: Piece, state: State, found: Found): string | null {
   if (state === null) return "the collection should not be there";
   const own = [...found.records].filter(([id]) => id.startsWith(`c${piece.client}-`));
@@ -177,7 +179,7 @@ function transactionDiffers({ transaction }: PieceState, found: Found): string |
     return `${open.id} is open, not ${transaction.id}`;
   const deletes = [...transaction.staged.values()].filter((written) => written === null).length;
   const upserts = transaction.staged.size - deletes;
-  // Every operation that was given counts [T12], so an id that came twice counts twice; here each is known once.
+  // Every operation counts [T12], so an id that was sent twice counts twice; the ledger has each id only once.
   if (open.upserts >= upserts && open.deletes >= deletes) return null;
   return `the transaction has ${open.upserts} upserts and ${open.deletes} deletes; at least ${upserts} and ${deletes} are expected`;
 }
@@ -289,7 +291,7 @@ async function verifyIndexes(
   return searches;
 }
 
-/** As many hits as there should be, each with its score, in order. */
+/** The expected number of hits, each with its score, in order. */
 function compareRanking(kind: string, found: Ranked, model: Ranked, count: number): void {
   if (found.length !== count) throw new Error(`a ${kind} search finds ${found.length} records of ${count}`);
   const scores = new Map(model.map(({ id, score }) => [id, score]));
@@ -298,6 +300,6 @@ function compareRanking(kind: string, found: Ranked, model: Ranked, count: numbe
     if (expected === undefined || Math.abs(score - expected) > tolerance)
       throw new Error(`a ${kind} search gives '${id}' the score ${score}; it is ${expected}`);
     if (i > 0 && score > found[i - 1].score)
-      throw new Error(`a ${kind} search has '${id}' behind a worse one`);
+      throw new Error(`a ${kind} search has '${id}' after a worse one`);
   }
 }

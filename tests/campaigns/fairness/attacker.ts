@@ -1,9 +1,9 @@
-// How does an attack run beside the client that it is to harm? As a process of its own, with less claim to the processor.
+// How does an attack run next to the client? As a separate process with a lower priority.
 //
 //   node attacker.ts '{"port":1,"key":"...","attack":"8 of top_k 10,000"}'
 //
-// Each connection sends its next request when it has read the answer to the one before, as fast as it comes. A refusal is followed by
-// the next request at once: nobody here keeps to Retry-After. On SIGTERM it says what it was answered, and ends.
+// Each connection reads responses at full speed and sends its next request after the response to the previous one. After a rejection it
+// sends the next request at once and ignores Retry-After. On SIGTERM it reports the responses and exits.
 
 import { Agent, request } from "node:http";
 import { getPriority, setPriority } from "node:os";
@@ -11,7 +11,7 @@ import { type Attack, generatedAttacks, namedAttacks } from "./attacks.ts";
 
 export type AttackOrder = { readonly port: number; readonly key: string; readonly attack: string };
 
-/** Answers by status; 0 for connections that broke. */
+/** Number of responses by status; 0 for broken connections. */
 export type AttackReport = { readonly statuses: Record<string, number>; readonly bytes: number };
 
 export const allAttacks = (): Attack[] => [

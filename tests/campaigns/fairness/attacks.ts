@@ -1,18 +1,17 @@
-// What could the holder of one key send to take the server away from all others?
+// What could the holder of one key send to block the server for all others?
 //
-// Two sorts: those that were once seen to do it, by name; and those that follow from the protocol, one for each endpoint that a
-// reader or a writer may call, with everything in its body at its limit. A new endpoint or field is attacked without anything being
-// added here.
+// Two sorts: named attacks that once succeeded; and attacks that are generated from the protocol, one for each endpoint that a reader or a
+// writer may call, with everything in the body at its limit. New endpoints and fields are attacked without a change here.
 
 import { limits } from "@quiver/protocol/limits";
 import { type Route, type RouteName, routes } from "@quiver/protocol/routes";
 
-/** What the attacked server has: see data.ts. */
+/** The contents of the attacked server, see data.ts. */
 export const collection = "shared";
 export const dimension = 128;
 export const sparseDimensions = 5_000;
 
-/** A word of the vocabulary, from which all texts are made. */
+/** A word of the vocabulary that all texts consist of. */
 export function wordOf(number: number): string {
   const syllables = [
     "ba",
@@ -40,7 +39,7 @@ export function wordOf(number: number): string {
 /** Words of the vocabulary. */
 export const vocabulary = 30_000;
 
-/** Something that repeats itself, so that a run can be repeated. */
+/** A deterministic sequence, so that a run can be repeated. */
 export function randomOf(seed: number): () => number {
   let state = seed >>> 0;
   return () => {
@@ -59,9 +58,9 @@ export type AttackRequest = {
 export type Attack = {
   readonly name: string;
   readonly connections: number;
-  /** Role of the key that it needs. */
+  /** Role that the attack needs. */
   readonly role: "read" | "write";
-  /** The next request; the bodies are few and made once. */
+  /** The next request; a few bodies are generated once and reused. */
   next(): AttackRequest;
 };
 
@@ -83,7 +82,7 @@ function post(path: string, bodies: readonly Buffer[]): () => AttackRequest {
   });
 }
 
-/** The attacks that were seen to stop a server, and the connections that they took. */
+/** Attacks that once blocked a server, with the number of connections that they used. */
 export function namedAttacks(): Attack[] {
   const random = randomOf(7);
   const word = () => wordOf(Math.floor(random() * vocabulary));
@@ -108,7 +107,7 @@ export function namedAttacks(): Attack[] {
       top_k: limits.topKMax,
     })),
   );
-  // What is no endpoint of the protocol.
+  // Requests to paths outside the protocol.
   const pages = ["/metrics", "/openapi.json", "/docs", "/health/ready", "/nothing"];
   let turn = 0;
   const deep = (exact: boolean) =>
@@ -134,14 +133,14 @@ export function namedAttacks(): Attack[] {
   ];
 }
 
-/** Endpoints that are not attacked in a loop: they end what the others attack. */
+/** Endpoints that are not attacked in a loop, because they delete what the other attacks need. */
 const spared: ReadonlySet<RouteName> = new Set<RouteName>([
   "createSession",
   "deleteIndex",
   "unloadCollection",
 ]);
 
-/** The parts of a JSON schema that a value at its limit depends on. */
+/** The parts of a JSON schema that determine a value at its limit. */
 type Schema = {
   readonly type?: string | readonly string[];
   readonly enum?: readonly unknown[];
@@ -152,7 +151,7 @@ type Schema = {
   readonly maximum?: number;
 };
 
-/** Bytes of a body, about, and how many of each attack take turns. */
+/** Approximate bytes of a body, and how many bodies each attack alternates. */
 const bodyBytes = 4 * 2 ** 20;
 const bodiesEach = 2;
 
@@ -209,7 +208,7 @@ function pathOf({ path, query }: Route, random: () => number): string {
   return pairs.length === 0 ? filled : `${filled}?${pairs.join("&")}`;
 }
 
-/** A body with everything at its limit, cut where it has as many bytes as are sent at a time. */
+/** A body with everything at its limit, truncated at the target size. */
 function bodyOf(name: RouteName, schema: Schema, random: () => number): Buffer {
   const value = shapedOf(schema, "", random, { left: bodyBytes }) as Record<string, unknown>;
   if (name.startsWith("search")) {
@@ -261,7 +260,7 @@ function shapedOf(schema: Schema, key: string, random: () => number, room: Room)
 
 const wordsAtATime = 100_000;
 
-/** A query text at its limit of bytes and operators, but for what the body has room for. */
+/** A query text at its limit of bytes and operators, as far as the body has room. */
 function textOf(random: () => number, room: Room): string {
   const words: string[] = [];
   let length = 0;
@@ -275,7 +274,7 @@ function textOf(random: () => number, room: Room): string {
   return words.join(" ");
 }
 
-/** What makes sense under a key beyond its shape. */
+/** Meaningful values of a key, beyond its shape. */
 function hintOf(key: string, random: () => number, room: Room): unknown {
   switch (key) {
     case "query_vector":

@@ -1,7 +1,7 @@
-// Is an answer one that the interface promises?
+// Does a response follow the interface?
 //
-// Whatever was asked: never a 500, an error in the one shape of errors with a code of the table and its status, a
-// success with the route's own status and a body of the route's shape. Nothing of the server's inside is told.
+// For every request: never a 500; an error has the shape of errors, a code of the table and its status; a success has the route's status
+// and a body of the route's shape. No response reveals internals of the server.
 
 import { createHash } from "node:crypto";
 import { type ErrorBody, type ErrorCode, errorKinds } from "@quiver/protocol/errors";
@@ -36,7 +36,7 @@ const endpoints = (Object.values(routes) as Route[]).map((route) => ({
   segments: route.path.split("/"),
 }));
 
-/** The entry of the list that a request is for; a fixed part of a path wins over a parameter. */
+/** The entry of the route list for a request; a literal path segment wins over a parameter. */
 export function routeOf(method: string, target: string): Route | undefined {
   const segments = target.replace(/[?#].*$/s, "").split("/");
   const fitting = endpoints.filter(
@@ -46,7 +46,7 @@ export function routeOf(method: string, target: string): Route | undefined {
       pattern.every((part, i) => (part.startsWith("{") ? segments[i] !== "" : part === decoded(segments[i]))),
   );
   const fixedParts = (pattern: readonly string[]) => pattern.filter((part) => !part.startsWith("{")).length;
-  // A GET also answers HEAD, but where the list has a HEAD of its own, that is meant.
+  // A GET also answers HEAD, unless the list has a separate HEAD.
   const rank = ({ route, segments: pattern }: (typeof endpoints)[number]) =>
     2 * fixedParts(pattern) + Number(route.method === method);
   return fitting.sort((a, b) => rank(b) - rank(a))[0]?.route;
@@ -61,9 +61,9 @@ function decoded(segment: string): string | undefined {
 }
 
 /**
- * What is wrong with an answer; undefined where nothing is.
- * @param dataDir must not be told
- * @param method what was asked, where that is known; without it only what holds for every answer is checked
+ * The fault of a response; undefined if there is none.
+ * @param dataDir must not appear in it
+ * @param method of the request, if it is known; otherwise only the rules for every response are checked
  */
 export function faultOf(
   answer: WireAnswer,
@@ -74,8 +74,8 @@ export function faultOf(
   const { status, headers, body } = answer;
   const text = body.toString("utf8");
   if (!headers.has("x-request-id")) return "no x-request-id";
-  if (text.includes(dataDir)) return "the data directory is told";
-  if (text.includes(adminKey)) return "the admin key is told";
+  if (text.includes(dataDir)) return "the response contains the data directory";
+  if (text.includes(adminKey)) return "the response contains the admin key";
   const route = method === undefined ? undefined : routeOf(method, target ?? "");
   if (status >= 400) return errorFault(answer, text, route, method === "HEAD");
   if (route === undefined || method === "HEAD") return undefined;
@@ -83,7 +83,7 @@ export function faultOf(
   if (status !== route.status) return `status ${status}, the route promises ${route.status}`;
   if (route.mediaType !== undefined) return linesFault(answer, text);
   const check = answerChecks.get(route);
-  if (check === undefined) return text === "" ? undefined : "a body where none is promised";
+  if (check === undefined) return text === "" ? undefined : "an unexpected body";
   if (!headers.get("content-type")?.startsWith("application/json")) return "a success that is not JSON";
   const value = parsed(text);
   if (value === undefined) return "a success whose body is not JSON";
@@ -114,12 +114,12 @@ function errorFault(
   return undefined;
 }
 
-/** A file, or the range of it that a header asked for. */
+/** A file, or the range of it that a header requested. */
 function fileFault({ status, headers, body }: WireAnswer): string | undefined {
   if (status !== 200 && status !== 206) return `status ${status} for a file`;
   const sha256 = createHash("sha256").update(body).digest("hex");
   return status === 200 && sha256 !== headers.get("x-quiver-sha256")
-    ? "the file is not what its sum says"
+    ? "the file does not match its checksum"
     : undefined;
 }
 
@@ -129,12 +129,12 @@ function linesFault({ headers }: WireAnswer, text: string): string | undefined {
     return `${lines.length} lines, announced were ${headers.get("x-quiver-count")}`;
   for (const line of lines) {
     const fault = isVectorRecord(parsed(line));
-    if (fault !== undefined) return `a line is no record: ${fault}`;
+    if (fault !== undefined) return `a line is not a record: ${fault}`;
   }
   return undefined;
 }
 
-/** Results of searches come by descending score. */
+/** Search results have descending scores. */
 function orderFault(value: unknown): string | undefined {
   const answers = (Array.isArray(value) ? value : [value]) as { results?: { score: number }[] }[];
   for (const { results } of answers.filter((each) => Array.isArray(each?.results))) {
@@ -143,7 +143,7 @@ function orderFault(value: unknown): string | undefined {
   return undefined;
 }
 
-/** Undefined for what is no JSON. */
+/** Undefined for invalid JSON. */
 function parsed(text: string): unknown {
   try {
     return JSON.parse(text);

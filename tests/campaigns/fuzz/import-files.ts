@@ -1,8 +1,8 @@
-// Which files does the fuzzer give to `quiver import`, and what may the command do with them?
+// Which files does the fuzzer pass to `quiver import`, and which outcomes are allowed?
 //
-// A file is made as it should be and then spoilt: bits changed, pieces cut out, doubled or zeroed, the end missing,
-// compressed before or after. The command may import what is a record, reject what is none, or refuse the file: it ends in time with
-// one of its exit codes and a message, and never with a stack.
+// A valid file is generated and then damaged: bits changed, pieces removed, doubled or zeroed, the end missing, compressed before or after.
+// The command may import valid records, reject invalid ones, or refuse the file. It must exit in time with one of its exit codes and a
+// message, and never with a stack trace.
 
 import { spawn } from "node:child_process";
 import { rmSync, writeFileSync } from "node:fs";
@@ -15,7 +15,7 @@ import { hostile, shaped } from "./shaped-json.ts";
 
 const main = resolve(import.meta.dirname, "../../../packages/cli/src/main.ts");
 
-/** Collections that imports go to are called so, with a number. */
+/** Name prefix of the collections for imports. */
 export const importPrefix = "import-";
 
 export type ImportFile = {
@@ -152,7 +152,7 @@ export const anyImportFile: fc.Arbitrary<ImportFile> = fc
     extension: fc.constantFrom(undefined, undefined, undefined, undefined, "bin", "json", "fvecs"),
   })
   .map(({ format, spoil: spoiled, gzip, mode, extension }) => {
-    // Compressed before it is spoilt, the file is damaged gzip; after, it is damage that arrives whole.
+    // If compressed before the damage, the gzip stream is damaged; if after, the damaged content is compressed correctly.
     const content =
       gzip === "before"
         ? spoiled(gzipSync(format.content))
@@ -162,7 +162,7 @@ export const anyImportFile: fc.Arbitrary<ImportFile> = fc
     return { name: `file.${extension ?? format.extension}`, content, flags: [mode, ...format.flags] };
   });
 
-/** What is wrong with how an import ended; undefined where nothing is. */
+/** The fault in the outcome of an import; undefined if there is none. */
 export async function importFault(
   { name, content, flags }: ImportFile,
   url: string,
@@ -186,7 +186,7 @@ export async function importFault(
     "--api-key",
     adminKey,
   ];
-  // Little memory: a file of a few hundred kilobytes must not need more, whatever is in it.
+  // A small memory limit: a file of a few hundred kilobytes must not need more, whatever it contains.
   const child = spawn(process.execPath, ["--max-old-space-size=192", main, ...args], {
     stdio: ["ignore", "pipe", "pipe"],
   });

@@ -1,7 +1,7 @@
-// What does the fuzzer send that no HTTP client would?
+// Which malformed HTTP does the fuzzer send?
 //
-// Each attack has a connection of its own. Whatever it sends, the server answers in the shape of every error or not at
-// all, and ends the connection in time; what an attack hides in a body or behind a doubtful length is never carried out.
+// Each attack has its own connection. Whatever it sends, the server responds with an error in the usual shape or not at all, and closes the
+// connection in time. Requests that are smuggled in a body or behind an ambiguous length are never executed.
 
 import fc from "fast-check";
 import { adminKey } from "../child-server.ts";
@@ -11,11 +11,11 @@ export type Attack = {
   readonly parts: readonly string[];
   /** Between two parts. */
   readonly pauseMs: number;
-  /** Whether the client ends its side behind the last part; otherwise it waits for the server. */
+  /** Whether the client closes its side after the last part; otherwise it waits for the server. */
   readonly finishes: boolean;
 };
 
-/** Deleting this collection is what smuggled requests ask for. */
+/** The collection that smuggled requests try to delete. */
 export const canaryName = "canary";
 
 const head = (method: string, path: string, ...more: string[]) =>
@@ -41,7 +41,7 @@ const once = (text: string): Raw => ({ parts: [text] });
 const chunk = (text: string) => `${text.length.toString(16)}\r\n${text}\r\n`;
 const chunkedHead = (...more: string[]) => head("POST", searchPath, "Transfer-Encoding: chunked", ...more);
 
-/** Bytes, as the Latin-1 characters that stand for them. */
+/** Bytes as Latin-1 characters. */
 const bytes = (maxLength: number) =>
   fc.uint8Array({ minLength: 1, maxLength }).map((values) => Buffer.from(values).toString("latin1"));
 
@@ -108,7 +108,7 @@ const kinds: Readonly<Record<string, fc.Arbitrary<Raw>>> = {
     )
     .map((length) => once(head("POST", searchPath, `Content-Length: ${length}`) + searchBody)),
 
-  "chunks that are none": fc
+  "invalid chunks": fc
     .oneof(
       fc.constantFrom(
         "zz\r\nab\r\n0\r\n\r\n",
@@ -205,7 +205,7 @@ const kinds: Readonly<Record<string, fc.Arbitrary<Raw>>> = {
     .map(once),
 };
 
-/** All attacks, each kind as often as the others. Slow ones are fewer: they hold a connection for seconds. */
+/** All attacks, each kind equally often. Slow ones are rarer, because they occupy a connection for seconds. */
 export const anyAttack: fc.Arbitrary<Attack> = fc.oneof(
   ...Object.entries(kinds).map(([kind, raw]) => ({
     weight: kind === "slowloris" ? 1 : 3,

@@ -1,19 +1,19 @@
 // Which requests does the fuzzer send to each endpoint?
 //
-// A request is a route of the list, with parameters, query, headers and body that fit, nearly fit, or are hostile. The
-// ids, names and vectors of the grounds (below) are hinted at, so that most requests get beyond the first check.
+// A request is a route of the list, with parameters, query, headers and body that are valid, nearly valid or hostile. Existing ids, names
+// and vectors (the grounds, below) are used often, so that most requests get past the first check.
 
 import { type Route, type RouteName, routes } from "@quiver/protocol/routes";
 import fc from "fast-check";
 import { adminKey } from "../child-server.ts";
 import { hostile, type Shaping, shaped } from "./shaped-json.ts";
 
-/** What a round has made in the server before the requests come. */
+/** What a round creates in the server before its requests. */
 export type Grounds = { readonly versionHash: string };
 
 /**
- * Stand in paths and bodies for what a round makes and only an answer tells: the transaction of the grounds that was opened
- * last, their snapshot that was made last, the key that was made last. The sender knows which they are.
+ * Placeholders in paths and bodies for ids that are known only from a response: the latest transaction, snapshot and key. The sender
+ * replaces them.
  */
 export const openTransaction = "open-transaction";
 export const lastSnapshot = "last-snapshot";
@@ -25,7 +25,7 @@ const otherNames = ["plain", "victim", "extra-0", "extra-1"];
 
 export type FuzzRequest = {
   readonly method: string;
-  /** Path and query, as they go on the wire. */
+  /** Path and query as sent. */
   readonly target: string;
   readonly headers: readonly (readonly [name: string, value: string])[];
   readonly body: Buffer | undefined;
@@ -73,11 +73,11 @@ const hints: Shaping["hints"] = {
   since_version: quoted(null, null, 0, 1, 2),
   since_hash: quoted(null),
   overwrite: quoted(true, true, false),
-  // Keys that reach nothing and are soon over.
+  // Keys without access to anything that soon expire.
   collections: quoted(["nothing-*"]),
   enabled: quoted(true, true, true, false),
   username: quoted("admin", "admin", "root"),
-  // Never the key: a session of every tenth request would be a load of its own.
+  // Never the real key: creating a session with every tenth request would be too much load.
   password: quoted("wrong", "wrong-too"),
 };
 
@@ -290,7 +290,7 @@ const contentTypes: fc.Arbitrary<readonly Header[]> = fc.oneof(
   { weight: 1, arbitrary: fc.constant([]) },
 );
 
-/** Bytes that go wrong on their way: cut off, changed, not UTF-8. */
+/** Damaged bytes: truncated, changed, not UTF-8. */
 const damage: fc.Arbitrary<(body: Buffer) => Buffer> = fc.oneof(
   { weight: 25, arbitrary: fc.constant((body: Buffer) => body) },
   {
@@ -348,7 +348,7 @@ export function requestsTo(name: RouteName, grounds: Grounds): fc.Arbitrary<Fuzz
   const parts = route.path.split(/(\{\w+\})/).map((part): fc.Arbitrary<string> => {
     const parameter = /^\{(\w+)\}$/.exec(part)?.[1];
     if (parameter === undefined) return fc.constant(part);
-    // Without the grounds, all later requests of the round would fail at their first check.
+    // If the grounds were deleted, all later requests of the round would fail at their first check.
     return name === "deleteCollection" && parameter === "collection_id"
       ? fc.oneof(
           { weight: 10, arbitrary: fc.constantFrom(...otherNames, "absent") },
@@ -381,7 +381,7 @@ export function requestsTo(name: RouteName, grounds: Grounds): fc.Arbitrary<Fuzz
     }));
 }
 
-/** Requests to all endpoints, each as often as the others. */
+/** Requests to all endpoints, each equally often. */
 export function anyRequest(grounds: Grounds): fc.Arbitrary<FuzzRequest> {
   return fc.oneof(...(Object.keys(routes) as RouteName[]).map((name) => requestsTo(name, grounds)));
 }

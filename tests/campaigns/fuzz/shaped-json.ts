@@ -1,8 +1,8 @@
-// Which texts could a client send where a shape is asked for: right ones, nearly right ones, and hostile ones?
+// Which JSON texts does the fuzzer generate for a shape: valid, nearly valid and hostile ones?
 //
-// Everything is generated as JSON *text*, for what is interesting has no JavaScript value that would survive
-// JSON.stringify: 1e400, -0, a key that occurs twice, half a surrogate pair, 5,000 levels of nesting. The arbitraries
-// follow from the shapes of the protocol, so that a new endpoint or field is fuzzed without anything being added here.
+// Everything is generated as JSON *text*, because the interesting cases cannot be written with JSON.stringify: 1e400, -0, a duplicate key,
+// half a surrogate pair, 5,000 levels of nesting. The arbitraries are derived from the shapes of the protocol, so new endpoints and fields
+// are fuzzed without a change here.
 
 import fc from "fast-check";
 
@@ -24,9 +24,9 @@ type Schema = {
 };
 
 export type Shaping = {
-  /** Of 1,000 values so many are hostile; an object of ten fields is then wrong in ten times as many cases. */
+  /** Number of hostile values per 1,000; an object with ten fields is therefore wrong ten times as often. */
   readonly flawPermille: number;
-  /** What makes sense under a key beyond its shape (a vector of the right dimension, an id that exists), as JSON text. */
+  /** Meaningful values of a key, beyond its shape (a vector of the right dimension, an id that exists), as JSON text. */
   readonly hints: Readonly<Record<string, fc.Arbitrary<string>>>;
 };
 
@@ -90,7 +90,7 @@ const hostileStrings = [
   "日本語のテキスト",
 ].map(text);
 
-/** Texts that no serializer writes; some are JSON, some are not. */
+/** Texts that no serializer produces; some are valid JSON, some are not. */
 const hostileTexts = [
   '"\\ud800"',
   '"\\udc00\\ud800"',
@@ -143,7 +143,7 @@ const bigTexts: readonly (() => string)[] = [
   () => `"${"\\u00e9".repeat(20_000)}"`,
 ];
 
-/** A text that is wrong almost everywhere. Big ones are rare: they cost the generator more than the server. */
+/** A text that is wrong almost everywhere. Big ones are rare, because they cost the generator more than the server. */
 export const hostile: fc.Arbitrary<string> = fc.oneof(
   { weight: 8, arbitrary: fc.constantFrom(...hostileNumbers) },
   { weight: 8, arbitrary: fc.constantFrom(...hostileStrings) },

@@ -1,4 +1,4 @@
-// What comes back on a socket, answer by answer, whatever was sent?
+// How are the responses on a socket parsed, whatever was sent?
 //
 // A client of its own, because every HTTP client refuses to send what is interesting here, and repairs or hides what
 // comes back.
@@ -15,7 +15,7 @@ export type WireAnswer = {
 /** Why reading ended without an answer. */
 export type WireEnd = "closed" | "timeout";
 
-/** One connection. Answers are read in order; of those that were not asked for the reader knows as well. */
+/** One connection. Responses are read in order; the reader also detects unexpected ones. */
 export class Wire {
   readonly #socket: Socket;
   #received: Buffer = Buffer.alloc(0);
@@ -28,7 +28,7 @@ export class Wire {
       this.#received = this.#received.length === 0 ? chunk : Buffer.concat([this.#received, chunk]);
       this.#wake();
     });
-    // A reset is an end like any: what was sent may have deserved it.
+    // A reset counts as a normal end: the sent bytes may justify it.
     socket.on("error", () => {});
     socket.on("close", () => {
       this.#isClosed = true;
@@ -51,7 +51,7 @@ export class Wire {
     return this.#isClosed || this.#socket.readableEnded;
   }
 
-  /** Bytes that came and were not read as an answer. */
+  /** Received bytes that are not part of a response. */
   get leftover(): Buffer {
     return this.#received;
   }
@@ -70,9 +70,9 @@ export class Wire {
   }
 
   /**
-   * The next answer; interim ones (1xx) are passed over.
+   * The next response; interim ones (1xx) are skipped.
    * @param toHead whether it answers a HEAD, and so has no body
-   * @throws Error where the bytes are no answer
+   * @throws Error if the bytes are not a response
    */
   async read(timeoutMs: number, toHead = false): Promise<WireAnswer | WireEnd> {
     const deadline = performance.now() + timeoutMs;
@@ -106,7 +106,8 @@ function takeAnswer(received: Buffer, toHead: boolean): { answer: WireAnswer; by
   if (headEnd < 0) return undefined;
   const [statusLine, ...lines] = received.subarray(0, headEnd).toString("latin1").split("\r\n");
   const status = Number(/^HTTP\/1\.1 (\d{3}) /.exec(statusLine)?.[1]);
-  if (Number.isNaN(status)) throw new Error(`no HTTP answer: ${JSON.stringify(statusLine.slice(0, 200))}`);
+  if (Number.isNaN(status))
+    throw new Error(`not an HTTP response: ${JSON.stringify(statusLine.slice(0, 200))}`);
   const headers = new Map(
     lines.map((line) => {
       const colon = line.indexOf(":");
@@ -129,7 +130,8 @@ function bodyOf(
     return { body: Buffer.alloc(0), end: start };
   if (headers.get("transfer-encoding") === "chunked") return chunkedBody(received, start);
   const length = headers.get("content-length");
-  if (length === undefined) throw new Error(`an answer ${status} tells neither length nor chunks`);
+  if (length === undefined)
+    throw new Error(`a response with status ${status} has neither a length nor chunks`);
   const end = start + Number(length);
   return received.length < end ? undefined : { body: received.subarray(start, end), end };
 }
@@ -140,7 +142,7 @@ function chunkedBody(received: Buffer, start: number): { body: Buffer; end: numb
     const lineEnd = received.indexOf("\r\n", at);
     if (lineEnd < 0) return undefined;
     const size = Number.parseInt(received.toString("latin1", at, lineEnd), 16);
-    if (Number.isNaN(size)) throw new Error("a chunk of an answer does not tell its size");
+    if (Number.isNaN(size)) throw new Error("a chunk of a response has no size");
     const end = lineEnd + 2 + size + 2;
     if (received.length < end) return undefined;
     if (size === 0) return { body: Buffer.concat(parts), end };

@@ -1,6 +1,6 @@
-// Which backup files lie here, and which of them make the newest version of a collection?
+// Which backup files exist here, and which of them form the newest version of a collection?
 //
-// A file says itself what it is of: its first block is read, and its name means nothing.
+// The first block of a file identifies its contents; file names have no meaning.
 
 import { createHash } from "node:crypto";
 import { closeSync, fstatSync, openSync, readdirSync, readSync, statSync } from "node:fs";
@@ -21,7 +21,7 @@ export const backupSuffix = ".qbackup";
 
 const headerBytesMax = 16 * 1024 * 1024;
 
-/** What a file is of. The server verifies the rest of it. @throws CommandError when it does not begin as a backup */
+/** The header of a file. The server verifies the rest of it. @throws CommandError if the file does not start like a backup */
 export function readBackupFile(path: string): BackupFile {
   const wrong = (why: string) => new CommandError(`${path} ${why}.`);
   let file: number;
@@ -37,7 +37,7 @@ export function readBackupFile(path: string): BackupFile {
       readSync(file, begin, 0, begin.length, 0) < begin.length ||
       !begin.toString("latin1").startsWith(backupMagic)
     )
-      throw wrong("is no backup of Quiver");
+      throw wrong("is not a Quiver backup");
     const head = begin.subarray(backupPrefixBytes);
     const length = head.readUInt32LE(4);
     if (head[0] !== blockKinds.header || length > headerBytesMax) throw wrong("is damaged: it has no header");
@@ -51,7 +51,7 @@ export function readBackupFile(path: string): BackupFile {
   }
 }
 
-/** The backup files among paths; of a directory those that lie in it. */
+/** The backup files among paths; for a directory, the files in it. */
 export function findBackupFiles(paths: readonly string[]): BackupFile[] {
   return paths.flatMap((path) => {
     if (!statSync(path, { throwIfNoEntry: false })?.isDirectory()) return [readBackupFile(path)];
@@ -61,23 +61,23 @@ export function findBackupFiles(paths: readonly string[]): BackupFile[] {
   });
 }
 
-/** Files by the collection that they are of. */
+/** Files grouped by their collection. */
 export function byCollection(files: readonly BackupFile[]): Map<string, BackupFile[]> {
   return Map.groupBy(files, ({ heading }) => heading.collection.name);
 }
 
-/** Newest last; of two of one version, the one that was made last. */
+/** Newest last; of two files with the same version, the one that was created later. */
 const byAge = (a: BackupFile, b: BackupFile) =>
   a.heading.created_ms - b.heading.created_ms || a.heading.version - b.heading.version;
 
-/** The file that was made last. */
+/** The file that was created last. */
 export function newest(files: readonly BackupFile[]): BackupFile | undefined {
   return [...files].sort(byAge).at(-1);
 }
 
 /**
  * The chain of files that ends in the newest one: a full backup and the incremental ones after it.
- * @throws CommandError when the file that one goes on from is not there
+ * @throws CommandError if the base of an incremental backup is missing
  */
 export function newestChain(files: readonly BackupFile[]): BackupFile[] {
   const sorted = [...files].sort(byAge);
@@ -94,7 +94,7 @@ export function newestChain(files: readonly BackupFile[]): BackupFile[] {
     );
     if (before === undefined)
       throw new CommandError(
-        `${at.path} goes on from version ${since.version}, of which there is no backup here; give its file as well.`,
+        `${at.path} is based on version ${since.version}, and there is no backup of that version here; give its file as well.`,
       );
     at = before;
   }

@@ -1,4 +1,4 @@
-// Backup and restore as a user has them: real processes, a real server, real files.
+// Backup and restore from the user's view: real processes, a real server, real files.
 
 import { spawn } from "node:child_process";
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -51,7 +51,7 @@ const succeed = async (...args: string[]) => {
   return result;
 };
 
-it("[B2] [B3] all collections, and then what has changed, come back from a directory; nothing is left on the server", async () => {
+it("[B2] [B3] all collections, and then their changes, are restored from a directory; nothing is left on the server", async () => {
   const docs = client.collection("docs");
   const first = await succeed("backup", "--all", "--incremental", "--output", "all");
   expect(first.out).toMatch(/Backed up "docs", version \d+: 1 records/);
@@ -80,7 +80,7 @@ it("[B2] [B3] all collections, and then what has changed, come back from a direc
   expect((await client.listSnapshots()).snapshots).toEqual([]);
 }, 120_000);
 
-it("[B4] one collection goes to a file and comes back under another name; a damaged file is refused", async () => {
+it("[B4] one collection is backed up to a file and restored under another name; a damaged file is rejected", async () => {
   const file = join(folder, "docs.qbackup");
   await succeed("backup", "docs", "--output", file, "--quiet");
   const { heading, bytes } = readBackupFile(file);
@@ -104,11 +104,11 @@ it("[B4] one collection goes to a file and comes back under another name; a dama
   writeFileSync(join(folder, "no.qbackup"), "no backup");
   expect(await quiver("restore", "no.qbackup")).toMatchObject({
     code: 1,
-    err: expect.stringContaining("no backup of Quiver"),
+    err: expect.stringContaining("not a Quiver backup"),
   });
 }, 120_000);
 
-it("wrong use changes nothing and says what is missing", async () => {
+it("wrong usage changes nothing and names what is missing", async () => {
   mkdirSync(join(folder, "empty"), { recursive: true });
   const cases = [
     [2, "Name a collection", ["backup"]],
@@ -137,7 +137,7 @@ it("the newest chain is found among files in any order, and a missing link is na
   expect(newestChain(files).map(({ path }) => path)).toEqual(["v2", "v5", "v9"]);
   expect(newestChain([...files, file(10, null)]).map(({ path }) => path)).toEqual(["v10"]);
   expect(() => newestChain(files.filter(({ path }) => path !== "v5"))).toThrow("version 5");
-  // Nothing has changed: the file goes on from a version to the same version.
+  // Nothing has changed: the file's base version is its own version.
   expect(newestChain([file(2, null), file(2, 2, 3)])).toHaveLength(2);
   expect(backupFileName("docs", 3, null)).toBe("docs-v3.qbackup");
   expect(backupFileName("a/../ü", 3, 1)).toMatch(/^a_____-[0-9a-f]{8}-v3-since-v1\.qbackup$/);

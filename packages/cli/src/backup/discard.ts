@@ -1,8 +1,8 @@
-// What becomes of the snapshot on the server that a command has used on its way?
+// How is the temporary snapshot of a command removed from the server?
 
 import type { Collection } from "@quiver/client";
 
-/** Deletes it. Where that fails the command is not held to have failed: it says what is left. */
+/** Deletes it. If that fails, the command still succeeds, and a message names the snapshot that is left. */
 export async function discardSnapshot(collection: Collection, id: string): Promise<void> {
   try {
     await collection.deleteSnapshot(id);

@@ -1,4 +1,4 @@
-// How does a backup or a restore show how far it is?
+// How does a backup or a restore show its progress?
 //
 // On a terminal: one bar for each stage. Elsewhere: a line every few seconds, and one when a stage is done. On stderr.
 
@@ -22,7 +22,7 @@ export type StageOptions = {
 const silent: Stage = { update: () => undefined, end: () => undefined };
 
 /**
- * Begins to show a stage.
+ * Starts to show a stage.
  * @param total in bytes, or null for per cent
  */
 export function showStage(what: string, total: number | null, options: StageOptions): Stage {

@@ -1,6 +1,6 @@
 // quiver backup
 //
-//   make a snapshot on the server -> download it beside its place -> compare its SHA-256 -> into its place -> delete the snapshot
+//   create a snapshot on the server -> download it to a temporary file -> compare its SHA-256 -> rename it -> delete the snapshot
 
 import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, statSync } from "node:fs";
@@ -33,28 +33,28 @@ type BackupOptions = ConnectionOptions & {
   quiet?: boolean;
 };
 
-/** A backup takes as long as it takes. */
+/** A backup has no time limit. */
 const timeoutMs = 24 * 3_600_000;
 const pollMs = 300;
 
 export function backupCommand(): Command {
   const command = new QuiverCommand("backup")
-    .description("write one version of a collection, or of all, to files that restore takes back")
+    .description("write one version of a collection, or of all collections, to files for restore")
     .argument("[collection]")
-    .option("--all", "all collections, each as of a version of its own")
-    .option("--output <path>", "a file, or a directory in which files get names of their own", ".")
-    .option("--since <file>", "only what has changed since this backup")
+    .option("--all", "all collections, each at its own version")
+    .option("--output <path>", "a file, or a directory in which file names are generated", ".")
+    .option("--since <file>", "only the changes since this backup")
     .option(
       "--incremental",
-      "only what has changed since the newest backup in the directory; a full backup where there is none, or the change log is too short",
+      "only the changes since the newest backup in the directory; a full backup if there is none or the change log is too short",
     )
     .option("--overwrite", "replace the file that --output names")
     .option("--keep", "keep the snapshot on the server as well")
-    .option("--quiet", "show no progress")
+    .option("--quiet", "do not show progress")
     .addHelpText(
       "after",
       `
-Writes and searches go on meanwhile. A file appears when it is complete and its checksum has been compared.
+Writes and searches continue meanwhile. A file appears when it is complete and its checksum is verified.
 
   quiver backup docs --output docs.qbackup
   quiver backup --all --incremental --output /backups
@@ -76,14 +76,14 @@ type Report = {
 
 async function run(name: string | undefined, options: BackupOptions): Promise<void> {
   if ((name === undefined) !== (options.all === true))
-    throw new UsageError("Name a collection, or say --all.");
+    throw new UsageError("Name a collection, or give --all.");
   if (options.since !== undefined && (options.all || options.incremental))
     throw new UsageError(
-      "--since names one backup of one collection; with --all or for a directory say --incremental.",
+      "--since names one backup of one collection; with --all or a directory, use --incremental.",
     );
   const isDirectory = options.all || options.output.endsWith("/") || isDirectoryAt(options.output);
   if (options.incremental && !isDirectory)
-    throw new UsageError("--incremental needs a directory as --output, with the earlier backups in it.");
+    throw new UsageError("--incremental needs a directory with the earlier backups as --output.");
   if (!isDirectory && !options.overwrite && existsSync(options.output))
     throw new UsageError(`${options.output} exists. Name another file, or replace it with --overwrite.`);
   if (isDirectory) mkdirSync(options.output, { recursive: true });
@@ -151,7 +151,7 @@ async function makeSnapshot(
   const create = (from: Since | null) =>
     collection.createSnapshot(from === null ? {} : { sinceVersion: from.version, sinceHash: from.hash });
   const poll = setInterval(() => {
-    // Progress is for show: where it cannot be had, the backup says why.
+    // Progress is optional: if it cannot be read, the backup itself reports the error.
     collection.snapshots({ retries: 0 }).then(
       ({ running }) => stage.update(running.at(-1)?.percentage_complete ?? 0),
       () => undefined,
@@ -162,7 +162,7 @@ async function makeSnapshot(
   } catch (error) {
     if (!options.incremental || since === null || !isQuiverError(error, "version_not_kept")) throw error;
     process.stderr.write(
-      `quiver: ${error.message} A full backup of ${JSON.stringify(collection.name)} is made.\n`,
+      `quiver: ${error.message} Creating a full backup of ${JSON.stringify(collection.name)} instead.\n`,
     );
     return await create(null);
   } finally {
@@ -201,7 +201,7 @@ async function download(
     const found = hash.digest("hex");
     if (found !== sha256)
       throw new CommandError(
-        `What arrived has the SHA-256 ${found}, and the server said ${sha256}. Try again.`,
+        `The downloaded file has the SHA-256 ${found}, but the server reported ${sha256}. Try again.`,
       );
     await rename(partial, path);
   } catch (error) {

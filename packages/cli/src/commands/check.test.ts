@@ -1,4 +1,4 @@
-// quiver check and quiver repair as a user has them: real processes, real files.
+// quiver check and quiver repair from the user's view: real processes, real files.
 
 import { spawn } from "node:child_process";
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -59,7 +59,7 @@ function damage(word: string): void {
   writeFileSync(path, file);
 }
 
-it("[Z1] check ends with 0 for undamaged data, 1 for damage, 2 where it cannot run", async () => {
+it("[Z1] check exits with 0 for undamaged data, 1 for damage, 2 if it cannot run", async () => {
   await fill();
   const clean = await quiver("check", dataDir);
   expect(clean).toMatchObject({ code: 0, err: "" });
@@ -83,7 +83,7 @@ it("[Z1] check ends with 0 for undamaged data, 1 for damage, 2 where it cannot r
     expect((await quiver(...args)).code).toBe(2);
 });
 
-it("[Z1] a directory in use is refused, and the server that uses it is asked instead", async () => {
+it("[Z1] a directory in use is refused, and the server that uses it can check it instead", async () => {
   await fill();
   const server = await serve();
   try {
@@ -118,7 +118,7 @@ it("[Z3] a running server names the collections that it does not serve", async (
   }
 });
 
-it("[Z4] repair ends with 0 where all was saved and 1 where something is lost, which it names", async () => {
+it("[Z4] repair exits with 0 if everything was saved and with 1 if something is lost, which it names", async () => {
   await fill();
   const whole = await quiver("repair", dataDir, "--into", join(folder, "whole"));
   expect(whole).toMatchObject({ code: 0, err: "" });
@@ -138,7 +138,7 @@ it("[Z4] repair ends with 0 where all was saved and 1 where something is lost, w
   expect((await quiver("repair", dataDir, "--into", join(folder, "part"))).code).toBe(2);
 });
 
-it("[Z1] [Z4] check and repair tell of snapshots: what is damaged is named, what is whole is taken over", async () => {
+it("[Z1] [Z4] check and repair handle snapshots: damaged ones are named, intact ones are copied", async () => {
   await fill();
   const server = await serve();
   const collection = createClient({ url: server.url }).collection("c");
@@ -164,7 +164,7 @@ it("[Z1] [Z4] check and repair tell of snapshots: what is damaged is named, what
   const repaired = await quiver("repair", dataDir, "--into", into);
   expect(repaired.code).toBe(1);
   expect(repaired.out).toMatch(new RegExp(`LOST  "c": The snapshot ${damaged.id} is lost`));
-  expect(repaired.out).toMatch(/1 snapshot taken over/);
+  expect(repaired.out).toMatch(/1 snapshot copied/);
   expect(readdirSync(join(into, "snapshots")).sort()).toEqual([`${whole.id}.json`, `${whole.id}.qbackup`]);
   expect(readdirSync(into)).toContain("audit.log");
 });

@@ -10,24 +10,27 @@ import { printJson, printLine } from "../output.ts";
 
 type CheckOptions = ConnectionOptions & { collection?: string };
 
-/** A check reads everything that a collection has; this is only for servers that do not answer any more. */
+/** A check reads all data of a collection; this timeout is only for servers that no longer respond. */
 const checkTimeoutMs = 24 * 3_600_000;
 
-/** Findings that are shown one by one on a terminal. */
+/** Maximum number of findings that are listed on a terminal. */
 const shownMax = 100;
 
 const exitHelp = `
 Exit codes of check:
-  0    everything that was read is what it must be
-  1    something is not; each finding is named
-  2    the check could not run: no data directory, one that is in use, no answer from the server`;
+  0    no damage was found
+  1    damage was found; each finding is listed
+  2    the check could not run: no data directory, a directory in use, no response from the server`;
 
-/** @param finish told the process's exit code */
+/** @param finish called with the exit code of the process */
 export function checkCommand(finish: (code: number) => void): Command {
   const command = new QuiverCommand("check")
     .description("verify all stored data: checksums, pages, log, records, indexes, snapshots")
-    .argument("[dir]", "a data directory that no server has open; without it, the server at --url is asked")
-    .option("--collection <name>", "only this collection, and its snapshots");
+    .argument(
+      "[dir]",
+      "a data directory that no server has open; without it, the server at --url runs the check",
+    )
+    .option("--collection <name>", "only this collection and its snapshots");
   withConnection(command);
   return command
     .addHelpText("after", exitHelp)
@@ -59,7 +62,10 @@ async function checkFiles(dir: string, { collection, json }: CheckOptions): Prom
   }
 }
 
-/** Asks a server to check its collections, one after the other, and its snapshots; a collection that is not served for its damage says why. */
+/**
+ * Lets a server check its collections, one after the other, and its snapshots. For a collection that is not served because of damage, the
+ * error is the finding.
+ */
 async function checkServer(options: CheckOptions): Promise<CheckReport> {
   const client = connect(options, { timeoutMs: checkTimeoutMs });
   const names =
@@ -99,7 +105,7 @@ async function reportOf(client: QuiverClient, name: string): Promise<CheckReport
   }
 }
 
-/** Whatever keeps a check from running ends with exit code 2, so that 1 always means damage. */
+/** If a check cannot run, the exit code is 2, so that 1 always means damage. */
 export async function couldNotRun<T>(run: () => Promise<T>): Promise<T> {
   try {
     return await run();
@@ -108,7 +114,7 @@ export async function couldNotRun<T>(run: () => Promise<T>): Promise<T> {
   }
 }
 
-/** A line on stderr that tells how far it is, where somebody looks. */
+/** A progress line on stderr, if it is a terminal. */
 class Progress {
   readonly #isShown: boolean;
   #entries = 0;
@@ -135,11 +141,11 @@ function printReport({ findings, findings_total, collections, snapshots }: Check
   for (const finding of findings.slice(0, shownMax)) printLine(lineOf(finding));
   if (findings_total > shownMax)
     printLine(
-      `... and ${findings_total - Math.min(shownMax, findings.length)} more; --json tells the first 10,000.`,
+      `... and ${findings_total - Math.min(shownMax, findings.length)} more; --json lists the first 10,000.`,
     );
   for (const { name, version, records, versions, hashes_derived, indexes } of collections)
     printLine(
-      `${JSON.stringify(name)}: ${records} records at version ${version ?? "?"}, ${versions} versions in the log (${hashes_derived} hashes derived again), ${indexes.length === 0 ? "no index compared" : `index compared: ${indexes.join(", ")}`}`,
+      `${JSON.stringify(name)}: ${records} records at version ${version ?? "?"}, ${versions} versions in the log (${hashes_derived} hashes recomputed), ${indexes.length === 0 ? "no index compared" : `index compared: ${indexes.join(", ")}`}`,
     );
   printLine(
     findings_total === 0
@@ -148,7 +154,7 @@ function printReport({ findings, findings_total, collections, snapshots }: Check
   );
 }
 
-/** Without control characters: what is stored must not move the terminal's cursor. */
+/** Without control characters, so that stored data cannot move the terminal's cursor. */
 export function safe(message: string): string {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is removed.
   return message.replace(/[\u0000-\u001f\u007f-\u009f]/g, "?");

@@ -19,7 +19,7 @@ type CreateOptions = ConnectionOptions & {
 export function collectionsCommand(): Command {
   const command = new QuiverCommand("collections").description("list, create, show, delete, load, unload");
   withConnection(
-    command.command("list", { isDefault: true }).description("all collections (this is the default)"),
+    command.command("list", { isDefault: true }).description("list all collections (default)"),
   ).action(list);
   withConnection(
     command
@@ -29,15 +29,15 @@ export function collectionsCommand(): Command {
       .option("--description <text>", "free text")
       .option(
         "--dimension <n>",
-        "enables dense vectors of so many values",
+        "enable dense vectors with this number of values",
         parsed((v) => readInteger(v, 1)),
       )
-      .option("--sparse", "enables sparse vectors")
-      .option("--text", "enables full-text search")
-      .option("--store-raw-text", "keeps the texts as they are, so that they can be read and exported")
+      .option("--sparse", "enable sparse vectors")
+      .option("--text", "enable full-text search")
+      .option("--store-raw-text", "store the raw texts, so that they can be read and exported")
       .option(
         "--max-vectors <n>",
-        "most records it may hold",
+        "maximum number of records",
         parsed((v) => readInteger(v, 1)),
       ),
   ).action(create);
@@ -45,9 +45,9 @@ export function collectionsCommand(): Command {
   withConnection(
     command
       .command("delete")
-      .description("delete a collection with everything in it")
+      .description("delete a collection and all its data")
       .argument("<name>")
-      .option("--yes", "do it (nothing is asked; without this nothing is deleted)"),
+      .option("--yes", "confirm the deletion (required; there is no prompt)"),
   ).action(remove);
   withConnection(
     command.command("load").description("load the indexes into memory").argument("<name>"),
@@ -70,7 +70,7 @@ async function list(options: ConnectionOptions): Promise<void> {
       { title: "LOADED", value: ({ name }) => (loaded.has(name) ? "yes" : "no") },
       { title: "DESCRIPTION", value: ({ description }) => description },
     ],
-    "There is no collection. Create one with: quiver collections create NAME --dimension 384",
+    "There are no collections. Create one with: quiver collections create NAME --dimension 384",
   );
 }
 
@@ -105,7 +105,7 @@ async function remove(name: string, options: ConnectionOptions & { yes?: boolean
   if (!options.yes) {
     const { vectors_count } = await client.getCollection(name);
     throw new UsageError(
-      `Deleting ${JSON.stringify(name)} deletes its ${formatCount(vectors_count)} records for good. Say --yes to do it.`,
+      `Deleting ${JSON.stringify(name)} deletes its ${formatCount(vectors_count)} records permanently. Repeat the command with --yes to confirm.`,
     );
   }
   await client.deleteCollection(name);

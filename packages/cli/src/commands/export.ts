@@ -12,22 +12,22 @@ import { formatCount, formatDuration } from "../values.ts";
 
 type ExportOptions = ConnectionOptions & { output?: string; gzip?: boolean };
 
-/** Lines are joined to pieces of about this size: a write for each line would cost more than the line. */
+/** Lines are joined into pieces of about this size, because a write per line would cost more than the line itself. */
 const PIECE_CHARS = 64 * 1024;
 
 export function exportCommand(): Command {
   const command = new QuiverCommand("export")
-    .description("write all records of one version as JSON Lines, which import takes back exactly")
+    .description("write all records of one version as JSON Lines, which import reads back exactly")
     .argument("<collection>")
     .option(
       "--output <file>",
       "write to this file instead of standard output; it appears when it is complete",
     )
-    .option("--gzip", "compress (also when the file's name ends in .gz)")
+    .option("--gzip", "compress with gzip (also if the file name ends in .gz)")
     .addHelpText(
       "after",
       `
-Texts are in the export only where the collection stores raw texts (--store-raw-text when it was created).
+The export contains texts only if the collection stores raw texts (created with --store-raw-text).
 
   quiver export docs --output docs.jsonl.gz
   quiver import docs-copy docs.jsonl.gz --create`,
@@ -37,7 +37,7 @@ Texts are in the export only where the collection stores raw texts (--store-raw-
 
 async function run(name: string, options: ExportOptions): Promise<void> {
   const startedAt = Date.now();
-  // An export takes as long as it takes; only its start is bounded by --timeout.
+  // An export has no time limit; --timeout applies only to its start.
   const collection = connect(options, { timeoutMs: 24 * 3_600_000 }).collection(name);
   const { records, version } = await write(collection, options);
   const ms = Date.now() - startedAt;
@@ -67,7 +67,7 @@ async function write(collection: Collection, { output, gzip }: ExportOptions) {
   }
   const source = Readable.from(pieces());
   const compress = gzip || output?.endsWith(".gz");
-  // A cut-off export must never be taken for a complete one.
+  // A truncated export must not look like a complete one.
   const partial = output === undefined ? undefined : `${output}.partial`;
   const target = partial === undefined ? process.stdout : createWriteStream(partial);
   try {

@@ -36,64 +36,61 @@ const positive = parsed((text: string) => readInteger(text, 1));
 
 export function importCommand(finish: (code: number) => void): Command {
   const command = new QuiverCommand("import")
-    .description("import files of any size: JSON Lines, .fvecs, raw .f32; each may be compressed with gzip")
+    .description("import files of any size: JSON Lines, .fvecs, raw .f32; optionally compressed with gzip")
     .argument("<collection>")
-    .argument("<file...>", "files, one after the other; - is standard input")
-    .option("--streaming", "records become visible batch by batch (this is the default)")
-    .option("--transaction", "all records become visible at once, when all of them are in")
+    .argument("<file...>", "files to import, in order; - is standard input")
+    .option("--streaming", "records become visible batch by batch (default)")
+    .option("--transaction", "all records become visible at once, at the end")
     .addOption(
-      new Option("--format <format>", "what the files hold").choices(["auto", ...formats]).default("auto"),
+      new Option("--format <format>", "format of the files").choices(["auto", ...formats]).default("auto"),
     )
     .option(
       "--ids <file>",
-      "ids of the vectors of .fvecs and .f32 files, one a line (default: row numbers from 0)",
+      "file with the ids of the vectors of .fvecs and .f32 files, one per line (default: row numbers from 0)",
     )
-    .option("--ids-field <name>", "field that is the id where a line of --ids is a JSON object", "id")
-    .option("--id-prefix <text>", "put before the ids of .fvecs and .f32 files", "")
-    .option("--dimension <n>", "floats of a vector in .f32 files", positive)
-    .option("--batch-size <n>", "most records of one request", positive, 1_000)
+    .option("--ids-field <name>", "field with the id, if a line of --ids is a JSON object", "id")
+    .option("--id-prefix <text>", "prefix for the ids of .fvecs and .f32 files", "")
+    .option("--dimension <n>", "number of floats per vector in .f32 files", positive)
+    .option("--batch-size <n>", "maximum number of records in one request", positive, 1_000)
     .addOption(
-      new Option("--batch-bytes <size>", "most bytes of one request")
+      new Option("--batch-bytes <size>", "maximum size of one request")
         .argParser(parsed(readBytes))
         .default(8 * 1024 ** 2, "8MiB"),
     )
-    .option("--concurrency <n>", "requests under way at once", positive, 2)
+    .option("--concurrency <n>", "number of concurrent requests", positive, 2)
     .option(
       "--create",
-      "create the collection and its indexes where they are missing, as the first records need it",
+      "create the collection and its indexes if they do not exist, based on the first records",
     )
     .addOption(
       new Option("--metric <metric>", "with --create: the dense index's metric")
         .choices(["cosine", "euclidean", "dot_product"])
         .default("cosine"),
     )
-    .option("--store-raw-text", "with --create: keep the texts as they are")
-    .option("--no-resume", "start from the beginning, whatever an interrupted import has noted")
-    .option("--state <file>", "where to note how far the import is (default: FILE.quiver-import.json)")
+    .option("--store-raw-text", "with --create: store the raw texts")
+    .option("--no-resume", "start from the beginning and ignore the saved progress of an interrupted import")
+    .option("--state <file>", "file for the progress of the import (default: FILE.quiver-import.json)")
     .option("--rejects <file>", "write the rejected lines with their reasons to this file, as JSON Lines")
     .option("--max-rejects <n>", "stop when more lines than this are rejected", parsed(readInteger), 1_000)
-    .option(
-      "--ignore-unknown",
-      "leave fields that are not known out of the records, and count them, instead of rejecting their lines",
-    )
+    .option("--ignore-unknown", "drop and count unknown fields instead of rejecting their lines")
     .addOption(
-      new Option("--retry-for <duration>", "how long to wait for a server that does not answer, or restarts")
+      new Option("--retry-for <duration>", "how long to wait for a server that does not respond or restarts")
         .argParser(parsed(readDuration))
         .default(60_000, "60s"),
     )
-    .option("--wait-for-index", "return when the indexes have taken over everything")
-    .option("--quiet", "show no progress")
+    .option("--wait-for-index", "return when all records are indexed")
+    .option("--quiet", "do not show progress")
     .addHelpText(
       "after",
       `
-A JSON line is a record as the interface takes it:
+A JSON line is a record as in the REST interface:
   {"id": "a", "document_id": "d", "dense_values": [0.1, 0.9], "sparse_indices": [7], "sparse_values": [0.5],
    "text": "...", "metadata": {"page": 1}}
-Lines that are not such a record are rejected with file, line and reason; all others are imported. A line with a field
-that is not known, such as "metadta", is rejected, too; with --ignore-unknown it is imported without the field. With --transaction
+Lines that are not such a record are rejected with file, line and reason; all others are imported. A line with an unknown
+field, such as "metadta", is rejected, too; with --ignore-unknown it is imported without the field. With --transaction
 and too many rejected lines nothing is imported.
 
-An interrupted import goes on when the same command is run again. A record that is sent twice stays the same.
+Run the same command again to resume an interrupted import. Sending a record twice changes nothing.
 ${exitCodesHelp}
 
   quiver import docs docs.jsonl.gz --create
@@ -112,12 +109,12 @@ async function importFiles(collection: string, files: readonly string[], flags: 
   const unlisten = onSignals(interrupt);
   const context: ImportContext = {
     client: connect(flags, {
-      // Attempts and waits together must be able to outlast a restart.
+      // All attempts and waits together must be long enough for a restart.
       timeoutMs: flags.timeout + flags.retryFor,
       retryForMs: flags.retryFor,
       onRetry: ({ retry, error }) => {
         if (retry !== 1) return;
-        context.say(`${error.message} Trying again for up to ${formatDuration(flags.retryFor)}.`);
+        context.say(`${error.message} Retrying for up to ${formatDuration(flags.retryFor)}.`);
       },
     }),
     stderr: process.stderr,
@@ -158,12 +155,12 @@ function importOptions(collection: string, files: readonly string[], flags: Flag
   };
 }
 
-/** The first signal ends the import in order, the second one at once; the note of how far it is stays valid. */
+/** The first signal stops the import in an orderly way, the second one at once; the saved progress stays valid. */
 function onSignals(interrupt: AbortController): () => void {
   const stop = () => {
     if (interrupt.signal.aborted) process.exit(exitCodes.interrupted);
     process.stderr.write(
-      "\nInterrupted: waiting for the answers that are under way. A second signal stops at once.\n",
+      "\nInterrupted: waiting for the responses to the requests in progress. A second signal stops at once.\n",
     );
     interrupt.abort();
   };

@@ -36,7 +36,7 @@ type CreateOptions = ConnectionOptions & {
 
 export function indexCommand(): Command {
   const command = new QuiverCommand("index").description(
-    "create, show, try out and delete the indexes of a collection",
+    "create, show, test and delete the indexes of a collection",
   );
   const count = parsed((text: string) => readInteger(text, 1));
   withConnection(
@@ -52,20 +52,20 @@ export function indexCommand(): Command {
           .choices(dataTypes)
           .default("auto"),
       )
-      .option("--range <min,max>", "dense: value range for binary to u8", parsed(readRange))
-      .option("--ef-construction <n>", "dense: candidates while building", count)
-      .option("--ef-search <n>", "dense: candidates while searching", count)
-      .option("--neighbors <n>", "dense: links of a node above level 0", count)
-      .option("--level-0-neighbors <n>", "dense: links of a node at level 0", count)
-      .option("--layers <n>", "dense: most levels of the graph", count)
+      .option("--range <min,max>", "dense: value range, for types binary to u8", parsed(readRange))
+      .option("--ef-construction <n>", "dense: beam width while building", count)
+      .option("--ef-search <n>", "dense: beam width of searches", count)
+      .option("--neighbors <n>", "dense: maximum links of a node above level 0", count)
+      .option("--level-0-neighbors <n>", "dense: maximum links of a node at level 0", count)
+      .option("--layers <n>", "dense: maximum number of levels of the graph", count)
       .option("--cache-size <n>", "dense: full-precision vectors kept in memory (default: all)", count)
       .option(
         "--recall-target <r>",
-        "dense: candidates as many as are measured to find this share, 0 to 1",
+        "dense: recall that searches should reach, 0 to 1; sets the beam width by measurements",
         parsed(readNumber),
       )
       .addOption(
-        new Option("--levels <n>", "sparse: levels of the stored values")
+        new Option("--levels <n>", "sparse: number of quantization levels of the stored values")
           .choices(levels.map(String))
           .default("64"),
       )
@@ -83,38 +83,40 @@ export function indexCommand(): Command {
       .option("--language <name>", "text: language of stemming and stop words, or none (default: english)")
       .option(
         "--stop-words <list>",
-        'text: words left out instead of the language\'s: a,b,c or @FILE with one a line; "" for none',
+        'text: stop words that replace those of the language: a,b,c or @FILE with one per line; "" for none',
         parsed(readWords),
       )
-      .option("--positions", "text: keep where words stand, for phrases")
+      .option("--positions", "text: store the positions of words, for phrase queries")
       .option("--wait", "return when the index has been built"),
   ).action(create);
   withConnection(
     command
       .command("show", { isDefault: true })
-      .description("the indexes of a collection and how far they are")
+      .description("the indexes of a collection and their progress")
       .argument("<collection>"),
   ).action(show);
   withConnection(
     command
       .command("analyze")
-      .description("show the terms that the text index makes of a text")
+      .description("show the terms that the text index produces from a text")
       .argument("<collection>")
-      .argument("<text>", "the text, in quotes where it has spaces"),
+      .argument("<text>", "the text, in quotes if it contains spaces"),
   ).action(analyze);
   withConnection(
     command
       .command("recall")
-      .description("measure how much of the truth the dense index finds")
+      .description("measure the recall of the dense index")
       .argument("<collection>")
-      .addOption(new Option("--sample <n>", "vectors asked as queries").argParser(count).default(100))
+      .addOption(
+        new Option("--sample <n>", "number of vectors used as queries").argParser(count).default(100),
+      )
       .addOption(new Option("-k, --top-k <n>", "results compared").argParser(count).default(10))
-      .addOption(new Option("--ef-search <n>", "candidates kept (default: the index's)").argParser(count)),
+      .addOption(new Option("--ef-search <n>", "beam width (default: that of the index)").argParser(count)),
   ).action(recall);
   withConnection(
     command
       .command("delete")
-      .description("delete an index; the records stay")
+      .description("delete an index; the records are kept")
       .argument("<collection>")
       .argument("<kind>", "dense, sparse or text"),
   ).action(remove);
@@ -221,7 +223,7 @@ async function recall(name: string, options: RecallOptions): Promise<void> {
   const { queries, search_ms, exact_ms } = measured;
   printLine(
     `recall@${topK} ${measured.recall.toFixed(4)} (worst query ${measured.worst_recall.toFixed(2)}) over ${queries} queries; ` +
-      `${search_ms.toFixed(3)} ms a search, ${exact_ms.toFixed(3)} ms exactly`,
+      `${search_ms.toFixed(3)} ms per search, ${exact_ms.toFixed(3)} ms per exact search`,
   );
 }
 
@@ -245,5 +247,5 @@ function readWords(text: string): string[] {
 function readRange(text: string): { min: number; max: number } {
   const [min, max] = text.split(",").map(Number);
   if (Number.isFinite(min) && Number.isFinite(max) && min < max) return { min, max };
-  throw new Error("expected two numbers, the smaller first, such as -1,1");
+  throw new Error("expected two numbers, the smaller one first, such as -1,1");
 }

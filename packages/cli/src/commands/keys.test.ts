@@ -40,7 +40,7 @@ afterAll(async () => {
   rmSync(folder, { recursive: true });
 });
 
-/** Runs a client command; as the admin, and trusting the certificate, unless told otherwise. */
+/** Runs a client command; by default as the admin, and trusting the certificate. */
 function ask(args: readonly string[], more: Record<string, string | undefined> = {}) {
   const admin = readFileSync(join(folder, "data", "admin-key"), "utf8").trim();
   const env = { QUIVER_URL: server.url, QUIVER_API_KEY: admin, NODE_EXTRA_CA_CERTS: authority, ...more };
@@ -59,7 +59,7 @@ function ask(args: readonly string[], more: Record<string, string | undefined> =
 }
 
 describe("quiver keys", () => {
-  it("makes a key that a script can take from standard output, and that does what it says", async () => {
+  it("creates a key that a script can read from standard output, with the given permissions", async () => {
     expect((await ask(["collections", "create", "logs-1", "--dimension", "2"])).code).toBe(0);
     expect((await ask(["collections", "create", "other", "--dimension", "2"])).code).toBe(0);
     const made = await ask(
@@ -83,7 +83,7 @@ describe("quiver keys", () => {
     expect((await ask(["collections"], asReader)).out).toBe("logs-1\tyes\t\n");
     const forbidden = await ask(["collections", "delete", "logs-1", "--yes"], asReader);
     expect([forbidden.code, forbidden.err]).toEqual([1, expect.stringContaining("needs the role admin")]);
-    expect((await ask(["collections", "show", "other"], asReader)).err).toContain("does not reach");
+    expect((await ask(["collections", "show", "other"], asReader)).err).toContain("has no access to");
 
     const [listed] = JSON.parse((await ask(["keys", "--json"])).out);
     expect(listed).toMatchObject({ name: "log reader", role: "read", collections: ["a", "logs-*"] });
@@ -105,7 +105,7 @@ describe("quiver keys", () => {
     );
   });
 
-  it("refuses a wrong use before it asks the server", async () => {
+  it("rejects wrong usage before it sends a request", async () => {
     const { code, err } = await ask(["keys", "create", "k"]);
     expect([code, err]).toEqual([2, expect.stringContaining("--role")]);
     const other = await ask(["keys", "create", "k", "--role", "owner"]);
@@ -113,7 +113,7 @@ describe("quiver keys", () => {
   });
 });
 
-it("a certificate that is not trusted is told with what to do, and not asked again", async () => {
+it("an untrusted certificate is reported with advice, and the request is not retried", async () => {
   const { code, err } = await ask(["collections"], { NODE_EXTRA_CA_CERTS: undefined });
   expect(code).toBe(1);
   expect(err).toContain("DEPTH_ZERO_SELF_SIGNED_CERT");

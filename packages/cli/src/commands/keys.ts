@@ -12,31 +12,31 @@ type CreateOptions = ConnectionOptions & { role: Role; collection?: string[]; ex
 
 const one = (text: string, before: string[] = []) => [...before, text];
 
-/** `quiver keys`: API keys and what they may do. */
+/** `quiver keys`: API keys and their permissions. */
 export function keysCommand(): Command {
   const command = new QuiverCommand("keys").description("API keys with roles: list, create, revoke");
   withConnection(
-    command.command("list", { isDefault: true }).description("all API keys (this is the default)"),
+    command.command("list", { isDefault: true }).description("list all API keys (default)"),
   ).action(list);
   withConnection(
     command
       .command("create")
-      .description("make an API key; it is shown once, and alone on standard output")
-      .argument("<name>", "what it is for, to recognise it by")
+      .description("create an API key; it is shown once, as the only output on standard output")
+      .argument("<name>", "a label that helps to recognise the key")
       .addOption(
-        new Option("--role <role>", "read: search and read; write: change records, too; admin: everything")
+        new Option("--role <role>", "read: search and read; write: also change records; admin: everything")
           .choices(roles)
           .makeOptionMandatory(),
       )
       .option(
         "--collection <name>",
-        "the key reaches only this one, or those with a prefix (logs-*); may be repeated",
+        "limit the key to this collection, or to a prefix (logs-*); may be repeated",
         one,
       )
-      .option("--expires <duration>", "the key ends after so long (30d, 12h)", parsed(readDuration)),
+      .option("--expires <duration>", "the key expires after this time (30d, 12h)", parsed(readDuration)),
   ).action(create);
   withConnection(
-    command.command("revoke").description("end an API key, from now on").argument("<key-id>"),
+    command.command("revoke").description("revoke an API key immediately").argument("<key-id>"),
   ).action(revoke);
   return command;
 }
@@ -68,7 +68,7 @@ async function list(options: ConnectionOptions): Promise<void> {
       { title: "LAST USED", value: ({ last_used_at }) => time(last_used_at, "never") },
       { title: "COLLECTIONS", value: collectionsOf },
     ],
-    "There is no API key. Make one with: quiver keys create NAME --role read",
+    "There are no API keys. Create one with: quiver keys create NAME --role read",
   );
 }
 
@@ -77,10 +77,10 @@ async function create(name: string, options: CreateOptions): Promise<void> {
   const expires_at = expires === undefined ? undefined : Math.floor((Date.now() + expires) / 1000);
   const created = await connect(options).createKey({ name, role, collections, expires_at });
   if (options.json) return printJson(created);
-  // The key alone on stdout, so that a script can take it; the words go to the person.
+  // Only the key goes to stdout, so that a script can read it; the explanation goes to stderr.
   process.stderr.write(
-    `Made key ${created.key_id}: role ${role}, ${collectionsOf(created)}, expires ${time(created.expires_at, "never")}.\n` +
-      "Keep it now: it is not shown again.\n",
+    `Created key ${created.key_id}: role ${role}, ${collectionsOf(created)}, expires ${time(created.expires_at, "never")}.\n` +
+      "Store it now: it is not shown again.\n",
   );
   printLine(created.key);
 }
@@ -94,7 +94,8 @@ async function revoke(keyId: string, options: ConnectionOptions): Promise<void> 
 async function audit(options: ConnectionOptions & { limit: number }): Promise<void> {
   const { entries, damaged_lines } = await connect(options).audit({ limit: options.limit });
   if (options.json) return printJson({ entries, damaged_lines });
-  if (damaged_lines > 0) process.stderr.write(`quiver: ${damaged_lines} lines of the log cannot be read.\n`);
+  if (damaged_lines > 0)
+    process.stderr.write(`quiver: ${damaged_lines} lines of the log are damaged and were skipped.\n`);
   printTable(
     entries,
     [
@@ -106,7 +107,7 @@ async function audit(options: ConnectionOptions & { limit: number }): Promise<vo
       { title: "ADDRESS", value: ({ address }) => address },
       { title: "REQUEST", value: ({ request_id }) => request_id },
     ],
-    "Nothing is recorded yet.",
+    "There are no entries yet.",
   );
 }
 

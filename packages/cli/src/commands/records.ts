@@ -23,7 +23,7 @@ export function versionsCommand(): Command {
       .argument("<collection>")
       .option(
         "--limit <n>",
-        "most versions to list",
+        "maximum number of versions to list",
         parsed((text) => readInteger(text, 1, 1_000)),
         20,
       )
@@ -41,7 +41,7 @@ export function versionsCommand(): Command {
         { title: "", value: (version) => (version.hash === list.current_hash ? "current" : "") },
         { title: "HASH", value: (version) => version.hash },
       ],
-      "There is no such version.",
+      "There are no such versions.",
     );
   });
 }
@@ -51,7 +51,7 @@ export function transactionsCommand(): Command {
   withConnection(
     command
       .command("list", { isDefault: true })
-      .description("the open and the recent transactions, newest first")
+      .description("open and recent transactions, newest first")
       .argument("<collection>"),
   ).action(async (name: string, options: ConnectionOptions) => {
     const transactions = await connect(options).collection(name).transactions();

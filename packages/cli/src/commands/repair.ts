@@ -6,24 +6,24 @@ import { UsageError } from "../exit-codes.ts";
 import { printJson, printLine } from "../output.ts";
 import { couldNotRun, safe } from "./check.ts";
 
-/** Losses that are shown one by one where no --json asks for all. */
+/** Maximum number of losses that are listed without --json. */
 const shownMax = 100;
 
 const help = `
-With --json there is a line for each loss, {"lost": {...}} with all that is intact of it, and at the end one {"repaired": {...}}.
+With --json there is one line for each loss, {"lost": {...}} with its intact parts, and one {"repaired": {...}} at the end.
 
 Exit codes of repair:
-  0    everything was taken over, and the new directory passes quiver check
-  1    what could be saved is in the new directory, which passes quiver check; what is lost is named
+  0    everything was saved, and the new directory passes quiver check
+  1    some data is lost, and each loss is listed; the new directory has the rest and passes quiver check
   2    the repair could not run, or its result does not pass quiver check`;
 
-/** @param finish told the process's exit code */
+/** @param finish called with the exit code of the process */
 export function repairCommand(finish: (code: number) => void): Command {
   return new QuiverCommand("repair")
     .description("save everything that is intact in a damaged data directory into a new one")
-    .argument("<dir>", "the damaged data directory, which no server has open; nothing in it is changed")
-    .requiredOption("--into <newdir>", "the directory to make; it must be empty, or not be there")
-    .option("--json", "answer with lines of JSON, for scripts")
+    .argument("<dir>", "the damaged data directory, which no server may have open; it is not changed")
+    .requiredOption("--into <newdir>", "the directory to create; it must be empty or not exist")
+    .option("--json", "print JSON lines, for scripts")
     .addHelpText("after", help)
     .action(async (dir: string, { into, json }: { into: string; json?: boolean }) => {
       let losses = 0;
@@ -47,14 +47,13 @@ export function repairCommand(finish: (code: number) => void): Command {
       });
       if (json) printJson({ repaired: { ...repaired, losses } });
       else {
-        if (losses > shownMax) printLine(`... and ${losses - shownMax} more; --json tells all.`);
+        if (losses > shownMax) printLine(`... and ${losses - shownMax} more; --json lists all.`);
         for (const { name, records, lost, indexes } of repaired.collections)
           printLine(
             `${JSON.stringify(name)}: ${records} records saved, ${lost} lost; indexes: ${indexes.length === 0 ? "none" : indexes.join(", ")}`,
           );
         const { snapshots } = repaired;
-        if (snapshots > 0)
-          printLine(`${snapshots} ${snapshots === 1 ? "snapshot" : "snapshots"} taken over.`);
+        if (snapshots > 0) printLine(`${snapshots} ${snapshots === 1 ? "snapshot" : "snapshots"} copied.`);
         printLine(`Written to ${into}, which passes quiver check. Start a server on it with --data-dir.`);
       }
       finish(losses === 0 ? 0 : 1);

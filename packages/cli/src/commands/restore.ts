@@ -25,18 +25,21 @@ const timeoutMs = 24 * 3_600_000;
 
 export function restoreCommand(): Command {
   const command = new QuiverCommand("restore")
-    .description("make a collection of the files that backup has written")
-    .argument("<path...>", "backup files in any order, or directories of them; the newest chain is taken")
-    .option("--all", "every collection of which there is a backup")
-    .option("--collection <name>", "the collection, where the files are of several")
-    .option("--as <name>", "the name that it gets; its own unless told")
-    .option("--overwrite", "replace a collection of that name (without this it is refused)")
-    .option("--quiet", "show no progress")
+    .description("restore a collection from files that backup has written")
+    .argument(
+      "<path...>",
+      "backup files in any order, or directories with backup files; the newest chain is used",
+    )
+    .option("--all", "every collection that has a backup")
+    .option("--collection <name>", "the collection to restore, if the files contain several")
+    .option("--as <name>", "the name of the restored collection (default: its own)")
+    .option("--overwrite", "replace an existing collection of that name (by default this is an error)")
+    .option("--quiet", "do not show progress")
     .addHelpText(
       "after",
       `
-Every file is verified before anything is changed, and the collection appears, or is replaced, in one step. Transactions are
-not in a backup. Indexes are built anew in the background; searches are answered meanwhile.
+Every file is verified before anything is changed, and the collection is created or replaced atomically. Transactions are
+not in a backup. Indexes are rebuilt in the background; searches are answered meanwhile.
 
   quiver restore docs.qbackup --as docs-copy
   quiver restore /backups --collection docs --overwrite`,
@@ -47,9 +50,7 @@ not in a backup. Indexes are built anew in the background; searches are answered
 async function run(paths: readonly string[], options: RestoreOptions): Promise<void> {
   const { all, collection, as } = options;
   if (all && (collection !== undefined || as !== undefined))
-    throw new UsageError(
-      "--all restores every collection under its own name; leave --collection and --as out.",
-    );
+    throw new UsageError("--all restores every collection under its own name; omit --collection and --as.");
   const files = byCollection(findBackupFiles(paths));
   const chosen = all ? [...files.keys()].sort() : [chooseOne(files, collection)];
   const chains = chosen.map((name) => newestChain(files.get(name) ?? []));
@@ -69,13 +70,13 @@ async function run(paths: readonly string[], options: RestoreOptions): Promise<v
 
 function chooseOne(files: ReadonlyMap<string, BackupFile[]>, wanted: string | undefined): string {
   const names = [...files.keys()];
-  if (names.length === 0) throw new CommandError("There is no backup file here.");
+  if (names.length === 0) throw new CommandError("There are no backup files here.");
   if (wanted !== undefined) {
     if (files.has(wanted)) return wanted;
-    throw new CommandError(`There is no backup of ${JSON.stringify(wanted)} here, but of ${listOf(names)}.`);
+    throw new CommandError(`There is no backup of ${JSON.stringify(wanted)} here, only of ${listOf(names)}.`);
   }
   if (names.length > 1)
-    throw new UsageError(`The files are of ${listOf(names)}; choose one with --collection, or say --all.`);
+    throw new UsageError(`The files contain ${listOf(names)}; choose one with --collection, or give --all.`);
   return names[0];
 }
 

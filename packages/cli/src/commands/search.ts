@@ -40,31 +40,31 @@ export function searchCommand(): Command {
         'text: plain words, or operators: "a phrase", +required, -excluded, prefix*, fuzzy~1',
       ).choices(textSyntaxes),
     )
-    .option("--vector <json>", "dense query: an array of numbers, or @FILE that holds one")
+    .option("--vector <json>", "dense query: an array of numbers, or @FILE that contains one")
     .option(
       "--sparse <json>",
-      'sparse query: {"1": 0.5, "7": 2} or pairs [[1, 0.5], [7, 2]], or @FILE that holds one',
+      'sparse query: {"1": 0.5, "7": 2} or pairs [[1, 0.5], [7, 2]], or @FILE that contains one',
     )
     .addOption(
       new Option("--top-k <n>", "results wanted")
         .argParser(parsed((v) => readInteger(v, 1, 10_000)))
         .default(10),
     )
-    .option("--exact", "dense: compare with every vector")
+    .option("--exact", "dense: scan all vectors instead of using the graph")
     .option(
       "--ef-search <n>",
-      "dense: candidates kept, for this search",
+      "dense: beam width of this search",
       parsed((v) => readInteger(v, 1)),
     )
     .option(
       "--recall-target <r>",
-      "dense: candidates as many as were measured to find this share, 0 to 1",
+      "dense: recall that this search should reach, 0 to 1; sets the beam width by measurements",
       parsed(readNumber),
     )
     .option("--fusion-constant <k>", "hybrid: k of reciprocal rank fusion", parsed(readNumber))
     .option("--threshold <t>", "sparse: early termination, 0 (exact) to 1", parsed(readNumber))
-    .option("--raw-text", "show the raw texts where the collection stores them")
-    .option("--explain", "show why each result has its score")
+    .option("--raw-text", "show the raw texts, if the collection stores them")
+    .option("--explain", "explain the score of each result")
     .addHelpText(
       "after",
       `
@@ -119,7 +119,7 @@ function printResults(results: readonly SearchResult[], { rawText, explain }: Se
       ...(explain ? [{ title: "WHY", value: ({ explanation }: SearchResult) => reason(explanation) }] : []),
       ...(rawText ? [{ title: "TEXT", value: ({ text }: SearchResult) => text }] : []),
     ],
-    "Nothing was found.",
+    "No results.",
   );
 }
 

@@ -10,7 +10,7 @@ export function serveCommand(finish: (code: number) => void): Command {
   for (const { flag, env, value, help, fallback, list } of settings) {
     const words = `${help} (env: ${env}, default: ${fallback})`;
     if (value === undefined) {
-      // As an ordinary flag: commander would make `--no-x` the opposite of an option `x`.
+      // Defined as an ordinary flag, because commander would make `--no-x` the negation of an option `x`.
       const option = new Option(`--${flag}`, words);
       option.negate = false;
       command.addOption(option);
@@ -23,15 +23,15 @@ export function serveCommand(finish: (code: number) => void): Command {
   command.addOption(
     new Option(
       `--${configFlag.flag} <file>`,
-      `configuration file: a JSON object whose keys are the flags in camel case (env: ${configFlag.env}, default: ${configFlag.file} in the working directory, where it exists)`,
+      `configuration file: a JSON object whose keys are the flags in camel case (env: ${configFlag.env}, default: ${configFlag.file} in the working directory, if it exists)`,
     ),
   );
   command.addHelpText(
     "after",
     `
-Flags count more than environment variables, those more than the configuration file.
+Flags override environment variables, which override the configuration file.
 Sizes: 64MiB, 2GB, 1048576. Durations: 90s, 5m, 1h, 250ms; a bare number is seconds.
-SIGTERM or Ctrl-C finishes the requests that were accepted and stops with exit code 0.
+On SIGTERM or Ctrl-C, the server finishes the accepted requests and stops with exit code 0.
 
   quiver serve --port 9000 --data-dir /var/lib/quiver
   QUIVER_ADMIN_KEY=... quiver serve --host 0.0.0.0 --cors-origin https://app.example.org

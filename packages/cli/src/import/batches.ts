@@ -1,4 +1,4 @@
-// How do items become requests?
+// How are items packed into requests?
 
 import type { ItemChunk } from "./inputs.ts";
 import type { Item, Position } from "./item.ts";
@@ -11,7 +11,7 @@ export type Batch = {
   readonly records: readonly Item[];
   /** Items that are rejected without being sent. */
   readonly problems: readonly Item[];
-  /** Where the input goes on behind the batch. */
+  /** Position in the input after the batch. */
   readonly end: Position;
   /** Bytes of the input read so far, for progress. */
   readonly bytesRead: number;
@@ -43,7 +43,7 @@ export async function* packBatches(
   };
 
   for await (const chunk of chunks) {
-    // A batch never spans two files, so that its end is a place in one.
+    // A batch never spans two files, so that its end is a position in one file.
     if (chunk.file !== file && records.length + problems.length > 0) yield take();
     file = chunk.file;
     for (const item of chunk.items) {

@@ -1,8 +1,8 @@
-// Which collection do these files need, when it does not exist yet (--create)?
+// Which collection does --create make for these files?
 //
-// Bare vectors need dense vectors of their dimension. For JSON Lines the first records tell: the kinds of content that
-// occur in them are enabled, and the first dense vector's length is the dimension. Creating is repeatable: what is
-// there already stays, so that an interrupted import goes on with the same command.
+// Bare vectors need dense vectors of their dimension. For JSON Lines the first records decide: the kinds of content that occur in them are
+// enabled, and the length of the first dense vector is the dimension. Creating is idempotent: existing parts are kept, so that an
+// interrupted import can be resumed with the same command.
 
 import { type Collection, isQuiverError, type NewCollection, type QuiverClient } from "@quiver/client";
 import type { MetricName } from "@quiver/protocol/shapes/index-definition";
@@ -16,25 +16,27 @@ const RECORDS_LOOKED_AT = 1_000;
 
 export type Needs = { dimension: number | undefined; sparse: boolean; text: boolean };
 
-/** What the files' first records need. */
+/** The kinds and the dimension that the first records need. */
 export async function needsOf(inputs: readonly Input[], options: InputOptions): Promise<Needs> {
   const needs: Needs = { dimension: undefined, sparse: false, text: false };
   for (const input of inputs) {
     if (input.path === standardInput) {
-      throw new UsageError("--create has to look at the records first, which standard input does not allow.");
+      throw new UsageError(
+        "--create has to read the first records in advance, which is not possible with standard input.",
+      );
     }
     if (input.format === "jsonl") addNeeds(needs, await firstRecords(input.path));
     else needs.dimension ??= await dimensionOf(input, options);
   }
   if (needs.dimension === undefined && !needs.sparse && !needs.text) {
     throw new CommandError(
-      `The first ${RECORDS_LOOKED_AT} records have no dense_values, no sparse_values and no text; there is nothing to create a collection for.`,
+      `The first ${RECORDS_LOOKED_AT} records have no dense_values, no sparse_values and no text; so no collection can be created for them.`,
     );
   }
   return needs;
 }
 
-/** Creates the collection and its indexes as far as they are not there. */
+/** Creates the collection and those of its indexes that do not exist yet. */
 export async function createWhereMissing(
   client: QuiverClient,
   name: string,

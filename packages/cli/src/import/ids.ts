@@ -1,7 +1,7 @@
 // Which id does each row of a file of bare vectors get?
 //
-// Either its number, counted from 0 over all files of the import, or the line of an ids file with that number. A line
-// is taken as it is; a JSON string stands for what it says, and a JSON object for one of its fields.
+// Either its number, counted from 0 over all files of the import, or the line of an ids file with that number. A plain line is the id
+// itself; a JSON string is decoded, and of a JSON object one field is used.
 
 import { CommandError } from "../exit-codes.ts";
 import { openInput } from "./input-file.ts";
@@ -12,17 +12,17 @@ const ID_LINE_BYTES_MAX = 64 * 1024;
 export interface RowIds {
   /** Ids of the next `count` rows. @throws CommandError when there are no more */
   take(count: number): Promise<string[]>;
-  /** Whether ids are left over, when all rows have been read. */
+  /** Whether ids are left over after all rows have been read. */
   hasMore(): Promise<boolean>;
   close(): Promise<void>;
 }
 
 export type IdOptions = {
-  /** Put before every id. */
+  /** Prefix of every id. */
   readonly prefix: string;
   /** File with an id on each line. */
   readonly file?: string;
-  /** Field that is the id where a line is a JSON object. */
+  /** Field with the id, if a line is a JSON object. */
   readonly field: string;
 };
 
@@ -82,7 +82,7 @@ class IdsFile implements RowIds {
     await this.#lines.return(undefined);
   }
 
-  /** Reads on until `count` ids are there; false when the file has ended before. */
+  /** Reads until `count` ids are available; false if the file ends before. */
   async #fill(count: number): Promise<boolean> {
     while (this.#ready.length < count) {
       const { done, value } = await this.#lines.next();
@@ -111,13 +111,13 @@ function readId(bytes: Buffer | undefined, number: number, path: string, field: 
   try {
     value = JSON.parse(line);
   } catch {
-    // Words may start with a quotation mark without being JSON.
+    // A plain line may start with a quotation mark without being JSON.
     return line;
   }
   if (typeof value === "string") return value;
   const id = (value as Record<string, unknown>)[field];
   if (typeof id === "string" || typeof id === "number") return String(id);
   throw new CommandError(
-    `${path}:${number}: the object has no text or number under ${JSON.stringify(field)}; say with --ids-field which field is the id.`,
+    `${path}:${number}: the object has no text or number under ${JSON.stringify(field)}; name the field with the id with --ids-field.`,
   );
 }

@@ -1,7 +1,7 @@
-// How do a file's bytes come in, compressed or not, from its start or from the middle?
+// How are the bytes of a file read, compressed or not, from the start or from the middle?
 //
-// Whether a file is gzip is decided by its first two bytes, never by its name. Memory stays constant for files of any
-// size: a stream is read only as fast as its content is used.
+// The first two bytes of a file decide whether it is gzip, never its name. Memory stays constant for files of any size: a stream is read
+// only as fast as its content is consumed.
 
 import { createHash } from "node:crypto";
 import { createReadStream } from "node:fs";
@@ -23,7 +23,7 @@ export type InputFile = {
   bytesRead(): number;
 };
 
-/** What tells that a file is still the same one. */
+/** The fingerprint that shows whether a file is still the same. */
 export type Fingerprint = {
   readonly path: string;
   readonly size: number;
@@ -33,11 +33,11 @@ export type Fingerprint = {
 
 /**
  * Opens a file, or standard input.
- * @param offset bytes of the uncompressed content to leave out
+ * @param offset bytes of the uncompressed content to skip
  */
 export async function openInput(path: string, offset = 0): Promise<InputFile> {
   const gzip = path === standardInput ? undefined : await isGzip(path);
-  // Compressed content has to be read from its start to get to a place in it.
+  // Compressed content must be read from its start to reach an offset in it.
   const start = gzip === false ? offset : 0;
   const stream =
     path === standardInput ? process.stdin : createReadStream(path, { highWaterMark: CHUNK_BYTES, start });
@@ -46,7 +46,7 @@ export async function openInput(path: string, offset = 0): Promise<InputFile> {
   return { chunks, bytesRead: () => counted.bytes };
 }
 
-/** Bytes at the start of the file's content, as the format detection looks at them. */
+/** Bytes at the start of the file's content, for the format detection. */
 export async function readStart(path: string, bytes: number): Promise<Buffer> {
   const parts: Buffer[] = [];
   let length = 0;
@@ -59,7 +59,7 @@ export async function readStart(path: string, bytes: number): Promise<Buffer> {
   return Buffer.concat(parts).subarray(0, bytes);
 }
 
-/** Size in bytes; 0 for standard input. @throws CommandError when there is no such file */
+/** Size in bytes; 0 for standard input. @throws CommandError if there is no such file */
 export async function sizeOf(path: string): Promise<number> {
   if (path === standardInput) return 0;
   try {
@@ -71,7 +71,7 @@ export async function sizeOf(path: string): Promise<number> {
   throw new CommandError(`${path} is a directory, expected a file.`);
 }
 
-/** Of size, time of change and both ends of the file: reading all of a large file only to compare it takes too long. */
+/** Made of size, modification time and both ends of the file, because reading all of a large file only to compare it takes too long. */
 export async function fingerprint(path: string): Promise<Fingerprint> {
   const { size, mtimeMs } = await stat(path);
   const file = await open(path);
@@ -102,7 +102,7 @@ async function isGzip(path: string): Promise<boolean> {
 
 const startsAsGzip = (bytes: Uint8Array) => GZIP_MAGIC.every((byte, i) => bytes[i] === byte);
 
-/** @param gzip whether the stream is compressed; undefined: its first bytes tell */
+/** @param gzip whether the stream is compressed; undefined: its first bytes decide */
 async function* content(
   stream: Readable,
   path: string,

@@ -1,4 +1,4 @@
-// Which items do the files of an import have, one after the other, from a given place on?
+// Which items do the files of an import contain, in order, from a given position on?
 
 import { UsageError } from "../exit-codes.ts";
 import { type IdOptions, rowIds } from "./ids.ts";
@@ -12,16 +12,16 @@ export type Format = (typeof formats)[number];
 
 export type InputOptions = {
   readonly files: readonly string[];
-  /** undefined: each file's name, or its first character, tells. */
+  /** undefined: the name or the first character of each file decides. */
   readonly format?: Format;
   /** Dimension of .f32 files. */
   readonly dimension?: number;
   readonly ids: IdOptions;
-  /** What becomes of unknown fields of JSON lines. */
+  /** How unknown fields of JSON lines are handled. */
   readonly unknown: Unknown;
 };
 
-/** A file of the import, as far as its name and its start tell. */
+/** The properties of an input file that follow from its name and its start. */
 export type Input = { readonly path: string; readonly format: Format; readonly size: number };
 
 const extensions: Readonly<Record<string, Format>> = {
@@ -33,8 +33,8 @@ const extensions: Readonly<Record<string, Format>> = {
 };
 
 /**
- * Looks at every file before anything is sent.
- * @throws UsageError for a file whose format is unclear or lacks its dimension; CommandError for one that is not there
+ * Inspects every file before anything is sent.
+ * @throws UsageError for a file whose format is unclear or lacks its dimension; CommandError for a missing file
  */
 export async function inspectInputs(options: InputOptions): Promise<Input[]> {
   const inputs: Input[] = [];
@@ -42,7 +42,9 @@ export async function inspectInputs(options: InputOptions): Promise<Input[]> {
     const size = await sizeOf(path);
     const format = options.format ?? (await detectFormat(path));
     if (format === "f32" && options.dimension === undefined) {
-      throw new UsageError(`${path} has raw floats; say with --dimension <n> how many make a vector.`);
+      throw new UsageError(
+        `${path} has raw floats; give the number of floats per vector with --dimension <n>.`,
+      );
     }
     inputs.push({ path, format, size });
   }
@@ -61,10 +63,10 @@ async function detectFormat(path: string): Promise<Format> {
     .replace(/^\u00ef\u00bb\u00bf/, "")
     .trimStart();
   if (start === "" || start.startsWith("{")) return "jsonl";
-  throw new UsageError(`The format of ${path} is unclear; say it with --format ${formats.join(", ")}.`);
+  throw new UsageError(`The format of ${path} is unclear; give it with --format ${formats.join(", ")}.`);
 }
 
-/** The items of a chunk of a file, and how much of the whole input has been read with it. */
+/** The items of a chunk of a file, and how much of the whole input has been read so far. */
 export type ItemChunk = {
   readonly file: number;
   readonly items: readonly Item[];
@@ -72,8 +74,8 @@ export type ItemChunk = {
 };
 
 /**
- * Yields all items behind `from`.
- * @param warn is told about ids that are left over
+ * Yields all items after `from`.
+ * @param warn called if ids are left over
  */
 export async function* readItems(
   inputs: readonly Input[],

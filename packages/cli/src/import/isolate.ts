@@ -1,9 +1,9 @@
-// Which records of a batch does the server refuse, and how do all others get in?
+// How are the valid records of a batch stored when the server rejects some of them?
 //
-// A request is applied as a whole or not at all, so one bad record keeps its neighbours out. The server names the
-// first bad record by position: the ones before it are sent again, it is rejected, and the rest follows. Where no
-// position is named the request is halved until the bad record is alone. After a refusal the next request is small and
-// doubles with each success: a file in which everything is wrong costs a request a line and not a batch a line.
+// A request is applied as a whole or not at all, so one bad record blocks its neighbours. The server names the first bad record by
+// position: the records before it are sent again, it is rejected, and the rest follows. If no position is named, the request is halved
+// until the bad record is alone. After an error the next request is small, and the size doubles with each success: a file in which every
+// record is bad costs one small request per line instead of a batch per line.
 
 import type { QuiverError } from "@quiver/client";
 import { isQuiverError } from "@quiver/client";
@@ -11,7 +11,7 @@ import type { Item } from "./item.ts";
 
 export type Rejected = { readonly item: Item; readonly code: string; readonly reason: string };
 
-/** Codes with which the server refuses a record for what it is; every other error ends the import. */
+/** Codes of errors that concern a single record; every other error stops the import. */
 const recordCodes = new Set([
   "invalid_vector",
   "invalid_request",
@@ -22,9 +22,9 @@ const recordCodes = new Set([
 ]);
 
 /**
- * Sends records; resolves with those that the server refuses, when all others are acknowledged.
+ * Sends records; resolves with the rejected ones when all others are acknowledged.
  * @param send sends records as one request
- * @param stop asked before each request after a refusal: true ends it, with what is known so far
+ * @param stop called before each request after a rejection; true stops with the results so far
  */
 export async function sendIsolating(
   records: readonly Item[],
@@ -32,7 +32,7 @@ export async function sendIsolating(
   stop: (rejected: readonly Rejected[]) => boolean = () => false,
 ): Promise<Rejected[]> {
   const rejected: Rejected[] = [];
-  /** A record that the server has named, behind ones that it has found good. */
+  /** The server has named this record; the ones before it are valid. */
   let known: (Rejected & { at: number }) | undefined;
   let at = 0;
   let size = records.length;
@@ -88,7 +88,7 @@ function positionIn(error: QuiverError): number | undefined {
   return match ? Number(match[1]) : undefined;
 }
 
-/** The message without the position in the request, which means nothing to the user. */
+/** The message without the position in the request, which has no meaning for the user. */
 function reasonOf(error: QuiverError): string {
   return error.message.replace(/^vectors\[\d+\]\.?\s*/, "");
 }

@@ -1,10 +1,10 @@
-// What does the import read from its files?
+// Which items does the import read from its files?
 
-/** A place in the input, just behind an item. */
+/** A position in the input, just after an item. */
 export type Position = {
   /** Index of the file in the command's list. */
   readonly file: number;
-  /** Bytes of the file's content before it; of the uncompressed content where the file is compressed. */
+  /** Bytes of the file's content before it; of the uncompressed content if the file is compressed. */
   readonly offset: number;
   /** Lines, or rows, before it in this file. */
   readonly number: number;
@@ -12,17 +12,17 @@ export type Position = {
 
 export const firstPosition: Position = { file: 0, offset: 0, number: 0 };
 
-/** A record of the input, or what stands where one should be. */
+/** A record of the input, or invalid content in its place. */
 export type Item = {
   /** Line or row, from 1. */
   readonly number: number;
-  /** Offset just behind it. */
+  /** Offset just after it. */
   readonly end: number;
-  /** The record as JSON text, ready to be sent; for a problem, the line as it is, perhaps cut. */
+  /** The record as JSON text, ready to be sent; for a problem, the original line, perhaps truncated. */
   readonly json: string;
-  /** The record's id, where it has one. */
+  /** The record's id, if it has one. */
   readonly id: string | undefined;
-  /** Unknown fields that are left out of it: `metadta`, `sparse_values[].weight`. */
+  /** Unknown fields that were removed from it: `metadta`, `sparse_values[].weight`. */
   readonly ignored?: readonly string[];
   /** Why it cannot be sent. */
   readonly problem?: { readonly code: string; readonly reason: string };

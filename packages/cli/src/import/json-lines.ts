@@ -1,9 +1,9 @@
-// Which records are in a file of JSON Lines?
+// How are records read from a JSON Lines file?
 //
-// A record's text goes to the server as it stands in the file: numbers that JavaScript cannot hold stay what they are.
-// The changes: a record that was read from Quiver carries its sparse vector twice, as pairs in sparse_values and as
-// sparse_indices, while writing takes pairs alone; then sparse_indices is cut out of the text. And where unknown fields are
-// to be ignored they are cut out; otherwise a line with one is rejected here, as the server would.
+// A record's text is sent to the server as it is in the file, so that numbers that JavaScript cannot represent are preserved. There are two
+// exceptions. A record that was read from Quiver has its sparse vector twice, as pairs in sparse_values and as sparse_indices, but writing
+// accepts only one form, so sparse_indices is removed from the text. And with --ignore-unknown, unknown fields are removed; otherwise a
+// line with one is rejected here, as the server would do.
 
 import { unknownField, unknownFieldError, withoutUnknownFields } from "@quiver/protocol/fields";
 import { limits } from "@quiver/protocol/limits";
@@ -11,16 +11,16 @@ import { VectorInput } from "@quiver/protocol/shapes/vector";
 import type { Item, ReadFrom } from "./item.ts";
 import { type Line, splitLines } from "./lines.ts";
 
-/** The server takes no larger body, so a longer line cannot be a record. */
+/** The server accepts no larger body, so a longer line cannot be a record. */
 const LINE_BYTES_MAX = limits.bodyBytesDefault;
 const BYTE_ORDER_MARK = Buffer.from([0xef, 0xbb, 0xbf]);
 
 const utf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
-/** What becomes of an unknown field. */
+/** How unknown fields are handled. */
 export type Unknown = "reject" | "ignore";
 
-/** Yields the records of each chunk; lines without text are left out. */
+/** Yields the records of each chunk; blank lines are skipped. */
 export async function* readJsonLines(
   chunks: AsyncIterable<Buffer>,
   from: ReadFrom,
@@ -32,7 +32,7 @@ export async function* readJsonLines(
   }
 }
 
-/** The record of a line; undefined for a line without text. */
+/** The record of a line; undefined for a blank line. */
 export function readLine({ number, end, bytes, start }: Line, unknown: Unknown): Item | undefined {
   const reject = (json: string, reason: string, code = "invalid_json"): Item => ({
     number,
@@ -44,7 +44,7 @@ export function readLine({ number, end, bytes, start }: Line, unknown: Unknown):
   if (!bytes) {
     return reject(
       start?.toString("latin1") ?? "",
-      `is longer than ${LINE_BYTES_MAX} bytes, more than a request can be`,
+      `is longer than ${LINE_BYTES_MAX} bytes, the maximum size of a request`,
     );
   }
   const hasMark = number === 1 && bytes.subarray(0, 3).equals(BYTE_ORDER_MARK);
@@ -72,7 +72,7 @@ export function readLine({ number, end, bytes, start }: Line, unknown: Unknown):
   return { ...item, ...withoutUnknown(item.json, record) };
 }
 
-/** The text of a record without its unknown fields; all else stays as it is written. */
+/** The text of a record without its unknown fields, otherwise unchanged. */
 function withoutUnknown(text: string, record: object): { json: string; ignored: readonly string[] } {
   const { value, removed } = withoutUnknownFields(VectorInput, record);
   const known = value as Record<string, unknown>;
@@ -84,11 +84,11 @@ function withoutUnknown(text: string, record: object): { json: string; ignored: 
   return { json: `{${members.join(",")}}`, ignored: removed };
 }
 
-/** The text of a record as an upsert takes it. */
+/** The text of a record in the form that an upsert accepts. */
 function writable(text: string, record: { sparse_indices?: unknown; sparse_values?: unknown }): string {
   const { sparse_indices: indices, sparse_values: pairs } = record;
   if (!Array.isArray(indices) || !Array.isArray(pairs) || indices.length !== pairs.length) return text;
-  // Only where both say the same; what disagrees, the server refuses.
+  // Only if both are equal; the server rejects a contradiction.
   const same = pairs.every((pair, i) => Array.isArray(pair) && pair.length === 2 && pair[0] === indices[i]);
   if (!same || pairs.length === 0) return text;
   const members = topLevelMembers(text).filter(({ key }) => key !== "sparse_indices");
@@ -134,7 +134,7 @@ export function topLevelMembers(text: string): { key: string; text: string }[] {
   return members;
 }
 
-/** Index just behind the string that starts at `at`. */
+/** Index just after the string that starts at `at`. */
 function endOfString(text: string, at: number): number {
   for (let i = at + 1; i < text.length; i++) {
     if (text[i] === "\\") i++;

@@ -1,13 +1,13 @@
 // Where does each line of a stream of bytes begin and end?
 
-/** A line without its line break. `bytes` is undefined when the line was longer than allowed; `start` of it is kept. */
+/** A line without its line break. `bytes` is undefined if the line was longer than allowed; then `start` has its first bytes. */
 export type Line = {
   /** From 1. */
   readonly number: number;
-  /** Offset just behind its line break. */
+  /** Offset just after its line break. */
   readonly end: number;
   readonly bytes: Buffer | undefined;
-  /** The line's first bytes, when it was too long. */
+  /** The line's first bytes, if it was too long. */
   readonly start?: Buffer;
 };
 
@@ -17,7 +17,7 @@ const KEPT_OF_LONG_LINE_BYTES = 1_024;
 
 /**
  * Splits at line feeds; a carriage return before one belongs to the break. Yields the lines that end in each chunk.
- * @param lineBytesMax a longer line comes without its bytes, and is never held in memory
+ * @param lineBytesMax a longer line is yielded without its bytes, and is never held in memory
  */
 export async function* splitLines(
   chunks: AsyncIterable<Buffer>,

@@ -1,4 +1,4 @@
-// How does an import show how far it is?
+// How does an import show its progress?
 //
 // On a terminal: one bar that is redrawn. Elsewhere: a line every few seconds. With --quiet: nothing. All on stderr.
 
@@ -6,20 +6,20 @@ import progressBar from "cli-progress";
 import { formatBytes, formatCount, formatDuration } from "../values.ts";
 
 const LINE_EVERY_MS = 5_000;
-/** The rate is that of about the last so many milliseconds. */
+/** The rate is measured over about this many milliseconds. */
 const RATE_WINDOW_MS = 10_000;
 
 export type ProgressUpdate = { readonly bytes: number; readonly records: number };
 
 export interface Progress {
   update(update: ProgressUpdate): void;
-  /** Prints a line, above the bar where there is one. */
+  /** Prints a line, above the bar if there is one. */
   say(line: string): void;
   stop(): void;
 }
 
 export type ProgressOptions = {
-  /** Bytes of the whole input; 0 when unknown. */
+  /** Size of the whole input in bytes; 0 if unknown. */
   readonly totalBytes: number;
   readonly start: ProgressUpdate;
   readonly quiet: boolean;
@@ -59,7 +59,7 @@ function bar({ totalBytes, start, stream, now = Date.now }: ProgressOptions): Pr
       rate.add(update);
       shown.update(Math.min(update.bytes, totalBytes), payload(update));
     },
-    // The bar's line is cleared; the next redrawing puts it below.
+    // Clears the bar's line; the next redraw shows it below.
     say: (line) => stream.write(`\r\u001b[K${line}\n`),
     stop: () => shown.stop(),
   };
@@ -86,7 +86,7 @@ function lines(
   };
 }
 
-/** Speed over the last seconds, from what was reported. */
+/** Speed over the last seconds, from the reported progress. */
 export class Rate {
   readonly #now: () => number;
   readonly #points: (ProgressUpdate & { at: number })[];
@@ -99,7 +99,7 @@ export class Rate {
   add(update: ProgressUpdate): void {
     const at = this.#now();
     this.#points.push({ ...update, at });
-    // One point older than the window stays, so that the window is always full.
+    // One point older than the window is kept, so that the window is always covered.
     while (this.#points.length > 2 && this.#points[1].at < at - RATE_WINDOW_MS) this.#points.shift();
   }
 
@@ -107,7 +107,7 @@ export class Rate {
     return this.#perSecond(({ records }) => records);
   }
 
-  /** Time that is left, in words. */
+  /** Remaining time as text. */
   left(totalBytes: number): string {
     const bytesPerSecond = this.#perSecond(({ bytes }) => bytes);
     const bytesLeft = totalBytes - (this.#points.at(-1)?.bytes ?? 0);

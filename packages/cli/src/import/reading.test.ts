@@ -44,7 +44,7 @@ const start = { offset: 0, number: 0 };
 const sizes = fc.array(fc.integer({ min: 1, max: 7 }), { minLength: 1, maxLength: 5 });
 
 describe("lines", () => {
-  it("are the same however the bytes arrive, and each can be the place to go on from", async () => {
+  it("are the same for any chunking of the bytes, and reading can resume after each", async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.array(fc.constantFrom("a", "bc", "\n", "\r\n", "ü", "\r")),
@@ -71,7 +71,7 @@ describe("lines", () => {
     );
   });
 
-  it("that are too long come without their bytes and do not disturb the next ones", async () => {
+  it("that are too long are yielded without their bytes and do not affect the next ones", async () => {
     const content = Buffer.from(`short\n${"x".repeat(5_000)}\nafter\n`);
     const lines = await collect(splitLines(inChunks(content, [700]), start, 100));
     expect(lines.map(({ bytes, end }) => [bytes?.toString(), end])).toEqual([
@@ -87,7 +87,7 @@ describe("JSON Lines", () => {
   const read = (content: string | Buffer, unknown: Unknown = "reject") =>
     collect(readJsonLines(inChunks(Buffer.from(content), [64]), start, unknown));
 
-  it("[E9] with a field that nobody knows are rejected as the server would", async () => {
+  it("[E9] with an unknown field are rejected as the server would", async () => {
     const line = '{"id":"a","text":"x","metadta":{"n":1}}';
     const [item] = await read(line);
     expect(item).toMatchObject({ json: line, id: undefined, problem: { code: "unknown_field" } });
@@ -99,7 +99,7 @@ describe("JSON Lines", () => {
     expect((await read('{"id":"a","text":"x","__proto__":{}}'))[0].problem?.reason).toContain("__proto__");
   });
 
-  it("[E9] lose such a field where it is to be ignored, and nothing else changes", async () => {
+  it("[E9] lose such a field with --ignore-unknown, and nothing else changes", async () => {
     const read1 = async (line: string) => (await read(line, "ignore"))[0];
     const line =
       '{ "lang":"en","id":"a", "metadta":[1,{"}":","}], "metadata":{"n":1.0,"lang":1e999},"lang":2 }';
@@ -120,7 +120,7 @@ describe("JSON Lines", () => {
     expect(await read1('{"idd":"a"}')).toMatchObject({ json: "{}", id: undefined, ignored: ["idd"] });
   });
 
-  it("are passed on as they stand", async () => {
+  it("are passed on unchanged", async () => {
     const line =
       '{ "id":"a", "dense_values":[1.0, 2], "metadata":{"n":9007199254740993,"x":1e999,"k":1,"k":2} }';
     expect(await read(`${line}\n`)).toEqual([{ number: 1, end: line.length + 1, json: line, id: "a" }]);
@@ -134,7 +134,7 @@ describe("JSON Lines", () => {
     ]);
   });
 
-  it("that are no records are problems with a reason", async () => {
+  it("that are not records are problems with a reason", async () => {
     const items = await read(
       Buffer.concat([
         Buffer.from('{"id":\n[1]\n"text"\nnull\n'),
@@ -153,7 +153,7 @@ describe("JSON Lines", () => {
     expect(items[5].id).toBeUndefined();
   });
 
-  it("lose sparse_indices where sparse_values say the same in pairs, and nothing else", async () => {
+  it("lose sparse_indices if sparse_values has the same in pairs, and nothing else", async () => {
     const record =
       '{"id":"a","sparse_indices" : [1,2],"sparse_values":[[1,0.5],[2,1e400]],"metadata":{"sparse_indices":[9],"t":"a,\\"}{"},"text":null}';
     const [item] = await read(record);
@@ -195,7 +195,7 @@ describe("bare vectors", () => {
   const valuesOf = ({ json }: Item) => Array.from(new Float32Array(JSON.parse(json).dense_values));
   const rounded = vectors.map((row) => row.map(Math.fround));
 
-  it("are read from .fvecs and .f32 whatever the chunks, and from the middle", async () => {
+  it("are read from .fvecs and .f32 for any chunking, and from the middle", async () => {
     await fc.assert(
       fc.asyncProperty(sizes, async (chunkSizes) => {
         const one = await collect(readFvecs(inChunks(fvecs, chunkSizes), start, await ids(), "x.fvecs"));
@@ -214,7 +214,7 @@ describe("bare vectors", () => {
     );
   });
 
-  it("that are not finite are problems of their row alone", async () => {
+  it("that are not finite are problems of their row only", async () => {
     const bytes = Buffer.from(new Float32Array([1, 2, Number.NaN, 4, 5, 6]).buffer);
     const items = await collect(readF32(inChunks(bytes, [24]), start, await ids(), "x", 2));
     expect(items.map(({ problem }) => problem?.reason)).toEqual([
@@ -229,7 +229,7 @@ describe("bare vectors", () => {
     [
       "another dimension in between",
       Buffer.concat([fvecs, Buffer.from(new Int32Array([4, 0, 0, 0]).buffer)]),
-      /row 4: says 4 dimensions/,
+      /row 4: has 4 dimensions/,
     ],
     ["no fvecs file", Buffer.from("hello world"), /not in the fvecs format/],
   ])("end with a clear error for %s", async (_, content, message) => {
@@ -257,7 +257,7 @@ describe("ids", () => {
     });
   });
 
-  it("start at any row, and say when there are more of them", async () => {
+  it("start at any row, and report when some are left over", async () => {
     expect(await take("a\nb\nc\nd\n", 2, 1)).toEqual({ taken: ["b", "c"], more: true });
   });
 
@@ -271,7 +271,7 @@ describe("ids", () => {
 describe("files", () => {
   const text = Array.from({ length: 20_000 }, (_, i) => `{"id":"${i}"}`).join("\n");
 
-  it("are read from any place, compressed or not, whatever their name", async () => {
+  it("are read from any offset, compressed or not, whatever their name", async () => {
     for (const path of [write("plain.gz", text), write("packed", gzipSync(text))]) {
       for (const offset of [0, 1, 100_000, text.length]) {
         const parts: Buffer[] = [];
@@ -282,7 +282,7 @@ describe("files", () => {
     }
   });
 
-  it("that end too early or are not there give a clear error", async () => {
+  it("that end too early or do not exist give a clear error", async () => {
     const cut = write("cut.gz", gzipSync(text).subarray(0, 10_000));
     const readAll = async (path: string) => {
       for await (const _ of (await openInput(path)).chunks);
@@ -298,7 +298,7 @@ describe("files", () => {
     ...more,
   });
 
-  it("tell their format by name or by content", async () => {
+  it("are recognised by name or by content", async () => {
     const files = ["a.jsonl", "b.ndjson.gz", "c.fvecs", "d.f32.gz"].map((name) => write(name, ""));
     const unnamed = write("unnamed", '  {"id":"a"}');
     const found = await inspectInputs(options([...files, unnamed], { dimension: 2 }));
@@ -309,7 +309,7 @@ describe("files", () => {
     await expect(inspectInputs(options([folder]))).rejects.toThrow(/is a directory/);
   });
 
-  it("number their rows on from one to the next", async () => {
+  it("have consecutive row numbers across files", async () => {
     const paths = ["r1.f32", "r2.f32"].map((name) =>
       write(name, Buffer.from(new Float32Array([1, 2, 3]).buffer)),
     );

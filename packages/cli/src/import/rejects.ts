@@ -1,7 +1,7 @@
-// What becomes of rejected lines?
+// How are rejected lines reported?
 //
-// Each is reported once with file, line and reason: the first ones on stderr, all of them in the --rejects file, as
-// JSON Lines that keep the record itself, so that it can be fixed and imported again.
+// Each is reported once with file, line and reason: the first ones on stderr, all of them in the --rejects file, as JSON Lines with the
+// record itself, so that it can be fixed and imported again.
 
 import { appendFileSync, writeFileSync } from "node:fs";
 import type { Rejected } from "./isolate.ts";
@@ -19,7 +19,7 @@ export class Rejects {
   readonly kept: RejectedLine[] = [];
   count = 0;
 
-  /** @param resuming the file already has the rejected lines of the first part */
+  /** @param resuming whether the file already has the rejected lines of the first part */
   constructor(path: string | undefined, resuming: boolean, say: (line: string) => void) {
     this.#path = path;
     this.#say = say;
@@ -32,7 +32,7 @@ export class Rejects {
       this.count++;
       if (this.count <= SHOWN_MAX) this.#say(`${file}:${item.number}: rejected (${code}): ${reason}`);
       if (this.count === SHOWN_MAX + 1)
-        this.#say("... more lines were rejected; --rejects FILE keeps all of them");
+        this.#say("... more lines were rejected; --rejects FILE saves all of them");
       const line = { file, line: item.number, code, reason };
       if (this.kept.length < KEPT_MAX) this.kept.push(line);
       text += rejectLine(line, item);
@@ -41,7 +41,7 @@ export class Rejects {
   }
 }
 
-/** What the record was, exactly: as `record` where it is JSON, else as `raw`. */
+/** The exact record: as `record` if it is JSON, otherwise as `raw`. */
 function rejectLine(line: RejectedLine, item: Item): string {
   const start = JSON.stringify(line).slice(0, -1);
   const body =
@@ -49,7 +49,7 @@ function rejectLine(line: RejectedLine, item: Item): string {
   return `${start},${body}}\n`;
 }
 
-/** A problem of the reader as the server would have rejected it. */
+/** A problem of the reader, in the form of a rejection by the server. */
 export function rejectedByReader(item: Item): Rejected {
   return { item, code: item.problem?.code ?? "invalid_vector", reason: item.problem?.reason ?? "" };
 }

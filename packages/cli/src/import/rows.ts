@@ -1,10 +1,10 @@
-// Which records are in a file of bare vectors?
+// How are records read from a file of bare vectors?
 //
 //   .fvecs   rows of  int32 dimension | dimension x float32     (texmex, little-endian)
-//   .f32     rows of                    dimension x float32     (little-endian, the dimension is told)
+//   .f32     rows of                    dimension x float32     (little-endian, with --dimension)
 //
-// The framing of such a file cannot be trusted after an error in it, so that one ends the import of the file; a value
-// that is not finite rejects only its row.
+// After an error in the framing of such a file, the following rows cannot be trusted, so the import of the file stops; a value that is not
+// finite rejects only its row.
 
 import { encodeFloats } from "@quiver/client/record";
 import { limits } from "@quiver/protocol/limits";
@@ -34,7 +34,7 @@ export async function* readFvecs(
     const own = row.readInt32LE(0);
     if (own !== dimension) {
       throw new CommandError(
-        `${path}, row ${number}: says ${own} dimensions, the rows before have ${dimension}. The file is damaged or not in the fvecs format.`,
+        `${path}, row ${number}: has ${own} dimensions, but the rows before have ${dimension}. The file is damaged or not in the fvecs format.`,
       );
     }
     return row.subarray(INT32_BYTES);
@@ -60,12 +60,12 @@ export async function* readF32(
   );
 }
 
-/** The dimension that the start of an .fvecs file tells. @throws CommandError */
+/** The dimension at the start of an .fvecs file. @throws CommandError */
 export function readDimension(start: Buffer, offset: number, path: string): number {
   const dimension = start.length >= offset + INT32_BYTES ? start.readInt32LE(offset) : 0;
   if (dimension >= 1 && dimension <= limits.dimensionMax) return dimension;
   throw new CommandError(
-    `${path}: the first row says ${dimension} dimensions, expected 1 to ${limits.dimensionMax}. The file is not in the fvecs format.`,
+    `${path}: the first row has ${dimension} dimensions, expected 1 to ${limits.dimensionMax}. The file is not in the fvecs format.`,
   );
 }
 
@@ -97,7 +97,7 @@ async function* readRows(
   }
   if (pending.length > 0) {
     throw new CommandError(
-      `${path} ends in the middle of row ${number + 1}: ${pending.length} bytes are left over. The file was cut off, or the dimension is another one.`,
+      `${path} ends in the middle of row ${number + 1}: ${pending.length} bytes are left over. The file is truncated, or the dimension is wrong.`,
     );
   }
 }

@@ -1,15 +1,15 @@
 // How does an import run?
 //
-//   inspect files -> state there? --no--> new target ------------\
+//   inspect files -> saved state? --no--> new target -----------\
 //                        | yes                                     v
-//                        +-> usable? --> target of before -----> batches --all in--> finish, delete state: exit 0 or 3
+//                        +-> usable? --> earlier target ------> batches --all in--> finish, delete state: exit 0 or 3
 //                        |                                         |
 //                        +-> was finished already: exit 0 or 3     +--failure, Ctrl-C--> save state: exit 1 or 130
 //                                                                  +--too many rejected--> abandon: exit 1
 //
 // Invariants:
-//   1. The state's position only passes batches of which every record is acknowledged or rejected, in input order.
-//   2. Two batches that write the same id are never under way at once, so that the later line wins.
+//   1. The saved position moves past a batch only when all records up to its end are acknowledged or rejected.
+//   2. Two batches that write the same id are never in progress at once, so that the later line wins.
 //   3. A transaction of the import is committed only when every line was read and sent.
 
 import { isQuiverError, type QuiverClient } from "@quiver/client";
@@ -58,14 +58,14 @@ export type ImportReport = {
   mode: Mode;
   files: readonly string[];
   outcome: "done" | "interrupted" | "failed";
-  /** Records acknowledged, those of an interrupted first part included. */
+  /** Acknowledged records, including those of an interrupted first part. */
   records: number;
   records_this_run: number;
   rejected: number;
   rejected_lines: readonly RejectedLine[];
-  /** With --ignore-unknown: records of which fields were left out, those of an interrupted first part included. */
+  /** With --ignore-unknown: records with removed fields, including those of an interrupted first part. */
   records_with_ignored_fields: number;
-  /** How often each field was left out; the first 100. */
+  /** How often each field was removed; the first 100 fields. */
   ignored_fields: readonly { field: string; records: number }[];
   resumed: boolean;
   seconds: number;
@@ -75,9 +75,9 @@ export type ImportReport = {
   exit_code: number;
 };
 
-/** In-flight requests get so long to be answered after Ctrl-C. */
+/** How long to wait for responses after Ctrl-C. */
 const INTERRUPT_GRACE_MS = 5_000;
-/** A state is written at most this often; in between it lags behind. */
+/** Interval at which the state is written; in between it lags behind. */
 const STATE_EVERY_MS = 100;
 
 export type ImportContext = {
@@ -85,11 +85,11 @@ export type ImportContext = {
   readonly stderr: NodeJS.WriteStream;
   /** Aborted by Ctrl-C. */
   readonly interrupt: AbortSignal;
-  /** Set while the import shows its progress, so that others can print lines between. */
+  /** Set while the import shows its progress, so that other messages are printed above the bar. */
   say: (line: string) => void;
 };
 
-/** Runs an import to its end, its failure or its interruption. The thrown error has its message ready for the user. */
+/** Runs an import until it completes, fails or is interrupted. The message of a thrown error is meant for the user. */
 export async function runImport(options: ImportOptions, context: ImportContext): Promise<ImportReport> {
   const inputs = await inspectInputs(options.input);
   if (options.create) {
@@ -105,7 +105,7 @@ type Start = {
   readonly state: ImportState;
   readonly statePath: string | undefined;
   readonly resumed: boolean;
-  /** Absent when the import had already ended. */
+  /** Absent if the import had already ended. */
   readonly target: Target | undefined;
 };
 
@@ -122,7 +122,7 @@ async function findStart(
     return { state: { ...emptyState(identity), ...target.statePart }, statePath, resumed: false, target };
   };
   const identity = await identityOf(options, inputs, client.url);
-  // What came through a pipe cannot be read a second time.
+  // Input from a pipe cannot be read twice.
   if (options.input.files.includes(standardInput)) return fresh(identity, undefined);
   const statePath = options.statePath ?? statePathOf(options.input.files[0]);
   const state = loadState(statePath);
@@ -135,18 +135,20 @@ async function findStart(
   const found: Found =
     other === undefined ? await kind.resume(collection, state) : { kind: "unusable", why: other };
   if (found.kind === "unusable") {
-    say(`The interrupted import of ${statePath} cannot go on: ${found.why}. Starting from the beginning.`);
+    say(
+      `The interrupted import of ${statePath} cannot be resumed: ${found.why}. Starting from the beginning.`,
+    );
     await abortTransactionOf(state, identity, client);
     return fresh(identity, statePath);
   }
   if (found.kind === "finished") return { state, statePath, resumed: true, target: undefined };
   say(
-    `Going on behind line ${formatCount(state.position.number)} of ${inputs[state.position.file].path}: ${formatCount(state.acknowledged)} records are in already.`,
+    `Resuming after line ${formatCount(state.position.number)} of ${inputs[state.position.file].path}: ${formatCount(state.acknowledged)} records are already stored.`,
   );
   return { state: { ...state, ...found.target.statePart }, statePath, resumed: true, target: found.target };
 }
 
-/** An import that will not go on must not leave its transaction open: it would keep all others out. */
+/** An import that is not resumed must not leave its transaction open, which would block all others. */
 async function abortTransactionOf(
   state: ImportState,
   now: ImportIdentity,
@@ -180,13 +182,13 @@ async function identityOf(
       dimension: dimension ?? null,
       idPrefix: ids.prefix,
       idsField: ids.field,
-      // Only where it is chosen, so that an import begun before there was the choice goes on.
+      // Only recorded if it is set, so that states of older releases, which lack the option, remain usable.
       ...(input.unknown === "ignore" && { unknown: "ignore" }),
     },
   };
 }
 
-/** What is under way, and the ids that it writes. */
+/** Requests in progress and the ids that they write. */
 type Flight = { readonly ids: ReadonlySet<string>; readonly landed: Promise<void> };
 
 class ImportRun {
@@ -200,7 +202,7 @@ class ImportRun {
   readonly #startedAt = performance.now();
   readonly #acknowledgedBefore: number;
   readonly #flights = new Set<Flight>();
-  /** Batches that have landed before an earlier one has. */
+  /** Completed batches that wait for an earlier one. */
   readonly #landed = new Map<number, { batch: Batch; rejected: readonly Rejected[] }>();
   #nextToLand = 0;
   #state: ImportState;
@@ -241,7 +243,7 @@ class ImportRun {
       this.#saveState();
       return this.#report("interrupted");
     }
-    // A commit may take long; whatever ends it, nothing has to be sent again.
+    // A commit may take long; if it is interrupted, nothing has to be sent again.
     this.#saveState();
     try {
       await this.#target.finish();
@@ -276,11 +278,11 @@ class ImportRun {
       this.#failure ??= error;
     }
     while (this.#flights.size > 0) await Promise.race([...this.#flights].map(({ landed }) => landed));
-    // Standard input may never end; what waits for it is not waited for.
+    // Standard input may never end, so a pending read is not awaited.
     if (!this.#context.interrupt.aborted) await batches.return(undefined);
   }
 
-  /** Waits until there is room for one more request and none under way writes one of `ids`. */
+  /** Waits until another request may be sent and no request in progress writes one of `ids`. */
   async #clearWay(ids: ReadonlySet<string>, concurrency: number): Promise<void> {
     const blocking = () =>
       this.#flights.size >= concurrency ||
@@ -313,7 +315,7 @@ class ImportRun {
     this.#flights.add(flight);
   }
 
-  /** Takes a batch's result over as soon as all batches before it have landed. */
+  /** Records the result of a batch as soon as all batches before it are complete. */
   #land(target: Target, batch: Batch, rejected: readonly Rejected[]): void {
     this.#landed.set(batch.sequence, { batch, rejected });
     for (;;) {
@@ -346,7 +348,7 @@ class ImportRun {
     if (performance.now() - this.#stateSavedAt >= STATE_EVERY_MS) this.#saveState();
   }
 
-  /** Leaves everything as the next run needs it, and throws with the words for the user. */
+  /** Saves the state for the next run, and throws an error with a message for the user. */
   async #fail(target: Target, failure: unknown): Promise<never> {
     if (failure instanceof TooManyRejected) {
       const outcome = await target.abandon();
@@ -355,7 +357,7 @@ class ImportRun {
     }
     this.#saveState();
     if (isQuiverError(failure) || failure instanceof CommandError) {
-      const hint = isQuiverError(failure, "connection_failed") ? "" : "When the cause is gone, ";
+      const hint = isQuiverError(failure, "connection_failed") ? "" : "When the cause is fixed, ";
       throw new CommandError(`${failure.message}\n${hint}${this.#wayOn(hint === "")}`, { cause: failure });
     }
     throw failure;
@@ -367,7 +369,7 @@ class ImportRun {
       return `${formatCount(acknowledged)} records were acknowledged.`;
     }
     const run = capital ? "Run" : "run";
-    return `${run} the same command again to go on behind line ${formatCount(position.number)} of ${this.#inputs[position.file].path} (${formatCount(acknowledged)} records are in; noted in ${this.#statePath}).`;
+    return `${run} the same command again to resume after line ${formatCount(position.number)} of ${this.#inputs[position.file].path} (${formatCount(acknowledged)} records are stored; progress is saved in ${this.#statePath}).`;
   }
 
   #saveState(): void {
@@ -378,7 +380,7 @@ class ImportRun {
     } catch (error) {
       this.#stateProblem = (error as Error).message;
       this.#context.say(
-        `Cannot note in ${this.#statePath} how far the import is (${this.#stateProblem}); after an interruption it would start from the beginning. --state FILE puts the note elsewhere.`,
+        `Cannot save the progress of the import in ${this.#statePath} (${this.#stateProblem}); after an interruption it would start from the beginning. Use --state FILE to save it elsewhere.`,
       );
     }
   }
@@ -432,17 +434,17 @@ class TooManyRejected extends Error {
   }
 }
 
-/** The report in a few lines for people. */
+/** The report as text. */
 export function describeReport(report: ImportReport): string {
   const { collection, mode, outcome, records, rejected, seconds, records_per_second, state_file } = report;
   const resumed = report.resumed ? ` (${formatCount(report.records_this_run)} of them in this run)` : "";
   const speed = `in ${formatDuration(seconds * 1000)}, ${formatCount(records_per_second)} records/s`;
   const lines: string[] = [];
   if (outcome === "interrupted") {
-    lines.push(`Interrupted: ${formatCount(records)} records are in${resumed}.`);
+    lines.push(`Interrupted: ${formatCount(records)} records are stored${resumed}.`);
     if (mode === "transaction") lines.push("They are in an open transaction and not visible yet.");
     if (state_file !== null)
-      lines.push(`Run the same command again to go on; how far it was is noted in ${state_file}.`);
+      lines.push(`Run the same command again to resume; the progress is saved in ${state_file}.`);
   } else {
     lines.push(
       `Imported ${formatCount(records)} records${resumed} into ${JSON.stringify(collection)} ${speed}.`,
@@ -455,7 +457,7 @@ export function describeReport(report: ImportReport): string {
     const more = report.ignored_fields.length > 10 ? ", ..." : "";
     const count = report.records_with_ignored_fields;
     const records = count === 1 ? "1 record" : `${formatCount(count)} records`;
-    lines.push(`Unknown fields were left out of ${records}: ${fields.join(", ")}${more}.`);
+    lines.push(`Unknown fields were removed from ${records}: ${fields.join(", ")}${more}.`);
   }
   if (rejected > 0) lines.push(`${formatCount(rejected)} lines were rejected.`);
   return lines.join("\n");
@@ -464,7 +466,7 @@ export function describeReport(report: ImportReport): string {
 const noneIgnored: Ignored = { lines: 0, fields: [] };
 const ignoredFieldsMax = 100;
 
-/** Adds what was left out of a batch's records. */
+/** Adds the removed fields of a batch's records. */
 function withIgnored(before: Ignored, { records }: Batch): Ignored {
   const cut = records.flatMap(({ ignored }) => (ignored === undefined ? [] : [ignored]));
   if (cut.length === 0) return before;
@@ -485,8 +487,8 @@ function bytesBefore(inputs: readonly Input[], { position }: ImportState): numbe
 }
 
 /**
- * Waits for what an interruption may cut short. A `Promise.race` with one promise for the interruption would keep
- * every batch of the import in memory, as results of races that this promise never decides.
+ * Waits for promises until an interruption. A `Promise.race` with one long-lived promise for the interruption would retain the result of
+ * every race, and so every batch of the import.
  */
 class InterruptibleReading {
   readonly #signal: AbortSignal;
@@ -503,7 +505,7 @@ class InterruptibleReading {
     else signal.addEventListener("abort", stop, { once: true });
   }
 
-  /** The promise's value; undefined as soon as the signal has aborted. */
+  /** The value of the promise; undefined as soon as the signal is aborted. */
   wait<T>(promise: Promise<T>): Promise<T | undefined> {
     return new Promise((resolve, reject) => {
       promise.then(resolve, reject);

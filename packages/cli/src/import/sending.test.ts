@@ -26,8 +26,8 @@ const items = (count: number): Item[] =>
     id: String(i),
   }));
 
-describe("isolating what the server refuses", () => {
-  /** A server that takes a request as a whole or refuses it, naming the first bad record or none. */
+describe("isolating records that the server rejects", () => {
+  /** A server that accepts or rejects a request as a whole, and may name the first bad record. */
   const picky = (bad: ReadonlySet<number>, namesPosition: (index: number) => boolean) => {
     const taken: number[] = [];
     let requests = 0;
@@ -43,7 +43,7 @@ describe("isolating what the server refuses", () => {
     return { send, taken, requests: () => requests };
   };
 
-  it("takes every good record exactly once and in order, whatever is bad and whatever is named", async () => {
+  it("stores every good record exactly once and in order, whichever records are bad or named", async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.integer({ min: 0, max: 60 }),
@@ -63,20 +63,20 @@ describe("isolating what the server refuses", () => {
     );
   });
 
-  it("costs two more requests for a record that is named", async () => {
+  it("costs two more requests for a named record", async () => {
     const server = picky(new Set([400]), () => true);
     const [rejected] = await sendIsolating(items(1_000), server.send);
     expect(rejected.reason).toBe("text is bad.");
     expect(server.requests()).toBe(3);
   });
 
-  it("costs about a request a line where everything is bad", async () => {
+  it("costs about one request per line if everything is bad", async () => {
     const server = picky(new Set(Array.from({ length: 1_000 }, (_, i) => i)), () => true);
     await sendIsolating(items(1_000), server.send);
     expect(server.requests()).toBe(1_000);
   });
 
-  it("ends when there are too many", async () => {
+  it("stops when there are too many", async () => {
     const server = picky(new Set(Array.from({ length: 100 }, (_, i) => i)), () => true);
     const rejected = await sendIsolating(items(100), server.send, (so_far) => so_far.length > 5);
     expect(rejected).toHaveLength(6);
@@ -106,7 +106,7 @@ describe("batches", () => {
     }
   }
 
-  it("hold every item once and end behind their last one, within both bounds", async () => {
+  it("contain every item once and end after their last one, within both bounds", async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.array(fc.record({ bytes: fc.integer({ min: 2, max: 60 }), bad: fc.boolean() }), { maxLength: 50 }),
@@ -169,7 +169,7 @@ describe("the state", () => {
     options: { format: null },
   };
 
-  it("comes back as it was written and leaves nothing when it is deleted", () => {
+  it("is read back as it was written and leaves nothing when it is deleted", () => {
     const path = join(folder, "a.quiver-import.json");
     const state = { ...emptyState(identity), acknowledged: 7, version: { number: 3, hash: "v" } };
     saveState(path, state);
@@ -179,7 +179,7 @@ describe("the state", () => {
     expect(readdirSync(folder)).toEqual([]);
   });
 
-  it("that is damaged or of another format counts as none", () => {
+  it("that is damaged or of another format is ignored", () => {
     const path = join(folder, "b.quiver-import.json");
     for (const content of ["", "{", "null", '{"format":99}']) {
       writeFileSync(path, content);
@@ -188,23 +188,23 @@ describe("the state", () => {
     rmSync(path);
   });
 
-  it("is of the same import only when everything that matters is the same", () => {
+  it("belongs to the same import only if everything relevant is the same", () => {
     expect(difference(identity, structuredClone(identity))).toBeUndefined();
     const changes: [Partial<ImportIdentity>, RegExp][] = [
-      [{ url: "http://other/" }, /went to/],
+      [{ url: "http://other/" }, /used the server/],
       [{ collection: "d" }, /collection "c"/],
       [{ mode: "transaction" }, /streaming import/],
       [{ files: [{ ...file, path: "b.jsonl" }] }, /it read a\.jsonl/],
       [{ files: [{ ...file, mtimeMs: 9 }] }, /a\.jsonl has changed/],
       [{ idsFile: file }, /ids file/],
-      [{ options: { format: "jsonl" } }, /other options/],
+      [{ options: { format: "jsonl" } }, /different options/],
     ];
     for (const [change, words] of changes)
       expect(difference(identity, { ...identity, ...change })).toMatch(words);
   });
 });
 
-it("rejected lines are told once, and kept with their record and reason", () => {
+it("rejected lines are reported once, and saved with their record and reason", () => {
   const said: string[] = [];
   const path = join(folder, "rejects.jsonl");
   const rejects = new Rejects(path, false, (line) => said.push(line));
@@ -234,7 +234,7 @@ it("rejected lines are told once, and kept with their record and reason", () => 
 });
 
 describe("progress", () => {
-  it("has the rate of the last seconds and the time that is left", () => {
+  it("has the rate of the last seconds and the remaining time", () => {
     let now = 0;
     const rate = new Rate({ bytes: 0, records: 0 }, () => now);
     for (let second = 1; second <= 40; second++) {
@@ -250,7 +250,7 @@ describe("progress", () => {
     expect(rate.left(530_000 + 60_000)).toBe("1m 00s left");
   });
 
-  it("is a line now and then where there is no terminal, and nothing when quiet", () => {
+  it("is an occasional line without a terminal, and nothing with --quiet", () => {
     const written: string[] = [];
     const stream = { write: (text: string) => written.push(text) } as unknown as NodeJS.WriteStream;
     let now = 0;

@@ -1,14 +1,14 @@
 // Where did an interrupted import stop?
 //
-//   FILE.quiver-import.json     beside the first file, or where --state says
+//   FILE.quiver-import.json     next to the first file, or the file given by --state
 //
-// It is written while the import runs, by renaming a complete new file over the old one, and deleted when the import
-// has ended. What it says has been acknowledged, the server has acknowledged; it may lag behind, which costs sending a
-// little again and changes nothing, for the last write to an id wins.
+// The state is written while the import runs, by renaming a complete new file over the old one, and deleted when the import has ended.
+// Everything that it records as acknowledged was acknowledged by the server. It may lag behind; then some records are sent again, which
+// changes nothing, because the last write to an id wins.
 //
-// A state is used only when it is of the same server, collection, mode, options and unchanged files. For a streaming
-// import it also carries a version of the collection: where the server does not know that version, the collection is
-// another one of the same name, and the import starts from the beginning.
+// A state is used only for the same server, collection, mode, options and unchanged files. For a streaming import it also contains a
+// version of the collection: if the server does not know that version, the collection is a different one of the same name, and the import
+// starts from the beginning.
 
 import { existsSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import type { Fingerprint } from "./input-file.ts";
@@ -18,21 +18,21 @@ export const stateFormat = 1;
 
 export type Mode = "streaming" | "transaction";
 
-/** What must be the same for an import to go on. */
+/** What must be equal for an import to be resumed. */
 export type ImportIdentity = {
   readonly url: string;
   readonly collection: string;
   readonly mode: Mode;
   readonly files: readonly Fingerprint[];
   readonly idsFile: Fingerprint | null;
-  /** Options that change which records the files mean. */
+  /** Options that change which records result from the files. */
   readonly options: Readonly<Record<string, string | number | null>>;
 };
 
 export type ImportState = {
   readonly format: typeof stateFormat;
   readonly identity: ImportIdentity;
-  /** Everything before it is acknowledged or rejected. */
+  /** Everything before this position is acknowledged or rejected. */
   readonly position: Position;
   /** Rows before `position` in all files, for the numbering of rows. */
   readonly rows: number;
@@ -40,7 +40,7 @@ export type ImportState = {
   readonly acknowledged: number;
   /** Lines before `position` that were rejected. */
   readonly rejected: number;
-  /** Lines before `position` of which unknown fields were left out, and how often each field was; absent in older states. */
+  /** Number of lines before `position` with removed unknown fields, and how often each field was removed; absent in older states. */
   readonly ignored?: Ignored;
   readonly transactionId: string | null;
   readonly version: { readonly number: number; readonly hash: string } | null;
@@ -66,7 +66,7 @@ export function emptyState(identity: ImportIdentity): ImportState {
   };
 }
 
-/** Reads a state; undefined when there is none or it cannot be read as one. */
+/** Reads a state; undefined if there is none or it is not valid. */
 export function loadState(path: string): ImportState | undefined {
   if (!existsSync(path)) return undefined;
   try {
@@ -77,7 +77,7 @@ export function loadState(path: string): ImportState | undefined {
   }
 }
 
-/** Replaces the state by a new one, as a whole. */
+/** Replaces the state atomically. */
 export function saveState(path: string, state: ImportState): void {
   const next = `${path}.new`;
   writeFileSync(next, `${JSON.stringify({ ...state, updatedAt: new Date().toISOString() }, null, 2)}\n`);
@@ -89,19 +89,21 @@ export function deleteState(path: string): void {
   rmSync(`${path}.new`, { force: true });
 }
 
-/** What differs between the import that stopped and the one that starts, in words; undefined when nothing does. */
+/** Describes the difference between the interrupted import and the new one; undefined if there is none. */
 export function difference(before: ImportIdentity, now: ImportIdentity): string | undefined {
-  if (before.url !== now.url) return `it went to ${before.url}`;
+  if (before.url !== now.url) return `it used the server ${before.url}`;
   if (before.collection !== now.collection)
-    return `it filled the collection ${JSON.stringify(before.collection)}`;
+    return `it used the collection ${JSON.stringify(before.collection)}`;
   if (before.mode !== now.mode) return `it was a ${before.mode} import`;
   const names = (identity: ImportIdentity) => identity.files.map(({ path }) => path).join(", ");
   if (names(before) !== names(now)) return `it read ${names(before)}`;
   for (const [i, file] of now.files.entries()) {
     if (!sameFile(before.files[i], file)) return `${file.path} has changed since`;
   }
-  if (!sameFile(before.idsFile, now.idsFile)) return "its ids file was another one or has changed since";
-  return JSON.stringify(before.options) === JSON.stringify(now.options) ? undefined : "it had other options";
+  if (!sameFile(before.idsFile, now.idsFile)) return "its ids file was a different one or has changed since";
+  return JSON.stringify(before.options) === JSON.stringify(now.options)
+    ? undefined
+    : "it had different options";
 }
 
 function sameFile(a: Fingerprint | null | undefined, b: Fingerprint | null): boolean {

@@ -1,38 +1,38 @@
 // Where do an import's records go: into the collection at once, or into a transaction?
 //
-// Both ways can be taken up again. A streaming import recognizes its collection by a version that it has seen; a
-// transactional one goes on in its transaction for as long as that is open.
+// Both ways can be resumed. A streaming import recognises its collection by a version that it has seen; a transactional one continues its
+// transaction as long as that is open.
 
 import { type Collection, isQuiverError, QuiverError, RawRecord, type Transaction } from "@quiver/client";
 import { CommandError } from "../exit-codes.ts";
 import type { Item } from "./item.ts";
 import type { ImportState } from "./state.ts";
 
-/** A commit may write far more than fits into memory. */
+/** A commit may write far more data than fits into memory, so it may take long. */
 const COMMIT_TIMEOUT_MS = 6 * 3_600_000;
-/** Versions are kept for a while (by default 1,000 of them), so that the noted one is renewed well before. */
+/** Versions are kept only for a while (by default 1,000 of them), so the saved one is renewed well before it expires. */
 const REQUESTS_BETWEEN_VERSIONS = 200;
 
 export type StatePart = Pick<ImportState, "transactionId" | "version">;
 
 export interface Target {
-  /** What a state has to keep in order to find this target again. */
+  /** The data that a state needs to find this target again. */
   readonly statePart: StatePart;
   send(records: readonly Item[], signal: AbortSignal): Promise<void>;
-  /** All records are in. */
+  /** Called when all records are stored. */
   finish(): Promise<void>;
-  /** The import is given up. Tells in words what becomes of the records that are in. */
+  /** Abandons the import. Returns a message about the records that are already stored. */
   abandon(): Promise<string>;
 }
 
-/** How a state's target was found. */
+/** The result of looking up the target of a state. */
 export type Found =
   | { readonly kind: "usable"; readonly target: Target }
-  /** The import had already ended; only its answer was lost. */
+  /** The import had already ended; only the last response was lost. */
   | { readonly kind: "finished" }
   | { readonly kind: "unusable"; readonly why: string };
 
-// One request takes a batch whole: the batches are already cut to size.
+// One request per batch, because the batches already have the right size.
 const whole = (records: readonly Item[], signal: AbortSignal) => ({
   batchRecords: Math.max(1, records.length),
   batchBytes: Number.MAX_SAFE_INTEGER,
@@ -55,7 +55,7 @@ export class StreamingTarget implements Target {
   }
 
   static async resume(collection: Collection, { version }: StatePart): Promise<Found> {
-    if (!version) return { kind: "unusable", why: "it had not got far" };
+    if (!version) return { kind: "unusable", why: "it was interrupted before its first acknowledged batch" };
     try {
       await collection.version(version.hash);
     } catch (error) {
@@ -105,7 +105,8 @@ export class TransactionTarget implements Target {
   }
 
   static async resume(collection: Collection, { transactionId }: StatePart): Promise<Found> {
-    if (transactionId === null) return { kind: "unusable", why: "it had not got far" };
+    if (transactionId === null)
+      return { kind: "unusable", why: "it was interrupted before its transaction was open" };
     const transaction = collection.resumeTransaction(transactionId);
     try {
       const status = await transaction.status();
@@ -114,7 +115,7 @@ export class TransactionTarget implements Target {
       return { kind: "unusable", why: `its transaction is ${Object.keys(status)[0].toLowerCase()}` };
     } catch (error) {
       if (!isQuiverError(error, "transaction_not_found")) throw error;
-      return { kind: "unusable", why: "its transaction is gone" };
+      return { kind: "unusable", why: "its transaction no longer exists" };
     }
   }
 
@@ -128,7 +129,7 @@ export class TransactionTarget implements Target {
     } catch (error) {
       if (!isQuiverError(error, "transaction_not_open")) throw error;
       throw new CommandError(
-        `${error.message} Nothing of the import is in the collection; run the command again to start over.`,
+        `${error.message} Nothing of the import was stored in the collection; run the command again to start over.`,
         { cause: error },
       );
     }
@@ -140,7 +141,7 @@ export class TransactionTarget implements Target {
 
   async abandon(): Promise<string> {
     await this.#transaction.abort();
-    return "The transaction was aborted; nothing of the import is in the collection.";
+    return "The transaction was aborted; nothing of the import was stored in the collection.";
   }
 }
 
@@ -149,7 +150,7 @@ async function versionOf(collection: Collection): Promise<ImportState["version"]
     const { version_number, hash } = await collection.currentVersion();
     return { number: version_number, hash };
   } catch (error) {
-    // Without it the import still works; it only could not be taken up again.
+    // Without it the import still works, but cannot be resumed.
     if (error instanceof QuiverError && error.retryable) return null;
     throw error;
   }

@@ -5,8 +5,8 @@
 //                 v                               v
 //             exit 1, or 2 for settings        exit 130, at once
 //
-// The first signal finishes every request that was accepted. Nothing acknowledged is lost by a second one either:
-// acknowledged means durable.
+// After the first signal every accepted request is finished. A second signal does not lose anything acknowledged either: acknowledged means
+// durable.
 
 import { join } from "node:path";
 import { ConfigError, completeConfig, type ServerConfig } from "@quiver/server/config";
@@ -15,15 +15,13 @@ import { CommandError, exitCodes, UsageError } from "../exit-codes.ts";
 import type { ResolvedSettings, SettingInputs } from "./settings.ts";
 import { findConfigFile, resolveSettings } from "./settings.ts";
 
-/** Runs the server until a signal; gives the process's exit code. */
+/** Runs the server until a signal; returns the exit code of the process. */
 export async function serve(flags: SettingInputs["flags"], env: SettingInputs["env"]): Promise<number> {
   const resolved = resolveSettings({ flags, env, file: findConfigFile(flags, env) });
   const server = await start(resolved);
   announce(server, resolved.config);
   await untilSignal();
-  process.stdout.write(
-    "Stopping: finishing the requests that were accepted. A second signal stops at once.\n",
-  );
+  process.stdout.write("Stopping: finishing accepted requests. A second signal stops at once.\n");
   const impatient = () => {
     process.stderr.write("quiver: stopped at once by a second signal; everything acknowledged is on disk.\n");
     process.exit(exitCodes.interrupted);
@@ -43,14 +41,14 @@ async function start({ config, sources }: ResolvedSettings): Promise<RunningServ
     const source = sources.get(error.option);
     throw new UsageError(source === undefined ? error.message : `${source}: ${error.message}`);
   }
-  // Loaded only here: the other commands need no server.
+  // Loaded only here, because the other commands do not need the server.
   const { startServer } = await import("@quiver/server/server");
   try {
     return await startServer(config);
   } catch (error) {
-    // The settings are right in themselves, but this machine does not grant them: the port is in use, for example.
+    // The settings are valid but cannot be used on this machine: the port is in use, for example.
     if (!(error instanceof ConfigError)) throw error;
-    const hint = error.option === "port" ? " Another port: --port (0 takes a free one)." : "";
+    const hint = error.option === "port" ? " To use another port: --port (0 selects a free one)." : "";
     throw new CommandError(`Cannot start: ${error.message}${hint}`, { cause: error });
   }
 }
@@ -62,11 +60,11 @@ function announce(server: RunningServer, config: ServerConfig): void {
     `  data           ${config.dataDir}`,
   ];
   if (server.adminKeyFile !== undefined) {
-    lines.push(`  admin key      made and written to ${server.adminKeyFile} (this is said only once)`);
+    lines.push(`  admin key      generated and written to ${server.adminKeyFile} (this is shown only once)`);
   } else if (config.noAuth) {
     lines.push("  admin key      none: every program on this machine may read and change everything");
   } else if (config.adminKey === undefined) {
-    lines.push(`  admin key      as before, see ${join(config.dataDir, "admin-key")}`);
+    lines.push(`  admin key      unchanged, see ${join(config.dataDir, "admin-key")}`);
   }
   process.stdout.write(`${lines.join("\n")}\n`);
 }

@@ -28,7 +28,7 @@ describe("the source of a setting", () => {
     expect(decide({}).config.dataDir).toBe(resolve("quiver-data"));
   });
 
-  it("is not a variable that is empty, nor a key that is null", () => {
+  it("is neither an empty variable nor a null key", () => {
     expect(
       decide({ env: { QUIVER_PORT: "" }, file: file({ port: null, host: "::1" }) }).config,
     ).toMatchObject({
@@ -116,7 +116,7 @@ describe("an error names its source", () => {
 });
 
 describe("the configuration file", () => {
-  it("is the one that is named, and must then exist", () => {
+  it("is the named one, which must then exist", () => {
     const folder = mkdtempSync(join(tmpdir(), "quiver-settings-"));
     try {
       const path = join(folder, "my.json");
@@ -132,7 +132,7 @@ describe("the configuration file", () => {
     }
   });
 
-  it("may be missing when nobody named it", () => {
+  it("may be missing if it is not named", () => {
     expect(findConfigFile({}, {})).toBeUndefined();
   });
 });

@@ -1,10 +1,9 @@
-// With which settings does `quiver serve` run, and who said so?
+// Which settings does `quiver serve` use, and where does each come from?
 //
 //   flag  >  environment variable  >  configuration file  >  default
 //
-// One row of the table below makes the flag, the variable, the key of the file and the line of the help: the variable
-// is the flag in capitals behind QUIVER_, the key is the flag in camel case. Every error names the source of the value
-// that is wrong.
+// One row of the table below defines the flag, the variable, the key of the file and the line of the help: the variable is QUIVER_ plus the
+// flag in capitals, the key is the flag in camel case. Every error names the source of the value that is wrong.
 
 import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
@@ -19,10 +18,10 @@ export type Setting = {
   /** Flag without dashes: `data-dir`. */
   readonly flag: string;
   readonly env: string;
-  /** What stands for the value in the help; absent for a flag without a value. */
+  /** Placeholder of the value in the help; absent for a flag without a value. */
   readonly value?: string;
   readonly help: string;
-  /** As the help shows it. */
+  /** The default as shown in the help. */
   readonly fallback?: string;
   /** Option of the server's configuration. */
   readonly option: keyof ServerConfig;
@@ -53,7 +52,7 @@ export const defaultDataDir = "./quiver-data";
 export const settings: readonly Setting[] = [
   setting("port", "port", (value) => readInteger(value, 0, 65_535), {
     value: "number",
-    help: "TCP port; 0 takes a free one",
+    help: "TCP port; 0 selects a free one",
     fallback: String(configDefaults.port),
   }),
   setting("host", "host", text, {
@@ -63,18 +62,18 @@ export const settings: readonly Setting[] = [
   }),
   setting("data-dir", "dataDir", text, {
     value: "dir",
-    help: "directory of all data, made when it is not there",
+    help: "directory of all data, created if it does not exist",
     fallback: defaultDataDir,
   }),
   setting("lock-wait", "lockWaitMs", readDuration, {
     value: "duration",
-    help: "how long a start waits for a server that has the directory open and is ending",
+    help: "how long a start waits for another server that has the directory open and is stopping",
     fallback: minutes(configDefaults.lockWaitMs),
   }),
   setting("admin-key", "adminKey", text, {
     value: "key",
-    help: "the admin key; better in the variable, for others can see flags",
-    fallback: "the first start makes one and says in which file it is",
+    help: "the admin key; prefer the variable, because other users can see flags",
+    fallback: "generated at the first start, which prints the file name",
   }),
   setting("no-auth", "noAuth", readBoolean, {
     help: "serve every request without a key; only on a loopback address",
@@ -82,12 +81,12 @@ export const settings: readonly Setting[] = [
   }),
   setting("auth-failures-max", "authFailuresMax", readInteger, {
     value: "number",
-    help: "wrong keys that one address may send in a minute, before it has to wait",
+    help: "wrong keys that one address may send per minute before it has to wait",
     fallback: String(configDefaults.authFailuresMax),
   }),
   setting("tls-cert", "tlsCert", text, {
     value: "file",
-    help: "PEM file of the certificate: the server speaks HTTPS; read again when it changes",
+    help: "PEM file of the certificate, which enables HTTPS; read again when it changes",
     fallback: "none: HTTP",
   }),
   setting("tls-key", "tlsKey", text, {
@@ -97,7 +96,7 @@ export const settings: readonly Setting[] = [
   }),
   setting("cors-origin", "corsOrigins", text, {
     value: "origin",
-    help: "origin whose pages may call the server, or *; may be repeated",
+    help: "origin of web pages that may call the server, or *; may be repeated",
     fallback: "none",
     list: true,
   }),
@@ -108,22 +107,22 @@ export const settings: readonly Setting[] = [
   }),
   setting("bodies-in-memory", "bodiesInMemoryBytesMax", readBytes, {
     value: "size",
-    help: "most bytes of request bodies in memory at a time",
+    help: "maximum bytes of request bodies in memory at a time",
     fallback: size(configDefaults.bodiesInMemoryBytesMax),
   }),
   setting("answers-in-memory", "answersInMemoryBytesMax", readBytes, {
     value: "size",
-    help: "most bytes of answers in memory that clients have not read",
+    help: "maximum bytes of responses in memory that clients have not read yet",
     fallback: size(configDefaults.answersInMemoryBytesMax),
   }),
   setting("request-deadline", "requestDeadlineMs", readDuration, {
     value: "duration",
-    help: "a search that sends no x-quiver-timeout-ms is stopped after so long",
+    help: "deadline of a search that sends no x-quiver-timeout-ms",
     fallback: minutes(configDefaults.requestDeadlineMs),
   }),
   setting("request-deadline-max", "requestDeadlineMaxMs", readDuration, {
     value: "duration",
-    help: "what x-quiver-timeout-ms says is cut to this",
+    help: "upper bound of x-quiver-timeout-ms",
     fallback: minutes(configDefaults.requestDeadlineMaxMs),
   }),
   setting("request-work-max", "requestWorkMaxMs", readDuration, {
@@ -133,62 +132,62 @@ export const settings: readonly Setting[] = [
   }),
   setting("queue-wait", "queueWaitMs", readDuration, {
     value: "duration",
-    help: "a request that has waited for its turn for so long gets 503",
+    help: "a request that has waited in a queue for this long gets 503",
     fallback: minutes(configDefaults.queueWaitMs),
   }),
   setting("key-requests-max", "keyRequestsMax", readInteger, {
     value: "number",
-    help: "requests of one key that may be under way; further ones get 503 at once",
+    help: "maximum requests of one key in progress; further ones get 503 at once",
     fallback: String(configDefaults.keyRequestsMax),
   }),
   setting("answer-stall", "answerStallMs", readDuration, {
     value: "duration",
-    help: "an answer of which the client reads nothing for so long is given up",
+    help: "a response is aborted if the client reads nothing of it for this long",
     fallback: minutes(configDefaults.answerStallMs),
   }),
   setting("request-timeout", "requestTimeoutMs", readDuration, {
     value: "duration",
-    help: "a request must have arrived completely after so long",
+    help: "time in which a request must arrive completely",
     fallback: minutes(configDefaults.requestTimeoutMs),
   }),
   setting("headers-timeout", "headersTimeoutMs", readDuration, {
     value: "duration",
-    help: "the header lines of a request must have arrived after so long",
+    help: "time in which the headers of a request must arrive",
     fallback: minutes(configDefaults.headersTimeoutMs),
   }),
   setting("keep-alive-timeout", "keepAliveTimeoutMs", readDuration, {
     value: "duration",
-    help: "a connection without a request is closed after so long",
+    help: "time after which a connection without a request is closed",
     fallback: minutes(configDefaults.keepAliveTimeoutMs),
   }),
   setting("connections-max", "connectionsMax", readInteger, {
     value: "number",
-    help: "open connections; further ones are refused",
+    help: "maximum number of open connections; further ones are refused",
     fallback: String(configDefaults.connectionsMax),
   }),
   setting("close-timeout", "closeTimeoutMs", readDuration, {
     value: "duration",
-    help: "when stopping, uploads that are still arriving get so long",
+    help: "time for uploads in progress to finish when the server stops",
     fallback: minutes(configDefaults.closeTimeoutMs),
   }),
   setting("log-level", "logLevel", readLogLevel, {
     value: "level",
-    help: `least severe lines that are logged: ${logLevels.join(", ")}`,
+    help: `minimum severity of log lines: ${logLevels.join(", ")}`,
     fallback: configDefaults.logLevel,
   }),
   setting("memory-budget", "memoryBudgetBytes", readBytes, {
     value: "size",
-    help: "memory for indexes; beyond it idle collections are unloaded, then 507",
+    help: "memory for indexes; beyond it idle collections are unloaded, then requests get 507",
     fallback: "no limit",
   }),
   setting("transaction-idle", "transactionIdleMs", readDuration, {
     value: "duration",
-    help: "an open transaction without an operation for so long is aborted",
+    help: "an open transaction without an operation for this long is aborted",
     fallback: "1h",
   }),
   setting("versions-kept", "versionsKept", readInteger, {
     value: "number",
-    help: "versions kept and listed per collection",
+    help: "number of versions that are kept and listed per collection",
     fallback: "1000",
   }),
 ];
@@ -199,7 +198,7 @@ export const configFlag = {
   file: "quiver.config.json",
 } as const;
 
-/** Where a value came from, as messages name it. */
+/** The source of a value, as named in messages. */
 export type Source = string;
 
 export type ResolvedSettings = {
@@ -209,15 +208,15 @@ export type ResolvedSettings = {
 };
 
 export type SettingInputs = {
-  /** Key -> what the command line gave: text, true, or a list of texts. */
+  /** Key -> value from the command line: text, true, or a list of texts. */
   readonly flags: Readonly<Record<string, unknown>>;
   readonly env: Readonly<Record<string, string | undefined>>;
-  /** The configuration file's path and content, where there is one. */
+  /** The path and content of the configuration file, if there is one. */
   readonly file?: { readonly path: string; readonly content: string };
 };
 
 /**
- * Decides every setting.
+ * Determines every setting.
  * @throws UsageError naming the source of the first value that is wrong
  */
 export function resolveSettings({ flags, env, file }: SettingInputs): ResolvedSettings {
@@ -237,7 +236,7 @@ export function resolveSettings({ flags, env, file }: SettingInputs): ResolvedSe
   return { config: config as ServerConfig, sources };
 }
 
-/** The configuration file that is to be read: named by flag or variable, or the usual one where it exists. */
+/** The configuration file to read: named by flag or variable, or the default one if it exists. */
 export function findConfigFile(
   flags: SettingInputs["flags"],
   env: SettingInputs["env"],
@@ -263,7 +262,7 @@ function fromFlag(row: Setting, given: unknown): Found | undefined {
 }
 
 function fromVariable(row: Setting, given: string | undefined): Found | undefined {
-  // An empty variable is an unset one: that is how shells and compose files clear one.
+  // An empty variable counts as unset: shells and compose files clear variables in this way.
   if (given === undefined || given === "") return undefined;
   const texts = row.list ? given.split(",").map((part) => part.trim()) : [given];
   return { texts: texts.filter((part) => part !== ""), source: row.env };
@@ -288,7 +287,7 @@ function readValue(row: Setting, { texts, source }: Found): unknown {
     try {
       return row.read(value);
     } catch (error) {
-      // A key must not end in a terminal's history or a log.
+      // A key must not end up in a terminal's history or a log.
       const shown = row.option === "adminKey" ? "" : ` ${JSON.stringify(value)}`;
       throw new UsageError(`${source}${shown}: ${(error as Error).message}.`);
     }
@@ -308,7 +307,7 @@ function parseFile(path: string, content: string): Record<string, unknown> {
   }
   const known = settings.map(({ key }) => key);
   for (const key of Object.keys(parsed)) {
-    // Editors look for "$schema"; it says nothing to the server.
+    // Editors use "$schema"; the server ignores it.
     if (known.includes(key) || key === "$schema") continue;
     throw new UsageError(`${path}: unknown key ${JSON.stringify(key)}; did you mean ${closest(key, known)}?`);
   }

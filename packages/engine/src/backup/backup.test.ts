@@ -1,4 +1,4 @@
-// Is what comes out of a backup file what went in, and is every other file refused?
+// Does a backup restore exactly the original data, and is every invalid file rejected?
 
 import { closeSync, mkdtempSync, openSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -156,13 +156,13 @@ describe("chains", () => {
       }
       const restored = restore(paths);
       expect(contents(restored), `seed ${seed}`).toEqual(contents(store));
-      // It goes on as the original does: the next version has the same hash.
+      // It continues like the original: the next version has the same hash.
       for (const each of [store, restored]) write(each, randomNumbers(seed + 1_000), 3);
       expect(headOf(restored), `seed ${seed}`).toEqual(headOf(store));
     }
   });
 
-  it("[B3] a backup since a version that the log has forgotten, never had, or has with another hash is refused", () => {
+  it("[B3] a backup since a version that the log has dropped, never had, or has with another hash is rejected", () => {
     const store = newStore();
     write(store, randomNumbers(7), 60, 10);
     const { version, hash } = headOf(store);
@@ -175,7 +175,7 @@ describe("chains", () => {
     expect(() => backUp(store, { version, hash: toHex(hash) })).not.toThrow();
   });
 
-  it("[B3] files that are no chain are refused", () => {
+  it("[B3] files that do not form a chain are rejected", () => {
     const store = newStore();
     const next = randomNumbers(3);
     write(store, next, 10);
@@ -224,7 +224,7 @@ describe("files that are not as they were written", () => {
     const { fault, position } = error.details as { fault: string; position: number };
     expect(position).toBeLessThanOrEqual(content.length);
     expect(error.message).toContain(`at byte ${position}`);
-    // What a restore would do with it, were it not verified before, ends in the same way.
+    // A restore without the earlier verification would fail in the same way.
     const target = new MemoryStore(collectionTables);
     expect(
       errorOf(() => withFile(broken, (file) => applyBackup(target, file, 10, () => undefined))).code,
@@ -239,12 +239,12 @@ describe("files that are not as they were written", () => {
     ...Array.from({ length: 150 }, () => Math.floor(next() * bytes.length)),
   ];
 
-  it("[B4] a file that ends anywhere too early is refused", () => {
+  it("[B4] a file that is truncated anywhere is rejected", () => {
     for (const length of places(randomNumbers(2)))
       expect(["truncated", "foreign"], `length ${length}`).toContain(faultOf(bytes.subarray(0, length)));
   });
 
-  it("[B4] a flipped bit anywhere is refused", () => {
+  it("[B4] a flipped bit anywhere is rejected", () => {
     const next = randomNumbers(1);
     for (const at of places(next)) {
       const changed = Uint8Array.from(bytes);
@@ -253,7 +253,7 @@ describe("files that are not as they were written", () => {
     }
   });
 
-  it("[B4] bytes behind the end, blocks left out, twice or in another order are refused", () => {
+  it("[B4] bytes after the end, and missing, repeated or reordered blocks, are rejected", () => {
     expect(faultOf(Buffer.concat([bytes, Buffer.from([0])]))).toBe("damaged");
     const blocks: Buffer[] = [];
     for (let at = 16; at < bytes.length; ) {

@@ -111,7 +111,7 @@ export class BlockReader {
     const prefix = this.#take(backupPrefixBytes, "prefix");
     const isOurs = prefix.toString("latin1", 0, 8) === backupMagic;
     if (!isOurs)
-      throw invalidSnapshot("foreign", 0, "is no backup of Quiver: it does not begin with its mark");
+      throw invalidSnapshot("foreign", 0, "is not a Quiver backup: it does not start with the magic bytes");
     if (crc32(prefix.subarray(0, 12)) !== prefix.readUInt32LE(12))
       throw invalidSnapshot("damaged", 8, "is damaged: its prefix fails its checksum");
     const format = prefix.readUInt32LE(8);
@@ -181,14 +181,14 @@ export class BlockReader {
       this.#hash(stored);
       const bytes = head[1] === 0 ? stored : unpack(stored, unpackedBytes, position);
       if (bytes.length !== unpackedBytes)
-        throw invalidSnapshot("damaged", position, "has a block of another length than it says");
+        throw invalidSnapshot("damaged", position, "has a block with a wrong length");
       yield { kind, position, rows: head.readUInt32LE(12), bytes };
     }
   }
 
   #verifyEnd(position: number, head: Uint8Array, stored: Uint8Array): void {
     if (this.#at !== this.#size)
-      throw invalidSnapshot("damaged", this.#at, `goes on after its end, for ${this.#size - this.#at} bytes`);
+      throw invalidSnapshot("damaged", this.#at, `has ${this.#size - this.#at} bytes after its end`);
     const { sha256 } = parseJson<{ sha256: string }>(stored, position);
     if (toHex(this.#content.digest()) !== sha256)
       throw invalidSnapshot("damaged", position, "fails its checksum as a whole");

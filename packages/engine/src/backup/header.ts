@@ -97,21 +97,18 @@ export function checkChain(headers: readonly BackupHeader[]): void {
       if (since !== null)
         throw broken(
           0,
-          `holds only what has changed since version ${since.version}; put the full backup first.`,
+          `contains only the changes since version ${since.version}; put the full backup first.`,
         );
       continue;
     }
     const { version, hash, next_ordinal } = headers[i - 1];
     if (since === null) throw broken(i, "is a full backup; a chain has one, as the first.");
     if (since.version !== version)
-      throw broken(
-        i,
-        `goes on from version ${since.version}, and the file before it is of version ${version}.`,
-      );
+      throw broken(i, `is based on version ${since.version}, but the file before it has version ${version}.`);
     if (since.hash !== hash || first_ordinal !== next_ordinal)
       throw broken(
         i,
-        `goes on from another version ${version} than that of the file before it: their hashes differ.`,
+        `is based on a different version ${version} than that of the file before it: their hashes differ.`,
       );
   }
 }

@@ -107,12 +107,12 @@ function walk(reader: BlockReader, visitorOf: (header: BackupHeader) => Visitor)
         visitor.record(row);
       }
     }
-    if (count !== block.rows) throw damaged("has a block with another number of rows than it says");
+    if (count !== block.rows) throw damaged("has a block with a wrong number of rows");
     visitor.blockEnd(reader.position);
   }
   if (header === null) throw invalidSnapshot("damaged", reader.position, "has no header");
   const isLogThere = lastVersion === header.version;
-  if (!isLogThere) throw invalidSnapshot("damaged", reader.position, "has not the entry of its own version");
+  if (!isLogThere) throw invalidSnapshot("damaged", reader.position, "lacks the entry of its own version");
   return header;
 }
 
@@ -163,7 +163,11 @@ export function verifyBackup(file: number, onRead: OnRead): VerifiedBackup {
     blockEnd: (read) => onRead(read, reader.size),
   }));
   if (header.since === null && records !== header.live)
-    throw invalidSnapshot("damaged", reader.size, `has ${records} records and says ${header.live}`);
+    throw invalidSnapshot(
+      "damaged",
+      reader.size,
+      `has ${records} records, but its header says ${header.live}`,
+    );
   return { header, records, bytes: reader.size, sha256: reader.sha256() };
 }
 
@@ -198,8 +202,8 @@ class Batches {
 }
 
 /**
- * Applies a file of a chain to a store that nobody else uses; the first one to an empty store.
- * @param versionsKept versions of the log that stay
+ * Applies a file of a chain to a store that is not in use otherwise; the first file to an empty store.
+ * @param versionsKept number of versions to keep in the log
  * @throws invalid_snapshot, storage_failed, storage_full; the store is then unusable
  */
 export function applyBackup(store: Store, file: number, versionsKept: number, onRead: OnRead): BackupHeader {
@@ -246,13 +250,13 @@ function closeOrdinals(batches: Batches, ordinals: Uint8Array, end: number, read
   // Stored as little-endian numbers of 32 bits, at any address.
   const closed = new Uint32Array(ordinals.slice().buffer);
   for (const ordinal of closed) {
-    // Younger ones came and went between the two versions.
+    // Newer ones were created and removed between the two versions.
     if (ordinal >= end) continue;
     batches.add(2 * pageBytes, (writer) => {
       const key = ordinalKey(ordinal);
       const stored = writer.get("records", key);
       if (stored === undefined)
-        throw invalidSnapshot("damaged", reader.position, `closes ordinal ${ordinal}, which is not there`);
+        throw invalidSnapshot("damaged", reader.position, `closes ordinal ${ordinal}, which does not exist`);
       const record = new RecordReader(stored.slice());
       writer.delete("ids", record.idBytes);
       writer.delete("records", key);
@@ -305,7 +309,11 @@ export function checkRestored(store: Store, header: BackupHeader, onRow: () => v
     const expected = { live, dense, sparse, text, ids: live };
     for (const name of Object.keys(counts) as (keyof typeof counts)[])
       if (counts[name] !== expected[name])
-        throw invalidSnapshot("damaged", 0, `makes ${counts[name]} (${name}) and says ${expected[name]}`);
+        throw invalidSnapshot(
+          "damaged",
+          0,
+          `results in ${counts[name]} (${name}), but its header says ${expected[name]}`,
+        );
   } finally {
     snapshot.release();
   }

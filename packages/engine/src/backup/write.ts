@@ -122,7 +122,7 @@ function findSince(
   if (version > current)
     throw new QuiverError(
       "invalid_request",
-      `since_version is ${version}, and the collection is at version ${current}. Give a version that it has had.`,
+      `since_version is ${version}, but the collection is at version ${current}. Give an existing version.`,
       { path: "since_version", current_version: current },
     );
   const entry = readVersion(snapshot, version);

@@ -19,7 +19,7 @@ const until = async (isSo: () => boolean): Promise<void> => {
   while (!isSo()) await sleep(1);
 };
 
-/** Fails so many times, then is done. */
+/** Fails the given number of times, then succeeds. */
 function failing(times: number, how: "throws" | "rejects", message = () => "no") {
   let calls = 0;
   const act = () => {
@@ -32,7 +32,7 @@ function failing(times: number, how: "throws" | "rejects", message = () => "no")
 
 describe("[K2] a task that fails", () => {
   it.each(["throws", "rejects"] as const)(
-    "and %s is told once, seen, and tried until it is done",
+    "and %s is reported once, listed, and retried until it succeeds",
     async (how) => {
       const { act, calls } = failing(3, how);
       background.run("t", act);
@@ -44,14 +44,14 @@ describe("[K2] a task that fails", () => {
     },
   );
 
-  it("in another way is told again", async () => {
+  it("in another way is reported again", async () => {
     let n = 0;
     background.run("t", failing(2, "throws", () => `no ${++n}`).act);
     await until(() => told.includes("t done"));
     expect(told).toEqual(["t 1 no 1", "t 2 no 2", "t done"]);
   });
 
-  it("does what it was asked for last, and that once", async () => {
+  it("runs only the latest request, and only once", async () => {
     const first = failing(1, "throws");
     const asked: string[] = [];
     background.run("t", first.act);
@@ -62,7 +62,7 @@ describe("[K2] a task that fails", () => {
     expect(first.calls()).toBe(1);
   });
 
-  it("and is asked for while it is tried again is done once more", async () => {
+  it("and is requested during a retry runs once more", async () => {
     const asked: string[] = [];
     const first = failing(1, "rejects");
     let letGo = () => {};
@@ -97,7 +97,7 @@ describe("[K2] a task that fails", () => {
     expect([forgotten.calls(), stopped.calls()]).toEqual([1, 1]);
   });
 
-  it("again and again goes on when it is done, and ends nothing when it is told to one who fails, too", async () => {
+  it("repeatedly continues after a success, and survives a listener that fails, too", async () => {
     const deaf = new Background({
       onFailed: () => {
         throw new Error("the log is gone");
@@ -122,13 +122,13 @@ describe("[K2] the engine's sources", () => {
   );
   /** A promise that is dropped, or a timer that acts again and again. */
   const ownerless = /\bvoid [\w#]+[\w#.?]*\(|\bsetInterval\(|\.finally\([^)]*\);/;
-  /** Where that is right, and why. */
+  /** The exceptions, with their reasons. */
   const allowed: Record<string, string> = {
     "base/background.ts": "it is the owner",
     "database/memory-balance.ts": "an empty interval keeps the process alive while memory is freed",
   };
 
-  it("leave what nobody waits for to an owner", () => {
+  it("give an owner to all work that no caller awaits", () => {
     expect(files.length).toBeGreaterThan(100);
     const found = files.flatMap((file) =>
       readFileSync(join(engine, file), "utf8")

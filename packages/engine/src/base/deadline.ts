@@ -95,14 +95,14 @@ export class Deadline {
     if (this.#isWorkOver)
       return new QuiverError(
         "deadline_exceeded",
-        `The request is more work than one may be: it took ${this.#workMs} ms of processor time, and was stopped; nothing was ` +
+        `The request exceeded the limit of work: it took ${this.#workMs} ms of processor time and was stopped; nothing was ` +
           "changed. Ask for less at a time.",
         { work_ms: this.#workMs },
       );
     return new QuiverError(
       "deadline_exceeded",
       `The request was not done within its ${this.#timeoutMs} ms, and was stopped; nothing was changed. ` +
-        "Give it more time, or ask for less.",
+        "Give it more time, or make it smaller.",
       { timeout_ms: this.#timeoutMs },
     );
   }

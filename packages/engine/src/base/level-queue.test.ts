@@ -20,7 +20,7 @@ it("takes the lowest level first, in order of arrival, and every eighth time the
   ]);
 });
 
-it("gives out everything that was added and not removed, each once", () => {
+it("returns everything that was added and not removed, each once", () => {
   const operation = fc.oneof(
     fc.record({ kind: fc.constant("add" as const), level: fc.nat(6) }),
     fc.record({ kind: fc.constant("take" as const) }),

@@ -2,7 +2,7 @@ import { limits } from "@quiver/protocol/limits";
 import { expect, it } from "vitest";
 import { type Account, type EventLoop, Scheduler, Task } from "./scheduler.ts";
 
-/** An event loop with a clock of its own, which only `spend` moves. */
+/** An event loop with its own clock, which only `spend` advances. */
 class TestLoop implements EventLoop {
   #nowMs = 0;
   #deferred: (() => void)[] = [];
@@ -20,7 +20,7 @@ class TestLoop implements EventLoop {
     this.#nowMs += ms;
   }
 
-  /** One round: what was deferred before it, each with the microtasks that it makes. */
+  /** One round: all callbacks deferred before it, each with its microtasks. */
   async round(): Promise<boolean> {
     if (this.#deferred.length === 0) return false;
     this.rounds++;
@@ -40,7 +40,7 @@ function scene() {
   const loop = new TestLoop();
   const scheduler = new Scheduler(loop);
   const granted: string[] = [];
-  /** A task of so many slices, each of `sliceMs`; every grant is noted by its name. */
+  /** A task with the given number of slices, each of `sliceMs`; every grant is recorded under its name. */
   const start = async (name: string, account: Account, slices: number, sliceMs: number = limits.sliceMs) => {
     const task = new Task(account, undefined, scheduler);
     for (let i = 0; i < slices; i++) {
@@ -53,7 +53,7 @@ function scene() {
   return { loop, scheduler, granted, start, countOf };
 }
 
-it("[O9] grants one whole slice in each round of the event loop, whoever's it is", async () => {
+it("[O9] grants one whole slice in each round of the event loop, whichever task it belongs to", async () => {
   const { loop, granted, start } = scene();
   const all = Promise.all(Array.from({ length: 10 }, (_, i) => start(`t${i}`, { key: "k" }, 3)));
   while (granted.length < 30) {
@@ -67,7 +67,7 @@ it("[O9] grants one whole slice in each round of the event loop, whoever's it is
 it("[O9] grants as many small slices in a round as fit into the time of one", async () => {
   const { loop, granted, start } = scene();
   for (let i = 0; i < 100; i++) void start(`t${i}`, { key: "k" }, 1, limits.sliceMs / 10);
-  // The first one was asked for when one task waited.
+  // The first slice was requested while one task waited.
   await loop.round();
   expect(granted).toHaveLength(1);
   await loop.round();
@@ -108,7 +108,7 @@ it("[O10] what slices let arrive is paid for by their key, and bounded in each r
   await Promise.all(bodies);
 });
 
-it("[O9] while something arrives in every round nobody goes on, but not for ever", async () => {
+it("[O9] no slice is granted while something arrives in every round, but only for a limited time", async () => {
   const { loop, scheduler, granted, start } = scene();
   void start("work", { key: "k" }, 1);
   for (let i = 0; i < 1_000 && granted.length === 0; i++) {
@@ -141,7 +141,7 @@ it("[O10] what counts is time, not slices: who takes longer ones gets fewer", as
   expect(countOf("short") / countOf("long")).toBeLessThan(11);
 });
 
-it("[O10] who asks for little is served by the next slice but one, and a pause earns nothing", async () => {
+it("[O10] a task with little work gets the next slice but one, and a pause earns no credit", async () => {
   const { loop, scheduler, granted, start } = scene();
   for (let i = 0; i < 64; i++) void start("tyrant", { key: "tyrant" }, 10_000);
   for (let i = 0; i < 50; i++) {
@@ -170,7 +170,7 @@ it("[O10] below the key, collections get equal shares", async () => {
   expect(Math.abs(countOf("busy") - countOf("calm"))).toBeLessThanOrEqual(2);
 });
 
-it("[O10] within a collection small work comes before large, by what is expected and by what it took; nobody is starved", async () => {
+it("[O10] within a collection small work precedes large work, by expected and by measured time, without starvation", async () => {
   const { loop, granted, start } = scene();
   void start("large", { key: "k" }, 1_000);
   await loop.run(20);
@@ -182,7 +182,7 @@ it("[O10] within a collection small work comes before large, by what is expected
   expect(granted.filter((each) => each === "small").length).toBeGreaterThanOrEqual(9);
   await loop.run(200);
   expect(granted).toContain("expected");
-  // However much small work keeps coming, the large one goes on.
+  // However much small work arrives, the large task continues.
   granted.length = 0;
   for (let i = 0; i < 200; i++) {
     void start("small", { key: "k" }, 1);
@@ -191,7 +191,7 @@ it("[O10] within a collection small work comes before large, by what is expected
   expect(granted.filter((each) => each === "large").length).toBeGreaterThanOrEqual(10);
 });
 
-it("[O3] who waits for a slice leaves when nobody waits for it any more, or when it is cancelled", async () => {
+it("[O3] a waiting task leaves the queue when its caller is gone, or when it is cancelled", async () => {
   const { loop, scheduler, granted, start } = scene();
   void start("busy", { key: "busy" }, 1_000);
   const interest = { isOver: false, reason: new Error("gone") };

@@ -52,13 +52,13 @@ const always: Interest = { isOver: false, reason: undefined };
 /** The event loop, as the scheduler uses it. Tests pass their own. */
 export type EventLoop = {
   now(): number;
-  /** Calls back in the next round; calls made together are answered in one round, one after the other, with promises settled between. */
+  /** Calls back in the next round. Several pending calls run in one round, one after the other, with promises settled in between. */
   defer(act: () => void): void;
 };
 
 const realLoop: EventLoop = {
   now: () => performance.now(),
-  // What is deferred grants slices, which settles promises of tasks, and throws nothing.
+  // Deferred callbacks grant slices, which settle the promises of tasks, and never throw.
   defer(act) {
     setImmediate(act);
   },
@@ -68,8 +68,8 @@ const realLoop: EventLoop = {
 const slicesPerRound = 64;
 
 /**
- * Reading a byte takes so long at least (0.9 to 1.1 ms a MiB, measured with Node's server alone); much more is something else. The mean
- * is taken over about so many bytes.
+ * Minimum cost of reading a byte (0.9 to 1.1 ms per MiB, measured with Node's server alone); a much higher value has other causes. The mean
+ * is taken over about this many bytes.
  */
 const arrivalMsPerByteMin = 1 / 2 ** 20;
 const arrivalMsPerByteMax = 16 / 2 ** 20;
@@ -83,7 +83,7 @@ type Share = { virtualMs: number; weight: number };
 type Group = Share & { readonly tasks: LevelQueue<Task> };
 type Key = Share & { readonly groups: Map<string, Group>; virtualNowMs: number; waiting: number };
 
-/** What was granted to a key since the start. */
+/** Total time granted to a key since the start. */
 export type KeyUse = { slices: number; ms: number };
 
 /** Keys that are remembered although none of their tasks waits. */
@@ -107,10 +107,10 @@ export class Scheduler {
   #roundEndedMs: number | undefined;
   /** Bytes that have been read since then, by the tasks that let them arrive. */
   readonly #arriving = new Map<Task, number>();
-  /** What reading takes of this thread, as measured of late. */
+  /** The recently measured cost of reading on this thread. */
   #msPerByte = arrivalMsPerByteMin;
   #sweptMs = Number.NEGATIVE_INFINITY;
-  /** The longest slice since it was asked for last. */
+  /** The longest slice since the last query. */
   #longestMs = 0;
 
   constructor(loop: EventLoop = realLoop) {
@@ -126,22 +126,22 @@ export class Scheduler {
     return this.#loop.now();
   }
 
-  /** Something has come from outside that was waiting to be seen. */
+  /** Reports an external event that was waiting to be handled. */
   arrived(): void {
     this.#arrivals++;
   }
 
-  /** Some bytes of what a task lets arrive have been read. */
+  /** Reports bytes that were read for a task. */
   arrivedFor(task: Task, bytes: number): void {
     this.#arriving.set(task, (this.#arriving.get(task) ?? 0) + bytes);
   }
 
-  /** What a key has received; zero for one that is not known. */
+  /** The time that a key has received; zero for an unknown key. */
   useOf(key: string): KeyUse {
     return this.#uses.get(key) ?? { slices: 0, ms: 0 };
   }
 
-  /** Milliseconds of the longest slice since this was asked last. */
+  /** Milliseconds of the longest slice since the last call. */
   takeLongestMs(): number {
     const longest = this.#longestMs;
     this.#longestMs = 0;
@@ -250,7 +250,7 @@ export class Scheduler {
   #endRound(): void {
     this.#account();
     this.#isScheduled = false;
-    // With something waiting the loop comes round as soon as it has read what is there.
+    // If something waits, the loop starts its next round as soon as it has read the available data.
     this.#roundEndedMs = this.#waiting > 0 ? this.#loop.now() : undefined;
     this.#schedule();
   }
@@ -268,7 +268,7 @@ export class Scheduler {
     this.#msPerByte += weight * (measured - this.#msPerByte);
   }
 
-  /** Books what the slice took that was granted last: all that it does in promises is done. */
+  /** Charges the duration of the last granted slice, whose promise callbacks have all run. */
   #account(): void {
     const running = this.#running;
     this.#running = undefined;
@@ -311,14 +311,14 @@ export class Scheduler {
   }
 }
 
-/** What a slice counts for at least: a round of the event loop has its price. */
+/** Minimum charge of a slice, because a round of the event loop has a cost. */
 const sliceMsMin = 0.02;
 
 function forgetIdleGroups(key: Key): void {
   for (const [name, { tasks }] of key.groups) if (tasks.size === 0) key.groups.delete(name);
 }
 
-/** The share with the least virtual time among those that pass; of equal ones the first. */
+/** The share with the lowest virtual time among those that pass; the first one of equals. */
 function least<T extends Share>(shares: Iterable<T>, passes: (share: T) => boolean): T | undefined {
   let found: T | undefined;
   for (const share of shares)
@@ -340,7 +340,7 @@ export class Task {
   #endMs: number;
   #waiting: { resolve(): void; reject(reason: unknown): void } | undefined;
 
-  /** Its first slice begins now: who makes a task is at work on it. @param interest asked while it waits */
+  /** Its first slice starts now, because its creator is already working on it. @param interest called while it waits */
   constructor(account: Account, interest: Interest = always, of: Scheduler = scheduler) {
     this.account = account;
     this.interest = interest;
@@ -349,7 +349,7 @@ export class Task {
     this.#endMs = of.now() + limits.sliceMs;
   }
 
-  /** What it needs in all, as far as is known. */
+  /** Its total work, as far as it is known. */
   get demandMs(): number {
     return Math.max(this.#expectedMs, this.receivedMs);
   }
@@ -362,7 +362,7 @@ export class Task {
   /** Whether the slice is used up. */
   readonly isOver = (): boolean => this.#scheduler.now() >= this.#endMs;
 
-  /** Some bytes of what it lets arrive have been read. */
+  /** Reports bytes that were read for this task. */
   arrived(bytes: number): void {
     this.#scheduler.arrivedFor(this, bytes);
   }
@@ -388,7 +388,7 @@ export class Task {
     if (this.isOver()) await this.slice();
   }
 
-  /** Begins work that comes in steps: its value where this slice is enough for it. */
+  /** Starts work in steps; returns its value if this slice is enough. */
   begin<T>(steps: Generator<void, T>): T | Promise<T> {
     for (;;) {
       const step = steps.next();
@@ -397,7 +397,7 @@ export class Task {
     }
   }
 
-  /** Does work that comes in steps to its end. */
+  /** Runs work in steps to its end. */
   async finish<T>(steps: Generator<void, T>): Promise<T> {
     for (;;) {
       const step = steps.next();
@@ -423,7 +423,7 @@ export class Task {
   }
 }
 
-/** Something has come from outside that was waiting to be seen by this thread. */
+/** Reports an external event that was waiting to be handled by this thread. */
 export function arrived(): void {
   scheduler.arrived();
 }

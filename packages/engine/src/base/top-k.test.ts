@@ -33,7 +33,7 @@ test("the best are the k greatest and all that tie with the k-th", () => {
   );
 });
 
-test("a growing column keeps what was pushed, and gives memory back", () => {
+test("a growing column keeps pushed values, and releases memory", () => {
   const column = new Growable(Uint32Array, 1);
   for (let i = 0; i < 1_000; i++) column.push(i);
   expect([...column.values.subarray(0, column.length)]).toEqual(Array.from({ length: 1_000 }, (_, i) => i));

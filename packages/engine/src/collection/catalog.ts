@@ -71,7 +71,7 @@ export type VerifiedCatalog = {
   readonly isSound: boolean;
 };
 
-/** Checks the catalog's store, reading its file by itself. @throws format_too_new, format_too_old, and where the file cannot be opened at all */
+/** Checks the catalog's store with our own reader. @throws format_too_new, format_too_old, and if the file cannot be opened at all */
 export function verifyCatalog(directory: string, onFinding: (finding: Finding) => void): VerifiedCatalog {
   const entries: CatalogEntry[] = [];
   const credentials: [string, unknown][] = [];

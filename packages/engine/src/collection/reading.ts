@@ -67,7 +67,7 @@ function numberJson(value: number): string {
 }
 
 function storedVector(reader: Reader, key: Uint8Array): StoredVector {
-  // A copy in Node's pool of small buffers: one of its own is a memory outside of the heap.
+  // A copy in Node's pool of small buffers, because a separate buffer would be allocated outside the heap.
   const record = new RecordReader(Buffer.from(stored(reader, "records", key)));
   return new StoredVector(record, record.contents.dense ? readFloats(stored(reader, "dense", key)) : null);
 }
@@ -83,7 +83,7 @@ function stored(reader: Reader, table: "records" | "dense", key: Uint8Array): Ui
 function missing(table: string, key: Uint8Array): QuiverError {
   return new QuiverError(
     "data_corrupted",
-    `The record of ordinal ${readU32Key(key)} is missing in table '${table}'. Restore it from a backup, or let 'quiver check' tell what else is.`,
+    `The record of ordinal ${readU32Key(key)} is missing in table '${table}'. Restore it from a backup, or run 'quiver check' to find further damage.`,
     { table, key: toHex(key), ordinal: readU32Key(key) },
   );
 }

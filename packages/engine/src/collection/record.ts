@@ -1,6 +1,6 @@
 // What is in a record, and how is it laid out in bytes?
 //
-// A change travels from the request's thread to the writer, and lies staged in a transaction, as an operation:
+// A change is sent from the request thread to the writer, and staged in a transaction, as an operation:
 //
 //   operation   u8 kind (0 delete, 1 upsert) | u16 idBytes | id | upsert only: content32 | dense32
 //   content     u8 flags | [u16 | document_id] | [u32 | text] | [u32 | metadata JSON] | [u32 n | n u32 | n f32]
@@ -10,7 +10,7 @@
 //
 //   records[ordinal] = u53 born | u16 idBytes | id | content            dense[ordinal] = dense
 //
-// `32` means behind a u32 length. Numbers are little-endian but for `born`, which is written like a key.
+// `32` means preceded by a u32 length. Numbers are little-endian except `born`, which is written like a key.
 
 import { ByteWriter } from "../base/byte-writer.ts";
 import { emptyBytes, readU53, writeU53 } from "../base/bytes.ts";
@@ -19,7 +19,7 @@ import { invariant } from "../base/invariant.ts";
 /** Bits of a content's flags. */
 export const has = { document: 1, dense: 2, sparse: 4, rawText: 8, processedText: 16, metadata: 32 } as const;
 
-/** A record's content as the caller gives it: checked, sparse indices ascending. */
+/** A record's content from the caller: validated, with ascending sparse indices. */
 export type RecordContent = {
   id: string;
   documentId: string | null;
@@ -101,7 +101,7 @@ export function* readOperations(batch: Uint8Array): Generator<Encoded> {
   }
 }
 
-/** An operation as bytes of its own; the inverse of `readOperations` for one. */
+/** Encodes one operation; the inverse of `readOperations` for a single one. */
 export function operationBytes(operation: Operation): Uint8Array {
   const upsert = operation.kind === "upsert";
   const out = new ByteWriter(
@@ -195,7 +195,7 @@ export class RecordReader {
     return this.#flags & has.metadata ? at + 4 + this.#bytes.readUInt32LE(at) : at;
   }
 
-  /** Where the fields end, as their lengths say: the length of the record. @throws RangeError where it is cut short */
+  /** The end of the fields, computed from their lengths: the length of the record. @throws RangeError if it is truncated */
   get end(): number {
     const at = this.#sparseAt;
     return this.#flags & has.sparse ? at + 4 + 8 * this.#bytes.readUInt32LE(at) : at;

@@ -232,7 +232,7 @@ export class Salvage {
       this.#onLoss({ message: "How many records there were is not known: the head is lost." });
     if (head !== undefined && head.openTransaction !== 0)
       this.#onLoss({
-        message: "The open transaction is not taken over; its operations have to be sent again.",
+        message: "The open transaction is not saved; its operations must be sent again.",
       });
   }
 }

@@ -22,8 +22,8 @@ function invalid(path: string, problem: string, details: Record<string, unknown>
 }
 
 /**
- * The batch of upserts of some vectors (record.ts), every one of them checked; in steps.
- * @param path what the caller calls the array, such as `vectors`
+ * The encoded batch of upserts of some vectors (record.ts), all validated, in steps.
+ * @param path name of the array in messages, such as `vectors`
  * @throws invalid_vector, modality_not_enabled, with the position
  */
 export function* encodeUpsertsInSteps(
@@ -123,7 +123,7 @@ function* checkVector(
   if (record.dense === null && record.sparse === null && record.text === null)
     throw invalid(
       at === "" ? "the vector" : at,
-      "carries no content: give at least one of dense_values, sparse_indices with sparse_values, or text.",
+      "has no content: give at least one of dense_values, sparse_indices with sparse_values, or text.",
     );
   return record;
 }
@@ -170,7 +170,7 @@ function checkDense(
 
 /**
  * Indices and values of a sparse vector given in any of the accepted forms, sorted by index.
- * @param indicesPath, valuesPath what the caller calls them
+ * @param indicesPath, valuesPath their names in messages
  * @throws invalid_vector
  */
 function checkSparse(

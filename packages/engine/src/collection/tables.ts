@@ -18,7 +18,7 @@ export const collectionTables = [
   "records",
   /** ordinal -> dense vector. */
   "dense",
-  /** document id behind its length, ordinal -> nothing: the live records of each document. */
+  /** length and document id, ordinal -> nothing: the live records of each document. */
   "documents",
   /** version -> version entry (versions.ts). With `closed` this is the change log. */
   "versions",
@@ -42,7 +42,7 @@ export const catalogTables = [
   "meta",
   /** name -> collection entry, JSON (catalog.ts). */
   "collections",
-  /** key -> JSON: what the server keeps about keys and sessions. */
+  /** key -> JSON: the server's data about keys and sessions. */
   "credentials",
 ] as const;
 
@@ -57,7 +57,7 @@ export const metaKeys = {
 export const ordinalKey = u32Key;
 export const versionKey = u53Key;
 
-/** Prefix of a document's keys: its id behind its length, so that no id is a prefix of another. */
+/** Prefix of a document's keys: the length of its id, then the id, so that no id is a prefix of another. */
 export function documentPrefix(documentId: Uint8Array): Uint8Array {
   const key = new Uint8Array(2 + documentId.length);
   key[0] = documentId.length >>> 8;

@@ -106,7 +106,7 @@ export function listTransactions(reader: Reader): TransactionEntry[] {
 export function openTransaction(reader: Reader, head: Head): TransactionEntry | undefined {
   if (head.openTransaction === 0) return undefined;
   const bytes = reader.get("transactions", u53Key(head.openTransaction));
-  invariant(bytes !== undefined, "the head names an open transaction that is not there");
+  invariant(bytes !== undefined, "the head names an open transaction that does not exist");
   return decode(bytes);
 }
 

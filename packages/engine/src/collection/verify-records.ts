@@ -23,7 +23,7 @@ const marks = {
   wantsDocument: 64,
 } as const;
 
-/** Tells which ordinals the change log has closed. */
+/** Receives the ordinals that the change log has closed. */
 type ClosedOrdinals = { isClosed(ordinal: number): boolean };
 
 const chunkOrdinals = 65_536;
@@ -237,7 +237,7 @@ export class RecordCheck {
     if (!(mark & marks.id) && !(mark & marks.read))
       bad(`The record of ordinal ${ordinal} is named by no id.`);
     if (versions.isClosed(ordinal))
-      bad(`The record of ordinal ${ordinal} is there, but the log has closed it.`);
+      bad(`The record of ordinal ${ordinal} exists, but the log has closed it.`);
     if (!(mark & marks.read)) return;
     if (mark & marks.wantsDense && !(mark & marks.dense)) bad(`The vector of ordinal ${ordinal} is missing.`);
     if (!(mark & marks.wantsDense) && mark & marks.dense)

@@ -95,7 +95,7 @@ export class TransactionCheck {
     const open = this.#entries.get(head.openTransaction);
     if (head.openTransaction !== 0 && open?.state !== "open")
       this.#bad(
-        `The head names transaction ${head.openTransaction} as open; it is ${open?.state ?? "not there"}.`,
+        `The head names transaction ${head.openTransaction} as open; it is ${open?.state ?? "missing"}.`,
       );
     for (const [sequence, entry] of this.#entries) {
       if (entry.state === "open" && sequence !== head.openTransaction)

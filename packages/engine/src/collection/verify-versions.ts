@@ -173,7 +173,7 @@ export class VersionCheck {
         this.#find({
           kind: "record",
           ordinal,
-          message: `Ordinal ${ordinal} was given to a record that is neither there nor closed by a version.`,
+          message: `Ordinal ${ordinal} was assigned to a record that neither exists nor was closed by a version.`,
         });
   }
 

@@ -215,7 +215,7 @@ class Verification {
         this.#hasFormat = true;
         if (format !== formatNumbers.collection || what !== "collection")
           bad(
-            `The store says that it is a ${what} of format ${format}; expected is a collection of format ${formatNumbers.collection}.`,
+            `The store is a ${what} of format ${format}; expected a collection of format ${formatNumbers.collection}.`,
           );
       } else if (key === metaKeys.definition.toString())
         this.#own = JSON.parse(text(body)) as CollectionDefinition;
@@ -231,7 +231,7 @@ class Verification {
     const { onFinding, definition } = this.#options;
     const head = this.#head;
     if (!this.#hasFormat)
-      onFinding({ kind: "collection", table: "meta", message: "The store does not say its format." });
+      onFinding({ kind: "collection", table: "meta", message: "The store has no format number." });
     if (head === undefined)
       onFinding({
         kind: "collection",

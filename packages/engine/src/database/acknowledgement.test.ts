@@ -1,4 +1,4 @@
-// Who waits while the indexes take over what was written: whoever wrote it, or whoever searches?
+// Who waits while the indexes apply a write: the writer or the searches?
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -10,7 +10,7 @@ import { Builders } from "../runtime/builders.ts";
 import type { Collection, Database } from "./contract.ts";
 import { openDatabase } from "./database.ts";
 
-/** So many that other threads analyse the texts. */
+/** Enough that other threads analyse the texts. */
 const many = 3_000;
 
 let directory: string;
@@ -51,7 +51,7 @@ afterEach(async () => {
 const record = (id: string) => ({ id, document_id: "d", dense_values: [1, 2, 3, 4], text: "word" });
 const records = () => Array.from({ length: many }, (_, i) => record(`new${i}`));
 
-/** What everybody sees: the same number of records, however it is asked. */
+/** The number of records, which every kind of request must agree on. */
 async function seen(): Promise<number> {
   const { results } = await collection.searchText({ query: "word", top_k: 10_000 });
   const { results: near } = await collection.searchDense({ query_vector: [1, 2, 3, 4], top_k: 10_000 });
@@ -87,7 +87,7 @@ it("[I7] what is written while the indexes work towards an older version is serv
   const first = collection.upsert(records());
   await untilWritten();
   const second = collection.upsert([...records(), record("last")]);
-  // The second one is durable, and its slice has found the first one still under way.
+  // The second one is durable, and its slice has found the first one still in progress.
   await sleep(200);
   release();
   await Promise.all([first, second]);
@@ -111,7 +111,7 @@ it("[I7] a transaction is open until its commit is acknowledged, and its records
   expect(await seen()).toBe(1 + many);
 });
 
-it("[I7] whoever gives up leaves the waiting to nobody else", async () => {
+it("[I7] a client that gives up does not make others wait", async () => {
   const hangingUp = new AbortController();
   const writing = collection.upsert(records(), { timeoutMs: 300, signal: hangingUp.signal });
   await untilWritten();
@@ -123,7 +123,7 @@ it("[I7] whoever gives up leaves the waiting to nobody else", async () => {
   expect(await seen()).toBe(1 + many);
 });
 
-it("[I7] a commit is acknowledged after some time, and searches wait for what is missing then", async () => {
+it("[I7] a commit is acknowledged after some time, and then searches wait for the missing records", async () => {
   const changed = limits as { commitWaitMs: number };
   const usual = changed.commitWaitMs;
   changed.commitWaitMs = 300;
@@ -145,7 +145,7 @@ it("[I7] a commit is acknowledged after some time, and searches wait for what is
   expect(await seen()).toBe(1 + many);
 });
 
-it("[I7] an export tells of the newest version, and searches see it from then on", async () => {
+it("[I7] an export shows the newest version, and later searches see it, too", async () => {
   const writing = collection.upsert(records());
   await untilWritten();
   const exported = collection.exportVectors();

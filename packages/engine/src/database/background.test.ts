@@ -39,7 +39,7 @@ async function makeCollection(name: string): Promise<Collection> {
   return collection;
 }
 
-/** Three records, some new and one replaced; each has a word of its own. */
+/** Three records, some new and one replaced; each has a unique word. */
 const nextRecords = () =>
   ["fixed", `n${++stamp}`, `m${stamp}`].map((id) => ({
     id,
@@ -77,16 +77,16 @@ async function expectFound(collection: Collection): Promise<void> {
   expect(found[2].results).toHaveLength(3);
 }
 
-it("[K2] each read of indexing may fail: the process goes on, others are served, and all is indexed afterwards by itself", async () => {
+it("[K2] any read of indexing may fail: the process survives, other collections are served, and everything is indexed afterwards", async () => {
   const [hit, other] = [await makeCollection("hit"), await makeCollection("other")];
   await other.upsert(nextRecords());
   await expectFound(other);
   const served = stamp;
   let reached = 0;
   for (let n = 1; ; n++) {
-    // Some at once, some twice: a failure may come while the one before is made up for.
+    // Some at once, some twice: a failure may occur during the recovery from the previous one.
     reads.fail(n, 1 + (n % 2));
-    // What is durable is acknowledged, whatever its indexing does.
+    // Durable writes are acknowledged, whatever happens to their indexing.
     await hit.upsert(nextRecords());
     await until(() => isIndexed(hit) || reads.failed > 0);
     const isReached = reads.failed > 0;
@@ -102,7 +102,7 @@ it("[K2] each read of indexing may fail: the process goes on, others are served,
   await expectFound(hit);
 });
 
-it("[K2] while its reads fail, a collection says so, its searches are told, and others are served", async () => {
+it("[K2] while its reads fail, a collection reports it, its searches get the error, and others are served", async () => {
   const [hit, other] = [await makeCollection("hit"), await makeCollection("other")];
   await other.upsert(nextRecords());
   const served = stamp;

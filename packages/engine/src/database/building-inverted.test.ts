@@ -1,4 +1,4 @@
-// Inverted indexes that are built, merged and kept on disk while records change and searches go on: every answer is exact.
+// Inverted indexes are built, merged and written to disk while records change and searches run: every result is exact.
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -11,7 +11,7 @@ const fixed = 9_000;
 const changing = 2_500;
 const rounds = 5;
 
-it("[I2] [I4] searches are exact while inverted indexes are built, merged and kept, and records change", async () => {
+it("[I2] [I4] searches are exact while inverted indexes are built, merged and checkpointed, and records change", async () => {
   const directory = mkdtempSync(join(tmpdir(), "quiver-building-"));
   const warnings: string[] = [];
   const warn = (_: unknown, message: string) => void warnings.push(message);
@@ -35,7 +35,7 @@ it("[I2] [I4] searches are exact while inverted indexes are built, merged and ke
         ] as [number, number][],
       })),
     );
-    /** What the changing records of a round are: all of them, or all but the last ones. */
+    /** The changing records of a round: all of them, or all but the last ones. */
     const countOf = (round: number) => changing - 5 * round;
     const replace = async (round: number) => {
       // One transaction makes one version of it all.
@@ -57,7 +57,7 @@ it("[I2] [I4] searches are exact while inverted indexes are built, merged and ke
       await transaction.commit();
     };
     await replace(0);
-    // Both are built from what is there, while the first rounds go on.
+    // Both are built from existing records during the first rounds.
     const { version_number: versionBefore } = collection.currentVersion();
     const building = Promise.all([
       collection.createSparseIndex({ name: "s", quantization: 64, sample_threshold: 100 }),
@@ -70,7 +70,7 @@ it("[I2] [I4] searches are exact while inverted indexes are built, merged and ke
       for (let round = 1; round < rounds; round++) {
         await replace(round);
         for (let i = 0; i < 10; i++) await new Promise((resolve) => setTimeout(resolve, 5));
-        // What was built is put away and taken up again, in the middle of it all.
+        // The indexes are unloaded and loaded again in between.
         if (round % 2 === 0) await collection.unload();
       }
     })().finally(() => {
@@ -91,7 +91,7 @@ it("[I2] [I4] searches are exact while inverted indexes are built, merged and ke
           1,
           fixed / 10,
         ]);
-        // All of one round, and nothing of another; df and N are of that version, so equal texts have equal scores.
+        // All records of one round and none of another; df and N are those of that version, so equal texts have equal scores.
         const [match] = rest.results[0].explanation?.["tf-idf"]?.matches ?? [];
         const count = match.df;
         const round = (changing - count) / 5;
@@ -101,7 +101,7 @@ it("[I2] [I4] searches are exact while inverted indexes are built, merged and ke
         const bySparse = await collection.searchSparse({ query_terms: [[1 + record, 3]] });
         expect(bySparse.results.map(({ id, score }) => [id, score])).toEqual([[`f${record}`, 6]]);
         searches += 4;
-        // A search that has not to wait gives nobody else a turn.
+        // A search that does not have to wait does not yield.
         await new Promise((resolve) => setTimeout(resolve, 1));
       }
     })();

@@ -113,7 +113,7 @@ export class OpenCollection implements Collection {
     return this.#memory.bytesToLoad;
   }
 
-  /** Frees up to so many bytes of caches. @returns the bytes freed */
+  /** Frees up to the given number of bytes of caches. @returns the bytes freed */
   giveUp(bytes: number): number {
     return this.#memory.giveUp(bytes);
   }
@@ -272,7 +272,7 @@ export class OpenCollection implements Collection {
     return this.#indexes.createTextIndex(definition);
   }
 
-  /** Creates what `auto_create_index` asks for. */
+  /** Creates the indexes that `auto_create_index` requests. */
   createAutomatic(kind: IndexKind): Promise<void> {
     return this.#indexes.createAutomatic(kind);
   }

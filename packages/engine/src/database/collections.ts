@@ -36,7 +36,7 @@ export class Collections {
   /** By name. */
   readonly served = new Map<string, OpenCollection>();
   readonly quarantined = new Map<string, Quarantined>();
-  /** Names whose creation or deletion is under way. */
+  /** Names whose creation or deletion is in progress. */
   readonly changing = new Set<string>();
   readonly #restoring: () => number;
 

@@ -42,20 +42,20 @@ import type { CallOptions } from "../base/deadline.ts";
 import type { VectorWrite } from "../collection/schema.ts";
 
 export type DatabaseOptions = {
-  /** Directory of all data; made when it is not there. One process at a time. */
+  /** Directory of all data; created if it does not exist. Only one process can use it at a time. */
   dataDir: string;
-  /** Opening waits for so long for another process that has the directory open and is ending. Default 10 seconds. */
+  /** How long opening waits for another process that has the directory open and is stopping. Default 10 seconds. */
   lockWaitMs?: number;
   /**
-   * Bytes that loaded indexes may take. Beyond it idle collections are unloaded; what would exceed it all the same is refused with
-   * `memory_budget_exceeded`, and so is what would take the process 512 MiB beyond it. Default: no limit.
+   * Memory budget of loaded indexes in bytes. Beyond it idle collections are unloaded; operations that would still exceed it are rejected
+   * with `memory_budget_exceeded`, as are operations that would take the process more than 512 MiB beyond it. Default: no limit.
    */
   memoryBudgetBytes?: number;
-  /** An open transaction without an operation for so long is aborted. Default one hour. */
+  /** An open transaction that gets no operation for this long is aborted. Default one hour. */
   transactionIdleMs?: number;
   /** Threads that build dense indexes. Default: the cores but one, 1 to 8. */
   builderThreads?: number;
-  /** Versions kept and listed per collection. Default 1,000. */
+  /** Number of versions that are kept and listed per collection. Default 1,000. */
   versionsKept?: number;
   /** Receives what happens in the background. Never keys, vectors or texts. */
   log?: DatabaseLog;
@@ -93,26 +93,26 @@ export type VectorExport = Iterable<StoredVector> & {
 
 export interface Database {
   /**
-   * Resolves when every loaded collection's indexes have caught up with its data, or have failed to (logged; the
-   * failure is the answer of their searches, while other collections work).
+   * Resolves when every loaded collection's indexes have caught up with its data, or have failed to (the failure is logged and returned by
+   * their searches, while other collections work).
    */
   readonly recovered: Promise<void>;
   readonly isRecovered: boolean;
   createCollection(definition: CreateCollection): Promise<CollectionCreated>;
-  /** All, by name; those that are damaged and not served say so. */
+  /** All collections, by name; damaged ones, which are not served, are marked. */
   listCollections(): CollectionSummary[];
   loadedCollections(): string[];
   /** @throws collection_not_found */
   collection(name: string): Collection;
-  /** Deletes the collection and gives its disk space back. @throws collection_not_found */
+  /** Deletes the collection and frees its disk space. @throws collection_not_found */
   deleteCollection(name: string): Promise<void>;
   /** Backups of collections, as files in the data directory. */
   readonly snapshots: Snapshots;
   /**
-   * Makes a collection of snapshots: a full one and incremental ones after it. It has the version, hash, records, indexes and
-   * change log that the last of them was taken of, and no transactions. All files are verified before anything is changed,
-   * and the collection appears, or takes the place of the one that is there, in one step.
-   * @param reaches says of which snapshots the caller may know; all others are not there. Default: all
+   * Restores a collection from snapshots: a full one and incremental ones after it. It gets the version, hash, records, indexes and change
+   * log of the last snapshot, and no transactions. All files are verified before anything is changed, and the collection is created or
+   * replaced atomically.
+   * @param reaches whether the caller may see a snapshot; all others count as missing. Default: all
    * @throws snapshot_not_found, snapshot_chain_broken, invalid_snapshot, collection_already_exists (without `overwrite`)
    */
   restoreCollection(
@@ -123,11 +123,11 @@ export interface Database {
   statistics(): DatabaseStatistics;
   /** Sessions and the generated admin key live in the catalog. */
   readonly credentials: Credentials;
-  /** Finishes what was accepted, stops all threads, closes the store. */
+  /** Finishes accepted requests, stops all threads, closes the store. */
   close(): Promise<void>;
 }
 
-/** A small durable map for what the server must remember: the key's verifier, sessions. Values are JSON. */
+/** A small durable map for the server's own data: the verifier of the admin key, sessions. Values are JSON. */
 export interface Credentials {
   get(key: string): unknown;
   put(key: string, value: unknown): Promise<void>;
@@ -138,18 +138,21 @@ export interface Credentials {
 /** A snapshot's file, to be read. */
 export type SnapshotFile = {
   readonly snapshot: Snapshot;
-  /** Its bytes from `start` up to `end`, exclusive. All of them are compared with its SHA-256, and fail before the last where that differs. */
+  /**
+   * Its bytes from `start` to `end` (exclusive). If all bytes are read, they are compared with its SHA-256; on a mismatch the stream fails
+   * before the last byte.
+   */
   stream(start: number, end: number): Readable;
 };
 
 export interface Snapshots {
   /**
-   * Writes the version of a collection that is current now to a file, while writes and searches go on.
-   * @param request `since_version`: only what has changed since then
+   * Writes the current version of a collection to a file, while writes and searches continue.
+   * @param request `since_version`: only the changes since then
    * @throws collection_not_found, version_not_kept, overloaded, storage_full
    */
   create(name: string, request?: CreateSnapshot): Promise<Snapshot>;
-  /** Those of a collection, also of one that is deleted. @throws collection_not_found where there is neither */
+  /** The snapshots of a collection, including a deleted one. @throws collection_not_found if there is neither */
   list(name: string): SnapshotList;
   listAll(): SnapshotList;
   /** @throws snapshot_not_found, collection_not_found as `list` does */
@@ -159,8 +162,8 @@ export interface Snapshots {
   /** @throws snapshot_not_found */
   delete(name: string, id: string): void;
   /**
-   * Reads the files of all snapshots to their end, and finds what is missing, damaged or of none; `name`: of one collection alone.
-   * Those that are found damaged are listed as such from then on.
+   * Reads the files of all snapshots completely, and reports missing, damaged and unknown files; `name`: only those of one collection.
+   * Damaged ones are listed as such from then on.
    * @throws overloaded while another check runs; collection_not_found as `list` does
    */
   check(name?: string): Promise<CheckReport>;
@@ -186,10 +189,10 @@ export type CollectionStatistics = {
   memoryBytes: number;
   /** Writes that wait for the indexes. */
   waitingWrites: number;
-  /** Fraction 0 to 1 of the records that the indexes have taken over; 1 without indexes. */
+  /** Fraction 0 to 1 of the records that the indexes have applied; 1 without indexes. */
   indexProgress: number;
   openTransaction: boolean;
-  /** What the dense index was last seen to find; undefined before it was measured. */
+  /** The latest measurement of the dense index; undefined before the first one. */
   recall: { at10: number; itself: number; readsAll: boolean } | undefined;
 };
 
@@ -199,7 +202,7 @@ export type DatabaseStatistics = {
   damaged: { name: string; message: string }[];
   /** What fails in the background, apart from that of single collections. */
   failing: FailingTask[];
-  /** Why writes are refused until a restart, if they are: the thread that makes them has ended. */
+  /** Why writes are refused until a restart, if they are: the writer thread has ended. */
   writerFailure: string | undefined;
   /** Durable commits since start, and how many requests they carried. */
   commits: number;
@@ -210,7 +213,7 @@ export type DatabaseStatistics = {
 
 /** What memory is taken; see runtime/memory.ts. */
 export type MemoryUse = {
-  /** Of indexes that are loaded, of those that are being built, and of writes under way. */
+  /** Of loaded indexes, of those that are being built, and of writes in progress. */
   indexBytes: number;
   /** Of the process alone, without mapped files, since the database was opened. */
   processBytes: number;
@@ -220,7 +223,7 @@ export type MemoryUse = {
 export interface Collection {
   readonly name: string;
   describe(): CollectionDetail;
-  /** Goes on in the background when its time is over. @throws memory_budget_exceeded, deadline_exceeded */
+  /** Continues in the background when its time is over. @throws memory_budget_exceeded, deadline_exceeded */
   load(options?: CallOptions): Promise<CollectionDetail>;
   unload(): Promise<void>;
 
@@ -236,7 +239,7 @@ export interface Collection {
   has(id: string): boolean;
   /** All vectors of a document, by id. */
   byDocument(documentId: string, options?: CallOptions): Promise<StoredVector[]>;
-  /** Tells all vectors of a document, by id, one by one: for those who keep none of a large document. */
+  /** Passes all vectors of a document, by id, to a callback, one by one, so that a large document need not be in memory. */
   tellDocument(
     documentId: string,
     take: (vector: StoredVector) => void,
@@ -249,8 +252,8 @@ export interface Collection {
   createSparseIndex(definition: SparseIndex): Promise<void>;
   createTextIndex(definition: TextIndex): Promise<void>;
   /**
-   * What the text index makes of a text: each word in order, with its term, or why it has none. Needs the index's
-   * definition only: nothing is loaded.
+   * Shows how the text index analyses a text: each word in order, with its term, or the reason why it has none. Needs only the definition
+   * of the index: nothing is loaded.
    * @param request `text`: at most 1 MiB of UTF-8
    * @throws invalid_request, index_not_found
    */
@@ -270,8 +273,8 @@ export interface Collection {
     call?: CallOptions,
   ): Promise<Recall>;
   /**
-   * Verifies everything that is stored of the collection, and compares its indexes in memory with its records; other requests go on
-   * meanwhile. Takes time in proportion to the collection.
+   * Verifies all stored data of the collection, and compares its indexes in memory with its records; other requests continue meanwhile. The
+   * time is proportional to the size of the collection.
    * @throws overloaded while another check runs in this database
    */
   check(): Promise<CheckReport>;
@@ -303,7 +306,7 @@ export interface Collection {
 
   /** @throws transaction_ongoing */
   beginTransaction(): Promise<TransactionCreated>;
-  /** A handle on any transaction id; its methods say whether it exists. */
+  /** A handle on any transaction id; its methods fail if the transaction does not exist. */
   transaction(transactionId: string): Transaction;
   transactions(): TransactionList;
 

@@ -1,4 +1,4 @@
-// The database as a whole: residence, recovery, deletion, isolation, limits of its own.
+// The database as a whole: load state, recovery, deletion, isolation, limits.
 
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -79,7 +79,7 @@ it("[R1] deleting a collection gives its disk space back, and its name is free a
   expect(db.collection("big").describe().vectors_count).toBe(0);
 });
 
-it("[R2] deleting waits for nobody: searches, writes and exports under way end with collection_not_found", async () => {
+it("[R2] deleting does not wait: searches, writes and exports in progress end with collection_not_found", async () => {
   const db = await open();
   await db.createCollection(definition("c"));
   const collection = db.collection("c");
@@ -127,7 +127,7 @@ it("[R3] names never become paths", async () => {
   expect(db.listCollections()).toHaveLength(8);
 });
 
-it("[R4] an unloaded collection is read and written as before; the first search loads it; residence survives a restart", async () => {
+it("[R4] an unloaded collection is read and written as before; the first search loads it; the load state survives a restart", async () => {
   let db = await open();
   await db.createCollection(definition("c"));
   let collection = db.collection("c");
@@ -156,7 +156,7 @@ it("[R4] an unloaded collection is read and written as before; the first search 
   expect(db.loadedCollections()).toEqual(["c"]);
 });
 
-it("[R8] a search that meets an unload loads the collection again and is answered", async () => {
+it("[R8] a search during an unload loads the collection again and is answered", async () => {
   const db = await open();
   await db.createCollection(definition("c"));
   const collection = db.collection("c");
@@ -169,7 +169,7 @@ it("[R8] a search that meets an unload loads the collection again and is answere
   }
 });
 
-it("[I2] a search goes on at its version when its index is deleted and an older search ends", async () => {
+it("[I2] a search continues at its version when its index is deleted and an older search ends", async () => {
   const db = await open();
   await db.createCollection(definition("c"));
   const collection = db.collection("c");
@@ -181,9 +181,9 @@ it("[I2] a search goes on at its version when its index is deleted and an older 
       top_k: 2_000,
       exact: true,
     });
-  // The first holds the version before the write, and so what the write replaces stays in the index for a while.
+  // The first search pins the version before the write, so replaced records stay in the index for a while.
   const first = batch(40);
-  // So much is acknowledged when it is served: the second has its view before a later search is answered.
+  // A write of this size is acknowledged when it is served: the second search has its view before a later search is answered.
   await collection.upsert(vectors(2_000));
   const second = batch(200);
   await collection.searchDense({ query_vector: [0, 1, 0, 0], top_k: 1, exact: true });
@@ -195,7 +195,7 @@ it("[I2] a search goes on at its version when its index is deleted and an older 
   }
 });
 
-it("[R8] a search, or a load, that meets the deletion of an index is answered", async () => {
+it("[R8] a search, or a load, during the deletion of an index is answered", async () => {
   const db = await open();
   await db.createCollection(definition("c"));
   const collection = db.collection("c");
@@ -203,7 +203,7 @@ it("[R8] a search, or a load, that meets the deletion of an index is answered", 
   await collection.createTextIndex({ name: "t", sample_threshold: 10, k1: 1.2, b: 0.75 });
   await collection.upsert([{ id: "a", sparse_values: [[1, 1]], text: "bees" }]);
   await collection.unload();
-  // The deletion comes first, and the search that saw the index before waits for its turn to load.
+  // The deletion runs first, while the search, which saw the index before, waits to load it.
   const deleted = collection.deleteIndex("sparse");
   const search = collection.searchSparse({ query_terms: [[1, 1]] });
   const load = collection.load();
@@ -213,7 +213,7 @@ it("[R8] a search, or a load, that meets the deletion of an index is answered", 
   expect((await collection.searchText({ query: "bees" })).results).toHaveLength(1);
 });
 
-it("[R5] beyond the memory budget idle collections leave, least recently used first", async () => {
+it("[R5] beyond the memory budget idle collections are unloaded, least recently used first", async () => {
   let now = 1_000;
   const unlimited = await open();
   for (const name of ["a", "b", "c"]) {
@@ -225,7 +225,7 @@ it("[R5] beyond the memory budget idle collections leave, least recently used fi
       .poll(() => collection.indexes().dense?.status.percentage_complete, { timeout: 20_000 })
       .toBe(100);
   }
-  // What they need when they are loaded anew, as with the budget: their caches are filled by searches.
+  // Their size after loading, as counted for the budget: searches fill their caches later.
   await unlimited.close();
   const reopened = await open();
   await reopened.recovered;
@@ -253,7 +253,7 @@ it("[R7] what interrupted creations and deletions left is removed at start", asy
   expect(again.listCollections()).toEqual([{ name: "kept" }]);
 });
 
-it("[F2] data of a newer format is refused with a clear message, and nothing is changed", async () => {
+it("[F2] data of a newer format is rejected with a clear message, and nothing is changed", async () => {
   const db = await open();
   await db.createCollection(definition("c"));
   await shut();
@@ -264,11 +264,11 @@ it("[F2] data of a newer format is refused with a clear message, and nothing is 
   );
   await store.close();
   expect(await codeOf(() => openDatabase({ dataDir: directory }))).toBe("format_too_new");
-  // What is refused is not locked.
+  // A rejected directory is not locked.
   (await takeLock(directory, { waitMs: 0 }))();
 });
 
-it("[F3] data of a format that is no longer read is refused with a clear message, and nothing is changed", async () => {
+it("[F3] data of a format that is no longer supported is rejected with a clear message, and nothing is changed", async () => {
   const db = await open();
   await db.createCollection(definition("c"));
   await shut();
@@ -292,7 +292,7 @@ it("[F3] data of a format that is no longer read is refused with a clear message
   expect((await open()).listCollections()).toEqual([{ name: "c" }]);
 });
 
-it("[C1] a corrupted record is named, never served, and the rest goes on", async () => {
+it("[C1] a corrupted record is named, never served, and the rest continues to work", async () => {
   let db = await open();
   await db.createCollection(definition("c"));
   await db.collection("c").upsert(vectors(3));
@@ -327,7 +327,7 @@ it("[C1] a corrupted record is named, never served, and the rest goes on", async
   expect((await collection.searchDense({ query_vector: [1, 0, 0, 0] })).results).toHaveLength(2);
 });
 
-it("[I2] a request sees one version: a batch that runs while records are replaced answers from one state", async () => {
+it("[I2] a request sees one version: a batch that runs while records are replaced uses one state", async () => {
   const db = await open();
   await db.createCollection(definition("c"));
   const collection = db.collection("c");
@@ -445,7 +445,7 @@ it("[X1] an export has every vector of one version, whatever is written meanwhil
   expect(ids).toEqual(vectors(500).map(({ id }) => id));
 });
 
-it("[K1] a closed database refuses everything and has lost nothing", async () => {
+it("[K1] a closed database rejects everything and has lost nothing", async () => {
   const db = await open();
   await db.createCollection(definition("c"));
   const collection = db.collection("c");

@@ -117,14 +117,14 @@ export async function openDatabase(options: DatabaseOptions): Promise<Database> 
   }
 }
 
-/** The catalog, read before LMDB opens it; undefined where there is none yet. @throws data_corrupted */
+/** The catalog, read before LMDB opens it; undefined if there is none yet. @throws data_corrupted */
 function readVerified(dataDir: string): VerifiedCatalog | undefined {
   const directory = catalogDirectory(dataDir);
   if (!existsSync(join(directory, "data.mdb"))) {
     if (readdirSync(collectionsDirectory(dataDir)).length === 0) return undefined;
     throw new QuiverError(
       "data_corrupted",
-      "The data directory has collections, but its catalog is missing; nothing was changed. Restore catalog/data.mdb from a backup, or let 'quiver repair DIR --into NEWDIR' save what is there.",
+      "The data directory has collections, but its catalog is missing; nothing was changed. Restore catalog/data.mdb from a backup, or save the data with 'quiver repair DIR --into NEWDIR'.",
     );
   }
   const findings: Finding[] = [];
@@ -132,7 +132,7 @@ function readVerified(dataDir: string): VerifiedCatalog | undefined {
   if (catalog.isSound) return catalog;
   throw new QuiverError(
     "data_corrupted",
-    `The catalog is damaged, so the collections are not known; nothing was changed. ${findings[0].message} Restore it from a backup, or let 'quiver repair DIR --into NEWDIR' save what is intact.`,
+    `The catalog is damaged, so the collections are unknown; nothing was changed. ${findings[0].message} Restore it from a backup, or save the intact data with 'quiver repair DIR --into NEWDIR'.`,
     { findings: findings.slice(0, 5), findings_total: findings.length },
   );
 }
@@ -278,7 +278,7 @@ class OpenDatabase implements Database {
     if (this.#exports >= limits.exportsMax)
       throw new QuiverError(
         "overloaded",
-        `${this.#exports} exports run already, as many as may. Send the request again later.`,
+        `${this.#exports} exports are running, which is the limit. Send the request again later.`,
         { limit: limits.exportsMax },
       );
     this.#exports++;
@@ -303,7 +303,10 @@ class OpenDatabase implements Database {
 
   async #checkAlone<T>(run: () => Promise<T>): Promise<T> {
     if (this.#isChecking)
-      throw new QuiverError("overloaded", "Another check is running; one runs at a time. Ask again later.");
+      throw new QuiverError(
+        "overloaded",
+        "Another check is running; only one can run at a time. Try again later.",
+      );
     this.#isChecking = true;
     try {
       return await run();

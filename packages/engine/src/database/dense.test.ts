@@ -1,4 +1,4 @@
-// The dense index of a collection: built in the background, kept on disk, measured.
+// The dense index of a collection: built in the background, checkpointed, measured.
 
 import {
   copyFileSync,
@@ -91,7 +91,7 @@ const statusOf = (collection: Collection) => {
 const built = (collection: Collection) =>
   expect.poll(() => statusOf(collection).percentage_complete, { timeout: 60_000 }).toBe(100);
 
-/** Every answer is one of `expected`, with the score of exact search, and nearly all of exact search's are found. */
+/** Every result is one of `expected`, with the score of exact search, and nearly all exact results are found. */
 async function expectRight(collection: Collection, expected: ReadonlySet<string>): Promise<void> {
   const queries = vectors(0, 40, 999).map(({ dense_values }) => ({ vector: dense_values }));
   const found = await collection.searchBatchDense({ queries, top_k: 10 });
@@ -116,7 +116,7 @@ const fileOf = () => {
   return checkpointPath(join(directory, "collections", internal), "dense");
 };
 
-it("[N4] while the graph is built, searches see everything, and progress is told", async () => {
+it("[N4] while the graph is built, searches see everything, and progress is reported", async () => {
   const collection = await make();
   const { transaction_id } = await collection.beginTransaction();
   const transaction = collection.transaction(transaction_id);
@@ -155,7 +155,7 @@ describe("kept on disk", () => {
     expect(existsSync(fileOf())).toBe(true);
   }
 
-  it("[I5] after a restart the index is there at once, and what was written meanwhile is replayed", async () => {
+  it("[I5] after a restart the index is available at once, and later writes are replayed", async () => {
     await prepare();
     const kept = join(directory, "kept");
     copyFileSync(fileOf(), kept);
@@ -163,7 +163,7 @@ describe("kept on disk", () => {
     await collection.indexed();
     const status = statusOf(collection);
     expect(status).toMatchObject({ graphs: 1, records_indexed: 3_000, records_in_tail: 0 });
-    // What no beam was measured on yet is read all.
+    // Without a measured beam width searches scan all vectors.
     expect(status.served_by).toBe(status.recall === undefined ? "flat" : "hnsw");
     await expectRight(collection, new Set(ids(0, 3_000)));
     // Some are deleted, some replaced, some new; then the file is that of before, as after a kill.
@@ -174,7 +174,7 @@ describe("kept on disk", () => {
     copyFileSync(kept, fileOf());
     collection = (await open()).collection("c");
     await collection.indexed();
-    // What was kept serves; only what was replaced or is new has to be linked.
+    // The checkpoint serves searches; only replaced and new records must be linked.
     const { graphs, records_in_tail } = statusOf(collection);
     expect(graphs).toBe(1);
     expect(records_in_tail).toBeLessThanOrEqual(1_400);
@@ -214,8 +214,8 @@ describe("kept on disk", () => {
     let collection = (await open()).collection("c");
     await collection.indexed();
     await expectRight(collection, new Set(ids(0, 3_000)));
-    expect(warnings).toEqual(["a dense index could not be kept on disk, or read from it"]);
-    // With the index its file goes, and the next index begins anew.
+    expect(warnings).toEqual(["the checkpoint of the dense index could not be written or read"]);
+    // The file is deleted with the index, and the next index starts empty.
     await built(collection);
     await collection.deleteIndex("dense");
     await expect.poll(() => existsSync(fileOf())).toBe(false);
@@ -228,7 +228,7 @@ describe("kept on disk", () => {
     await built(collection);
     await shut();
 
-    // A file that knows more than the store, as after a backup of the store was put back.
+    // A checkpoint newer than the store, as after an older copy of the store was put back.
     const before = join(directory, "before");
     cpSync(join(directory, "collections"), before, { recursive: true });
     collection = (await open()).collection("c");
@@ -246,7 +246,7 @@ describe("kept on disk", () => {
     await expectRight(collection, new Set(ids(0, 3_000)));
   });
 
-  it("unloading keeps what was built, and loading takes it up", async () => {
+  it("unloading writes a checkpoint, and loading reads it", async () => {
     const collection = await make();
     await collection.upsert(vectors(0, 2_000));
     await built(collection);
@@ -277,7 +277,7 @@ it("[N5] recall is measured against exact search, and a target picks the beam", 
   expect(statusOf(collection)).not.toHaveProperty("recall_table_records");
   expect(await collection.searchDense({ query_vector, recall_target: 1 })).toEqual(exact);
   expect(statusOf(collection)).toMatchObject({ recall_table_records: 6_000 });
-  // What was measured is kept with the graph.
+  // The measurements are stored with the graph.
   await collection.unload();
   await collection.load();
   expect(statusOf(collection)).toMatchObject({ recall_table_records: 6_000 });
@@ -298,7 +298,7 @@ it("[N5] recall is measured against exact search, and a target picks the beam", 
   expect(await codeOf(() => collection.measureRecall())).toContain("no dense index");
 });
 
-it("[N5] recall that is measured while records are linked is that of the vectors that were there", async () => {
+it("[N5] recall that is measured while records are linked is that of the vectors at the start", async () => {
   const { name } = await make();
   const db = database as Database;
   await db.deleteCollection(name);
@@ -337,12 +337,12 @@ it("[N5] recall that is measured while records are linked is that of the vectors
   expect(Math.abs(recall - recall_at_10)).toBeLessThan(0.03);
 });
 
-it("[N6] with a small cache, vectors are read from the store, and answers are the same", async () => {
+it("[N6] with a small cache, vectors are read from the store, and results are the same", async () => {
   const collection = await make({}, { max_cache_size: 50 });
   await collection.upsert(vectors(0, 2_500));
   await built(collection);
   await expectRight(collection, new Set(ids(0, 2_500)));
   const { memory_bytes, graph_bytes = 0 } = statusOf(collection);
-  // The tail has given its memory back, and the cache holds 50 vectors.
+  // The tail has released its memory, and the cache holds 50 vectors.
   expect(memory_bytes - graph_bytes).toBeLessThan(2_500 * dimension * 4 + 400_000);
 });

@@ -1,4 +1,4 @@
-// How near are estimates of an index's memory to what it then takes?
+// How accurate are estimates of an index's memory?
 
 import { mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -83,7 +83,7 @@ test.each(types.flatMap((dataType) => shapes.map((shape) => ({ dataType, ...shap
     });
     expect(off(told, restored.memoryBytes)).toBeLessThan(tolerance);
     expect(off(estimate(0), restored.memoryBytes)).toBeLessThan(tolerance);
-    // What it can do without is given back.
+    // Optional memory is released.
     index.giveUp(Number.POSITIVE_INFINITY);
     expect(off(estimate(0), index.memoryBytes)).toBeLessThan(tolerance);
     index.close();
@@ -149,7 +149,7 @@ async function made(kinds: readonly IndexKind[], type: string, positions: boolea
 
 const collectionDirectory = () => readdirSync(join(directory, "collections"))[0];
 
-/** What would be expected of an index if nothing of it were kept. */
+/** The estimate for an index without a checkpoint. */
 function estimate(kind: IndexKind): number {
   const store = new LmdbStore(join(directory, "collections", collectionDirectory()), collectionTables);
   const reader = store.snapshot();
@@ -176,7 +176,7 @@ test.each([
   ["tf-idf", "", false],
   ["tf-idf", "", true],
 ] as const)(
-  "[R11] an index of kind %s (%s, positions: %s): the estimate from the records, what was kept, and what is taken",
+  "[R11] an index of kind %s (%s, positions: %s): the estimate from the records, from the checkpoint, and the real size",
   async (kind, type, positions) => {
     const db = await made([kind], type, positions);
     const collection = db.collection("c");
@@ -188,10 +188,10 @@ test.each([
     file.close();
     const { restoredBytes } = file.meta as CheckpointMeta;
     await collection.load();
-    // Runs that were kept may have to be merged first, which takes memory for a while.
+    // Restored segments may have to be merged first, which takes memory temporarily.
     const used = () => collection.indexes()[kind]?.status.memory_bytes as number;
     await expect.poll(() => off(estimated, used()), { timeout: 20_000 }).toBeLessThan(tolerance);
-    // Of runs that are merged afterwards the lists are counted several times: rather too much.
+    // Lists of segments that are merged later are counted several times, so the estimate is rather too high.
     expect(restoredBytes as number).toBeGreaterThan((1 - tolerance) * used());
     expect(restoredBytes as number).toBeLessThan((1 + 3 * tolerance) * used());
   },

@@ -47,7 +47,7 @@ export function indexSize(sized: Sized, kind: IndexKind): IndexSize {
   });
 }
 
-/** The size of an index when it is loaded. @param kept the size of its checkpoint; undefined when it has to be built */
+/** The size of an index when it is loaded. @param kept the size of its checkpoint; undefined if it must be built */
 export function sizeToLoad(sized: Sized, kind: IndexKind, kept: CheckpointSize | undefined): IndexSize {
   if (kept === undefined || kept.records === 0) return indexSize(sized, kind);
   const { reader, head } = sized;

@@ -1,4 +1,4 @@
-// The sparse and the text index of a collection, kept on disk: used again when they are whole, and never when they are not.
+// Checkpoints of the sparse and the text index of a collection: used if they are intact, and never otherwise.
 
 import {
   copyFileSync,
@@ -19,7 +19,7 @@ import { sparseOf, textOf } from "./testing/kept-words.ts";
 import { runAndKill } from "./testing/killed-process.ts";
 import { checkpointPath } from "./updaters.ts";
 
-/** More than a tail has, so that there are runs to be kept. */
+/** More than a mutable buffer holds, so that there are segments to write. */
 const count = 12_000;
 const kills = 4;
 const program = new URL("./testing/keeping-inverted-process.ts", import.meta.url);
@@ -95,7 +95,7 @@ async function upsert(collection: Collection, from: number, records: number, rou
 
 const ids = ({ results }: { results: readonly { id: string }[] }) => results.map(({ id }) => id).sort();
 
-/** Records are found by what they have, and not by what they had; what all share counts those that are there. */
+/** Records are found by their current content, not by earlier content; a shared term counts the live records. */
 async function expectRight(
   collection: Collection,
   roundOf: (record: number) => number | null,
@@ -155,13 +155,13 @@ async function expectRight(
   expect(results[0].score).toBeCloseTo(score, 10);
 }
 
-it("[I5] after a restart, inverted indexes are taken from disk, and what was written meanwhile is replayed", async () => {
+it("[I5] after a restart, inverted indexes are read from disk, and later writes are replayed", async () => {
   await prepare();
   const inodes = kinds.map((kind) => statSync(fileOf(kind)).ino);
   let collection = await open();
   await collection.indexed();
   await expectRight(collection, () => 0);
-  // Had they been built from the records, they would have been kept anew.
+  // If they had been built from the records, new checkpoints would exist.
   await collection.unload();
   await collection.load();
   await expectRight(collection, () => 0);
@@ -186,7 +186,7 @@ it("[I5] after a restart, inverted indexes are taken from disk, and what was wri
   expect(warnings).toEqual([]);
 });
 
-it("[I5] where the log no longer reaches back, kept inverted indexes are reconciled with the records", async () => {
+it("[I5] if the log no longer reaches back, inverted indexes from checkpoints are reconciled with the records", async () => {
   const options = { versionsKept: 3 };
   await prepare(options);
   for (const kind of kinds) copyFileSync(fileOf(kind), join(directory, kind));
@@ -214,7 +214,7 @@ it("[I5] a damaged file of an inverted index, and one of another configuration, 
   let collection = await open();
   await expectRight(collection, () => 0);
   expect(warnings.sort()).toEqual(
-    kinds.map((kind) => `a ${kind} index could not be kept on disk, or read from it`),
+    kinds.map((kind) => `the checkpoint of the ${kind} index could not be written or read`),
   );
   warnings = [];
   // With the indexes their files go. Other ones do not take up what these have left.
@@ -232,7 +232,7 @@ it("[I5] a damaged file of an inverted index, and one of another configuration, 
   expect(warnings).toEqual([]);
 });
 
-it(`[I5] inverted indexes that are written at the moment of a kill are whole or built anew: ${kills} kills`, async () => {
+it(`[I5] inverted indexes that are written at the moment of a kill are intact or rebuilt: ${kills} kills`, async () => {
   await prepare();
   let acknowledged = 0;
   for (let kill = 0; kill < kills; kill++) {
@@ -240,7 +240,7 @@ it(`[I5] inverted indexes that are written at the moment of a kill are whole or 
     const collection = await open();
     const first = 2; // Two indexes and three batches made the versions before the rounds.
     const round = Math.max(acknowledged, collection.currentVersion().version_number - first - 1);
-    // The answer to the last round may have been cut off.
+    // The response to the last round may have been cut off.
     expect(round - acknowledged).toBeLessThanOrEqual(1);
     acknowledged = round;
     await expectRight(collection, (record) => {

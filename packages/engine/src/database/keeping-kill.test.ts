@@ -11,7 +11,7 @@ import { runAndKill } from "./testing/killed-process.ts";
 const kills = 6;
 const program = new URL("./testing/keeping-process.ts", import.meta.url);
 
-it(`[I5] an index that is written at the moment of a kill is whole or built anew: ${kills} kills`, async () => {
+it(`[I5] an index that is written at the moment of a kill is intact or rebuilt: ${kills} kills`, async () => {
   const directory = mkdtempSync(join(tmpdir(), "quiver-keeping-"));
   try {
     const database = await openDatabase({ dataDir: directory });
@@ -43,7 +43,7 @@ it(`[I5] an index that is written at the moment of a kill is whole or built anew
       });
       const kept = after.collection("c");
       await kept.load();
-      // The answer to the last round may have been cut off.
+      // The response to the last round may have been cut off.
       const round = Math.max(acknowledged, kept.currentVersion().version_number - 1);
       expect(round - acknowledged).toBeLessThanOrEqual(1);
       acknowledged = round;

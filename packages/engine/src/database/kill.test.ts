@@ -37,7 +37,7 @@ it(`[I3] a version is one atomic durable write: ${kills} kills lose nothing ackn
         expect(text).toBe(`round${dense_values?.[0]}`);
         rounds.add(dense_values?.[0] as number);
       }
-      // One whole round: the last one acknowledged, or the one after it, whose answer the kill cut off.
+      // One complete round: the last acknowledged one, or the next one, whose response the kill cut off.
       expect(rounds.size).toBe(1);
       const [round] = rounds;
       expect([acknowledged, acknowledged + 1]).toContain(round);

@@ -46,8 +46,8 @@ export class MemoryBalance {
   }
 
   /**
-   * Shrinks caches and unloads idle collections, least recently used first, down to so many bytes or so many collections. Runs one at
-   * a time.
+   * Shrinks caches and unloads idle collections, least recently used first, down to the given number of bytes or collections. Runs one at a
+   * time.
    * @returns whether memory was freed
    */
   async #unloadIdle(bytesMax: number, staying: number): Promise<boolean> {

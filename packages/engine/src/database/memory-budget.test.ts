@@ -1,4 +1,4 @@
-// Is a memory budget a promise: can what is served be loaded again, and does memory come back?
+// Does the memory budget hold: can served collections be loaded again, and is memory released?
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -70,7 +70,7 @@ const isReady = (collection: Collection) =>
 const search = async (collection: Collection, seed: number) =>
   (await collection.searchDense({ query_vector: vectorOf(seed), top_k: 1 })).results[0].id;
 
-/** Writes until the budget refuses; returns how many records were taken. */
+/** Writes until the budget rejects; returns the number of accepted records. */
 async function fillUp(collection: Collection, from: number): Promise<{ records: number; error: unknown }> {
   for (let records = 0; ; records += 500)
     try {
@@ -81,8 +81,8 @@ async function fillUp(collection: Collection, from: number): Promise<{ records: 
 }
 
 it("[R12] what was written and searched within the budget can be loaded again, also after a restart", async () => {
-  // Vectors take 3 MiB, codes as much and links some more: hardly all vectors can be in memory beside the graph. 8,000 of them fit only
-  // where the builders are slower than the writes: those that are linked, and their share of tables that double, count for more.
+  // Vectors take 3 MiB, codes as much, and links some more, so hardly all vectors fit into memory next to the graph. 8,000 of them fit only
+  // if the builders are slower than the writes, because linked vectors, with their share of growing tables, count for more.
   const budget = 8 * mib;
   let db = await open(budget);
   const collection = await makeCollection(db, "c", 6_000);
@@ -101,7 +101,7 @@ it("[R12] what was written and searched within the budget can be loaded again, a
   await isReady(collection);
   expect(db.statistics().memory.indexBytes).toBeLessThanOrEqual(budget);
   await collection.unload();
-  // What is not loaded is not made too large to be loaded, either.
+  // An unloaded collection must not grow too large to be loaded, either.
   const unloaded = await fillUp(collection, 100_000);
   expect(unloaded.error).toMatchObject({ code: "memory_budget_exceeded", details: { budget_bytes: budget } });
   expect((await collection.load()).loaded).toBe(true);
@@ -111,7 +111,7 @@ it("[R12] what was written and searched within the budget can be loaded again, a
   expect(await search(db.collection("c"), 6_001)).toBe("v6001");
 }, 240_000);
 
-it("[R13] memory returns to where it was: index deleted, collection unloaded, records deleted, collections in turn", async () => {
+it("[R13] memory returns to its earlier level: index deleted, collection unloaded, records deleted, collections in turn", async () => {
   const db = await open();
   const bytesOf = (collection: Collection) =>
     Object.values(collection.indexes()).reduce((sum, { status }) => sum + status.memory_bytes, 0);
@@ -137,8 +137,8 @@ it("[R13] memory returns to where it was: index deleted, collection unloaded, re
     await collectGarbage();
     return processBytes();
   };
-  // What heaps and allocators keep for themselves goes up and down by 40 MiB from round to round, and more on a busy machine. Each
-  // turn takes some 12 MiB anew: kept, they would make the least of the later rounds 72 MiB more than the greatest of the first.
+  // Memory retained by heaps and allocators varies by 40 MiB between rounds, and more on a busy machine. Each turn allocates about 12 MiB:
+  // if it were leaked, the minimum of the later rounds would exceed the maximum of the first by 72 MiB.
   const rounds: number[] = [];
   for (let round = 0; round < 6; round++) rounds.push(await inTurn(6));
   expect(Math.min(...rounds.slice(3)) - Math.max(...rounds.slice(0, 3))).toBeLessThan(36 * mib);

@@ -1,4 +1,4 @@
-// A catalog is whole from the moment that it has its name.
+// A catalog is complete from the moment when it has its final name.
 
 import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -13,7 +13,7 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(dataDir, { recursive: true, force: true }));
 
-it("[I8] what an interrupted first start has left of a catalog is made anew", async () => {
+it("[I8] an incomplete catalog of an interrupted first start is created again", async () => {
   const left = join(dataDir, "catalog.new");
   mkdirSync(left);
   writeFileSync(join(left, "data.mdb"), Buffer.alloc(8_192));
@@ -23,7 +23,7 @@ it("[I8] what an interrupted first start has left of a catalog is made anew", as
   expect(existsSync(left)).toBe(false);
 });
 
-it("[I8] a catalog that has its name and is not whole is damaged: it is neither replaced nor changed", async () => {
+it("[I8] an incomplete catalog with the final name is damaged: it is neither replaced nor changed", async () => {
   await (await openDatabase({ dataDir })).close();
   const catalog = join(dataDir, "catalog", "data.mdb");
   writeFileSync(catalog, Buffer.alloc(8_192));

@@ -11,7 +11,7 @@ import { catalogTables } from "../collection/tables.ts";
 import { catalogDirectory, syncDirectory, syncStore } from "../runtime/data-directory.ts";
 import { LmdbStore } from "../storage/lmdb.ts";
 
-/** Makes an empty catalog, durably, where there is none. @throws storage_failed, storage_full */
+/** Creates an empty catalog durably, if there is none. @throws storage_failed, storage_full */
 export async function makeCatalog(dataDir: string): Promise<void> {
   const making = `${catalogDirectory(dataDir)}.new`;
   rmSync(making, { recursive: true, force: true });

@@ -1,4 +1,4 @@
-// What does the engine do when more is asked of it than there is time or memory for?
+// How does the engine handle requests beyond its time or memory?
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -95,7 +95,7 @@ it("[O3] a deadline ends a search between two queries, and a caller who leaves e
   ).toHaveLength(1);
 });
 
-it("[O3] a search that waits for its index is ended by its deadline, and the others get their answers", async () => {
+it("[O3] a search that waits for its index is stopped by its deadline, and the others get their results", async () => {
   const collection = await makeCollection(await open(), "c");
   for (let from = 0; from < 10_000; from += 5_000) await collection.upsert(vectors(5_000, from));
   await collection.createTextIndex(textIndex);
@@ -106,7 +106,7 @@ it("[O3] a search that waits for its index is ended by its deadline, and the oth
   expect(patient).toMatchObject({ status: "fulfilled" });
 });
 
-it("[O3] of a write whose time is over nothing is applied; one that the writer has is done and answered", async () => {
+it("[O3] no part of a write after its deadline is applied; one that has reached the writer is executed and answered", async () => {
   const collection = await makeCollection(await open(), "c");
   const before = collection.currentVersion();
   const transaction = collection.transaction((await collection.beginTransaction()).transaction_id);
@@ -129,7 +129,7 @@ it("[O3] of a write whose time is over nothing is applied; one that the writer h
   expect(collection.has("v0")).toBe(true);
 });
 
-it("[O5] loads, indexes and writes beyond the process' budget are refused and change nothing; reads and deletes go on", async () => {
+it("[O5] loads, indexes and writes beyond the process' budget are rejected and change nothing; reads and deletes continue", async () => {
   const unlimited = await open();
   for (const name of ["a", "b"]) {
     const collection = await makeCollection(unlimited, name);
@@ -139,7 +139,7 @@ it("[O5] loads, indexes and writes beyond the process' budget are refused and ch
       .poll(() => collection.indexes().dense?.status.percentage_complete, { timeout: 60_000 })
       .toBe(100);
   }
-  // Room for one of them, as it is restored without caches, and a little more.
+  // Room for one restored collection without caches, and a little more.
   const restored = await open();
   await restored.recovered;
   const [{ memoryBytes }] = restored.statistics().collections;
@@ -165,7 +165,7 @@ it("[O5] loads, indexes and writes beyond the process' budget are refused and ch
   await a.delete("v5");
   expect(a.has("v5")).toBe(false);
   expect((await a.searchDense({ query_vector: vectorOf(7), top_k: 1 })).results[0].id).toBe("v7");
-  // What is not in memory takes none, but it has to be possible to load it.
+  // An unloaded collection takes no memory, but it must remain loadable.
   await b.upsert(vectors(200, 10_000));
   const grown = b.currentVersion();
   expect(await codeOf(() => b.upsert(vectors(4_000, 20_000)))).toBe("memory_budget_exceeded");
@@ -205,7 +205,7 @@ it("[O5] a collection can have a budget of its own", async () => {
   await other.upsert(vectors(5_000));
 });
 
-it("[O7] exports are as many as may run, and their places come back", async () => {
+it("[O7] the number of concurrent exports is limited, and their slots are released", async () => {
   const collection = await makeCollection(await open(), "c");
   await collection.upsert(vectors(10));
   const running = Array.from({ length: limits.exportsMax }, () => collection.exportVectors());
@@ -216,7 +216,7 @@ it("[O7] exports are as many as may run, and their places come back", async () =
   for (const exported of running) exported.release();
 });
 
-it("[O7] a request cannot ask for more results than an answer may have", async () => {
+it("[O7] a request cannot ask for more results than a response may have", async () => {
   const collection = await makeCollection(await open(), "c");
   await collection.createDenseIndex(denseIndex);
   const queries = Array.from({ length: 101 }, (_, i) => ({ vector: vectorOf(i) }));

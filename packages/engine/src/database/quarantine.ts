@@ -75,7 +75,7 @@ export function unopenedError(name: string, cause: unknown): QuiverError {
 export function damagedError(name: string, what: string, details: Record<string, unknown> = {}): QuiverError {
   return new QuiverError(
     "data_corrupted",
-    `The collection '${name.slice(0, 300)}' is damaged and not served; the others are. ${what} Restore it from a backup, or stop the server and let 'quiver repair DIR --into NEWDIR' save what is intact.`,
+    `The collection '${name.slice(0, 300)}' is damaged and not served; the others are. ${what} Restore it from a backup, or stop the server and save the intact data with 'quiver repair DIR --into NEWDIR'.`,
     { collection: name.slice(0, 300), ...details },
   );
 }

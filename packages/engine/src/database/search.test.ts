@@ -1,4 +1,4 @@
-// What searches answer: scores, order, statistics, limits; through the whole engine, on a real store.
+// The results of searches: scores, order, statistics, limits; through the whole engine, on a real store.
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -281,7 +281,7 @@ it("[Q14] a text is shown as its index takes it: each word in its place, with it
   for (const { word, term } of terms)
     expect([word, ids(await collection.searchText({ query: word }))]).toEqual([word, term ? ["a"] : []]);
   expect((await collection.analyzeText({ text: "" })).terms).toEqual([]);
-  // An unloaded collection tells it without being loaded.
+  // Works for an unloaded collection without loading it.
   await collection.unload();
   expect((await collection.analyzeText({ text: "the" })).terms).toHaveLength(1);
   expect(collection.describe().loaded).toBe(false);
@@ -299,7 +299,7 @@ it("[Q14] a text is shown as its index takes it: each word in its place, with it
   expect((await refused(() => german.analyzeText({ text: "die" }))).code).toBe("index_not_found");
 });
 
-it("[Q14] [Q22] places go on where a long text is shown in steps, runs of Chinese among its words", async () => {
+it("[Q14] [Q22] positions continue when a long text is analysed in steps, with Chinese among its words", async () => {
   const collection = await make();
   const sentence = "the bees 東京タワー dance ";
   const places = 8;
@@ -319,7 +319,7 @@ const hive = [
   { id: "d", text: "Beech trees" },
 ];
 
-it("[Q17] operators act only with syntax: operators; else, and where there are none, a text is its words", async () => {
+it("[Q17] operators act only with syntax: operators; otherwise, and without any, a text is its words", async () => {
   const collection = await make();
   await collection.upsert(hive);
   const signs = '+bees -"waggle dance" horn* wapsp~2 \\"';
@@ -363,7 +363,7 @@ it("[Q18] with operators a search finds what its clauses ask for, in every kind 
   const queries = asked.map(([query]) => query);
   const batch = await collection.searchBatchText({ queries, syntax });
   expect(batch.map((answer) => ids(answer).sort())).toEqual(asked.map(([, expected]) => expected));
-  // What was deleted, or replaced, satisfies nothing; and an index that is built anew answers alike.
+  // Deleted and replaced records satisfy nothing, and a rebuilt index has the same results.
   await collection.delete("a");
   await collection.upsert([{ id: "b", text: "the waggle dance" }]);
   const changed = await collection.searchBatchText({ queries, syntax });
@@ -372,7 +372,7 @@ it("[Q18] with operators a search finds what its clauses ask for, in every kind 
   expect(await collection.searchBatchText({ queries, syntax })).toEqual(changed);
 });
 
-it("[Q18] a phrase needs an index with positions, and is refused without", async () => {
+it("[Q18] a phrase needs an index with positions, and is rejected without", async () => {
   const collection = await make({ text: { positions: null } });
   await collection.upsert(hive);
   expect(collection.indexes()["tf-idf"]?.positions).toBe(false);
@@ -404,7 +404,7 @@ it("[Q18] a phrase needs an index with positions, and is refused without", async
   expect(ids(await collection.searchText({ query, syntax }))).toEqual(["a"]);
 });
 
-it("[Q18] what is no operator and looks like one is refused with its position, and so are too many", async () => {
+it("[Q18] invalid operators are rejected with their position, and so are too many", async () => {
   const collection = await make();
   await collection.upsert(hive);
   const syntax = "operators";
@@ -425,7 +425,7 @@ it("[Q18] what is no operator and looks like one is refused with its position, a
   expect((await collection.searchText({ query: all, syntax })).results).toEqual([]);
 });
 
-it("[Q19] what is required or excluded changes no score; each term that a word stands for counts by itself, and is explained", async () => {
+it("[Q19] required and excluded clauses change no score; each term that a word expands to counts separately, and is explained", async () => {
   const collection = await make({ text: { positions: true } });
   await collection.upsert(hive);
   const search = (query: string) => collection.searchText({ query, syntax: "operators", explain: true });
@@ -434,11 +434,11 @@ it("[Q19] what is required or excluded changes no score; each term that a word s
   expect(await scores("+bees dance")).toEqual(new Map([...plain].filter(([id]) => id !== "b")));
   expect(await scores("bees dance -wasps")).toEqual(new Map([...plain].filter(([id]) => id !== "c")));
   expect(await scores("bees dance -trees")).toEqual(plain);
-  // A phrase is scored by its words, where it stands.
+  // A phrase is scored by its words, in records that contain it.
   const phrase = await scores('"waggle dance" wasps');
   expect(phrase.get("a")).toBe((await scores("waggle dance")).get("a"));
   expect([...phrase.keys()].sort()).toEqual(["a", "c"]);
-  // bee and beech, each with its own idf; wasps~1 is the word itself, half as much counts what is one edit away.
+  // bee and beech, each with its own idf; wasps~1 counts the word itself fully, and terms one edit away half.
   for (const query of ["bee*", "bees~2 beech", '+bee* "waggle dance" waggle -hornets', "trees~1 treat~2"]) {
     const { results } = await search(query);
     expect(results).not.toEqual([]);
@@ -454,11 +454,11 @@ it("[Q19] what is required or excluded changes no score; each term that a word s
   });
 });
 
-/** What the matches of a leg add up to. */
+/** The sum of the matches of a leg. */
 const sumOf = (values: readonly number[] | undefined) =>
   (values ?? []).reduce((sum, value) => sum + value, 0);
 
-it("[Q16] explain tells rank, score and matches of each leg; they add up to the score, and nothing else changes", async () => {
+it("[Q16] explain returns rank, score and matches of each leg; they add up to the score, and nothing else changes", async () => {
   const collection = await make({ text: { language: "none" } });
   await collection.upsert([
     dense("a", 3, 4, {
@@ -544,7 +544,7 @@ it("[Q16] explain tells rank, score and matches of each leg; they add up to the 
     expect(sumOf(all.map(({ contribution }) => contribution))).toBe(score);
     for (const { rank, weight, contribution } of all) expect(contribution).toBe(weight / (10 + rank));
     expect([inDense?.weight, inText?.weight ?? 0.5]).toEqual([1, 0.5]);
-    // Each leg stands as it does alone, and null says that it does not have the record.
+    // Each leg has the same values as alone, and null if it did not find the record.
     const alone = ({ results }: SearchResponse) => results.find((other) => other.id === id)?.explanation;
     expect(inSparse?.matches).toEqual(alone(bySparse)?.sparse?.matches);
     expect(inText?.matches).toEqual(alone(byText)?.["tf-idf"]?.matches);
@@ -561,7 +561,7 @@ it("[Q16] explain tells rank, score and matches of each leg; they add up to the 
   ]);
   expect(await collection.searchBatchDense({ queries: [{ vector }], explain: true })).toEqual([byVector]);
 
-  // Without it, answers are what they were, byte for byte.
+  // Without explain, responses are the same, byte for byte.
   const without = ({ results }: SearchResponse) =>
     JSON.stringify({ results: results.map(({ explanation: _, ...result }) => result) });
   for (const explain of [undefined, false, null]) {
@@ -668,7 +668,7 @@ it("[Q12] a search without its index names the call that creates it", async () =
   ).toBe("modality_not_enabled");
 });
 
-it("[Q13] an index on data that is there is built from it; deleting it leaves the vectors", async () => {
+it("[Q13] an index on existing data is built from it; deleting it leaves the vectors", async () => {
   const collection = await make();
   await collection.upsert([dense("a", 1, 0, { text: "kappa", sparse_values: [[1, 1]] })]);
   for (const kind of ["dense", "sparse", "tf-idf"] as const) await collection.deleteIndex(kind);
@@ -704,7 +704,7 @@ it("[Q13] an index on data that is there is built from it; deleting it leaves th
   });
 });
 
-it("[I4] every index equals the replay of the log: built at once, fed step by step and rebuilt, they answer alike", async () => {
+it("[I4] every index equals the replay of the log: built at once, updated step by step and rebuilt, they have the same results", async () => {
   const fed = await make({ text: { language: "none" } });
   const record = (i: number, round: number): VectorInput =>
     dense(`r${i}`, (i * 7 + round) % 11, (i * 3) % 5, {
@@ -733,7 +733,7 @@ it("[I4] every index equals the replay of the log: built at once, fed step by st
   expect(await ask()).toEqual(before);
 });
 
-it("[I6] everything has a limit, and what exceeds it is refused with its position", async () => {
+it("[I6] everything has a limit, and what exceeds it is rejected with its position", async () => {
   const collection = await make();
   const path = async (act: () => unknown) => {
     const { code, details } = await refused(act);
@@ -815,7 +815,7 @@ it("[D3] a vector comes back bit for bit, as objects and as JSON, with metadata 
   });
 });
 
-it("[R8] an index that is deleted while searches work for it refuses them at once", async () => {
+it("[R8] when an index is deleted, searches that update it are rejected at once", async () => {
   const collection = await make();
   const texts = Array.from({ length: 400 }, (_, i) => ({
     id: `r${i}`,
@@ -824,7 +824,7 @@ it("[R8] an index that is deleted while searches work for it refuses them at onc
   const seen = new Set<string>();
   for (let round = 0; round < 12; round++) {
     await collection.upsert(texts);
-    // Each is a call with slices of its own, and works for the new records before it answers.
+    // Each is a call with its own time slices, and adds the new records before it returns.
     const searches = Array.from({ length: 24 }, () =>
       collection.searchText({ query_text: "all" }, { timeoutMs: 10_000, account: { key: "a" } }).then(
         () => "answered",

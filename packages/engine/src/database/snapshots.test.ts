@@ -76,7 +76,7 @@ const rejects = (promise: Promise<unknown>, code: ErrorCode) =>
 const filesIn = (what: "snapshots" | "collections") => readdirSync(join(directory, what));
 
 describe("making", () => {
-  it("[B1] a snapshot that is made while others write is of exactly one version", async () => {
+  it("[B1] a snapshot that is created under concurrent writes has exactly one version", async () => {
     const collection = await makeCollection();
     let isOver = false;
     let round = 0;
@@ -90,7 +90,7 @@ describe("making", () => {
     for (let i = 0; i < 4; i++) {
       const acknowledged = round - 1;
       const snapshot = await database.snapshots.create("c");
-      // What was acknowledged before it was asked for is in it.
+      // It contains everything that was acknowledged before the request.
       expect(snapshot.version_number).toBeGreaterThanOrEqual(acknowledged);
       made.push(snapshot);
     }
@@ -105,7 +105,7 @@ describe("making", () => {
         vector_count: snapshot.vector_count,
       });
       expect(collection.version(snapshot.hash).version_number).toBe(snapshot.version_number);
-      // Every round is one version: all of it is there, and nothing of another one.
+      // Every round is one version: the snapshot has all of one round and nothing of another.
       const of = snapshot.version_number;
       expect(lines(copy)).toEqual(
         of === 0 ? [] : records(of, 100).map((each) => JSON.stringify(toStored(each))),
@@ -148,7 +148,7 @@ describe("making", () => {
     folder.publish({ ...snapshot, id });
   };
 
-  /** Asks for a restore while all places are taken; the id is of no snapshot yet. */
+  /** Requests a restore while all slots are taken; the id does not belong to a snapshot yet. */
   const restoreFirstOf = (_: unknown) => database.restoreCollection("x", { snapshots: ["nothing"] });
 
   it("[B7] deleting the collection, and closing the database, end a snapshot that is being made", async () => {
@@ -169,7 +169,7 @@ describe("making", () => {
     await open();
   });
 
-  it("[B6] snapshots outlive a restart and their collection; what an interrupted one left is removed at start", async () => {
+  it("[B6] snapshots survive a restart and their collection; leftovers of an interrupted one are removed at start", async () => {
     const collection = await makeCollection();
     await collection.upsert(records(1, 50));
     const before = lines(collection);
@@ -191,7 +191,7 @@ describe("making", () => {
     expect(database.snapshots.listAll()).toEqual({ snapshots: [], running: [] });
   });
 
-  it("[B6] a full disk refuses a snapshot, an upload and a restore, and leaves nothing behind", async (test) => {
+  it("[B6] on a full disk a snapshot, an upload and a restore fail and leave nothing behind", async (test) => {
     const small = join(directory, "small");
     mkdirSync(small);
     try {
@@ -286,7 +286,7 @@ describe("restoring", () => {
 
   const collectionAgain = () => database.collection("c");
 
-  it("[B5] an existing name is refused without overwrite; with it the collection is replaced in one step", async () => {
+  it("[B5] an existing name is rejected without overwrite; with it the collection is replaced in one step", async () => {
     const collection = await makeCollection();
     await collection.upsert(records(1, 20));
     const snapshot = await database.snapshots.create("c");
@@ -327,7 +327,7 @@ describe("restoring", () => {
     expect(filesIn("collections")).toHaveLength(1);
   });
 
-  it("[B4] a file that was damaged on the disk is refused, and nothing is changed", async () => {
+  it("[B4] a file that was damaged on the disk is rejected, and nothing is changed", async () => {
     const collection = await makeCollection();
     await collection.upsert(records(1, 20));
     const snapshot = await database.snapshots.create("c");
@@ -344,7 +344,7 @@ describe("restoring", () => {
     expect(filesIn("collections")).toHaveLength(1);
   });
 
-  it("[B4] a record that is damaged in the store ends the snapshot, which is then not there", async () => {
+  it("[B4] a damaged record in the store fails the snapshot, which then does not exist", async () => {
     const collection = await makeCollection();
     const secret = "a text that is found again in the file";
     await collection.upsert([{ id: "a", text: secret }]);
@@ -388,7 +388,7 @@ describe("restoring", () => {
   });
 });
 
-it("[B5] a snapshot that is deleted just when it is to be restored is told as one that is not there", async () => {
+it("[B5] a snapshot that is deleted just before its restore is reported as missing", async () => {
   const collection = await makeCollection();
   await collection.upsert(records(1, 10));
   const snapshot = await database.snapshots.create("c");

@@ -1,14 +1,14 @@
-// Which snapshots are there, and how do they come and go?
+// Which snapshots exist, and how are they created and deleted?
 //
-//   create   a collection's current version is written to a file by a thread of its own, while writes and searches go on
-//   receive  a file that a caller has is taken in and verified to its end
-//   delete   it gets the name of an unfinished one first, durably; whoever is reading the file reads on
+//   create   a separate thread writes the current version of a collection to a file, while writes and searches continue
+//   receive  an uploaded file is stored and verified completely
+//   delete   it is first renamed durably to the name of an unfinished one; running downloads continue
 //
-// At start each file's length and header are compared with what is told of it; the rest is read by a check, a download or a
-// restore. A snapshot that is known to be damaged is listed as such, so that nobody counts on it, and can be deleted. One whose entry is
-// damaged is listed again when its file has been read (`draw`).
+// At start each file's length and header are compared with its entry; a check, a download or a restore reads the rest. A snapshot that is
+// known to be damaged is listed as such, so that users do not rely on it, and can be deleted. One with a damaged entry is listed again
+// after its file has been read (`draw`).
 //
-// A snapshot outlives its collection: a collection that was deleted by mistake is what many are restored for.
+// A snapshot survives the deletion of its collection, because restoring a collection that was deleted by mistake is a common case.
 
 import { createHash, randomBytes } from "node:crypto";
 import { createReadStream } from "node:fs";
@@ -37,9 +37,9 @@ import type { DatabaseLog, SnapshotFile, Snapshots } from "./contract.ts";
 
 export type SnapshotSurroundings = {
   readonly dataDir: string;
-  /** Gives a collection by its name. @throws collection_not_found */
+  /** Returns a collection by its name. @throws collection_not_found */
   find(name: string): OpenCollection;
-  /** Runs a check when no other one runs. @throws overloaded */
+  /** Runs a check if no other one is running. @throws overloaded */
   checkAlone<T>(run: () => Promise<T>): Promise<T>;
   readonly log: DatabaseLog;
   readonly clock: () => number;
@@ -53,7 +53,7 @@ export class KeptSnapshots implements Snapshots {
   readonly #closing = new AbortController();
   readonly #works = new Set<Promise<unknown>>();
   readonly jobs = new BackupJobs();
-  /** Of files that nothing is told of; until they are drawn. */
+  /** Files without an entry, until their entries are regenerated. */
   readonly #unlisted: readonly string[];
 
   constructor(around: SnapshotSurroundings) {
@@ -65,12 +65,12 @@ export class KeptSnapshots implements Snapshots {
       this.#snapshots.set(snapshot.id, snapshot);
       this.#look(snapshot);
     }
-    for (const file of strays) log.warn({ file }, "a file among the snapshots is of none");
+    for (const file of strays) log.warn({ file }, "a file in the snapshot directory belongs to no snapshot");
     if (removed > 0) log.info({ removed }, "removed files that interrupted snapshots had left");
     this.#unlisted = unlisted;
   }
 
-  /** To be awaited at start: reads files of which nothing is told, one after the other, and lists those that are whole. */
+  /** To be awaited at start: reads the files without entries, one after the other, and lists the intact ones. */
   async draw(): Promise<void> {
     const { log } = this.#around;
     for (const id of this.#unlisted) {
@@ -86,7 +86,7 @@ export class KeptSnapshots implements Snapshots {
     }
   }
 
-  /** Marks a snapshot whose file is missing or, by what shows at once, is another. @returns what is wrong with it */
+  /** Marks a snapshot whose file is missing or obviously a different one. @returns the problem */
   #look(snapshot: Snapshot): string | undefined {
     const problem = snapshot.damaged ?? this.#directory.problemOf(snapshot);
     if (problem !== undefined && snapshot.damaged === undefined) this.#mark(snapshot.id, problem);
@@ -128,7 +128,7 @@ export class KeptSnapshots implements Snapshots {
     });
   }
 
-  /** @throws collection_not_found; a collection that is damaged, and not served, is there */
+  /** @throws collection_not_found; a damaged collection, which is not served, counts as existing */
   #requireKnown(name: string): void {
     try {
       this.#around.find(name);
@@ -137,7 +137,7 @@ export class KeptSnapshots implements Snapshots {
     }
   }
 
-  /** Marks what a check has found damaged, and unmarks what is whole again. @param ids of snapshots that were there before it */
+  /** Marks snapshots that a check has found damaged, and unmarks intact ones. @param ids of the snapshots that existed before the check */
   #believe({ findings }: CheckReport, ids: readonly string[], name: string | undefined): void {
     const problems = new Map<string, string>();
     for (const { snapshot_id, kind, derived, message } of findings)
@@ -161,7 +161,7 @@ export class KeptSnapshots implements Snapshots {
     if (since_version == null && since_hash != null)
       throw new QuiverError(
         "invalid_request",
-        "since_hash is given without since_version; give the version whose hash it is.",
+        "since_hash is given without since_version; give the version that has this hash.",
         { path: "since_hash" },
       );
     const since = since_version == null ? null : { version: since_version, hash: since_hash ?? null };
@@ -188,7 +188,7 @@ export class KeptSnapshots implements Snapshots {
     });
   }
 
-  /** Runs work that takes a place among the jobs, and that closing waits for. */
+  /** Runs work that takes a job slot and that closing waits for. */
   async #work<T>(act: () => Promise<T>): Promise<T> {
     this.#closing.signal.throwIfAborted();
     const leave = this.jobs.enter();
@@ -213,7 +213,7 @@ export class KeptSnapshots implements Snapshots {
     if (snapshots.length + running.length < limits.snapshotsPerCollectionMax) return;
     throw new QuiverError(
       "invalid_request",
-      `The collection '${name}' has ${snapshots.length} snapshots, as many as are kept. Delete some first.`,
+      `The collection '${name}' has ${snapshots.length} snapshots, which is the limit. Delete some first.`,
       { path: "collection_id", limit: limits.snapshotsPerCollectionMax },
     );
   }
@@ -226,7 +226,7 @@ export class KeptSnapshots implements Snapshots {
 
   list(name: string): SnapshotList {
     const list = this.#of(name);
-    // A collection that is not there, and has left nothing, is told as one that is not there.
+    // A collection that does not exist and has no snapshots is reported as missing.
     if (list.snapshots.length === 0) this.#around.find(name);
     return list;
   }
@@ -281,7 +281,7 @@ export class KeptSnapshots implements Snapshots {
     try {
       this.#directory.clear(id);
     } catch (err) {
-      // It is deleted, durably; what is left goes at the next start.
+      // It is durably deleted; the next start removes leftovers.
       this.#around.log.warn({ snapshot: id, err }, "the file of a deleted snapshot could not be removed");
     }
   }
@@ -296,13 +296,13 @@ export class KeptSnapshots implements Snapshots {
     });
   }
 
-  /** Writes a file that comes, and verifies what is then on the disk; a failure leaves nothing. */
+  /** Writes an uploaded file and verifies the result on disk; a failure leaves nothing. */
   async #take(path: string, source: AsyncIterable<Uint8Array>, signal: AbortSignal): Promise<BackupReport> {
     try {
       const sha256 = await writeFile(path, source, signal);
       const report = await this.jobs.run({ kind: "verify", path }, signal);
       if (report.sha256 !== sha256)
-        throw invalidSnapshot("damaged", 0, "is not on the disk what was received");
+        throw invalidSnapshot("damaged", 0, "differs on the disk from what was received");
       checkDefinitions(report.header);
       this.#requireRoom(report.header.collection.name);
       return report;
@@ -312,7 +312,7 @@ export class KeptSnapshots implements Snapshots {
     }
   }
 
-  /** Refuses new work, ends what runs, and waits for its end. */
+  /** Rejects new work, stops running work, and waits for its end. */
   async close(reason: QuiverError): Promise<void> {
     this.#closing.abort(reason);
     await Promise.allSettled(this.#works);
@@ -335,7 +335,7 @@ function damaged(id: string, problem: string): QuiverError {
   );
 }
 
-/** The bytes of a file, of which the last come only when all of them have the SHA-256 that they must have. */
+/** The bytes of a file; the last ones are sent only if the SHA-256 of all bytes is right. */
 async function* provedBytes(path: string, sha256: string, onWrong: () => Error): AsyncGenerator<Buffer> {
   const hash = createHash("sha256");
   let held: Buffer | undefined;
@@ -348,7 +348,7 @@ async function* provedBytes(path: string, sha256: string, onWrong: () => Error):
   if (held !== undefined) yield held;
 }
 
-/** Writes what comes to a new file and makes it durable. @returns its SHA-256 in hex */
+/** Writes a stream durably to a new file. @returns its SHA-256 in hex */
 async function writeFile(
   path: string,
   source: AsyncIterable<Uint8Array>,
@@ -360,10 +360,14 @@ async function writeFile(
   try {
     for await (const chunk of until(signal, source)) {
       if (begin.length < backupMagic.length) {
-        // What is no backup is refused before all of it has come.
+        // A file that is not a backup is rejected before all of it has arrived.
         begin = Buffer.concat([begin, chunk]);
         if (!isBackup(begin))
-          throw invalidSnapshot("foreign", 0, "is no backup of Quiver: it does not begin with its mark");
+          throw invalidSnapshot(
+            "foreign",
+            0,
+            "is not a Quiver backup: it does not start with the magic bytes",
+          );
       }
       hash.update(chunk);
       for (let at = 0; at < chunk.length; ) {

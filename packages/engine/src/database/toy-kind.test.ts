@@ -45,7 +45,7 @@ const textsOnly = {
 const toyOf = (collection: OpenCollection) =>
   (collection.indexes() as Record<string, { status: IndexStatus } | undefined>)[toyName]?.status;
 
-test("[I4] [I5] a kind of which only the registry knows is built, fed, measured, checkpointed, restored, checked and deleted", async () => {
+test("[I4] [I5] a kind that only the registry knows is built, updated, measured, checkpointed, restored, checked and deleted", async () => {
   const open = (memoryBudgetBytes: number) => openDatabase({ dataDir: directory, memoryBudgetBytes });
   let database: Database = await open(2 ** 30);
   await database.createCollection(textsOnly);
@@ -72,7 +72,7 @@ test("[I4] [I5] a kind of which only the registry knows is built, fed, measured,
   expect(toyOf(collection)).toMatchObject({ state: "unloaded", records_indexed: 0 });
   const { saved, made } = toyCalls;
   expect(saved).toBeGreaterThan(0);
-  // What was kept says how large it is.
+  // The checkpoint states its size.
   expect(collection.bytesToLoad).toBe(100);
   await collection.load();
   expect(toyCalls).toMatchObject({ restored: 1, made: made + 2 });
@@ -93,7 +93,7 @@ test("[I4] [I5] a kind of which only the registry knows is built, fed, measured,
   await database.close();
 });
 
-test("[I4] a plan's legs of a kind of which only the registry knows are searched, ranked, fused and explained", async () => {
+test("[I4] a plan's legs of a kind that only the registry knows are searched, ranked, fused and explained", async () => {
   const definition = defineCollection(textsOnly);
   const store = new MemoryStore(collectionTables);
   prepareCollection(store, 1, definition);

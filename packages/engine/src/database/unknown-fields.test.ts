@@ -1,4 +1,4 @@
-// Which calls of the embedded engine refuse what they do not know? All that take plain objects.
+// Which calls of the embedded engine reject unknown fields? All that take plain objects.
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -33,7 +33,7 @@ afterAll(async () => {
   rmSync(directory, { recursive: true, force: true });
 });
 
-/** A value as JavaScript, which no compiler checks, gives it. */
+/** A value as passed from JavaScript without type checks. */
 // biome-ignore lint/suspicious/noExplicitAny: what is tested is what the types forbid.
 const loose = (value: unknown): any => value;
 
@@ -166,10 +166,13 @@ test.each([
   ["searchHybrid", (given: unknown) => c.searchHybrid(loose(given))],
   ["createTextIndex", (given: unknown) => c.createTextIndex(loose(given))],
   ["createCollection", (given: unknown) => database.createCollection(loose(given))],
-])("[E7] %s without its request, or with something else in its place, is told so", async (_name, call) => {
-  for (const given of [undefined, null, "text", 3, [dense]])
-    await expect((async () => call(given))()).rejects.toMatchObject({
-      code: "invalid_request",
-      message: expect.stringContaining("must be an object, not"),
-    });
-});
+])(
+  "[E7] %s without its request, or with another value in its place, is rejected with a clear error",
+  async (_name, call) => {
+    for (const given of [undefined, null, "text", 3, [dense]])
+      await expect((async () => call(given))()).rejects.toMatchObject({
+        code: "invalid_request",
+        message: expect.stringContaining("must be an object, not"),
+      });
+  },
+);

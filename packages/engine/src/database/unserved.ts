@@ -1,19 +1,19 @@
 // How many bytes are written but not yet in a published view?
 //
-// A search adds a small backlog itself, so small writes are acknowledged at once, and the next write becomes durable while the indexes take
-// this one. With more than `littleBytes` in progress, a write waits until a view contains it: otherwise a search that must see a small
-// write would also have to index the large one that became durable right behind it.
+// A search adds a small backlog itself, so small writes are acknowledged at once, and the next write becomes durable while the indexes
+// apply this one. With more than `littleBytes` in progress, a write waits until a view contains it: otherwise a search that must see a
+// small write would also have to index the large one that became durable right after it.
 
-/** A search indexes so much itself: a few milliseconds of work, if all of it is text. */
+/** A search indexes this amount itself: a few milliseconds of work, if all of it is text. */
 const littleBytes = 64 * 1024;
 
 export class Unserved {
-  /** Given to the writer. */
+  /** Passed to the writer. */
   #handedBytes = 0;
   /** Durable, by ascending versions. */
   #durable: { version: number; bytes: number }[] = [];
 
-  /** A write is given to the writer. Call the result with the version of the write, or with none if it failed. */
+  /** Records that a write is passed to the writer. Call the result with the version of the write, or without one if it failed. */
   begin(bytes: number): (version?: number) => void {
     this.#handedBytes += bytes;
     let isOver = false;

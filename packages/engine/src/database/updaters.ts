@@ -71,7 +71,7 @@ export function makeUpdater(
     configurationOf(blueprint),
     blueprint.checkpoint,
     builders,
-    (problem) => onProblem(`a ${kind} index could not be kept on disk, or read from it`, problem),
+    (problem) => onProblem(`the checkpoint of the ${kind} index could not be written or read`, problem),
   );
   const helpers = helpersOf(kind, definitionOf(kind, definitions), dependencies);
   return new IndexUpdater(kindNamed(kind), () => blueprint.make(), checkpointer, helpers);

@@ -15,7 +15,7 @@ async function fateOf(promise: Promise<void> | undefined): Promise<string> {
   return Promise.race([told, wait]);
 }
 
-it("[O6] below the limit writes go on; above it they are let in at less than the speed of the indexes", async () => {
+it("[O6] below the limit writes continue; above it they are admitted at less than the indexing rate", async () => {
   const standing = { taken: 0, committed: 100, limit: 100 };
   const backlog = new Backlog(() => standing, loudBackground());
   expect(await fateOf(backlog.admit(10, Deadline.none))).toBe("at once");
@@ -24,7 +24,7 @@ it("[O6] below the limit writes go on; above it they are let in at less than the
   expect(await fateOf(first)).toBe("waits");
   standing.taken = 40;
   expect(await fateOf(first)).toBe("admitted");
-  // The second one pays what the first has taken in advance.
+  // The second write pays for what the first has used in advance.
   expect(await fateOf(second)).toBe("waits");
   let [admitted, ended] = [0, false];
   void second?.then(() => {
@@ -42,7 +42,7 @@ it("[O6] below the limit writes go on; above it they are let in at less than the
   expect(backlog.waiting).toBe(0);
 });
 
-it("[O6] over many writes the backlog shrinks to its limit, whatever is asked for", async () => {
+it("[O6] over many writes the backlog shrinks to its limit, whatever the load", async () => {
   const standing = { taken: 0, committed: 5_000, limit: 1_000 };
   const backlog = new Backlog(() => standing, loudBackground());
   let wanted = true;
@@ -67,7 +67,7 @@ it("[O6] over many writes the backlog shrinks to its limit, whatever is asked fo
   expect(standing.committed).toBeGreaterThan(5_000);
 });
 
-it("[O6] too many that wait, a deadline and an unload are answered at once, and leave nothing behind", async () => {
+it("[O6] too many waiting writes, a deadline and an unload end the wait at once, and leave nothing behind", async () => {
   const standing: Standing = { taken: 0, committed: 1_000, limit: 100 };
   const backlog = new Backlog(() => standing, loudBackground());
   const waiting = Array.from({ length: limits.indexBacklogWaitingMax }, () =>

@@ -49,7 +49,7 @@ export class Backlog {
     return this.#waiting.length;
   }
 
-  /** Resolves when a write of so many records may be made; undefined: at once. @throws indexing_behind, or what the deadline says */
+  /** Resolves when a write of this many records is admitted; undefined: at once. @throws indexing_behind, or the error of the deadline */
   admit(records: number, deadline: Deadline): Promise<void> | undefined {
     const standing = this.#standing();
     if (this.#waiting.length === 0 && this.#hasRoom(standing, records)) return undefined;
@@ -106,7 +106,7 @@ export class Backlog {
 function refusal({ taken, committed, limit }: Standing): QuiverError {
   return new QuiverError(
     "indexing_behind",
-    `The indexes are ${committed - taken} records behind, of ${limit} that they may be, and more are written than they take. ` +
+    `The indexes are ${committed - taken} records behind (the limit is ${limit}), and records are written faster than they are indexed. ` +
       "Nothing was changed. Write more slowly, or send the request again later.",
     { records_behind: committed - taken, limit, retry_after_seconds: 1 },
   );

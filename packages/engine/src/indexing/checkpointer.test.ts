@@ -37,7 +37,7 @@ test.each<[boolean, string, Case]>([
   [true, "many changes, and a great share", { changes: 2_000, count: 10_000, memoryBytes: 1 * mib }],
   [false, "many changes, and a small share", { changes: 2_000, count: 100_000, memoryBytes: 100 * mib }],
   [true, "many changes at the end", { changes: 2_000, count: 100_000, memoryBytes: 100 * mib, isLast: true }],
-  [false, "few changes of what is built in a moment", { changes: 12, count: 12, memoryBytes: 1 * mib }],
+  [false, "few changes of an index that is quick to build", { changes: 12, count: 12, memoryBytes: 1 * mib }],
   [true, "few records that take much", { changes: 12, count: 12, memoryBytes: 100 * mib }],
   [
     true,
@@ -51,6 +51,6 @@ test.each<[boolean, string, Case]>([
     "a great share while more is being built",
     { changes: 2_000, count: 10_000, memoryBytes: mib, isIdle: false },
   ],
-])("[I5] an index is kept on disk: %s, of %s", async (expected, _what, given) => {
+])("[I5] a checkpoint is written: %s, of %s", async (expected, _what, given) => {
   expect(await isKept(given)).toBe(expected);
 });

@@ -19,13 +19,13 @@ import { CheckpointReader, removeCheckpoint } from "../runtime/checkpoint-file.t
 import type { Snapshot } from "../storage/store.ts";
 
 /**
- * An idle index gets a checkpoint after so many changes that are also this share of its records. For a large index the share is enough:
- * analysing a dozen texts of 4 MiB again takes a minute.
+ * An idle index gets a checkpoint after this many changes, if they are also this fraction of its records. For a large index the fraction is
+ * enough: analysing a dozen texts of 4 MiB again takes a minute.
  */
 const changesMin = 1_000;
 const changesShare = 0.2;
 const largeBytes = 16 * 2 ** 20;
-/** A busy index gets a checkpoint after so many changes. */
+/** A busy index gets a checkpoint after this many changes. */
 const changesBusy = 100_000;
 
 /** Memory that an index takes when it is loaded from its checkpoint, its records, and its version. */
@@ -57,7 +57,7 @@ export class Checkpointer {
   #saving: Promise<void> | undefined;
   #isForgotten = false;
 
-  /** @param configuration everything that decides what the index is made of, or its hash */
+  /** @param configuration everything that determines the contents of the index, or its hash */
   constructor(
     path: string,
     configuration: string,
@@ -140,12 +140,12 @@ export class Checkpointer {
     return true;
   }
 
-  /** Resolves when no checkpoint is being written. Whoever started it gets the error. */
+  /** Resolves when no checkpoint is being written. The caller that started it gets its error. */
   async settled(): Promise<void> {
     try {
       await this.#saving;
     } catch {
-      // Reported to whoever started it.
+      // Reported to the caller that started it.
     }
   }
 

@@ -1,7 +1,7 @@
 // Which version do all indexes have in full, every record in its final place?
 //
-// Indexes take records into tails first, and link them in the background. A version that was published is remembered until all of its
-// records are where they stay.
+// Indexes first put records into a mutable buffer or a tail, and link them in the background. A published version is remembered until all
+// of its records are in their final places.
 
 /** Versions that are remembered. */
 const incompleteMax = 1_000;
@@ -10,24 +10,24 @@ export class Completion {
   readonly #onComplete: (version: number) => void;
   /** Published versions that are not complete, ascending, and the ordinals that they end at. */
   #incomplete: { version: number; ordinalEnd: number }[] = [];
-  /** Version up to which every index has taken over all changes; -1 while one is first built. */
+  /** Version up to which every index has applied all changes; -1 during the first build of one. */
   watermark = -1;
   /** Version up to which every index has all records in their final places; -1 for none yet. */
   completed = -1;
 
-  /** @param onComplete told each greater `completed` */
+  /** @param onComplete called with each greater `completed` */
   constructor(onComplete: (version: number) => void) {
     this.#onComplete = onComplete;
   }
 
   /**
-   * Every index has taken over all changes of a version, whose records have ordinals below `ordinalEnd`.
+   * Records that every index has applied all changes of a version, whose records have ordinals below `ordinalEnd`.
    * @returns whether that is new
    */
   rise(version: number, ordinalEnd: number): boolean {
     if (this.watermark >= version) return false;
     this.watermark = version;
-    // Where very many wait, the newest two are told as one.
+    // If very many wait, the newest two are merged into one.
     if (this.#incomplete.length >= incompleteMax) this.#incomplete.pop();
     this.#incomplete.push({ version, ordinalEnd });
     return true;

@@ -35,10 +35,10 @@ import { type Analysts, ReadAhead } from "./read-ahead.ts";
 /** Rows read between two looks at the clock. */
 const rowsPerLook = 16;
 
-/** With so many ordinals to add, other threads help; fewer are added sooner than they are posted. */
+/** From this many ordinals on, other threads help; adding fewer takes less time than posting them. */
 const readAheadMin = 2_000;
 
-/** Analysing a text of so many bytes takes a whole time slice or longer, so another thread does it. */
+/** Analysing a text of this many bytes takes a whole time slice or longer, so another thread does it. */
 const longRowBytes = 64 * 1024;
 
 /** Keys passed between two looks at the clock. */
@@ -211,7 +211,7 @@ export class IndexUpdater {
 
   /**
    * Applies the changes up to the snapshot's version, until the time is over.
-   * @param onClosed told each closed ordinal that the index may hold, and the version that closed it
+   * @param onClosed called with each closed ordinal that the index may hold, and the version that closed it
    * @returns whether the index is at the version of `head`
    */
   step(
@@ -232,7 +232,7 @@ export class IndexUpdater {
   #applyClosures(reader: Reader, head: Head, onClosed: (ordinal: number, version: number) => void): void {
     if (oldestVersion(reader) > this.#closedVersion + 1) {
       this.#reconciling = { at: 0, end: this.#cursor };
-      // It is unknown which of the records that were read ahead are closed.
+      // It is unknown which of the records that were read in advance are closed.
       this.#ahead = undefined;
       this.#closedVersion = head.version;
       return;
@@ -321,7 +321,7 @@ export class IndexUpdater {
       if (isThere) this.#ahead = undefined;
       return isThere;
     } catch (error) {
-      // The next step begins anew.
+      // The next step starts again.
       this.#ahead = undefined;
       throw error;
     }

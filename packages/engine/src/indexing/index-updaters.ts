@@ -107,7 +107,7 @@ export class IndexUpdaters {
     return bytes;
   }
 
-  /** Frees up to so many bytes of caches. */
+  /** Frees up to the given number of bytes of caches. */
   giveUp(bytes: number): void {
     let left = bytes;
     for (const { index } of this.#updaters.values()) {
@@ -118,14 +118,14 @@ export class IndexUpdaters {
     }
   }
 
-  /** Share of a range of ordinals that the slowest index has taken over, 0 to 1. */
+  /** Fraction of a range of ordinals that the slowest index has applied, 0 to 1. */
   progress(first: number, count: number): number {
     let least = 1;
     for (const updater of this.#updaters.values()) least = Math.min(least, updater.progress(first, count));
     return least;
   }
 
-  /** Adds an index; it is built from the records that are there. */
+  /** Adds an index, which is built from the existing records. */
   add(updater: IndexUpdater): void {
     this.#updaters.set(updater.kind, updater);
     this.#restore(updater);
@@ -188,7 +188,7 @@ export class IndexUpdaters {
     dropped?.updater.index.close();
   }
 
-  /** Writes the last checkpoints, where they are worth it. Resolves with the errors. */
+  /** Writes the last checkpoints, if worthwhile. Resolves with the errors. */
   async checkpointLast(): Promise<unknown[]> {
     const keeping = this.inUse.map(async (updater) => updater.keep(() => this.#store.snapshot(), true));
     return (await Promise.allSettled(keeping)).flatMap((kept) =>
@@ -213,7 +213,7 @@ export class IndexUpdaters {
     this.closeIndexes();
     if (dropped !== undefined) {
       this.#dropped.add(dropped);
-      this.#background.run(`removing what was kept of the ${kind} index`, async () => {
+      this.#background.run(`removing the checkpoint of the ${kind} index`, async () => {
         await dropped.forget();
         this.#dropped.delete(dropped);
       });

@@ -107,7 +107,7 @@ export class Indexer {
     return this.#updaters.updater(kind);
   }
 
-  /** Version up to which every index has taken over all changes; -1 while one is first built. */
+  /** Version up to which every index has applied all changes; -1 during the first build of one. */
   get watermark(): number {
     return this.#completion.watermark;
   }
@@ -130,7 +130,7 @@ export class Indexer {
     return this.#updaters.memoryBytes;
   }
 
-  /** Frees up to so many bytes of caches. */
+  /** Frees up to the given number of bytes of caches. */
   giveUp(bytes: number): void {
     this.#updaters.giveUp(bytes);
   }
@@ -140,7 +140,7 @@ export class Indexer {
     return this.#backlog.waiting;
   }
 
-  /** Resolves when a streaming write of so many records may be made (backlog.ts); undefined: at once. */
+  /** Resolves when a streaming write of this many records is admitted (backlog.ts); undefined: at once. */
   admitWrite(records: number, deadline: Deadline): Promise<void> | undefined {
     return this.#stopped ? undefined : this.#backlog.admit(records, deadline);
   }
@@ -157,12 +157,12 @@ export class Indexer {
     return { taken, committed: this.#seenEnd, limit };
   }
 
-  /** Share of a range of ordinals that the slowest index has taken over, 0 to 1. */
+  /** Fraction of a range of ordinals that the slowest index has applied, 0 to 1. */
   progress(first: number, count: number): number {
     return this.#updaters.progress(first, count);
   }
 
-  /** Adds an index; it is built from the records that are there. */
+  /** Adds an index, which is built from the existing records. */
   add(updater: IndexUpdater): void {
     this.#completion.watermark = -1;
     this.#updaters.add(updater);
@@ -188,7 +188,7 @@ export class Indexer {
     if (this.#updaters.needsReplacing) this.wake();
   }
 
-  /** Writes the last checkpoints, where they are worth it. Resolves with the errors. Call it before `stop`. */
+  /** Writes the last checkpoints, if worthwhile. Resolves with the errors. Call it before `stop`. */
   checkpointLast(): Promise<unknown[]> {
     return this.#updaters.checkpointLast();
   }
@@ -246,7 +246,7 @@ export class Indexer {
     return null;
   }
 
-  /** The current view, where it is at `version` or later; not pinned. */
+  /** The current view, if it is at `version` or later; not pinned. */
   viewAt(version: number): View | null {
     return this.#serving(version, []);
   }
@@ -358,7 +358,7 @@ export class Indexer {
         if (updaters.length === this.#updaters.inUse.length) this.#rise(head.version, head.nextOrdinal);
         const isMore = updaters.some((updater) => updater.tidy(postingsPerLook, isTimeOver));
         this.#updaters.keep();
-        // A commit that arrived while an older target was worked on has woken nobody.
+        // A commit that arrived during the work on an older target did not wake the indexer.
         return !isMore && !isReclaiming && head.version === this.#seenVersion;
       }
       const next = behind.find((updater) => !updater.isWaiting);

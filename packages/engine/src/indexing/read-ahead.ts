@@ -35,7 +35,7 @@ const batchBytes = 2 ** 19;
 /** Records added between two looks at the clock. */
 const addedPerLook = 16;
 
-/** Look at the clock after every text of so many terms. */
+/** Check the clock after every text with this many terms. */
 const longText = 5_000;
 
 type AddAnalysed = (texts: PreparedRecords) => boolean;

@@ -1,7 +1,7 @@
-// Who waits for a view, and how does the waiting end?
+// Which calls wait for a view, and how does each wait end?
 //
-// With a view that serves, with the caller's deadline, with a failure of indexing, or because the index that is waited for has gone. Those
-// who work along (indexer.ts) wait for nothing, and are told between two slices when they work in vain.
+// A wait ends with a usable view, with the caller's deadline, with a failure of indexing, or because the index was deleted. Calls that help
+// with the indexing (indexer.ts) do not wait; between two slices they check whether their work has become pointless.
 
 import { QuiverError } from "@quiver/protocol/errors";
 import { limits } from "@quiver/protocol/limits";
@@ -16,7 +16,7 @@ type Waiter = {
   reject(error: unknown): void;
 };
 
-/** Someone who works along; with a refusal from when it is in vain. */
+/** A call that helps with the indexing; `refusal` is set once its work is pointless. */
 export type Working = { readonly kinds: readonly IndexKind[]; refusal?: { reason: unknown } };
 
 export class ViewWaiters {
@@ -53,7 +53,7 @@ export class ViewWaiters {
     });
   }
 
-  /** Works along; `work` looks at its refusal between two slices. */
+  /** Helps with the indexing; `work` checks its refusal between two slices. */
   async along<T>(kinds: readonly IndexKind[], work: (working: Working) => Promise<T>): Promise<T> {
     const working: Working = { kinds };
     this.#working.add(working);
@@ -64,7 +64,7 @@ export class ViewWaiters {
     }
   }
 
-  /** Gives a new view to all whom it serves. */
+  /** Passes a new view to all calls that can use it. */
   serve(view: View): void {
     const isServed = ({ version, kinds }: Waiter) => view.serves(version, kinds);
     const served = this.#waiters.filter(isServed);
@@ -72,7 +72,7 @@ export class ViewWaiters {
     for (const waiter of served) waiter.resolve(view.pin());
   }
 
-  /** Refuses those who need an index. */
+  /** Rejects the calls that need an index. */
   refuse(kind: IndexKind, reason: unknown): void {
     const refused = this.#waiters.filter((waiter) => waiter.kinds.includes(kind));
     this.#waiters = this.#waiters.filter((waiter) => !waiter.kinds.includes(kind));
@@ -80,7 +80,7 @@ export class ViewWaiters {
     for (const each of this.#working) if (each.kinds.includes(kind)) each.refusal = { reason };
   }
 
-  /** Refuses all who wait. */
+  /** Rejects all waiting calls. */
   refuseAll(reason: unknown): void {
     for (const waiter of this.#waiters.splice(0)) waiter.reject(reason);
   }

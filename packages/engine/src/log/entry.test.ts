@@ -1,4 +1,4 @@
-// Is an entry what its bytes say, and are other bytes refused?
+// Does decoding restore an encoded entry, and are invalid bytes rejected?
 
 import { isQuiverError } from "@quiver/protocol/errors";
 import fc from "fast-check";
@@ -11,7 +11,7 @@ const batch = fc.uint8Array({ maxLength: 300 });
 const transactionId = fc.string({ unit: "binary", maxLength: 40 });
 const index = fc.constantFrom("dense" as const, "sparse" as const, "tf-idf" as const);
 const plain = <K extends LogOperation["kind"]>(kind: K) => fc.constant(kind);
-// A definition is what JSON can hold; its shape is checked when it is asked for.
+// A definition is any JSON value; its shape is checked when it is read.
 const definition = fc.dictionary(fc.string({ minLength: 1 }), fc.jsonValue()).map(
   (value) =>
     JSON.parse(JSON.stringify(value)) as (LogOperation & {
@@ -46,13 +46,13 @@ const refusal = (bytes: Uint8Array): unknown => {
 };
 
 describe("[L1] entries as bytes", () => {
-  it("come back as they were", () => {
+  it("are decoded unchanged", () => {
     fc.assert(
       fc.property(entries, (entry) => {
         const bytes = encodeEntry(entry);
         expect(decodeEntry(bytes)).toEqual(entry);
         expect(encodeEntry(decodeEntry(bytes))).toEqual(bytes);
-        // In the midst of other bytes, as they come from a stream.
+        // In the middle of other bytes, as in a stream.
         const around = new Uint8Array(bytes.length + 7);
         around.set(bytes, 3);
         expect(decodeEntry(around.subarray(3, 3 + bytes.length))).toEqual(entry);
@@ -61,7 +61,7 @@ describe("[L1] entries as bytes", () => {
     );
   });
 
-  it("are refused when they are cut short or go on", () => {
+  it("are rejected if they are truncated or followed by more bytes", () => {
     fc.assert(
       fc.property(entries, fc.nat(), (entry, cut) => {
         const bytes = encodeEntry(entry);
@@ -72,7 +72,7 @@ describe("[L1] entries as bytes", () => {
     );
   });
 
-  it("are read whole or refused, whatever bytes they are", () => {
+  it("are decoded completely or rejected, for any bytes", () => {
     fc.assert(
       fc.property(entries, fc.nat(), fc.nat(255), (entry, at, value) => {
         const bytes = encodeEntry(entry);

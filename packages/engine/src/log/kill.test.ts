@@ -1,4 +1,4 @@
-// A machine that is killed at random moments while it applies a log has, in the end, what the log makes.
+// A machine that is killed at random moments while it applies a log finally has the state that the log defines.
 
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -34,7 +34,7 @@ function randomGroups(next: () => number): Step[][] {
   return Array.from({ length: groups }, () => Array.from({ length: 1 + below(3) }, () => steps[below(8)]()));
 }
 
-it(`[L2] ${kills} kills while a log is applied, and entries sent again after each, change nothing of what it makes`, async () => {
+it(`[L2] ${kills} kills while a log is applied, with entries sent again after each, do not change the resulting state`, async () => {
   const root = mkdtempSync(join(tmpdir(), "quiver-replay-kill-"));
   const directory = join(root, "store");
   let store: LmdbStore | undefined;
@@ -56,7 +56,7 @@ it(`[L2] ${kills} kills while a log is applied, and entries sent again after eac
       const acknowledged = await runAndKill(program, directory, applied + 1, 20 + 23 * kill);
       store = new LmdbStore(directory, collectionTables);
       const { sequence } = read(store, readHead);
-      // All that was acknowledged, and perhaps the entry whose line the kill has cut off, as a whole.
+      // All acknowledged entries, and perhaps, as a whole, the entry whose output line the kill cut off.
       const known = Math.max(acknowledged, applied);
       expect([known, known + 1]).toContain(sequence);
       expect(stateOf(store)).toEqual(states[sequence]);

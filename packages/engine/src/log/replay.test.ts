@@ -1,4 +1,4 @@
-// Does the same log make the same collection on every machine, however often its entries come and wherever the machine stops?
+// Does the same log produce the same collection on every machine, however often entries are repeated and wherever the machine stops?
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -33,7 +33,7 @@ const runs = 25;
 const all = 1_000;
 let machines = 0;
 
-/** A directory of its own, which can be closed and opened again. */
+/** A separate directory that can be closed and opened again. */
 class Machine {
   readonly #path = join(root, `m${machines++}`);
   #store: LmdbStore = this.#open();
@@ -135,7 +135,7 @@ describe("a log on other machines", () => {
     );
   });
 
-  it("[L1] [L4] random histories have all that can be asked for, accepted and refused, and versions that are forgotten", () => {
+  it("[L1] [L4] random histories have all kinds of requests, accepted and rejected, and dropped versions", () => {
     const seen = new Set<string>();
     for (const history of fc.sample(historyArbitrary, { seed: 1, numRuns: 300 })) {
       const { log, outcomes, states } = record(history);
@@ -163,7 +163,7 @@ describe("a log on other machines", () => {
   });
 });
 
-describe("entries that come again", () => {
+describe("repeated entries", () => {
   it("[L2] change nothing: the log twice, in halves, and from any entry on, with restarts between", async () => {
     await fc.assert(
       fc.asyncProperty(historyArbitrary, fc.array(fc.nat(), { maxLength: 4 }), async (history, cuts) => {
@@ -192,7 +192,7 @@ describe("entries that come again", () => {
     );
   });
 
-  it("[L2] complete what a machine has begun that stopped at any step of any entry", async () => {
+  it("[L2] complete the state of a machine that stopped at any step of any entry", async () => {
     const { log, states } = record(everything);
     let passages = 0;
     armFailpoints(() => passages++);
@@ -217,7 +217,7 @@ describe("entries that come again", () => {
     });
   });
 
-  it("[L2] complete a random log after a stop at a random step, on a directory that goes on", async () => {
+  it("[L2] complete a random log after a stop at a random step, on the same directory", async () => {
     await fc.assert(
       fc.asyncProperty(historyArbitrary, fc.array(fc.nat(200), { maxLength: 5 }), async (history, stops) => {
         const { log, states } = record(history);
@@ -272,7 +272,7 @@ describe("entries that come again", () => {
 });
 
 describe("entries that do not follow", () => {
-  it("[L3] are refused as they are, and change nothing: a gap, another entry under the number, an older epoch, another state", () => {
+  it("[L3] are rejected and change nothing: a gap, another entry under the number, an older epoch, another state", () => {
     const { log } = record(everything);
     const store = prepared(new MemoryStore(collectionTables));
     replay(store, log.slice(0, 3), all);

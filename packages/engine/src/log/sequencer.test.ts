@@ -1,4 +1,4 @@
-// What of what has queued becomes an entry, and what of it when something fails?
+// Which queued requests become an entry, and what happens if something fails?
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -80,14 +80,14 @@ function failAt(name: string, error: Error, times = 1): void {
   });
 }
 
-/** What the log makes on another machine. */
+/** The state that the log produces on another machine. */
 function elsewhere(): MemoryStore {
   const other = prepared(new MemoryStore(collectionTables));
   for (const entry of entries) expect(applyEntry(other, entry, 100)).toBe(true);
   return other;
 }
 
-it("[L4] what has queued is one entry, without what was refused; a commit is one of its own", () => {
+it("[L4] queued requests are one entry, without the rejected ones; a commit is a separate entry", () => {
   const transactionId = begin();
   entries.length = 0;
   const outcomes = write(
@@ -118,7 +118,7 @@ it("[L4] what has queued is one entry, without what was refused; a commit is one
   ]);
 });
 
-it("[L4] what is all refused, or has nothing to do, makes no entry and leaves the store as it is", () => {
+it("[L4] a group with only rejected or empty requests makes no entry and leaves the store as it is", () => {
   const transactionId = begin();
   const before = stateOf(store);
   const idle: WriteRequest = { kind: "abort", transactionId, idleSinceMs: nowMs - 1 };
@@ -173,7 +173,7 @@ it("[L4] an entry that does not become durable fails for all of its requests, an
   expect(seenOf(elsewhere())).toEqual(seenOf(store));
 });
 
-it("[L4] requests that have no room on the disk together are tried alone", () => {
+it("[L4] requests that together do not fit on the disk are tried alone", () => {
   failAt("write:finished", new QuiverError("storage_full", "The disk is full."), 2);
   expect(codes(write(upsert("a"), upsert("b"), upsert("c")))).toEqual(["storage_full", "ok", "ok"]);
   expect(entries.map(({ sequence, operations }) => [sequence, operations.length])).toEqual([
@@ -183,7 +183,7 @@ it("[L4] requests that have no room on the disk together are tried alone", () =>
   expect(seenOf(elsewhere())).toEqual(seenOf(store));
 });
 
-it("[L3] a collection that was part of a replicated log goes on in the epoch that it has", () => {
+it("[L3] a collection that was part of a replicated log continues in its epoch", () => {
   write(upsert("a"));
   const [entry] = entries;
   expect(applyEntry(store, { ...entry, sequence: 2, epoch: 7, opId: randomOpId() }, 100)).toBe(true);
@@ -208,7 +208,7 @@ it("[L4] an entry has a limited number of requests and of bytes", () => {
   expect(kinds().map(({ length }) => length)).toEqual([7, 2]);
 });
 
-it("[L5] what a node notes for itself is in no entry, and changes nothing that follows from the log", () => {
+it("[L5] the local state of a node is in no entry, and does not change the state that follows from the log", () => {
   const transactionId = begin();
   write({ kind: "commit", transactionId });
   const before = stateOf(store);

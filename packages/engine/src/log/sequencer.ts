@@ -1,7 +1,7 @@
 // How do a node's requests become log entries, and in which order?
 //
-// This is the local sequencer. It turns all queued requests into one entry (group commit), for a collection whose log nobody else
-// writes. A replicated log needs another sequencer, which reads entries from a stream.
+// This is the local sequencer. It turns all queued requests into one entry (group commit), for a collection whose log has no other writer.
+// A replicated log needs another sequencer, which reads entries from a stream.
 //
 //   queued requests ---> trial ---> entry ---> durable ---> responses
 //                          | refused: not in the entry, no trace
@@ -156,7 +156,7 @@ class Trial {
     this.#application = new Application(writer, readHead(writer), this.#timeMs, options.versionsKept);
   }
 
-  /** Accepts and applies a request, or notes its refusal. @throws the error with which it fails half-way */
+  /** Accepts and applies a request, or records its rejection. @throws the error with which it fails half-way */
   request(request: WriteRequest): void {
     try {
       this.outcomes.push(this.#attempt(request));
@@ -187,7 +187,7 @@ class Trial {
       const { maxVectors } = this.#options;
       return { ok: true, operation: accept(this.#writer, this.#application.head, request, maxVectors) };
     } catch (error) {
-      // Storage errors and corruption are no refusals.
+      // Storage errors and corruption are not rejections.
       if (isQuiverError(error) && error.status < 500) return { ok: false, error };
       throw error;
     }

@@ -4,7 +4,7 @@
 // in each leg. Each kind of index lists the matches that a score is the sum of, in the order of the addition. So
 //
 //   the sum of a leg's matches, in their order and beginning with 0, is the leg's score, bit for bit, and
-//   the sum of the legs' contributions, in the order of the legs, is the result's.
+//   the sum of the legs' contributions, in the order of the legs, is the result's score.
 //
 // Explaining runs in steps. A search without explanations does none of this.
 
@@ -17,7 +17,7 @@ import type { Legs } from "./legs.ts";
 import type { Fusion } from "./plan.ts";
 import type { Hit } from "./rank.ts";
 
-/** Where a result stands in a leg. */
+/** Rank and score of a result in a leg. */
 type Standing = { rank: number; score: number; weight: number; contribution: number };
 
 /** Explains the queries of one request, which share the limit of `explainedMatchesMax`. */
@@ -52,7 +52,7 @@ export class Explainer {
     return explanations as Explanation[];
   }
 
-  /** Where each result stands in a leg; null where the leg does not have it. */
+  /** Rank and score of each result in a leg; null if the leg did not find it. */
   #standings({ hits, weight }: Ranking, results: readonly Hit[]): (Standing | null)[] {
     const ranks = new Map(hits.map(({ ordinal }, i) => [ordinal, i + 1]));
     return results.map(({ ordinal }) => {
@@ -69,7 +69,7 @@ export class Explainer {
     if (++this.#matches <= limits.explainedMatchesMax) return;
     throw new QuiverError(
       "invalid_request",
-      `explain is asked for, and the results match more than ${limits.explainedMatchesMax} terms in all; ask for fewer results (top_k) or fewer queries at a time.`,
+      `With explain, the results match more than ${limits.explainedMatchesMax} terms in total; request fewer results (top_k) or fewer queries at a time.`,
       { path: "explain", maximum: limits.explainedMatchesMax },
     );
   }

@@ -1,4 +1,4 @@
-// How do several rankings become one?
+// How are several rankings fused into one?
 //
 // Reciprocal rank fusion (Cormack, Clarke and Buettcher, SIGIR 2009), with weights: score(d) = sum over the rankings
 // that have d of weight / (k + rank), rank from 1. The sum runs in the order of the legs, so that equal requests
@@ -9,7 +9,7 @@ import type { Hit } from "./rank.ts";
 /** A ranking, best first, and how much it counts. */
 export type Ranking = { hits: readonly Hit[]; weight: number };
 
-/** What a ranking adds to the score of its record at `rank`, from 1. */
+/** The contribution of a ranking to the score of its record at `rank`, from 1. */
 export function contributionOf(weight: number, k: number, rank: number): number {
   return weight / (k + rank);
 }

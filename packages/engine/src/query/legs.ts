@@ -23,7 +23,7 @@ export interface SearchedLeg {
 export class Legs {
   readonly #queries: SearchedLeg[][];
 
-  /** @param view pinned, with all indexes that the legs need. @throws invalid_request where an index cannot answer a leg */
+  /** @param view pinned, with all indexes that the legs need. @throws invalid_request if an index cannot search a leg */
   constructor(view: View, queries: readonly (readonly Leg[])[], options: LegOptions) {
     const legs = new Map<IndexKind, Leg[]>();
     for (const query of queries)

@@ -1,8 +1,7 @@
-// What exactly does a request ask for?
+// What exactly does a search request ask for?
 //
-// Requests are checked completely here, before a view is pinned: dimensions, ranges and forms, each refusal
-// with its position. What comes out is a plan: one or more legs for each query, and how to fuse and answer. Requests that can be large
-// are planned in steps.
+// Requests are checked completely here, before a view is pinned: dimensions, ranges and forms, each error with its position. The result is
+// a plan: one or more legs for each query, and how to fuse and return the results. Requests that can be large are planned in steps.
 
 import { QuiverError } from "@quiver/protocol/errors";
 import { checkFields, refuseUnknownOptions } from "@quiver/protocol/fields";
@@ -26,7 +25,7 @@ export type Beam = {
   exact: boolean;
   /** With a beam of this length. */
   efSearch: number | null;
-  /** With the beam that was measured to reach this recall, in (0, 1]. */
+  /** Use the beam width that reached this recall in measurements, in (0, 1]. */
   recallTarget: number | null;
 };
 
@@ -50,7 +49,7 @@ export type Plan = {
   allowed: Allowed;
   /** How legs are fused; null for a search with one leg. */
   fusion: Fusion | null;
-  /** Until when the answer is waited for: asked between queries, legs and slices. */
+  /** The deadline of the request, checked between queries, legs and slices. */
   deadline: Deadline;
 };
 
@@ -65,7 +64,7 @@ export function kindsOf(plan: Plan): IndexKind[] {
   return [...needed];
 }
 
-/** @throws invalid_request when the answer would have more results than one request may ask for */
+/** @throws invalid_request if the response would have more results than one request may ask for */
 export function checkSize({ queries, topK }: Plan): void {
   const results = queries.length * topK;
   if (results > limits.resultsPerRequestMax)
@@ -111,7 +110,7 @@ function thresholdOf(value: number | null | undefined, path: string): number {
   return threshold;
 }
 
-/** Queries whose plans are made at a step. */
+/** Queries that are planned in one step. */
 const queriesPerStep = 16;
 
 /** The legs of each query of a list, in steps. */
@@ -207,7 +206,7 @@ export function planDense(definition: CollectionDefinition, request: search.Dens
   return { queries: [[leg]], ...common(request), beam, fusion: null };
 }
 
-/** Checks what a measurement of recall is asked for. */
+/** Validates a request to measure recall. */
 export function planRecall(request: {
   sample?: number | null;
   top_k?: number | null;
@@ -293,7 +292,7 @@ function* hybridLegs(
   if (legs.length < 2)
     throw invalid(
       field("query_vector"),
-      `, ${field("query_terms")} and ${field("query_text")}: ${legs.length} of them given; a hybrid search fuses at least two.`,
+      `, ${field("query_terms")} and ${field("query_text")}: ${legs.length} of them given; a hybrid search needs at least two.`,
     );
   return legs;
 }

@@ -16,7 +16,7 @@ function recordWithId(id: string): Uint8Array {
   return storedRecord(operation, 1);
 }
 
-it("[Q4] [Q20] thousands of hits that tie come by id, and others can take their turn while the ids are read", async () => {
+it("[Q4] [Q20] thousands of tied hits are ordered by id, and other tasks run while the ids are read", async () => {
   const count = 5_000;
   const idOf = (ordinal: number) => `r${(ordinal * 2_311) % count}`;
   const store = new MemoryStore(["records"]);

@@ -1,4 +1,4 @@
-// In which order do hits come?
+// In which order are hits returned?
 //
 // By descending score; ties by id, in the order of code points. An index does not know ids, so it returns the k best and everything that
 // ties with the k-th. This file reads the ids of the ties. There can be many, for example if all texts have two words, so it reads them
@@ -38,7 +38,7 @@ export function* rankHits(reader: Reader, hits: Hit[], k: number): Steps<Hit[]> 
 /** Ids that are read at a step. */
 const idsPerStep = 1_024;
 
-/** Of hits that tie, the `k` whose ids come first. */
+/** Of tied hits, the `k` with the smallest ids. */
 function* firstById(reader: Reader, ties: readonly Hit[], k: number): Steps<Hit[]> {
   const first: { hit: Hit; id: string }[] = [];
   for (let from = 0; from < ties.length; from += idsPerStep) {

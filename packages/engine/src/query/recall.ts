@@ -17,13 +17,13 @@ import { vectorsOf } from "./legs.ts";
 import { Slices } from "./slices.ts";
 
 export type RecallMeasurement = {
-  /** Mean over the queries of the share of the exact answers that were found, 0 to 1. */
+  /** Mean over the queries of the fraction of the exact results that were found, 0 to 1. */
   readonly recall: number;
-  /** The least share of one query. */
+  /** The lowest recall of a single query. */
   readonly worst: number;
   /** The beam that searches took; null where the index has no graph yet and all was scanned. */
   readonly ef: number | null;
-  /** Queries that were asked; fewer than wanted where the collection has fewer vectors. */
+  /** Number of queries; fewer than requested if the collection has fewer vectors. */
   readonly queries: number;
   /** Mean milliseconds of a search through the index, and of an exact one. */
   readonly searchMs: number;
@@ -53,7 +53,7 @@ function sampleOf(view: View, count: number): Sample[] {
   return [...samples.values()];
 }
 
-/** The k best of an answer without one ordinal: their ordinals, and the lowest score. */
+/** The k best of some results without one ordinal: their ordinals, and the lowest score. */
 function bestBut(found: Candidates, ordinal: number, k: number): { ordinals: Set<number>; floor: number } {
   const hits = Array.from({ length: found.count }, (_, i) => i)
     .filter((i) => found.ordinals[i] !== ordinal)
@@ -65,7 +65,7 @@ function bestBut(found: Candidates, ordinal: number, k: number): { ordinals: Set
   };
 }
 
-/** The share of the exact answer that was found. A record that ties with the last one counts as well. */
+/** The fraction of the exact results that was found. A record that ties with the last one counts as well. */
 function shareOf(exact: Candidates, found: Candidates, ordinal: number, k: number): number {
   const truth = bestBut(exact, ordinal, k);
   if (truth.ordinals.size === 0) return 1;
@@ -142,9 +142,9 @@ export async function measureRecall(
 const beams = [10, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1_024, 1_536, 2_048, 3_072, 4_096];
 const depths = [1, 10, 100];
 const effortSample = 50;
-/** Measured anew when so many times as many records as there were have been linked or removed. */
+/** The measurement is repeated when this multiple of the measured number of records has been linked or removed. */
 const effortChange = 0.5;
-/** Of the records, so many may be in the tail when beams are measured: the tail is scanned, and any beam finds what is there. */
+/** Maximum fraction of the records in the tail for a measurement: the tail is scanned, so any beam width finds its records. */
 const tailShareMax = 0.02;
 
 /** Beam widths by recall, measured on a collection. The index stores the table, and its checkpoint contains it. */
@@ -152,9 +152,9 @@ export class BeamTable {
   #measuring: Promise<void> | undefined;
 
   /**
-   * The beam for a recall at k results; beyond `efMax` where no beam reaches it; undefined (the index's own) where nothing is known
-   * and much is still being built. The first call measures; later ones answer by what is known, and have it measured anew in the
-   * background when much has changed.
+   * The beam width for a recall at k results; beyond `efMax` if no width reaches it; undefined (use the index's own) if nothing is known
+   * and much is still being built. The first call measures; later calls use the known values, and start a new measurement in the background
+   * when much has changed.
    * @param pin pins a view for the measuring
    */
   async efFor(recall: number, k: number, view: View, pin: () => View): Promise<number | undefined> {

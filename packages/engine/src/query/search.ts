@@ -17,9 +17,9 @@ import { type Hit, rankCandidates, rankHits, recordOf } from "./rank.ts";
 import { Slices } from "./slices.ts";
 
 /**
- * Answers every query of the plan, in order.
+ * Executes every query of the plan, in order.
  * @param view pinned by the caller, who unpins it afterwards
- * @param ef beam of legs that are answered by a graph; default: the index's own
+ * @param ef beam width of legs that search a graph; default: the index's own
  */
 export async function runPlan(view: View, plan: Plan, ef?: number): Promise<SearchResponse[]> {
   const responses: SearchResponse[] = [];
@@ -43,7 +43,7 @@ export function legDepth({ topK, fusion }: Plan): number {
   return fusion === null ? topK : Math.max(limits.legFactor * topK, limits.legMin);
 }
 
-/** What a query found, best first, and what each of its legs did. */
+/** The results of a query, best first, and the rankings of its legs. */
 type Found = { hits: Hit[]; rankings: Ranking[] };
 
 async function runQuery(
@@ -101,13 +101,13 @@ function fetch(view: View, { ordinal, score }: Hit, returnRawText: boolean): Sea
 class ResultSize {
   #bytes = 0;
 
-  /** @throws invalid_request when it is more than one answer may have */
+  /** @throws invalid_request if it is more than one response may have */
   add(result: SearchResult): SearchResult {
     this.#bytes += result.id.length + (result.document_id?.length ?? 0) + (result.text?.length ?? 0);
     if (this.#bytes <= limits.resultBytesMax) return result;
     throw new QuiverError(
       "invalid_request",
-      `return_raw_text, or top_k, asks for more than ${limits.resultBytesMax} bytes of ids and texts. Ask for fewer results, or without their texts.`,
+      `The results have more than ${limits.resultBytesMax} bytes of ids and texts. Reduce top_k, or leave out return_raw_text.`,
       { path: "top_k", limit: limits.resultBytesMax },
     );
   }

@@ -15,7 +15,7 @@ export class Slices {
   #beganMs = performance.now();
   #heldMs = 0;
 
-  /** @param deadline of the work: asked before every slice. Its task pays for the slices */
+  /** @param deadline of the work, checked before every slice. Its task is charged for the slices */
   constructor(deadline: Deadline = Deadline.none) {
     this.#deadline = deadline;
     this.#task = deadline.task;
@@ -29,7 +29,7 @@ export class Slices {
     return this.#heldMs + performance.now() - this.#beganMs;
   }
 
-  /** Waits for the next slice; what is visible has to be asked anew. @throws what the deadline says */
+  /** Waits for the next slice; visibility must be tested again afterwards. @throws the error of the deadline */
   async next(): Promise<void> {
     this.#heldMs += performance.now() - this.#beganMs;
     await this.#task.slice();
@@ -37,13 +37,13 @@ export class Slices {
     this.#deadline.check();
   }
 
-  /** Waits for the next slice where this one is used up. @throws what the deadline says */
+  /** Waits for the next slice if this one is used up. @throws the error of the deadline */
   async pause(): Promise<void> {
     this.#deadline.check();
     if (this.isOver()) await this.next();
   }
 
-  /** Does work that comes in steps to its end. */
+  /** Runs work in steps to its end. */
   async finish<T>(steps: Generator<void, T>): Promise<T> {
     let isDone = false;
     try {

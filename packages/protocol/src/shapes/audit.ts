@@ -4,12 +4,12 @@ import Type, { type Static } from "typebox";
 import { OneOf } from "./common.ts";
 
 /**
- * `begun` is on disk before anything is changed, `done` or `failed` before the answer goes out; where the disk fails in
- * between, before the next change begins.
+ * `begun` is on disk before anything is changed, `done` or `failed` before the response is sent; if the disk fails in between, before the
+ * next change begins.
  */
 export const auditPhases = ["begun", "done", "failed"] as const;
 
-/** One line of the log. A change has two: one before it is carried out, and one with its outcome. */
+/** One line of the log. Each change has two: one before it is carried out, and one with its outcome. */
 export const AuditEntry = Type.Object({
   at: Type.String({ description: "ISO 8601, UTC." }),
   operation: Type.String({
@@ -17,7 +17,7 @@ export const AuditEntry = Type.Object({
   }),
   phase: OneOf(auditPhases, {
     description:
-      "`begun` is on disk before anything is changed, `done` or `failed` before the answer goes out (where the disk " +
+      "`begun` is on disk before anything is changed, `done` or `failed` before the response is sent (if the disk " +
       "fails in between: before the next change begins).",
   }),
   who: Type.String({
@@ -30,20 +30,20 @@ export const AuditEntry = Type.Object({
       {
         additionalProperties: Type.String(),
         description:
-          "What is changed and how: the names in the path, the fields of the body that say what may be done or what is " +
-          "made (`role`, `collections`, `overwrite`, `config.max_vectors`; lists as JSON; what was not given is left " +
-          "out), and with the outcome the ids that the server gave (`key_id`, `snapshot_id`).",
+          "What is changed and how: the names in the path, the fields of the body that define what may be done or what is " +
+          "created (`role`, `collections`, `overwrite`, `config.max_vectors`; lists as JSON; absent fields are left " +
+          "out), and, with the outcome, the ids that the server assigned (`key_id`, `snapshot_id`).",
       },
     ),
   ),
-  error: Type.Optional(Type.String({ description: "Error code, where it failed." })),
-  request_id: Type.String({ description: "As in the log, and in the answer's x-request-id." }),
+  error: Type.Optional(Type.String({ description: "Error code, if it failed." })),
+  request_id: Type.String({ description: "As in the server's log and in the response header x-request-id." }),
   address: Type.String({ description: "Where the request came from." }),
 });
 
 export const AuditList = Type.Object({
   entries: Type.Array(AuditEntry),
-  damaged_lines: Type.Integer({ description: "Lines among them that cannot be read, and are left out." }),
+  damaged_lines: Type.Integer({ description: "Number of damaged lines, which are left out." }),
 });
 
 export type AuditEntry = Static<typeof AuditEntry>;

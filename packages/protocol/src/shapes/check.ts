@@ -1,9 +1,9 @@
-// What does a check of stored data find?
+// What does a check of stored data report?
 
 import Type, { type Static } from "typebox";
 import { OneOf } from "./common.ts";
 
-/** Where something was found, by what it is about. */
+/** Kinds of findings, by the object that they concern. */
 export const findingKinds = [
   "file",
   "checksum",
@@ -24,23 +24,23 @@ export const findingKinds = [
 
 export const Finding = Type.Object(
   {
-    kind: OneOf(findingKinds, { description: "What the finding is about." }),
+    kind: OneOf(findingKinds, { description: "The kind of object that the finding concerns." }),
     message: Type.String({ description: "What was found, and what was expected." }),
     collection: Type.Optional(
-      Type.String({ description: "Name, or the directory's where that is not known." }),
+      Type.String({ description: "Name of the collection, or of its directory if the name is unknown." }),
     ),
     table: Type.Optional(Type.String({ description: "Table of the collection's store." })),
     key: Type.Optional(Type.String({ description: "Key in the table, in hex." })),
     page: Type.Optional(Type.Integer({ description: "Page of the store's file." })),
-    ordinal: Type.Optional(Type.Integer({ description: "Internal number of a record." })),
+    ordinal: Type.Optional(Type.Integer({ description: "Internal number of the record." })),
     record_id: Type.Optional(Type.String()),
     version: Type.Optional(Type.Integer()),
     snapshot_id: Type.Optional(Type.String()),
     derived: Type.Optional(
-      Type.Boolean({ description: "True where nothing is lost: it is made again from the records." }),
+      Type.Boolean({ description: "True if nothing is lost, because the data is rebuilt from the records." }),
     ),
   },
-  { description: "Something that is not what it must be." },
+  { description: "A deviation from what was expected." },
 );
 
 export const CheckReport = Type.Object({
@@ -55,12 +55,12 @@ export const CheckReport = Type.Object({
       hashes_derived: Type.Integer({
         minimum: 0,
         description:
-          "Versions whose hash was computed again from its parent's and its changes; the others changed records that are gone by now.",
+          "Versions whose hash was recomputed from the parent's hash and the changes; the others changed records that no longer exist.",
       }),
       indexes: Type.Array(Type.String(), { description: "Indexes that were compared with the records." }),
     }),
   ),
-  snapshots: Type.Integer({ minimum: 0, description: "Files of snapshots that were read to their end." }),
+  snapshots: Type.Integer({ minimum: 0, description: "Snapshot files that were read completely." }),
 });
 
 export type FindingKind = (typeof findingKinds)[number];

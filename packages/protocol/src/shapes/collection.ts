@@ -1,4 +1,4 @@
-// What does a collection look like on the wire?
+// How is a collection represented in the API?
 
 import Type, { type Static } from "typebox";
 import { limits } from "../limits.ts";
@@ -6,16 +6,19 @@ import { Fields, Maybe } from "./common.ts";
 
 export const CollectionConfig = Fields({
   max_vectors: Maybe(
-    Type.Integer({ minimum: 1, description: "Most live vectors the collection may hold; null: unlimited." }),
+    Type.Integer({
+      minimum: 1,
+      description: "Maximum number of live vectors in the collection; null: unlimited.",
+    }),
   ),
   replication_factor: Maybe(
-    Type.Integer({ minimum: 1, description: "Stored and returned; null: the default." }),
+    Type.Integer({ minimum: 1, description: "Stored and returned, without effect; null: the default." }),
   ),
   memory_budget_bytes: Maybe(
     Type.Integer({
       minimum: 1,
       description:
-        "Bytes that the collection's indexes may take in memory; what would exceed it is refused with `memory_budget_exceeded`. null: no limit of its own.",
+        "Memory limit of the collection's indexes, in bytes; requests that would exceed it are rejected with `memory_budget_exceeded`. null: no separate limit.",
     }),
   ),
 });
@@ -36,17 +39,22 @@ export const CreateCollection = Fields(
           description: "Number of values of every dense vector. Required when enabled.",
         }),
       ),
-      auto_create_index: Maybe(Type.Boolean({ description: "Creates the dense index with defaults." })),
+      auto_create_index: Maybe(
+        Type.Boolean({ description: "Creates the dense index with default settings." }),
+      ),
     }),
     sparse_vector: Fields({
       enabled: Type.Boolean({ description: "Enables sparse vectors." }),
-      auto_create_index: Maybe(Type.Boolean({ description: "Creates the sparse index with defaults." })),
+      auto_create_index: Maybe(
+        Type.Boolean({ description: "Creates the sparse index with default settings." }),
+      ),
     }),
     tf_idf_options: Fields({ enabled: Type.Boolean({ description: "Enables text search (BM25)." }) }),
     config: CollectionConfig,
     store_raw_text: Maybe(
       Type.Boolean({
-        description: "Keeps the raw text and returns it. Otherwise only the processed words are kept.",
+        description:
+          "Stores the raw text, so that it can be returned. Otherwise only the analysed terms are stored.",
       }),
     ),
   },
@@ -63,7 +71,9 @@ export const CollectionSummary = Type.Object({
   name: Type.String(),
   description: Type.Optional(Type.String()),
   damaged: Type.Optional(
-    Type.Boolean({ description: "Only where it is true: the stored data is damaged, and not served." }),
+    Type.Boolean({
+      description: "Present only if true: the stored data is damaged and the collection is not served.",
+    }),
   ),
 });
 
@@ -82,7 +92,7 @@ export const CollectionDetail = Type.Object({
     max_vectors: Type.Unsafe<number | null>({ type: ["integer", "null"] }),
     replication_factor: Type.Unsafe<number | null>({ type: ["integer", "null"] }),
     memory_budget_bytes: Type.Optional(
-      Type.Integer({ description: "Left out where the collection has no limit of its own." }),
+      Type.Integer({ description: "Absent if the collection has no separate limit." }),
     ),
   }),
   store_raw_text: Type.Boolean(),

@@ -1,21 +1,20 @@
 // What do all shapes have in common?
 //
-// A shape is a TypeBox schema: its TypeScript type, its validation and its place in the OpenAPI document all
-// come from it. Every object of a request is closed (`Fields`): a key that it does not name is refused. `null` for an optional
-// key means that it is absent.
+// A shape is a TypeBox schema, from which its TypeScript type, its validation and its part of the OpenAPI document are derived. Every
+// object of a request is closed (`Fields`): unknown keys are rejected. `null` for an optional key means absent.
 
 import Type, { type TObjectOptions, type TProperties, type TSchema } from "typebox";
 
 type JsonSchema = { type: string; enum?: readonly unknown[] } & Record<string, unknown>;
 
-/** An object of a request: it has these fields, and any other is `unknown_field` (fields.ts). */
+/** An object of a request with these fields; any other field is rejected with `unknown_field` (fields.ts). */
 export function Fields<T extends TProperties>(properties: T, options: TObjectOptions = {}) {
   return Type.Object(properties, { ...options, additionalProperties: false });
 }
 
 /**
- * An optional key that also takes `null`, which means absent. The schema must have a single `type`.
- * @param schema the shape of the value where one is given
+ * An optional key that also accepts `null`, which means absent. The schema must have a single `type`.
+ * @param schema the shape of the value, if it is given
  */
 export function Maybe<T extends TSchema>(schema: T) {
   const json = schema as unknown as JsonSchema;
@@ -25,7 +24,7 @@ export function Maybe<T extends TSchema>(schema: T) {
   return Type.Optional(Type.Unsafe<Type.Static<T> | null>(widened as TSchema));
 }
 
-/** A string of a fixed set, as one `enum` (shorter messages than a union of constants). */
+/** A string of a fixed set, as one `enum` (gives shorter messages than a union of constants). */
 export function OneOf<const T extends readonly string[]>(values: T, options: Record<string, unknown> = {}) {
   return Type.Unsafe<T[number]>({ ...options, type: "string", enum: values } as unknown as TSchema);
 }
@@ -35,12 +34,14 @@ export const Empty = Type.Object({}, { description: "An empty object." });
 export const ErrorShape = Type.Object(
   {
     error: Type.Object({
-      code: Type.String({ description: "Stable code, see the table of errors." }),
+      code: Type.String({ description: "Stable code, see the error table." }),
       message: Type.String({
-        description: "What was received, what was expected, and what to do; with the position of the item.",
+        description: "What was received, what was expected, and what to do, with the position of the item.",
       }),
-      details: Type.Record(Type.String(), Type.Unknown(), { description: "The same for programs." }),
+      details: Type.Record(Type.String(), Type.Unknown(), {
+        description: "The same information for programs.",
+      }),
     }),
   },
-  { description: "Every error answer has this shape." },
+  { description: "Every error response has this shape." },
 );

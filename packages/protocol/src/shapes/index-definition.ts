@@ -1,4 +1,4 @@
-// How is an index defined, and what does it say about itself?
+// How is an index defined, and what does its status contain?
 
 import Type, { type Static } from "typebox";
 import { limits } from "../limits.ts";
@@ -8,18 +8,18 @@ export const metricNames = ["cosine", "euclidean", "dot_product"] as const;
 export const denseDataTypes = ["binary", "quaternay", "octal", "u8", "f16", "f32"] as const;
 export const sparseLevels = [16, 32, 64, 128, 256] as const;
 
-/** The three kinds of index: their names in a path, in the answer of Get index and in the code. */
+/** The three kinds of index, with their names in a path, in the response of Get index and in the code. */
 export const indexKinds = ["dense", "sparse", "tf-idf"] as const;
 export type IndexKind = (typeof indexKinds)[number];
 
-/** Which of them an endpoint is about. */
+/** The kind of index that an endpoint names. */
 export const kinds = { dense: "dense", sparse: "sparse", text: "tf-idf" } as const;
 
 const IndexName = Type.String({ minLength: 1, description: "Name of the index, at most 255 bytes." });
 
 const Range = Fields(
   { min: Type.Number(), max: Type.Number() },
-  { description: "Values outside are clamped in the codes; min < max." },
+  { description: "Values outside this range are clamped in the codes; min < max." },
 );
 
 export const Quantization = Fields({
@@ -29,7 +29,7 @@ export const Quantization = Fields({
       Type.Integer({
         minimum: 1,
         maximum: limits.sampleThresholdMax,
-        description: "Vectors that are sampled before `auto` decides. Required for auto.",
+        description: "Number of vectors that `auto` samples before it chooses the type. Required for auto.",
       }),
     ),
     data_type: Maybe(OneOf(denseDataTypes, { description: "Required for scalar." })),
@@ -41,25 +41,25 @@ const count = (maximum: number, description: string) =>
   Maybe(Type.Integer({ minimum: 1, maximum, description }));
 
 export const HnswProperties = Fields({
-  num_layers: count(limits.layersMax, "Cap of the graph's levels. Default 9."),
+  num_layers: count(limits.layersMax, "Maximum number of levels of the graph. Default 9."),
   max_cache_size: count(
     Number.MAX_SAFE_INTEGER,
-    "Full-precision vectors that may stay in memory for re-scoring. Default: as many as the memory budget allows.",
+    "Maximum number of full-precision vectors in memory for re-scoring. Default: as many as the memory budget allows.",
   ),
-  ef_construction: count(limits.efMax, "Candidates kept while building. Default 128."),
-  ef_search: count(limits.efMax, "Candidates kept while searching. Default 128."),
+  ef_construction: count(limits.efMax, "Beam width while building. Default 128."),
+  ef_search: count(limits.efMax, "Beam width of searches. Default 128."),
   recall_target: Maybe(
     Type.Number({
       exclusiveMinimum: 0,
       maximum: 1,
       description:
-        "Searches pick ef by what was measured on this collection to reach this recall, in place of ef_search. Default: ef_search counts.",
+        "Recall that searches should reach. They then use the ef that reached it in measurements on this collection, instead of ef_search. Default: ef_search is used.",
     }),
   ),
-  neighbors_count: count(limits.neighboursMax, "Links of a node above level 0 (M). Default 16."),
+  neighbors_count: count(limits.neighboursMax, "Maximum links of a node above level 0 (M). Default 16."),
   level_0_neighbors_count: count(
     2 * limits.neighboursMax,
-    "Links of a node at level 0 (M0). Default twice neighbors_count.",
+    "Maximum links of a node at level 0 (M0). Default: twice neighbors_count.",
   ),
 });
 
@@ -75,12 +75,12 @@ export const SparseIndex = Fields({
   quantization: Type.Unsafe<(typeof sparseLevels)[number]>({
     type: "integer",
     enum: sparseLevels,
-    description: "Levels of the stored impacts: 16, 32, 64, 128 or 256.",
+    description: "Number of quantization levels of the stored impacts: 16, 32, 64, 128 or 256.",
   } as never),
   sample_threshold: Type.Integer({ minimum: 1, maximum: limits.sampleThresholdMax }),
 });
 
-/** What `language` of a text index can be. Those without a stemmer have stop words only; `none` has neither. */
+/** The values of `language` of a text index. Some languages have stop words but no stemmer; `none` has neither. */
 export const textLanguages = [
   "arabic",
   "armenian",
@@ -142,135 +142,150 @@ export const TextIndex = Fields({
     Type.Array(Type.String(), {
       maxItems: limits.stopWordsMax,
       description:
-        "Words that are left out instead of the language's list, in any case: one word of at most 255 bytes each. Empty: none. Default: the language's list.",
+        "Stop words that replace the language's list, case-insensitive, each one word of at most 255 bytes. Empty: no stop words. Default: the language's list.",
     }),
   ),
   positions: Maybe(
     Type.Boolean({
       default: false,
       description:
-        "Keeps where in its text a record has a word, which phrases need. Takes about a third more memory.",
+        "Stores the positions of words in each text, which phrase queries need. Takes about a third more memory.",
     }),
   ),
 });
 
-/** Read-only part of a definition that is read. */
+/** Read-only part of a returned definition. */
 export const IndexStatus = Type.Object({
   state: OneOf(["building", "ready", "unloaded"]),
-  served_by: Type.String({ description: "The structure that answers searches now." }),
+  served_by: Type.String({ description: "The structure that currently serves searches." }),
   records_indexed: Type.Integer(),
-  records_total: Type.Integer({ description: "Records of the current version that belong into the index." }),
+  records_total: Type.Integer({ description: "Records of the current version that belong in the index." }),
   percentage_complete: Type.Number({ minimum: 0, maximum: 100 }),
-  watermark: Type.Integer({ description: "Version up to which the index has taken over all changes." }),
+  watermark: Type.Integer({ description: "Version up to which the index has applied all changes." }),
   memory_bytes: Type.Integer(),
   data_type: Type.Optional(
-    Type.String({ description: "Dense: type of the codes; absent while the sample is gathered." }),
+    Type.String({ description: "Dense: type of the codes; absent while `auto` collects its sample." }),
   ),
-  data_type_reason: Type.Optional(Type.String({ description: "Dense: why codes are of this type." })),
+  data_type_reason: Type.Optional(Type.String({ description: "Dense: why this type of codes was chosen." })),
   next_data_type: Type.Optional(
     Type.String({
-      description: "Dense: type of the codes that are being built, because the present ones lose too much.",
+      description:
+        "Dense: type of the codes that are being built because the current ones lose too much recall.",
     }),
   ),
   clamped_share: Type.Optional(
     Type.Number({
       description:
-        "Dense, scalar with a range: share of the sample's values outside of it, 0 to 1. Above 0.01 the range is not applied.",
+        "Dense, scalar with a range: fraction of the sampled values outside the range, 0 to 1. Above 0.01 the range is not applied.",
     }),
   ),
   distinct_vectors: Type.Optional(
-    Type.Integer({ description: "Dense: vectors that differ; records with equal ones share a node." }),
+    Type.Integer({
+      description: "Dense: number of distinct vectors; records with equal vectors share a node.",
+    }),
   ),
   ef_search_effective: Type.Optional(
     Type.Integer({
       description:
-        "Dense: beam of searches that name none; longer than ef_search where that finds too little, absent where they read all vectors.",
+        "Dense: beam width of searches that set none; wider than ef_search if that finds too little, absent if such searches scan all vectors.",
     }),
   ),
   recall: Type.Optional(
     Type.Object(
       {
-        recall_at_10: Type.Number({ description: "Mean share of the ten exact answers, 0 to 1." }),
-        finds_itself: Type.Number({ description: "Share of vectors that a search for themselves finds." }),
-        lost_by_codes: Type.Number({ description: "Share of the exact answers that the codes lost." }),
-        ef_search: Type.Integer({ description: "The beam that was measured." }),
+        recall_at_10: Type.Number({
+          description: "Mean fraction of the ten exact results that were found, 0 to 1.",
+        }),
+        finds_itself: Type.Number({
+          description: "Fraction of vectors that are found by a search for the same vector.",
+        }),
+        lost_by_codes: Type.Number({ description: "Fraction of the exact results lost to quantization." }),
+        ef_search: Type.Integer({ description: "The beam width that was measured." }),
         queries: Type.Integer(),
-        vectors: Type.Integer({ description: "Distinct vectors in the graphs when it was measured." }),
+        vectors: Type.Integer({
+          description: "Distinct vectors in the graphs at the time of the measurement.",
+        }),
       },
       {
         description:
-          "Dense: what the graphs were last seen to find, of a sample of their own vectors; measured when they are built and after each tenth of change.",
+          "Dense: latest recall measurement on a sample of the graphs' own vectors; measured after a build and whenever a tenth of the vectors has changed.",
       },
     ),
   ),
   records_in_tail: Type.Optional(
     Type.Integer({
-      description: "Dense: records that are scanned exactly until they are linked into the graph.",
+      description: "Dense: records that are not in the graph yet and are scanned exactly.",
     }),
   ),
-  graphs: Type.Optional(Type.Integer({ description: "Dense: graphs, of at most 4 GiB each." })),
+  graphs: Type.Optional(Type.Integer({ description: "Dense: number of graphs, of at most 4 GiB each." })),
   graph_bytes: Type.Optional(
-    Type.Integer({ description: "Dense: bytes of codes and links; the rest of memory_bytes is vectors." }),
+    Type.Integer({
+      description: "Dense: bytes of codes and links; the rest of memory_bytes is full-precision vectors.",
+    }),
   ),
   recall_table_records: Type.Optional(
     Type.Integer({
       description:
-        "Dense: records that were there when the beams for recall_target were measured; absent before.",
+        "Dense: number of records when the beam widths for recall_target were measured; absent before that.",
     }),
   ),
   failure: Type.Optional(
     Type.String({
       description:
-        "Only while the index does not go on: why. It is tried again by itself; answers stay right.",
+        "Present only while indexing fails: the reason. Indexing is retried automatically, and search results stay correct.",
     }),
   ),
 });
 
-/** How much of the truth the dense index finds. */
+/** Measured recall of the dense index. */
 export const Recall = Type.Object({
-  recall: Type.Number({ description: "Mean share of the exact answers that the index found, 0 to 1." }),
-  worst_recall: Type.Number({ description: "The least share of one query." }),
+  recall: Type.Number({ description: "Mean fraction of the exact results that the index found, 0 to 1." }),
+  worst_recall: Type.Number({ description: "The lowest recall of a single query." }),
   queries: Type.Integer({
-    description: "Vectors of the collection that were asked, each without itself in the answers.",
+    description:
+      "Number of vectors of the collection that were used as queries; a vector does not count as a result of its own query.",
   }),
   top_k: Type.Integer(),
   ef_search: Type.Union([Type.Integer(), Type.Null()], {
-    description: "The beam that searches took; null where there is no graph yet and all records are scanned.",
+    description:
+      "The beam width of the measured searches; null if there is no graph yet and all records are scanned.",
   }),
-  version: Type.Integer({ description: "Version of the collection that was measured." }),
-  search_ms: Type.Number({ description: "Mean milliseconds of a search." }),
-  exact_ms: Type.Number({ description: "Mean milliseconds of an exact search." }),
+  version: Type.Integer({ description: "The measured version of the collection." }),
+  search_ms: Type.Number({ description: "Mean duration of a search in milliseconds." }),
+  exact_ms: Type.Number({ description: "Mean duration of an exact search in milliseconds." }),
 });
 
-/** Why a word of a text has no term. */
+/** Why a word of a text produces no term. */
 export const dropReasons = ["stop_word", "too_long", "no_letters"] as const;
 
 export const AnalyzeText = Fields({
-  text: Type.String({ description: "Text to analyse, at most 1 MiB of UTF-8, as the text of a query." }),
+  text: Type.String({ description: "Text to analyse, at most 1 MiB of UTF-8 like the text of a query." }),
 });
 
 export const AnalyzedWord = Type.Object({
   position: Type.Integer({
     minimum: 0,
     description:
-      "Place of the word in the text, counted from 0 in words, and in characters of Chinese, Japanese and Korean, whose pairs stand at their first; dropped words count.",
+      "Position of the word in the text, from 0. Each word counts one, and so does each character in Chinese, Japanese and Korean, where a pair has the position of its first character. Dropped words count.",
   }),
-  word: Type.String({ description: "The word as it was found: in NFKC and lower case, before stemming." }),
+  word: Type.String({
+    description: "The word as it was tokenized: in NFKC and lower case, before stemming.",
+  }),
   term: Type.Unsafe<string | null>({
     type: ["string", "null"],
-    description: "What the index keeps of the word, and searches compare; null where it is dropped.",
+    description: "The term that is indexed and that searches compare; null if the word is dropped.",
   }),
   dropped: Type.Unsafe<(typeof dropReasons)[number] | null>({
     type: ["string", "null"],
     enum: [...dropReasons, null],
     description:
-      "Why the word has no term: a stop word, longer than 255 bytes, or nothing but marks; null where it has one.",
+      "Why the word has no term: it is a stop word, longer than 255 bytes, or consists of marks only; null if it has a term.",
   }),
 });
 
-/** What a text index makes of a text. */
+/** The terms that a text index produces from a text. */
 export const TextAnalysis = Type.Object({
-  language: OneOf(textLanguages, { description: "Of the index." }),
+  language: OneOf(textLanguages, { description: "Language of the index." }),
   terms: Type.Array(AnalyzedWord, { description: "Every word of the text, in order." }),
 });
 

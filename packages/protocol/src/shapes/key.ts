@@ -1,10 +1,10 @@
-// What may the holder of an API key do, and with which collections?
+// What does an API key permit, and for which collections?
 
 import Type, { type Static } from "typebox";
 import { limits } from "../limits.ts";
 import { Fields, Maybe, OneOf } from "./common.ts";
 
-/** From the least to the greatest; each role may do all that the ones before it may. */
+/** In ascending order; each role includes the ones before it. */
 export const roles = ["read", "write", "admin"] as const;
 
 export type Role = (typeof roles)[number];
@@ -13,22 +13,22 @@ const Collections = Type.Array(Type.String({ minLength: 1, maxLength: limits.col
   minItems: 1,
   maxItems: limits.apiKeyCollectionsMax,
   description:
-    "The only collections that the key reaches: names, or prefixes with a star at the end (`logs-*`). Absent: all.",
+    "Collections that the key may access: names, or prefixes that end in a star (`logs-*`). Absent: all.",
 });
 
 export const CreateKey = Fields(
   {
-    name: Type.String({ minLength: 1, description: "What the key is for, to recognise it by." }),
+    name: Type.String({ minLength: 1, description: "A label that helps to recognise the key." }),
     role: OneOf(roles, {
       description:
         "`read` reads and searches. `write` also changes records, creates collections and changes indexes. " +
-        "`admin` also deletes collections and, where it is not limited to collections, manages keys and reads the audit log.",
+        "`admin` also deletes collections and, if it is not limited to collections, manages keys and reads the audit log.",
     }),
     collections: Maybe(Collections),
     expires_at: Maybe(
       Type.Integer({
         minimum: 1,
-        description: "Unix seconds from which on the key is refused. Absent: never.",
+        description: "Time in Unix seconds from which the key is rejected. Absent: never.",
       }),
     ),
     weight: Maybe(
@@ -37,25 +37,25 @@ export const CreateKey = Fields(
         maximum: limits.keyWeightMax,
         default: 1,
         description:
-          "The key's share of the server's time while several keys keep it busy: one of weight 2 gets twice as much as one of weight 1.",
+          "The key's share of the server's time while several keys compete: a key of weight 2 gets twice as much as one of weight 1.",
       }),
     ),
   },
-  { description: "What the key may do. A limit that is not understood is refused." },
+  { description: "The permissions of the key. A key with an invalid limit is not created." },
 );
 
 const information = {
-  key_id: Type.String({ description: "Names the key without giving it away." }),
+  key_id: Type.String({ description: "Identifies the key without revealing it." }),
   name: Type.String(),
   role: OneOf(roles),
   collections: Type.Union([Type.Array(Type.String()), Type.Null()], {
     description: "null: all collections.",
   }),
-  weight: Type.Integer({ description: "Share of the server's time beside other keys." }),
+  weight: Type.Integer({ description: "Share of the server's time relative to other keys." }),
   created_at: Type.Integer({ description: "Unix seconds." }),
   expires_at: Type.Union([Type.Integer(), Type.Null()], { description: "Unix seconds; null: never." }),
   last_used_at: Type.Union([Type.Integer(), Type.Null()], {
-    description: "Unix seconds, to a minute; null: not used yet.",
+    description: "Unix seconds, accurate to a minute; null: not used yet.",
   }),
 };
 
@@ -63,7 +63,7 @@ export const KeyInformation = Type.Object(information);
 
 export const KeyCreated = Type.Object({
   ...information,
-  key: Type.String({ description: "The key itself. It is shown here and never again." }),
+  key: Type.String({ description: "The key itself. This is the only response that contains it." }),
 });
 
 export const KeyList = Type.Object({ keys: Type.Array(KeyInformation) });

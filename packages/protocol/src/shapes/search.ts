@@ -1,4 +1,4 @@
-// What does a search ask, and what does it answer?
+// What do search requests and responses contain?
 
 import Type, { type Static, type TSchema } from "typebox";
 import { limits } from "../limits.ts";
@@ -10,11 +10,11 @@ const TopK = Maybe(
     minimum: 1,
     maximum: limits.topKMax,
     default: limits.topKDefault,
-    description: "Results wanted; per query in a batch.",
+    description: "Number of results; in a batch, per query.",
   }),
 );
 const ReturnRawText = Maybe(
-  Type.Boolean({ default: false, description: "Adds the raw text where the collection stores it." }),
+  Type.Boolean({ default: false, description: "Returns the raw text if the collection stores it." }),
 );
 const Threshold = Maybe(
   Type.Number({
@@ -22,26 +22,28 @@ const Threshold = Maybe(
     maximum: 1,
     default: 0,
     description:
-      "0 is exact; t > 0 may skip postings that contribute less than t times the query's largest possible contribution.",
+      "0 is exact; with t > 0, the search may skip postings that contribute less than t times the query's largest possible contribution.",
   }),
 );
 const EfSearch = Maybe(
-  Type.Integer({ minimum: 1, maximum: limits.efMax, description: "Candidates kept, for this request only." }),
+  Type.Integer({ minimum: 1, maximum: limits.efMax, description: "Beam width of this request." }),
 );
 const RecallTarget = Maybe(
   Type.Number({
     exclusiveMinimum: 0,
     maximum: 1,
     description:
-      "Picks ef by what was measured on this collection to reach this recall, for this request only. Not used where ef_search is given.",
+      "Recall that this request should reach, with the ef that reached it in measurements on this collection. Ignored if ef_search is given.",
   }),
 );
-const Exact = Maybe(Type.Boolean({ default: false, description: "Scans every vector." }));
+const Exact = Maybe(
+  Type.Boolean({ default: false, description: "Scans all vectors instead of using the graph." }),
+);
 const FusionConstant = Maybe(
   Type.Number({
     exclusiveMinimum: 0,
     default: limits.fusionConstantDefault,
-    description: "k of reciprocal rank fusion: score = sum of 1 / (k + rank).",
+    description: "The k of reciprocal rank fusion: score = sum of 1 / (k + rank).",
   }),
 );
 
@@ -49,7 +51,7 @@ const Weight = Maybe(Type.Number({ minimum: 0, maximum: 1_000_000, default: 1 })
 const FusionWeights = Maybe(
   Fields(
     { dense: Weight, sparse: Weight, text: Weight },
-    { description: "How much each leg counts: score = sum of weight / (k + rank). Default 1 for each." },
+    { description: "Weight of each leg: score = sum of weight / (k + rank). Default 1 for each." },
   ),
 );
 
@@ -65,11 +67,11 @@ const Explain = Maybe(
   Type.Boolean({
     default: false,
     description:
-      "Adds an explanation to each result; those of one request list at most 100,000 matched terms in all.",
+      "Adds an explanation to each result; the explanations of one request list at most 100,000 matched terms in total.",
   }),
 );
 
-/** How the text of a query is read. */
+/** How the text of a query is parsed. */
 export const textSyntaxes = ["plain", "operators"] as const;
 export type TextSyntax = (typeof textSyntaxes)[number];
 
@@ -77,7 +79,7 @@ const Syntax = Maybe(
   OneOf(textSyntaxes, {
     default: "plain",
     description:
-      'plain: a query text is its words, whatever signs it has. operators: "a phrase", +required, -excluded, prefix* and fuzzy~1 are understood in it.',
+      'plain: the query text is a bag of words; other characters have no meaning. operators: "a phrase", +required, -excluded, prefix* and fuzzy~1 are recognised.',
   }),
 );
 
@@ -102,10 +104,10 @@ export const BatchSparseSearch = Fields({
   ...common,
 });
 
-/** `query_text` is accepted for `query`. One of them is required. */
+/** `query_text` is an alias of `query`. One of them is required. */
 export const TextSearch = Fields({
-  query: Maybe(Type.String({ description: "Text to search for. Required." })),
-  query_text: Maybe(Type.String({ description: "Other name of `query`." })),
+  query: Maybe(Type.String({ description: "Text to search for. Required unless `query_text` is given." })),
+  query_text: Maybe(Type.String({ description: "Alias of `query`." })),
   syntax: Syntax,
   ...common,
 });
@@ -130,21 +132,21 @@ const hybridOptions = {
 };
 export const HybridSearch = Fields(
   { ...hybridLegs, ...hybridOptions },
-  { description: "At least two of query_vector, query_terms and query_text; all that are given are fused." },
+  { description: "At least two of query_vector, query_terms and query_text; all given legs are fused." },
 );
 export const BatchHybridSearch = Fields({
   queries: Type.Array(Fields(hybridLegs), Queries),
   ...hybridOptions,
 });
 
-/** Where a result stands in one leg of its search. */
+/** The rank and score of a result in one leg of its search. */
 const standing = {
-  rank: Type.Integer({ minimum: 1, description: "Place among what the leg found, from 1." }),
+  rank: Type.Integer({ minimum: 1, description: "Rank among the results of the leg, from 1." }),
   score: Type.Number({ description: "The leg's score." }),
-  weight: Type.Number({ description: "How much the leg counts in fusion; 1 in a search with one leg." }),
+  weight: Type.Number({ description: "Weight of the leg in fusion; 1 in a search with one leg." }),
   contribution: Type.Number({
     description:
-      "What the leg adds to the result's score: weight / (fusion_constant_k + rank); in a search with one leg, its score.",
+      "Contribution of the leg to the result's score: weight / (fusion_constant_k + rank); in a search with one leg, the leg's score.",
   }),
 };
 
@@ -156,22 +158,25 @@ const SparseMatch = Type.Object({
 });
 
 const TextMatch = Type.Object({
-  term: Type.String({ description: "As POST .../indexes/tf-idf/analyze shows it." }),
+  term: Type.String({ description: "The term, as POST .../indexes/tf-idf/analyze shows it." }),
   query_tf: Type.Number({
     exclusiveMinimum: 0,
     description:
-      "How often the query has the term. With operators, a term d edits from a fuzzy word counts 1 / (1 + d).",
+      "Occurrences of the term in the query. With operators, a term at edit distance d from a fuzzy word counts 1 / (1 + d).",
   }),
-  tf: Type.Integer({ minimum: 1, description: "How often the record has it." }),
-  df: Type.Integer({ minimum: 1, description: "How many records of the searched version have it." }),
+  tf: Type.Integer({ minimum: 1, description: "Occurrences of the term in the record." }),
+  df: Type.Integer({
+    minimum: 1,
+    description: "Number of records of the searched version that contain the term.",
+  }),
   idf: Type.Number({ description: "ln(1 + (documents - df + 0.5) / (df + 0.5))." }),
   contribution: Type.Number({
     description:
-      "query_tf * idf * tf / (tf + k1 * (1 - b + b * document_length / average_length)), k1 and b as the index has them.",
+      "query_tf * idf * tf / (tf + k1 * (1 - b + b * document_length / average_length)), with k1 and b of the index.",
   }),
 });
 
-/** A key that holds an object, or null. */
+/** A key whose value is an object or null. */
 const orNull = <T extends TSchema>(schema: T) => Type.Optional(Type.Union([schema, Type.Null()]));
 
 export const Explanation = Type.Object(
@@ -181,33 +186,35 @@ export const Explanation = Type.Object(
       Type.Object({
         ...standing,
         matches: Type.Array(SparseMatch, {
-          description: "By ascending index; the products add up to the leg's score, in this order.",
+          description: "Ordered by index; the products add up to the leg's score, in this order.",
         }),
       }),
     ),
     "tf-idf": orNull(
       Type.Object({
         ...standing,
-        documents: Type.Integer({ description: "Records with a text in the searched version." }),
-        document_length: Type.Integer({ description: "Terms of the record's text." }),
-        average_length: Type.Number({ description: "Terms of a text on average, in the searched version." }),
+        documents: Type.Integer({ description: "Number of records with a text in the searched version." }),
+        document_length: Type.Integer({ description: "Number of terms in the record's text." }),
+        average_length: Type.Number({
+          description: "Average number of terms in a text, in the searched version.",
+        }),
         matches: Type.Array(TextMatch, {
           description:
-            "In the order in which the query has them first, what a prefix or fuzzy word stands for each by itself; the contributions add up to the leg's score, in this order.",
+            "Ordered by first occurrence in the query; each term that a prefix or fuzzy word expands to is listed separately. The contributions add up to the leg's score, in this order.",
         }),
       }),
     ),
   },
   {
     description:
-      "Only with `explain`. One key for each leg of the search, null where the leg did not find the record; the contributions add up to the result's score, in this order.",
+      "Present only with `explain`. One key for each leg of the search, null if the leg did not find the record; the contributions add up to the result's score, in this order.",
   },
 );
 
 export const SearchResult = Type.Object({
   id: Type.String(),
   document_id: Type.Unsafe<string | null>({ type: ["string", "null"] }),
-  score: Type.Number({ description: "Greater is better." }),
+  score: Type.Number({ description: "Higher is better." }),
   text: Type.Unsafe<string | null>({ type: ["string", "null"] }),
   explanation: Type.Optional(Explanation),
 });

@@ -1,4 +1,4 @@
-// What is a snapshot of a collection, and what does a restore ask for?
+// How are snapshots and restores represented in the API?
 
 import Type, { type Static } from "typebox";
 import { limits } from "../limits.ts";
@@ -13,36 +13,35 @@ export const CreateSnapshot = Fields(
       Type.Integer({
         minimum: 0,
         description:
-          "Makes an incremental snapshot: only what has changed since this version, which the collection must still list.",
+          "Creates an incremental snapshot: only the changes since this version, which the collection must still list.",
       }),
     ),
     since_hash: Maybe(
       Type.String({
-        description: "The hash of since_version; a collection with another history is then refused.",
+        description:
+          "The hash of since_version; the request is rejected if the collection's version has another hash.",
       }),
     ),
   },
-  { description: "An empty object makes a full snapshot of the current version." },
+  { description: "An empty object creates a full snapshot of the current version." },
 );
 
 export const Snapshot = Type.Object({
   id: Type.String(),
-  collection_name: Type.String({ description: "The collection that it was taken of." }),
-  version_number: Type.Integer({ description: "The one version that it is of." }),
+  collection_name: Type.String({ description: "The collection that the snapshot was taken from." }),
+  version_number: Type.Integer({ description: "The version that the snapshot contains." }),
   hash: Type.String({ description: "The version's hash." }),
   vector_count: Type.Integer({ description: "Live vectors of the version." }),
-  since_version: NullableInteger(
-    "The version that an incremental snapshot goes on from; null in a full one.",
-  ),
+  since_version: NullableInteger("The base version of an incremental snapshot; null in a full one."),
   since_hash: Type.Unsafe<string | null>({ type: ["string", "null"] }),
-  records_stored: Type.Integer({ description: "Vectors in the file." }),
+  records_stored: Type.Integer({ description: "Number of vectors in the file." }),
   size_bytes: Type.Integer(),
   sha256: Type.String({ description: "SHA-256 of the file, 64 hex characters." }),
-  timestamp: Type.Integer({ description: "Unix seconds of its creation." }),
+  timestamp: Type.Integer({ description: "Creation time in Unix seconds." }),
   damaged: Type.Optional(
     Type.String({
       description:
-        "Only where its file is known to be damaged or missing, and how; it is neither downloaded nor restored.",
+        "Present only if the file is known to be damaged or missing: the reason. Such a snapshot can be neither downloaded nor restored.",
     }),
   ),
 });
@@ -55,17 +54,20 @@ export const RunningSnapshot = Type.Object({
 
 export const SnapshotList = Type.Object({
   snapshots: Type.Array(Snapshot, { description: "Oldest first." }),
-  running: Type.Array(RunningSnapshot, { description: "Those that are being made." }),
+  running: Type.Array(RunningSnapshot, { description: "Snapshots that are being created." }),
 });
 
 export const RestoreCollection = Fields({
   snapshots: Type.Array(Type.String(), {
     minItems: 1,
     maxItems: limits.snapshotChainMax,
-    description: "Ids: a full snapshot, then incremental ones, each going on from the one before it.",
+    description: "Ids: a full snapshot, then incremental ones, each based on the one before it.",
   }),
   overwrite: Maybe(
-    Type.Boolean({ description: "Replaces a collection of this name, in one step. Default: it is refused." }),
+    Type.Boolean({
+      description:
+        "Replaces an existing collection of this name atomically. By default the restore is rejected if the collection exists.",
+    }),
   ),
 });
 

@@ -1,4 +1,4 @@
-// What does a transaction say about itself?
+// What does the status of a transaction contain?
 
 import Type, { type Static } from "typebox";
 
@@ -10,20 +10,21 @@ export const TransactionCreated = Type.Object({ transaction_id: Type.String(), c
 export const TransactionStats = Type.Object({
   records_upserted: Type.Integer({
     minimum: 0,
-    description: "Upserts that the transaction was given, repeated ones and those of one id each by itself.",
+    description:
+      "Number of upserts sent to the transaction; repeated upserts and several upserts of one id all count.",
   }),
   records_deleted: Type.Integer({
     minimum: 0,
     description:
-      "Deletes that the transaction was given, those of records that it had upserted itself included.",
+      "Number of deletes sent to the transaction, including deletes of records that it had upserted itself.",
   }),
-  total_operations: Type.Integer({ minimum: 0, description: "The sum of both." }),
+  total_operations: Type.Integer({ minimum: 0, description: "Sum of upserts and deletes." }),
   percentage_complete: Type.Number({ minimum: 0, maximum: 100 }),
   processing_time_seconds: Type.Integer({
     minimum: 0,
-    description: "From the commit until now, or Complete.",
+    description: "Time from the commit until now, or until the status Complete.",
   }),
-  average_throughput: Type.Number({ minimum: 0, description: "Operations a second since the commit." }),
+  average_throughput: Type.Number({ minimum: 0, description: "Operations per second since the commit." }),
   version_created: Type.Unsafe<number | null>({ type: ["integer", "null"] }),
 });
 
@@ -47,7 +48,7 @@ export const FlatTransactionStatus = Type.Object(
     started_at: Type.Unsafe<string | null>({ type: ["string", "null"] }),
     last_updated: Timestamp,
   },
-  { description: "Answer for ?format=flat." },
+  { description: "Response for ?format=flat." },
 );
 
 export const TransactionSummary = Type.Object({

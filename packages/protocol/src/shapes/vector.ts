@@ -1,4 +1,4 @@
-// What does a vector record look like on the wire, going in and coming out?
+// How is a vector record represented in requests and responses?
 
 import Type, { type Static, type TSchema } from "typebox";
 import { Fields, Maybe } from "./common.ts";
@@ -42,17 +42,17 @@ export const VectorInput = Fields(
     metadata: Maybe(
       Type.Unsafe<Record<string, unknown>>({
         type: "object",
-        description: "Any JSON object up to 64 KiB; it comes back unchanged.",
+        description: "Any JSON object up to 64 KiB; it is returned unchanged.",
       } as unknown as TSchema),
     ),
   },
   {
     description:
-      "A vector record. It carries at least one of dense_values, sparse_indices with sparse_values, or text.",
+      "A vector record. It must have at least one of dense_values, sparse_indices with sparse_values, or text.",
   },
 );
 
-/** A record in the same process: `metadataJson`, where given, is the exact JSON text of `metadata`. */
+/** A record of a call in the same process. `metadataJson`, if given, is the exact JSON text of `metadata`. */
 export const ExactVectorInput = Fields({
   ...VectorInput.properties,
   metadataJson: Type.Optional(Type.String()),
@@ -71,12 +71,12 @@ export const VectorRecord = Type.Object({
   dense_values: nullable<number[]>({
     type: "array",
     items: { type: "number" },
-    description: "The exact 32-bit values that were stored, whatever the index's quantization.",
+    description: "The exact 32-bit values that were stored, independent of the index's quantization.",
   }),
   sparse_values: nullable<[number, number][]>({
     type: "array",
     items: IndexValuePair,
-    description: "Pairs [index, value] by ascending index.",
+    description: "Pairs [index, value], ordered by index.",
   }),
   sparse_indices: nullable<number[]>({ type: "array", items: { type: "integer" } }),
   text: nullable<string>({ type: "string", description: "null unless the collection has store_raw_text." }),

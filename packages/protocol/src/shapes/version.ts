@@ -1,11 +1,13 @@
-// What is a version of a collection?
+// How is a version of a collection represented in the API?
 
 import Type, { type Static } from "typebox";
 
 export const Version = Type.Object({
-  hash: Type.String({ description: "64 hex characters, of the parent's hash and the changes in order." }),
+  hash: Type.String({
+    description: "64 hex characters; SHA-256 of the parent's hash and the changes in order.",
+  }),
   version_number: Type.Integer({ minimum: 0 }),
-  timestamp: Type.Integer({ description: "Unix seconds of its creation." }),
+  timestamp: Type.Integer({ description: "Creation time in Unix seconds." }),
   vector_count: Type.Integer({ minimum: 0, description: "Live vectors of this version." }),
 });
 

@@ -1,15 +1,14 @@
-// Who changed what: a file to which lines are only ever added.
+// Who changed what? An append-only file.
 //
 //   <dataDir>/audit.log      one JSON object a line, mode 0600; older files beside it as audit.log.1 (newest) to .4
 //
-// A change has two lines. The first is on disk before the change begins, so that there is no change without a line, and
-// a log that cannot be written refuses changes instead of missing them. The second tells the outcome, and is on disk
-// before the answer goes out. When the disk fails between the two, the change has happened and is answered so; the
-// second line is owed, and written before any other one, so that no further change begins without it. The first stands
-// alone in the log while it is owed, and for good when the process ends before.
+// Each change has two lines. The first is on disk before the change begins: no change happens without a line, and if the log cannot be
+// written, the change is rejected. The second line has the outcome and is on disk before the response is sent. If the disk fails between
+// the two, the change has happened, and the response says so. The second line is then pending and is written before any other line, so that
+// no further change begins without it. Until then the first line stands alone; if the process ends before, it stays alone.
 //
-// Lines are written one after another, each synced. A line that a crash or a full disk has cut short is cut off before
-// the next one.
+// Lines are written one after another, each with a sync. An incomplete line, left by a crash or a full disk, is removed before the next one
+// is written.
 
 import { constants } from "node:fs";
 import { type FileHandle, open, readFile, rename, rm, stat } from "node:fs/promises";
@@ -20,7 +19,7 @@ import type { AuditEntry, AuditList } from "@quiver/protocol/shapes/audit";
 
 export const auditFileName = "audit.log";
 
-/** Of a file that is one too many: it is there while a rotation is under way, or after one that could not remove it. */
+/** Number of the surplus file: it exists during a rotation, or after a rotation that failed to remove it. */
 const excess = limits.auditOldFilesMax + 1;
 
 /** What all lines of one change have in common. */
@@ -33,9 +32,9 @@ export class AuditLog {
   #file: FileHandle;
   /** Bytes of complete, synced lines. */
   #bytes: number;
-  /** True after a failure: there may be more in the file than `#bytes`. */
+  /** True after a failure: the file may be longer than `#bytes`. */
   #isTorn = false;
-  /** Outcomes that could not be written, oldest first; as many at most as changes are carried out at once. */
+  /** Outcomes that could not be written, oldest first; at most one for each change in progress. */
   #owed: Buffer[] = [];
   #last: Promise<unknown> = Promise.resolve();
 
@@ -54,8 +53,8 @@ export class AuditLog {
   }
 
   /**
-   * Opens, or makes, the log of a data directory.
-   * @throws storage_failed when the file is a symbolic link, or no file, or cannot be written
+   * Opens or creates the log of a data directory.
+   * @throws storage_failed if the path is a symbolic link or not a file, or cannot be written
    */
   static async open(
     dataDir: string,
@@ -73,7 +72,7 @@ export class AuditLog {
 
   /**
    * Resolves when the line is durable.
-   * @throws storage_failed, storage_full; a `begun` is then not in the log, and an outcome is owed
+   * @throws storage_failed, storage_full; a `begun` line is then not in the log, and an outcome is pending
    */
   record(change: AuditedChange, phase: AuditEntry["phase"], error?: string): Promise<void> {
     const entry: AuditEntry = {
@@ -86,7 +85,7 @@ export class AuditLog {
     return this.#inTurn(() => (phase === "begun" ? this.#append([line]) : this.#settle(line)));
   }
 
-  /** The newest entries, newest first, of the file and of the older ones beside it. */
+  /** The latest entries of the current file and the older ones, newest first. */
   read(limit: number): Promise<AuditList> {
     return this.#inTurn(async () => {
       const entries: AuditEntry[] = [];
@@ -103,7 +102,7 @@ export class AuditLog {
     });
   }
 
-  /** Waits for the lines that are being written, and tries once more those that are owed. @throws as `record` */
+  /** Waits for the lines that are being written, and retries the pending ones. @throws as `record` */
   async close(): Promise<void> {
     await this.#inTurn(async () => {
       try {
@@ -116,7 +115,7 @@ export class AuditLog {
 
   #inTurn<T>(act: () => Promise<T>): Promise<T> {
     const turn = this.#last.then(act);
-    // Whoever waits for the turn is told of its failure; the next one begins in any case.
+    // The caller gets the error of its own turn; the next turn starts in any case.
     this.#last = turn.catch(() => undefined);
     return turn;
   }
@@ -130,7 +129,7 @@ export class AuditLog {
     }
   }
 
-  /** Adds what is owed and these lines: all of them, or none. */
+  /** Appends the pending lines and these: all of them or none. */
   async #append(lines: readonly Buffer[]): Promise<void> {
     const bytes = Buffer.concat([...this.#owed, ...lines]);
     try {
@@ -149,12 +148,12 @@ export class AuditLog {
   }
 
   /**
-   * Begins a new file; the full one becomes the first of the old ones, and the oldest goes last.
+   * Starts a new file; the full one becomes the newest of the old files, and the oldest is deleted last.
    *
-   *   .4 to .5, .3 to .4, .2 to .3, .1 to .2, audit.log to .1, new audit.log, .5 goes
+   *   .4 to .5, .3 to .4, .2 to .3, .1 to .2, audit.log to .1, new audit.log, delete .5
    *
-   * Each step leaves one gap in the names, or fills it, and none takes a name that a file has. A rotation that failed at
-   * any step, or that a crash has ended, goes on from the first gap: however often it fails, no file is moved twice.
+   * Each step leaves one gap in the names or fills it, and never overwrites a file. A rotation that was interrupted by a failure or a crash
+   * continues from the first gap, so no file is moved twice, however often it fails.
    */
   async #rotate(): Promise<void> {
     let gap = 0;
@@ -168,13 +167,13 @@ export class AuditLog {
     await rm(this.#name(excess), { force: true });
   }
 
-  /** @param number 0 for the file that is written, then from the newest of the older ones */
+  /** @param number 0 for the current file, then the older ones from the newest on */
   #name(number: number): string {
     return number === 0 ? this.#path : `${this.#path}.${number}`;
   }
 }
 
-/** A file without lines is one that a failed rotation has begun: its name is as good as free. */
+/** A file without lines was created by a failed rotation: its name counts as free. */
 async function hasLines(path: string): Promise<boolean> {
   try {
     return (await stat(path)).size > 0;
@@ -184,13 +183,13 @@ async function hasLines(path: string): Promise<boolean> {
   }
 }
 
-/** Opens the file for adding to it, makes its name durable, and cuts off a last line that is not whole. */
+/** Opens the file for appending, makes its name durable, and truncates an incomplete last line. */
 async function openFile(path: string): Promise<{ file: FileHandle; bytes: number }> {
   const flags = constants.O_RDWR | constants.O_APPEND | constants.O_CREAT | (constants.O_NOFOLLOW ?? 0);
   const file = await open(path, flags, 0o600);
   try {
     const { size, mode } = await file.stat();
-    if ((mode & constants.S_IFMT) !== constants.S_IFREG) throw new Error("it is no file");
+    if ((mode & constants.S_IFMT) !== constants.S_IFREG) throw new Error("it is not a file");
     if ((mode & 0o077) !== 0) await file.chmod(0o600);
     const bytes = await wholeLinesBytes(file, size);
     if (bytes < size) await file.truncate(bytes);
@@ -204,7 +203,7 @@ async function openFile(path: string): Promise<{ file: FileHandle; bytes: number
   }
 }
 
-/** Bytes up to the end of the last whole line. */
+/** Bytes up to the end of the last complete line. */
 async function wholeLinesBytes(file: FileHandle, size: number): Promise<number> {
   const chunk = Buffer.alloc(64 * 1024);
   for (let end = size; end > 0; ) {
@@ -217,7 +216,7 @@ async function wholeLinesBytes(file: FileHandle, size: number): Promise<number> 
   return 0;
 }
 
-/** The lines of a file, the last one first; none where there is no such file. */
+/** The lines of a file, last one first; none if the file does not exist. */
 async function linesFromTheEnd(path: string): Promise<Iterable<string>> {
   try {
     const flags = constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0);
@@ -257,7 +256,7 @@ function auditError(error: unknown, what: string): QuiverError {
     code === "ELOOP" ? "it is a symbolic link" : (code ?? (error as Error).message ?? "unknown error");
   return new QuiverError(
     isFull ? "storage_full" : "storage_failed",
-    `The audit log ${what} (${reason}), and without it nothing is changed that it records.`,
+    `The audit log ${what} (${reason}). Changes that it must record are rejected until it can be written.`,
     {},
     { cause: error },
   );

@@ -1,21 +1,21 @@
 // What does a route need, and does the caller have it?
 //
-// A caller has a role, and collections: all of them, or those that its key is limited to. A route needs a role, and it
-// says where it names collections. Whoever names one that the key does not reach is refused whether it exists or not, so
-// that a key tells nothing about other collections. What an endpoint does not say is decided against the caller.
+// A caller has a role and a set of collections: all of them, or those that its key is limited to. A route declares the role that it needs
+// and where it names collections. A request for a collection outside the key's set is rejected whether the collection exists or not, so
+// that the key reveals nothing about other collections. If an endpoint declares nothing, the strictest rule applies.
 
 import { QuiverError } from "@quiver/protocol/errors";
 import type { Route } from "@quiver/protocol/routes";
 import { type Role, roles } from "@quiver/protocol/shapes/key";
 
-/** What an endpoint asks of its callers. */
+/** What an endpoint requires of its callers. */
 export type Need = {
   readonly role: Role | "anyone";
-  /** Where it names collections; `nowhere`: only a key that reaches all of them will do. */
+  /** Where it names collections; `nowhere`: only for keys without a limit to collections. */
   readonly collections: "path" | "body.name" | "answer" | "nowhere";
 };
 
-/** Of an endpoint that says nothing of itself. */
+/** The requirement of an endpoint that declares none. */
 export const strictestNeed: Need = { role: "admin", collections: "nowhere" };
 
 export function needOf(route: Route): Need {
@@ -23,18 +23,18 @@ export function needOf(route: Route): Need {
   return { role: route.role, collections: route.collections ?? inPath };
 }
 
-/** Who calls, and what that caller may do. */
+/** The caller of a request and its permissions. */
 export class Access {
-  /** As the audit log has it: `admin-key`, `session:<id>`, `key:<key_id>`, `no-auth`. */
+  /** The name in the audit log: `admin-key`, `session:<id>`, `key:<key_id>`, `no-auth`. */
   readonly who: string;
   readonly role: Role;
-  /** Its share of the server's time beside other keys. */
+  /** Its share of the server's time relative to other keys. */
   readonly weight: number;
-  /** Names, and prefixes with a star at the end; null for all. */
+  /** Names, and prefixes that end in a star; null for all. */
   readonly #collections: readonly string[] | null;
   readonly #requireValid: () => void;
 
-  /** @param requireValid throws when what the caller has shown is no longer valid; absent where it stays so */
+  /** @param requireValid throws if the caller's key or session is no longer valid; absent if it cannot become invalid */
   constructor(
     who: string,
     role: Role,
@@ -50,20 +50,20 @@ export class Access {
   }
 
   /**
-   * Looks again whether the key or session is valid. To be called when time has passed since the request began, before
-   * anything is applied: a body may come slowly, and its turn late.
+   * Checks again that the key or session is valid. Call it before anything is applied: since the request began, the body may have arrived
+   * slowly, and the request may have waited in a queue.
    * @throws unauthorized
    */
   requireValid(): void {
     this.#requireValid();
   }
 
-  /** Who pays for the caller's work: its key. Sessions are made with the admin key and pay as it does. */
+  /** The account for the caller's work: its key. Sessions are created with the admin key and use its account. */
   get payer(): string {
     return this.who.startsWith("session:") ? "admin-key" : this.who;
   }
 
-  /** True when the caller may know of a collection of this name. */
+  /** True if the caller may see a collection of this name. */
   reaches(collection: string): boolean {
     if (this.#collections === null) return true;
     return this.#collections.some((pattern) =>
@@ -72,8 +72,8 @@ export class Access {
   }
 
   /**
-   * Checks what can be known before the body is read.
-   * @param collection the one that the path names
+   * Checks the permissions that do not depend on the body.
+   * @param collection the one in the path
    * @throws forbidden
    */
   require(need: Need, collection: string | undefined): void {
@@ -90,7 +90,7 @@ export class Access {
     if (need.collections === "nowhere" && this.#collections !== null) {
       throw new QuiverError(
         "forbidden",
-        "The request is about the server as a whole, and the key is limited to some collections. " +
+        "The request concerns the whole server, and the key is limited to some collections. " +
           "Send a key without that limit.",
       );
     }
@@ -102,11 +102,11 @@ export class Access {
     const shown = name.slice(0, 300);
     throw new QuiverError(
       "forbidden",
-      `The key does not reach the collection '${shown}'. Send a key whose collections have it.`,
+      `The key has no access to the collection '${shown}'. Send a key whose collections include it.`,
       { collection: shown },
     );
   }
 }
 
-/** Of a request that needs no key; it reaches nothing that does. */
+/** The access of a request without a key, which no endpoint that needs a key accepts. */
 export const nobody = new Access("nobody", "read", []);

@@ -1,11 +1,11 @@
-// Who holds the admin key, and how is it known without being kept?
+// Where does the admin key come from, and how is it verified without being stored?
 //
-//   configured        the key of the configuration holds for this start; nothing of it is stored
-//   stored verifier   a key that an earlier start generated: `admin-key` in the catalog has its salted digest
-//   neither           a key is generated and written to `<dataDir>/admin-key`, readable by its owner alone
+//   configured        the configured key is valid for this run; nothing of it is stored
+//   stored verifier   an earlier start generated the key; `admin-key` in the catalog has its salted digest
+//   neither           a key is generated and written to `<dataDir>/admin-key`, readable only by its owner
 //
-// The file is written before the verifier: a crash between the two costs nothing but a file that the next start
-// replaces, while the other order could lose the only copy of the key.
+// The file is written before the verifier: after a crash between the two, the next start replaces the file; the other order could lose the
+// only copy of the key.
 
 import { randomBytes, scrypt } from "node:crypto";
 import { open, rename, rm } from "node:fs/promises";
@@ -22,20 +22,20 @@ const verifierKey = "admin-key";
 type Verifier = { readonly sha256: string; readonly keyId: string };
 
 export type AdminKey = {
-  /** True for the key itself, in a time that does not depend on how wrong it is. */
+  /** True for the key itself; the time does not depend on how much of a guess is right. */
   isKey(candidate: string): boolean;
   /**
-   * Names the key without giving it away, and stays the same over restarts: sessions are bound to it, so that a new
-   * key ends the sessions of the old one.
+   * Identifies the key without revealing it, and stays the same across restarts. Sessions are bound to it, so that a new key ends the
+   * sessions of the old one.
    */
   readonly keyId: string;
-  /** True for a key of 256 random bits that this server has made; a configured one may be a short word. */
+  /** True for a generated key of 256 random bits; a configured one may be a short word. */
   readonly isRandom: boolean;
-  /** Where the key was written, when this start generated it. */
+  /** The file that the key was written to, if this start generated it. */
   readonly file: string | undefined;
 };
 
-/** Finds or makes the key that requests are checked against. */
+/** Finds or generates the key that requests are checked against. */
 export async function openAdminKey(
   credentials: Credentials,
   dataDir: string,
@@ -69,13 +69,13 @@ async function storedSalt(credentials: Credentials): Promise<string> {
   return salt;
 }
 
-/** Slow to compute, once a start: a configured key may be a short word, and session records on disk carry its id. */
+/** Deliberately slow, once per start: a configured key may be a short word, and session records on disk contain its id. */
 async function keyIdOf(key: string, salt: string): Promise<string> {
   const derived = (await promisify(scrypt)(key, `${salt}/key-id`, 16)) as Buffer;
   return derived.toString("hex");
 }
 
-/** Replaces the file in one step; at no moment can another user read it. */
+/** Replaces the file in one step; no other user can read it at any moment. */
 async function writeSecretFile(path: string, secret: string): Promise<void> {
   const draft = `${path}.new`;
   await rm(draft, { force: true });
@@ -90,7 +90,7 @@ async function writeSecretFile(path: string, secret: string): Promise<void> {
     await file.close();
   }
   await rename(draft, path);
-  // The verifier that follows is durable: the name of the only copy of the key must be so before.
+  // The verifier is written next, durably; the directory entry of the only copy of the key must be durable before it.
   const directory = await open(dirname(path), "r");
   try {
     await directory.sync();

@@ -1,16 +1,15 @@
-// Which API keys are there, what may each do, and how is one known without being kept?
+// Which API keys exist, what may each do, and how is a key verified without being stored?
 //
 //   qk_0123456789abcdef_<43 characters>
 //      key id           256 random bits
 //
-// Of a key the catalog has a salted SHA-256, under the key's id: the id finds the entry, so that nothing secret is
-// looked up by its value, and the digests are compared in constant time. A fast hash is right here. A slow one (scrypt,
-// Argon2) makes a guess expensive where a person chose the secret and there are few to try; among 2^256 equally likely
-// ones there is nothing to try, and the price would be paid by every request.
+// The catalog stores a salted SHA-256 of each key under the key's id. The id finds the entry, so that no secret is looked up by its value,
+// and the digests are compared in constant time. A fast hash is right here: a slow one (scrypt, Argon2) makes guessing expensive when a
+// person chose the secret and few candidates exist. Guessing one of 2^256 equally likely keys is hopeless anyway, and every request would
+// pay for the slow hash.
 //
-// Made and revoked are durable before they are acknowledged; a revoked key is refused from then on, and so is what it has
-// asked for and is not begun yet (`Access.requireValid`). The last use is
-// written down at most once a minute, and at close.
+// Creation and revocation are durable before they are acknowledged. From then on a revoked key is rejected, and so are its requests that
+// have not started yet (`Access.requireValid`). The last use is stored at most once a minute, and at close.
 
 import { randomBytes } from "node:crypto";
 import type { Credentials } from "@quiver/engine/database/contract";
@@ -35,7 +34,7 @@ type StoredKey = {
   name: string;
   role: Role;
   collections: string[] | null;
-  /** Absent in keys that older servers have made. */
+  /** Absent in keys from older servers. */
   weight?: number;
   salt: string;
   sha256: string;
@@ -45,7 +44,7 @@ type StoredKey = {
 };
 type LiveKey = { stored: StoredKey; readonly digest: Buffer; readonly access: Access; writtenMs: number };
 
-/** Compared with where there is no key of the id, so that the time does not tell ids apart. */
+/** Compared with if no key has the id, so that the response time does not reveal which ids exist. */
 const nothing = digest(randomSecret());
 
 export class ApiKeys {
@@ -53,10 +52,10 @@ export class ApiKeys {
   readonly #clock: () => number;
   readonly #writes: BackgroundWrites;
   readonly #live = new Map<string, LiveKey>();
-  /** Keys that are being written down for the first time. */
+  /** Keys that are being stored for the first time. */
   #creating = 0;
 
-  /** Takes over the keys of earlier starts. */
+  /** Loads the keys of earlier runs. */
   constructor(credentials: Credentials, clock: () => number, onWriteError: (error: unknown) => void) {
     this.#credentials = credentials;
     this.#clock = clock;
@@ -66,7 +65,7 @@ export class ApiKeys {
     }
   }
 
-  /** @throws invalid_request for a request that says something impossible; resolves when the key is durable */
+  /** Resolves when the key is durable. @throws invalid_request for a request with impossible values */
   async create(request: CreateKey): Promise<KeyCreated> {
     const now = this.#clock();
     checkCreateKey(request, now);
@@ -110,7 +109,7 @@ export class ApiKeys {
       .map(([keyId, { stored }]) => informationOf(keyId, stored));
   }
 
-  /** Resolves when the revocation is durable; the key is refused from the call on. @throws key_not_found */
+  /** Resolves when the revocation is durable; the key is rejected from the call on. @throws key_not_found */
   async revoke(keyId: string): Promise<void> {
     const live = this.#live.get(keyId);
     if (live === undefined) {
@@ -119,7 +118,7 @@ export class ApiKeys {
         "There is no API key with this id. GET /auth/keys lists the keys with their ids.",
       );
     }
-    // From here on no last use is written any more, which would bring the entry back.
+    // From here on no last use is stored; storing one would bring the entry back.
     this.#live.delete(keyId);
     try {
       await this.#credentials.delete(prefix + keyId);
@@ -130,8 +129,8 @@ export class ApiKeys {
   }
 
   /**
-   * What the holder of a key may do; undefined when the secret is no API key of this server.
-   * @throws unauthorized when it is one that has expired
+   * The access of a key; undefined if the secret is not an API key of this server.
+   * @throws unauthorized if the key has expired
    */
   use(secret: string): Access | undefined {
     const keyId = form.exec(secret)?.[1];
@@ -146,7 +145,7 @@ export class ApiKeys {
     return live.access;
   }
 
-  /** Writes down every last use and waits for what is being written. */
+  /** Stores every last use and waits for the writes. */
   async close(): Promise<void> {
     for (const [keyId, live] of this.#live) {
       if ((live.stored.lastUsedMs ?? 0) > live.writtenMs) this.#write(keyId, live);
@@ -160,7 +159,7 @@ export class ApiKeys {
       if (this.#live.get(keyId)?.stored !== stored)
         throw new QuiverError(
           "unauthorized",
-          "The API key was revoked before the request was carried out. Nothing of it was done. Send another key.",
+          "The API key was revoked before the request was executed. Nothing was changed. Send another key.",
         );
     };
     this.#live.set(keyId, {
@@ -205,7 +204,7 @@ function informationOf(keyId: string, stored: StoredKey): KeyInformation {
 /** Largest time that a JavaScript date can hold, in seconds. */
 const secondsMax = 8_640_000_000_000;
 
-/** What the shape cannot say. */
+/** The checks that the shape cannot express. */
 function checkCreateKey(request: CreateKey, now: number): void {
   checkText("name", request.name, limits.apiKeyNameBytesMax);
   request.collections?.forEach((pattern, index) => {
@@ -216,10 +215,10 @@ function checkCreateKey(request: CreateKey, now: number): void {
     const path = `collections[${index}]`;
     throw fieldError(
       path,
-      "a name that a collection can have, or the beginning of one with a star",
+      "a valid collection name, or a prefix of one that ends in a star",
       problem,
-      `${path} ${problem}; no collection is called so. A collection name has ${collectionNameRule}; with a star at the end, ` +
-        "it stands for all that begin so.",
+      `${path} ${problem}; no collection can have this name. A collection name has ${collectionNameRule}; with a star at the end, ` +
+        "it matches all names with this prefix.",
     );
   });
   const { expires_at: expiresAt } = request;

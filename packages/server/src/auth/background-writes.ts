@@ -1,6 +1,6 @@
-// What is written down without anybody waiting for it, and when is it all there?
+// Which writes does no request wait for, and when are they all done?
 
-/** Writes whose failure is logged, for nothing acknowledged depends on them. */
+/** Writes whose failure is only logged, because nothing acknowledged depends on them. */
 export class BackgroundWrites {
   readonly #writes = new Set<Promise<void>>();
   readonly #onError: (error: unknown) => void;
@@ -14,7 +14,7 @@ export class BackgroundWrites {
     this.#writes.add(settled);
   }
 
-  /** Resolves when nothing is being written any more. */
+  /** Resolves when no write is in progress. */
   async settled(): Promise<void> {
     await Promise.all(this.#writes);
   }

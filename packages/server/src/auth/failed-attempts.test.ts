@@ -21,7 +21,7 @@ function limiter(max: number, addressesMax?: number) {
 }
 
 describe("the limit on failed attempts", () => {
-  test("[A13] counts each address by itself, and starts anew when the window has ended", () => {
+  test("[A13] counts each address separately, and starts again when the window has ended", () => {
     const { clock, attempts, isRefused } = limiter(3);
     for (let i = 0; i < 3; i++) {
       expect(isRefused("10.0.0.1")).toBe(false);
@@ -37,7 +37,7 @@ describe("the limit on failed attempts", () => {
     expect(isRefused("10.0.0.1")).toBe(false);
   });
 
-  test("[A13] does not refuse for hours when the clock is set back", () => {
+  test("[A13] does not reject for hours when the clock is set back", () => {
     const { clock, attempts, isRefused } = limiter(1);
     attempts.failed("10.0.0.1");
     clock.now -= 3_600_000;

@@ -1,13 +1,12 @@
-// How often may an address guess?
+// How many failed attempts may an address make?
 //
-// An address that has failed `max` times within a window is refused until the window ends, and what it sends is not
-// compared with anything that could be guessed: an admin key that somebody chose may be a short word. What this server
-// has made (API keys, the tokens of sessions, a generated admin key) is 256 random bits; it is looked at first, and
-// passes from an address that is limited. So a neighbour behind the same proxy, or a broken client on the same machine,
-// keeps nobody from working; at worst a chosen admin key has to wait for the end of the window.
+// An address that has failed `max` times within a window is rejected until the window ends, and its keys are not compared with anything
+// that could be guessed: a configured admin key may be a short word. Secrets that this server generated (API keys, session tokens, a
+// generated admin key) are 256 random bits; they are checked first and pass even from a limited address. So a neighbour behind the same
+// proxy, or a broken client on the same machine, locks nobody out; at worst a configured admin key has to wait for the end of the window.
 //
-// Every address counts, those of this machine too. An IPv6 address counts by its first 64 bits, for whoever has one of
-// them usually has them all. Memory is bounded: beyond `addressesMax` the window that began first is forgotten.
+// Every address counts, including those of this machine. An IPv6 address counts by its first 64 bits, because one user usually owns the
+// whole /64. Memory is bounded: beyond `addressesMax` the oldest window is forgotten.
 
 import { isIPv4, isIPv6 } from "node:net";
 import { QuiverError } from "@quiver/protocol/errors";
@@ -16,7 +15,7 @@ import { limits } from "@quiver/protocol/limits";
 type Window = { failures: number; endsMs: number };
 
 export class FailedAttempts {
-  /** In the order in which the windows began. */
+  /** Ordered by the start of the window. */
   readonly #windows = new Map<string, Window>();
   readonly #max: number;
   readonly #clock: () => number;
@@ -28,7 +27,7 @@ export class FailedAttempts {
     this.#addressesMax = addressesMax;
   }
 
-  /** Addresses that are remembered. */
+  /** Number of remembered addresses. */
   get size(): number {
     return this.#windows.size;
   }
@@ -41,7 +40,7 @@ export class FailedAttempts {
     throw new QuiverError(
       "rate_limited",
       `Too many failed attempts to authenticate came from this address. Wait for ${seconds} seconds; ` +
-        "API keys and sessions work meanwhile.",
+        "API keys and sessions continue to work.",
       { retry_after_seconds: seconds },
     );
   }
@@ -60,7 +59,7 @@ export class FailedAttempts {
     this.#windows.set(network, { failures: 1, endsMs: this.#clock() + limits.authFailureWindowMs });
   }
 
-  /** The window of a network, where it has not ended; one that seems to begin later is of a clock that was set back. */
+  /** The window of a network, if it has not ended; a window that starts in the future means that the clock was set back. */
   #window(network: string): Window | undefined {
     const window = this.#windows.get(network);
     if (window === undefined) return undefined;
@@ -71,7 +70,7 @@ export class FailedAttempts {
   }
 }
 
-/** An IPv4 address itself, also where it is written in IPv6; the first 64 bits of another IPv6 address. */
+/** An IPv4 address itself, also in IPv6 notation; otherwise the first 64 bits of an IPv6 address. */
 export function networkOf(address: string): string {
   const bare = address.replace(/%.*$/s, "").toLowerCase();
   const mapped = /^::ffff:([\d.]+)$/.exec(bare)?.[1];
@@ -79,7 +78,7 @@ export function networkOf(address: string): string {
   if (!isIPv6(bare)) return bare;
   const [head, tail] = bare.split("::");
   const before = head === "" ? [] : head.split(":");
-  // Of what stands behind the `::`, only as much matters as reaches into the first four groups.
+  // Only the groups after `::` that fall into the first four groups matter.
   const after = tail === undefined || tail === "" ? [] : tail.split(":");
   const groups = after.length + (after.at(-1)?.includes(".") ? 1 : 0);
   const zeros = tail === undefined ? 0 : 8 - before.length - groups;

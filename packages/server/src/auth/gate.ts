@@ -1,13 +1,13 @@
-// Which requests may pass?
+// Which requests pass authentication?
 //
-// With a key: `Authorization: Bearer <secret>`, where the secret is an API key, the token of a living session or the admin
-// key. Only guesses at the last one are worth limiting, see failed-attempts.
+// With a key: `Authorization: Bearer <secret>`, where the secret is an API key, the token of a live session or the admin key. Only guesses
+// at the admin key need a limit, see failed-attempts.
 //
-// Without one, the loopback address keeps other machines out, but not the pages in a browser on this machine. A page
-// can call by a name of its own that it has made to mean 127.0.0.1, or send what needs no leave of CORS. So requests
-// must name the server by a loopback address, and come from no page but those of the named origins.
+// Without a key, the loopback address keeps other machines out, but not the pages in a browser on this machine. A page can use a domain
+// name that resolves to 127.0.0.1 (DNS rebinding), or send requests that need no CORS preflight. So requests must address the server by a
+// loopback name, and may come only from pages of the configured origins.
 //
-// The check runs before anything of the body is read. What the caller may do then, access decides.
+// The check runs before the body is read. What the caller may do is decided in access.ts.
 
 import { QuiverError } from "@quiver/protocol/errors";
 import type { Session } from "@quiver/protocol/shapes/session";
@@ -19,7 +19,7 @@ import type { FailedAttempts } from "./failed-attempts.ts";
 import { randomSecret } from "./secrets.ts";
 import type { Sessions } from "./sessions.ts";
 
-/** The headers that a gate looks at. */
+/** The headers that a gate reads. */
 export type Credentials = {
   readonly authorization?: string | undefined;
   readonly host?: string | undefined;
@@ -28,16 +28,16 @@ export type Credentials = {
 
 export interface Gate {
   /**
-   * Who calls.
+   * The caller's access.
    * @param address of the other end of the connection
    * @throws unauthorized, rate_limited
    */
   enter(headers: Credentials, address: string): Access;
   /** @throws invalid_credentials, rate_limited */
   logIn(username: string, password: string, address: string): Promise<Session>;
-  /** Absent on a server without authentication, where keys would mean nothing. */
+  /** Absent on a server without authentication, which has no keys. */
   readonly keys: ApiKeys | undefined;
-  /** What must be written before the database closes. */
+  /** Completes the writes that must be done before the database closes. */
   close(): Promise<void>;
 }
 
@@ -86,7 +86,7 @@ export function keyedGate(
     },
   };
 
-  /** @throws rate_limited before a key that could be guessed is even compared */
+  /** @throws rate_limited before a guessable key is compared */
   function isAdminKey(candidate: string, address: string): boolean {
     if (adminKey.isRandom && adminKey.isKey(candidate)) return true;
     attempts.refuseGuesser(address);
@@ -97,8 +97,8 @@ export function keyedGate(
 }
 
 /**
- * Everybody on this machine passes. Clients that log in first get a token that nobody asks for.
- * @param origins whose pages may call; `*` for all
+ * Every request from this machine passes. Clients that log in get a token, which is not checked.
+ * @param origins of pages that may call; `*` for all
  */
 export function openGate(clock: () => number, sessionIdleMs: number, origins: readonly string[]): Gate {
   return {
@@ -107,8 +107,8 @@ export function openGate(clock: () => number, sessionIdleMs: number, origins: re
       if (host !== undefined && !isLoopback(host.replace(/:\d*$/, ""))) {
         throw new QuiverError(
           "unauthorized",
-          "The server runs without authentication and answers only where it is called by a loopback address, such as " +
-            "127.0.0.1 or localhost. Call it so, or start it with an admin key.",
+          "The server runs without authentication and answers only requests to a loopback address, such as " +
+            "127.0.0.1 or localhost. Use such an address, or start the server with an admin key.",
         );
       }
       const own = origin === `http://${host}` || origin === `https://${host}`;
@@ -117,7 +117,7 @@ export function openGate(clock: () => number, sessionIdleMs: number, origins: re
       }
       throw new QuiverError(
         "unauthorized",
-        "The server runs without authentication and answers no page of this origin. Name the origin for CORS, or start " +
+        "The server runs without authentication and rejects requests from pages of this origin. Allow the origin with --cors-origin, or start " +
           "the server with an admin key.",
       );
     },
@@ -134,8 +134,8 @@ export function openGate(clock: () => number, sessionIdleMs: number, origins: re
 }
 
 /**
- * Refuses a request with two different Authorization headers: Node.js takes the first and a proxy in front may take the
- * last, so that nobody can say whose request it is.
+ * Rejects a request with two different Authorization headers: Node.js uses the first, but a proxy in front may use the last, so the caller
+ * is ambiguous.
  * @param rawHeaders names and values in turn
  * @throws invalid_request
  */
@@ -147,8 +147,8 @@ export function refuseTwoKeys(rawHeaders: readonly string[]): void {
     if (rawHeaders[i + 1] === first) continue;
     throw new QuiverError(
       "invalid_request",
-      "The request has two Authorization headers that differ. Send one.",
-      { path: "authorization", expected: "one header", received: "two that differ" },
+      "The request has two different Authorization headers. Send one.",
+      { path: "authorization", expected: "one header", received: "two different ones" },
     );
   }
 }

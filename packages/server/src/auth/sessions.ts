@@ -1,8 +1,7 @@
-// Who has logged in, and until when do they stay so?
+// Which sessions exist, and when do they expire?
 //
-// A session is known by the digest of its token; the token itself is nowhere but at the client. It lives for
-// `limits.sessionIdleMs` from its last use. The last use is written down at most once a minute, and at close, so that
-// after a restart a session ends at most a minute early.
+// A session is stored under the digest of its token; only the client has the token itself. It lives for `limits.sessionIdleMs` after its
+// last use. The last use is stored at most once a minute, and at close, so that after a restart a session expires at most a minute early.
 
 import type { Credentials } from "@quiver/engine/database/contract";
 import { QuiverError } from "@quiver/protocol/errors";
@@ -24,11 +23,11 @@ export class Sessions {
   readonly #live = new Map<string, LiveSession>();
   readonly #writes: BackgroundWrites;
   readonly #sessionsMax: number;
-  /** Sessions that are being written down for the first time. */
+  /** Sessions that are being stored for the first time. */
   #creating = 0;
 
   /**
-   * Takes over the sessions of earlier starts and removes those that have expired or belong to another key.
+   * Loads the sessions of earlier runs and removes those that have expired or belong to another key.
    * @param keyId of the admin key that sessions are bound to
    */
   constructor(
@@ -57,7 +56,7 @@ export class Sessions {
 
   /**
    * Resolves when the session is durable.
-   * @throws too_many_sessions; a session that somebody works with never ends because others log in
+   * @throws too_many_sessions; a new login never ends a session that is in use
    */
   async create(): Promise<Session> {
     const now = this.#clock();
@@ -83,8 +82,8 @@ export class Sessions {
   }
 
   /**
-   * The id of the living session that the token names, and which this use prolongs. The id is the beginning of the
-   * token's digest: it tells sessions apart in the audit log, and gives nothing away.
+   * The id of the token's live session, whose expiry this use extends. The id is a prefix of the token's digest: it distinguishes sessions
+   * in the audit log without revealing anything.
    */
   use(token: string): string | undefined {
     const key = keyOf(token);
@@ -99,17 +98,17 @@ export class Sessions {
     return key.slice(prefix.length, prefix.length + 16);
   }
 
-  /** @throws unauthorized when the token is of no living session */
+  /** @throws unauthorized if the token has no live session */
   requireLiving(token: string): void {
     const session = this.#live.get(keyOf(token));
     if (session !== undefined && !this.#isOver(session)) return;
     throw new QuiverError(
       "unauthorized",
-      "The session ended before the request was carried out. Nothing of it was done. Create another session.",
+      "The session ended before the request was executed. Nothing was changed. Create another session.",
     );
   }
 
-  /** Writes down every last use and waits for what is being written. */
+  /** Stores every last use and waits for the writes. */
   async close(): Promise<void> {
     for (const [key, session] of this.#live) {
       if (session.lastUsedMs !== session.writtenMs) this.#write(key, session);
@@ -129,8 +128,8 @@ export class Sessions {
     const seconds = Math.max(1, Math.ceil(waitMs / 1000));
     return new QuiverError(
       "too_many_sessions",
-      `There are ${this.#sessionsMax} sessions, which is the limit; the first of them ends in ${seconds} seconds if it is not used. ` +
-        "Use the token of a session that is there, or an API key (POST /auth/keys), which has no such limit.",
+      `There are ${this.#sessionsMax} sessions, which is the limit; the first of them expires in ${seconds} seconds if it is not used. ` +
+        "Use the token of an existing session, or an API key (POST /auth/keys), which needs no session.",
       { limit: this.#sessionsMax, retry_after_seconds: seconds },
     );
   }

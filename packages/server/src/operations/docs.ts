@@ -1,7 +1,7 @@
-// Where can a person read the interface, without any other server being asked?
+// How is the API reference served without any other server?
 //
-// Scalar's page and its script come from the installed package. The content security policy is the proof that nothing
-// else is loaded: a browser refuses every address but this server's.
+// Scalar's page and its script come from the installed package. The content security policy guarantees that nothing else is loaded: the
+// browser blocks every address but this server's.
 
 import scalar from "@scalar/fastify-api-reference";
 import type { FastifyInstance } from "fastify";

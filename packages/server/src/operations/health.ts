@@ -1,4 +1,4 @@
-// Is the server alive, and is it ready for its work?
+// Is the server alive, and is it ready?
 
 import type { Database, DatabaseStatistics } from "@quiver/engine/database/contract";
 import { QuiverError } from "@quiver/protocol/errors";
@@ -13,13 +13,13 @@ export function registerHealth(app: FastifyInstance, database: Database): void {
   app.get("/health/live", options, async () => ({ status: "live" }));
 
   app.get("/health/ready", options, async () => {
-    // A balancer must not take the whole server away from those whose collections are in order; who looks is told. Which ones
-    // they are is not for everyone: the list of collections, an index's status and the log say so.
+    // A load balancer must not take the whole server out of service while some collections are intact, so this only reports numbers. The
+    // names of the affected collections are not public: the list of collections, the index status and the log have them.
     if (database.isRecovered) {
       const degraded = degradedBy(database.statistics());
       return degraded === undefined ? { status: "ready" } : { status: "degraded", ...degraded };
     }
-    // While nothing waits for the indexes, searches are right but slower; a balancer may still prefer another server.
+    // Until the indexes have caught up, searches are correct but slower; a load balancer may prefer another server.
     const collections = database
       .statistics()
       .collections.filter((collection) => collection.indexProgress < 1);
@@ -29,7 +29,7 @@ export function registerHealth(app: FastifyInstance, database: Database): void {
   });
 }
 
-/** What is not as it should be, in numbers; undefined when all is. */
+/** The number of each kind of problem; undefined if there are none. */
 function degradedBy({
   damaged,
   failing,

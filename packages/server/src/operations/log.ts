@@ -1,14 +1,14 @@
-// Where does the log go when nobody reads it?
+// How is the log written without blocking the server?
 //
-// Lines are written beside the event loop, in order. Where what reads them is slower than the server (a pipe whose reader hangs, a slow
-// disk), lines wait, up to a limit; further ones are left out, and a line says how many as soon as there is room again. Requests
-// never wait for the log.
+// Lines are written asynchronously and in order. If the reader is slower than the server (a pipe whose reader hangs, a slow disk), lines
+// are buffered up to a limit. Further lines are dropped, and a line reports their number as soon as there is room again. Requests never
+// wait for the log.
 
 import { limits } from "@quiver/protocol/limits";
 import { type DestinationStream, type Logger, pino, stdTimeFunctions } from "pino";
 import type { LogLevel } from "../config.ts";
 
-/** pino types less of its destination than it documents. */
+/** pino documents more of its destination than its types declare. */
 type Destination = DestinationStream & {
   on(event: "drop" | "drain", act: () => void): void;
 };
@@ -34,7 +34,7 @@ export function openLog(
     if (leftOut === 0) return;
     const lines = leftOut;
     leftOut = 0;
-    logger.warn({ lines }, "log lines were left out: they came faster than they could be written");
+    logger.warn({ lines }, "log lines were dropped: they were produced faster than they could be written");
   });
   return logger;
 }

@@ -1,7 +1,7 @@
-// What does the server tell Prometheus?
+// Which metrics does the server export to Prometheus?
 //
-// Labels are routes (never paths), methods, statuses and collection names: few values each. What the process as a
-// whole uses is measured once, however many servers run in it.
+// Labels are routes (never paths), methods, statuses and collection names: few values each. The resources of the process are measured once,
+// however many servers run in it.
 
 import { type Database, type DatabaseStatistics, scheduler } from "@quiver/engine/database/contract";
 import type { FastifyInstance } from "fastify";
@@ -23,7 +23,7 @@ const secondsBuckets = [
   0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60,
 ];
 
-/** Methods that get a label of their own; a client can send any word. */
+/** Methods with their own label value; all others share one, because a client can send any word. */
 const methods = new Set(["GET", "HEAD", "POST", "DELETE", "PUT", "PATCH", "OPTIONS"]);
 
 export class Metrics {
@@ -43,7 +43,7 @@ export class Metrics {
   });
   readonly #inFlight = new Gauge({
     name: "quiver_http_requests_in_flight",
-    help: "Requests that have begun and are not answered yet.",
+    help: "Requests that have started and are not answered yet.",
     registers: [this.#registry],
   });
 
@@ -61,7 +61,7 @@ export class Metrics {
     }
     const waits = new Histogram({
       name: "quiver_queue_wait_seconds",
-      help: "Seconds that requests waited for their turn, begun or refused, by queue.",
+      help: "Seconds that requests waited in a queue until they started or were rejected, by queue.",
       labelNames: ["queue"] as const,
       buckets: secondsBuckets,
       registers: [this.#registry],
@@ -70,13 +70,13 @@ export class Metrics {
       queue.onWaited = (ms) => waits.observe({ queue: queue.name }, ms / 1_000);
     this.#gauge(
       "quiver_slice_longest_seconds",
-      "The longest time slice of the request thread since this was asked last.",
+      "The longest time slice of the request thread since the last scrape.",
       () => scheduler.takeLongestMs() / 1_000,
     );
     this.#gauge("quiver_slices_waiting", "Tasks that wait for a time slice.", () => scheduler.waiting);
     new Counter({
       name: "quiver_requests_refused_total",
-      help: "Requests that were refused: at their arrival because their key had too many, or because the wait was too long.",
+      help: "Requests that were rejected, either on arrival because their key had too many, or because the wait was too long.",
       labelNames: ["queue"] as const,
       registers: [this.#registry],
       collect() {
@@ -85,13 +85,13 @@ export class Metrics {
         for (const queue of Object.values(admission.queues)) this.inc({ queue: queue.name }, queue.refused);
       },
     });
-    this.#gauge("quiver_answers_bytes", "Bytes of answers that clients have not read yet.", answerBytes);
+    this.#gauge("quiver_answers_bytes", "Bytes of responses that clients have not read yet.", answerBytes);
     this.#gauge("quiver_memory_index_bytes", "Bytes of indexes that are loaded or being built.", () => {
       return database.statistics().memory.indexBytes;
     });
     this.#gauge(
       "quiver_memory_process_bytes",
-      "Bytes of the process alone, without mapped files, since the start.",
+      "Peak memory of the process in bytes since the start, without mapped files.",
       () => database.statistics().memory.processBytes,
     );
     this.#gauge("quiver_memory_budget_bytes", "The memory budget; 0 for none.", () => {
@@ -104,7 +104,7 @@ export class Metrics {
         labelNames: ["collection"] as const,
         registers: [this.#registry],
         collect() {
-          // Collections that were deleted are gone from the answer, too.
+          // Deleted collections disappear from the output.
           this.reset();
           for (const collection of database.statistics().collections) {
             const value = read(collection);
@@ -124,24 +124,20 @@ export class Metrics {
         },
       });
     }
-    this.#gauge(
-      "quiver_commit_requests_average",
-      "Requests that one durable commit carried, on average.",
-      () => {
-        const { commits, commitRequests } = database.statistics();
-        return commits === 0 ? 0 : commitRequests / commits;
-      },
-    );
+    this.#gauge("quiver_commit_requests_average", "Average number of requests in a durable commit.", () => {
+      const { commits, commitRequests } = database.statistics();
+      return commits === 0 ? 0 : commitRequests / commits;
+    });
     this.#gauge("quiver_writer_queue_bytes", "Bytes of requests that wait for the writer.", () => {
       return database.statistics().writerQueueBytes;
     });
     this.#gauge("quiver_request_bodies_bytes", "Bytes of request bodies in memory.", bodyBytes);
     this.#gauge(
       "quiver_failing_tasks",
-      "Tasks of the background that fail and are tried again, apart from those of collections.",
+      "Background tasks that fail and are retried, except those of collections.",
       () => database.statistics().failing.length,
     );
-    this.#gauge("quiver_recovered", "1 when every index has caught up since the start.", () => {
+    this.#gauge("quiver_recovered", "1 once every index has caught up after the start.", () => {
       return database.isRecovered ? 1 : 0;
     });
   }
@@ -150,7 +146,7 @@ export class Metrics {
     this.#inFlight.inc();
   }
 
-  /** @param status 499 for a client that went away before its answer */
+  /** @param status 499 for a client that disconnected before the response */
   requestEnds(route: string, method: string, status: number, seconds: number): void {
     this.#inFlight.dec();
     this.#requests.inc({ route, method: methods.has(method) ? method : "other", status });
@@ -159,7 +155,7 @@ export class Metrics {
 
   register(app: FastifyInstance): void {
     const registry = Registry.merge([this.#registry, processRegistry()]);
-    // Labels have the names of all collections.
+    // The labels contain the names of all collections.
     const config = { need: { role: "read", collections: "nowhere" } as const };
     app.get("/metrics", { config, schema: { hide: true } as object }, async (_request, reply) =>
       reply.type(registry.contentType).send(await registry.metrics()),
@@ -180,12 +176,12 @@ export class Metrics {
 
 const queueGauges: readonly [string, string, (queue: Queue) => number][] = [
   ["quiver_requests_running", "Requests that have a place, by queue.", (queue) => queue.running],
-  ["quiver_requests_waiting", "Requests that wait for their turn, by queue.", (queue) => queue.waiting],
+  ["quiver_requests_waiting", "Requests that wait for a place, by queue.", (queue) => queue.waiting],
 ];
 
 type CollectionStatistics = DatabaseStatistics["collections"][number];
 
-/** Where there is no value, the collection has no line. */
+/** A collection without a value has no line. */
 const collectionGauges: readonly [
   string,
   string,
@@ -197,28 +193,24 @@ const collectionGauges: readonly [
   ["quiver_collection_loaded", "1 when the collection's indexes are in memory.", (c) => Number(c.loaded)],
   [
     "quiver_collection_index_progress",
-    "Fraction of the records that the indexes have taken over.",
+    "Fraction of the records that the indexes have applied.",
     (c) => c.indexProgress,
   ],
   ["quiver_collection_waiting_writes", "Writes that wait for the indexes.", (c) => c.waitingWrites],
-  [
-    "quiver_collection_failing_tasks",
-    "Tasks of the background that fail and are tried again.",
-    (c) => c.failing.length,
-  ],
+  ["quiver_collection_failing_tasks", "Background tasks that fail and are retried.", (c) => c.failing.length],
   [
     "quiver_dense_recall",
-    "Share of the ten nearest vectors that the dense index was last seen to find.",
+    "Fraction of the ten nearest vectors that the dense index found in its latest measurement.",
     (c) => c.recall?.at10,
   ],
   [
     "quiver_dense_finds_itself",
-    "Share of vectors that a search for themselves was last seen to find.",
+    "Fraction of vectors that a search for the same vector found, in the latest measurement.",
     (c) => c.recall?.itself,
   ],
   [
     "quiver_dense_reads_all",
-    "1 when searches that name no beam read all vectors: there are few, or the graph finds too little.",
+    "1 if searches that set no beam width scan all vectors, because there are few or the graph finds too little.",
     (c) => c.recall && Number(c.recall.readsAll),
   ],
   ["quiver_collection_open_transaction", "1 while a transaction is open.", (c) => Number(c.openTransaction)],
@@ -226,9 +218,5 @@ const collectionGauges: readonly [
 
 const databaseCounters: readonly [string, string, (statistics: DatabaseStatistics) => number][] = [
   ["quiver_commits_total", "Durable commits since the start.", (s) => s.commits],
-  [
-    "quiver_commit_requests_total",
-    "Requests that durable commits carried since the start.",
-    (s) => s.commitRequests,
-  ],
+  ["quiver_commit_requests_total", "Requests in durable commits since the start.", (s) => s.commitRequests],
 ];

@@ -1,7 +1,7 @@
-// How does the list of routes become an OpenAPI document?
+// How is the OpenAPI document generated from the list of routes?
 //
-// @fastify/swagger walks the registered endpoints and asks each for its documentation; what it gets is made here from
-// the list of routes. The schemas of answers appear in the document only: answers are not serialised by them.
+// @fastify/swagger walks the registered endpoints and reads the documentation of each, which this file generates from the list of routes.
+//   Response schemas appear only in the document; responses are not serialised by them.
 
 import swagger from "@fastify/swagger";
 import { errorKinds } from "@quiver/protocol/errors";
@@ -12,18 +12,18 @@ import { needOf } from "../auth/access.ts";
 
 export const openapiPaths = ["/openapi.json", "/api-docs/openapi.json"] as const;
 
-/** Statuses that any endpoint behind the key can answer with, whatever it does. */
+/** Statuses that any endpoint with authentication can return. */
 const commonErrors = [401, 403, 429, 503];
 const bodyErrors = [413, 415];
 
 const parameterTexts: Record<string, string> = {
   collection_id: "Name of the collection.",
-  transaction_id: "Id that creating the transaction answered.",
+  transaction_id: "Id of the transaction, as returned when it was created.",
   vector_id: "Id of the vector, percent-encoded.",
   index_type: "dense, sparse or tf_idf.",
   version_hash: "Hash of a version, 64 hex characters.",
-  key_id: "Id of an API key, as creating and listing keys answer it.",
-  snapshot_id: "Id of a snapshot, as creating or listing answered it.",
+  key_id: "Id of an API key, as returned when keys are created or listed.",
+  snapshot_id: "Id of a snapshot, as returned when snapshots are created or listed.",
 };
 
 const statusTexts: Record<number, string> = {
@@ -32,7 +32,7 @@ const statusTexts: Record<number, string> = {
   204: "Done; no body.",
 };
 
-/** What the reference says about one endpoint, as @fastify/swagger asks for it. */
+/** The documentation of one endpoint, in the form that @fastify/swagger reads. */
 export function documentation(name: RouteName, route: Route) {
   return ({ url }: { url: string }) => ({ url, schema: operation(name, route) });
 }
@@ -57,12 +57,12 @@ function operation(name: RouteName, route: Route): Record<string, unknown> {
   };
 }
 
-/** Which keys will do, in the words of the reference. */
+/** Which keys are accepted, as text for the API reference. */
 function needText(route: Route): string {
   const reach = {
-    path: " that reaches the collection",
-    "body.name": " that reaches the collection",
-    answer: "; a key that is limited to collections is told of those alone",
+    path: " with access to the collection",
+    "body.name": " with access to the collection",
+    answer: "; a key that is limited to collections sees only those",
     nowhere: " that is not limited to collections",
   }[needOf(route).collections];
   return `Needs a key with the role \`${route.role}\`${reach}.`;
@@ -84,8 +84,8 @@ function failure(status: number, route: Route): unknown {
   const codes = Object.entries(errorKinds)
     .filter(([code, kind]) => (route.statusOf?.[code as keyof typeof errorKinds] ?? kind.status) === status)
     .map(([code, kind]) => `- \`${code}\`: ${kind.meaning}`);
-  const description = `One of these codes, where it applies:\n\n${codes.join("\n")}`;
-  // HEAD has the status alone.
+  const description = `One of these codes:\n\n${codes.join("\n")}`;
+  // HEAD returns only the status.
   return route.method === "HEAD"
     ? { type: "null", description }
     : { description, content: { "application/json": { schema: { $ref: "#/components/schemas/Error" } } } };
@@ -114,7 +114,7 @@ function paramsSchema(path: string): Record<string, unknown> {
   return { params: { type: "object", required: names, properties: Object.fromEntries(properties) } };
 }
 
-/** A shape as plain JSON Schema, without what TypeBox keeps beside it. */
+/** A shape as plain JSON Schema, without TypeBox's internal properties. */
 const plain = (shape: unknown) => JSON.parse(JSON.stringify(shape));
 
 /** Must be registered before the endpoints. */
@@ -147,26 +147,26 @@ export async function registerOpenapi(app: FastifyInstance, version: string): Pr
 }
 
 const tagTexts = [
-  ["Collections", "Named sets of vectors, with what they can hold."],
+  ["Collections", "Named sets of vectors, and the kinds of data that they hold."],
   ["Indexes", "One dense, one sparse and one text index for each collection."],
   ["Search", "Dense, sparse, text and hybrid search, one query or a batch."],
-  ["Transactions", "Many changes that become visible in one step."],
+  ["Transactions", "Groups of changes that become visible atomically."],
   ["Vectors", "Reading and deleting by id or by document."],
-  ["Streaming", "Changes without a transaction, visible at once."],
-  ["Versions", "What each durable write made of the collection."],
+  ["Streaming", "Changes outside a transaction, visible at once."],
+  ["Versions", "The states of a collection after each durable write."],
   ["Authentication", "API keys with roles, the audit log of changes, and sessions."],
-  ["Snapshots", "Backups: files that hold one version of a collection, or what changed between two."],
+  ["Snapshots", "Backups: files with one version of a collection, or with the changes between two versions."],
 ];
 
 const introduction = `Stores vectors in named collections and searches them: dense, sparse, full text (BM25), and fused.
 
-Every request carries \`Authorization: Bearer <key>\`. Bodies are JSON in UTF-8; a field that is not known is refused, and
-\`null\` for an optional key means that it is absent. Every error answer is \`{"error": {"code", "message", "details"}}\`.
+Every request carries \`Authorization: Bearer <key>\`. Bodies are JSON in UTF-8; unknown fields are rejected, and
+\`null\` for an optional key means that it is absent. Every error response is \`{"error": {"code", "message", "details"}}\`.
 
-Beside the endpoints below there are \`GET /health/live\`, \`GET /health/ready\` (both without a key) and
+In addition to the endpoints below there are \`GET /health/live\`, \`GET /health/ready\` (both without a key) and
 \`GET /metrics\` for Prometheus.`;
 
-/** Serves the document. It is put together once, from the endpoints that are registered by then. */
+/** Serves the document, which is generated once from the endpoints that are registered by then. */
 export function serveOpenapi(app: FastifyInstance): void {
   let text: string | undefined;
   for (const url of openapiPaths) {

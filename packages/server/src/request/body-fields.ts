@@ -1,7 +1,7 @@
-// Is there a body where a route has one, and none where it has not?
+// Does a request have a body exactly if its route has one?
 //
-// The validator says what is wrong in a body of a shape. A route without one takes no fields: what a client puts there
-// would be dropped. Keys that published clients send and that mean nothing here are taken out first (client-keys.ts).
+// The validator checks the contents of a body against its shape. A route without a body accepts no fields, because they would be dropped
+// silently. Keys of published clients that the server ignores are removed first (client-keys.ts).
 
 import { clientKeysOf } from "@quiver/protocol/client-keys";
 import { refuseUnknownFields } from "@quiver/protocol/fields";
@@ -12,9 +12,9 @@ import { describe, fieldError } from "./validation.ts";
 const NoFields = Fields({});
 
 /**
- * To be called before a body is validated. Takes the keys out of it that are to be ignored.
- * @param body as it was parsed; undefined without one
- * @throws invalid_request for a missing body, or one that is no object; unknown_field where the route has no fields
+ * Call this before a body is validated. Removes the keys to ignore.
+ * @param body the parsed body; undefined if there is none
+ * @throws invalid_request for a missing body, or one that is not an object; unknown_field if the route has no fields
  */
 export function checkBody(route: Route, name: RouteName, body: unknown): void {
   if (route.upload) return;
@@ -33,7 +33,7 @@ export function checkBody(route: Route, name: RouteName, body: unknown): void {
     "body",
     "no body",
     received,
-    `The endpoint takes no body, or an empty object, not ${received}.`,
+    `The endpoint accepts no body or an empty object, not ${received}.`,
   );
 }
 

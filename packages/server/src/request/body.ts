@@ -1,15 +1,14 @@
-// How does the body of a request get into memory, and when is it refused on the way?
+// How is the body of a request read into memory, and when is it rejected?
 //
-// Every chunk is counted twice: against the request's own limit, and against its key's share of what all requests together may hold.
-// A request gives its bytes back when it has been answered or its connection has gone, never earlier: what was parsed
-// from the body lives as long.
+// Every chunk is counted twice: against the request's own limit, and against its key's share of what all requests together may hold. A
+// request releases its bytes when it was answered or its connection was closed, never earlier, because the parsed body lives as long.
 
 import type { IncomingMessage } from "node:http";
 import type { Task } from "@quiver/engine/database/contract";
 import { QuiverError } from "@quiver/protocol/errors";
 import type { FairShare } from "../fair-share.ts";
 
-/** What the body of one request holds of what all bodies together may. */
+/** The bytes that the body of one request takes of the total for all bodies. */
 export class BodyShare {
   readonly #budget: FairShare;
   readonly #key: string;
@@ -24,7 +23,7 @@ export class BodyShare {
 
   take(bytes: number): boolean {
     if (this.#over) return false;
-    // The only body there is has room for all of it: a limit must not refuse everybody.
+    // A single body may use all of the room: a limit must never reject everything.
     const isAlone = this.#budget.taken === this.#bytes && this.#bytes + bytes <= this.#budget.max;
     if (isAlone) this.#budget.force(this.#key, bytes);
     else if (!this.#budget.take(this.#key, bytes)) return false;
@@ -32,7 +31,7 @@ export class BodyShare {
     return true;
   }
 
-  /** Gives everything back; later calls take nothing more. */
+  /** Releases everything; later calls take nothing. */
   end(): void {
     if (this.#over) return;
     this.#over = true;
@@ -40,12 +39,12 @@ export class BodyShare {
   }
 }
 
-/** Bytes of a body that are taken between two time slices of its key: what Node reads at a time. */
+/** Bytes of a body that are read per time slice of its key: what Node.js reads at a time. */
 export const arrivingBytes = 64 * 1024;
 
 /**
- * Lets a body arrive no faster than its key gets slices: who sends much is kept from taking the event loop by that alone.
- * @returns to be told of each chunk
+ * Reads a body no faster than its key gets time slices, so that a large upload cannot monopolise the event loop.
+ * @returns a function to call with each chunk
  */
 function pacer(stream: IncomingMessage, task: Task): (bytes: number) => void {
   let left = arrivingBytes;
@@ -56,12 +55,12 @@ function pacer(stream: IncomingMessage, task: Task): (bytes: number) => void {
     left = arrivingBytes;
     stream.pause();
     const goOn = () => stream.resume();
-    // Its deadline may be over; what is still to come flows on then, for the answer says so.
+    // If the deadline is over, the rest of the body is read without a pause, because the response reports the error.
     task.slice().then(goOn, goOn);
   };
 }
 
-/** Lets what is still to come of a refused body flow into nothing, so that the client can read the answer. */
+/** Discards the rest of a rejected body, so that the client can read the response. */
 export function drain(stream: IncomingMessage, task: Task): void {
   const onData = pacer(stream, task);
   stream.on("error", ignore).on("data", (chunk: Buffer) => onData(chunk.length));
@@ -69,7 +68,7 @@ export function drain(stream: IncomingMessage, task: Task): void {
 
 /**
  * Reads the whole body; an empty one is `undefined`.
- * @param pace whose slices it takes to arrive; of the body alone
+ * @param pace limits how fast the body is read
  * @throws body_too_large, overloaded, unsupported_media_type (`acceptable` is false and there is a body); rejects
  *   with the stream's error when the client goes away
  */
@@ -123,7 +122,7 @@ const ignore = () => {};
 const tooLarge = (bytesMax: number, received: number) =>
   new QuiverError(
     "body_too_large",
-    `The request body has ${received} bytes or more, the server takes at most ${bytesMax}. ` +
+    `The request body has at least ${received} bytes; the server accepts at most ${bytesMax}. ` +
       "Send fewer records in each request, or start the server with a higher body limit.",
     { received_bytes: received, limit_bytes: bytesMax },
   );
@@ -131,5 +130,5 @@ const tooLarge = (bytesMax: number, received: number) =>
 const overloaded = () =>
   new QuiverError(
     "overloaded",
-    "The key has as many bytes of request bodies under way as it may. Send the request again later.",
+    "The key has reached its limit of request body bytes in progress. Send the request again later.",
   );

@@ -1,13 +1,12 @@
-// How does metadata come back unchanged although a JavaScript number is a 64-bit float?
+// How is metadata returned unchanged although a JavaScript number is a 64-bit float?
 //
-// `12345678901234567890`, `1e999`, `-0`, `5.0` and `0.1000000000000000055511151231257827` are JSON numbers that a
-// parsed object cannot give back as they were. Where metadata has a number at all, its text is cut out of the body's
-// text, every number in it is compared with what JavaScript would write for it, and when one differs the vector gets
-// `metadataJson`: the metadata as JSON text in which each such number stands as it was sent.
+// `12345678901234567890`, `1e999`, `-0`, `5.0` and `0.1000000000000000055511151231257827` are JSON numbers that a parsed object cannot
+// reproduce. If metadata contains a number, its text is extracted from the body, and every number in it is compared with what JavaScript
+// would write. If one differs, the vector gets `metadataJson`: the metadata as JSON text with each such number as it was sent.
 //
-// The text of numbers cannot be told from their parsed values (0.1 may have been any of many texts), so the criterion
-// is the presence of a number. Cutting is one pass over the body's text that jumps over strings and over arrays of
-// numbers with `indexOf`; requests without a number in metadata pay for one walk over the metadata only.
+// The original text of a number does not follow from its parsed value (many texts parse to 0.1), so any number triggers the extraction. The
+// extraction is one pass over the body's text that skips strings and arrays of numbers with `indexOf`; requests without numbers in metadata
+// pay only for one walk over the metadata.
 
 import type { Steps, VectorWrite } from "@quiver/engine/database/contract";
 import { QuiverError } from "@quiver/protocol/errors";
@@ -15,7 +14,7 @@ import { limits } from "@quiver/protocol/limits";
 import type { VectorInput } from "@quiver/protocol/shapes/vector";
 import { type ParsedBody, textOf } from "./json.ts";
 
-/** The two parts of JSON that TypeScript's library does not describe yet. */
+/** The two functions of JSON that TypeScript's library does not declare yet. */
 type SourceText = {
   parse(
     text: string,
@@ -25,15 +24,15 @@ type SourceText = {
 };
 const { parse: parseWithSource, rawJSON } = JSON as unknown as SourceText;
 
-/** Where the records stand in a body: `{"vectors": [...]}`, or the body is the one record. */
+/** Where a body has its records: in `{"vectors": [...]}`, or the body is a single record. */
 export type RecordsAt = "vectors" | "body";
 
-/** Records that are completed at a step. */
+/** Records per step. */
 const recordsPerStep = 64;
 
 /**
- * Completes parsed records to what the engine takes, in steps. The records are changed in place.
- * @param body that the records were parsed from
+ * Converts parsed records to the engine's form, in steps and in place.
+ * @param body the text that the records were parsed from
  * @throws invalid_request when metadata is nested too deeply
  */
 export function* withExactMetadata(
@@ -63,7 +62,7 @@ export function* withExactMetadata(
   return vectors;
 }
 
-/** The text of each record's metadata, by the record's position. Of a large body only the record is looked at that is asked for. */
+/** The text of a record's metadata, by the record's position. In a large body only the requested record is scanned. */
 function metadataTexts(body: ParsedBody, at: RecordsAt): (index: number) => string | undefined {
   const { bytes, spans } = body;
   if (at === "vectors" && spans !== undefined)
@@ -88,7 +87,7 @@ const tooDeep = (path: string) =>
     },
   );
 
-/** Depth (1 for a flat object; counting stops one above the limit) and whether there is a number anywhere. */
+/** Depth (1 for a flat object; counting stops one above the limit) and whether it contains a number. */
 function measure(root: object): { depth: number; hasNumber: boolean } {
   let hasNumber = false;
   let level: object[] = [root];
@@ -107,7 +106,7 @@ function measure(root: object): { depth: number; hasNumber: boolean } {
   return { depth, hasNumber };
 }
 
-/** JSON text with all numbers as in `text`; undefined when plain re-serialising gives the same. */
+/** JSON text with all numbers as in `text`; undefined if plain serialisation gives the same. */
 function exactJson(text: string): string | undefined {
   let exact = true;
   const value = parseWithSource(text, (_key, value, { source }) => {
@@ -121,8 +120,8 @@ function exactJson(text: string): string | undefined {
 type Span = { readonly start: number; readonly end: number };
 
 /**
- * Spans of the values of `metadata`, by position of the record. `text` is valid JSON of the right shape. Of keys that
- * occur twice the last counts, as in `JSON.parse`.
+ * Spans of the values of `metadata`, by position of the record. `text` is valid JSON of the right shape. If a key occurs twice, the last
+ * one counts, as in `JSON.parse`.
  */
 export function metadataSpans(text: string, at: RecordsAt): (Span | undefined)[] {
   const cursor = new JsonCursor(text);
@@ -160,7 +159,7 @@ const CLOSE_BRACKET = 0x5d;
 const OPEN_BRACE = 0x7b;
 const CLOSE_BRACE = 0x7d;
 
-/** Finds the ends of values in valid JSON without parsing them. Positions are offsets in the text. */
+/** Finds the end of values in valid JSON without parsing them. Positions are offsets in the text. */
 class JsonCursor {
   readonly #text: string;
   readonly #nextQuote: (from: number) => number;
@@ -206,7 +205,7 @@ class JsonCursor {
     return at;
   }
 
-  /** End of the value that starts at `position`. Nesting is counted, not recursed into. */
+  /** End of the value that starts at `position`. Nesting is counted, without recursion. */
   pastValue(position: number): number {
     const text = this.#text;
     const first = text.charCodeAt(position);
@@ -257,8 +256,8 @@ class JsonCursor {
 const isBlank = (code: number) => code === 0x20 || code === 0x0a || code === 0x0d || code === 0x09;
 
 /**
- * Where a character occurs next, Infinity when nowhere. Asked with positions that never go back, it looks at every
- * character of the text once at most.
+ * The next position of a character; Infinity if there is none. Positions must not decrease between calls; each character of the text is
+ * then scanned at most once.
  */
 function nextOf(text: string, character: string): (from: number) => number {
   let found = -1;

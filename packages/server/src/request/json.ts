@@ -1,7 +1,7 @@
-// What does a request body say, and where exactly is it wrong when it is not JSON?
+// How is a JSON body parsed, and where exactly is an invalid one wrong?
 //
-// `JSON.parse` reads nested values with a stack of its own, so that depth cannot exhaust the thread's stack. It keeps
-// `__proto__` and `constructor` as ordinary keys of the object, and of a key that occurs twice it keeps the last.
+// `JSON.parse` uses its own stack for nested values, so depth cannot exhaust the thread's stack. It treats `__proto__` and `constructor` as
+// ordinary keys, and if a key occurs twice, it keeps the last value.
 
 import { isUtf8 } from "node:buffer";
 import type { Steps } from "@quiver/engine/database/contract";
@@ -9,15 +9,15 @@ import { QuiverError } from "@quiver/protocol/errors";
 import { limits } from "@quiver/protocol/limits";
 import { NotJson, parseInPieces, type RecordSpans } from "./large-json.ts";
 
-/** A body that was parsed, and what it was parsed from. */
+/** A parsed body and its source text. */
 export type ParsedBody = {
   readonly value: unknown;
   readonly bytes: Buffer;
-  /** Of a large body: where each of its "vectors" begins and ends, in bytes. Undefined where the body is small. */
+  /** For a large body: the start and end of each of its "vectors", in bytes. Undefined for a small body. */
   readonly spans: RecordSpans | undefined;
 };
 
-/** Bytes that are proved to be UTF-8 at a time. */
+/** Bytes that are validated as UTF-8 in one step. */
 const utf8PieceBytes = 1024 * 1024;
 
 /** Parses a body, a large one in steps. @throws invalid_json with line, column and position */
@@ -38,14 +38,14 @@ export const textOf = ({ bytes }: ParsedBody): string => bytes.toString("utf8");
 function* assertUtf8(bytes: Buffer): Steps<void> {
   for (let from = 0; from < bytes.length; ) {
     let to = Math.min(bytes.length, from + utf8PieceBytes);
-    // A character is not cut: what continues one belongs to the piece before.
+    // A character is not split: its continuation bytes belong to the previous piece.
     for (let back = 0; to < bytes.length && back < 3 && (bytes[to] & 0xc0) === 0x80; back++) to--;
     const piece = bytes.subarray(from, to);
     if (!isUtf8(piece)) {
       const offset = from + invalidUtf8Offset(piece);
       throw new QuiverError(
         "invalid_json",
-        `The request body is not UTF-8: byte ${offset} starts no valid character. Send JSON encoded as UTF-8.`,
+        `The request body is not UTF-8: the bytes at offset ${offset} are not a valid character. Send JSON encoded as UTF-8.`,
         { byte_offset: offset },
       );
     }
@@ -70,7 +70,7 @@ function* notJson(text: string): Steps<QuiverError> {
   const found = position >= text.length ? "the body ends" : `there is ${shown(text, position)}`;
   return new QuiverError(
     "invalid_json",
-    `The request body is not JSON: at line ${line}, column ${column} ${found}, expected was ${expected}. ` +
+    `The request body is not JSON: at line ${line}, column ${column} ${found}, expected ${expected}. ` +
       "Correct the body and send it again.",
     { position, line, column },
   );
@@ -94,12 +94,12 @@ function invalidUtf8Offset(bytes: Buffer): number {
     if (validPrefix(bytes, middle)) good = middle;
     else bad = middle - 1;
   }
-  // `good` may stand inside a character whose first bytes are right; its first byte is what is named.
+  // `good` may lie inside a character whose first bytes are valid; the offset of its first byte is reported.
   while (good > 0 && !isUtf8(bytes.subarray(0, good))) good--;
   return good;
 }
 
-/** True when the first `length` bytes are valid, or would be with more bytes behind them. */
+/** True if the first `length` bytes are valid, or would be with more bytes after them. */
 function validPrefix(bytes: Buffer, length: number): boolean {
   for (let cut = 0; cut <= 3 && cut <= length; cut++) {
     if (!isUtf8(bytes.subarray(0, length - cut))) continue;
@@ -108,7 +108,7 @@ function validPrefix(bytes: Buffer, length: number): boolean {
   return false;
 }
 
-/** True when one to three bytes can be completed to a character. */
+/** True if one to three bytes can be completed to a character. */
 function beginsCharacter(bytes: Buffer): boolean {
   const missing = [];
   for (let count = 1; count <= 3; count++) {
@@ -125,13 +125,13 @@ type Fault = { readonly position: number; readonly expected: string };
 /** Characters that are read at a step. */
 const charactersPerStep = 16 * 1024;
 
-/** Where the grammar of RFC 8259 is first broken. Run only over texts that `JSON.parse` refused. */
+/** Finds the first violation of the grammar of RFC 8259. Only used for texts that `JSON.parse` rejected. */
 function* firstFault(text: string): Steps<Fault | undefined> {
   let pauseAt = charactersPerStep;
   const closers: string[] = [];
   let at = 0;
   const fault = (expected: string, position = at) => ({ position, expected });
-  /** Gives others a turn where much was read since the last one. */
+  /** Lets other tasks run if much was read since the last pause. */
   function* pause(): Steps<void> {
     if (at < pauseAt) return;
     yield;
@@ -140,7 +140,7 @@ function* firstFault(text: string): Steps<Fault | undefined> {
   function* skipBlanks(): Steps<void> {
     for (; at < text.length && " \t\n\r".includes(text[at]); at++) if (at >= pauseAt) yield* pause();
   }
-  /** Undefined when a string was passed, or the fault in it. */
+  /** Skips a string; returns its fault, or undefined. */
   function* passString(): Steps<Fault | undefined> {
     if (text[at] !== '"') return fault("a string in double quotes");
     for (at++; text[at] !== '"'; at++) {
@@ -171,7 +171,7 @@ function* firstFault(text: string): Steps<Fault | undefined> {
 
   for (;;) {
     yield* pause();
-    // A value is due.
+    // A value is expected.
     yield* skipBlanks();
     const first = text[at];
     let opened = false;
@@ -199,7 +199,7 @@ function* firstFault(text: string): Steps<Fault | undefined> {
       at += (literal ?? number ?? "").length;
     }
     if (opened) continue;
-    // A value is complete: a comma leads to the next one, closers end what was opened.
+    // A value is complete: a comma introduces the next one, closing brackets end open containers.
     for (;;) {
       yield* skipBlanks();
       const closer = closers.at(-1);

@@ -1,18 +1,17 @@
-// How is a large body parsed without holding the thread up?
+// How is a large body parsed without blocking the thread?
 //
-// `JSON.parse` cannot pause, and takes half a second for 64 MiB. So a large body is parsed in pieces, between which others may take
-// their turn: where a value ends within a piece, or a run of an array's items does, `JSON.parse` takes it as a whole; a container that
-// is larger is opened, and its parts are taken in the same way. What is found is what `JSON.parse` finds: every piece goes through it,
-// and the brackets, commas and colons between pieces are checked here. Where one of the two finds a fault, the caller looks for its
-// place in the whole text (json.ts).
+// `JSON.parse` cannot pause, and takes half a second for 64 MiB. So a large body is parsed in pieces, between which other tasks run. A
+// value, or a run of array items, that ends within a piece is parsed by `JSON.parse` as a whole; a larger container is opened, and its
+// parts are handled in the same way. The result is that of `JSON.parse`: every piece goes through it, and the brackets, commas and colons
+// between pieces are checked here. If either finds a fault, the caller locates it in the whole text (json.ts).
 //
 //   {"vectors":[ {...},{...},{...} , {...},{...} , ... ],"x":1}
 //   ^open      ^open  one piece       one piece          ^piece
 //
-// Only containers larger than a piece are opened, so there are few of them. More than `openMax` inside of each other are no data but
-// an attack: the innermost is then parsed at once where it is small enough, and refused otherwise.
+// Only containers larger than a piece are opened, so there are few of them. Nesting deeper than `openMax` is an attack rather than data:
+// the innermost container is then parsed at once if it is small enough, and rejected otherwise.
 //
-// The places of the items of the array "vectors" are kept: exact metadata is cut out of their bytes (exact-metadata.ts).
+// The positions of the items of the array "vectors" are recorded, because exact metadata is extracted from their bytes (exact-metadata.ts).
 
 import type { Steps } from "@quiver/engine/database/contract";
 import { QuiverError } from "@quiver/protocol/errors";
@@ -30,10 +29,10 @@ const CLOSE_BRACE = 0x7d;
 const openMax = 256;
 const deepBytesMax = 4 * 1024 * 1024;
 
-/** Something that is not JSON, wherever it is. */
+/** The text is not JSON; the position is found elsewhere. */
 export class NotJson extends Error {}
 
-/** Begins and ends of the records of a body, in bytes, by position. */
+/** Start and end of each record of a body, in bytes. */
 export type RecordSpans = number[];
 
 type Frame =
@@ -43,7 +42,7 @@ type Frame =
 /**
  * The value of a body.
  * @param bytes valid UTF-8
- * @throws NotJson; QuiverError for what is nested too deeply
+ * @throws NotJson; QuiverError for excessive nesting
  */
 export function* parseInPieces(bytes: Buffer): Steps<{ value: unknown; spans: RecordSpans }> {
   const scanner = new Scanner(bytes);
@@ -53,14 +52,14 @@ export function* parseInPieces(bytes: Buffer): Steps<{ value: unknown; spans: Re
   let root: unknown;
   let begin = at;
 
-  /** Puts a value where it belongs: into the innermost open container. */
+  /** Adds a value to the innermost open container. */
   const put = (value: unknown): void => {
     const frame = frames.at(-1);
     if (frame === undefined) root = value;
     else if (frame.kind === "array") frame.value.push(value);
     else define(frame.value, frame.key, value);
   };
-  /** Passes what follows a value. @returns whether another part of the container follows */
+  /** Consumes what follows a value. @returns whether another part of the container follows */
   const passSeparator = (): boolean => {
     at = scanner.afterBlanks(at);
     const frame = frames.at(-1) as Frame;
@@ -103,7 +102,7 @@ export function* parseInPieces(bytes: Buffer): Steps<{ value: unknown; spans: Re
         at = scanner.afterBlanks(at + 1);
         const isArray = first === OPEN_BRACKET;
         if (bytes[at] === (isArray ? CLOSE_BRACKET : CLOSE_BRACE)) {
-          // Nothing but blanks.
+          // Only white space remains.
           at++;
           if (top?.kind === "array") top.spans?.push(at);
           put(isArray ? [] : {});
@@ -152,7 +151,7 @@ function parsePiece(bytes: Buffer, from: number, to: number, before = "", behind
   }
 }
 
-/** As `JSON.parse` does it: of a key that occurs twice the last counts, and `__proto__` is a key like others. */
+/** As in `JSON.parse`: if a key occurs twice, the last one counts, and `__proto__` is an ordinary key. */
 function define(object: object, key: string, value: unknown): void {
   Object.defineProperty(object, key, { value, writable: true, enumerable: true, configurable: true });
 }
@@ -164,7 +163,7 @@ const tooDeep = (position: number) =>
     { path: "body", expected: `at most ${openMax} levels`, byte_offset: position },
   );
 
-/** White space in one place that is passed over. */
+/** Limit of consecutive white space, in bytes. */
 const blanksMax = 1024 * 1024;
 
 const tooBlank = (position: number) =>
@@ -174,7 +173,7 @@ const tooBlank = (position: number) =>
     { path: "body", byte_offset: position },
   );
 
-/** Finds ends of values by brackets and quotes alone, without a look at what is between them. */
+/** Finds the ends of values by brackets and quotes alone, without checking what is between them. */
 class Scanner {
   readonly #bytes: Buffer;
 
@@ -218,7 +217,7 @@ class Scanner {
         at++;
         continue;
       } else if (byte === CLOSE_BRACE || byte === CLOSE_BRACKET) {
-        // The closer of what is around a number, or a fault.
+        // The end of a number: the bracket or comma that follows it, or a fault.
         if (depth === 0) return at > position ? at : this.#fault();
         depth--;
         at++;
@@ -229,11 +228,11 @@ class Scanner {
       }
       if (depth === 0) return at;
     }
-    // A number can end with the body.
+    // A number can also end at the end of the body.
     return depth === 0 && stop === bytes.length && stop > position ? stop : -1;
   }
 
-  /** End of the last item that ends within a piece, of those that begin at `position`; -1 where not even the first does. */
+  /** End of the last item within the piece that begins at `position`; -1 if not even the first item ends in it. */
   pastItems(position: number, spans: RecordSpans | undefined): number {
     const bytes = this.#bytes;
     const stop = position + limits.bodyPieceBytes;

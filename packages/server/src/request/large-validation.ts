@@ -1,37 +1,37 @@
-// How is the shape of a large body checked without holding the thread up?
+// How is a large body validated without blocking the thread?
 //
-// A compiled schema cannot pause. So arrays that are long are checked apart, some items at a time, by the schema of their items; what
-// is left, a shell with empty arrays in their places, is small and goes through the route's own schema. A fault is named by its place
-// in the whole body. A body with several faults can have another one of them named than a check of the whole would name; but a field
-// that is not known is named before all others, as in a small body.
+// A compiled schema cannot pause. So long arrays are validated separately, some items at a time, with the schema of their items. The rest,
+// with empty arrays in their places, is small and is validated with the route's own schema. Faults are reported with their path in the
+// whole body. In a body with several faults, this may report another fault than a validation of the whole would; but an unknown field is
+// reported before all others, as in a small body.
 
 import type { Steps } from "@quiver/engine/database/contract";
 import { refuseUnknownFields } from "@quiver/protocol/fields";
 import type { TSchema } from "typebox";
 import { readablePath, type ShapeFault, shapeError } from "./validation.ts";
 
-/** The parts of a JSON schema that lead to arrays. */
+/** The parts of a JSON schema that can contain arrays. */
 export type Schema = {
   readonly type?: string | readonly string[];
   readonly items?: Schema;
   readonly properties?: Readonly<Record<string, Schema>>;
 };
 
-/** Checks a value; undefined where it fits. The same function for the same schema. */
+/** Validates a value; undefined if it is valid. Returns the same function for the same schema. */
 export type CheckShape = (schema: Schema, value: unknown) => readonly ShapeFault[] | undefined;
 
-/** Numbers, or things as small, that are checked at once. */
+/** Numbers, or values of similar size, that are validated in one step. */
 const leavesPerStep = 4_096;
 
 /**
- * What is left of a body to be checked: itself, with empty arrays where the long ones were.
- * @throws unknown_field, or else invalid_request, naming the place of what does not fit
+ * Validates the long arrays of a body. Returns the body with empty arrays in their places, which remains to be validated.
+ * @throws unknown_field, otherwise invalid_request, with the path of the fault
  */
 export function* checkLongArrays(schema: Schema, body: unknown, check: CheckShape): Steps<unknown> {
   try {
     return yield* new Finder(check).shellOf(schema, body, "");
   } catch (fault) {
-    // A field that is not known may be the one that is missing, so it is named first.
+    // An unknown field may be a misspelt required one, so it is reported first.
     yield* refuseUnknownInSteps(schema, body, "");
     throw fault;
   }
@@ -56,7 +56,7 @@ function* refuseUnknownInSteps(schema: Schema, value: unknown, path: string): St
   }
 }
 
-/** A long array of an object: its name there, its schema, and that of its items. */
+/** A long array of an object: its key, its schema, and the schema of its items. */
 type LongArray = {
   readonly name: string;
   readonly schema: Schema;
@@ -64,7 +64,7 @@ type LongArray = {
   readonly array: readonly unknown[];
 };
 
-/** An object's long arrays, and the object with empty ones in their places. */
+/** The long arrays of an object, and the object with empty arrays in their places. */
 function partsOf(schema: Schema, value: unknown): { shell: unknown; long: readonly LongArray[] } {
   if (typeof value !== "object" || value === null || Array.isArray(value)) return { shell: value, long: [] };
   const long: LongArray[] = [];
@@ -84,7 +84,7 @@ class Finder {
     this.#check = check;
   }
 
-  /** An object without its long arrays, which are checked. */
+  /** Validates the long arrays of an object; returns the object without them. */
   *shellOf(schema: Schema, value: unknown, path: string): Steps<unknown> {
     const { shell, long } = partsOf(schema, value);
     for (const part of long) yield* this.#checkArray(part, `${path}/${part.name}`);
@@ -132,14 +132,14 @@ function isLongArray(items: Schema, value: unknown): value is unknown[] {
   return value.length > leavesPerStep || sizesOf(items, value) > leavesPerStep;
 }
 
-/** About how many leaves items have; no more are counted than matter. */
+/** Approximate number of leaves of the items; counting stops when the limit is reached. */
 function sizesOf(schema: Schema, items: readonly unknown[]): number {
   let size = 0;
   for (let i = 0; i < items.length && size <= leavesPerStep; i++) size += sizeOf(schema, items[i]);
   return size;
 }
 
-/** How many leaves a value has where its schema leads to arrays, and for each property one. */
+/** The number of leaves of a value in its arrays, plus one per property. */
 function sizeOf(schema: Schema, value: unknown): number {
   if (Array.isArray(value)) return 1 + value.length;
   if (typeof value !== "object" || value === null) return 1;
@@ -152,7 +152,7 @@ function sizeOf(schema: Schema, value: unknown): number {
 }
 
 const bares = new WeakMap<Schema, Schema>();
-/** A schema of arrays that says nothing of their items. */
+/** The schema of an array without the schema of its items. */
 function bareOf(schema: Schema): Schema {
   let bare = bares.get(schema);
   if (bare === undefined) {

@@ -1,8 +1,8 @@
-// Is a body declared to be what the server reads, JSON in UTF-8 as it is?
+// Is a body declared as JSON in UTF-8, without compression?
 
 import { QuiverError } from "@quiver/protocol/errors";
 
-/** Undefined for `application/json`, with or without a charset of UTF-8, and without a content encoding. */
+/** The error, or undefined for `application/json` with no charset or UTF-8 and no content encoding. */
 export function mediaTypeFault(
   contentType: string | undefined,
   contentEncoding: string | undefined,
@@ -12,11 +12,13 @@ export function mediaTypeFault(
   }
   const [mediaType, ...parameters] = contentType.split(";").map((part) => part.trim().toLowerCase());
   if (mediaType !== "application/json") {
-    return unsupported("The request body is not declared as application/json. Send JSON, declared as such.");
+    return unsupported(
+      "The Content-Type of the request body is not application/json. Send JSON with `Content-Type: application/json`.",
+    );
   }
   const charset = parameters.find((parameter) => parameter.startsWith("charset="))?.slice("charset=".length);
   if (charset !== undefined && !/^"?(utf-?8|us-ascii)"?$/.test(charset)) {
-    return unsupported("The request body is declared in another charset than UTF-8. Send UTF-8.");
+    return unsupported("The declared charset of the request body is not UTF-8. Send UTF-8.");
   }
   if (contentEncoding !== undefined && contentEncoding.toLowerCase() !== "identity") {
     return unsupported("The request body is declared as compressed. Send it without a Content-Encoding.");
@@ -24,7 +26,7 @@ export function mediaTypeFault(
   return undefined;
 }
 
-/** Undefined for `application/octet-stream` without a content encoding. */
+/** The error, or undefined for `application/octet-stream` without a content encoding. */
 export function uploadFault(
   contentType: string | undefined,
   contentEncoding: string | undefined,
@@ -32,11 +34,11 @@ export function uploadFault(
   const mediaType = contentType?.split(";")[0].trim().toLowerCase();
   if (mediaType !== "application/octet-stream") {
     return unsupported(
-      "The file is not declared as application/octet-stream. Send its bytes, declared as such.",
+      "The Content-Type of the file is not application/octet-stream. Send its bytes with `Content-Type: application/octet-stream`.",
     );
   }
   if (contentEncoding !== undefined && contentEncoding.toLowerCase() !== "identity") {
-    return unsupported("The file is declared as compressed on its way. Send it without a Content-Encoding.");
+    return unsupported("The file is declared as compressed in transit. Send it without a Content-Encoding.");
   }
   return undefined;
 }

@@ -1,14 +1,14 @@
-// What does the query string of a request say?
+// How is the query string of a request parsed?
 //
-// `name=value` pairs joined by `&`, percent-encoded, `+` for a space. A name that the route does not know is refused, as a
-// field of a body is. A name may occur once: of two values either could be the one that was meant.
+// `name=value` pairs joined by `&`, percent-encoded, `+` for a space. An unknown name is rejected, like an unknown field of a body. A name
+// may occur only once, because it would be unclear which of two values was meant.
 
 import { unknownNameError } from "@quiver/protocol/fields";
 import { limits } from "@quiver/protocol/limits";
 import type { Route } from "@quiver/protocol/routes";
 import { fieldError } from "./validation.ts";
 
-/** All pairs in their order, or why the string cannot be read. */
+/** All pairs in order, or the reason why the string cannot be parsed. */
 export type RawQuery = {
   readonly pairs: readonly (readonly [string, string])[];
   readonly malformed: boolean;
@@ -18,7 +18,7 @@ export type Query = Readonly<Record<string, string | undefined>>;
 
 const decode = (text: string) => decodeURIComponent(text.replaceAll("+", " "));
 
-/** Never throws: Fastify calls it before any of our code can answer. */
+/** Never throws: Fastify calls it before our code can handle an error. */
 export function parseQuery(text: string): RawQuery {
   try {
     const pairs = text
@@ -75,7 +75,7 @@ export function queryOf(raw: RawQuery, route: Route): Query {
   return query;
 }
 
-/** A whole number in a query string. @throws invalid_request */
+/** An integer query parameter. @throws invalid_request */
 export function integerParameter(
   query: Query,
   name: string,
@@ -90,7 +90,7 @@ export function integerParameter(
   throw fieldError(name, expected, shortly(text), `${name} must be ${expected}, not ${shortly(text)}.`);
 }
 
-/** A word of a fixed set in a query string. @throws invalid_request */
+/** A query parameter with a fixed set of values. @throws invalid_request */
 export function wordParameter<const Words extends readonly string[]>(
   query: Query,
   name: string,
@@ -107,7 +107,7 @@ export function wordParameter<const Words extends readonly string[]>(
   );
 }
 
-/** An id in a query string. @throws invalid_request */
+/** An id as a query parameter. @throws invalid_request */
 export function idParameter(query: Query, name: string): string {
   const text = query[name] ?? "";
   const bytes = Buffer.byteLength(text);

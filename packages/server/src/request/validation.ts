@@ -1,13 +1,12 @@
-// What does a client read when its request breaks a shape?
+// What error does a client get when its request is not valid?
 //
-// Ajv stops at the first fault. Of an `anyOf` it reports the faults of every branch and then the one of the whole; the
-// last one is therefore what is told, and of what a branch said only which part it met. A message never repeats a vector, a text or
-// a password.
+// Ajv stops at the first fault. For an `anyOf` it reports the faults of every branch and then one for the whole, so the last fault is used;
+// of the branches only the path of the invalid part is used. A message never contains a vector, a text or a password.
 
 import { QuiverError } from "@quiver/protocol/errors";
 import { kindOf } from "@quiver/protocol/kind-of";
 
-/** The part of Ajv's error object (with `verbose`) that is read here. */
+/** The part of Ajv's error object (with `verbose`) that is used here. */
 export type ShapeFault = {
   readonly keyword: string;
   readonly instancePath: string;
@@ -17,7 +16,7 @@ export type ShapeFault = {
   readonly parentSchema?: Record<string, unknown>;
 };
 
-/** Options of Fastify's validator: nothing in a request is changed, and faults carry the value they are about. */
+/** Options of Fastify's validator: requests are not modified, and faults contain the invalid value. */
 export const validatorOptions = {
   coerceTypes: false,
   removeAdditional: false,
@@ -36,7 +35,7 @@ export function shapeError(faults: readonly ShapeFault[]): QuiverError {
     const path = at === "" ? missing : `${at}.${missing}`;
     const properties = fault.parentSchema?.properties as Record<string, Record<string, unknown>> | undefined;
     const expected = typeNames(properties?.[missing]?.type) || "a value";
-    return fieldError(path, expected, "nothing", `${path} is missing; expected was ${expected}.`);
+    return fieldError(path, expected, "nothing", `${path} is missing; expected ${expected}.`);
   }
   if (at === "") {
     if (fault.data === undefined) {
@@ -63,7 +62,7 @@ export function shapeError(faults: readonly ShapeFault[]): QuiverError {
   return fieldError(at, expected, received, `${at} must be ${expected}, not ${received}.`);
 }
 
-/** What of a value a branch of an `anyOf` could not take: ` whose value is null`; "" where it was the whole. */
+/** The part of a value that a branch of an `anyOf` rejected: ` whose value is null`; "" if it rejected the whole value. */
 function partOf({ keyword, instancePath }: ShapeFault, faults: readonly ShapeFault[]): string {
   if (keyword !== "anyOf") return "";
   const inside = (fault: ShapeFault) => fault.instancePath.startsWith(`${instancePath}/`);
@@ -93,7 +92,7 @@ export function readablePath(pointer: string): string {
   return path;
 }
 
-/** A value in a few words: its type, its size, and the value itself where it is a number or a word of a fixed set. */
+/** Describes a value: its type, its size, and the value itself if it is a number or a word of a fixed set. */
 export function describe(value: unknown, showText = false): string {
   if (value === undefined) return "nothing";
   if (value === null) return "null";

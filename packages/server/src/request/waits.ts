@@ -1,7 +1,8 @@
 // For how long does a client wait for its answer?
 //
-// It says so itself with `x-quiver-timeout-ms`, counted from the moment at which its headers are there, up to the server's maximum;
-// searches that say nothing get the server's default. And it waits no longer when its connection is gone. Both end what is done for it, at the next step.
+// The client sets `x-quiver-timeout-ms`, which counts from the arrival of the headers and is limited by the server's maximum; searches
+// without it get the server's default. A client whose connection is closed does not wait any longer. Both stop the work for the request at
+// its next step.
 
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { type Account, Deadline } from "@quiver/engine/database/contract";
@@ -22,13 +23,13 @@ export class Waits {
   readonly deadline: Deadline;
 
   /**
-   * Begins now.
-   * @param defaultMs where the client says nothing; undefined for no limit
-   * @param maxMs what the client says is cut to this
+   * Starts the clock.
+   * @param defaultMs used if the client sets no timeout; undefined for no limit
+   * @param maxMs upper bound of the client's timeout
    * @param workMs of processor time that the request may take; undefined for no limit
-   * @param account that pays for the request
-   * @param access who calls; work ends, too, when the key is revoked or has expired. Absent where no key is needed
-   * @throws invalid_request for a header that is no number of milliseconds
+   * @param account the request is charged to
+   * @param access of the caller; work also stops when the key is revoked or has expired. Absent if no key is needed
+   * @throws invalid_request for a header that is not a number of milliseconds
    */
   constructor(
     request: IncomingMessage,
@@ -47,7 +48,7 @@ export class Waits {
       workMs,
     });
     response.once("close", () => {
-      if (!response.writableFinished) this.#gone.abort(new Error("the client has gone"));
+      if (!response.writableFinished) this.#gone.abort(new Error("the client disconnected"));
     });
   }
 
@@ -65,6 +66,6 @@ function timeoutOf(header: string | string[] | undefined): number | undefined {
     timeoutHeader,
     `a whole number of milliseconds from 1 to ${limits.requestDeadlineMsMax}`,
     "something else",
-    `The header ${timeoutHeader} is no whole number of milliseconds from 1 to ${limits.requestDeadlineMsMax}.`,
+    `The header ${timeoutHeader} is not a whole number of milliseconds from 1 to ${limits.requestDeadlineMsMax}.`,
   );
 }

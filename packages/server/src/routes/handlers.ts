@@ -1,4 +1,4 @@
-// What does a route file give, and what is its handler given?
+// What does a route file export, and what do its handlers receive?
 
 import type { IncomingMessage } from "node:http";
 import type { Database, Deadline } from "@quiver/engine/database/contract";
@@ -40,26 +40,26 @@ export type Call<Name extends RouteName> = {
   readonly database: Database;
   readonly gate: Gate;
   readonly audit: AuditLog;
-  /** What the caller may do. The role, and a collection named in path or body, are checked already. */
+  /** The caller's permissions. The role, and a collection named in path or body, are already checked. */
   readonly access: Access;
-  /** Of the other end of the connection. */
+  /** Remote address of the connection. */
   readonly address: string;
-  /** What the audit log names beside the path's parameters; a handler adds what only it knows. */
+  /** Names for the audit log in addition to the path parameters; a handler adds those that only it knows. */
   readonly names: Record<string, string>;
   /** Percent-decoded. */
   readonly params: { readonly [Parameter in PathParameter<RouteOf<Name>["path"]>]: string };
   readonly query: Query;
-  /** Checked against the route's shape; of an upload the request itself, unread. */
+  /** Validated against the route's shape; for an upload, the unread request itself. */
   readonly body: BodyOf<Name>;
-  /** For how long the client waits. */
+  /** How long the client waits. */
   readonly deadline: Deadline;
   /** The request's time slices. */
   readonly work: Work;
-  /** What `body` was parsed from; there where the route takes a body. */
+  /** The source text of `body`, if the route has a body. */
   readonly parsed: ParsedBody;
 };
 
-/** A handler throws `QuiverError`; the status of its success and of its errors stands in the list of routes. */
+/** A handler throws `QuiverError`; the list of routes has the status of success and of errors. */
 export type Handlers<Names extends RouteName> = {
   readonly [Name in Names]: (call: Call<Name>) => AnswerOf<Name>;
 };

@@ -49,7 +49,7 @@ export const indexHandlers: Handlers<
     database.collection(params.collection_id).deleteIndex(indexKind(params.index_type)),
 };
 
-/** The path says `tf_idf`, the answer of Get index says `tf-idf`; both are taken. */
+/** The path has `tf_idf`, the response of Get index has `tf-idf`; both are accepted. */
 function indexKind(text: string): IndexKind {
   const name = text === "tf_idf" ? "tf-idf" : text;
   const kind = indexKinds.find((candidate) => candidate === name);

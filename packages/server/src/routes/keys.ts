@@ -1,4 +1,4 @@
-// How are API keys made, listed and revoked over HTTP, and the audit log read?
+// How are API keys created, listed and revoked over HTTP, and how is the audit log read?
 
 import { QuiverError } from "@quiver/protocol/errors";
 import { limits } from "@quiver/protocol/limits";
@@ -22,11 +22,11 @@ export const keyHandlers: Handlers<"createKey" | "listKeys" | "revokeKey" | "rea
   },
 };
 
-/** A key made where everybody may make one would still be valid when the server is started with authentication. */
+/** A key created while anyone may create one would remain valid when the server is later started with authentication. */
 function keysOf(gate: Gate): ApiKeys {
   if (gate.keys !== undefined) return gate.keys;
   throw new QuiverError(
     "forbidden",
-    "The server runs without authentication, where API keys mean nothing. Start it with an admin key to manage them.",
+    "The server runs without authentication, so it has no API keys. Start it with an admin key to manage them.",
   );
 }

@@ -1,7 +1,7 @@
-// How does each entry of the list of routes become an endpoint?
+// How is each entry of the list of routes registered as an endpoint?
 //
-// Invariant: every entry of `routes` is registered exactly once, and nothing under the data paths beside them. The types
-// see to it that each has a handler; `registerRoutes` asserts the rest when the server starts.
+// Invariant: every entry of `routes` is registered exactly once, and nothing under the data paths beside them. The types ensure that each
+// has a handler; `registerRoutes` asserts the rest when the server starts.
 
 import { Readable } from "node:stream";
 import type { Database } from "@quiver/engine/database/contract";
@@ -28,21 +28,21 @@ import { transactionHandlers } from "./transactions.ts";
 import { vectorHandlers } from "./vectors.ts";
 import { versionHandlers } from "./versions.ts";
 
-/** What Fastify keeps for each endpoint. */
+/** What Fastify stores for each endpoint. */
 export type EndpointConfig = {
-  /** The entry of the list of routes; absent for the endpoints of operation and documentation. */
+  /** The entry of the list of routes; absent for operational and documentation endpoints. */
   readonly route?: Route;
   readonly name?: RouteName;
-  /** What an endpoint without an entry asks of its callers; where it says nothing, all that can be asked. */
+  /** What an endpoint without an entry requires of its callers; by default the strictest requirement. */
   readonly need?: Need;
 };
 
-/** What the endpoints work with. */
+/** The dependencies of the endpoints. */
 export type EndpointParts = {
   readonly database: Database;
   readonly gate: Gate;
   readonly audit: AuditLog;
-  /** Told when the outcome of a change, of which the log has the beginning, could not be written. */
+  /** Called when the outcome of a change could not be written to the audit log. */
   readonly onAuditError: (request: FastifyRequest, error: unknown) => void;
 };
 
@@ -74,7 +74,7 @@ const handlers: Handlers<RouteName> = {
 
 type AnyHandler = (call: Call<RouteName>) => unknown;
 
-/** `/a/{b}` as Fastify writes it: `/a/:b`. */
+/** `/a/{b}` in Fastify's notation: `/a/:b`. */
 export const pattern = (path: string) => path.replaceAll(/\{(\w+)\}/g, ":$1");
 
 /** @throws Error when an entry has no handler, or two */
@@ -103,10 +103,10 @@ function register(app: FastifyInstance, name: RouteName, route: Route, parts: En
   app.route({
     method: route.method,
     url: pattern(route.path),
-    // Every GET also answers HEAD, where the list does not have a HEAD of its own.
+    // Every GET also answers HEAD, unless the list has a separate HEAD entry.
     exposeHeadRoute: route.method === "GET" && !hasOwnHead && route.mediaType === undefined,
     schema: route.body ? { body: route.body } : {},
-    // What is wrong is told by a hook, which looks for unknown fields first.
+    // A hook reports validation faults, because it checks for unknown fields first.
     attachValidation: true,
     config,
     handler: async (request, reply) => answer(request, reply),
@@ -159,7 +159,7 @@ function register(app: FastifyInstance, name: RouteName, route: Route, parts: En
     return reply.send(answered);
   }
 
-  /** Carries out a change between the two lines that the audit log has of it. */
+  /** Executes a change between its two lines in the audit log. */
   async function recorded(
     request: FastifyRequest,
     access: Access,
@@ -200,14 +200,14 @@ function register(app: FastifyInstance, name: RouteName, route: Route, parts: En
   }
 }
 
-/** No name that is taken is longer; one that is refused must not fill the log. */
+/** No valid name is longer; rejected names must not fill the log. */
 const short = (text: string) => text.slice(0, 300);
 
-/** As the audit log has a value of a body; undefined for one that is not given. */
+/** The audit log's form of a value of a body; undefined if the value is absent. */
 function textOf(value: unknown): string | undefined {
   if (value === undefined || value === null) return undefined;
   if (typeof value === "string") return short(value);
-  // Of a list nothing is left out: how many there may be says the request's shape.
+  // A list is recorded completely; the request's shape limits its length.
   if (Array.isArray(value)) return JSON.stringify(value.map((each) => short(String(each))));
   return short(JSON.stringify(value));
 }

@@ -1,4 +1,4 @@
-// How does a search come in and go out over HTTP?
+// How are searches served over HTTP?
 
 import type { Collection, Deadline, Steps } from "@quiver/engine/database/contract";
 import { limits } from "@quiver/protocol/limits";
@@ -32,7 +32,7 @@ type SearchCall = Pick<Call<"searchDense">, "database" | "params" | "deadline" |
 };
 type Search<T> = (collection: Collection, deadline: Deadline) => Promise<T>;
 
-/** Answers a request with one query. */
+/** Handles a request with one query. */
 async function one(call: SearchCall, search: Search<SearchResponse>): Promise<JsonText | JsonPieces> {
   const { database, params, deadline, work, body } = call;
   await work.expect(expectedMs(body));
@@ -40,7 +40,7 @@ async function one(call: SearchCall, search: Search<SearchResponse>): Promise<Js
   return work.task.finish(encoded((out) => responseJson(response, out)));
 }
 
-/** Answers a request with many queries. */
+/** Handles a request with many queries. */
 async function batch(
   call: SearchCall,
   search: Search<readonly SearchResponse[]>,
@@ -73,7 +73,7 @@ function* responsesJson(responses: readonly SearchResponse[], out: JsonWriter): 
   out.add("]");
 }
 
-/** What the work of a search depends on; a request has some of it. */
+/** The fields of a request that determine the work of a search. */
 type Amount = {
   readonly queries?: readonly unknown[];
   readonly query_terms_list?: readonly unknown[];
@@ -82,7 +82,10 @@ type Amount = {
   readonly syntax?: string | null;
 };
 
-/** Milliseconds of a query, of one that reads all vectors or has operators, and of a result. Rough: the scheduler sees what it takes. */
+/**
+ * Estimated milliseconds of a query, of a query that scans all vectors or has operators, and of a result. Rough estimates are enough: the
+ * scheduler measures the real time.
+ */
 const queryMs = 0.3;
 const thoroughQueryMs = 4;
 const resultMs = 0.004;

@@ -1,4 +1,4 @@
-// How are snapshots made, listed, moved and restored over HTTP?
+// How are snapshots created, listed, transferred and restored over HTTP?
 
 import { Readable } from "node:stream";
 import type { Snapshot } from "@quiver/protocol/shapes/snapshot";
@@ -31,7 +31,7 @@ export const snapshotHandlers: Handlers<
   async uploadSnapshot({ database, access, body, names }) {
     const request = body ?? Readable.from([]);
     try {
-      // What is refused half-way flows into nothing, so that the client can read the answer.
+      // The rest of a rejected upload is discarded, so that the client can read the response.
       const snapshot = await database.snapshots.receive(
         whileValid(access, request.iterator({ destroyOnReturn: false })),
       );
@@ -60,7 +60,7 @@ export const snapshotHandlers: Handlers<
   deleteSnapshot: ({ database, params }) =>
     database.snapshots.delete(params.collection_id, params.snapshot_id),
   async restoreCollection({ database, access, params, body, names }) {
-    // A key that is limited to collections must not read another one through its snapshot, nor learn that it is there.
+    // A key that is limited to collections must not read another collection through its snapshot, nor learn that it exists.
     const reaches = (snapshot: Snapshot) => access.reaches(snapshot.collection_name);
     const restored = await database.restoreCollection(params.collection_id, body, reaches);
     Object.assign(names, versionOf(restored));
@@ -68,7 +68,7 @@ export const snapshotHandlers: Handlers<
   },
 };
 
-/** A body that ends with an error when the key was revoked, or has expired, while it came. */
+/** A body that ends with an error if the key was revoked or has expired while the body arrived. */
 async function* whileValid<T>(access: Access, source: AsyncIterable<T>): AsyncGenerator<T> {
   for await (const chunk of source) {
     access.requireValid();
@@ -77,7 +77,7 @@ async function* whileValid<T>(access: Access, source: AsyncIterable<T>): AsyncGe
   access.requireValid();
 }
 
-/** What the audit log tells of a snapshot, and of what was restored. */
+/** The audit log's details of a snapshot or a restore. */
 const versionOf = ({ version_number, hash }: Pick<Snapshot, "version_number" | "hash">) => ({
   version_number: String(version_number),
   hash,

@@ -1,4 +1,4 @@
-// How are records written and deleted at once, without a transaction, over HTTP?
+// How are records written and deleted over HTTP without a transaction?
 
 import { emptyObject } from "../json-answer.ts";
 import { withExactMetadata } from "../request/exact-metadata.ts";

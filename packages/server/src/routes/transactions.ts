@@ -1,4 +1,4 @@
-// How does a transaction run over HTTP: open, add, upsert, delete, then commit or abort?
+// How are transactions served over HTTP: create, add, upsert, delete, commit or abort?
 
 import { emptyObject, json } from "../json-answer.ts";
 import { withExactMetadata } from "../request/exact-metadata.ts";

@@ -1,4 +1,4 @@
-// How are vectors read, and deleted, by id and by document over HTTP?
+// How are vectors read and deleted over HTTP, by id and by document?
 
 import type { StoredVector, VectorExport } from "@quiver/engine/database/contract";
 import { QuiverError } from "@quiver/protocol/errors";
@@ -33,7 +33,7 @@ export const vectorHandlers: Handlers<
     return emptyObject;
   },
   exportVectors({ database, params, work }) {
-    // Beside the other requests of its key an export is the largest.
+    // An export has the lowest priority among the requests of its key.
     work.task.expect(Number.POSITIVE_INFINITY);
     const end = work.hold();
     const exported = database.collection(params.collection_id).exportVectors();

@@ -87,7 +87,7 @@ async function change(act: (writer: Writer) => void): Promise<void> {
   await store.close();
 }
 
-/** Flips a bit wherever some bytes stand, in pages that are in use and in those that are not. */
+/** Flips a bit at every occurrence of some bytes, in used and unused pages. */
 function flipAll(path: string, bytes: Uint8Array, offset = 0): void {
   const file = readFileSync(path);
   let found = 0;
@@ -99,7 +99,7 @@ function flipAll(path: string, bytes: Uint8Array, offset = 0): void {
   writeFileSync(path, file);
 }
 
-it("[Z1] a check of undamaged data finds nothing, offline and live, and names what it has compared", async () => {
+it("[Z1] a check of undamaged data finds nothing, offline and live, and lists the compared indexes", async () => {
   await fill();
   const offline = await checkDirectory(directory);
   expect(offline.findings).toEqual([]);
@@ -113,7 +113,7 @@ it("[Z1] a check of undamaged data finds nothing, offline and live, and names wh
   ]);
 });
 
-it("[Z1] a live check compares the dense graph, and other requests go on meanwhile", async () => {
+it("[Z1] a live check compares the dense graph, while other requests continue", async () => {
   const database = await open();
   await database.createCollection({
     name: "c",
@@ -166,7 +166,7 @@ it("[Z6] a collection that is unloaded while it is checked is checked as an unlo
     expect(report.collections).toMatchObject([{ name: "c", records: 2_000 }]);
     compared.add(report.collections[0].indexes.filter((kind) => kind !== "dense").length);
   }
-  // The race was one: some unloads came in time, and a check that nobody disturbs compares both.
+  // The race really happened: some unloads came in time; an undisturbed check compares both.
   expect(compared).toContain(0);
   await collection.load();
   expect((await collection.check()).collections[0].indexes).toEqual(
@@ -174,7 +174,7 @@ it("[Z6] a collection that is unloaded while it is checked is checked as an unlo
   );
 });
 
-it("[Z1] a directory in use is refused, and so is one that is none", async () => {
+it("[Z1] a directory in use is refused, and so is one that is not a data directory", async () => {
   await fill();
   await open();
   await expect(checkDirectory(directory)).rejects.toMatchObject({ code: "storage_failed" });
@@ -278,7 +278,7 @@ it.each(wrongs)("[Z2] %s is found", async (_what, kind, act) => {
   }
 });
 
-it("[Z2] a record that is not the one that its version's hash was made of is found", async () => {
+it("[Z2] a record that differs from the one in its version's hash is found", async () => {
   await fill();
   const database = await open();
   await database.collection("c").upsert([{ id: "last", sparse_values: [[1, 1]], metadata: { secret: 1 } }]);
@@ -310,7 +310,7 @@ it("[Z3] a collection whose pages are damaged is quarantined and named; the othe
     readFileSync(join(directory, "collections", name, "data.mdb")).includes("quick fox"),
   ) as string;
   const path = join(directory, "collections", damaged, "data.mdb");
-  // A key of the ids changes: LMDB would not find the id any more, and say that there is no such record.
+  // A key of the id table changes: LMDB would no longer find the id and report that there is no such record.
   flipAll(path, Buffer.from("v17"), 2);
   for (let start = 0; start < 2; start++) {
     const again = await open();
@@ -335,7 +335,7 @@ it("[Z3] a collection whose pages are damaged is quarantined and named; the othe
   expect(readdirSync(join(directory, "collections"))).toHaveLength(1);
 });
 
-it("[Z3] a collection whose file is gone is not begun anew", async () => {
+it("[Z3] a collection whose file is missing is not created again", async () => {
   await fill();
   rmSync(join(storeDirectory(), "data.mdb"));
   const database = await open();
@@ -411,7 +411,7 @@ it("[Z4] repair takes everything over from undamaged data but the open transacti
   );
 });
 
-it("[Z4] repair leaves the source as it is, and refuses a directory that has something in it", async () => {
+it("[Z4] repair leaves the source as it is, and refuses a directory that is not empty", async () => {
   await fill();
   const copy = join(root, "copy");
   cpSync(directory, copy, { recursive: true });
@@ -423,7 +423,7 @@ it("[Z4] repair leaves the source as it is, and refuses a directory that has som
   await expect(repairDirectory(directory, copy)).rejects.toMatchObject({ code: "storage_failed" });
 });
 
-it("[Z4] a damaged record is named with what is left of it, and all others are saved", async () => {
+it("[Z4] a damaged record is named with its intact parts, and all others are saved", async () => {
   await fill();
   const vector = new Uint8Array(Float32Array.from(record(17).dense_values as number[]).buffer);
   flipAll(join(storeDirectory(), "data.mdb"), vector, 5);
@@ -455,7 +455,7 @@ it("[Z4] records below a damaged page are found without it", async () => {
   const whole = readFileSync(path);
   let pages = 0;
   for (let page = 2; page * 4096 < whole.length; page++) {
-    // Branches, one after the other: their flags stand at byte 18.
+    // All branch pages: their flags are at byte 18.
     if (whole.readUInt16LE(page * 4096 + 18) !== 1) continue;
     const file = Buffer.from(whole);
     file.fill(0, page * 4096, page * 4096 + 4096);

@@ -1,4 +1,4 @@
-// Do check, repair and a start know what has become of the files of snapshots?
+// Do check, repair and a start detect damaged and missing snapshot files?
 
 import {
   copyFileSync,
@@ -97,7 +97,7 @@ const found = async (collection?: string) =>
 
 it("[Z1] the files of snapshots are read to their end, offline and live, and undamaged ones have no findings", async () => {
   const { full } = await fill();
-  // What a kill leaves is of no snapshot.
+  // Leftovers of a kill belong to no snapshot.
   writeFileSync(join(directory, "snapshots", "ab.qbackup.new"), "begun");
   writeFileSync(join(directory, "snapshots", "ab.json"), entryText({ ...full, id: "ab" }));
   expect(await checkDirectory(directory)).toMatchObject({ findings: [], snapshots: 4 });
@@ -115,7 +115,7 @@ it("[Z1] the files of snapshots are read to their end, offline and live, and und
   await expect(snapshots.check("none")).rejects.toMatchObject({ code: "collection_not_found" });
 });
 
-it("[Z1] snapshots that are made and deleted during a live check are no findings", async () => {
+it("[Z1] snapshots that are created and deleted during a live check are not findings", async () => {
   await fill();
   const { snapshots } = await open();
   let isOver = false;
@@ -142,7 +142,7 @@ it("[Z1] [Z2] a changed bit, a missing file, an incremental one without its base
     ].sort(),
   );
   expect(await found("gone")).toEqual([`snapshot_missing ${other.id}`]);
-  // A whole file, and of another snapshot.
+  // An intact file of another snapshot.
   renameSync(fileOf(more), fileOf(full));
   expect(await found("c")).toEqual(
     [`snapshot ${full.id}`, `snapshot ${changes.id}`, `snapshot_missing ${more.id}`].sort(),
@@ -165,7 +165,7 @@ it("[Z1] [B10] an entry that is damaged or gone is found, and drawn again from t
   expect(readFileSync(entryOf(full), "utf8")).toBe(text);
 });
 
-it("[B10] a file that is missing or another is told as damaged by the next start, and neither read nor restored", async () => {
+it("[B10] a missing or replaced file is reported as damaged by the next start, and neither downloaded nor restored", async () => {
   const { full, changes, more, other } = await fill();
   rmSync(fileOf(full));
   copyFileSync(fileOf(more), fileOf(changes));
@@ -189,7 +189,7 @@ it("[B10] a file that is missing or another is told as damaged by the next start
   expect(readdirSync(join(directory, "snapshots"))).toHaveLength(2);
 });
 
-it("[B10] damage in the middle of a file ends a download before its end, and a check tells of it before one begins", async () => {
+it("[B10] damage in the middle of a file cuts off a download, and a check reports it before a download begins", async () => {
   const { full, other } = await fill();
   flip(fileOf(full));
   flip(fileOf(other));
@@ -205,13 +205,13 @@ it("[B10] damage in the middle of a file ends a download before its end, and a c
   expect(snapshots.get("gone", other.id)).toEqual(other);
   expect((await snapshots.check()).findings_total).toBe(3);
   expect(() => snapshots.read("gone", other.id)).toThrow(expect.objectContaining({ code: "data_corrupted" }));
-  // Put back from elsewhere, it is whole again.
+  // Once the original file is put back, it is intact again.
   flip(fileOf(other));
   await snapshots.check("gone");
   expect(snapshots.get("gone", other.id)).toEqual(other);
 });
 
-it("[Z4] repair takes over the snapshots whose files are whole and the audit log, and names the others", async () => {
+it("[Z4] repair copies the intact snapshots and the audit log, and names the others", async () => {
   const { full, changes, more, other } = await fill();
   flip(fileOf(changes));
   flip(entryOf(more));

@@ -69,7 +69,7 @@ export class IndexAdministration {
     return this.#createIndex(kinds.text, definition);
   }
 
-  /** Creates what `auto_create_index` asks for. */
+  /** Creates the indexes that `auto_create_index` requests. */
   async createAutomatic(kind: IndexKind): Promise<void> {
     const { automatic } = kindNamed(kind);
     if (automatic !== undefined) await this.#createIndex(kind, automatic);

@@ -151,6 +151,9 @@ export class LoadState {
   /** Writes the last checkpoints. An index without one is built again from the records. */
   async checkpointIndexes(): Promise<void> {
     for (const err of (await this.#state.indexer?.checkpointLast()) ?? [])
-      this.#state.dependencies.log.warn({ ...this.#state.logged, err }, "an index could not be kept on disk");
+      this.#state.dependencies.log.warn(
+        { ...this.#state.logged, err },
+        "the checkpoint of an index could not be written",
+      );
   }
 }

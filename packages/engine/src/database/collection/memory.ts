@@ -88,7 +88,7 @@ export class CollectionMemory {
     return sizeToLoad(sized, kind, checkpointSize(checkpointPath(directory, kind), configuration));
   }
 
-  /** Frees up to so many bytes of caches. @returns the bytes freed */
+  /** Frees up to the given number of bytes of caches. @returns the bytes freed */
   giveUp(bytes: number): number {
     const before = this.expectedBytes;
     this.#state.indexer?.giveUp(bytes);
@@ -131,7 +131,7 @@ export class CollectionMemory {
     );
   }
 
-  /** Upper bound of the bytes that indexes take for so many records, of so many encoded bytes. */
+  /** Upper bound of the index memory for the given number of records and encoded bytes. */
   growthBy(records: number, bytes: number): number {
     const { dense, dimension } = this.#state.definition;
     const others = Math.max(0, bytes - (dense ? 4 * (dimension as number) * records : 0));
@@ -141,7 +141,7 @@ export class CollectionMemory {
     return Math.ceil(growth);
   }
 
-  /** Refuses what would make the indexes of the unloaded collection larger than may be loaded. @throws memory_budget_exceeded */
+  /** Rejects a write after which the indexes of the unloaded collection could not be loaded. @throws memory_budget_exceeded */
   refuseUnloadable(what: string, growth: number): void {
     const ofProcess = this.#state.dependencies.memoryBudgetBytes ?? Number.POSITIVE_INFINITY;
     const ofCollection = this.#state.definition.memoryBudgetBytes ?? Number.POSITIVE_INFINITY;

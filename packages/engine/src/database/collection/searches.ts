@@ -20,7 +20,7 @@ import type { CollectionState } from "./state.ts";
 export class Searches {
   readonly #state: CollectionState;
   readonly #load: LoadState;
-  /** Cached for searches. Callers get definitions that are read anew. */
+  /** Cached for searches. Other callers get freshly read definitions. */
   readonly #indexDefinitions = new IndexDefinitionsReader();
   /** Beam widths by recall, for the current dense index. */
   #beams = new BeamTable();

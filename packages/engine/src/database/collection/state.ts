@@ -51,7 +51,7 @@ export class CollectionState {
   indexer: Indexer | null = null;
   /** The newest version that this process has written. */
   writtenVersion = 0;
-  /** The newest version that was acknowledged or returned to anybody. Every new read sees it, or a later one. */
+  /** The newest version that was acknowledged or returned to any client. Every new read sees it, or a later one. */
   toldVersion = 0;
   isOpen = true;
 

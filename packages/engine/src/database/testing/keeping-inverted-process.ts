@@ -1,8 +1,8 @@
-// A process that replaces records and has its inverted indexes kept on disk, again and again, and says on standard output what
-// was acknowledged. Killed by keeping-inverted.test.ts.
+// A process that repeatedly replaces records and writes checkpoints of its inverted indexes, and prints what was acknowledged to standard
+// output. keeping-inverted.test.ts kills it.
 //
-// argv: data directory, number of the first round. Each round replaces a tenth of 12,000 records, "round N" follows; meanwhile
-// the collection is unloaded, which keeps the indexes, and loaded.
+// argv: data directory, number of the first round. Each round replaces a tenth of 12,000 records, "round N" follows; meanwhile the
+// collection is unloaded, which writes the checkpoints, and loaded.
 
 import { writeSync } from "node:fs";
 import { openDatabase } from "../database.ts";

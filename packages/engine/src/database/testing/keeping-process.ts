@@ -1,8 +1,8 @@
-// A process that replaces vectors and has its dense index kept on disk, again and again, and says on standard output what was
-// acknowledged. Killed by keeping-kill.test.ts.
+// A process that repeatedly replaces vectors and writes checkpoints of its dense index, and prints what was acknowledged to standard
+// output. keeping-kill.test.ts kills it.
 //
-// argv: data directory, number of the first round. Each round replaces a tenth of 3,000 vectors, "round N" follows; meanwhile
-// the collection is unloaded, which keeps the index, and loaded.
+// argv: data directory, number of the first round. Each round replaces a tenth of 3,000 vectors, "round N" follows; meanwhile the
+// collection is unloaded, which writes the checkpoint, and loaded.
 
 import { writeSync } from "node:fs";
 import { openDatabase } from "../database.ts";

@@ -1,6 +1,6 @@
 // Which words and weights does a record have after a round of keeping-inverted-process.ts?
 //
-// Its text has two words that say which record and which round it is, and some that many have; its sparse vector says the same.
+// Its text has two words that identify the record and the round, and some shared words; its sparse vector has the same information.
 
 const common = ["amber", "birch", "cedar", "delta", "ember", "fjord", "grove", "heath"];
 

@@ -1,8 +1,8 @@
-// A process that restores a snapshot over a collection, again and again, and says on standard output when it begins. Killed by
-// snapshots-kill.test.ts.
+// A process that repeatedly restores a snapshot over a collection, and prints the start of each round to standard output.
+// snapshots-kill.test.ts kills it.
 //
-// argv: data directory, number of the first round. In even rounds the collection is made of the first snapshot, in odd ones of
-// the second; "round N" follows.
+// argv: data directory, number of the first round. In even rounds the collection is restored from the first snapshot, in odd ones from the
+// second; "round N" follows.
 
 import { writeSync } from "node:fs";
 import { openDatabase } from "../database.ts";

@@ -1,4 +1,4 @@
-// A process that writes for ever, and says on standard output what was acknowledged. Killed by kill.test.ts.
+// A process that writes in an endless loop, and prints what was acknowledged to standard output. kill.test.ts kills it.
 //
 // argv: data directory, number of the first round. Each round writes a batch that replaces all of the last one, or
 // does the same in a transaction; a line "round N" follows the acknowledgement.

@@ -1,4 +1,4 @@
-// How do tests get a log, and see what a collection's store holds?
+// How do tests get a log, and inspect the store of a collection?
 
 import type { IndexKind } from "@quiver/protocol/shapes/index-definition";
 import fc from "fast-check";
@@ -101,7 +101,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   },
 );
 
-/** What a collection is asked for: groups of requests that wait together. */
+/** The requests to a collection, in groups that wait together. */
 export const historyArbitrary = fc.record({
   groups: fc.array(fc.array(step, { minLength: 1, maxLength: 6 }), { minLength: 1, maxLength: 20 }),
   maxVectors: fc.constantFrom(null, 5),
@@ -113,7 +113,7 @@ export type History = {
   versionsKept: number;
 };
 
-/** What has become of a history. */
+/** The result of a history. */
 export type Recorded = {
   /** The log, each entry as bytes. */
   log: Uint8Array[];
@@ -124,7 +124,7 @@ export type Recorded = {
   seen: unknown;
 };
 
-/** Asks a new collection of the local sequencer for everything in a history. */
+/** Executes all requests of a history on a new collection with the local sequencer. */
 export function record(history: History, store: Store = new MemoryStore(collectionTables)): Recorded {
   prepared(store);
   const { groups, maxVectors, versionsKept } = history;

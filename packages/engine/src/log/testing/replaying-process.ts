@@ -1,7 +1,7 @@
-// A process that applies a log for ever, and says on standard output what it has applied. Killed by kill.test.ts.
+// A process that applies a log and prints what it has applied to standard output. kill.test.ts kills it.
 //
-// argv: directory of the store, number of the first entry that it is not known to have. The log lies in the file beside the directory,
-// as entries behind their lengths. The entries before that one are sent once more; a line "round N" follows each entry.
+// argv: directory of the store, number of the first entry that was not acknowledged. The log is in the file next to the directory, as
+// length-prefixed entries. The entries before that one are sent once more; a line "round N" follows each entry.
 
 import { readFileSync, writeSync } from "node:fs";
 import { applyEntry } from "../../collection/apply.ts";
@@ -20,5 +20,5 @@ for (let at = 0; at < file.length; ) {
   applyEntry(store, entry, 20);
   writeSync(1, `round ${entry.sequence}\n`);
 }
-// The log has ended before the kill came.
+// The log ended before the kill.
 setInterval(() => undefined, 1_000);
