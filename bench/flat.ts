@@ -6,6 +6,7 @@
 // same queries in turns, so that both meet the same machine. CPU time is the process's; GB/s counts the vectors'
 // bytes once a query. The answers are compared, too.
 
+import "../packages/engine/src/runtime/node-host.ts";
 import { existsSync, readFileSync } from "node:fs";
 import { resolve } from "node:path";
 import { metricNames } from "@quiver/protocol/shapes/index-definition";

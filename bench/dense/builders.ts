@@ -5,6 +5,7 @@
 // Wall time from the first record to the last link, in turns, for a machine that has a core for each; the thread that hands
 // out the jobs needs some of one too.
 
+import "../../packages/engine/src/runtime/node-host.ts";
 import { Background, type BackgroundEvents } from "../../packages/engine/src/base/background.ts";
 import { HnswIndex } from "../../packages/engine/src/index/hnsw/hnsw-index.ts";
 import { Builders } from "../../packages/engine/src/runtime/builders.ts";

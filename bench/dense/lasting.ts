@@ -6,6 +6,7 @@
 // searches find what was added at last. Then the index tidies up, as a collection's does when it is idle. The index that was changed and one that was built from those vectors answer the same queries in turns: CPU time per
 // query, median of many turns, at beams of equal length and at equal recall. Written to docs/benchmarks-dense-lasting.md.
 
+import "../../packages/engine/src/runtime/node-host.ts";
 import { parseArgs } from "node:util";
 import { randomNumbers } from "@quiver/kernels/random";
 import { HnswIndex } from "../../packages/engine/src/index/hnsw/hnsw-index.ts";

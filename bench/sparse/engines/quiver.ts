@@ -1,5 +1,6 @@
 // How is Quiver's sparse search asked?
 
+import "../../../packages/engine/src/runtime/node-host.ts";
 import { SparseIndex } from "../../../packages/engine/src/index/sparse/sparse-index.ts";
 import { idsOf, openCollection, upsertRows } from "../../shared/quiver-database.ts";
 import { bestFirst, tidiedAtOnce } from "../../shared/quiver-index.ts";

@@ -27,6 +27,7 @@
 // The scheduler knows nothing of HTTP. Work that waits for a builder, the disk or a client is not in its queues.
 
 import { limits } from "@quiver/protocol/limits";
+import { host } from "./host.ts";
 import { invariant } from "./invariant.ts";
 import { LevelQueue, levelOf } from "./level-queue.ts";
 
@@ -60,7 +61,7 @@ const realLoop: EventLoop = {
   now: () => performance.now(),
   // What is deferred grants slices, which settles promises of tasks, and throws nothing.
   defer(act) {
-    setImmediate(act);
+    host.defer(act);
   },
 };
 

@@ -4,7 +4,7 @@
 // entry for it. A directory without an entry is left over from an interrupted creation or deletion, and the next start removes it.
 
 import type { Finding } from "@quiver/protocol/shapes/check";
-import { text, toHex, utf8 } from "../base/bytes.ts";
+import { lenientText, text, toHex, utf8 } from "../base/bytes.ts";
 import { LmdbFile } from "../storage/lmdb-file.ts";
 import { verifyFile } from "../storage/lmdb-verify.ts";
 import { payloadOf, type Reader } from "../storage/store.ts";
@@ -98,7 +98,7 @@ export function verifyCatalog(directory: string, onFinding: (finding: Finding) =
     for (const table of catalogTables)
       for (const { key, stored } of file.entries(table)) {
         const body = stored && payloadOf(table, key, stored);
-        const name = Buffer.from(key).toString("utf8");
+        const name = lenientText(key);
         const at = { table, key: toHex(key), ...(table === "collections" && { collection: name }) };
         if (body === undefined) {
           if (table === "collections") damagedNames.push(name);

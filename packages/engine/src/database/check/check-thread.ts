@@ -3,6 +3,7 @@
 // This thread: it reads the store's file by itself, as `quiver check` does, while whoever has started it holds a snapshot, so that no
 // page of the state that is read is used again. It ends with its answer.
 
+import "../../runtime/node-host.ts";
 import { parentPort, workerData } from "node:worker_threads";
 import { invariant } from "../../base/invariant.ts";
 import type { CheckReply, CheckStart } from "./check-messages.ts";
