@@ -28,11 +28,10 @@ import {
   type CatalogRequest,
   readCredential,
   readCredentials,
-  type VerifiedCatalog,
-  verifyCatalog,
 } from "../collection/catalog.ts";
 import { defineCollection, summaryOf } from "../collection/definition.ts";
 import { catalogTables } from "../collection/tables.ts";
+import { type VerifiedCatalog, verifyCatalog } from "../collection/verify-catalog.ts";
 import { Builders } from "../runtime/builders.ts";
 import { collectGarbage } from "../runtime/collect-garbage.ts";
 import {

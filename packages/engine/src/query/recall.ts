@@ -14,6 +14,7 @@ import { exactQueriesFor } from "../index/hnsw/legs.ts";
 import type { View } from "../runtime/view.ts";
 import { readFloats } from "../vector/floats.ts";
 import { vectorsOf } from "./legs.ts";
+import type { Beam } from "./plan.ts";
 import { Slices } from "./slices.ts";
 
 export type RecallMeasurement = {
@@ -212,4 +213,17 @@ export class BeamTable {
       view.unpin();
     }
   }
+}
+
+/** The beam width of dense legs; undefined for the default of the index. @param ofIndex recall target of the index definition */
+export async function beamWidth(
+  { exact, efSearch, recallTarget }: Beam,
+  k: number,
+  view: View,
+  ofIndex: number | null,
+  beams: BeamTable,
+): Promise<number | undefined> {
+  if (exact || efSearch !== null) return efSearch ?? undefined;
+  const target = recallTarget ?? ofIndex;
+  return target === null ? undefined : beams.efFor(target, k, view, () => view.pin());
 }
