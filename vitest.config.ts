@@ -10,6 +10,8 @@ export default defineConfig({
       "tools/**/*.test.ts",
       "bench/{shared,sparse,text}/*.test.ts",
     ],
+    // Tests of single modules have no database that would make Node.js the host (base/host.ts).
+    setupFiles: ["packages/engine/src/runtime/node-host.ts"],
     // A process per test file: real LMDB, real workers and shared memory end with it.
     pool: "forks",
     // Tests start servers and worker threads of their own; more files at a time only fight for the cores.

@@ -6,6 +6,7 @@
 // alternately, so that both run under the same conditions. CPU time is that of the process; GB/s counts the bytes of the vectors once per
 // query. The results are compared, too.
 
+import "../packages/engine/src/runtime/node-host.ts";
 import { existsSync, readFileSync } from "node:fs";
 import { resolve } from "node:path";
 import { metricNames } from "@quiver/protocol/shapes/index-definition";

@@ -13,6 +13,7 @@ import { parseArgs } from "node:util";
 import { endOf, startNode } from "./children.ts";
 import { checkExamples } from "./doc-examples.ts";
 import { checkFloors } from "./floors.ts";
+import { checkHosts } from "./hosts.ts";
 import { checkLinks } from "./links.ts";
 
 /** The result of a step: its failures as text, and its counts for the summary line. */
@@ -43,7 +44,11 @@ const groups: readonly (readonly Step[])[] = [
       run: () => silent("@biomejs/biome/bin/biome", ["check"]),
     },
     { name: "types", what: "types (tsc)", run: () => silent("typescript/bin/tsc", ["-p", "."]) },
-    { name: "floors", what: "imports go downwards", run: async () => ({ errors: checkFloors(root) }) },
+    {
+      name: "floors",
+      what: "imports go downwards; Node.js only where it may be",
+      run: async () => ({ errors: [...checkFloors(root), ...checkHosts(root)] }),
+    },
     {
       name: "links",
       what: "links and rules of the documents",

@@ -5,6 +5,7 @@
 // Wall time from the first record to the last link, with the two cases alternating. The machine needs a core for each builder, and part of
 // another for the thread that assigns the jobs.
 
+import "../../packages/engine/src/runtime/node-host.ts";
 import { Background, type BackgroundEvents } from "../../packages/engine/src/base/background.ts";
 import { HnswIndex } from "../../packages/engine/src/index/hnsw/hnsw-index.ts";
 import { Builders } from "../../packages/engine/src/runtime/builders.ts";

@@ -6,6 +6,7 @@
 // The generated sets look like embeddings: their points lie near a subspace of few dimensions, in clusters of different
 // sizes, with a little noise in all dimensions. Pure noise in many dimensions has no near neighbours and measures nothing.
 
+import "../../packages/engine/src/runtime/node-host.ts";
 import { FlatIndex } from "../../packages/engine/src/index/flat/flat-index.ts";
 import { bytesOfFloats } from "../../packages/engine/src/vector/floats.ts";
 import { bytesOf, inCache, inData, made, missingFolder } from "../shared/files.ts";

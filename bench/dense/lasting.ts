@@ -7,6 +7,7 @@
 // answer the same queries alternately: CPU time per query, median of many turns, at equal beam width and at equal recall. Written to
 // docs/benchmarks-dense-lasting.md.
 
+import "../../packages/engine/src/runtime/node-host.ts";
 import { parseArgs } from "node:util";
 import { randomNumbers } from "@quiver/kernels/random";
 import { HnswIndex } from "../../packages/engine/src/index/hnsw/hnsw-index.ts";

@@ -1,5 +1,6 @@
 // How does the benchmark use Quiver's HNSW index?
 
+import "../../../packages/engine/src/runtime/node-host.ts";
 import { type HnswDataType, rescoreDepth } from "../../../packages/engine/src/index/hnsw/code-types.ts";
 import { HnswIndex } from "../../../packages/engine/src/index/hnsw/hnsw-index.ts";
 import { bytesOfFloats } from "../../../packages/engine/src/vector/floats.ts";

@@ -3,9 +3,8 @@
 // How does a program get at the kernels?
 //
 // The two builds are compiled once per thread and instantiated once per memory: an instance is a few functions
-// bound to one memory, and costs some tens of microseconds.
-
-import { readFileSync } from "node:fs";
+// bound to one memory, and costs some tens of microseconds. Where the bytes of a build come from, the program says that uses the
+// kernels: in Node.js it imports @quiver/engine/runtime/node-host, which reads them from `dist`.
 
 /** Bytes of a WebAssembly page, the unit in which memories grow. */
 export const pageBytes = 65_536;
@@ -67,18 +66,24 @@ const modules = new Map<string, WebAssembly.Module>();
 export function instantiateBuild(build: string, memory: WebAssembly.Memory): WebAssembly.Instance["exports"] {
   let module = modules.get(build);
   if (module === undefined) {
-    module = new WebAssembly.Module(bytesOf(build));
+    module = new WebAssembly.Module(read(new URL(`../dist/${build}.wasm`, import.meta.url)));
     modules.set(build, module);
   }
   return new WebAssembly.Instance(module, { env: { memory } }).exports;
 }
 
-function bytesOf(build: string): Uint8Array<ArrayBuffer> {
-  try {
-    return readFileSync(new URL(`../dist/${build}.wasm`, import.meta.url));
-  } catch (cause) {
-    throw new Error("The kernels have not been built. Run `npm run kernels` and start again.", { cause });
-  }
+type KernelReader = (build: URL) => Uint8Array;
+
+let read: KernelReader = (build) => {
+  throw new Error(
+    `Nobody has provided the kernels to this thread, so ${build} cannot be loaded. Call provideKernels first, or import ` +
+      "@quiver/engine/runtime/node-host in Node.js.",
+  );
+};
+
+/** Sets how this thread gets the bytes of a build, such as those of dist/release.wasm. It asks once for each build at most. */
+export function provideKernels(reader: KernelReader): void {
+  read = reader;
 }
 
 /** The dimension that a row takes in memory: rounded up to whole SIMD registers. */

@@ -3,6 +3,7 @@
 // Two ways in: the index alone, with builders in its own thread or in threads, and the whole engine, whose records are written
 // durably first. Labels are numbers that go up and are never used again; a removed one is gone.
 
+import "@quiver/engine/runtime/node-host";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

@@ -15,6 +15,8 @@
 //
 // No other file of the engine drops a promise or leaves a timer callback unguarded: background.test.ts checks the sources for that.
 
+import { inBackground, type Timer } from "./timers.ts";
+
 const retryMsMin = 100;
 const retryMsMax = 10_000;
 
@@ -38,7 +40,7 @@ type Act = () => unknown;
 type Entry = FailingTask & {
   act: Act;
   /** Timer of the next attempt; undefined while one is under way. */
-  timer: NodeJS.Timeout | undefined;
+  timer: Timer | undefined;
   /** Whether `act` was requested during an attempt. */
   isAsked: boolean;
 };
@@ -48,7 +50,7 @@ const messageOf = (error: unknown) => (error instanceof Error ? error.message : 
 export class Background {
   readonly #events: BackgroundEvents;
   readonly #failing = new Map<string, Entry>();
-  readonly #timers = new Set<NodeJS.Timeout>();
+  readonly #timers = new Set<Timer>();
   #isStopped = false;
 
   constructor(events: BackgroundEvents) {
@@ -86,8 +88,7 @@ export class Background {
 
   /** Runs a task at intervals until it is stopped. Does not keep the process alive. @returns a function that stops it */
   every(task: string, ms: number, act: Act): () => void {
-    const timer = setInterval(() => this.run(task, act), ms);
-    timer.unref();
+    const timer = inBackground(setInterval(() => this.run(task, act), ms));
     this.#timers.add(timer);
     return () => {
       clearInterval(timer);
@@ -103,13 +104,11 @@ export class Background {
     const attempts = (before?.attempts ?? 0) + 1;
     const act = before?.isAsked ? before.act : again;
     const entry: Entry = { task, error, attempts, act, timer: undefined, isAsked: false };
-    entry.timer = setTimeout(
-      () => {
-        entry.timer = undefined;
-        this.#attempt(task, entry.act);
-      },
-      Math.min(retryMsMax, retryMsMin * 2 ** (attempts - 1)),
-    ).unref();
+    const retry = () => {
+      entry.timer = undefined;
+      this.#attempt(task, entry.act);
+    };
+    entry.timer = inBackground(setTimeout(retry, Math.min(retryMsMax, retryMsMin * 2 ** (attempts - 1))));
     this.#failing.set(task, entry);
     if (before === undefined || messageOf(before.error) !== messageOf(error))
       this.#tell(() => this.#events.onFailed(entry));

@@ -1,16 +1,22 @@
 // How are bytes appended if their number is not known in advance?
 
+import { writeU32LE } from "./bytes.ts";
+import { host } from "./host.ts";
+import { invariant } from "./invariant.ts";
+
 const littleEndian = new Uint8Array(Uint16Array.of(1).buffer)[0] === 1;
 if (!littleEndian)
   throw new Error("Quiver stores little-endian numbers and runs on little-endian machines only.");
 
+const encoder = new TextEncoder();
+
 /** A growing array of bytes. Numbers are little-endian. `take` returns the bytes and starts anew. */
 export class ByteWriter {
-  #bytes: Buffer;
+  #bytes: Uint8Array;
   #length = 0;
 
   constructor(initialBytes = 4096) {
-    this.#bytes = Buffer.allocUnsafeSlow(initialBytes);
+    this.#bytes = host.allocate(initialBytes);
   }
 
   get length(): number {
@@ -20,13 +26,15 @@ export class ByteWriter {
   #room(bytes: number): number {
     const at = this.#length;
     const needed = at + bytes;
-    if (needed > this.#bytes.length) {
-      const larger = Buffer.allocUnsafeSlow(Math.max(needed, this.#bytes.length * 2));
-      this.#bytes.copy(larger, 0, 0, at);
-      this.#bytes = larger;
-    }
+    if (needed > this.#bytes.length) this.#grow(needed);
     this.#length = needed;
     return at;
+  }
+
+  #grow(needed: number): void {
+    const larger = host.allocate(Math.max(needed, this.#bytes.length * 2));
+    larger.set(this.#bytes.subarray(0, this.#length));
+    this.#bytes = larger;
   }
 
   u8(value: number): void {
@@ -36,17 +44,18 @@ export class ByteWriter {
 
   u16(value: number): void {
     const at = this.#room(2);
-    this.#bytes.writeUInt16LE(value, at);
+    this.#bytes[at] = value;
+    this.#bytes[at + 1] = value >>> 8;
   }
 
   u32(value: number): void {
     const at = this.#room(4);
-    this.#bytes.writeUInt32LE(value, at);
+    writeU32LE(this.#bytes, at, value);
   }
 
   /** Overwrites four bytes, such as a length that becomes known later. */
   setU32(at: number, value: number): void {
-    this.#bytes.writeUInt32LE(value, at);
+    writeU32LE(this.#bytes, at, value);
   }
 
   bytes(source: Uint8Array): void {
@@ -56,18 +65,29 @@ export class ByteWriter {
 
   /** Writes a u32 length in bytes, then the UTF-8. */
   text32(text: string): void {
-    const length = Buffer.byteLength(text);
-    this.u32(length);
-    const at = this.#room(length);
-    this.#bytes.write(text, at, length, "utf8");
+    const at = this.#room(4);
+    this.setU32(at, this.#text(text));
   }
 
   /** Writes a u16 length in bytes, then the UTF-8. The caller must check that the length fits. */
   text16(text: string): void {
-    const length = Buffer.byteLength(text);
-    this.u16(length);
-    const at = this.#room(length);
-    this.#bytes.write(text, at, length, "utf8");
+    const at = this.#room(2);
+    const length = this.#text(text);
+    invariant(length <= 0xffff, `a text of ${length} bytes has a length of 16 bits`);
+    this.#bytes[at] = length;
+    this.#bytes[at + 1] = length >>> 8;
+  }
+
+  /** @returns the bytes written */
+  #text(text: string): number {
+    const from = this.#length;
+    for (let rest = text; ; ) {
+      const { read, written } = encoder.encodeInto(rest, this.#bytes.subarray(this.#length));
+      this.#length += written;
+      if (read === rest.length) return this.#length - from;
+      rest = rest.slice(read);
+      this.#grow(this.#length + 3 * rest.length);
+    }
   }
 
   /** Writes numbers as 32-bit floats. */

@@ -3,8 +3,12 @@
 // Keys are big-endian so that their byte order is their numeric order. Versions and sequence numbers are
 // integers below 2^53 in eight bytes: at a million commits a second they last 285 years.
 
+import { host } from "./host.ts";
+
 const encoder = new TextEncoder();
 const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+const lenientDecoder = new TextDecoder("utf-8", { ignoreBOM: true });
+const hexOfByte = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, "0"));
 
 export const emptyBytes = new Uint8Array(0);
 
@@ -15,6 +19,24 @@ export function utf8(text: string): Uint8Array {
 /** Decodes UTF-8; throws on invalid bytes. */
 export function text(bytes: Uint8Array): string {
   return decoder.decode(bytes);
+}
+
+/** Decodes UTF-8 that may be damaged: what is invalid becomes U+FFFD. */
+export function lenientText(bytes: Uint8Array): string {
+  return lenientDecoder.decode(bytes);
+}
+
+/** The length of a text in UTF-8 if it is more than `max` bytes; otherwise 0. */
+export function bytesBeyond(value: string, max: number): number {
+  // A UTF-16 unit takes at most three bytes, so a short text need not be counted.
+  if (3 * value.length <= max) return 0;
+  let bytes = value.length;
+  for (let i = 0; i < value.length; i++) {
+    const unit = value.charCodeAt(i);
+    // Of a surrogate pair, each half counts for two bytes.
+    if (unit >= 0x80) bytes += unit < 0x800 || (unit >= 0xd800 && unit <= 0xdfff) ? 1 : 2;
+  }
+  return bytes > max ? bytes : 0;
 }
 
 /** The key of an ordinal: four bytes, big-endian. */
@@ -37,6 +59,25 @@ export function readU32Key(bytes: Uint8Array, offset = 0): number {
   );
 }
 
+/** Two bytes, little-endian. @throws RangeError beyond the end */
+export function readU16LE(bytes: Uint8Array, at: number): number {
+  if (at + 2 > bytes.length) throw new RangeError(`2 bytes at ${at} of ${bytes.length}`);
+  return bytes[at] | (bytes[at + 1] << 8);
+}
+
+/** Four bytes, little-endian. @throws RangeError beyond the end */
+export function readU32LE(bytes: Uint8Array, at: number): number {
+  if (at + 4 > bytes.length) throw new RangeError(`4 bytes at ${at} of ${bytes.length}`);
+  return (bytes[at] | (bytes[at + 1] << 8) | (bytes[at + 2] << 16) | (bytes[at + 3] << 24)) >>> 0;
+}
+
+export function writeU32LE(bytes: Uint8Array, at: number, value: number): void {
+  bytes[at] = value;
+  bytes[at + 1] = value >>> 8;
+  bytes[at + 2] = value >>> 16;
+  bytes[at + 3] = value >>> 24;
+}
+
 /** The key of a version or sequence number: eight bytes, big-endian. `value` is an integer in [0, 2^53). */
 export function u53Key(value: number): Uint8Array {
   const bytes = new Uint8Array(8);
@@ -55,7 +96,7 @@ export function readU53(bytes: Uint8Array, offset = 0): number {
 
 /** Order of two byte strings; for UTF-8 this is the order of code points. Negative: `a` comes first. */
 export function compareBytes(a: Uint8Array, b: Uint8Array): number {
-  return Buffer.compare(a, b);
+  return host.compare(a, b);
 }
 
 /** Order of two strings by code points, which is also their order as UTF-8 bytes. */
@@ -75,9 +116,24 @@ export function compareText(a: string, b: string): number {
 }
 
 export function toHex(bytes: Uint8Array): string {
-  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("hex");
+  let hex = "";
+  for (let i = 0; i < bytes.length; i++) hex += hexOfByte[bytes[i]];
+  return hex;
 }
 
+/** The bytes of a hex text, up to the first pair of characters that is not hex. */
 export function fromHex(hex: string): Uint8Array {
-  return new Uint8Array(Buffer.from(hex, "hex"));
+  const end = /^(?:[0-9a-f]{2})*/i.exec(hex)?.[0].length ?? 0;
+  return Uint8Array.from({ length: end / 2 }, (_, i) => Number.parseInt(hex.slice(2 * i, 2 * i + 2), 16));
+}
+
+/** Appends byte strings to each other. */
+export function concatenated(parts: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
+  const all = new Uint8Array(parts.reduce((sum, { length }) => sum + length, 0));
+  let at = 0;
+  for (const part of parts) {
+    all.set(part, at);
+    at += part.length;
+  }
+  return all;
 }

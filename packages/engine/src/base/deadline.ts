@@ -8,6 +8,7 @@ import { QuiverError } from "@quiver/protocol/errors";
 import { refuseUnknownOptions } from "@quiver/protocol/fields";
 import { limits } from "@quiver/protocol/limits";
 import { type Account, Task } from "./scheduler.ts";
+import { inBackground, type Timer } from "./timers.ts";
 
 /** Options of every call that may take long: how long the caller waits. */
 export type CallOptions = Deadline | CallLimits;
@@ -116,7 +117,7 @@ export class Deadline {
       act(this.reason);
       return () => {};
     }
-    let timer: NodeJS.Timeout | undefined;
+    let timer: Timer | undefined;
     const end = () => {
       clearTimeout(timer);
       this.#signal?.removeEventListener("abort", over);
@@ -128,7 +129,10 @@ export class Deadline {
     const watch = () => {
       // Timers have a resolution of a millisecond, and an upper limit.
       if (this.isOver) over();
-      else timer = setTimeout(watch, Math.min(Math.ceil(this.leftMs), limits.requestDeadlineMsMax)).unref();
+      else
+        timer = inBackground(
+          setTimeout(watch, Math.min(Math.ceil(this.leftMs), limits.requestDeadlineMsMax)),
+        );
     };
     if (this.#endMs !== Number.POSITIVE_INFINITY) watch();
     this.#signal?.addEventListener("abort", over, { once: true });

@@ -27,6 +27,7 @@
 // The scheduler knows nothing of HTTP. Work that waits for a builder, the disk or a client is not in its queues.
 
 import { limits } from "@quiver/protocol/limits";
+import { host } from "./host.ts";
 import { invariant } from "./invariant.ts";
 import { LevelQueue, levelOf } from "./level-queue.ts";
 
@@ -60,7 +61,7 @@ const realLoop: EventLoop = {
   now: () => performance.now(),
   // Deferred callbacks grant slices, which settle the promises of tasks, and never throw.
   defer(act) {
-    setImmediate(act);
+    host.defer(act);
   },
 };
 

@@ -21,7 +21,7 @@ import type {
   SparseIndex,
   TextIndex,
 } from "@quiver/protocol/shapes/index-definition";
-import { text, utf8 } from "../base/bytes.ts";
+import { compareBytes, text, utf8 } from "../base/bytes.ts";
 import { failpoint } from "../base/failpoint.ts";
 import { invariant } from "../base/invariant.ts";
 import type { Reader, Store, Writer } from "../storage/store.ts";
@@ -253,7 +253,7 @@ export class IndexDefinitionsReader {
   read(reader: Reader): Readonly<IndexDefinitions> {
     const bytes = reader.get("meta", metaKeys.indexes);
     if (bytes === undefined) return {};
-    if (Buffer.compare(bytes, this.#bytes) !== 0) {
+    if (compareBytes(bytes, this.#bytes) !== 0) {
       this.#definitions = JSON.parse(text(bytes)) as IndexDefinitions;
       this.#bytes = Uint8Array.from(bytes);
     }

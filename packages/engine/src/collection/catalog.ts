@@ -3,14 +3,9 @@
 // The directory of a collection has an internal id for its name, never the collection's name. A collection exists if the catalog has an
 // entry for it. A directory without an entry is left over from an interrupted creation or deletion, and the next start removes it.
 
-import type { Finding } from "@quiver/protocol/shapes/check";
-import { text, toHex, utf8 } from "../base/bytes.ts";
-import { LmdbFile } from "../storage/lmdb-file.ts";
-import { verifyFile } from "../storage/lmdb-verify.ts";
-import { payloadOf, type Reader } from "../storage/store.ts";
+import { text, utf8 } from "../base/bytes.ts";
+import type { Reader } from "../storage/store.ts";
 import type { CollectionDefinition } from "./definition.ts";
-import { requireKnownFormat } from "./format.ts";
-import { catalogTables } from "./tables.ts";
 
 export type CatalogEntry = {
   internalId: string;
@@ -57,73 +52,4 @@ export function readCredentials(reader: Reader, prefix: string): [string, unknow
   return [...reader.entries("credentials", { start: utf8(prefix || "\u0001") })]
     .map(([key, value]): [string, unknown] => [text(key), JSON.parse(text(value))])
     .filter(([key]) => key.startsWith(prefix));
-}
-
-/** What could be read of a catalog. */
-export type VerifiedCatalog = {
-  readonly entries: CatalogEntry[];
-  readonly credentials: [key: string, value: unknown][];
-  /** Names of the collections whose entries fail their checksum, if the names are readable. */
-  readonly damagedNames: string[];
-  /** Whether every existing entry was readable. */
-  readonly isWhole: boolean;
-  /** Whether the database may be opened: pages, format and credentials are intact. Entries of collections may be damaged. */
-  readonly isSound: boolean;
-};
-
-/** Checks the catalog's store with our own reader. @throws format_too_new, format_too_old, and if the file cannot be opened at all */
-export function verifyCatalog(directory: string, onFinding: (finding: Finding) => void): VerifiedCatalog {
-  const entries: CatalogEntry[] = [];
-  const credentials: [string, unknown][] = [];
-  const damagedNames: string[] = [];
-  let isWhole = true;
-  let isSound = true;
-  const bad = (finding: Omit<Finding, "kind">) => {
-    isWhole = false;
-    onFinding({ kind: "catalog", ...finding });
-  };
-  const file = new LmdbFile(directory);
-  try {
-    requireKnownFormat(file, "catalog");
-    verifyFile(file, catalogTables, ({ table, page, problem }) => {
-      isSound = false;
-      bad({ table, ...(page !== undefined && { page }), message: `In the catalog, ${problem}.` });
-    });
-    if (file.commitMarkerProblem !== undefined)
-      onFinding({
-        kind: "catalog",
-        derived: true,
-        message: `In the catalog, ${file.commitMarkerProblem}. It is rewritten when the catalog is opened.`,
-      });
-    for (const table of catalogTables)
-      for (const { key, stored } of file.entries(table)) {
-        const body = stored && payloadOf(table, key, stored);
-        const name = Buffer.from(key).toString("utf8");
-        const at = { table, key: toHex(key), ...(table === "collections" && { collection: name }) };
-        if (body === undefined) {
-          if (table === "collections") damagedNames.push(name);
-          // An unreadable credential must not be taken for a missing one.
-          else isSound = false;
-          bad({
-            ...at,
-            message: `In the catalog, the entry of ${toHex(key)} in '${table}' fails its checksum.`,
-          });
-          continue;
-        }
-        const value = JSON.parse(text(body)) as unknown;
-        if (table === "credentials") credentials.push([name, value]);
-        if (table !== "collections") continue;
-        const entry = value as CatalogEntry;
-        if (
-          entry.definition.name !== name ||
-          entries.some((other) => other.internalId === entry.internalId)
-        ) {
-          damagedNames.push(name);
-          bad({ ...at, message: `In the catalog, the entry of '${name}' is that of another collection.` });
-        } else entries.push(entry);
-      }
-  } finally {
-    file.close();
-  }
-  return { entries, credentials, damagedNames, isWhole, isSound };
 }

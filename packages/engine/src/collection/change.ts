@@ -9,11 +9,11 @@
 //
 // Memory does not grow with the number of changes: records go straight to the store, and closed ordinals are written in parts.
 
-import { createHash, type Hash } from "node:crypto";
 import { isQuiverError, QuiverError } from "@quiver/protocol/errors";
 import { limits } from "@quiver/protocol/limits";
 import { emptyBytes, readU32Key, u32Key } from "../base/bytes.ts";
 import { failpoint } from "../base/failpoint.ts";
+import { host, type Sha256 } from "../base/host.ts";
 import { invariant } from "../base/invariant.ts";
 import type { Writer } from "../storage/store.ts";
 import { closeDamaged } from "./close-damaged.ts";
@@ -36,7 +36,7 @@ export class Change {
   readonly #head: Head;
   readonly #version: number;
   readonly #firstOrdinal: number;
-  readonly #hash: Hash;
+  readonly #hash: Sha256;
   /** Closed ordinals that are not written yet. Starts small, because most changes close few records, and grows up to one part. */
   #closed = new Uint32Array(16);
   #closedCount = 0;
@@ -51,7 +51,7 @@ export class Change {
     this.#head = head;
     this.#version = head.version + 1;
     this.#firstOrdinal = head.nextOrdinal;
-    this.#hash = createHash("sha256").update(head.hash);
+    this.#hash = host.sha256().update(head.hash);
   }
 
   get version(): number {

@@ -5,6 +5,7 @@ import { QuiverError } from "@quiver/protocol/errors";
 import { checkFields } from "@quiver/protocol/fields";
 import { limits } from "@quiver/protocol/limits";
 import { type CollectionSummary, CreateCollection } from "@quiver/protocol/shapes/collection";
+import { bytesBeyond } from "../base/bytes.ts";
 
 /** What never changes about a collection. */
 export type CollectionDefinition = {
@@ -54,8 +55,8 @@ export function defineCollection(request: CreateCollection): CollectionDefinitio
   const { description } = request;
   if (typeof description === "string") {
     if (!description.isWellFormed()) throw invalid("description", "has half of a surrogate pair.");
-    const bytes = Buffer.byteLength(description);
-    if (bytes > limits.descriptionBytesMax)
+    const bytes = bytesBeyond(description, limits.descriptionBytesMax);
+    if (bytes > 0)
       throw invalid("description", `has ${bytes} bytes, at most ${limits.descriptionBytesMax} are allowed.`);
   }
   const dense = flag(request.dense_vector?.enabled, "dense_vector.enabled");

@@ -2,7 +2,6 @@
 
 import { QuiverError } from "@quiver/protocol/errors";
 import { text, utf8 } from "../base/bytes.ts";
-import type { LmdbFile } from "../storage/lmdb-file.ts";
 import { payloadOf, type Store } from "../storage/store.ts";
 import type { CollectionDefinition } from "./definition.ts";
 import { type Head, writeHead } from "./head.ts";
@@ -11,8 +10,11 @@ import { rootHash, writeVersion } from "./versions.ts";
 
 type Format = { format: number; what: "collection" | "catalog" };
 
+/** A store's file, read without the store: values have their checksum trailers. */
+type StoreFile = { get(table: string, key: Uint8Array): Uint8Array | undefined };
+
 /** Call this before checking a store's file by this version's rules. @throws format_too_new, format_too_old */
-export function requireKnownFormat(file: LmdbFile, what: Format["what"]): void {
+export function requireKnownFormat(file: StoreFile, what: Format["what"]): void {
   const stored = file.get("meta", metaKeys.format);
   const body = stored && payloadOf("meta", metaKeys.format, stored);
   if (body !== undefined) requireKnown(JSON.parse(text(body)) as Format, what);

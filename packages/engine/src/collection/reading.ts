@@ -3,7 +3,8 @@
 import { QuiverError } from "@quiver/protocol/errors";
 import { limits } from "@quiver/protocol/limits";
 import type { VectorRecord } from "@quiver/protocol/shapes/vector";
-import { compareText, readU32Key, toHex, utf8 } from "../base/bytes.ts";
+import { compareText, concatenated, readU32Key, toHex, utf8 } from "../base/bytes.ts";
+import { host } from "../base/host.ts";
 import { type Steps, sortInSteps } from "../base/steps.ts";
 import type { Reader } from "../storage/store.ts";
 import { readFloats } from "../vector/floats.ts";
@@ -67,8 +68,10 @@ function numberJson(value: number): string {
 }
 
 function storedVector(reader: Reader, key: Uint8Array): StoredVector {
-  // A copy in Node's pool of small buffers, because a separate buffer would be allocated outside the heap.
-  const record = new RecordReader(Buffer.from(stored(reader, "records", key)));
+  const borrowed = stored(reader, "records", key);
+  const own = host.allocate(borrowed.length);
+  own.set(borrowed);
+  const record = new RecordReader(own);
   return new StoredVector(record, record.contents.dense ? readFloats(stored(reader, "dense", key)) : null);
 }
 
@@ -136,7 +139,7 @@ export function* tellDocument(
       if (record.contents.dense) bytes += denseBytes ??= stored(reader, "dense", key).length;
     }
     if (ordinals.length < readPerStep) break;
-    start = Buffer.concat([prefix, ordinalKey(ordinals[ordinals.length - 1] + 1)]);
+    start = concatenated([prefix, ordinalKey(ordinals[ordinals.length - 1] + 1)]);
   }
   if (bytes > limits.documentBytesMax) throw documentTooLarge(documentId, found.length);
   const sorted = yield* sortInSteps(found, (a, b) => compareText(a.id, b.id));

@@ -13,7 +13,7 @@
 // `32` means preceded by a u32 length. Numbers are little-endian except `born`, which is written like a key.
 
 import { ByteWriter } from "../base/byte-writer.ts";
-import { emptyBytes, readU53, writeU53 } from "../base/bytes.ts";
+import { emptyBytes, lenientText, readU16LE, readU32LE, readU53, writeU53 } from "../base/bytes.ts";
 import { invariant } from "../base/invariant.ts";
 
 /** Bits of a content's flags. */
@@ -145,7 +145,7 @@ export function contentsOf(content: Uint8Array): Contents {
 
 /** A stored record, read field by field as asked. Borrows its bytes: use it before the next read of the store. */
 export class RecordReader {
-  readonly #bytes: Buffer;
+  readonly #bytes: Uint8Array;
   readonly #idEnd: number;
   readonly #flags: number;
 
@@ -155,9 +155,9 @@ export class RecordReader {
   }
 
   constructor(stored: Uint8Array) {
-    this.#bytes = Buffer.from(stored.buffer, stored.byteOffset, stored.byteLength);
-    this.#idEnd = 10 + this.#bytes.readUInt16LE(8);
-    this.#flags = this.#bytes[this.#idEnd];
+    this.#bytes = stored;
+    this.#idEnd = 10 + readU16LE(stored, 8);
+    this.#flags = stored[this.#idEnd];
   }
 
   get born(): number {
@@ -165,7 +165,11 @@ export class RecordReader {
   }
 
   get id(): string {
-    return this.#bytes.toString("utf8", 10, this.#idEnd);
+    return this.#textOf(10, this.#idEnd);
+  }
+
+  #textOf(from: number, to: number): string {
+    return lenientText(this.#bytes.subarray(from, to));
   }
 
   get idBytes(): Uint8Array {
@@ -182,35 +186,35 @@ export class RecordReader {
 
   get #textAt(): number {
     const at = this.#documentAt;
-    return this.#flags & has.document ? at + 2 + this.#bytes.readUInt16LE(at) : at;
+    return this.#flags & has.document ? at + 2 + readU16LE(this.#bytes, at) : at;
   }
 
   get #metadataAt(): number {
     const at = this.#textAt;
-    return this.#flags & (has.rawText | has.processedText) ? at + 4 + this.#bytes.readUInt32LE(at) : at;
+    return this.#flags & (has.rawText | has.processedText) ? at + 4 + readU32LE(this.#bytes, at) : at;
   }
 
   get #sparseAt(): number {
     const at = this.#metadataAt;
-    return this.#flags & has.metadata ? at + 4 + this.#bytes.readUInt32LE(at) : at;
+    return this.#flags & has.metadata ? at + 4 + readU32LE(this.#bytes, at) : at;
   }
 
   /** The end of the fields, computed from their lengths: the length of the record. @throws RangeError if it is truncated */
   get end(): number {
     const at = this.#sparseAt;
-    return this.#flags & has.sparse ? at + 4 + 8 * this.#bytes.readUInt32LE(at) : at;
+    return this.#flags & has.sparse ? at + 4 + 8 * readU32LE(this.#bytes, at) : at;
   }
 
   get documentId(): string | null {
     const at = this.#documentAt;
     if (!(this.#flags & has.document)) return null;
-    return this.#bytes.toString("utf8", at + 2, at + 2 + this.#bytes.readUInt16LE(at));
+    return this.#textOf(at + 2, at + 2 + readU16LE(this.#bytes, at));
   }
 
   get documentIdBytes(): Uint8Array {
     const at = this.#documentAt;
     if (!(this.#flags & has.document)) return emptyBytes;
-    return this.#bytes.subarray(at + 2, at + 2 + this.#bytes.readUInt16LE(at));
+    return this.#bytes.subarray(at + 2, at + 2 + readU16LE(this.#bytes, at));
   }
 
   get text(): RecordContent["text"] {
@@ -219,7 +223,7 @@ export class RecordReader {
     const at = this.#textAt;
     return {
       kind: raw ? "raw" : "processed",
-      value: this.#bytes.toString("utf8", at + 4, at + 4 + this.#bytes.readUInt32LE(at)),
+      value: this.#textOf(at + 4, at + 4 + readU32LE(this.#bytes, at)),
     };
   }
 
@@ -230,14 +234,14 @@ export class RecordReader {
   get metadataJson(): string | null {
     if (!(this.#flags & has.metadata)) return null;
     const at = this.#metadataAt;
-    return this.#bytes.toString("utf8", at + 4, at + 4 + this.#bytes.readUInt32LE(at));
+    return this.#textOf(at + 4, at + 4 + readU32LE(this.#bytes, at));
   }
 
   /** Indices ascending, and their values; the caller's to keep. */
   get sparse(): { indices: Uint32Array; values: Float32Array } | null {
     if (!(this.#flags & has.sparse)) return null;
     const at = this.#sparseAt;
-    const count = this.#bytes.readUInt32LE(at);
+    const count = readU32LE(this.#bytes, at);
     const bytes = new Uint8Array(count * 8);
     bytes.set(this.#bytes.subarray(at + 4, at + 4 + count * 8));
     return {

@@ -7,7 +7,7 @@
 // Salvage does not copy the tables of ids and documents, because they follow from the records. It reads ids only to name lost records.
 
 import type { VectorRecord } from "@quiver/protocol/shapes/vector";
-import { emptyBytes, readU32Key, text, toHex } from "../base/bytes.ts";
+import { emptyBytes, fromHex, lenientText, readU32Key, text, toHex } from "../base/bytes.ts";
 import { carve, entryAt, openBySearch, type Place } from "../storage/lmdb-carve.ts";
 import type { LmdbFile } from "../storage/lmdb-file.ts";
 import { verifyFile } from "../storage/lmdb-verify.ts";
@@ -202,7 +202,7 @@ export class Salvage {
   /** Reports the records that are known from ids or keys but were not saved. */
   #tellLost(): void {
     const name = (id: Uint8Array, ordinal: number) => {
-      const record_id = Buffer.from(id).toString("utf8");
+      const record_id = lenientText(id);
       if (!this.#taken.has(ordinal))
         this.#lose(ordinal, { record_id, message: `The record '${record_id}' is lost.` });
     };
@@ -211,8 +211,7 @@ export class Salvage {
       if (body?.length === 4) name(key, readU32Key(body));
     }
     if (!this.#areIdsWhole)
-      for (const [id, ordinal] of this.#hiddenIds)
-        if (this.#areFreePagesKnown) name(Buffer.from(id, "hex"), ordinal);
+      for (const [id, ordinal] of this.#hiddenIds) if (this.#areFreePagesKnown) name(fromHex(id), ordinal);
     for (const { key } of this.#file.entries("records", false)) {
       const ordinal = key.length === 4 ? readU32Key(key) : -1;
       if (ordinal >= 0 && !this.#taken.has(ordinal) && !this.#closed.has(ordinal))

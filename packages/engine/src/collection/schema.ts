@@ -8,6 +8,7 @@ import { kindOf } from "@quiver/protocol/kind-of";
 import { limits } from "@quiver/protocol/limits";
 import { ExactVectorInput } from "@quiver/protocol/shapes/vector";
 import { ByteWriter } from "../base/byte-writer.ts";
+import { bytesBeyond } from "../base/bytes.ts";
 import { finishAtOnce, type Steps } from "../base/steps.ts";
 import { tokenizeInSteps } from "../text/tokenize.ts";
 import type { CollectionDefinition } from "./definition.ts";
@@ -89,12 +90,8 @@ function idProblem(id: unknown): string | null {
   if (typeof id !== "string") return `is ${id === undefined ? "missing" : kindOf(id)}${wanted}`;
   if (id === "") return `is empty${wanted}`;
   if (!id.isWellFormed()) return `has half of a surrogate pair, which UTF-8 cannot hold${wanted}`;
-  // A UTF-16 unit takes at most three bytes, so short ids need no count.
-  if (id.length * 3 > limits.idBytesMax) {
-    const bytes = Buffer.byteLength(id);
-    if (bytes > limits.idBytesMax) return `has ${bytes} bytes${wanted}`;
-  }
-  return null;
+  const bytes = bytesBeyond(id, limits.idBytesMax);
+  return bytes > 0 ? `has ${bytes} bytes${wanted}` : null;
 }
 
 function* checkVector(
@@ -279,9 +276,8 @@ function* checkText(
   requireEnabled(definition.text, path, "text search");
   if (typeof text !== "string") throw invalid(path, "must be a string.");
   if (!text.isWellFormed()) throw invalid(path, "has half of a surrogate pair, which UTF-8 cannot hold.");
-  const bytes = Buffer.byteLength(text);
-  if (bytes > limits.textBytesMax)
-    throw invalid(path, `has ${bytes} bytes, at most ${limits.textBytesMax} are allowed.`);
+  const bytes = bytesBeyond(text, limits.textBytesMax);
+  if (bytes > 0) throw invalid(path, `has ${bytes} bytes, at most ${limits.textBytesMax} are allowed.`);
   return definition.storeRawText
     ? { kind: "raw", value: text }
     : { kind: "processed", value: (yield* tokenizeInSteps(text)).join(" ") };
@@ -295,8 +291,8 @@ function checkMetadata(vector: VectorWrite, path: string): string | null {
   if (depth > limits.metadataDepthMax)
     throw invalid(path, `is nested more than ${limits.metadataDepthMax} levels deep.`);
   const json = vector.metadataJson ?? JSON.stringify(metadata);
-  const bytes = Buffer.byteLength(json);
-  if (bytes > limits.metadataBytesMax)
+  const bytes = bytesBeyond(json, limits.metadataBytesMax);
+  if (bytes > 0)
     throw invalid(path, `has ${bytes} bytes as JSON, at most ${limits.metadataBytesMax} are allowed.`);
   return json;
 }

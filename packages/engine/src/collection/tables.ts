@@ -1,6 +1,6 @@
 // Which tables does a store have, and what are their keys?
 
-import { u32Key, u53Key } from "../base/bytes.ts";
+import { u32Key, u53Key, utf8 } from "../base/bytes.ts";
 
 /** Increased when the layout changes. A store of another format is refused. */
 export const formatNumbers = { collection: 2, catalog: 1 } as const;
@@ -47,11 +47,11 @@ export const catalogTables = [
 ] as const;
 
 export const metaKeys = {
-  format: Buffer.from("format"),
-  head: Buffer.from("head"),
-  indexes: Buffer.from("indexes"),
-  definition: Buffer.from("definition"),
-  recent: Buffer.from("recent"),
+  format: utf8("format"),
+  head: utf8("head"),
+  indexes: utf8("indexes"),
+  definition: utf8("definition"),
+  recent: utf8("recent"),
 } as const;
 
 export const ordinalKey = u32Key;

@@ -3,9 +3,9 @@
 // The check walks each table once, in any order, and marks for each ordinal what the table says about it. At the end it compares the
 // marks. For ids and document ids it keeps only a CRC-32, because their own checksums have already proved them intact.
 
-import { crc32 } from "node:zlib";
 import type { Finding } from "@quiver/protocol/shapes/check";
-import { readU32Key, toHex } from "../base/bytes.ts";
+import { lenientText, readU32Key, toHex } from "../base/bytes.ts";
+import { host } from "../base/host.ts";
 import type { CollectionDefinition } from "./definition.ts";
 import type { Head } from "./head.ts";
 import { RecordReader } from "./record.ts";
@@ -68,7 +68,7 @@ export class RecordCheck {
 
   /** An entry of `ids`. */
   id(key: Uint8Array, body: Uint8Array): void {
-    const id = Buffer.from(key).toString("utf8");
+    const id = lenientText(key);
     if (body.length !== 4) {
       this.#find({ kind: "id", table: "ids", record_id: id, message: `The id '${id}' has no ordinal.` });
       return;
@@ -84,7 +84,7 @@ export class RecordCheck {
         message: `The id '${id}' has ordinal ${ordinal}, which another id has already.`,
       });
     chunk.marks[at] |= marks.id;
-    chunk.ids[at] = crc32(key);
+    chunk.ids[at] = host.crc32(key);
   }
 
   /** A key of `documents`. */
@@ -110,7 +110,7 @@ export class RecordCheck {
         message: `The record of ordinal ${ordinal} is in two documents.`,
       });
     chunk.marks[at] |= marks.document;
-    chunk.documents[at] = crc32(key.subarray(0, length + 2));
+    chunk.documents[at] = host.crc32(key.subarray(0, length + 2));
   }
 
   /** The key of a record or a vector. */
@@ -145,14 +145,14 @@ export class RecordCheck {
         "id",
         `The record '${record.id}' of ordinal ${ordinal} is in no id's place; its id should name it.`,
       );
-    else if (chunk.ids[at] !== crc32(id))
+    else if (chunk.ids[at] !== host.crc32(id))
       bad("id", `The record of ordinal ${ordinal} has the id '${record.id}'; another id names it.`);
     const document = record.documentIdBytes;
     const isIn = (chunk.marks[at] & marks.document) !== 0;
     if (document.length > 0) chunk.marks[at] |= marks.wantsDocument;
     if (document.length > 0 && !isIn)
       bad("document", `The record '${record.id}' is missing in its document '${record.documentId}'.`);
-    else if (document.length > 0 && chunk.documents[at] !== crc32(documentPrefix(document)))
+    else if (document.length > 0 && chunk.documents[at] !== host.crc32(documentPrefix(document)))
       bad("document", `The record '${record.id}' is in another document than '${record.documentId}'.`);
   }
 

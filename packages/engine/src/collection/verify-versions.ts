@@ -5,9 +5,9 @@
 // The check computes a version's hash again if the log and the records still have all its changes: every record that it opened is
 // live, and it replaced, rather than deleted, every record that it closed (the id of a deleted record is gone).
 
-import { createHash, type Hash } from "node:crypto";
 import type { Finding } from "@quiver/protocol/shapes/check";
-import { emptyBytes, readU32Key, readU53, toHex } from "../base/bytes.ts";
+import { compareBytes, emptyBytes, readU32Key, readU53, toHex } from "../base/bytes.ts";
+import { host, type Sha256 } from "../base/host.ts";
 import type { Head } from "./head.ts";
 import { OrdinalSet } from "./ordinal-set.ts";
 import { operationBytes, RecordReader } from "./record.ts";
@@ -85,7 +85,7 @@ export class VersionCheck {
   contents(): ContentsCheck {
     const entries = this.#entries;
     let i = 0;
-    let hash: Hash | undefined;
+    let hash: Sha256 | undefined;
     let next = 0;
     const end = (entry: VersionEntry) => entry.firstOrdinal + entry.opened;
     const parentOf = (at: number): Uint8Array | undefined => {
@@ -95,7 +95,7 @@ export class VersionCheck {
     };
     const finish = (entry: VersionEntry) => {
       if (hash === undefined || next !== end(entry)) return;
-      const isRight = hash.digest().equals(entry.hash);
+      const isRight = compareBytes(hash.digest(), entry.hash) === 0;
       if (isRight) this.derived++;
       else if (!this.#closedCounts.has(entry.version))
         this.#bad(
@@ -122,7 +122,7 @@ export class VersionCheck {
           });
         if (ordinal === entry.firstOrdinal) {
           const parent = parentOf(i);
-          hash = parent && createHash("sha256").update(parent);
+          hash = parent && host.sha256().update(parent);
           next = ordinal;
         }
         if (hash === undefined || ordinal !== next) {
@@ -150,7 +150,7 @@ export class VersionCheck {
       );
       return;
     }
-    if (Buffer.compare(last.hash, head.hash) !== 0)
+    if (compareBytes(last.hash, head.hash) !== 0)
       this.#bad(head.version, `The hash of version ${head.version} in the log is not that of the head.`);
     if (last.live !== head.live)
       this.#bad(
@@ -162,7 +162,7 @@ export class VersionCheck {
         head.version,
         `The log has given ordinals up to ${last.firstOrdinal + last.opened}, the head up to ${head.nextOrdinal}.`,
       );
-    if (entries[0].version === 0 && Buffer.compare(entries[0].hash, rootHash) !== 0)
+    if (entries[0].version === 0 && compareBytes(entries[0].hash, rootHash) !== 0)
       this.#bad(0, "Version 0 has not the hash that every collection begins with.");
     for (let i = 1; i < entries.length; i++) this.#follow(entries[i - 1], entries[i]);
     for (const version of this.#closedCounts.keys())

@@ -10,7 +10,7 @@
 // The check needs five bytes of memory for each ordinal in use, plus the entries of the change log.
 
 import type { Finding } from "@quiver/protocol/shapes/check";
-import { readU32Key, readU53, text, toHex } from "../base/bytes.ts";
+import { compareBytes, lenientText, readU32Key, readU53, text, toHex } from "../base/bytes.ts";
 import { LmdbFile, type RawEntry } from "../storage/lmdb-file.ts";
 import { verifyFile } from "../storage/lmdb-verify.ts";
 import { payloadOf } from "../storage/store.ts";
@@ -148,9 +148,9 @@ class Verification {
     let vector = vectors.next();
     for (const { key, stored, isLong } of this.#file.entries("records")) {
       this.#count();
-      for (; !vector.done && Buffer.compare(vector.value.key, key) < 0; vector = vectors.next())
+      for (; !vector.done && compareBytes(vector.value.key, key) < 0; vector = vectors.next())
         this.#vector(vector.value);
-      const isOwn = !vector.done && Buffer.compare(vector.value.key, key) === 0;
+      const isOwn = !vector.done && compareBytes(vector.value.key, key) === 0;
       const dense = isOwn && !vector.done ? this.#vector(vector.value) : undefined;
       if (isOwn) vector = vectors.next();
       const body = stored && payloadOf("records", key, stored);
@@ -265,7 +265,7 @@ function rangeOf(from: Uint8Array | undefined, to: Uint8Array | undefined): stri
 
 /** The record id or version in a key, for tables whose keys are not ordinals. */
 function nameOf(table: string, key: Uint8Array): Partial<Finding> {
-  if (table === "ids" || table === "stagedIds") return { record_id: Buffer.from(key).toString("utf8") };
+  if (table === "ids" || table === "stagedIds") return { record_id: lenientText(key) };
   if (table === "versions" || table === "closed") return key.length >= 8 ? { version: readU53(key) } : {};
   return {};
 }

@@ -8,12 +8,12 @@
 //
 // where a change is its operation's bytes (record.ts). Equal histories have equal hashes on every machine.
 
-import { createHash } from "node:crypto";
 import { QuiverError } from "@quiver/protocol/errors";
 import { limits } from "@quiver/protocol/limits";
 import type { Version, VersionList } from "@quiver/protocol/shapes/version";
-import { fromHex, readU32Key, readU53, toHex, u32Key, writeU53 } from "../base/bytes.ts";
+import { compareBytes, fromHex, readU32Key, readU53, toHex, u32Key, utf8, writeU53 } from "../base/bytes.ts";
 import { failpoint } from "../base/failpoint.ts";
+import { host } from "../base/host.ts";
 import { invariant } from "../base/invariant.ts";
 import type { Reader, Writer } from "../storage/store.ts";
 import { readHead } from "./head.ts";
@@ -28,7 +28,7 @@ export type VersionEntry = {
   opened: number;
 };
 
-export const rootHash: Uint8Array = createHash("sha256").update("quiver: version 0").digest();
+export const rootHash: Uint8Array = host.sha256().update(utf8("quiver: version 0")).digest();
 
 /** Closed ordinals of one part of the log: 256 KiB at most. */
 export const closedPerPart = 65_536;
@@ -159,7 +159,7 @@ export function versionByHash(reader: Reader, hash: string): Version {
 function findByHash(reader: Reader, hash: Uint8Array): Version | string {
   for (const [key, value] of reader.entries("versions", { reverse: true })) {
     const entry = decodeVersion(readU53(key), value);
-    if (Buffer.compare(entry.hash, hash) === 0) return toShape(entry);
+    if (compareBytes(entry.hash, hash) === 0) return toShape(entry);
   }
   return "is not that of a version of this collection";
 }

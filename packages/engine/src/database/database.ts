@@ -7,6 +7,7 @@
 // restore make a store from snapshots -> write the catalog entry: from now on the name means the new store -> remove the old one
 // close   reject new calls, wait for running ones, stop the writer after its last write, release the lock
 
+import "../runtime/node-host.ts";
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { QuiverError } from "@quiver/protocol/errors";
@@ -27,11 +28,10 @@ import {
   type CatalogRequest,
   readCredential,
   readCredentials,
-  type VerifiedCatalog,
-  verifyCatalog,
 } from "../collection/catalog.ts";
 import { defineCollection, summaryOf } from "../collection/definition.ts";
 import { catalogTables } from "../collection/tables.ts";
+import { type VerifiedCatalog, verifyCatalog } from "../collection/verify-catalog.ts";
 import { Builders } from "../runtime/builders.ts";
 import { collectGarbage } from "../runtime/collect-garbage.ts";
 import {

@@ -16,7 +16,7 @@ import { ordinalKey } from "../collection/tables.ts";
 import { readVersion } from "../collection/versions.ts";
 import type { IndexSize, StoredContent } from "../index/kind.ts";
 import { kindNamed } from "../index/registry.ts";
-import type { CheckpointSize } from "../indexing/checkpointer.ts";
+import type { CheckpointSize } from "../runtime/checkpoint-place.ts";
 import type { Reader } from "../storage/store.ts";
 
 /** The collection that an index is estimated for. */

@@ -4,7 +4,7 @@
 
 import { QuiverError } from "@quiver/protocol/errors";
 import type { Background } from "../base/background.ts";
-import { verifyCatalog } from "../collection/catalog.ts";
+import { verifyCatalog } from "../collection/verify-catalog.ts";
 import { catalogDirectory } from "../runtime/data-directory.ts";
 import type { Writer } from "../runtime/writer.ts";
 import type { Collections } from "./collections.ts";

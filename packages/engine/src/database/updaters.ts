@@ -14,6 +14,7 @@ import { kindNamed } from "../index/registry.ts";
 import { Checkpointer } from "../indexing/checkpointer.ts";
 import { type Helpers, IndexUpdater } from "../indexing/index-updater.ts";
 import type { Builders } from "../runtime/builders.ts";
+import { CheckpointOnDisk } from "../runtime/checkpoint-place.ts";
 
 /** What an updater needs. */
 export type UpdaterDependencies = IndexDependencies & {
@@ -67,10 +68,9 @@ export function makeUpdater(
   const { directory, builders, onProblem } = dependencies;
   const blueprint = blueprintOf(collection, kind, definitions, dependencies);
   const checkpointer = new Checkpointer(
-    checkpointPath(directory, kind),
+    new CheckpointOnDisk(checkpointPath(directory, kind), builders),
     configurationOf(blueprint),
     blueprint.checkpoint,
-    builders,
     (problem) => onProblem(`the checkpoint of the ${kind} index could not be written or read`, problem),
   );
   const helpers = helpersOf(kind, definitionOf(kind, definitions), dependencies);

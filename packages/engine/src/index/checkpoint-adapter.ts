@@ -2,6 +2,32 @@
 
 import type { Index } from "./contract.ts";
 
+/** The description of a checkpoint. */
+export type CheckpointMeta = {
+  /** Everything that determines the content of the index. A checkpoint with another configuration is unusable. */
+  readonly configuration: string;
+  /** The index has applied all closings of records up to this version, whose hash is `hash`. */
+  readonly version: number;
+  readonly hash: string;
+  /** Bytes that the restored index takes; absent in checkpoints of earlier versions of Quiver. */
+  readonly restoredBytes?: number;
+  /** Number of records in the index. */
+  readonly records?: number;
+};
+
+/** Where the checkpoint of one index is stored. */
+export interface CheckpointPlace {
+  /** Whether there is a checkpoint. */
+  readonly isThere: boolean;
+  /** Reads the description and the state. @throws if the checkpoint is missing or damaged */
+  open(): Promise<{ readonly meta: CheckpointMeta; readonly state: unknown }>;
+  /** Reads the images into shared memory. @throws if they are damaged */
+  load(images: readonly Uint8Array[]): Promise<void>;
+  /** Writes a checkpoint in place of the one before. The images lie in shared memory and must not change until it resolves. */
+  save(meta: CheckpointMeta, state: unknown, images: readonly Uint8Array[]): Promise<void>;
+  remove(): void;
+}
+
 /** Writes a checkpoint. Resolves with whether it was written; from then on the images may change again. */
 export type WriteCheckpoint = (state: unknown, images: readonly Uint8Array[]) => Promise<boolean>;
 

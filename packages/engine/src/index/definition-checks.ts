@@ -2,6 +2,7 @@
 
 import { QuiverError } from "@quiver/protocol/errors";
 import { limits } from "@quiver/protocol/limits";
+import { bytesBeyond } from "../base/bytes.ts";
 
 /** The error of a field that cannot be what it is. */
 export function invalid(path: string, problem: string): QuiverError {
@@ -12,8 +13,8 @@ export function invalid(path: string, problem: string): QuiverError {
 export function checkName(name: unknown): void {
   if (typeof name !== "string" || name === "" || !name.isWellFormed())
     throw invalid("name", "must be a non-empty string of UTF-8.");
-  const bytes = Buffer.byteLength(name);
-  if (bytes > limits.indexNameBytesMax)
+  const bytes = bytesBeyond(name, limits.indexNameBytesMax);
+  if (bytes > 0)
     throw invalid("name", `has ${bytes} bytes, at most ${limits.indexNameBytesMax} are allowed.`);
 }
 

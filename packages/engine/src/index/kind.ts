@@ -103,6 +103,15 @@ export type TextAnalysisOptions = {
   readonly hasPositions: boolean;
 };
 
+/** Stored records whose texts are to be analysed. */
+export type TextRows = {
+  /** Ascending. */
+  readonly ordinals: Uint32Array;
+  /** End offset of each record in `bytes`. */
+  readonly ends: Uint32Array;
+  readonly bytes: Uint8Array;
+};
+
 /** Records that were prepared elsewhere, in order: the one that comes next, and those behind it. */
 export interface PreparedRecords {
   readonly isAtEnd: boolean;

@@ -1,7 +1,6 @@
 import { expect, test } from "vitest";
-import type { CheckpointAdapter } from "../index/checkpoint-adapter.ts";
+import type { CheckpointAdapter, CheckpointPlace } from "../index/checkpoint-adapter.ts";
 import type { Index } from "../index/contract.ts";
-import type { Builders } from "../runtime/builders.ts";
 import { Checkpointer } from "./checkpointer.ts";
 
 const mib = 2 ** 20;
@@ -25,7 +24,7 @@ async function isKept({
     endOf: () => 0,
     restored: () => Promise.reject(new Error("nothing is restored here")),
   };
-  const checkpointer = new Checkpointer("nowhere", "configuration", form, {} as Builders, () => undefined);
+  const checkpointer = new Checkpointer({} as CheckpointPlace, "configuration", form, () => undefined);
   const none = () => {
     throw new Error("nothing is read here");
   };

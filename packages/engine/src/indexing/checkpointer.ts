@@ -7,15 +7,11 @@
 //
 // Each kind of index defines how it is written and read (index/checkpoint-adapter.ts).
 
-import { existsSync } from "node:fs";
 import { toHex } from "../base/bytes.ts";
 import { readHead } from "../collection/head.ts";
 import { readVersion } from "../collection/versions.ts";
-import type { CheckpointAdapter } from "../index/checkpoint-adapter.ts";
+import type { CheckpointAdapter, CheckpointMeta, CheckpointPlace } from "../index/checkpoint-adapter.ts";
 import type { Index } from "../index/contract.ts";
-import type { CheckpointMeta } from "../runtime/builder-messages.ts";
-import type { Builders } from "../runtime/builders.ts";
-import { CheckpointReader, removeCheckpoint } from "../runtime/checkpoint-file.ts";
 import type { Snapshot } from "../storage/store.ts";
 
 /**
@@ -28,66 +24,40 @@ const largeBytes = 16 * 2 ** 20;
 /** A busy index gets a checkpoint after this many changes. */
 const changesBusy = 100_000;
 
-/** Memory that an index takes when it is loaded from its checkpoint, its records, and its version. */
-export type CheckpointSize = { readonly bytes: number; readonly records: number; readonly version: number };
-
-/** The size that a checkpoint states; undefined without a usable checkpoint of this configuration. */
-export function checkpointSize(path: string, configuration: string): CheckpointSize | undefined {
-  if (!existsSync(path)) return undefined;
-  let file: CheckpointReader;
-  try {
-    file = new CheckpointReader(path);
-  } catch {
-    // A checkpoint that fails verification counts as absent (invariant 5). Loading it reports the error.
-    return undefined;
-  }
-  file.close();
-  const meta = file.meta as CheckpointMeta;
-  if (meta.configuration !== configuration) return undefined;
-  if (meta.restoredBytes === undefined || meta.records === undefined) return undefined;
-  return { bytes: meta.restoredBytes, records: meta.records, version: meta.version };
-}
-
 export class Checkpointer {
-  readonly #path: string;
+  readonly #place: CheckpointPlace;
   readonly #configuration: string;
   readonly #form: CheckpointAdapter<Index, unknown>;
-  readonly #builders: Builders;
   readonly #onProblem: (problem: unknown) => void;
   #saving: Promise<void> | undefined;
   #isForgotten = false;
 
   /** @param configuration everything that determines the contents of the index, or its hash */
   constructor(
-    path: string,
+    place: CheckpointPlace,
     configuration: string,
     form: CheckpointAdapter<Index, unknown>,
-    builders: Builders,
     onProblem: (problem: unknown) => void,
   ) {
-    this.#path = path;
+    this.#place = place;
     this.#configuration = configuration;
     this.#form = form;
-    this.#builders = builders;
     this.#onProblem = onProblem;
   }
 
   /** Whether there is a checkpoint. */
   get isThere(): boolean {
-    return existsSync(this.#path);
+    return this.#place.isThere;
   }
 
   /** The index of the checkpoint, the version of its closures, and where its records end; null when the checkpoint is not valid. */
   async restore(reader: () => Snapshot): Promise<{ index: Index; version: number; cursor: number } | null> {
     try {
-      const { meta, state } = (await this.#builders.open(this.#path)) as {
-        meta: CheckpointMeta;
-        state: unknown;
-      };
+      const { meta, state } = await this.#place.open();
       if (meta.configuration !== this.#configuration) return null;
       const cursor = this.#form.endOf(state);
       if (!isOf(reader(), meta, cursor)) return null;
-      const index = await this.#form.restored(state, (images) => this.#builders.load(this.#path, images));
+      const index = await this.#form.restored(state, (images) => this.#place.load(images));
       return { index, version: meta.version, cursor };
     } catch (error) {
       this.#onProblem(error);
@@ -135,8 +105,14 @@ export class Checkpointer {
     const hash = hashOf(reader(), version);
     if (this.#isForgotten || hash === undefined) return false;
     const { restoredBytes, count: records } = index;
-    const meta = { configuration: this.#configuration, version, hash, restoredBytes, records };
-    await this.#builders.save(this.#path, meta, state, images);
+    const meta: CheckpointMeta = {
+      configuration: this.#configuration,
+      version,
+      hash,
+      restoredBytes,
+      records,
+    };
+    await this.#place.save(meta, state, images);
     return true;
   }
 
@@ -153,7 +129,7 @@ export class Checkpointer {
   async forget(): Promise<void> {
     this.#isForgotten = true;
     await this.settled();
-    removeCheckpoint(this.#path);
+    this.#place.remove();
   }
 }
 

@@ -12,8 +12,7 @@ import { limits } from "@quiver/protocol/limits";
 import { readU32Key } from "../base/bytes.ts";
 import { invariant } from "../base/invariant.ts";
 import { ordinalKey } from "../collection/tables.ts";
-import type { PreparedRecords } from "../index/kind.ts";
-import type { TextRows } from "../runtime/builder-messages.ts";
+import type { PreparedRecords, TextRows } from "../index/kind.ts";
 import type { Reader } from "../storage/store.ts";
 
 /** Analyses rows, and takes ownership of their memory. */

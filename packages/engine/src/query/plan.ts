@@ -8,6 +8,7 @@ import { checkFields, refuseUnknownOptions } from "@quiver/protocol/fields";
 import { limits } from "@quiver/protocol/limits";
 import { type IndexKind, kinds } from "@quiver/protocol/shapes/index-definition";
 import * as search from "@quiver/protocol/shapes/search";
+import { bytesBeyond } from "../base/bytes.ts";
 import { Deadline } from "../base/deadline.ts";
 import type { Steps } from "../base/steps.ts";
 import type { CollectionDefinition } from "../collection/definition.ts";
@@ -187,9 +188,8 @@ function syntaxOf({ syntax }: { syntax?: search.TextSyntax | null }): search.Tex
 /** Checks a text that is searched for or analysed. @throws invalid_request */
 export function checkText(text: unknown, path: string): asserts text is string {
   if (typeof text !== "string") throw invalid(path, "must be a string.");
-  const bytes = Buffer.byteLength(text);
-  if (bytes > limits.queryTextBytesMax)
-    throw invalid(path, `has ${bytes} bytes, at most ${limits.queryTextBytesMax} are allowed.`);
+  const bytes = bytesBeyond(text, limits.queryTextBytesMax);
+  if (bytes > 0) throw invalid(path, `has ${bytes} bytes, at most ${limits.queryTextBytesMax} are allowed.`);
 }
 
 function requireEnabled(enabled: boolean, kind: string, path: string): void {

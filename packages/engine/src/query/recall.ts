@@ -7,6 +7,7 @@
 import { readU32Key } from "../base/bytes.ts";
 import { Deadline } from "../base/deadline.ts";
 import { invariant } from "../base/invariant.ts";
+import type { IndexDefinitions } from "../collection/apply.ts";
 import { ordinalKey } from "../collection/tables.ts";
 import type { Candidates } from "../index/contract.ts";
 import { efMax, type HnswIndex } from "../index/hnsw/hnsw-index.ts";
@@ -14,6 +15,7 @@ import { exactQueriesFor } from "../index/hnsw/legs.ts";
 import type { View } from "../runtime/view.ts";
 import { readFloats } from "../vector/floats.ts";
 import { vectorsOf } from "./legs.ts";
+import type { Beam } from "./plan.ts";
 import { Slices } from "./slices.ts";
 
 export type RecallMeasurement = {
@@ -212,4 +214,17 @@ export class BeamTable {
       view.unpin();
     }
   }
+}
+
+/** The beam width of dense legs; undefined for the default of the index. A promise if the recall must be measured first. */
+export function beamWidth(
+  { exact, efSearch, recallTarget }: Beam,
+  k: number,
+  view: View,
+  definitions: Readonly<IndexDefinitions>,
+  beams: BeamTable,
+): number | undefined | Promise<number | undefined> {
+  if (exact || efSearch !== null) return efSearch ?? undefined;
+  const target = recallTarget ?? definitions.dense?.index.properties.recall_target ?? null;
+  return target === null ? undefined : beams.efFor(target, k, view, () => view.pin());
 }

@@ -4,6 +4,7 @@
 // itself and holds a read transaction only while it writes the file. The job ends early when the request thread sets the flag
 // that both share.
 
+import "./node-host.ts";
 import { closeSync, fsyncSync, openSync, rmSync } from "node:fs";
 import { parentPort, workerData } from "node:worker_threads";
 import { QuiverError } from "@quiver/protocol/errors";

@@ -1,37 +1,16 @@
 // Which messages do the builder pool and its threads exchange?
 
 import type { CollectionDefinition } from "../collection/definition.ts";
+import type { CheckpointMeta } from "../index/checkpoint-adapter.ts";
 import type { CalibrationRequest } from "../index/hnsw/calibrate.ts";
 import type { GraphJob, PostedTarget } from "../index/hnsw/jobs.ts";
 import type { TruthRequest } from "../index/hnsw/truth.ts";
-import type { TextAnalysisOptions } from "../index/kind.ts";
+import type { TextAnalysisOptions, TextRows } from "../index/kind.ts";
 
 export type BuilderStart = {
   /** Of this builder, and how many there are: they take the last blocks of scratch memory of a graph. */
   readonly number: number;
   readonly width: number;
-};
-
-/** Stored records whose texts are to be analysed. */
-export type TextRows = {
-  /** Ascending. */
-  readonly ordinals: Uint32Array;
-  /** End offset of each record in `bytes`. */
-  readonly ends: Uint32Array;
-  readonly bytes: Uint8Array;
-};
-
-/** The description in a checkpoint file. */
-export type CheckpointMeta = {
-  /** Everything that determines the content of the index. A checkpoint with another configuration is unusable. */
-  readonly configuration: string;
-  /** The index has applied all closings of records up to this version, whose hash is `hash`. */
-  readonly version: number;
-  readonly hash: string;
-  /** Bytes that the restored index takes; absent in checkpoints of earlier versions of Quiver. */
-  readonly restoredBytes?: number;
-  /** Number of records in the index. */
-  readonly records?: number;
 };
 
 export type BuilderTask =

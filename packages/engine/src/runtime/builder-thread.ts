@@ -5,6 +5,7 @@
 // Each collection has a queue, and all queues get equal time: the next time slice always goes to the queue that has used the least.
 // Otherwise the long texts of one collection would delay the indexes of all others. Tasks of one queue run in order.
 
+import "./node-host.ts";
 import { deserialize, serialize } from "node:v8";
 import { parentPort, workerData } from "node:worker_threads";
 import { limits } from "@quiver/protocol/limits";
@@ -21,17 +22,11 @@ import { Graph } from "../index/hnsw/graph.ts";
 import { type PostedTarget, perform } from "../index/hnsw/jobs.ts";
 import { Linker } from "../index/hnsw/linker.ts";
 import { exactNeighbours } from "../index/hnsw/truth.ts";
-import type { TextAnalysisOptions } from "../index/kind.ts";
+import type { TextAnalysisOptions, TextRows } from "../index/kind.ts";
 import { type AnalysedTexts, analyseTexts, buffersOf } from "../index/text/analysed.ts";
 import { wordsInSteps } from "../index/text/stored-text.ts";
 import { createAnalyzer } from "../text/analyzer.ts";
-import type {
-  BuilderMessage,
-  BuilderReply,
-  BuilderStart,
-  BuilderTask,
-  TextRows,
-} from "./builder-messages.ts";
+import type { BuilderMessage, BuilderReply, BuilderStart, BuilderTask } from "./builder-messages.ts";
 import { CheckpointReader, writeCheckpoint } from "./checkpoint-file.ts";
 
 invariant(parentPort !== null, "a builder is not a worker thread");

@@ -12,8 +12,8 @@ import { loudBackground } from "../base/testing/loud-background.ts";
 import { readOperations, storedRecord, type UpsertOperation, writeUpsert } from "../collection/record.ts";
 import type { Graph } from "../index/hnsw/graph.ts";
 import { HnswIndex, type HnswOptions, type HnswState } from "../index/hnsw/hnsw-index.ts";
+import type { TextRows } from "../index/kind.ts";
 import { bytesOfFloats } from "../vector/floats.ts";
-import type { TextRows } from "./builder-messages.ts";
 import { Builders } from "./builders.ts";
 import type { SearchingReport, SearchingStart } from "./testing/searching-thread.ts";
 

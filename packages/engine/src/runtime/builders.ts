@@ -9,21 +9,15 @@ import { Worker } from "node:worker_threads";
 import type { Finding } from "@quiver/protocol/shapes/check";
 import type { Background } from "../base/background.ts";
 import type { CollectionDefinition } from "../collection/definition.ts";
+import type { CheckpointMeta } from "../index/checkpoint-adapter.ts";
 import type { Candidates } from "../index/contract.ts";
 import type { CalibrationRequest } from "../index/hnsw/calibrate.ts";
 import type { EncodingState } from "../index/hnsw/encoding.ts";
 import type { GraphBuilders, GraphJob, Target } from "../index/hnsw/jobs.ts";
 import type { TruthRequest } from "../index/hnsw/truth.ts";
-import type { TextAnalysisOptions } from "../index/kind.ts";
+import type { TextAnalysisOptions, TextRows } from "../index/kind.ts";
 import type { AnalysedTexts } from "../index/text/analysed.ts";
-import type {
-  BuilderMessage,
-  BuilderReply,
-  BuilderStart,
-  BuilderTask,
-  CheckpointMeta,
-  TextRows,
-} from "./builder-messages.ts";
+import type { BuilderMessage, BuilderReply, BuilderStart, BuilderTask } from "./builder-messages.ts";
 
 /** Default number of builders: all cores but one, which is for requests. */
 export const defaultBuilders = (): number => Math.max(1, Math.min(8, availableParallelism() - 1));

@@ -6,6 +6,7 @@
 //
 // Messages for one collection keep their order. Any other message runs after all writes that came before it.
 
+import "./node-host.ts";
 import { join } from "node:path";
 import { parentPort, workerData } from "node:worker_threads";
 import { QuiverError } from "@quiver/protocol/errors";

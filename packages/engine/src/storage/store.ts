@@ -15,8 +15,9 @@
 //
 // `lmdb.ts` and `memory.ts` follow these rules; `store-contract.test.ts` runs the same suite over both.
 
-import { crc32 } from "node:zlib";
 import { QuiverError } from "@quiver/protocol/errors";
+import { toHex, utf8, writeU32LE } from "../base/bytes.ts";
+import { host } from "../base/host.ts";
 
 export type Range = {
   /** First key, inclusive. */
@@ -68,17 +69,17 @@ const tableSeeds = new Map<string, number>();
 function checksumOf(table: string, key: Uint8Array, payload: Uint8Array): number {
   let seed = tableSeeds.get(table);
   if (seed === undefined) {
-    seed = crc32(table);
+    seed = host.crc32(utf8(table));
     tableSeeds.set(table, seed);
   }
-  return crc32(payload, crc32(key, seed));
+  return host.crc32(payload, host.crc32(key, seed));
 }
 
 /** A copy of `payload` with its checksum trailer (S5). */
 export function withChecksum(table: string, key: Uint8Array, payload: Uint8Array): Uint8Array {
-  const stored = Buffer.allocUnsafe(payload.length + checksumBytes);
+  const stored = host.allocate(payload.length + checksumBytes);
   stored.set(payload, 0);
-  stored.writeUInt32LE(checksumOf(table, key, payload), payload.length);
+  writeU32LE(stored, payload.length, checksumOf(table, key, payload));
   return stored;
 }
 
@@ -110,7 +111,7 @@ export function verifiedPayload(
       0;
     if (found === checksumOf(table, key, payload)) return payload;
   }
-  const hex = Buffer.from(key).toString("hex");
+  const hex = toHex(key);
   throw new QuiverError(
     "data_corrupted",
     `The stored value of key ${hex} in table '${table}' (${length} bytes) fails its checksum. Restore it from a backup or write the record again.`,

@@ -19,6 +19,7 @@
 
 import type { AnalyzedWord, DropReason, TextLanguage } from "@quiver/protocol/shapes/index-definition";
 import snowball from "snowball-stemmers";
+import { bytesBeyond } from "../base/bytes.ts";
 import { finishAtOnce, type Steps } from "../base/steps.ts";
 import { endingSpeller, endings } from "./endings.ts";
 import { fold } from "./fold.ts";
@@ -185,8 +186,7 @@ function rulesOf(name: TextLanguage, language: Language): Rules {
 }
 
 function isTooLong(word: string): boolean {
-  // A UTF-16 unit takes at most three bytes, so short words need no count.
-  return 3 * word.length > wordBytesMax && Buffer.byteLength(word) > wordBytesMax;
+  return bytesBeyond(word, wordBytesMax) > 0;
 }
 
 /** Stemmers know apostrophes: the English one takes the possessive 's off. So they stay until then. */
@@ -298,5 +298,16 @@ function remembering(find: (word: string) => TermAndForm): (word: string) => Ter
 
 /** A copy with memory of its own. A word is a slice that would keep its whole text in memory as long as it lives. */
 export function ownCopy(word: string): string {
-  return Buffer.from(word, "utf16le").toString("utf16le");
+  const units: number[] = [];
+  let copy = "";
+  for (let i = 0; i < word.length; i++) {
+    units.push(word.charCodeAt(i));
+    if (units.length < unitsPerCall && i < word.length - 1) continue;
+    copy += String.fromCharCode.apply(null, units);
+    units.length = 0;
+  }
+  return copy;
 }
+
+/** Arguments that one call surely takes. */
+const unitsPerCall = 1_024;

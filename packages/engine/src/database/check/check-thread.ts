@@ -3,6 +3,7 @@
 // In this thread. It reads the store's file without LMDB, as `quiver check` does. The thread that started it holds a read transaction
 // meanwhile, so that LMDB does not reuse the pages of the state that is being read. The thread ends when it has posted its reply.
 
+import "../../runtime/node-host.ts";
 import { parentPort, workerData } from "node:worker_threads";
 import { invariant } from "../../base/invariant.ts";
 import type { CheckReply, CheckStart } from "./check-messages.ts";

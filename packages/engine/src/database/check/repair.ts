@@ -21,15 +21,11 @@ import type { IndexKind } from "@quiver/protocol/shapes/index-definition";
 import type { Snapshot } from "@quiver/protocol/shapes/snapshot";
 import type { LoggedRequest } from "../../collection/accept.ts";
 import type { IndexDefinitions } from "../../collection/apply.ts";
-import {
-  type CatalogEntry,
-  type CatalogRequest,
-  catalogChange,
-  verifyCatalog,
-} from "../../collection/catalog.ts";
+import { type CatalogEntry, type CatalogRequest, catalogChange } from "../../collection/catalog.ts";
 import { prepareCatalog, prepareCollection } from "../../collection/format.ts";
 import { type Loss, Salvage } from "../../collection/salvage.ts";
 import { catalogTables, collectionTables } from "../../collection/tables.ts";
+import { verifyCatalog } from "../../collection/verify-catalog.ts";
 import { LocalSequencer, randomOpId } from "../../log/sequencer.ts";
 import {
   catalogDirectory,

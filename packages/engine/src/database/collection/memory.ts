@@ -9,7 +9,7 @@ import { type IndexDefinitions, readIndexDefinitions } from "../../collection/ap
 import type { Head } from "../../collection/head.ts";
 import type { IndexSize } from "../../index/kind.ts";
 import { kindNamed } from "../../index/registry.ts";
-import { checkpointSize } from "../../indexing/checkpointer.ts";
+import { checkpointSize } from "../../runtime/checkpoint-place.ts";
 import { mib } from "../../runtime/memory.ts";
 import type { Snapshot } from "../../storage/store.ts";
 import { sizeToLoad } from "../index-size.ts";

@@ -1,29 +1,31 @@
-// How does a request to search become a plan on one view?
+// What does a collection give to its searches (query/answer.ts)?
 //
-// The plan is made and checked first. Then the search acquires a view that has all required indexes, at the newest version that any client
-// has seen or is acknowledged. The whole request runs on this view.
+// Its definitions, its table of beam widths, and views: at the newest version that any client has seen or is acknowledged.
 
 import { type IndexKind, kinds, type Recall } from "@quiver/protocol/shapes/index-definition";
 import type * as search from "@quiver/protocol/shapes/search";
 import { type CallOptions, Deadline } from "../../base/deadline.ts";
-import type { Steps } from "../../base/steps.ts";
-import { IndexDefinitionsReader } from "../../collection/apply.ts";
+import { type IndexDefinitions, IndexDefinitionsReader } from "../../collection/apply.ts";
+import type { CollectionDefinition } from "../../collection/definition.ts";
+import { answer, type Searched } from "../../query/answer.ts";
 import * as plan from "../../query/plan.ts";
-import { BeamTable, measureRecall } from "../../query/recall.ts";
-import { legDepth, runPlan } from "../../query/search.ts";
+import { BeamTable, beamWidth, measureRecall } from "../../query/recall.ts";
+import { requireIndexes } from "../../query/require-indexes.ts";
 import type { View } from "../../runtime/view.ts";
+import type { Reader } from "../../storage/store.ts";
 import type { Collection } from "../contract.ts";
 import type { LoadState } from "./load-state.ts";
-import { requireIndexes } from "./require-indexes.ts";
 import type { CollectionState } from "./state.ts";
 
-export class Searches {
+type Tail<T extends readonly unknown[]> = T extends [unknown, ...infer Rest] ? Rest : never;
+
+export class Searches implements Searched {
   readonly #state: CollectionState;
   readonly #load: LoadState;
   /** Cached for searches. Other callers get freshly read definitions. */
   readonly #indexDefinitions = new IndexDefinitionsReader();
   /** Beam widths by recall, for the current dense index. */
-  #beams = new BeamTable();
+  beams = new BeamTable();
   /** The last measurement of recall that was requested. */
   #recalls: Promise<unknown> = Promise.resolve();
 
@@ -34,102 +36,83 @@ export class Searches {
 
   /** Forgets measurements: the index is another one. */
   forgetRecall(): void {
-    this.#beams = new BeamTable();
+    this.beams = new BeamTable();
   }
 
   searchDense(request: search.DenseSearch, options?: CallOptions): Promise<search.SearchResponse> {
-    return this.#searchOne(() => plan.planDense(this.#state.definition, request), options);
+    return this.#answerOne((definition) => plan.planDense(definition, request), options);
   }
 
   searchBatchDense(
     request: search.BatchDenseSearch,
     options?: CallOptions,
   ): Promise<search.BatchSearchResponse> {
-    return this.#search(() => plan.planBatchDense(this.#state.definition, request), options, kinds.dense);
+    return this.#answer((definition) => plan.planBatchDense(definition, request), options, kinds.dense);
   }
 
   searchSparse(request: search.SparseSearch, options?: CallOptions): Promise<search.SearchResponse> {
-    return this.#searchOne(() => plan.planSparse(this.#state.definition, request), options);
+    return this.#answerOne((definition) => plan.planSparse(definition, request), options);
   }
 
   searchBatchSparse(
     request: search.BatchSparseSearch,
     options?: CallOptions,
   ): Promise<search.BatchSearchResponse> {
-    return this.#search(() => plan.planBatchSparse(this.#state.definition, request), options, kinds.sparse);
+    return this.#answer((definition) => plan.planBatchSparse(definition, request), options, kinds.sparse);
   }
 
   searchText(request: search.TextSearch, options?: CallOptions): Promise<search.SearchResponse> {
-    return this.#searchOne(() => plan.planText(this.#state.definition, request), options);
+    return this.#answerOne((definition) => plan.planText(definition, request), options);
   }
 
   searchBatchText(
     request: search.BatchTextSearch,
     options?: CallOptions,
   ): Promise<search.BatchSearchResponse> {
-    return this.#search(() => plan.planBatchText(this.#state.definition, request), options, kinds.text);
+    return this.#answer((definition) => plan.planBatchText(definition, request), options, kinds.text);
   }
 
   searchHybrid(request: search.HybridSearch, options?: CallOptions): Promise<search.SearchResponse> {
-    return this.#searchOne(() => plan.planHybrid(this.#state.definition, request), options);
+    return this.#answerOne((definition) => plan.planHybrid(definition, request), options);
   }
 
   searchBatchHybrid(
     request: search.BatchHybridSearch,
     options?: CallOptions,
   ): Promise<search.BatchSearchResponse> {
-    return this.#search(() => plan.planBatchHybrid(this.#state.definition, request), options);
+    return this.#answer((definition) => plan.planBatchHybrid(definition, request), options);
   }
 
-  async #searchOne(
-    makePlan: () => plan.Plan | Steps<plan.Plan>,
-    options: CallOptions | undefined,
-  ): Promise<search.SearchResponse> {
-    return (await this.#search(makePlan, options))[0];
+  #answer(...how: Tail<Parameters<typeof answer>>): Promise<search.SearchResponse[]> {
+    return this.#state.gate.pass(() => answer(this, ...how));
   }
 
-  /** @param kind of index that the endpoint requires, even for an empty batch */
-  #search(
-    makePlan: () => plan.Plan | Steps<plan.Plan>,
-    options: CallOptions | undefined,
-    kind?: IndexKind,
-  ): Promise<search.SearchResponse[]> {
-    return this.#state.gate.pass(async () => {
-      const deadline = Deadline.of(options);
-      const made = makePlan();
-      const planned = { ...("queries" in made ? made : await deadline.task.finish(made)), deadline };
-      plan.checkSize(planned);
-      const needed = plan.kindsOf(planned);
-      if (kind && needed.length === 0) needed.push(kind);
-      const view =
-        this.#servingView(needed) ?? (await this.#viewAt(this.#state.toldVersion, needed, deadline));
-      try {
-        const beam = needed.includes(kinds.dense)
-          ? this.#beamOf(planned.beam, legDepth(planned), view)
-          : undefined;
-        return await runPlan(view, planned, beam instanceof Promise ? await deadline.race(beam) : beam);
-      } finally {
-        view.unpin();
-      }
-    });
+  async #answerOne(...how: Tail<Parameters<typeof answer>>): Promise<search.SearchResponse> {
+    return (await this.#answer(...how))[0];
   }
 
-  /** The current view, pinned, where it serves the search: an index of a view is one that the collection has. Usually it does. */
-  #servingView(needed: readonly IndexKind[]): View | null {
-    const view = this.#state.indexer?.viewAt(this.#state.toldVersion) ?? null;
-    if (view === null || !needed.every((kind) => view.has(kind))) return null;
+  get definition(): CollectionDefinition {
+    return this.#state.definition;
+  }
+
+  indexDefinitions(reader: Reader): Readonly<IndexDefinitions> {
+    return this.#indexDefinitions.read(reader);
+  }
+
+  acquireView(needed: readonly IndexKind[], deadline: Deadline): View | Promise<View> {
+    // Usually the current view serves. An index of a view is one that the collection has.
+    const view = this.#state.indexer?.viewAt(this.#state.toldVersion);
+    if (!view?.serves(view.version, needed)) return this.#loadAndAcquire(needed, deadline);
     this.#load.used();
     return view.pin();
   }
 
-  /**
-   * A pinned view at `version` or later. Loads the collection if necessary, also when it is unloaded meanwhile.
-   * @throws index_not_found for an index that is deleted meanwhile
-   */
-  async #viewAt(version: number, needed: readonly IndexKind[], deadline: Deadline): Promise<View> {
+  /** Loads the collection if necessary, also when it is unloaded meanwhile. */
+  async #loadAndAcquire(needed: readonly IndexKind[], deadline: Deadline): Promise<View> {
+    const version = this.#state.toldVersion;
     const requireNeeded = () =>
       this.#state.read((snapshot) =>
-        requireIndexes(this.#indexDefinitions.read(snapshot), needed, this.#state.name),
+        requireIndexes(this.indexDefinitions(snapshot), needed, this.#state.name),
       );
     for (;;) {
       deadline.check();
@@ -144,19 +127,6 @@ export class Searches {
         if (!indexer.isStopped) throw error;
       }
     }
-  }
-
-  /** The beam width of dense legs; undefined for the default of the index. */
-  #beamOf(
-    { exact, efSearch, recallTarget }: plan.Beam,
-    k: number,
-    view: View,
-  ): number | undefined | Promise<number | undefined> {
-    if (exact || efSearch !== null) return efSearch ?? undefined;
-    const ofIndex = this.#indexDefinitions.read(view.snapshot).dense?.index.properties.recall_target;
-    const target = recallTarget ?? ofIndex ?? null;
-    if (target === null) return undefined;
-    return this.#beams.efFor(target, k, view, () => view.pin());
   }
 
   measureRecall(
@@ -178,10 +148,10 @@ export class Searches {
     deadline: Deadline,
   ): Promise<Recall> {
     deadline.check();
-    const view = await this.#viewAt(this.#state.toldVersion, [kinds.dense], deadline);
+    const view = await this.acquireView([kinds.dense], deadline);
     try {
       const beam = { exact: false, efSearch: efSearch ?? null, recallTarget: null };
-      const ef = await this.#beamOf(beam, topK, view);
+      const ef = await beamWidth(beam, topK, view, this.indexDefinitions(view.snapshot), this.beams);
       const measured = await measureRecall(view, sample, topK, ef, deadline);
       return {
         recall: measured.recall,

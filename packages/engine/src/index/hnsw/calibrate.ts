@@ -92,11 +92,14 @@ function encodingOf(
   return new Encoding({ metric, dataType, dimension, range, seed }, sample);
 }
 
+const latin1 = new TextDecoder("latin1");
+
 /** The first of all equal rows. */
 function withoutEqual(rows: readonly Float32Array[]): Float32Array[] {
   const byBytes = new Map<string, Float32Array>();
   for (const row of rows) {
-    const bytes = Buffer.from(row.buffer, row.byteOffset, row.byteLength).toString("latin1");
+    // Every byte is a character of its own in latin1.
+    const bytes = latin1.decode(new Uint8Array(row.buffer, row.byteOffset, row.byteLength));
     if (!byBytes.has(bytes)) byBytes.set(bytes, row);
   }
   return [...byBytes.values()];

@@ -1,6 +1,7 @@
 // Is the graph what it must be?
 
 import { none } from "@quiver/kernels/hnsw";
+import { compareBytes } from "../../base/bytes.ts";
 import { invariant } from "../../base/invariant.ts";
 import type { Encoding } from "./encoding.ts";
 import { kinds, type Partition } from "./partition.ts";
@@ -23,7 +24,7 @@ export function checkGraph(
   }
   const top = graph.levelOf(graph.entry);
   invariant(partition.isNode(graph.entry), "the entry point is no node");
-  const code = Buffer.alloc(codeBytes);
+  const code = new Uint8Array(codeBytes);
   for (const node of living) {
     const meta = graph.metaAt(node);
     invariant(node < graph.slots, `node ${node} is beyond the slots`);
@@ -31,7 +32,7 @@ export function checkGraph(
     invariant(graph.floats[meta] === encoding.lastFactor, `the factor of node ${node} is not its vector's`);
     invariant(graph.floats[meta + 1] === encoding.lastBias, `the bias of node ${node} is not its vector's`);
     const kept = graph.bytes.subarray(graph.at(node), graph.at(node) + codeBytes);
-    invariant(code.equals(kept), `the code of node ${node} is not its vector's`);
+    invariant(compareBytes(code, kept) === 0, `the code of node ${node} is not its vector's`);
     const level = graph.levelOf(node);
     invariant(level <= top, `node ${node} has level ${level} above the entry point's ${top}`);
     for (let l = 0; l <= level; l++) {

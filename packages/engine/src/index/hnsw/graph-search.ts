@@ -3,6 +3,7 @@
 // What a search needs of a set of graphs. It changes nothing but the scratch memory of its thread.
 
 import { none } from "@quiver/kernels/hnsw";
+import { compareBytes } from "../../base/bytes.ts";
 import type { Growable } from "../../base/growable.ts";
 import { absent } from "../ordinal-map.ts";
 import type { Encoding } from "./encoding.ts";
@@ -102,13 +103,13 @@ export class GraphSearch {
     if (place === absent) return false;
     const { graph } = this.#nodes.partitionOf(place);
     const node = nodeOf(place);
-    const code = Buffer.alloc(graph.shape.codeBytes);
+    const code = new Uint8Array(graph.shape.codeBytes);
     this.#encoding.encode(vector, code);
     const meta = graph.metaAt(node);
     return (
       graph.floats[meta] === this.#encoding.lastFactor &&
       graph.floats[meta + 1] === this.#encoding.lastBias &&
-      code.equals(graph.bytes.subarray(graph.at(node), graph.at(node) + code.length))
+      compareBytes(code, graph.bytes.subarray(graph.at(node), graph.at(node) + code.length)) === 0
     );
   }
 }

@@ -29,6 +29,7 @@
 // This class is the writer's side and reports the index's status. stored-vectors.ts says where vectors lie, hnsw-search.ts how
 // searches find them, and building.ts how graphs are built.
 
+import { concatenated } from "../../base/bytes.ts";
 import { invariant } from "../../base/invariant.ts";
 import type { Metric } from "../../vector/metric.ts";
 import { assertAscending, type Candidates, type Index, type Visible } from "../contract.ts";
@@ -444,6 +445,6 @@ export class HnswIndex implements Index {
 
   /** The bytes of all graphs, for comparison: a copy. */
   get bytes(): Uint8Array {
-    return Buffer.concat(this.graphs.map((graph) => graph.image));
+    return concatenated(this.graphs.map((graph) => graph.image));
   }
 }

@@ -5,6 +5,7 @@
 // name no beam take that one. Where none is long enough that costs less than reading all vectors, searches read all. When to
 // measure, measuring and what follows from it share the counts of what has changed, so they are one class.
 
+import { inBackground, type Timer } from "../../base/timers.ts";
 import type { Candidates } from "../contract.ts";
 import type { BuildingOptions, Sample, Vectors } from "./build-host.ts";
 import { readsPerBeamPlace } from "./build-host.ts";
@@ -72,7 +73,7 @@ export class RecallWatch {
   #reconnectedWork = -1;
   /** Whether nothing has been done for a while. */
   #isQuiet = false;
-  #quietTimer: NodeJS.Timeout | undefined;
+  #quietTimer: Timer | undefined;
   #checkBeganMs = 0;
   /** How long the last measurement took. */
   #checkMs = 0;
@@ -175,7 +176,7 @@ export class RecallWatch {
       this.#isQuiet = true;
       this.#options.onMore?.();
     };
-    this.#quietTimer = setTimeout(look, Math.max(quietMs, quietTimes * this.#checkMs)).unref();
+    this.#quietTimer = inBackground(setTimeout(look, Math.max(quietMs, quietTimes * this.#checkMs)));
   }
 
   get isDue(): boolean {

@@ -14,6 +14,7 @@ import {
   windowRecords,
   windowsMax,
 } from "@quiver/kernels/postings";
+import { compareBytes } from "../../base/bytes.ts";
 import { invariant } from "../../base/invariant.ts";
 import type { Segment } from "./segment.ts";
 import {
@@ -115,7 +116,7 @@ function checkList(
     begin = Math.max(begin, ends[window]);
   }
   const blocks = segment.arena.bytes.subarray(place + windows + blockImpactsAt).subarray(0, blocksMax);
-  invariant(Buffer.compare(blocks, inBlock) === 0, `list ${list}: the quantized impacts of its blocks`);
+  invariant(compareBytes(blocks, inBlock) === 0, `list ${list}: the quantized impacts of its blocks`);
   invariant(segment.arena.words[((place + windows) >>> 2) + windowsMax] === count, `list ${list}: its end`);
   const descending = segment.arena.bytes
     .slice(place + quantizedImpacts, place + quantizedImpacts + count)

@@ -4,6 +4,7 @@ import { checkFields } from "@quiver/protocol/fields";
 import { kindOf } from "@quiver/protocol/kind-of";
 import { limits } from "@quiver/protocol/limits";
 import { TextIndex, textLanguages } from "@quiver/protocol/shapes/index-definition";
+import { bytesBeyond } from "../../base/bytes.ts";
 import { canonicalStopWord } from "../../text/analyzer.ts";
 import { checkName, integer, invalid, oneOf, requireEnabled } from "../definition-checks.ts";
 import type { IndexedCollection } from "../kind.ts";
@@ -52,8 +53,8 @@ function checkStopWords(words: readonly unknown[]): string[] {
 function stopWordProblem(word: unknown): string | null {
   if (typeof word !== "string") return `is ${kindOf(word)}`;
   if (!word.isWellFormed()) return "has half of a surrogate pair, which UTF-8 cannot hold";
-  const bytes = Buffer.byteLength(word);
-  if (bytes > limits.stopWordBytesMax) return `has ${bytes} bytes`;
+  const bytes = bytesBeyond(word, limits.stopWordBytesMax);
+  if (bytes > 0) return `has ${bytes} bytes`;
   const canonical = canonicalStopWord(word);
   if (canonical === "") return "has no letter or digit";
   // What texts have as several words would never be found in one.

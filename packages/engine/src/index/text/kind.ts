@@ -1,6 +1,7 @@
 // What does the rest of the engine have to know of text indexes?
 
 import type { TextIndex as TextDefinition } from "@quiver/protocol/shapes/index-definition";
+import { host } from "../../base/host.ts";
 import { createAnalyzer } from "../../text/analyzer.ts";
 import type { IndexedCollection, IndexSize, Kind, Population, TextAnalysisOptions } from "../kind.ts";
 import { invertedCheckpoints } from "../postings/checkpoint-adapter.ts";
@@ -16,7 +17,7 @@ import { wordsOf } from "./stored-text.ts";
 import { TextIndex, type TextOptions, type TextState } from "./text-index.ts";
 
 /** Increase `number` when the terms of a text change: older checkpoints are then ignored. The runtime's character tables count too. */
-const analysisFormat = { number: 2, icu: process.versions.icu, unicode: process.versions.unicode };
+const analysisFormat = () => ({ number: 2, ...host.characterTables });
 
 function analysisOf({ language, stop_words, positions }: TextDefinition): TextAnalysisOptions {
   return { language: language ?? "english", stopWords: stop_words ?? null, hasPositions: positions ?? false };
@@ -68,7 +69,7 @@ export const textKind: Kind<TextDefinition, TextIndex, TextState, AnalysedReader
     return {
       make: () => new TextIndex(options),
       checkpoint: invertedCheckpoints((state, load) => TextIndex.restored(options, state, load)),
-      deciding: { postingFormat, analysisFormat, ...deciding },
+      deciding: { postingFormat, analysisFormat: analysisFormat(), ...deciding },
     };
   },
   add(index, ordinal, _bytes, content) {

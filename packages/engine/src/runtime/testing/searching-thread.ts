@@ -1,5 +1,6 @@
 // A thread that searches a graph of another while builders change it, and says what it saw that must not be.
 
+import "../node-host.ts";
 import { parentPort, workerData } from "node:worker_threads";
 import { Encoding, type EncodingState } from "../../index/hnsw/encoding.ts";
 import { Graph, type SharedGraph } from "../../index/hnsw/graph.ts";

@@ -2,7 +2,7 @@
 
 import { QuiverError } from "@quiver/protocol/errors";
 import type { IndexKind } from "@quiver/protocol/shapes/index-definition";
-import type { IndexDefinitions } from "../../collection/apply.ts";
+import type { IndexDefinitions } from "../collection/apply.ts";
 
 /** @throws index_not_found naming the call that creates it */
 export function requireIndexes(

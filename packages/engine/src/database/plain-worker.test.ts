@@ -1,0 +1,52 @@
+// Does the engine run without Node.js?
+
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { Worker } from "node:worker_threads";
+import { afterEach, expect, test } from "vitest";
+import { openDatabase } from "./database.ts";
+import { definition, indexes, takeSteps } from "./testing/plain-steps.ts";
+import type { PlainReport } from "./testing/plain-thread.ts";
+
+const directory = mkdtempSync(join(tmpdir(), "quiver-plain-"));
+afterEach(() => rmSync(directory, { recursive: true, force: true }));
+
+/** What a thread without Node.js has done. */
+async function plainReport(): Promise<PlainReport> {
+  const worker = new Worker(new URL("./testing/plain-thread.ts", import.meta.url));
+  try {
+    return await new Promise((resolve, reject) => {
+      worker.on("message", resolve);
+      worker.on("error", reject);
+      worker.on("exit", (code) => reject(new Error(`the thread ended with ${code}`)));
+    });
+  } finally {
+    await worker.terminate();
+  }
+}
+
+test("a collection in memory, in a thread without Node.js, answers as the database does", async () => {
+  const database = await openDatabase({ dataDir: directory });
+  try {
+    await database.createCollection(definition);
+    const collection = database.collection(definition.name);
+    await collection.createDenseIndex(indexes.dense);
+    await collection.createSparseIndex(indexes.sparse);
+    await collection.createTextIndex(indexes.text);
+    const built = () =>
+      expect
+        .poll(() => Object.values(collection.indexes()).map(({ status }) => status.state))
+        .toEqual(["ready", "ready", "ready"]);
+    const expected = await takeSteps(Object.assign(collection, { built }));
+    const report = await plainReport();
+    expect(report.left).toEqual([]);
+    expect(report.dataType).toBe(collection.indexes().dense?.status.data_type);
+    expect(report.dataType).toBeDefined();
+    expect(report.hash).toBe(collection.currentVersion().hash);
+    expect(report.answers).toEqual(expected);
+    for (const { results } of expected) expect(results).toHaveLength(10);
+  } finally {
+    await database.close();
+  }
+});

@@ -1,0 +1,137 @@
+// A collection in memory, of the modules that run without Node.js: store, log, indexer and searches in one thread.
+
+import type { IndexKind } from "@quiver/protocol/shapes/index-definition";
+import type * as search from "@quiver/protocol/shapes/search";
+import { Background } from "../../base/background.ts";
+import type { Deadline } from "../../base/deadline.ts";
+import { type IndexDefinitions, readIndexDefinitions } from "../../collection/apply.ts";
+import { type CollectionDefinition, defineCollection } from "../../collection/definition.ts";
+import { prepareCollection } from "../../collection/format.ts";
+import { readHead } from "../../collection/head.ts";
+import { encodeDelete, encodeUpserts } from "../../collection/schema.ts";
+import { collectionTables, ordinalKey } from "../../collection/tables.ts";
+import { InPlaceBuilders } from "../../index/hnsw/jobs.ts";
+import type { IndexDefinition, KindStatus } from "../../index/kind.ts";
+import { kindNamed } from "../../index/registry.ts";
+import { IndexUpdater } from "../../indexing/index-updater.ts";
+import { Indexer } from "../../indexing/indexer.ts";
+import { LocalSequencer, randomOpId } from "../../log/sequencer.ts";
+import { answer, type Searched } from "../../query/answer.ts";
+import * as plan from "../../query/plan.ts";
+import { BeamTable } from "../../query/recall.ts";
+import { requireIndexes } from "../../query/require-indexes.ts";
+import type { View } from "../../runtime/view.ts";
+import { MemoryStore } from "../../storage/memory.ts";
+import type { Reader, Snapshot } from "../../storage/store.ts";
+import type { SteppedCollection } from "./plain-steps.ts";
+
+export class PlainCollection implements Searched, SteppedCollection {
+  readonly definition: CollectionDefinition;
+  readonly beams = new BeamTable();
+  readonly #store = new MemoryStore(collectionTables);
+  readonly #log: LocalSequencer;
+  readonly #indexer: Indexer;
+  /** The first failure of background work. */
+  failure: unknown;
+
+  constructor(request: Parameters<typeof defineCollection>[0]) {
+    this.definition = defineCollection(request);
+    prepareCollection(this.#store, 0, this.definition);
+    this.#log = new LocalSequencer(this.#store, {
+      versionsKept: 10,
+      maxVectors: null,
+      clock: () => 1_000,
+      newOpId: randomOpId,
+    });
+    const background = new Background({
+      onFailed: ({ error }) => {
+        this.failure ??= error;
+      },
+      onRecovered: () => {},
+    });
+    this.#indexer = new Indexer(this.#store, { onComplete: () => {} }, background);
+  }
+
+  async createIndex(index: IndexKind, given: IndexDefinition): Promise<void> {
+    const kind = kindNamed(index);
+    const definition = kind.define(this.definition, given);
+    this.#write({ kind: "createIndex", index, definition });
+    const blueprint = kind.blueprint(this.definition, definition, {
+      builders: new InPlaceBuilders(),
+      memoryBudgetBytes: undefined,
+      readVector: (ordinal) => this.#read((snapshot) => snapshot.get("dense", ordinalKey(ordinal))?.slice()),
+      mayTake: () => false,
+      onProgress: () => this.#indexer.progressed(),
+      wake: () => this.#indexer.wake(),
+      onNotice: () => {},
+    });
+    this.#indexer.add(new IndexUpdater(kind, () => blueprint.make()));
+  }
+
+  async upsert(vectors: Parameters<SteppedCollection["upsert"]>[0]): Promise<void> {
+    this.#write({ kind: "upsert", batch: encodeUpserts(this.definition, vectors, "vectors") });
+  }
+
+  async delete(id: string): Promise<void> {
+    this.#write({ kind: "delete", batch: encodeDelete(id) });
+  }
+
+  /** Writes one request as an entry of its own. */
+  #write(request: Parameters<LocalSequencer["write"]>[0][number]): void {
+    for (const outcomes of this.#log.write([request]))
+      for (const outcome of outcomes) if (!outcome.ok) throw outcome.error;
+    this.#indexer.wake();
+  }
+
+  async searchDense(request: search.DenseSearch): Promise<search.SearchResponse> {
+    return (await answer(this, (definition) => plan.planDense(definition, request), {}))[0];
+  }
+
+  async searchSparse(request: search.SparseSearch): Promise<search.SearchResponse> {
+    return (await answer(this, (definition) => plan.planSparse(definition, request), {}))[0];
+  }
+
+  async searchText(request: search.TextSearch): Promise<search.SearchResponse> {
+    return (await answer(this, (definition) => plan.planText(definition, request), {}))[0];
+  }
+
+  async searchHybrid(request: search.HybridSearch): Promise<search.SearchResponse> {
+    return (await answer(this, (definition) => plan.planHybrid(definition, request), {}))[0];
+  }
+
+  indexDefinitions(reader: Reader): Readonly<IndexDefinitions> {
+    return readIndexDefinitions(reader);
+  }
+
+  async acquireView(needed: readonly IndexKind[], deadline: Deadline): Promise<View> {
+    this.#read((snapshot) => requireIndexes(readIndexDefinitions(snapshot), needed, this.definition.name));
+    return this.#indexer.acquireView(
+      this.#read((snapshot) => readHead(snapshot).version),
+      needed,
+      deadline,
+    );
+  }
+
+  async built(): Promise<void> {
+    const { nextOrdinal } = this.#read((snapshot) => readHead(snapshot));
+    while (this.#indexer.progress(0, nextOrdinal) < 1) await new Promise<void>((done) => setTimeout(done, 5));
+  }
+
+  status(kind: IndexKind): KindStatus | undefined {
+    return this.#indexer.updater(kind)?.status;
+  }
+
+  /** The hash of the current version. */
+  get hash(): Uint8Array {
+    return this.#read((snapshot) => readHead(snapshot).hash);
+  }
+
+  #read<T>(read: (snapshot: Snapshot) => T): T {
+    const snapshot = this.#store.snapshot();
+    try {
+      return read(snapshot);
+    } finally {
+      snapshot.release();
+    }
+  }
+}
