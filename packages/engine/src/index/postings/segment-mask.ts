@@ -4,13 +4,13 @@
 // Ordinals in a segment have few gaps, so the bits of 32 records are usually one shifted word of the allowed set.
 
 import type { Allowed, OrdinalBitmap } from "../ordinal-bitmap.ts";
-import type { Segment } from "./segment.ts";
+import type { SegmentReader } from "./segment.ts";
 
 /** Where the bits are in the arena's bytes, and how many records of the segment they exclude; null: all of them. */
 export type Mask = { readonly at: number; readonly missing: number } | null;
 
 /** @param hidden numbers of records that the version does not see */
-export function maskOf(segment: Segment, hidden: readonly number[], allowed: Allowed): Mask {
+export function maskOf(segment: SegmentReader, hidden: readonly number[], allowed: Allowed): Mask {
   if (allowed !== null) return writeAllowed(segment, hidden, allowed);
   const missing = segment.removedCount + hidden.length;
   if (hidden.length === 0) return { at: segment.removedBits.byteOffset, missing };
@@ -20,11 +20,11 @@ export function maskOf(segment: Segment, hidden: readonly number[], allowed: All
   return { at: hiddenAt, missing };
 }
 
-function exclude({ arena: { bytes, hiddenAt } }: Segment, records: readonly number[]): void {
+function exclude({ arena: { bytes, hiddenAt } }: SegmentReader, records: readonly number[]): void {
   for (const record of records) bytes[hiddenAt + (record >>> 3)] |= 1 << (record & 7);
 }
 
-function writeAllowed(segment: Segment, hidden: readonly number[], allowed: OrdinalBitmap): Mask {
+function writeAllowed(segment: SegmentReader, hidden: readonly number[], allowed: OrdinalBitmap): Mask {
   const { ordinals, recordCount, removedBits } = segment;
   const { words, hiddenAt } = segment.arena;
   const removedAt = removedBits.byteOffset >>> 2;

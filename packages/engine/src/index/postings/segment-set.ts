@@ -9,7 +9,7 @@ import { Arena, type ArenaOptions, arenaBytes } from "./arena.ts";
 import { Compaction, isWorthCompacting } from "./compaction.ts";
 import { Merge } from "./merge.ts";
 import { toMerge } from "./merge-choice.ts";
-import type { PostingParts } from "./posting-parts.ts";
+import type { OwnedParts } from "./posting-parts.ts";
 import { Segment, type SegmentState } from "./segment.ts";
 import type { ImpactOf } from "./segment-writer.ts";
 
@@ -32,7 +32,7 @@ const segmentPostings = 2 ** 24;
 const copiedBytesPerPosting = 64;
 
 export class SegmentSet {
-  readonly #parts: PostingParts;
+  readonly #parts: OwnedParts;
   readonly #options: SegmentSetOptions;
   #arenas: Arena[] = [];
   #merge: Merge | undefined;
@@ -46,7 +46,7 @@ export class SegmentSet {
   /** Of the texts there are now. */
   averageLength = 0;
 
-  constructor(parts: PostingParts, options: SegmentSetOptions) {
+  constructor(parts: OwnedParts, options: SegmentSetOptions) {
     this.#parts = parts;
     this.#options = options;
   }

@@ -209,7 +209,7 @@ export class TextIndex implements Index {
 
   /** The record no longer counts in `statistics`; versions that see it find it as before. */
   retire(ordinal: number): void {
-    if (!this.has(ordinal) || this.#postings.reader.isRetired(ordinal)) return;
+    if (!this.has(ordinal) || this.#postings.isRetired(ordinal)) return;
     this.#postings.retire(ordinal);
     const length = this.#postings.reader.lengthOf(ordinal);
     if (length > 0) this.#documents--;
@@ -450,7 +450,7 @@ export class TextIndex implements Index {
         `ordinal ${ordinal} has ${positions} positions of ${occurrences} occurrences`,
       );
       invariant(length > 0 || occurrences === 0, `ordinal ${ordinal} has terms, and no length`);
-      if (this.#postings.reader.isRetired(ordinal) || length === 0) continue;
+      if (this.#postings.isRetired(ordinal) || length === 0) continue;
       documents++;
       totalLength += length;
     }
