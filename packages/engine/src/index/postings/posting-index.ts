@@ -22,6 +22,7 @@
 import { kinds } from "@quiver/kernels/postings";
 import { invariant } from "../../base/invariant.ts";
 import { assertAscending } from "../contract.ts";
+import { type SharedParts, sharedParts } from "./attached-parts.ts";
 import type { CheckpointData } from "./checkpoint-data.ts";
 import { Freezing } from "./freezing.ts";
 import { MutableBuffer } from "./mutable-buffer.ts";
@@ -65,6 +66,7 @@ const workMax = 50_000;
 export class PostingIndex {
   readonly reader: PostingReader;
   readonly searcher: PostingSearcher;
+  readonly #id = crypto.randomUUID();
   readonly #options: PostingOptions;
   readonly #bufferRecordsMax: number;
   readonly #bufferPostingsMax: number;
@@ -93,6 +95,11 @@ export class PostingIndex {
   /** The segments and mutable buffers, for code that walks all postings (posting-walk.ts). */
   get parts(): OwnedParts {
     return this.#parts;
+  }
+
+  /** What another thread needs to read the postings as they are now (attached-parts.ts). */
+  get shared(): SharedParts {
+    return sharedParts(this.#id, this.#parts);
   }
 
   get count(): number {

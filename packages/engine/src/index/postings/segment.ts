@@ -14,7 +14,7 @@ import { type Column, Growable } from "../../base/growable.ts";
 import { firstFrom } from "../ordinal-sets.ts";
 import type { Arena } from "./arena.ts";
 import { columnsOf, segmentHeader, segmentHeaderBytes } from "./segment-layout.ts";
-import type { SegmentMemory, SharedArena } from "./segment-memory.ts";
+import type { SegmentMemory } from "./segment-memory.ts";
 
 /** What a checkpoint stores of a segment besides its image. */
 export type SegmentState = {
@@ -30,10 +30,9 @@ const probeCost = 16;
 
 /** A segment as it is at a moment. Can be posted to another thread. */
 export type SharedSegment = {
-  readonly arena: SharedArena;
   readonly at: number;
   readonly bytes: number;
-  /** Of the segments that have lain there, its number. */
+  /** No other segment of the owner's thread has it. */
   readonly number: number;
   /** Records in the order of their removal. */
   readonly removed: Column;
@@ -276,8 +275,8 @@ export class Segment extends SegmentReader {
 
   /** What another thread needs to read the segment as it is now. */
   get shared(): SharedSegment {
-    const { arena, at, bytes } = this;
-    return { arena: arena.shared, at, bytes, number: this.#number, removed: this.#removed.column };
+    const { at, bytes } = this;
+    return { at, bytes, number: this.#number, removed: this.#removed.column };
   }
 
   /** The segment's state now. */
