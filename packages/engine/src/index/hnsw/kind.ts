@@ -14,6 +14,7 @@ import type {
   KindStatus,
   MeasuredRecall,
   Population,
+  PreparedRecords,
 } from "../kind.ts";
 import { defaultDenseIndex, defineDenseIndex } from "./definition.ts";
 import { efMax, HnswIndex, type HnswOptions, type HnswState } from "./hnsw-index.ts";
@@ -147,7 +148,7 @@ function recallOf({ quality, isReadingAll }: HnswIndex): MeasuredRecall | undefi
   return quality && { at10: quality.recall, itself: quality.itself, readsAll: isReadingAll };
 }
 
-export const denseKind: Kind<DenseIndex, HnswIndex, HnswState> = {
+export const denseKind: Kind<DenseIndex, HnswIndex, HnswState, PreparedRecords, HnswIndex> = {
   name: "dense",
   define: defineDenseIndex,
   automatic: defaultDenseIndex,

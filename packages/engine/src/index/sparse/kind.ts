@@ -1,7 +1,7 @@
 // What does the rest of the engine have to know of sparse indexes?
 
 import type { SparseIndex as SparseDefinition } from "@quiver/protocol/shapes/index-definition";
-import type { Kind } from "../kind.ts";
+import type { Kind, PreparedRecords } from "../kind.ts";
 import { invertedCheckpoints } from "../postings/checkpoint-adapter.ts";
 import { postingFormat } from "../postings/format.ts";
 import { postingBytes } from "../postings/memory.ts";
@@ -11,7 +11,7 @@ import { defaultSparseIndex, defineSparseIndex } from "./definition.ts";
 import { type SparseLeg, SparseLegs } from "./legs.ts";
 import { SparseIndex, type SparseOptions, type SparseState } from "./sparse-index.ts";
 
-export const sparseKind: Kind<SparseDefinition, SparseIndex, SparseState> = {
+export const sparseKind: Kind<SparseDefinition, SparseIndex, SparseState, PreparedRecords, SparseIndex> = {
   name: "sparse",
   define: defineSparseIndex,
   automatic: defaultSparseIndex,

@@ -55,7 +55,7 @@ function formCounts(forms: TermSample, records: number) {
 
 const termHash = (term: string, tf: number): number => mix(hashOf(term), tf);
 
-export const textKind: Kind<TextDefinition, TextIndex, TextState, AnalysedReader> = {
+export const textKind: Kind<TextDefinition, TextIndex, TextState, AnalysedReader, TextIndex> = {
   name: "tf-idf",
   define: defineTextIndex,
   table: "records",
