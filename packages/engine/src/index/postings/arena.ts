@@ -9,6 +9,7 @@
 import { pageBytes, pagesMax } from "@quiver/kernels/loader";
 import { segmentRecordsMax } from "@quiver/kernels/postings";
 import { invariant } from "../../base/invariant.ts";
+import { nextMemoryId } from "../attached.ts";
 import {
   align,
   firstAllocationAt,
@@ -43,7 +44,7 @@ export function arenaBytes(segments: readonly number[]): number {
 export class Arena extends SegmentMemory {
   readonly #pagesMax: number;
   readonly #debug: boolean;
-  readonly #id = crypto.randomUUID();
+  readonly #id = nextMemoryId();
   /** What is free below the top, by place; no two touch. */
   readonly #gaps: Allocation[] = [];
   readonly #taken = new Map<number, number>();
@@ -162,10 +163,7 @@ export class Arena extends SegmentMemory {
       invariant(at === end, `the allocation at ${at} does not begin where the one before ends, ${end}`);
       end += bytes;
     }
-    invariant(
-      end === this.#top && end <= this.#end,
-      `allocations end at ${end}, the top is ${this.#top}`,
-    );
+    invariant(end === this.#top && end <= this.#end, `allocations end at ${end}, the top is ${this.#top}`);
   }
 
   #replace(name: Reserved, bytes: number): boolean {

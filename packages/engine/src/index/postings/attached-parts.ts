@@ -19,7 +19,7 @@
 // use, and takes over only the removals that are new.
 
 import type { Column } from "../../base/growable.ts";
-import { invariant } from "../../base/invariant.ts";
+import { attachOnce } from "../attached.ts";
 import { BufferReader, type SharedBuffer } from "./mutable-buffer.ts";
 import { type OwnedParts, PostingParts } from "./posting-parts.ts";
 import { PostingReader } from "./posting-reader.ts";
@@ -30,8 +30,7 @@ import { ArenaReader, type SharedArena } from "./segment-memory.ts";
 
 /** Parts as they are at a moment. Can be posted to another thread. */
 export type SharedParts = {
-  /** No other index of any thread has it. */
-  readonly id: string;
+  readonly id: number;
   readonly isText: boolean;
   readonly hadNegative: boolean;
   readonly arenas: readonly SharedArena[];
@@ -42,7 +41,7 @@ export type SharedParts = {
 };
 
 /** What another thread needs to read the parts as they are now. */
-export function sharedParts(id: string, parts: OwnedParts): SharedParts {
+export function sharedParts(id: number, parts: OwnedParts): SharedParts {
   const arenas = [...new Set(parts.segments.map(({ arena }) => arena))];
   return {
     id,
@@ -74,42 +73,22 @@ class AttachedParts extends PostingParts {
 /** What a thread has made of an index's arenas and segments. */
 class KnownParts {
   readonly scorer = new FullScorer();
-  #arenas = new Map<string, ArenaReader>();
-  #segments = new Map<string, SegmentReader>();
+  /** By number. */
+  #segments = new Map<number, SegmentReader>();
 
   attach({ arenas: sharedArenas, segments: sharedSegments }: SharedParts, slot: number): SegmentReader[] {
-    const arenas = new Map<string, ArenaReader>();
-    for (const shared of sharedArenas)
-      arenas.set(shared.id, this.#arenas.get(shared.id) ?? new ArenaReader(shared, slot));
-    const segments = new Map<string, SegmentReader>();
+    const arenas = sharedArenas.map((shared) => attachOnce(shared.id, () => new ArenaReader(shared, slot)));
+    const segments = new Map<number, SegmentReader>();
     for (const shared of sharedSegments) {
-      const { id } = sharedArenas[shared.arena];
-      const arena = arenas.get(id);
-      invariant(arena !== undefined, `a segment lies in an arena that is not described, ${id}`);
+      const arena = arenas[shared.arena];
       arena.refresh(shared.at + shared.bytes);
-      const key = `${id} ${shared.number}`;
-      const segment = this.#segments.get(key) ?? SegmentReader.attach(arena, shared);
+      const segment = this.#segments.get(shared.number) ?? SegmentReader.attach(arena, shared);
       segment.catchUp(shared.removed);
-      segments.set(key, segment);
+      segments.set(shared.number, segment);
     }
-    this.#arenas = arenas;
     this.#segments = segments;
     return [...segments.values()];
   }
-}
-
-const known = new Map<string, WeakRef<KnownParts>>();
-const collected = new FinalizationRegistry<string>((id) => {
-  if (known.get(id)?.deref() === undefined) known.delete(id);
-});
-
-function knownParts(id: string): KnownParts {
-  const before = known.get(id)?.deref();
-  if (before !== undefined) return before;
-  const parts = new KnownParts();
-  known.set(id, new WeakRef(parts));
-  collected.register(parts, id);
-  return parts;
 }
 
 /** What searches of an index in another thread go through. */
@@ -122,7 +101,7 @@ export type AttachedPostings = {
 
 /** @param slot of the thread */
 export function attachPostings(shared: SharedParts, slot: number): AttachedPostings {
-  const known = knownParts(shared.id);
+  const known = attachOnce(shared.id, () => new KnownParts());
   const parts = new AttachedParts(shared, known.attach(shared, slot));
   const reader = new PostingReader(parts);
   return { reader, searcher: new PostingSearcher(parts, reader, known.scorer), known };

@@ -55,12 +55,7 @@ export class Freezing {
     return writer && new Freezing(buffer, isText, writer, numbers);
   }
 
-  private constructor(
-    buffer: MutableBuffer,
-    isText: boolean,
-    writer: SegmentWriter,
-    numbers: Uint32Array,
-  ) {
+  private constructor(buffer: MutableBuffer, isText: boolean, writer: SegmentWriter, numbers: Uint32Array) {
     this.buffer = buffer;
     this.#writer = writer;
     this.#numbers = numbers;

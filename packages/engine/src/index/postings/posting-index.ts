@@ -21,6 +21,7 @@
 
 import { kinds } from "@quiver/kernels/postings";
 import { invariant } from "../../base/invariant.ts";
+import { nextMemoryId } from "../attached.ts";
 import { assertAscending } from "../contract.ts";
 import { type SharedParts, sharedParts } from "./attached-parts.ts";
 import type { CheckpointData } from "./checkpoint-data.ts";
@@ -66,7 +67,7 @@ const workMax = 50_000;
 export class PostingIndex {
   readonly reader: PostingReader;
   readonly searcher: PostingSearcher;
-  readonly #id = crypto.randomUUID();
+  readonly #id = nextMemoryId();
   readonly #options: PostingOptions;
   readonly #bufferRecordsMax: number;
   readonly #bufferPostingsMax: number;

@@ -53,7 +53,7 @@ export class RecordScores {
     for (let i = 0; i < this.count; i++) {
       const slot = this.touched[i];
       const score = this.scores[slot];
-      if (this.states[slot] !== found || score < floor ) continue;
+      if (this.states[slot] !== found || score < floor) continue;
       if (removed !== null && removed[slot] === 1) continue;
       if (accepts !== null && !accepts(ordinals[slot])) continue;
       greatest.offer(score);

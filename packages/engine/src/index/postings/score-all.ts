@@ -86,12 +86,7 @@ export class FullScorer {
   }
 
   /** These go through a list and say how long it is. */
-  #consider(
-    buffer: BufferReader,
-    list: number,
-    weight: number,
-    least: number,
-  ): number {
+  #consider(buffer: BufferReader, list: number, weight: number, least: number): number {
     const { states } = this.#scores;
     const { count, slots, values } = buffer.read(list);
     for (let i = 0; i < count; i++)
@@ -99,12 +94,7 @@ export class FullScorer {
     return count;
   }
 
-  #addSparse(
-    buffer: BufferReader,
-    list: number,
-    weight: number,
-    isAnyFound: boolean,
-  ): number {
+  #addSparse(buffer: BufferReader, list: number, weight: number, isAnyFound: boolean): number {
     const { states, scores } = this.#scores;
     const { count, slots, values } = buffer.read(list);
     for (let i = 0; i < count; i++) {
@@ -226,7 +216,13 @@ export class FullScorer {
   }
 
   /** Adds what a list gives some records: mostly few, which are looked up instead of all being gone through. */
-  #addWithin(segment: SegmentReader, list: number, weight: number, within: OrdinalSet, formula: Formula): void {
+  #addWithin(
+    segment: SegmentReader,
+    list: number,
+    weight: number,
+    within: OrdinalSet,
+    formula: Formula,
+  ): void {
     for (let at = firstFrom(within, segment.firstOrdinal); at < within.length; at++) {
       if (within[at] > segment.lastOrdinal) return;
       const record = segment.recordOf(within[at]);

@@ -11,7 +11,6 @@
 //
 // Views of a shared memory stay valid when it grows, but do not cover the new part.
 
-import { limits } from "@quiver/protocol/limits";
 import { pageBytes } from "@quiver/kernels/loader";
 import {
   foundBytes,
@@ -24,12 +23,12 @@ import {
   termBytes,
   windowRecords,
 } from "@quiver/kernels/postings";
+import { limits } from "@quiver/protocol/limits";
 import { invariant } from "../../base/invariant.ts";
 
 /** An arena as other threads see it. Can be posted to them. */
 export type SharedArena = {
-  /** No other arena of any thread has it. */
-  readonly id: string;
+  readonly id: number;
   readonly memory: WebAssembly.Memory;
   readonly debug: boolean;
 };

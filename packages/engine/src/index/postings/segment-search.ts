@@ -69,7 +69,11 @@ export function searchSegments(
   return best.bestOfAdded();
 }
 
-function bestOfSegments(segments: readonly SegmentReader[], search: SegmentSearch, before: Candidates): Candidates {
+function bestOfSegments(
+  segments: readonly SegmentReader[],
+  search: SegmentSearch,
+  before: Candidates,
+): Candidates {
   const best = new Best(search.k, before);
   const hasNegative = search.terms.some(({ weight }) => weight < 0);
   let { floor } = best;

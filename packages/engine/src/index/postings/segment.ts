@@ -32,7 +32,7 @@ const probeCost = 16;
 export type SharedSegment = {
   readonly at: number;
   readonly bytes: number;
-  /** No other segment of the owner's thread has it. */
+  /** No other segment of the index has it. */
   readonly number: number;
   /** Records in the order of their removal. */
   readonly removed: Column;
