@@ -53,8 +53,8 @@ function allowedBits(ordinals: Uint32Array, first: number, count: number, allowe
   if (high < 0 || low >= words.length) return 0;
   // At the ends of the set.
   if (low < 0 || high >= words.length) return bitsOf(ordinals, first, end, allowed);
-  // Shifts go by their number modulo 32, so the upper part is shifted in two steps.
-  if (last - ordinal === 31)
+  // Without a gap. Shifts go by their number modulo 32, so the upper part is shifted in two steps.
+  if (end - first === 32 && last - ordinal === 31)
     return (words[low] >>> (ordinal & 31)) | ((words[high] << (31 - (ordinal & 31))) << 1);
   // Without branches: the processor cannot predict which records are allowed.
   let bits = 0;

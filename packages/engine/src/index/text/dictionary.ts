@@ -219,8 +219,7 @@ export class Dictionary extends DictionaryReader {
   /** Numbers below the greatest in use that are free. */
   freeNumbers(): number[] {
     const free: number[] = [];
-    for (let number = 0; number < this.end; number++)
-      if (this.lengths[number] === 0) free.push(number);
+    for (let number = 0; number < this.end; number++) if (this.lengths[number] === 0) free.push(number);
     return free;
   }
 
