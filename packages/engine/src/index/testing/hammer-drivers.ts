@@ -1,0 +1,6 @@
+// Which kinds of index does the hammer of shared readers use?
+
+import { denseDriver } from "../hnsw/testing/hammer-driver.ts";
+import type { HammerDriver } from "./hammer-driver.ts";
+
+export const hammerDrivers: readonly HammerDriver[] = [denseDriver];
