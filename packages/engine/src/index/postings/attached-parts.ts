@@ -77,7 +77,9 @@ class KnownParts {
   #segments = new Map<number, SegmentReader>();
 
   attach({ arenas: sharedArenas, segments: sharedSegments }: SharedParts, slot: number): SegmentReader[] {
-    const arenas = sharedArenas.map((shared) => attachOnce(shared.id, () => new ArenaReader(shared, slot)));
+    const arenas = sharedArenas.map((shared) =>
+      attachOnce(shared.id, slot, () => new ArenaReader(shared, slot)),
+    );
     const segments = new Map<number, SegmentReader>();
     for (const shared of sharedSegments) {
       const arena = arenas[shared.arena];
@@ -101,7 +103,7 @@ export type AttachedPostings = {
 
 /** @param slot of the thread */
 export function attachPostings(shared: SharedParts, slot: number): AttachedPostings {
-  const known = attachOnce(shared.id, () => new KnownParts());
+  const known = attachOnce(shared.id, slot, () => new KnownParts());
   const parts = new AttachedParts(shared, known.attach(shared, slot));
   const reader = new PostingReader(parts);
   return { reader, searcher: new PostingSearcher(parts, reader, known.scorer), known };

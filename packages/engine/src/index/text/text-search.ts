@@ -110,7 +110,7 @@ export class TextReader {
   static attach(shared: SharedText, slot: number): TextReader {
     const { id, language, stopWords, k1, b, positions, forms } = shared;
     return new TextReader({
-      analyzer: attachOnce(id, () => createAnalyzer(language, stopWords)),
+      analyzer: attachOnce(id, slot, () => createAnalyzer(language, stopWords)),
       bm25: new Bm25(k1, b),
       dictionary: new DictionaryReader(shared.dictionary),
       postings: attachPostings(shared.postings, slot),
