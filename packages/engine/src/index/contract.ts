@@ -45,6 +45,8 @@ export function seenAndAllowed(visible: Visible, allowed: Allowed): Visible {
 
 /** What every index can do besides taking and finding records of its own kind. */
 export interface Index {
+  /** What searches of the thread that owns the index read; absent: the index itself. */
+  readonly reader?: object;
   /** Records held: current and closed ones. */
   readonly count: number;
   /** Whether the record is held. */
@@ -76,6 +78,8 @@ export interface Index {
   giveUp?(bytes: number): void;
   /** Statistics of the current version, which searches of it need once it is an older version; absent: none. */
   statistics?(): unknown;
+  /** Ends what a thread that has died was doing in its reader slot; absent: readers leave nothing behind. */
+  abandon?(slot: number): void;
   /** Proves the invariants; throws with what is wrong. Takes time in proportion to the whole index. */
   check(): void;
   /** Drops everything. The index must not be used afterwards. */

@@ -59,6 +59,13 @@ export type IndexDependencies = {
   wake(): void;
   /** It says what it does about data that are hard for it. */
   onNotice(notice: string): void;
+  /** Threads besides the owner's that may search at a time; default 0. Their slots are numbered from 1. */
+  readonly readerSlots?: number | undefined;
+  /**
+   * Frees something that searches cannot find from now on, when none that has found it goes on (runtime/view.ts). Absent: nobody but
+   * the caller searches, so that is at once.
+   */
+  retire?(free: () => void): void;
 };
 
 /** An index of one definition: how an empty one is made, and what a checkpoint stores of it. */
@@ -178,6 +185,7 @@ export interface Kind<
   Held extends Index = Index,
   State = unknown,
   Prepared extends PreparedRecords = PreparedRecords,
+  Reading extends object = object,
 > {
   readonly name: IndexKind;
   /** A definition with all defaults. @throws unknown_field, invalid_request, modality_not_enabled */
@@ -199,8 +207,18 @@ export interface Kind<
   preparation?(definition: Definition): Preparation<Held, Prepared>;
   /** The size of an index of these records with nothing left to build or merge, without caches. */
   estimate(collection: IndexedCollection, definition: Definition, population: Population): IndexSize;
-  /** Begins to search legs of this kind. @throws invalid_request where the index cannot answer one */
-  search(index: Held, legs: readonly Leg[], version: SearchedVersion, options: LegOptions): LegSearches;
+  /**
+   * What a thread needs to search the index as it is now, and as long as the epoch lasts; to be posted to it. Absent: it can be searched
+   * in its owner's thread alone.
+   */
+  descriptor?(index: Held): object;
+  /** A reader of the index that was described; memories that the thread knows keep their instances. @param slot of the thread, from 1 */
+  attach?(descriptor: object, slot: number): Reading;
+  /**
+   * Begins to search legs of this kind. @throws invalid_request where the index cannot answer one
+   * @param reader that of the index in the thread that owns it, or one that was attached
+   */
+  search(reader: Reading, legs: readonly Leg[], version: SearchedVersion, options: LegOptions): LegSearches;
   /** Bytes that it grows by at most with so many records, which have so many bytes besides their dense vectors. */
   growth(recordBytes: number, records: number, otherBytes: number): number;
   /** @param index undefined: it is not loaded */

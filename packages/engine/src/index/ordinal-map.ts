@@ -1,11 +1,20 @@
 // Where in the index is the record with this ordinal?
 //
 // Ordinals are handed out one after the other, so a table by ordinal is nearly as dense as a list: pages of 1,024
-// ordinals, made when the first of them appears and given back when the last is gone, behind two levels of
-// directory. A record costs 4 bytes while its neighbours live too; there is no rehashing that would make one call
-// slow. A JavaScript Map would take some 40 bytes and end at 2^24 entries.
+// ordinals, made when the first of them appears and given back when the last is gone, behind a directory. A record costs 4 bytes
+// while its neighbours live too; there is no rehashing that would make one call slow. A JavaScript Map would take some 40 bytes and end
+// at 2^24 entries.
 //
-//   ordinal   | 11 bits: directory | 11 bits: page | 10 bits: place in the page |
+//   ordinal           | 22 bits: entry of the directory | 10 bits: place in the page |
+//   directory[entry]  | 28 bits: chunk | 4 bits: page in the chunk |     0: no page; so page 0 of chunk 0 is not used
+//   a page's place    value + 1; 0: none
+//
+// All of it lies in shared memory, and other threads look up while one writes. Whoever attaches knows the chunks and the directory of that
+// time. For every ordinal that the map had then, and has still, it gets the value; for others the value, or none. Each look is one load of
+// the directory and one of the page, and each is right by itself:
+//   - The directory is replaced when it grows; what it grows by is not known to those who have the old one.
+//   - A page has only zeros before it gets an entry in the directory, and when it loses it. It gets another entry only when no search goes
+//     on that may have found the first (`retire`): else a thread would look up one ordinal and get the value of another.
 
 import { invariant } from "../base/invariant.ts";
 
@@ -13,82 +22,126 @@ import { invariant } from "../base/invariant.ts";
 export const absent = 0xffff_ffff;
 
 const pageLength = 1_024;
+const chunkPages = 16;
+const directoryMin = 16;
 
-/** Bytes of a page with its place in the directory. */
-const pageBytes = 4 * pageLength + 200 + 8;
+/** Bytes of a page, with its entry in the directory and its share of what a chunk takes besides. */
+const pageBytes = 4 * pageLength + 8 + 12;
 
 /** Bytes of a map with so many pages. */
 export const ordinalMapBytes = (pages: number): number => pages * pageBytes;
 
-type Page = { readonly values: Uint32Array; count: number };
+type Words = Uint32Array<SharedArrayBuffer>;
 
-/** A map from ordinals (u32) to numbers (u32 below `absent`). */
-export class OrdinalMap {
-  /** Arrays of pages; both levels grow to the greatest ordinal, at most 2,048 entries each. */
-  readonly #directory: (Page | undefined)[][] = [];
+/** What a thread needs to look up. Can be posted to it. */
+export type SharedOrdinalMap = { readonly directory: Words; readonly chunks: readonly (Words | undefined)[] };
+
+const wordsOf = (length: number): Words => new Uint32Array(new SharedArrayBuffer(4 * length));
+
+/** A map from ordinals (u32) to numbers (u32 below `absent`), that can only be read. */
+export class OrdinalMapReader {
+  protected directory: Words;
+  protected chunks: (Words | undefined)[];
+
+  constructor({ directory, chunks }: SharedOrdinalMap) {
+    this.directory = directory;
+    this.chunks = [...chunks];
+  }
+
+  /** The value of an ordinal, or `absent`. */
+  get(ordinal: number): number {
+    const entry = ordinal >>> 10;
+    const page = entry < this.directory.length ? this.directory[entry] : 0;
+    if (page === 0) return absent;
+    const chunk = this.chunks[page >>> 4];
+    return chunk === undefined ? absent : (chunk[((page & 15) << 10) | (ordinal & 1_023)] - 1) >>> 0;
+  }
+}
+
+/** The map of the thread that writes. */
+export class OrdinalMap extends OrdinalMapReader {
+  /** Ordinals of each page, by its number; undefined for one that was never in use, and takes no memory. */
+  readonly #counts: (number | undefined)[] = [];
+  /** Pages that are not in use, by number. */
+  #free: number[] = [];
+  /** Pages of each chunk that are in use, or were and may still be met. */
+  readonly #used: number[] = [];
+  /** Pages that were ever in use, of the chunks that are there. */
+  #touched = 0;
   #size = 0;
-  #pages = 0;
+  readonly #retire: (free: () => void) => void;
+
+  /** @param retire calls when no search goes on that has begun before; default: at once */
+  constructor(retire: (free: () => void) => void = (free) => free()) {
+    super({ directory: wordsOf(directoryMin), chunks: [] });
+    this.#retire = retire;
+  }
+
+  get shared(): SharedOrdinalMap {
+    return { directory: this.directory, chunks: [...this.chunks] };
+  }
 
   get size(): number {
     return this.#size;
   }
 
-  /** The value of an ordinal, or `absent`. */
-  get(ordinal: number): number {
-    const high = ordinal >>> 21;
-    if (high >= this.#directory.length) return absent;
-    const pages = this.#directory[high];
-    const middle = (ordinal >>> 10) & 2_047;
-    const page = middle < pages.length ? pages[middle] : undefined;
-    return page === undefined ? absent : page.values[ordinal & 1_023];
-  }
-
   /** Sets or replaces the value of an ordinal. */
   set(ordinal: number, value: number): void {
-    const page = this.#page(ordinal);
-    const place = ordinal & 1_023;
-    if (page.values[place] === absent) {
-      page.count++;
+    const entry = ordinal >>> 10;
+    if (entry >= this.directory.length) this.#growDirectory(entry);
+    let page = this.directory[entry];
+    if (page === 0) {
+      page = this.#take();
+      this.directory[entry] = page;
+    }
+    const chunk = this.chunks[page >>> 4] as Words;
+    const place = ((page & 15) << 10) | (ordinal & 1_023);
+    if (chunk[place] === 0) {
+      this.#counts[page] = (this.#counts[page] ?? 0) + 1;
       this.#size++;
     }
-    page.values[place] = value;
+    chunk[place] = value + 1;
   }
 
   /** Forgets an ordinal; one that is not there is ignored. */
   delete(ordinal: number): void {
     if (this.get(ordinal) === absent) return;
-    const pages = this.#directory[ordinal >>> 21];
-    const page = pages[(ordinal >>> 10) & 2_047] as Page;
-    page.values[ordinal & 1_023] = absent;
+    const page = this.directory[ordinal >>> 10];
+    const chunk = this.chunks[page >>> 4] as Words;
+    chunk[((page & 15) << 10) | (ordinal & 1_023)] = 0;
     this.#size--;
-    if (--page.count > 0) return;
-    pages[(ordinal >>> 10) & 2_047] = undefined;
-    this.#pages--;
+    const count = (this.#counts[page] ?? 0) - 1;
+    this.#counts[page] = count;
+    if (count > 0) return;
+    this.directory[ordinal >>> 10] = 0;
+    this.#retire(() => this.#give(page, chunk));
   }
 
   /** All ordinals and their values, ascending. The map must not change meanwhile. */
   *entries(): Generator<[ordinal: number, value: number]> {
-    for (let high = 0; high < this.#directory.length; high++) {
-      const pages = this.#directory[high];
-      for (let middle = 0; middle < pages.length; middle++) {
-        const page = pages[middle];
-        if (page === undefined) continue;
-        for (let low = 0; low < pageLength; low++) {
-          if (page.values[low] !== absent) yield [high * 0x20_0000 + middle * 1_024 + low, page.values[low]];
-        }
+    for (let entry = 0; entry < this.directory.length; entry++) {
+      if (this.directory[entry] === 0) continue;
+      for (let low = 0; low < pageLength; low++) {
+        const ordinal = entry * pageLength + low;
+        const value = this.get(ordinal);
+        if (value !== absent) yield [ordinal, value];
       }
     }
   }
 
+  /** Drops everything. Who has attached goes on with what there was. */
   clear(): void {
-    this.#directory.length = 0;
+    this.directory = wordsOf(directoryMin);
+    this.chunks = [];
+    this.#counts.length = 0;
+    this.#used.length = 0;
+    this.#touched = 0;
+    this.#free = [];
     this.#size = 0;
-    this.#pages = 0;
   }
 
   get memoryBytes(): number {
-    const entries = this.#directory.reduce((sum, pages) => sum + pages.length, this.#directory.length);
-    return 8 * entries + this.#pages * (pageBytes - 8);
+    return 4 * this.directory.length + this.#touched * (pageBytes - 8);
   }
 
   /** Proves that the counts agree with the pages. */
@@ -98,18 +151,42 @@ export class OrdinalMap {
     invariant(size === this.#size, `the ordinal map counts ${this.#size} ordinals and holds ${size}`);
   }
 
-  #page(ordinal: number): Page {
-    const high = ordinal >>> 21;
-    const middle = (ordinal >>> 10) & 2_047;
-    while (this.#directory.length <= high) this.#directory.push([]);
-    const pages = this.#directory[high];
-    while (pages.length <= middle) pages.push(undefined);
-    let page = pages[middle];
-    if (page === undefined) {
-      page = { values: new Uint32Array(pageLength).fill(absent), count: 0 };
-      pages[middle] = page;
-      this.#pages++;
-    }
+  #growDirectory(entry: number): void {
+    const directory = wordsOf(2 ** Math.ceil(Math.log2(entry + 1)));
+    directory.set(this.directory);
+    this.directory = directory;
+  }
+
+  /** A page of zeros. */
+  #take(): number {
+    if (this.#free.length === 0) this.#addChunk();
+    const page = this.#free.pop() as number;
+    this.#used[page >>> 4]++;
+    if (this.#counts[page] === undefined) this.#touched++;
+    this.#counts[page] = 0;
     return page;
+  }
+
+  #addChunk(): void {
+    const dropped = this.chunks.indexOf(undefined);
+    const number = dropped >= 0 ? dropped : this.chunks.length;
+    this.chunks[number] = wordsOf(chunkPages * pageLength);
+    this.#used[number] = 0;
+    for (let page = chunkPages - 1; page >= 0; page--)
+      if (number > 0 || page > 0) this.#free.push(number * chunkPages + page);
+  }
+
+  /** No search can have found the page. @param chunk that of the page; another one where the map was cleared meanwhile */
+  #give(page: number, chunk: Words): void {
+    const number = page >>> 4;
+    if (this.chunks[number] !== chunk) return;
+    this.#free.push(page);
+    if (--this.#used[number] > 0) return;
+    this.chunks[number] = undefined;
+    this.#free = this.#free.filter((other) => other >>> 4 !== number);
+    for (let each = number * chunkPages; each < (number + 1) * chunkPages; each++) {
+      if (this.#counts[each] !== undefined) this.#touched--;
+      this.#counts[each] = undefined;
+    }
   }
 }

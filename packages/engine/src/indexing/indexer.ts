@@ -65,7 +65,7 @@ export class Indexer {
   readonly #background: Background;
   readonly #updaters: IndexUpdaters;
   readonly #views: Views;
-  readonly #visibility = new Visibility();
+  readonly #visibility: Visibility;
   readonly #waiters = new ViewWaiters();
   readonly #completion: Completion;
   /** The version that built indexes are brought to, over several slices. */
@@ -80,6 +80,8 @@ export class Indexer {
   /** The newest known version. */
   #seenVersion = -1;
   #hasFailed = false;
+  /** Whether the last slice left nothing to do. */
+  #wasIdle = false;
 
   /**
    * @param background of the collection: stopped when the collection closes
@@ -101,6 +103,13 @@ export class Indexer {
       if (this.#updaters.isAnyClosing) this.#updaters.closeIndexes();
       if (this.#visibility.closedCount > 0) this.wake();
     });
+    this.#visibility = new Visibility((free) => this.retire(free));
+  }
+
+  /** Frees something that searches cannot find any more, when none goes on that has found it (runtime/view.ts). */
+  retire(free: () => void): void {
+    this.#views.retire(free);
+    this.wake();
   }
 
   updater(kind: IndexKind): IndexUpdater | undefined {
@@ -342,7 +351,9 @@ export class Indexer {
         return updater.isWaiting;
       }
       const built = updaters.filter((updater) => updater.watermark === head.version);
-      if (!this.#isPublished(head.version, built)) {
+      const isStale = this.#wasIdle && this.#views.hasRetired;
+      this.#wasIdle = false;
+      if (isStale || !this.#isPublished(head.version, built)) {
         isKept = true;
         this.#publish(head.version, head.nextOrdinal, snapshot, built);
       }
@@ -359,7 +370,9 @@ export class Indexer {
         const isMore = updaters.some((updater) => updater.tidy(postingsPerLook, isTimeOver));
         this.#updaters.keep();
         // A commit that arrived during the work on an older target did not wake the indexer.
-        return !isMore && !isReclaiming && head.version === this.#seenVersion;
+        this.#wasIdle = !isMore && !isReclaiming && head.version === this.#seenVersion;
+        // What was retired is freed after one more view; without this, only the next commit would publish one.
+        return this.#wasIdle && !this.#views.hasRetired;
       }
       const next = behind.find((updater) => !updater.isWaiting);
       if (next && !isTimeOver()) advance(next);

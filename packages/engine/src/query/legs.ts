@@ -51,7 +51,7 @@ export class Legs {
 function begin(view: View, kind: IndexKind, legs: readonly Leg[], options: LegOptions): LegSearches {
   const index = view.indexes[kind];
   invariant(index !== undefined, `the view has no ${kind} index`);
-  return kindNamed(kind).search(index, legs, versionOf(view, kind), options);
+  return kindNamed(kind).search(index.reader ?? index, legs, versionOf(view, kind), options);
 }
 
 const legOf = (kind: IndexKind, of: LegSearches, at: number): SearchedLeg => ({

@@ -8,18 +8,45 @@
 //
 // The next view replaces the current one. A replaced view lives until its last search ends. Records that were closed after the oldest
 // living view must stay in the indexes (collection/visibility.ts).
+//
+// Other threads search, too. Each publication of a view is an epoch (base/epochs.ts). A living view pins its epoch, in slot 0; another
+// thread is posted what `shared` says of a view, and pins its epoch in a slot of its own:
+//
+//   owner         publish: epoch e    change, retire(free X)    publish: epoch e + 1              reclaim: frees X
+//   other thread  attach to e, pin e ......... may still meet X ..................... unpin e --^
+//
+// A thread that is pinned to an epoch finds all that its version sees where the posted view says, until it unpins. So
+//   - a record is removed from the indexes only when no version sees it that may be pinned (`oldestVersion`);
+//   - memory that a search may still find something in is used for something else only through `retire`.
 
 import type { IndexKind } from "@quiver/protocol/shapes/index-definition";
+import { EpochReader, Epochs, isBefore, type SharedEpochs } from "../base/epochs.ts";
 import { invariant } from "../base/invariant.ts";
-import type { Visibility, VisibleAt } from "../collection/visibility.ts";
+import type { SharedVisibility, Visibility, VisibleAt } from "../collection/visibility.ts";
 import type { Index } from "../index/contract.ts";
+import { kindNamed } from "../index/registry.ts";
 import type { Snapshot } from "../storage/store.ts";
 
 /** The indexes of a view. Kinds that the collection does not have are absent. */
 export type LiveIndexes = Readonly<Partial<Record<IndexKind, Index>>>;
 
+/** What is published of a version. */
+export type ViewFields = Pick<View, "version" | "ordinalEnd" | "snapshot" | "indexes" | "statistics">;
+
+/** A view as it is posted to a thread, which pins `epoch` before it attaches to anything (`Kind.attach`). */
+export type SharedView = {
+  readonly epoch: number;
+  readonly version: number;
+  readonly ordinalEnd: number;
+  readonly visibility: SharedVisibility;
+  /** Descriptors, of the kinds that other threads can search. */
+  readonly indexes: Readonly<Partial<Record<IndexKind, object>>>;
+  readonly statistics: Readonly<Partial<Record<IndexKind, unknown>>>;
+};
+
 export class View {
   readonly version: number;
+  readonly epoch: number;
   /** The next unused ordinal at this version. */
   readonly ordinalEnd: number;
   readonly snapshot: Snapshot;
@@ -30,12 +57,9 @@ export class View {
   #pins = 1;
   readonly #onRelease: (view: View) => void;
 
-  constructor(
-    fields: Pick<View, "version" | "ordinalEnd" | "snapshot" | "indexes" | "statistics">,
-    visibility: Visibility,
-    onRelease: (view: View) => void,
-  ) {
+  constructor(fields: ViewFields, epoch: number, visibility: Visibility, onRelease: (view: View) => void) {
     this.version = fields.version;
+    this.epoch = epoch;
     this.ordinalEnd = fields.ordinalEnd;
     this.snapshot = fields.snapshot;
     this.indexes = fields.indexes;
@@ -47,6 +71,18 @@ export class View {
   /** Tests whether an ordinal is visible at this version; null if all are. Get it again after every await. */
   get visible(): VisibleAt | null {
     return this.#visibility.at(this.version, this.ordinalEnd);
+  }
+
+  /** What another thread needs to search this view; made anew by each call. The view must live. */
+  get shared(): SharedView {
+    invariant(this.#pins > 0, "a released view is shared");
+    const { epoch, version, ordinalEnd, statistics } = this;
+    const indexes: Partial<Record<IndexKind, object>> = {};
+    for (const [kind, index] of Object.entries(this.indexes) as [IndexKind, Index][]) {
+      const descriptor = kindNamed(kind).descriptor?.(index);
+      if (descriptor !== undefined) indexes[kind] = descriptor;
+    }
+    return { epoch, version, ordinalEnd, visibility: this.#visibility.shared, indexes, statistics };
   }
 
   has(kind: IndexKind): boolean {
@@ -76,41 +112,87 @@ export class View {
 export class Views {
   #current: View | null = null;
   readonly #living = new Set<View>();
+  readonly #epochs: Epochs;
+  /** The pins of this thread. */
+  readonly #pins: EpochReader;
+  /** The versions of epochs that may be pinned, ascending. */
+  readonly #versions = new Map<number, number>();
+  #hasRetired = false;
   readonly #onOldestReleased: () => void;
 
-  /** @param onOldestReleased called when closed records may have become removable */
-  constructor(onOldestReleased: () => void) {
+  /**
+   * @param onOldestReleased called when closed records may have become removable
+   * @param readerSlots other threads that may search at a time
+   */
+  constructor(onOldestReleased: () => void, readerSlots = 0) {
     this.#onOldestReleased = onOldestReleased;
+    this.#epochs = new Epochs(1 + readerSlots);
+    this.#pins = new EpochReader(this.#epochs.shared, 0);
   }
 
   get current(): View | null {
     return this.#current;
   }
 
-  /** The smallest version that a search may still see; Infinity for none. */
-  get oldestVersion(): number {
-    let oldest = Number.POSITIVE_INFINITY;
-    for (const view of this.#living) oldest = Math.min(oldest, view.version);
-    return oldest;
+  /** What another thread needs to pin epochs. */
+  get sharedEpochs(): SharedEpochs {
+    return this.#epochs.shared;
   }
 
-  /** Whether a search may still be using an index. */
+  /** The smallest version that a search may still see, in any thread; Infinity before the first view. */
+  get oldestVersion(): number {
+    const floor = this.#epochs.raiseFloor();
+    for (const epoch of this.#versions.keys()) {
+      if (!isBefore(epoch, floor)) break;
+      this.#versions.delete(epoch);
+    }
+    return this.#versions.get(floor) ?? Number.POSITIVE_INFINITY;
+  }
+
+  /** Whether a search of this thread may still be using an index. */
   uses(index: Index): boolean {
     for (const view of this.#living)
       if (Object.values(view.indexes).some((held) => held === index)) return true;
     return false;
   }
 
-  publish(
-    fields: Pick<View, "version" | "ordinalEnd" | "snapshot" | "indexes" | "statistics">,
-    visibility: Visibility,
-  ): View {
+  /** Frees something that searches of the next view cannot find, when no search can that has begun before it. */
+  retire(free: () => void): void {
+    this.#hasRetired = true;
+    this.#epochs.retire(free);
+  }
+
+  /** Whether anything was retired since the current view was published: it is freed only after the next one. */
+  get hasRetired(): boolean {
+    return this.#hasRetired;
+  }
+
+  /** Frees what no search can reach any more. */
+  reclaim(): void {
+    this.#epochs.reclaim();
+  }
+
+  /** Ends what a thread that has died had pinned. */
+  abandon(slot: number): void {
+    invariant(slot > 0, "the owner of the views abandons its own pins");
+    for (const view of this.#living) for (const index of Object.values(view.indexes)) index.abandon?.(slot);
+    this.#epochs.abandon(slot);
+    this.#onOldestReleased();
+  }
+
+  publish(fields: ViewFields, visibility: Visibility): View {
     invariant(
       this.#current === null || fields.version >= this.#current.version,
       "a view goes back to an older version",
     );
-    const view = new View(fields, visibility, (released) => {
+    this.#hasRetired = false;
+    const epoch = this.#epochs.advance();
+    invariant(this.#pins.tryPin(epoch), `the epoch ${epoch}, which begins, cannot be pinned`);
+    this.#versions.set(epoch, fields.version);
+    const view = new View(fields, epoch, visibility, (released) => {
       this.#living.delete(released);
+      this.#pins.unpin(released.epoch);
+      this.#epochs.reclaim();
       this.#onOldestReleased();
     });
     const previous = this.#current;

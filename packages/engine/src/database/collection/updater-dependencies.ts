@@ -25,6 +25,11 @@ export function updaterDependencies(
     onProgress: () => indexer()?.progressed(),
     onNotice: (notice) => log.info(state.logged, `dense index: ${notice}`),
     wake: () => indexer()?.wake(),
+    retire: (free) => {
+      const owner = indexer();
+      if (owner === null) free();
+      else owner.retire(free);
+    },
     run: (act) => state.background.once("analysing texts", act),
     onProblem: (what, problem) => log.warn({ ...state.logged, err: problem }, what),
   };

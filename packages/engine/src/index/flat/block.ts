@@ -1,13 +1,17 @@
 // Where do the rows of a flat index lie?
 //
-// In one shared WebAssembly memory, where the kernels read them, behind a scratch memory for one search at a time:
+// In one shared WebAssembly memory, where the kernels read them, behind a scratch memory for each thread that may search, for one search
+// at a time:
 //
-//   0            outAt                      rowsAt                                        memory's end
-//   | query f32  | kernel values f32 x 1024 | row 0 | row 1 | ... | row `length` - 1 | unused |
+//   0            outAt                      scratchBytes          rowsAt                              memory's end
+//   | query f32  | kernel values f32 x 1024 | the next thread's ... | row 0 | row 1 | ... | row `length` - 1 | unused |
 //
 // A row is the vector's f32 values, padded with zeros to whole SIMD registers. Beside the memory, in chunks of 1,024
-// rows, stand each row's ordinal and its factor (see vector/metric). Rows are dense: `moveInto` fills a gap with the
-// last row. The memory grows by an eighth. Pages that were never written take no physical memory.
+// rows in shared memory, stand each row's ordinal, its factor (see vector/metric) and its state. Rows are dense: `moveLastTo` fills a gap
+// with the last row. The memory grows by an eighth. Pages that were never written take no physical memory.
+//
+// Another thread attaches to the rows that are there (`shared`, `attach`). It may go on for as long as those are neither moved nor
+// overwritten, which is up to who owns the block (index/hnsw/tail.ts): rows may be added, and states change.
 //
 // Invariants: length <= capacity; every row below length fits the memory; padding is zero.
 
@@ -20,6 +24,7 @@ import {
   pagesMax,
 } from "@quiver/kernels/loader";
 import { invariant } from "../../base/invariant.ts";
+import { attachOnce, nextMemoryId } from "../attached.ts";
 
 /** Rows whose kernel values are computed by one call. */
 export const chunkRows = 1_024;
@@ -37,36 +42,66 @@ export type BlockLayout = {
   readonly dimensionPadded: number;
   readonly rowBytes: number;
   readonly outAt: number;
+  /** Of the scratch memory of one thread, and how many there are. */
+  readonly scratchBytes: number;
+  readonly scratchCount: number;
   readonly rowsAt: number;
   readonly capacity: number;
   readonly pagesMax: number;
 };
 
-/** Lays a block of at most `bytesMax` bytes out, which hold the scratch memory and one row at least. */
-export function layOutBlock(dimension: number, bytesMax: number): BlockLayout {
+/** Lays a block of at most `bytesMax` bytes out, which hold the scratch memories and one row at least. */
+export function layOutBlock(dimension: number, bytesMax: number, scratchCount = 1): BlockLayout {
   const dimensionPadded = padded(dimension);
   const rowBytes = 4 * dimensionPadded;
   const outAt = align(rowBytes);
-  const rowsAt = align(outAt + 4 * chunkRows);
+  const scratchBytes = align(outAt + 4 * chunkRows);
+  const rowsAt = scratchBytes * scratchCount;
   const pages = Math.min(pagesMax, Math.floor(bytesMax / pageBytes));
   const capacity = Math.floor((pages * pageBytes - rowsAt) / rowBytes);
   invariant(capacity >= 1, `a block of ${bytesMax} bytes holds no vector of dimension ${dimension}`);
-  return { dimension, dimensionPadded, rowBytes, outAt, rowsAt, capacity, pagesMax: pages };
+  return {
+    dimension,
+    dimensionPadded,
+    rowBytes,
+    outAt,
+    scratchBytes,
+    scratchCount,
+    rowsAt,
+    capacity,
+    pagesMax: pages,
+  };
 }
 
-/** Of the ordinals and factors of a chunk. */
-const chunkBytes = chunkRows * (4 + 8);
+/** Of the factors, ordinals and states of a chunk. */
+const chunkBytes = chunkRows * (8 + 4 + 1);
 const chunksFor = (rows: number): number => Math.ceil(rows / chunkRows);
 
 /** Bytes of a block of so many rows. */
 export const blockBytesOf = ({ rowsAt, rowBytes }: BlockLayout, rows: number): number =>
   rowsAt + rows * rowBytes + chunksFor(rows) * chunkBytes + 200;
 
+/** What a row is, for who owns the block; 0 when it is added. */
+type State = 0 | 1 | 2;
+
+/** What a thread needs to search the rows that a block of another has. Can be posted to it. */
+export type SharedBlock = {
+  readonly id: number;
+  readonly layout: BlockLayout;
+  readonly memory: WebAssembly.Memory;
+  /** Factors, ordinals and states of the rows, in chunks of `chunkRows`. */
+  readonly chunks: readonly SharedArrayBuffer[];
+  readonly length: number;
+};
+
 export class Block {
   readonly layout: BlockLayout;
-  /** Ordinals and factors of the rows, in chunks of `chunkRows`. */
+  readonly #id = nextMemoryId();
+  readonly #chunks: SharedArrayBuffer[] = [];
+  /** Ordinals, factors and states of the rows, in chunks of `chunkRows`. */
   readonly ordinals: Uint32Array[] = [];
   readonly factors: Float64Array[] = [];
+  readonly states: Uint8Array[] = [];
   length = 0;
   /** Rows that were ever there in this memory. */
   #touched = 0;
@@ -78,12 +113,41 @@ export class Block {
   #sums!: Float64Array;
   #memory: WebAssembly.Memory;
   #kernels: Kernels;
+  /** Where the scratch memory of this thread lies. */
+  readonly #scratch: number;
 
-  constructor(layout: BlockLayout) {
+  /** Makes a block, or, with `memory`, attaches to one of this layout. @param number of this thread's scratch memory */
+  constructor(layout: BlockLayout, number = 0, memory?: WebAssembly.Memory) {
+    invariant(
+      number >= 0 && number < layout.scratchCount,
+      `scratch memory ${number} of a block that has ${layout.scratchCount}`,
+    );
     this.layout = layout;
-    this.#memory = memoryFor(layout, 0);
+    this.#scratch = number * layout.scratchBytes;
+    this.#memory = memory ?? memoryFor(layout, 0);
     this.#kernels = instantiate(this.#memory);
     this.#view();
+  }
+
+  get shared(): SharedBlock {
+    return {
+      id: this.#id,
+      layout: this.layout,
+      memory: this.#memory,
+      chunks: [...this.#chunks],
+      length: this.length,
+    };
+  }
+
+  /** The block of another thread, in which this one works in the scratch memory of the given number. */
+  static attach({ id, layout, memory, chunks, length }: SharedBlock, number: number): Block {
+    const block = attachOnce(id, number, () => new Block(layout, number, memory));
+    for (const chunk of chunks.slice(block.#chunks.length)) block.#addChunk(chunk);
+    block.length = Math.max(block.length, length);
+    // Growing by nothing tells this thread of what the owner has grown.
+    if (layout.rowsAt + length * layout.rowBytes > block.bytes.byteLength) block.#memory.grow(0);
+    block.#view();
+    return block;
   }
 
   /** What the memory has grown by beyond the rows that were ever there was never written, so the system gives no pages for it. */
@@ -92,6 +156,11 @@ export class Block {
       blockBytesOf(this.layout, this.#touched) +
       (this.ordinals.length - chunksFor(this.#touched)) * chunkBytes
     );
+  }
+
+  /** Whether it has more memory than one that was just made. */
+  get hasGrown(): boolean {
+    return this.bytes.byteLength > pagesFor(this.layout, 0) * pageBytes;
   }
 
   /** Where a row begins, in floats. */
@@ -107,6 +176,14 @@ export class Block {
     return this.factors[Math.floor(row / chunkRows)][row % chunkRows];
   }
 
+  stateOf(row: number): number {
+    return this.states[Math.floor(row / chunkRows)][row % chunkRows];
+  }
+
+  setState(row: number, state: State): void {
+    this.states[Math.floor(row / chunkRows)][row % chunkRows] = state;
+  }
+
   /** Makes a row at the end from little-endian f32 bytes, which are copied, and returns its number. */
   push(ordinal: number, values: Uint8Array): number {
     const row = this.length;
@@ -115,14 +192,25 @@ export class Block {
     const at = this.layout.rowsAt + row * this.layout.rowBytes;
     // The padding is zero already: rows only ever lay at multiples of the row's size.
     this.bytes.set(values, at);
-    if (row % chunkRows === 0 && this.ordinals.length === row / chunkRows) {
-      this.ordinals.push(new Uint32Array(chunkRows));
-      this.factors.push(new Float64Array(chunkRows));
-    }
+    if (row % chunkRows === 0 && this.ordinals.length === row / chunkRows)
+      this.#addChunk(new SharedArrayBuffer(chunkBytes));
     this.ordinals[Math.floor(row / chunkRows)][row % chunkRows] = ordinal;
+    this.setState(row, 0);
     this.length++;
     this.#touched = Math.max(this.#touched, this.length);
     return row;
+  }
+
+  #addChunk(chunk: SharedArrayBuffer): void {
+    this.#chunks.push(chunk);
+    this.factors.push(new Float64Array(chunk, 0, chunkRows));
+    this.ordinals.push(new Uint32Array(chunk, 8 * chunkRows, chunkRows));
+    this.states.push(new Uint8Array(chunk, 12 * chunkRows, chunkRows));
+  }
+
+  #keepChunks(count: number): void {
+    for (const column of [this.#chunks, this.factors, this.ordinals, this.states])
+      column.length = Math.min(column.length, count);
   }
 
   setFactor(row: number, factor: number): void {
@@ -144,25 +232,24 @@ export class Block {
     this.length--;
     const chunks = Math.ceil(this.length / chunkRows);
     // One chunk more is kept, so that adding and removing at a boundary does not make and drop it each time.
-    this.ordinals.length = Math.min(this.ordinals.length, chunks + 1);
-    this.factors.length = this.ordinals.length;
+    this.#keepChunks(chunks + 1);
     const { rowsAt, rowBytes } = this.layout;
     const usedBytes = rowsAt + this.length * rowBytes;
     const isMostlyUnused = this.bytes.byteLength > 4 * pageBytes && 4 * usedBytes < this.bytes.byteLength;
-    const isEmptied = this.length === 0 && this.bytes.byteLength > pagesFor(this.layout, 0) * pageBytes;
-    if (isMostlyUnused || isEmptied) this.shrink();
+    if (isMostlyUnused || (this.length === 0 && this.hasGrown)) this.shrink();
   }
 
   /** Puts the query where the kernels find it. */
   setQuery(query: Float32Array): void {
-    this.floats.set(query, 0);
+    this.floats.set(query, this.#scratch / 4);
   }
 
   /** Computes the kernel values of the `count` rows from `row` on; the answer is a view that the next call overwrites. */
   kernelValues(kernel: KernelName, row: number, count: number): Float32Array {
     const { rowsAt, rowBytes, dimensionPadded, outAt } = this.layout;
-    this.#kernels[kernel](0, rowsAt + row * rowBytes, count, dimensionPadded, outAt);
-    return this.floats.subarray(outAt / 4, outAt / 4 + count);
+    const at = this.#scratch + outAt;
+    this.#kernels[kernel](this.#scratch, rowsAt + row * rowBytes, count, dimensionPadded, at);
+    return this.floats.subarray(at / 4, at / 4 + count);
   }
 
   /**
@@ -173,7 +260,8 @@ export class Block {
     const { rowsAt, rowBytes, outAt, dimension } = this.layout;
     const addresses = this.#addresses;
     for (let i = 0; i < count; i++) addresses[i] = rowsAt + rows[i] * rowBytes;
-    this.#kernels.exactSums(0, outAt, count, dimension, kind, outAt + 4 * sumsRows);
+    const at = this.#scratch + outAt;
+    this.#kernels.exactSums(this.#scratch, at, count, dimension, kind, at + 4 * sumsRows);
     return this.#sums;
   }
 
@@ -194,17 +282,16 @@ export class Block {
     this.#view();
     this.bytes.set(old);
     this.#touched = this.length;
-    this.ordinals.length = Math.min(this.ordinals.length, Math.max(1, chunksFor(this.length)));
-    this.factors.length = this.ordinals.length;
+    this.#keepChunks(Math.max(1, chunksFor(this.length)));
   }
 
   #view(): void {
     const { buffer } = this.#memory;
-    const { outAt } = this.layout;
+    const at = this.#scratch + this.layout.outAt;
     this.bytes = new Uint8Array(buffer);
     this.floats = new Float32Array(buffer);
-    this.#addresses = new Uint32Array(buffer, outAt, sumsRows);
-    this.#sums = new Float64Array(buffer, outAt + 4 * sumsRows, 2 * sumsRows);
+    this.#addresses = new Uint32Array(buffer, at, sumsRows);
+    this.#sums = new Float64Array(buffer, at + 4 * sumsRows, 2 * sumsRows);
   }
 }
 

@@ -27,7 +27,8 @@ import {
 } from "../contract.ts";
 import type { Allowed } from "../ordinal-bitmap.ts";
 import { absent, OrdinalMap, ordinalMapBytes } from "../ordinal-map.ts";
-import { Block, type BlockLayout, blockBytesOf, layOutBlock, sumsRows } from "./block.ts";
+import { Block, type BlockLayout, blockBytesOf, layOutBlock } from "./block.ts";
+import { exactDistances } from "./exact-distances.ts";
 import { FlatScan } from "./scan.ts";
 
 export type FlatOptions = {
@@ -64,10 +65,6 @@ export function flatBytes(
     (rest === 0 ? 0 : blockBytesOf(layout, rest))
   );
 }
-
-/** Bytes of a flat index that had rows, and has none any more. */
-export const emptiedBytes = ({ dimension, blockBytesMax = 2 ** 32 }: Omit<FlatOptions, "metric">): number =>
-  blockBytesOf(layOutBlock(dimension, blockBytesMax), 1);
 
 export class FlatIndex implements Index {
   readonly dimension: number;
@@ -177,30 +174,18 @@ export class FlatIndex implements Index {
     return scan;
   }
 
+  /** Rows of a block; undefined where there is none. */
+  lengthOf(block: number): number | undefined {
+    return this.#blocks[block]?.length;
+  }
+
   /** Writes the exact distances of the first `count` records; NaN for those that are not held. `query` is borrowed. */
   distancesOf(query: Float32Array, ordinals: Uint32Array, count: number, distances: Float64Array): void {
-    const { capacity } = this.#layout;
-    const { exactKind } = this.metric;
-    const distanceOf = this.metric.distanceOfSums(query);
-    for (let from = 0; from < count; from += sumsRows) {
-      const length = Math.min(sumsRows, count - from);
-      for (let i = 0; i < length; i++) slots[i] = this.#slots.get(ordinals[from + i]);
-      distances.fill(Number.NaN, from, from + length);
-      for (let number = 0; number < this.#blocks.length; number++) {
-        const block = this.#blocks[number];
-        let rowCount = 0;
-        for (let i = 0; i < length; i++) {
-          const row = slots[i] - number * capacity;
-          if (row < 0 || row >= block.length) continue;
-          rows[rowCount] = row;
-          places[rowCount++] = from + i;
-        }
-        if (rowCount === 0) continue;
-        block.setQuery(query);
-        const sums = block.exactSums(rows, rowCount, exactKind);
-        for (let i = 0; i < rowCount; i++) distances[places[i]] = distanceOf(sums[2 * i], sums[2 * i + 1]);
-      }
-    }
+    exactDistances(this.metric, query, count, distances, {
+      blocks: this.#blocks,
+      capacity: this.#layout.capacity,
+      slotOf: (i) => this.#slots.get(ordinals[i]),
+    });
   }
 
   /** A record's vector, a view that the next change can move; undefined where it is not held. */
@@ -280,8 +265,3 @@ export class FlatIndex implements Index {
     invariant(rows === this.#slots.size, `${rows} rows for ${this.#slots.size} ordinals`);
   }
 }
-
-/** Slots whose distances are computed at a time, the rows of them that are in one block, and the places of those. */
-const slots = new Uint32Array(sumsRows);
-const rows = new Uint32Array(sumsRows);
-const places = new Uint32Array(sumsRows);

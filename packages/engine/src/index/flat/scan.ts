@@ -18,7 +18,8 @@
 //     z is removed before the scan came to it:  z is missed
 //     x comes back, at the end:                 it is passed over, for its bounds have been counted
 //
-// `elsewhere` reads missed records, and candidates that the index no longer holds, from where they are now.
+// `elsewhere` reads missed records, and candidates that the index no longer holds, from where they are now. Where rows are never moved
+// (index/hnsw/tail.ts), there are none.
 
 import { Growable } from "../../base/growable.ts";
 import { Greatest, keepBest } from "../../base/top-k.ts";
@@ -29,6 +30,12 @@ import { type Block, type BlockLayout, chunkRows } from "./block.ts";
 /** What a scan asks of the index beside its rows. */
 type Scanned = {
   readonly metric: Metric;
+  /** The first row of a block that is scanned; absent: 0. */
+  firstOf?(block: number): number;
+  /** Where the rows of a block end that are scanned; undefined: there is no such block. */
+  lengthOf(block: number): number | undefined;
+  /** The state of rows that are passed over; absent: there are none. */
+  readonly passedOver?: number;
   distancesOf(query: Float32Array, ordinals: Uint32Array, count: number, distances: Float64Array): void;
 };
 
@@ -86,17 +93,29 @@ export class FlatScan {
     this.#visible = this.#request.visible();
     let prepared: Block | undefined;
     for (;;) {
-      const block = this.#blocks[Math.floor(this.#position / this.#capacity)];
-      const row = this.#position % this.#capacity;
-      if (block === undefined || row >= block.length) return true;
+      const number = Math.floor(this.#position / this.#capacity);
+      const block = this.#blocks[number];
+      let row = this.#position % this.#capacity;
+      const length = this.#index.lengthOf(number);
+      if (length === undefined) return true;
+      const first = this.#index.firstOf?.(number) ?? 0;
+      if (row < first) {
+        this.#position += first - row;
+        row = first;
+      }
+      if (row >= length) {
+        if (this.#index.lengthOf(number + 1) === undefined) return true;
+        this.#position = (number + 1) * this.#capacity;
+        continue;
+      }
       if (block !== prepared) block.setQuery(this.#request.query);
       prepared = block;
       // Rows are added between steps, so a step may begin within a chunk.
       const inChunk = row % chunkRows;
-      const count = Math.min(chunkRows - inChunk, block.length - row);
+      const count = Math.min(chunkRows - inChunk, length - row);
       const chunk = (row - inChunk) / chunkRows;
       const values = block.kernelValues(this.#index.metric.kernel, row, count);
-      this.#compareChunk(values, block.factors[chunk], block.ordinals[chunk], inChunk);
+      this.#compareChunk(values, block, chunk, inChunk);
       this.#position += count;
       if (isTimeOver()) return false;
     }
@@ -148,7 +167,9 @@ export class FlatScan {
   }
 
   /** Takes the values of rows that lie in a chunk from place `from` on. */
-  #compareChunk(values: Float32Array, factors: Float64Array, ordinals: Uint32Array, from: number): void {
+  #compareChunk(values: Float32Array, block: Block, chunk: number, from: number): void {
+    const [factors, ordinals, states] = [block.factors[chunk], block.ordinals[chunk], block.states[chunk]];
+    const { passedOver } = this.#index;
     const { scale, scaleByFactor, relative, slack, slackByFactor } = this.#bound;
     const nearer = 1 - relative;
     let ceiling = this.#ceiling;
@@ -158,6 +179,7 @@ export class FlatScan {
       const lower = centre * nearer - (slack + slackByFactor * factor);
       // Plus infinity means an overflow that can have had either sign, and NaN compares as false: both go on.
       if (lower > ceiling && lower < Number.POSITIVE_INFINITY) continue;
+      if (passedOver !== undefined && states[from + i] === passedOver) continue;
       if (this.#visible !== null && !this.#visible(ordinals[from + i])) continue;
       const upper = centre * (1 + relative) + (slack + slackByFactor * factor);
       this.#take(ordinals[from + i], lower, upper);

@@ -11,7 +11,8 @@ import type { OrdinalBitmap } from "../ordinal-bitmap.ts";
 import { absent } from "../ordinal-map.ts";
 import { firstFrom, type OrdinalSet } from "../ordinal-sets.ts";
 import { BestSoFar, readVector, type SteppedSearch, type VectorReader } from "./exact-search.ts";
-import type { StoredVectors } from "./stored-vectors.ts";
+import type { SearchedVectors } from "./searched-vectors.ts";
+import type { TailView } from "./tail.ts";
 
 /** Records whose vectors are compared between two looks at the clock, and how many of them a vector that is read counts for. */
 const recordsPerLook = 1_024;
@@ -32,7 +33,10 @@ class Held {
 }
 
 export class AllowedScan implements SteppedSearch {
-  readonly #vectors: StoredVectors;
+  readonly #vectors: SearchedVectors;
+  /** The places where the search began to look: later ones have no more that its version sees. */
+  readonly #tail: TailView;
+  readonly #graphs: SearchedVectors["graphs"];
   readonly #queries: readonly Float32Array[];
   readonly #ordinals: OrdinalSet;
   readonly #visible: () => Visible;
@@ -50,7 +54,7 @@ export class AllowedScan implements SteppedSearch {
    * @param vectorOf reads vectors that are not in the cache, by a record; needed where not all are
    */
   constructor(
-    vectors: StoredVectors,
+    vectors: SearchedVectors,
     queries: readonly Float32Array[],
     k: number,
     allowed: OrdinalBitmap,
@@ -58,6 +62,8 @@ export class AllowedScan implements SteppedSearch {
     vectorOf?: VectorReader,
   ) {
     this.#vectors = vectors;
+    this.#tail = vectors.tailView;
+    this.#graphs = vectors.graphs;
     this.#queries = queries;
     const ordinals = allowed.toOrdinals();
     // The searched version does not see records that are added later.
@@ -89,20 +95,22 @@ export class AllowedScan implements SteppedSearch {
 
   /** Compares the records from one place to another in the list; returns how many vectors were read. */
   #comparePiece(from: number, end: number, visible: Visible): number {
-    const { tail, cache, names } = this.#vectors;
+    const { cache, copies, directionless } = this.#vectors;
+    const tail = this.#tail;
     const [inTail, inCache] = [this.#inTail, this.#inCache];
     inTail.count = 0;
     inCache.count = 0;
     let read = 0;
     for (let i = from; i < end; i++) {
       const record = this.#ordinals[i];
-      if (!this.#vectors.has(record) || (visible !== null && !visible(record))) continue;
-      const copied = names.copies.nameOf(record);
+      const copied = copies.nameOf(record);
+      if (copied === absent && copies.isHeadless(record)) continue;
+      if (visible !== null && !visible(record)) continue;
       const name = copied === absent ? record : copied;
       if (tail.has(name)) inTail.push(record, name);
-      else if (cache.has(name)) inCache.push(record, name);
-      else if (name === names.directionless) this.#take(record, new Float32Array(this.#vectors.dimension));
-      else {
+      else if (this.#graphs?.has(name) && cache.has(name)) inCache.push(record, name);
+      else if (name === directionless) this.#take(record, new Float32Array(this.#vectors.dimension));
+      else if (this.#graphs?.has(name)) {
         this.#take(record, this.#read(record, name));
         read++;
       }
@@ -112,7 +120,7 @@ export class AllowedScan implements SteppedSearch {
     return read;
   }
 
-  #compareHeld(index: FlatIndex, { records, names, count }: Held): void {
+  #compareHeld(index: FlatIndex | TailView, { records, names, count }: Held): void {
     if (count === 0) return;
     const { metric } = this.#vectors;
     for (const [i, query] of this.#queries.entries()) {

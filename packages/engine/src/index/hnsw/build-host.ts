@@ -20,6 +20,7 @@ export type BuildingOptions = Omit<GraphSetOptions, "scratchCount"> & {
   readonly measures: boolean;
   /** Whether so many bytes more may be taken; default: always. */
   readonly mayTake?: ((bytes: number) => boolean) | undefined;
+  readonly retire?: ((free: () => void) => void) | undefined;
   readonly onError?: ((error: unknown) => void) | undefined;
   readonly onProgress?: (() => void) | undefined;
   readonly onMore?: (() => void) | undefined;

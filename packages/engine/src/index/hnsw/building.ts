@@ -203,10 +203,17 @@ export class Building {
     });
   }
 
+  /** Ends what a thread that has died was doing in the scratch memory of this number. */
+  abandon(number: number): void {
+    this.#current?.abandon(number);
+    this.#succession.successor?.abandon(number);
+  }
+
   close(): void {
     this.#isClosed = true;
     this.#watch.close();
     this.#current?.close();
+    this.#current = undefined;
     this.#succession.close();
     this.#drop();
   }
@@ -277,6 +284,7 @@ export class Building {
     return {
       run: (target, job, done) => this.#run(target, job, done),
       forget: (id) => builders.forget(id),
+      retire: this.#options.retire,
       vectorOf: (name) => this.#vectors.vectorOf(name),
       onLinked: (name) => {
         if (!isServing()) return;

@@ -1,9 +1,9 @@
 // How are all vectors of a dense index read, in steps between which the index changes?
 //
 // A record is in the tail or in a graph, and some records of graphs are also in the cache. Between two steps a record may move from
-// the tail to a graph, and into or out of the cache. The search misses none: the scans of tail and cache begin with the search and
-// report the records that left before the scan reached them (flat/scan.ts). A pass over all ordinals finds the records that are
-// neither in the tail nor in the cache. Only after this pass do the scans run to their ends:
+// the tail to a graph, and into or out of the cache. The search misses none: it scans the tail as it was when it began (tail.ts). The scan
+// of the cache begins with the search and reports the records that left before it reached them (flat/scan.ts). A pass over all
+// ordinals finds the records that are neither in the tail nor in the cache. Only after this pass do the scans run to their ends:
 //
 //   begin: scans of tail and cache        ordinals 0 ... last                      scans
 //   |-------------------------------------|------------------------------------->|------------------>| finish
@@ -21,6 +21,7 @@ import type { ExactDistance, Metric } from "../../vector/metric.ts";
 import { bestOf, type Candidates, type Visible } from "../contract.ts";
 import type { FlatIndex } from "../flat/flat-index.ts";
 import type { FlatScan } from "../flat/scan.ts";
+import type { TailView } from "./tail.ts";
 
 /** A search in steps; the index may change between two steps. The caller must call `end`. */
 export interface SteppedSearch {
@@ -51,8 +52,10 @@ export type Places = {
   /** Whether a name is in a graph, and how many are. */
   isLinked(name: number): boolean;
   readonly linkedCount: number;
-  readonly tail: FlatIndex;
+  readonly tail: TailView;
   readonly cache: FlatIndex;
+  /** Whether the cache has names of graphs alone; else some that it has are gone. */
+  readonly isCacheLinked: boolean;
   /** Whether the cache may have one more vector. */
   mayCache(): boolean;
   /** All ordinals of the index are smaller. */
@@ -102,8 +105,8 @@ export class ExactSearch implements SteppedSearch {
   readonly #visible: () => Visible;
   readonly #vectorOf: VectorReader | undefined;
   readonly #outside: readonly BestSoFar[];
-  /** Of each query: the scan of the cache, and of the tail. */
-  readonly #scans: readonly (readonly [cache: FlatScan, tail: FlatScan])[];
+  /** Of each query: the scan of the cache, and of the tail where it has any. */
+  readonly #scans: readonly (readonly FlatScan[])[];
   #ordinal = 0;
   #scan = 0;
 
@@ -124,13 +127,16 @@ export class ExactSearch implements SteppedSearch {
     this.#k = k;
     this.#visible = visible;
     this.#vectorOf = vectorOf;
-    const { metric, cache, tail } = places;
+    const { metric, cache, tail, isCacheLinked, linkedCount, ordinalEnd } = places;
     const elsewhere = (ordinal: number) => vectorIn(places, ordinal, vectorOf);
+    const seesCached = isCacheLinked ? visible : () => linkedAnd(places, visible());
     this.#outside = queries.map((query) => new BestSoFar(metric.exactDistance(query), k));
     this.#scans = queries.map((query) => [
-      cache.scan(query, k, visible, elsewhere),
-      tail.scan(query, k, visible, elsewhere),
+      cache.scan(query, k, seesCached, elsewhere),
+      ...(tail.count === 0 ? [] : [tail.scan(query, k, visible)]),
     ]);
+    // With all in the cache, or none in graphs, there is nothing to look for.
+    if (isCacheLinked ? cache.count === linkedCount : linkedCount === 0) this.#ordinal = ordinalEnd;
   }
 
   run(isTimeOver: () => boolean): boolean {
@@ -143,8 +149,8 @@ export class ExactSearch implements SteppedSearch {
   }
 
   finish(): Candidates[] {
-    return this.#scans.map(([cache, tail], i) =>
-      bestOf([this.#outside[i].best(), cache.finish(), tail.finish()], this.#k),
+    return this.#scans.map((scans, i) =>
+      bestOf([this.#outside[i].best(), ...scans.map((scan) => scan.finish())], this.#k),
     );
   }
 
@@ -154,9 +160,7 @@ export class ExactSearch implements SteppedSearch {
 
   /** Passes over the ordinals of graphs and takes what is not in the cache; returns whether all are passed. */
   #readOthers(isTimeOver: () => boolean): boolean {
-    const { cache, linkedCount, ordinalEnd } = this.#places;
-    // With all in the cache, or none in graphs, there is nothing to look for.
-    if (this.#ordinal === 0 && cache.count === linkedCount) this.#ordinal = ordinalEnd;
+    const { cache, ordinalEnd } = this.#places;
     const visible = this.#visible();
     let passed = 0;
     while (this.#ordinal < ordinalEnd) {
@@ -183,6 +187,12 @@ export class ExactSearch implements SteppedSearch {
     for (const outside of this.#outside) outside.take(ordinal, metric.score(outside.distanceTo(vector, 0)));
   }
 }
+
+/** What is seen of names that are in graphs. */
+const linkedAnd =
+  ({ isLinked }: Places, visible: Visible): Visible =>
+  (name) =>
+    isLinked(name) && (visible === null || visible(name));
 
 /** A record's vector, wherever it is; undefined where the index has it no more. */
 export function vectorIn(

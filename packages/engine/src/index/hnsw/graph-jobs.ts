@@ -23,6 +23,8 @@ export type GraphHost = {
   vectorOf(name: number): Float32Array | undefined;
   /** A name has been linked. */
   onLinked(name: number): void;
+  /** Calls when no search goes on that has begun before; absent: that is at once. */
+  readonly retire?: ((free: () => void) => void) | undefined;
 };
 
 /**

@@ -1,25 +1,38 @@
 // Which names are nearest to a query by the codes of all graphs?
 //
-// What a search needs of a set of graphs. It changes nothing but the scratch memory of its thread.
+// What a search needs of a set of graphs, in this thread or another. It changes nothing but the scratch memory of its thread.
+//
+// Two epochs keep a search from memory that is used for something else. That of a graph (Graph.beginEpoch) is for slots: a search that
+// follows links (`hnswEnter` to `hnswLeave`, some hundred microseconds) may stand on any slot, and when it has left, it has names and knows
+// no slot any more. So slots are used again after some milliseconds, while searches in steps go on, and views stay pinned for long. The
+// epoch of the view (runtime/view.ts) is for all else: names, and what they lead to.
 
 import { none } from "@quiver/kernels/hnsw";
 import { compareBytes } from "../../base/bytes.ts";
 import type { Growable } from "../../base/growable.ts";
+import { invariant } from "../../base/invariant.ts";
 import { absent } from "../ordinal-map.ts";
 import type { Encoding } from "./encoding.ts";
 import type { Graph } from "./graph.ts";
-import type { LinkQueue } from "./link-queue.ts";
-import { type NodeMap, nodeOf, partitionNumberOf } from "./node-map.ts";
+import { nodeOf, partitionNumberOf } from "./node-map.ts";
+
+/** The graphs of a set, as a thread knows them. */
+export interface SearchedGraphs {
+  /** By number; undefined where one was given up. */
+  readonly partitions: readonly ({ readonly graph: Graph } | undefined)[];
+  /** The place of a name, or `absent`. */
+  placeOf(name: number): number;
+  /** Whether a node may be met whose name is not linked yet, or any more. */
+  readonly isChanging: boolean;
+}
 
 export class GraphSearch {
   readonly #encoding: Encoding;
-  readonly #nodes: NodeMap;
-  readonly #queue: LinkQueue;
+  readonly #graphs: SearchedGraphs;
 
-  constructor(encoding: Encoding, nodes: NodeMap, queue: LinkQueue) {
+  constructor(encoding: Encoding, graphs: SearchedGraphs) {
     this.#encoding = encoding;
-    this.#nodes = nodes;
-    this.#queue = queue;
+    this.#graphs = graphs;
   }
 
   /**
@@ -34,8 +47,8 @@ export class GraphSearch {
     without: number,
     names: Growable<Uint32Array>,
   ): boolean {
-    const banned = without === absent ? absent : this.#nodes.get(without);
-    const { partitions } = this.#nodes;
+    const banned = without === absent ? absent : this.#graphs.placeOf(without);
+    const { partitions } = this.#graphs;
     let isExhausted = true;
     for (let number = 0; number < partitions.length; number++) {
       const partition = partitions[number];
@@ -57,19 +70,22 @@ export class GraphSearch {
     without: number,
     names: Growable<Uint32Array>,
   ): number {
+    graph.refreshIfGrown();
     graph.setQuery(this.#encoding, query);
     graph.ban(without);
     graph.kernels.hnswEnter(graph.scratch);
     const found = graph.kernels.hnswSearch(graph.scratch, beam);
+    // It may have met nodes that were made meanwhile.
+    graph.refreshIfGrown();
     const { words } = graph;
     const at = graph.placeOf("beam") / 4;
-    const isChanging = this.#queue.isLinking || this.#nodes.hasKilledLater;
+    const { isChanging } = this.#graphs;
     const end = names.length + wanted;
     for (let i = 0; i < found && names.length < end; i++) {
       const name = graph.ordinalOf(words[at + 2 * i] >>> 1);
       if (name === none) continue;
       // What is being linked is found elsewhere; what is to be killed is gone.
-      if (isChanging && this.#nodes.get(name) === absent) continue;
+      if (isChanging && this.#graphs.placeOf(name) === absent) continue;
       if (accepts !== null && !accepts(name)) continue;
       names.push(name);
     }
@@ -87,10 +103,16 @@ export class GraphSearch {
     return key !== undefined && key >= (this.#keyOf(found.values[depth - 1]) ?? Number.POSITIVE_INFINITY);
   }
 
+  #graphOf(place: number): Graph {
+    const partition = this.#graphs.partitions[partitionNumberOf(place)];
+    invariant(partition !== undefined, `the partition of place ${place} was given up`);
+    return partition.graph;
+  }
+
   #keyOf(name: number): number | undefined {
-    const place = this.#nodes.get(name);
+    const place = this.#graphs.placeOf(name);
     if (place === absent) return undefined;
-    const { graph } = this.#nodes.partitionOf(place);
+    const graph = this.#graphOf(place);
     const [ids, keys] = [graph.placeOf("batch"), graph.placeOf("keys")];
     for (let i = 0; i < 4; i++) graph.words[ids / 4 + i] = nodeOf(place);
     graph.kernels.keysOf(graph.placeOf("query"), ids, 1, keys);
@@ -99,9 +121,9 @@ export class GraphSearch {
 
   /** Whether the code of a linked name is that of this vector. */
   hasCode(name: number, vector: Float32Array): boolean {
-    const place = this.#nodes.get(name);
+    const place = this.#graphs.placeOf(name);
     if (place === absent) return false;
-    const { graph } = this.#nodes.partitionOf(place);
+    const graph = this.#graphOf(place);
     const node = nodeOf(place);
     const code = new Uint8Array(graph.shape.codeBytes);
     this.#encoding.encode(vector, code);

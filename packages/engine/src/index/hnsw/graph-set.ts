@@ -8,7 +8,9 @@
 //   2. A queued name is not linked. A name that was handed out is linked when the job is done, unless it was removed meanwhile.
 
 import { invariant } from "../../base/invariant.ts";
+import { nextMemoryId } from "../attached.ts";
 import { absent } from "../ordinal-map.ts";
+import type { SharedGraphs } from "./attached-graphs.ts";
 import { checkGraph } from "./check.ts";
 import { Encoding, type EncodingState } from "./encoding.ts";
 import type { Graph } from "./graph.ts";
@@ -34,14 +36,23 @@ export class GraphSet {
   /** What a search needs. */
   readonly reader: GraphSearch;
   readonly #host: GraphHost;
-  readonly #nodes = new NodeMap();
+  readonly #id = nextMemoryId();
+  readonly #nodes: NodeMap;
   readonly #queue = new LinkQueue();
   readonly #jobs: GraphJobs;
 
   constructor(encoding: Encoding, options: GraphSetOptions, host: GraphHost) {
     this.encoding = encoding;
     this.#host = host;
-    this.reader = new GraphSearch(encoding, this.#nodes, this.#queue);
+    this.#nodes = new NodeMap(host.retire);
+    const [nodes, queue] = [this.#nodes, this.#queue];
+    this.reader = new GraphSearch(encoding, {
+      partitions: nodes.partitions,
+      placeOf: (name) => nodes.get(name),
+      get isChanging() {
+        return queue.isLinking || nodes.hasKilledLater;
+      },
+    });
     this.#jobs = new GraphJobs(encoding, options, host, this.#nodes, this.#queue);
   }
 
@@ -59,6 +70,18 @@ export class GraphSet {
     await load(set.graphs);
     for (const [number, partition] of restored.entries()) set.#nodes.restore(number, partition);
     return set;
+  }
+
+  /** What another thread needs to search the graphs as they are now (attached-graphs.ts). */
+  get shared(): SharedGraphs {
+    const partitions = this.#nodes.partitions.map((partition) => partition?.graph.shared);
+    const encoding = this.encoding.toState();
+    return { id: this.#id, encoding, partitions, places: this.#nodes.places.shared, count: this.count };
+  }
+
+  /** Ends what a thread that has died was doing in the scratch memory of this number. */
+  abandon(number: number): void {
+    for (const graph of this.graphs) graph.abandon(number);
   }
 
   /** Linked names. */
@@ -163,9 +186,9 @@ export class GraphSet {
     };
   }
 
+  /** Nothing is built any more. Searches that have begun go on with what there is. */
   close(): void {
     for (const { target } of this.#nodes.living()) this.#host.forget(target.id);
-    this.#nodes.clear();
     this.#queue.clear();
     this.#jobs.close();
   }

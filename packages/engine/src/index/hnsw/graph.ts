@@ -9,14 +9,21 @@
 import { type HnswKernels, header, instantiateHnsw, none, scratch } from "@quiver/kernels/hnsw";
 import { pageBytes, pagesMax } from "@quiver/kernels/loader";
 import { invariant } from "../../base/invariant.ts";
+import { attachOnce, nextMemoryId } from "../attached.ts";
 import type { Encoding } from "./encoding.ts";
 import { arrays, bytesInUse, type GraphShape, layOutGraph, scratchAt } from "./graph-layout.ts";
 
 /** What a thread needs to work on the graph of another. Can be posted to it. */
-export type SharedGraph = { readonly shape: GraphShape; readonly memory: WebAssembly.Memory };
+export type SharedGraph = {
+  readonly id: number;
+  readonly shape: GraphShape;
+  readonly memory: WebAssembly.Memory;
+};
 
 export class Graph {
   readonly shape: GraphShape;
+  /** No other graph of the process has it. */
+  readonly id = nextMemoryId();
   readonly kernels: HnswKernels;
   /** Where the scratch memory of this thread lies. */
   readonly scratch: number;
@@ -81,12 +88,12 @@ export class Graph {
   }
 
   /** A graph that another thread owns, in which this one works in the scratch memory of the given number. */
-  static attach({ shape, memory }: SharedGraph, number: number): Graph {
-    return new Graph(shape, number, memory);
+  static attach({ id, shape, memory }: SharedGraph, number: number): Graph {
+    return attachOnce(id, number, () => new Graph(shape, number, memory));
   }
 
   get shared(): SharedGraph {
-    return { shape: this.shape, memory: this.#memory };
+    return { id: this.id, shape: this.shape, memory: this.#memory };
   }
 
   #set(field: keyof typeof header, value: number): void {
@@ -102,6 +109,18 @@ export class Graph {
     this.bytes = new Uint8Array(buffer);
     this.words = new Uint32Array(buffer);
     this.floats = new Float32Array(buffer);
+  }
+
+  /** Looks at the memory anew where there are nodes beyond what this thread has seen of it. */
+  refreshIfGrown(): void {
+    // The owner lets it grow before it counts the slots.
+    if (this.#isAttached && this.at(Atomics.load(this.words, header.slots / 4)) > this.bytes.byteLength)
+      this.refresh();
+  }
+
+  /** Ends the pass of a thread that has died in the scratch memory of this number. */
+  abandon(number: number): void {
+    Atomics.store(this.words, (scratchAt + number * this.#scratchBytes + scratch.active) / 4, 0);
   }
 
   /** Begins an epoch and returns its number: some nodes were unlinked. */

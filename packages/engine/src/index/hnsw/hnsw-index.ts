@@ -43,7 +43,7 @@ import type { Graph } from "./graph.ts";
 import { efMax } from "./graph-layout.ts";
 import type { GraphSet } from "./graph-set.ts";
 import type { HnswOptions, HnswSearch } from "./hnsw-options.ts";
-import { HnswReader } from "./hnsw-search.ts";
+import { type DenseDescriptor, HnswReader } from "./hnsw-search.ts";
 import { InPlaceBuilders } from "./jobs.ts";
 import { denseBytes, indexBytes } from "./memory.ts";
 import { Names, type NamesState } from "./names.ts";
@@ -74,7 +74,15 @@ export type MeasuredEf = {
   readonly work: number;
 };
 
-type Optional = "range" | "mayTake" | "readVector" | "onError" | "onProgress" | "onMore" | "onNotice";
+type Optional =
+  | "range"
+  | "retire"
+  | "mayTake"
+  | "readVector"
+  | "onError"
+  | "onProgress"
+  | "onMore"
+  | "onNotice";
 
 export class HnswIndex implements Index {
   readonly dimension: number;
@@ -82,7 +90,8 @@ export class HnswIndex implements Index {
   readonly #options: Required<Omit<HnswOptions, Optional>> & Pick<HnswOptions, Optional>;
   readonly #vectors: StoredVectors;
   readonly #building: Building;
-  readonly #reader: HnswReader;
+  /** What searches of this thread read. */
+  readonly reader: HnswReader;
   readonly #retired = new Set<number>();
   /** Records that came to a graph or left it since the last save. */
   #changes = 0;
@@ -126,8 +135,24 @@ export class HnswIndex implements Index {
       beginTruth: (queries, k) => sample.beginTruth(queries, k),
       ask: (question, ef, isNew) => sample.ask(question, ef, isNew),
     });
-    this.#reader = new HnswReader(vectors, this.#building, this.#options.efSearch);
-    const sample = new RecallSample(vectors, this.#reader);
+    this.reader = new HnswReader(vectors, this.#building, this.#options.efSearch);
+    const sample = new RecallSample(vectors, this.reader);
+  }
+
+  /** What another thread needs to search the index as it is now: see HnswReader.attach. */
+  get descriptor(): DenseDescriptor {
+    const { efFloor, isScanning, quality } = this.#building;
+    return {
+      vectors: this.#vectors.shared,
+      efSearch: this.#options.efSearch,
+      efFloor,
+      isScanning,
+      farScore: quality?.farScore,
+    };
+  }
+
+  abandon(slot: number): void {
+    this.#building.abandon(slot);
   }
 
   get #graphs(): GraphSet | undefined {
@@ -204,17 +229,17 @@ export class HnswIndex implements Index {
 
   /** Whether searches that name no beam read all vectors: there is no graph, a beam would cost as much, or none finds enough. */
   get isReadingAll(): boolean {
-    return this.#reader.isReadingAll;
+    return this.reader.isReadingAll;
   }
 
   /** The beam of searches that name none. */
   get efDefault(): number {
-    return this.#reader.efDefault;
+    return this.reader.efDefault;
   }
 
   /** The beam that a search of k records by a beam of `ef` takes: at least what is scored exactly. */
   beamOf(k: number, ef?: number): number {
-    return this.#reader.beamOf(k, ef);
+    return this.reader.beamOf(k, ef);
   }
 
   /** Bytes of codes and links. */
@@ -290,7 +315,7 @@ export class HnswIndex implements Index {
     } else {
       if (this.metric.name === "cosine" && names.isZero) names.directionless = ordinal;
       else {
-        vectors.tail.add(ordinal, names.bytes);
+        vectors.tail.add(ordinal, names.vector);
         this.#building.enqueue(ordinal);
       }
       names.add(ordinal, (held) => vectors.isName(held));
@@ -362,7 +387,7 @@ export class HnswIndex implements Index {
     load: (graphs: readonly Graph[]) => Promise<void>,
   ): Promise<HnswIndex> {
     const index = new HnswIndex(options);
-    const { names, empty } = Names.restored(options.dimension, state.names);
+    const { names, empty } = Names.restored(options.dimension, state.names, options.retire);
     index.#vectors.names = names;
     await index.#building.restore(state, load);
     index.#measuredEf = state.measuredEf;
@@ -382,7 +407,7 @@ export class HnswIndex implements Index {
 
   /** About the k nearest records, with exact scores. `query` has `dimension` finite values and is borrowed. */
   search(query: Float32Array, k: number, options: HnswSearch): Candidates {
-    return this.#reader.search(query, k, options);
+    return this.reader.search(query, k, options);
   }
 
   /**
@@ -395,7 +420,7 @@ export class HnswIndex implements Index {
     visible: () => Visible,
     options: Omit<HnswSearch, "visible">,
   ): SteppedSearch {
-    return this.#reader.begin(query, k, visible, options);
+    return this.reader.begin(query, k, visible, options);
   }
 
   /** The k nearest records, by reading all. */
@@ -406,7 +431,7 @@ export class HnswIndex implements Index {
     vectorOf?: VectorReader,
     allowed: Allowed = null,
   ): Candidates {
-    return this.#reader.searchExactly(query, k, visible, vectorOf, allowed);
+    return this.reader.searchExactly(query, k, visible, vectorOf, allowed);
   }
 
   /**
@@ -422,12 +447,12 @@ export class HnswIndex implements Index {
     vectorOf?: VectorReader,
     allowed: Allowed = null,
   ): SteppedSearch {
-    return this.#reader.beginExactly(queries, k, visible, vectorOf, allowed);
+    return this.reader.beginExactly(queries, k, visible, vectorOf, allowed);
   }
 
   /** What a search of k records costs by each way, where so many ordinals are allowed. @param ef beam; default: the index's own */
   estimate(allowedCount: number, k: number, ef?: number): DenseEstimate {
-    return this.#reader.estimate(allowedCount, k, ef);
+    return this.reader.estimate(allowedCount, k, ef);
   }
 
   // ---- Proving

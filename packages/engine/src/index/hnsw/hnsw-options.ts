@@ -34,7 +34,7 @@ export type HnswOptions = {
   cacheMax?: number;
   /** Whether so many bytes more may be taken that the index can do without: for the cache, or for a successor. Default: always. */
   mayTake?: (bytes: number) => boolean;
-  /** Threads that may search at a time, this one included; default 1. */
+  /** Threads that may search at a time, this one included; default 1. Each has scratch memory of its own, this one that of number 0. */
   searchers?: number;
   /** Who builds; default: this thread, in place. */
   builders?: GraphBuilders;
@@ -46,6 +46,8 @@ export type HnswOptions = {
   fingerprintKey?: FingerprintKey;
   /** Reads the newest vector of a record, for building where not all are in the cache; undefined: the record is gone. */
   readVector?: (ordinal: number) => Uint8Array | undefined;
+  /** Calls when no search goes on that has begun before; default: at once. */
+  retire?: ((free: () => void) => void) | undefined;
   /** Told when building has failed; the index goes on by exact scans. */
   onError?: (error: unknown) => void;
   /** Told when a builder has done a job. */

@@ -17,29 +17,38 @@ import { bestOf, type Candidates, nothing, seenAndAllowed, type Visible } from "
 import type { Allowed, OrdinalBitmap } from "../ordinal-bitmap.ts";
 import { absent } from "../ordinal-map.ts";
 import { AllowedScan, finished, nothingFor } from "./allowed-scan.ts";
+import { AttachedVectors, type SharedVectors } from "./attached-vectors.ts";
 import { readsPerBeamPlace } from "./build-host.ts";
 import { rescoreDepth } from "./code-types.ts";
-import { ExactSearch, type SteppedSearch, type VectorReader, vectorIn } from "./exact-search.ts";
+import { ExactSearch, type SteppedSearch, type VectorReader } from "./exact-search.ts";
 import { efMax } from "./graph-layout.ts";
-import type { GraphSet } from "./graph-set.ts";
 import type { HnswSearch } from "./hnsw-options.ts";
-import { lengthThatCounts, type Quality } from "./quality.ts";
+import { lengthThatCounts } from "./quality.ts";
 import { Rescoring } from "./rescoring.ts";
 import { type DenseEstimate, estimateOf, longestBeam } from "./search-cost.ts";
-import type { StoredVectors } from "./stored-vectors.ts";
+import type { GraphsSearched, SearchedVectors } from "./searched-vectors.ts";
 
 /** The graphs that serve, and what was measured of them. */
 export interface Serving {
-  readonly current: GraphSet | undefined;
-  readonly quality: Quality | undefined;
+  readonly current: GraphsSearched | undefined;
+  readonly quality: { readonly farScore?: number | undefined } | undefined;
   /** Searches that name no beam take this one at least. */
   readonly efFloor: number;
   /** Whether searches that name no beam read all vectors, by what was measured. */
   readonly isScanning: boolean;
 }
 
+/** What a thread needs to search an index of another as it was at a time. Can be posted to it. */
+export type DenseDescriptor = {
+  readonly vectors: SharedVectors;
+  readonly efSearch: number;
+  readonly efFloor: number;
+  readonly isScanning: boolean;
+  readonly farScore: number | undefined;
+};
+
 export class HnswReader {
-  readonly #vectors: StoredVectors;
+  readonly #vectors: SearchedVectors;
   readonly #serving: Serving;
   readonly #efSearch: number;
   /** What a search has found, while it lasts. */
@@ -47,11 +56,21 @@ export class HnswReader {
   readonly #rescoring: Rescoring;
 
   /** @param efSearch length of the beam where a search names none, and nothing was measured */
-  constructor(vectors: StoredVectors, serving: Serving, efSearch: number) {
+  constructor(vectors: SearchedVectors, serving: Serving, efSearch: number) {
     this.#vectors = vectors;
     this.#serving = serving;
     this.#efSearch = efSearch;
     this.#rescoring = new Rescoring(vectors);
+  }
+
+  /** The reader of an index that another thread owns. @param slot of this one, from 1: the number of its scratch memories */
+  static attach({ vectors, efSearch, farScore, ...serving }: DenseDescriptor, slot: number): HnswReader {
+    const attached = new AttachedVectors(vectors, slot);
+    return new HnswReader(
+      attached,
+      { ...serving, quality: { farScore }, current: attached.graphs },
+      efSearch,
+    );
   }
 
   /** Whether searches that name no beam read all vectors: there is no graph, a beam would cost as much, or none finds enough. */
@@ -79,8 +98,10 @@ export class HnswReader {
     if (k <= 0 || this.#vectors.count === 0) return nothing;
     const found = this.#searchGraphs(query, k, visible, options);
     if (found === null) return this.searchExactly(query, k, visible, vectorOf);
-    const { tail } = this.#vectors;
-    const scanned = tail.count === 0 ? nothing : tail.search(query, k, this.#vectors.seesName(visible));
+    const scanned =
+      this.#vectors.tailCount === 0
+        ? nothing
+        : this.#vectors.tailView.search(query, k, this.#vectors.seesName(visible));
     return this.#recordsOf(scanned.count === 0 ? found : bestOf([found, scanned], k), query, k, visible);
   }
 
@@ -105,14 +126,9 @@ export class HnswReader {
         ? this.#searchGraphs(query, k, visible(), options)
         : this.#searchAllowed(query, k, sees(), allowed, options);
     if (found === null) return this.beginExactly([query], k, visible, vectorOf, allowed);
-    const { tail } = this.#vectors;
-    if (tail.count === 0) return finished([this.#recordsOf(found, query, k, sees())]);
-    const read = this.#vectors.readerOf(sees, vectorOf);
-    const scan = tail.scan(
-      query,
-      Math.min(k, this.#vectors.count),
-      () => this.#vectors.seesName(sees()),
-      (name) => vectorIn(this.#vectors.places, name, read),
+    if (this.#vectors.tailCount === 0) return finished([this.#recordsOf(found, query, k, sees())]);
+    const scan = this.#vectors.tailView.scan(query, Math.min(k, this.#vectors.count), () =>
+      this.#vectors.seesName(sees()),
     );
     return {
       run: (isTimeOver) => scan.run(isTimeOver),
@@ -204,7 +220,7 @@ export class HnswReader {
     const wanted = depthOf(graphs, k, options.rescore);
     const sees = this.#vectors.seesName(visible);
     // A vector with copies is there without the one record that the search goes by.
-    const { copies } = this.#vectors.names;
+    const { copies } = this.#vectors;
     const isAlone = options.without !== undefined && copies.isEmpty;
     const without = isAlone ? (options.without as number) : absent;
     // Codes of f32 leave nothing to find out.
@@ -278,9 +294,9 @@ export class HnswReader {
   }
 
   /** Whether names have k records that are seen, or are all that the graphs have. */
-  #isEnough(names: Growable<Uint32Array>, k: number, visible: Visible, graphs: GraphSet): boolean {
+  #isEnough(names: Growable<Uint32Array>, k: number, visible: Visible, graphs: GraphsSearched): boolean {
     if (names.length >= Math.min(k, graphs.count)) return true;
-    const { copies } = this.#vectors.names;
+    const { copies } = this.#vectors;
     if (copies.isEmpty) return false;
     let records = 0;
     for (let i = 0; i < names.length && records < k; i++)
@@ -293,7 +309,7 @@ export class HnswReader {
 
   /** The k best records of names with their scores, and what ties with the k-th. */
   #recordsOf(found: Candidates, query: Float32Array, k: number, visible: Visible): Candidates {
-    const { copies, directionless } = this.#vectors.names;
+    const { copies, directionless } = this.#vectors;
     if (k <= 0 || (copies.isEmpty && directionless === absent)) return found;
     let all = found;
     if (directionless !== absent && copies.seen(directionless, visible) !== absent) {
@@ -321,7 +337,7 @@ export class HnswReader {
 }
 
 /** How many of the best by code are scored exactly for k records; more than a beam can have only where k is. */
-export function depthOf(graphs: GraphSet, k: number, rescore?: number): number {
+export function depthOf(graphs: GraphsSearched, k: number, rescore?: number): number {
   const wanted = rescore ?? rescoreDepth(graphs.encoding.dataType, k);
   return Math.max(k, Math.min(wanted, efMax));
 }

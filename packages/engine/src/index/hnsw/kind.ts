@@ -14,9 +14,11 @@ import type {
   KindStatus,
   MeasuredRecall,
   Population,
+  PreparedRecords,
 } from "../kind.ts";
 import { defaultDenseIndex, defineDenseIndex } from "./definition.ts";
 import { efMax, HnswIndex, type HnswOptions, type HnswState } from "./hnsw-index.ts";
+import { type DenseDescriptor, HnswReader } from "./hnsw-search.ts";
 import { type DenseLeg, DenseLegs } from "./legs.ts";
 import { type DenseShape, denseBytes } from "./memory.ts";
 
@@ -58,6 +60,8 @@ export function hnswOptions(
     measures: dependencies.measures ?? true,
     readVector: dependencies.readVector,
     mayTake: dependencies.mayTake,
+    searchers: 1 + (dependencies.readerSlots ?? 0),
+    retire: dependencies.retire && ((free) => dependencies.retire?.(free)),
     onProgress: dependencies.onProgress,
     onMore: dependencies.wake,
     onNotice: dependencies.onNotice,
@@ -147,7 +151,7 @@ function recallOf({ quality, isReadingAll }: HnswIndex): MeasuredRecall | undefi
   return quality && { at10: quality.recall, itself: quality.itself, readsAll: isReadingAll };
 }
 
-export const denseKind: Kind<DenseIndex, HnswIndex, HnswState> = {
+export const denseKind: Kind<DenseIndex, HnswIndex, HnswState, PreparedRecords, HnswReader> = {
   name: "dense",
   define: defineDenseIndex,
   automatic: defaultDenseIndex,
@@ -165,8 +169,10 @@ export const denseKind: Kind<DenseIndex, HnswIndex, HnswState> = {
   },
   add: (index, ordinal, bytes) => index.add(ordinal, bytes),
   estimate,
-  search: (index, legs, version, options) =>
-    new DenseLegs(index, legs as readonly DenseLeg[], version, options),
+  descriptor: ({ descriptor }) => descriptor,
+  attach: (descriptor: DenseDescriptor, slot) => HnswReader.attach(descriptor, slot),
+  search: (reader, legs, version, options) =>
+    new DenseLegs(reader, legs as readonly DenseLeg[], version, options),
   growth: (recordBytes, records) => records * recordBytes,
   status: statusOf,
   recall: recallOf,

@@ -7,7 +7,7 @@ import type { Steps } from "../../base/steps.ts";
 import type { Candidates } from "../contract.ts";
 import type { Leg, LegOptions, LegSearches, SearchedVersion } from "../kind.ts";
 import { stepsOf } from "./exact-search.ts";
-import type { HnswIndex } from "./hnsw-index.ts";
+import type { HnswReader } from "./hnsw-search.ts";
 
 export interface DenseLeg extends Leg {
   readonly kind: "dense";
@@ -24,15 +24,15 @@ export function exactQueriesFor(k: number): number {
 }
 
 export class DenseLegs implements LegSearches {
-  readonly #index: HnswIndex;
+  readonly #reader: HnswReader;
   readonly #legs: readonly DenseLeg[];
   readonly #version: SearchedVersion;
   readonly #options: LegOptions;
   /** Exact answers that are known, by leg. */
   readonly #exact = new Map<number, Candidates>();
 
-  constructor(index: HnswIndex, legs: readonly DenseLeg[], version: SearchedVersion, options: LegOptions) {
-    this.#index = index;
+  constructor(reader: HnswReader, legs: readonly DenseLeg[], version: SearchedVersion, options: LegOptions) {
+    this.#reader = reader;
     this.#legs = legs;
     this.#version = version;
     this.#options = options;
@@ -43,13 +43,13 @@ export class DenseLegs implements LegSearches {
     const { ef, allowed } = this.#options;
     const options = { ef, allowed, vectorOf: (ordinal: number) => this.#version.vectorOf(ordinal) };
     const visible = () => this.#version.visible();
-    return (yield* stepsOf(this.#index.begin(this.#legs[leg].vector, k, visible, options)))[0];
+    return (yield* stepsOf(this.#reader.begin(this.#legs[leg].vector, k, visible, options)))[0];
   }
 
   *#exactly(leg: number, k: number): Steps<Candidates> {
     if (!this.#exact.has(leg)) {
       const group = this.#legs.slice(leg, leg + exactQueriesFor(k));
-      const search = this.#index.beginExactly(
+      const search = this.#reader.beginExactly(
         group.map(({ vector }) => vector),
         k,
         () => this.#version.visible(),

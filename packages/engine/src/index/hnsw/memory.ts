@@ -4,11 +4,12 @@
 // what is written: memory that a graph has grown by in advance takes nothing of the machine. Where the codes are yet to be chosen
 // (`auto`), a byte for each value is taken for them.
 
-import { emptiedBytes, flatBytes } from "../flat/flat-index.ts";
+import { flatBytes } from "../flat/flat-index.ts";
 import { ordinalMapBytes } from "../ordinal-map.ts";
 import { codeSizes, dataTypeNumbers, type HnswDataType } from "./code-types.ts";
 import { fingerprintBytes } from "./fingerprints.ts";
 import { bytesInUse, efMax, type GraphShape, layOutGraph } from "./graph-layout.ts";
+import { tailBytes } from "./tail.ts";
 
 /** What memory depends on, see HnswOptions. */
 export type DenseShape = {
@@ -92,11 +93,11 @@ export function denseBytes(
   const pagesOf = (count: number) => Math.min(count, pages ?? Math.ceil(records / 1_024));
   const names = fingerprintBytes(vectors) + 4 * dimension + 3 * ordinalMapBytes(pagesOf(copies));
   const own = indexBytes + names;
-  if (vectors < sampleCount) return own + flatBytes({ dimension }, vectors, pagesOf(vectors));
+  if (vectors < sampleCount) return own + tailBytes(dimension, vectors);
   return (
     own +
     graphSetBytes(shape, vectors, pagesOf(vectors)) +
-    emptiedBytes({ dimension }) +
+    tailBytes(dimension, 1) +
     flatBytes({ dimension }, Math.min(cached, vectors), pagesOf(Math.min(cached, vectors)))
   );
 }

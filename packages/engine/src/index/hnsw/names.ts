@@ -17,7 +17,7 @@ export type NamesState = {
 };
 
 export class Names {
-  readonly copies = new Copies();
+  readonly copies: Copies;
   /** The name of the vector whose values are all zero, where that has no direction; else `absent`. */
   directionless: number = absent;
   /** The vector that was read last: owned, and overwritten by the next one. */
@@ -27,7 +27,9 @@ export class Names {
   readonly #key: FingerprintKey;
   readonly #fingerprints: Fingerprints;
 
-  constructor(dimension: number, key: FingerprintKey) {
+  /** @param retire see Copies */
+  constructor(dimension: number, key: FingerprintKey, retire?: (free: () => void) => void) {
+    this.copies = new Copies(retire);
     this.vector = new Float32Array(dimension);
     this.bytes = new Uint8Array(this.vector.buffer);
     this.#words = new Uint32Array(this.vector.buffer);
@@ -36,8 +38,12 @@ export class Names {
   }
 
   /** Restores from a checkpoint. Returns the names of which the checkpoint has no record. */
-  static restored(dimension: number, state: NamesState): { names: Names; empty: number[] } {
-    const names = new Names(dimension, state.key);
+  static restored(
+    dimension: number,
+    state: NamesState,
+    retire?: (free: () => void) => void,
+  ): { names: Names; empty: number[] } {
+    const names = new Names(dimension, state.key, retire);
     names.#fingerprints.restore(state.fingerprints);
     names.directionless = state.directionless;
     return { names, empty: names.copies.restore(state.copies) };

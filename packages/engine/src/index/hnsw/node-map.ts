@@ -23,12 +23,17 @@ export const partitionNumberOf = (place: number): number => Math.floor(place / s
 
 export class NodeMap {
   /** Name -> place. */
-  readonly places = new OrdinalMap();
+  readonly places: OrdinalMap;
   /** By number; undefined where one was given up. */
   readonly partitions: (Partition | undefined)[] = [];
   #isHeld = false;
   /** Nodes whose names were removed while the graphs are held: what is written must not change meanwhile. */
   #killedLater: { partition: Partition; node: number }[] = [];
+
+  /** @param retire see OrdinalMap */
+  constructor(retire?: (free: () => void) => void) {
+    this.places = new OrdinalMap(retire);
+  }
 
   /** Partitions that are there. */
   living(): Partition[] {
@@ -98,11 +103,6 @@ export class NodeMap {
   release(): void {
     this.#isHeld = false;
     for (const { partition, node } of this.#killedLater.splice(0)) partition.kill(node);
-  }
-
-  clear(): void {
-    this.partitions.length = 0;
-    this.places.clear();
   }
 
   /** Proves that a name has the node that says so. */

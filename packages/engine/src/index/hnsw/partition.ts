@@ -29,8 +29,6 @@ export type PartitionState = {
   readonly kinds: Uint8Array;
 };
 
-let lastId = 0;
-
 export class Partition {
   readonly graph: Graph;
   readonly target: Target;
@@ -46,7 +44,7 @@ export class Partition {
 
   constructor(shape: GraphShape, encoding: Encoding) {
     this.graph = new Graph(shape);
-    this.target = { id: ++lastId, graph: this.graph, encoding };
+    this.target = { id: this.graph.id, graph: this.graph, encoding };
   }
 
   /** Takes slots for a node of this ordinal; no search can reach it yet. */

@@ -5,13 +5,13 @@ import { keepBest } from "../../base/top-k.ts";
 import type { ExactDistance } from "../../vector/metric.ts";
 import type { Candidates } from "../contract.ts";
 import type { VectorReader } from "./exact-search.ts";
-import type { StoredVectors } from "./stored-vectors.ts";
+import type { SearchedVectors } from "./searched-vectors.ts";
 
 export class Rescoring {
-  readonly #vectors: StoredVectors;
+  readonly #vectors: SearchedVectors;
   #scores = new Float64Array(0);
 
-  constructor(vectors: StoredVectors) {
+  constructor(vectors: SearchedVectors) {
     this.#vectors = vectors;
   }
 

@@ -3,7 +3,7 @@
 // Estimates in microseconds, as measured on vectors of 32 to 768 dimensions (docs/decisions/allowed.md). They are there to be compared
 // with each other: the way with the least is taken.
 
-import type { StoredVectors } from "./stored-vectors.ts";
+import type { SearchedVectors } from "./searched-vectors.ts";
 
 /** What a search costs, in microseconds: by the graphs, by comparing what is allowed, and by comparing everything. */
 export type DenseEstimate = { readonly graphUs: number; readonly allowedUs: number; readonly allUs: number };
@@ -16,11 +16,11 @@ const readNs = (dimension: number): number => 800 + 1.7 * dimension;
 
 /** @param graph of a search where everything is allowed: the places of its beam, and the vectors that it scores exactly */
 export function estimateOf(
-  vectors: StoredVectors,
+  vectors: SearchedVectors,
   allowedCount: number,
   { beam, scored }: { readonly beam: number; readonly scored: number } = { beam: 0, scored: 0 },
 ): DenseEstimate {
-  const { dimension, tail, cache, count } = vectors;
+  const { dimension, tailCount, cache, count } = vectors;
   const linked = vectors.graphs?.count ?? 0;
   const share = Math.min(1, allowedCount / Math.max(1, count));
   // Vectors that are not in the cache have to be read, in any order.
@@ -28,14 +28,14 @@ export function estimateOf(
   const readEachNs = readShare * readNs(dimension);
   const places = share === 0 ? Number.POSITIVE_INFINITY : beam / share;
   return {
-    graphUs: (placeNs(dimension) * places + readEachNs * scored + inOrderNs(dimension) * tail.count) / 1_000,
+    graphUs: (placeNs(dimension) * places + readEachNs * scored + inOrderNs(dimension) * tailCount) / 1_000,
     allowedUs: ((lookedUpNs(dimension) + readEachNs) * allowedCount) / 1_000,
     allUs: (inOrderNs(dimension) * count + readEachNs * allowedCount) / 1_000,
   };
 }
 
 /** The longest beam that costs less than comparing what is allowed, or everything. */
-export function longestBeam(vectors: StoredVectors, allowedCount: number): number {
+export function longestBeam(vectors: SearchedVectors, allowedCount: number): number {
   const { allowedUs, allUs } = estimateOf(vectors, allowedCount);
   return Math.floor((1_000 * Math.min(allowedUs, allUs)) / placeNs(vectors.dimension));
 }

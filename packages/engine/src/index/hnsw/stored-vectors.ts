@@ -8,16 +8,17 @@
 
 import type { MetricName } from "@quiver/protocol/shapes/index-definition";
 import { bytesOfFloats, readFloats } from "../../vector/floats.ts";
-import type { Metric } from "../../vector/metric.ts";
 import { metrics } from "../../vector/metrics.ts";
-import type { Visible } from "../contract.ts";
+import { nextMemoryId } from "../attached.ts";
 import { FlatIndex, flatBytes } from "../flat/flat-index.ts";
 import { absent } from "../ordinal-map.ts";
-import { type Places, readVector, type VectorReader } from "./exact-search.ts";
+import type { SharedVectors } from "./attached-vectors.ts";
+import type { Copies } from "./copies.ts";
 import type { FingerprintKey } from "./fingerprints.ts";
 import type { GraphSet } from "./graph-set.ts";
-import { hash } from "./level.ts";
 import { isEqualTo, Names } from "./names.ts";
+import { SearchedVectors } from "./searched-vectors.ts";
+import { Tail, type TailView } from "./tail.ts";
 
 /** The cache asks for so much more at a time. */
 const cacheStepBytes = 2 ** 20;
@@ -26,6 +27,10 @@ export type VectorOptions = {
   readonly dimension: number;
   readonly metric: MetricName;
   readonly fingerprintKey: FingerprintKey;
+  /** Threads that may search at a time. */
+  readonly searchers: number;
+  /** Calls when no search goes on that has begun before; default: at once. */
+  readonly retire?: ((free: () => void) => void) | undefined;
   /** Vectors that the cache has at most. */
   readonly cacheMax: number;
   /** Whether so many bytes more may be taken for the cache; default: always. */
@@ -34,14 +39,14 @@ export type VectorOptions = {
   readonly readVector?: ((ordinal: number) => Uint8Array | undefined) | undefined;
 };
 
-export class StoredVectors {
-  readonly dimension: number;
-  readonly metric: Metric;
+export class StoredVectors extends SearchedVectors {
   names: Names;
-  readonly tail: FlatIndex;
+  readonly tail: Tail;
   readonly cache: FlatIndex;
   /** The greatest ordinal that was ever added; -1 before the first. */
   last = -1;
+  protected readonly isCacheLinked = true;
+  readonly #id = nextMemoryId();
   readonly #options: VectorOptions;
   readonly #graphs: () => GraphSet | undefined;
   /** Vectors that the cache may have before it asks for more memory. */
@@ -50,17 +55,47 @@ export class StoredVectors {
   /** @param graphs the graphs that serve */
   constructor(options: VectorOptions, graphs: () => GraphSet | undefined) {
     const { dimension, metric, fingerprintKey } = options;
+    super(dimension, metrics[metric]);
     this.#options = options;
     this.#graphs = graphs;
-    this.dimension = dimension;
-    this.metric = metrics[metric];
-    this.names = new Names(dimension, fingerprintKey);
-    this.tail = new FlatIndex({ dimension, metric });
+    this.names = new Names(dimension, fingerprintKey, options.retire);
+    this.tail = new Tail(dimension, metric, options.searchers);
     this.cache = new FlatIndex({ dimension, metric, isUnordered: true });
   }
 
   get graphs(): GraphSet | undefined {
     return this.#graphs();
+  }
+
+  get copies(): Copies {
+    return this.names.copies;
+  }
+
+  get directionless(): number {
+    return this.names.directionless;
+  }
+
+  get tailCount(): number {
+    return this.tail.count;
+  }
+
+  get tailView(): TailView {
+    return this.tail.view;
+  }
+
+  /** What another thread needs to search the vectors as they are now (attached-vectors.ts). */
+  get shared(): SharedVectors {
+    return {
+      id: this.#id,
+      dimension: this.dimension,
+      metric: this.metric.name,
+      graphs: this.graphs?.shared,
+      tail: this.tail.shared,
+      copies: this.copies.shared,
+      directionless: this.directionless,
+      count: this.count,
+      last: this.last,
+    };
   }
 
   /** Records held. */
@@ -141,7 +176,7 @@ export class StoredVectors {
   /** The graphs that serve have a vector of the tail now. */
   onLinked(name: number): void {
     if (this.mayCache()) this.cache.add(name, bytesOfFloats(this.tail.vectorOf(name) as Float32Array));
-    this.tail.remove(name);
+    this.tail.onLinked(name);
   }
 
   /** A name has no record any more. */
@@ -149,47 +184,6 @@ export class StoredVectors {
     if (name === this.names.directionless) this.names.directionless = absent;
     this.tail.remove(name);
     this.cache.remove(name);
-  }
-
-  /** Whether a version sees any record of a name. */
-  seesName(visible: Visible): Visible {
-    const { copies } = this.names;
-    return visible === null || copies.isEmpty ? visible : (name) => copies.seen(name, visible) !== absent;
-  }
-
-  /** Reads the vector of a name through a visible record: other records may no longer be stored. */
-  readerOf(visible: () => Visible, vectorOf?: VectorReader): VectorReader | undefined {
-    const { copies } = this.names;
-    if (vectorOf === undefined || copies.isEmpty) return vectorOf;
-    return (name) => {
-      const seen = copies.seen(name, visible());
-      return vectorOf(seen === absent ? name : seen);
-    };
-  }
-
-  /** Reads a vector that is not in the cache, and lets it take the place of another there. */
-  read(name: number, vectorOf?: VectorReader): Float32Array {
-    const vector = readVector(name, vectorOf);
-    const { cache } = this;
-    const isFull = !this.mayCache();
-    if (isFull && cache.count === 0) return vector;
-    // Evicts a pseudo-random entry, chosen by a hash of the ordinals: the cache does not track what is used.
-    if (isFull) cache.remove(cache.ordinalAt(hash(name) % cache.count));
-    cache.add(name, bytesOfFloats(vector));
-    return vector;
-  }
-
-  /** What an exact search passes over. */
-  get places(): Places {
-    return {
-      metric: this.metric,
-      isLinked: (name) => this.graphs?.has(name) ?? false,
-      linkedCount: this.graphs?.count ?? 0,
-      tail: this.tail,
-      cache: this.cache,
-      mayCache: () => this.mayCache(),
-      ordinalEnd: this.last + 1,
-    };
   }
 
   close(): void {

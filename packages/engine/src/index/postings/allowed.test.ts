@@ -161,6 +161,22 @@ describe("sparse vectors", () => {
     }
   });
 
+  test("fewer than 32 last records of a segment whose ordinals span 32 are masked each by its own ordinal", () => {
+    const index = new SparseIndex();
+    const ordinals = Uint32Array.from({ length: 17 }, (_, i) => 7 + 2 * i - (i === 16 ? 1 : 0));
+    for (const ordinal of ordinals) index.add(ordinal, Uint32Array.of(1), Float32Array.of(1 + ordinal));
+    index.freeze();
+    expect(ordinals[16] - ordinals[0]).toBe(31);
+    const found = index.search(
+      { indices: Uint32Array.of(1), values: Float32Array.of(1) },
+      3,
+      0,
+      null,
+      bitmapOf(ordinals),
+    );
+    expect([...asMap(found).keys()].sort((a, b) => a - b)).toEqual([35, 37, 38]);
+  });
+
   test("few are looked up, many are masked: both ways are taken by the sets of these tests", () => {
     const index = new SparseIndex({ bufferRecordsMax: 1_500 });
     const { history } = build(index, (ordinal) => {

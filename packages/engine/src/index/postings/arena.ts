@@ -4,21 +4,22 @@
 // segment) and large. A memory ends at 4 GiB; then the index opens another arena.
 //
 // Memory only grows. Views of a shared memory stay valid when it grows, but do not cover the new part: read `bytes` and the other
-// views again after an allocation.
+// views again after an allocation. Threads with a reader slot let it grow too, for scratch memory of their own (segment-memory.ts).
 
 import { pageBytes, pagesMax } from "@quiver/kernels/loader";
-import {
-  foundBytes,
-  instantiatePostings,
-  type PostingsKernels,
-  queryTermBytes,
-  scratch,
-  scratchBytes,
-  segmentRecordsMax,
-  termBytes,
-  windowRecords,
-} from "@quiver/kernels/postings";
+import { segmentRecordsMax } from "@quiver/kernels/postings";
 import { invariant } from "../../base/invariant.ts";
+import { nextMemoryId } from "../attached.ts";
+import {
+  align,
+  firstAllocationAt,
+  fixedFields,
+  hiddenBytes,
+  ownerScratchAt,
+  SegmentMemory,
+  type SharedArena,
+  termFields,
+} from "./segment-memory.ts";
 
 export type ArenaOptions = {
   /** At most 4 GiB; less for tests. */
@@ -33,74 +34,54 @@ type Allocation = { at: number; bytes: number };
 /** Fields that point to memory whose size depends on the query. */
 type Reserved = "terms" | "order" | "sorted" | "query" | "heap" | "recordSums" | "touched";
 
-const align = (bytes: number, to = 64): number => Math.ceil(bytes / to) * to;
-
-/** Where the scratch memory of searches lies; offset 0 stands for "none". */
-const scratchAt = 64;
-
 /** Bytes of an arena with segments of these lengths. */
 export function arenaBytes(segments: readonly number[]): number {
-  const fixed = [
-    scratchAt + scratchBytes,
-    4 * windowRecords,
-    windowRecords / 8,
-    2 * windowRecords * foundBytes,
-  ];
-  let bytes = align(segmentRecordsMax / 8);
-  for (const length of [...fixed, ...segments]) bytes += align(length);
+  let bytes = firstAllocationAt + align(hiddenBytes);
+  for (const length of [...Object.values(fixedFields), ...segments]) bytes += align(length);
   return Math.ceil(bytes / pageBytes) * pageBytes;
 }
 
-export class Arena {
-  readonly kernels: PostingsKernels;
-  bytes: Uint8Array;
-  halves: Uint16Array;
-  words: Uint32Array;
-  floats: Float32Array;
-  doubles: Float64Array;
-  readonly #memory: WebAssembly.Memory;
+export class Arena extends SegmentMemory {
   readonly #pagesMax: number;
+  readonly #debug: boolean;
+  readonly #id = nextMemoryId();
   /** What is free below the top, by place; no two touch. */
   readonly #gaps: Allocation[] = [];
   readonly #taken = new Map<number, number>();
-  /** One bit for each record of a segment: a search sets the bits of the records that it must not find. */
   readonly hiddenAt: number;
-  #top = align(scratchAt + scratchBytes);
+  #top = firstAllocationAt;
+  /** Where the memory ends that the owner has let it grow to. What is behind belongs to other threads. */
+  #end = pageBytes;
   #termsMax = 0;
   #heapMax = 0;
   #recordsMax = 0;
 
   constructor({ memoryBytesMax = pagesMax * pageBytes, debug = false }: ArenaOptions = {}) {
-    this.#pagesMax = Math.min(pagesMax, Math.floor(memoryBytesMax / pageBytes));
-    this.#memory = new WebAssembly.Memory({ initial: 1, maximum: this.#pagesMax, shared: true });
-    this.kernels = instantiatePostings(this.#memory, { debug });
-    this.bytes = new Uint8Array(0);
-    this.halves = new Uint16Array(0);
-    this.words = new Uint32Array(0);
-    this.floats = new Float32Array(0);
-    this.doubles = new Float64Array(0);
-    this.#look();
-    const fixed = [
-      ["sums", 4 * windowRecords],
-      ["marks", windowRecords / 8],
-      ["found", 2 * windowRecords * foundBytes],
-    ] as const;
-    for (const [field, bytes] of fixed) this.#setField(field, this.#mustAllocate(bytes));
-    this.hiddenAt = this.#mustAllocate(segmentRecordsMax / 8);
+    const maximum = Math.min(pagesMax, Math.floor(memoryBytesMax / pageBytes));
+    super(new WebAssembly.Memory({ initial: 1, maximum, shared: true }), debug);
+    this.#pagesMax = maximum;
+    this.#debug = debug;
+    for (const [field, bytes] of Object.entries(fixedFields))
+      this.setField(field as keyof typeof fixedFields, this.#mustAllocate(bytes));
+    this.hiddenAt = this.#mustAllocate(hiddenBytes);
   }
 
-  /** The scratch memory of searches. */
+  /** What another thread needs to search it. */
+  get shared(): SharedArena {
+    return { id: this.#id, memory: this.memory, debug: this.#debug };
+  }
+
   get scratch(): number {
-    return scratchAt;
+    return ownerScratchAt;
   }
 
   get memoryBytes(): number {
-    return this.bytes.byteLength;
+    return this.memory.buffer.byteLength;
   }
 
   /** Bytes of what lies in it. */
   get takenBytes(): number {
-    let bytes = align(scratchAt + scratchBytes);
+    let bytes = firstAllocationAt + this.memoryBytes - this.#end;
     for (const taken of this.#taken.values()) bytes += taken;
     return bytes;
   }
@@ -124,7 +105,8 @@ export class Arena {
       gap.bytes -= wanted;
       if (gap.bytes === 0) this.#gaps.splice(number, 1);
     } else {
-      if (at + wanted > topMax || !this.#reach(at + wanted)) return undefined;
+      if (!this.#reach(wanted, topMax)) return undefined;
+      at = this.#top;
       this.#top += wanted;
     }
     this.#taken.set(at, wanted);
@@ -151,9 +133,8 @@ export class Arena {
   reserve(terms: number, k: number): boolean {
     if (terms > this.#termsMax) {
       const length = Math.max(16, 2 * terms);
-      const sizes = { terms: termBytes, order: 4, sorted: 4, query: queryTermBytes };
-      for (const [field, bytes] of Object.entries(sizes))
-        if (!this.#replace(field as keyof typeof sizes, bytes * length)) return false;
+      for (const [field, bytes] of Object.entries(termFields))
+        if (!this.#replace(field as keyof typeof termFields, bytes * length)) return false;
       this.#termsMax = length;
     }
     if (k > this.#heapMax) {
@@ -174,23 +155,15 @@ export class Arena {
     return true;
   }
 
-  /** The value of a field of the scratch memory. */
-  field(name: keyof typeof scratch): number {
-    return this.words[(scratchAt + scratch[name]) >>> 2];
-  }
-
   check(): void {
     const allocations = [...this.#gaps, ...[...this.#taken].map(([at, bytes]) => ({ at, bytes }))];
     allocations.sort((a, b) => a.at - b.at);
-    let end = align(scratchAt + scratchBytes);
+    let end = firstAllocationAt;
     for (const { at, bytes } of allocations) {
       invariant(at === end, `the allocation at ${at} does not begin where the one before ends, ${end}`);
       end += bytes;
     }
-    invariant(
-      end === this.#top && end <= this.bytes.length,
-      `allocations end at ${end}, the top is ${this.#top}`,
-    );
+    invariant(end === this.#top && end <= this.#end, `allocations end at ${end}, the top is ${this.#top}`);
   }
 
   #replace(name: Reserved, bytes: number): boolean {
@@ -198,12 +171,8 @@ export class Arena {
     if (at === undefined) return false;
     const before = this.field(name);
     if (before !== 0) this.free(before);
-    this.#setField(name, at);
+    this.setField(name, at);
     return true;
-  }
-
-  #setField(name: keyof typeof scratch, value: number): void {
-    this.words[(scratchAt + scratch[name]) >>> 2] = value;
   }
 
   #mustAllocate(bytes: number): number {
@@ -233,28 +202,26 @@ export class Arena {
     this.#gaps.splice(number + 1, 1);
   }
 
-  /** Lets the memory grow up to an end. */
-  #reach(end: number): boolean {
-    const missing = Math.ceil((end - this.bytes.length) / pageBytes);
-    if (missing <= 0) return true;
-    if (this.bytes.length / pageBytes + missing > this.#pagesMax) return false;
-    try {
-      this.#memory.grow(missing);
-    } catch (error) {
-      // The system has no more memory to give: as full as any.
-      if (error instanceof RangeError) return false;
-      throw error;
+  /** Makes sure that so many bytes are there behind the top, and end at `topMax` at most. */
+  #reach(bytes: number, topMax: number): boolean {
+    for (;;) {
+      const end = this.#top + bytes;
+      if (end > topMax) return false;
+      if (end <= this.#end) return true;
+      const pages = Math.ceil((end - this.#end) / pageBytes);
+      const begin = this.grow(pages);
+      if (begin === undefined) return false;
+      this.look();
+      if (begin > this.#end) this.#leaveOut(this.#end, begin);
+      this.#end = begin + pages * pageBytes;
     }
-    this.#look();
-    return true;
   }
 
-  #look(): void {
-    const { buffer } = this.#memory;
-    this.bytes = new Uint8Array(buffer);
-    this.halves = new Uint16Array(buffer);
-    this.words = new Uint32Array(buffer);
-    this.floats = new Float32Array(buffer);
-    this.doubles = new Float64Array(buffer);
+  /** Pages that another thread has let the memory grow by stay its own: allocations go on behind them. */
+  #leaveOut(from: number, to: number): void {
+    const gap = { at: this.#top, bytes: from - this.#top };
+    this.#taken.set(from, to - from);
+    this.#top = to;
+    this.#release(gap);
   }
 }

@@ -3,8 +3,8 @@
 import { foundBytes, scratch as scratchFields } from "@quiver/kernels/postings";
 import { keepBest } from "../../base/top-k.ts";
 import type { Candidates } from "../contract.ts";
-import type { Arena } from "./arena.ts";
-import type { Segment } from "./segment.ts";
+import type { SegmentReader } from "./segment.ts";
+import type { SegmentMemory } from "./segment-memory.ts";
 
 /** The candidates found so far, and the heap of the k best scores in the arena that used it last. */
 export class Best {
@@ -12,7 +12,7 @@ export class Best {
   // Plain arrays: a typed array of more than 64 bytes is made outside of the heap, and few are found.
   readonly #ordinals: number[] = [];
   readonly #scores: number[] = [];
-  #arena: Arena | undefined;
+  #arena: SegmentMemory | undefined;
   #heap: number[];
 
   constructor(k: number, first: Candidates) {
@@ -36,7 +36,7 @@ export class Best {
   }
 
   /** Moves the heap into an arena, which has room for it. */
-  enter(arena: Arena): void {
+  enter(arena: SegmentMemory): void {
     if (this.#arena === arena) return;
     this.#fetchHeap();
     this.#arena = arena;
@@ -45,7 +45,7 @@ export class Best {
   }
 
   /** Takes what a search of a segment has found and can still be among the best. */
-  take(segment: Segment, floor: number): void {
+  take(segment: SegmentReader, floor: number): void {
     const { doubles, words, scratch } = segment.arena;
     const count = segment.arena.field("foundCount");
     for (let i = 0, at = segment.arena.field("found"); i < count; i++, at += foundBytes) {

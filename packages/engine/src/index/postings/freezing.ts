@@ -5,7 +5,6 @@
 // from the segment when it replaces the mutable buffer.
 
 import { invariant } from "../../base/invariant.ts";
-import { absent } from "../ordinal-map.ts";
 import type { Arena } from "./arena.ts";
 import type { MutableBuffer } from "./mutable-buffer.ts";
 import type { Segment } from "./segment.ts";
@@ -15,7 +14,7 @@ import { type SegmentPlan, SegmentWriter } from "./segment-writer.ts";
 const gone = 0xffff_ffff;
 
 export class Freezing {
-  readonly buffer: MutableBuffer<Float32Array | Uint32Array>;
+  readonly buffer: MutableBuffer;
   readonly #writer: SegmentWriter;
   /** By slot: the number of the record, or `gone`. */
   readonly #numbers: Uint32Array;
@@ -32,7 +31,7 @@ export class Freezing {
    */
   static begin(
     arena: Arena,
-    buffer: MutableBuffer<Float32Array | Uint32Array>,
+    buffer: MutableBuffer,
     isText: boolean,
     how: Pick<SegmentPlan, "kind" | "levels" | "averageLength" | "impactOf">,
   ): Freezing | undefined {
@@ -41,7 +40,7 @@ export class Freezing {
     const lengths = new Uint32Array(isText ? buffer.count : 0);
     let next = 0;
     for (let slot = 0; slot < buffer.slotsEnd; slot++) {
-      if (buffer.ordinals.values[slot] === absent) continue;
+      if (buffer.isRemoved(slot)) continue;
       ordinals[next] = buffer.ordinals.values[slot];
       if (isText) lengths[next] = buffer.lengths.values[slot];
       numbers[slot] = next++;
@@ -56,12 +55,7 @@ export class Freezing {
     return writer && new Freezing(buffer, isText, writer, numbers);
   }
 
-  private constructor(
-    buffer: MutableBuffer<Float32Array | Uint32Array>,
-    isText: boolean,
-    writer: SegmentWriter,
-    numbers: Uint32Array,
-  ) {
+  private constructor(buffer: MutableBuffer, isText: boolean, writer: SegmentWriter, numbers: Uint32Array) {
     this.buffer = buffer;
     this.#writer = writer;
     this.#numbers = numbers;
@@ -95,8 +89,7 @@ export class Freezing {
 
   /** @returns how many postings were read */
   #writeList(term: number): number {
-    const { postings, lists } = this.buffer;
-    const read = postings.read(lists.get(term) as number);
+    const read = this.buffer.read(this.buffer.listOf(term));
     let count = 0;
     for (let i = 0; i < read.count; i++) {
       const record = this.#numbers[read.slots[i]];

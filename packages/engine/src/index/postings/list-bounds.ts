@@ -1,12 +1,12 @@
 // What do the postings of a list add at most?
 
 import { entry, longList, topImpactBits, topImpactsMax } from "@quiver/kernels/postings";
-import type { Segment } from "./segment.ts";
+import type { SegmentReader } from "./segment.ts";
 
 /** What a list's postings add at most: base + slope * quantized impact each, `most` any of them. */
 export type Bound = { base: number; slope: number; most: number };
 
-export function boundsOf(segment: Segment, list: number, weight: number, growth: number): Bound {
+export function boundsOf(segment: SegmentReader, list: number, weight: number, growth: number): Bound {
   const at = (segment.entryOf(list) + entry.base) >>> 2;
   const { floats } = segment.arena;
   const base = floats[at];
@@ -25,7 +25,7 @@ export function boundsOf(segment: Segment, list: number, weight: number, growth:
  * @param hidden records that do not count
  */
 export function greatestIn(
-  segment: Segment,
+  segment: SegmentReader,
   list: number,
   weight: number,
   hidden: ReadonlySet<number> = noRecords,
@@ -49,7 +49,7 @@ const noRecords: ReadonlySet<number> = new Set();
  * A top-k impact bound: an impact that the `rank` greatest postings of a list reach, for the average length when the segment was
  * written; undefined where the list stores none.
  */
-export function impactAtRank(segment: Segment, list: number, rank: number): number | undefined {
+export function impactAtRank(segment: SegmentReader, list: number, rank: number): number | undefined {
   const count = segment.countOf(list);
   const power = Math.max(topImpactBits, Math.ceil(Math.log2(rank)));
   if (count < longList || 2 ** power > count || power >= topImpactBits + topImpactsMax) return undefined;

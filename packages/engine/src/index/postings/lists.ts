@@ -12,17 +12,27 @@
 // the chunk; no slice crosses chunks. The scheme is that of in-memory inversion with linked blocks (Zobel and Moffat,
 // Inverted Files for Text Search Engines, ACM Computing Surveys 38(2), 2006, section 5) with sizes after Lucene's.
 //
+// A slot is stored as the next greater number: 0 is a place that was never written.
+//
+// Other threads read lists while postings are appended (`PostingListReader`). Chunks and columns lie in shared memory, nothing that was
+// written is written again but the link from a last slice to the next one, and what grows is replaced. A thread was told how many
+// slots there are; all postings of these slots were written before. The walk of a list may read anything behind them, for the
+// thread does not wait for the writer: a length that is too great, a link to a slice that is not written yet, to a chunk that it
+// does not have, or to a slice that is still linked as free. All that it can find there are zeros and slots that come later, for
+// no slice is used twice, and a slice that is taken later leads to others that are. So what it finds is cut off at the first slot that
+// it was not told of.
+//
 // Invariants (see check): all slices of a list but the last are full, and the last is not empty; every place belongs to
 // one slice of one list, or to one free slice, or lies behind `#top`.
 
 import { Growable } from "../../base/growable.ts";
 import { invariant } from "../../base/invariant.ts";
+import { type ArrayClass, sharedArray } from "../../base/shared-array.ts";
 
 type Values = Float32Array | Uint32Array;
-type MakeValues<V extends Values> = new (length: number) => V;
 
-/** No position: the end of a chain. */
-const none = 0xffff_ffff;
+/** No slice: the end of a chain. */
+const none = -1;
 
 const chunkBits = 16;
 const chunkLength = 1 << chunkBits;
@@ -30,6 +40,10 @@ const chunkMask = chunkLength - 1;
 /** The first chunk begins small and doubles: most collections are. */
 const firstChunkLength = 256;
 const sizeClasses = 11;
+
+/** A link to a slice is the next greater number: 0, as in places that were never written, leads nowhere. */
+const linkTo = (slice: number): number => slice + 1;
+const sliceAt = (link: number): number => link - 1;
 
 const sizeClassOf = (slice: number): number => Math.min(slice >> 1, sizeClasses - 1);
 const sliceLength = (sizeClass: number): number => 4 << sizeClass;
@@ -41,25 +55,125 @@ export type PostingsRead<V extends Values> = {
   values: V;
 };
 
+/** What another thread needs to read lists. Can be posted to it. */
+export type SharedPostings<V extends Values> = {
+  readonly slots: readonly Uint32Array[];
+  readonly values: readonly V[];
+  readonly heads: Uint32Array;
+  readonly counts: Uint32Array;
+};
+
+/** Lists of postings, for reading. */
+export class PostingListReader<V extends Values> {
+  protected readonly slots: Uint32Array[];
+  protected readonly values: V[];
+  // Of each list: its first slice, and its length.
+  protected readonly heads: { readonly values: Uint32Array };
+  protected readonly counts: { readonly values: Uint32Array };
+  readonly #make: ArrayClass<V> & (new (length: number) => V);
+  readonly #read: PostingsRead<V>;
+
+  protected constructor(
+    make: ArrayClass<V> & (new (length: number) => V),
+    columns: {
+      slots: Uint32Array[];
+      values: V[];
+      heads: { readonly values: Uint32Array };
+      counts: { readonly values: Uint32Array };
+    },
+  ) {
+    this.#make = make;
+    this.slots = columns.slots;
+    this.values = columns.values;
+    this.heads = columns.heads;
+    this.counts = columns.counts;
+    this.#read = { count: 0, slots: new Uint32Array(64), values: new make(64) };
+  }
+
+  /** The lists of another thread. */
+  static attach<V extends Values>(
+    make: ArrayClass<V> & (new (length: number) => V),
+    { slots, values, heads, counts }: SharedPostings<V>,
+  ): PostingListReader<V> {
+    return new PostingListReader(make, {
+      slots: [...slots],
+      values: [...values],
+      heads: { values: heads },
+      counts: { values: counts },
+    });
+  }
+
+  /**
+   * Copies the postings of slots below `slotsEnd` out of a list, so that loops over it have plain arrays. The answer is overwritten by
+   * the next call.
+   */
+  read(list: number, slotsEnd: number): PostingsRead<V> {
+    const read = this.#read;
+    const most = this.counts.values[list] ?? 0;
+    if (read.slots.length < most) {
+      const capacity = Math.max(most, 2 * read.slots.length);
+      read.slots = new Uint32Array(capacity);
+      read.values = new this.#make(capacity);
+    }
+    let done = 0;
+    let number = 0;
+    let slice = most === 0 ? none : sliceAt(this.heads.values[list]);
+    while (slice !== none && done < most && slice >>> chunkBits < this.slots.length) {
+      const from = (slice & chunkMask) + 1;
+      const slots = this.slots[slice >>> chunkBits];
+      const values = this.values[slice >>> chunkBits];
+      const capacity = sliceLength(sizeClassOf(number++)) - 1;
+      const length = Math.min(capacity, most - done, slots.length - from);
+      // Slices are short, and a view of one takes longer to make than it takes to copy.
+      for (let i = 0; i < length; i++) {
+        read.slots[done + i] = slots[from + i] - 1;
+        read.values[done + i] = values[from + i];
+      }
+      if (length <= 0) break;
+      done += length;
+      slice = sliceAt(slots[from - 1]);
+    }
+    // What is behind the first slot that comes later, or was never written, are such slots.
+    while (done > 0 && read.slots[done - 1] >= slotsEnd) done--;
+    read.count = done;
+    return read;
+  }
+
+  protected get readBytes(): number {
+    return 2 * this.#read.slots.byteLength;
+  }
+}
+
 /** `new Postings(Float32Array)` holds weights, `new Postings(Uint32Array)` frequencies. */
-export class Postings<V extends Values> {
-  readonly #make: MakeValues<V>;
-  readonly #slots: Uint32Array[] = [];
-  readonly #values: V[] = [];
+export class Postings<V extends Values> extends PostingListReader<V> {
+  readonly #makeShared: (length: number) => V;
   /** The position behind everything that was ever handed out. */
   #top = 0;
-  readonly #free = new Uint32Array(sizeClasses).fill(none);
-  // Of each list: its first and last slice, where its next posting goes, and its length.
-  readonly #heads = new Growable(Uint32Array);
+  readonly #free = new Array<number>(sizeClasses).fill(none);
+  readonly #heads: Growable<Uint32Array>;
+  readonly #counts: Growable<Uint32Array>;
+  // Of each list: its last slice, and where its next posting goes.
   readonly #lasts = new Growable(Uint32Array);
   readonly #ends = new Growable(Uint32Array);
-  readonly #counts = new Growable(Uint32Array);
-  readonly #read: PostingsRead<V>;
   #total = 0;
 
-  constructor(make: MakeValues<V>) {
-    this.#make = make;
-    this.#read = { count: 0, slots: new Uint32Array(64), values: new make(64) };
+  constructor(make: ArrayClass<V> & (new (length: number) => V)) {
+    const heads = new Growable(Uint32Array, 16, true);
+    const counts = new Growable(Uint32Array, 16, true);
+    super(make, { slots: [], values: [], heads, counts });
+    this.#heads = heads;
+    this.#counts = counts;
+    this.#makeShared = (length) => sharedArray(make, length);
+  }
+
+  get shared(): SharedPostings<V> {
+    const { slots, values } = this;
+    return {
+      slots: [...slots],
+      values: [...values],
+      heads: this.#heads.values,
+      counts: this.#counts.values,
+    };
   }
 
   /** Postings in all lists. */
@@ -78,63 +192,29 @@ export class Postings<V extends Values> {
 
   /** Makes an empty list and returns its number. */
   create(): number {
-    this.#heads.push(none);
-    this.#lasts.push(none);
-    this.#ends.push(none);
+    this.#heads.push(linkTo(none));
+    this.#lasts.push(linkTo(none));
+    this.#ends.push(0);
     this.#counts.push(0);
     return this.#heads.length - 1;
   }
 
   /** Appends a posting. */
   append(list: number, slot: number, value: number): void {
-    const last = this.#lasts.values[list];
+    const last = sliceAt(this.#lasts.values[list]);
     if (last === none || this.#ends.values[list] === last + this.#lengthOf(last)) this.#addSlice(list);
     const at = this.#ends.values[list]++;
-    this.#slots[at >>> chunkBits][at & chunkMask] = slot;
-    this.#values[at >>> chunkBits][at & chunkMask] = value;
+    this.slots[at >>> chunkBits][at & chunkMask] = slot + 1;
+    this.values[at >>> chunkBits][at & chunkMask] = value;
     this.#counts.values[list]++;
     this.#total++;
-  }
-
-  /** Copies a list out, so that loops over it have plain arrays. The answer is overwritten by the next call. */
-  read(list: number): PostingsRead<V> {
-    const read = this.#read;
-    read.count = this.lengthOf(list);
-    if (read.slots.length < read.count) {
-      const capacity = Math.max(read.count, 2 * read.slots.length);
-      read.slots = new Uint32Array(capacity);
-      read.values = new this.#make(capacity);
-    }
-    let done = 0;
-    for (let slice = this.#heads.values[list]; slice !== none; slice = this.#nextOf(slice)) {
-      const from = (slice & chunkMask) + 1;
-      const length = Math.min(this.#lengthOf(slice) - 1, read.count - done);
-      const slots = this.#slots[slice >>> chunkBits];
-      const values = this.#values[slice >>> chunkBits];
-      // Slices are short, and a view of one takes longer to make than it takes to copy.
-      for (let i = 0; i < length; i++) {
-        read.slots[done + i] = slots[from + i];
-        read.values[done + i] = values[from + i];
-      }
-      done += length;
-    }
-    return read;
   }
 
   get memoryBytes(): number {
     const columns = [this.#heads, this.#lasts, this.#ends, this.#counts];
     let bytes = columns.reduce((sum, column) => sum + column.memoryBytes, 0);
-    for (const chunk of this.#slots) bytes += 2 * chunk.byteLength;
-    return bytes + 2 * this.#read.slots.byteLength;
-  }
-
-  close(): void {
-    this.#slots.length = 0;
-    this.#values.length = 0;
-    for (const column of [this.#heads, this.#lasts, this.#ends, this.#counts]) column.truncate(0);
-    this.#free.fill(none);
-    this.#top = 0;
-    this.#total = 0;
+    for (const chunk of this.slots) bytes += 2 * chunk.byteLength;
+    return bytes + this.readBytes;
   }
 
   check(): void {
@@ -163,7 +243,7 @@ export class Postings<V extends Values> {
     const count = this.lengthOf(list);
     let left = count;
     let number = 0;
-    for (let slice = this.#heads.values[list]; slice !== none; slice = this.#nextOf(slice)) {
+    for (let slice = sliceAt(this.#heads.values[list]); slice !== none; slice = this.#nextOf(slice)) {
       const capacity = this.#lengthOf(slice) - 1;
       invariant(this.#numberOf(slice) === number++, `list ${list} has slices out of order`);
       invariant(left > 0, `list ${list} ends with an empty slice`);
@@ -171,27 +251,23 @@ export class Postings<V extends Values> {
       if (left <= capacity) {
         const end = slice + 1 + left;
         invariant(this.#ends.values[list] === end, `list ${list} has a wrong place for its next posting`);
-        invariant(this.#lasts.values[list] === slice, `list ${list} has a wrong last slice`);
+        invariant(sliceAt(this.#lasts.values[list]) === slice, `list ${list} has a wrong last slice`);
       }
       left -= Math.min(left, capacity);
     }
     invariant(left === 0, `list ${list} lacks ${left} of its ${count} postings`);
   }
 
-  #setEnds(list: number, head: number, last: number, end: number): void {
-    this.#heads.values[list] = head;
-    this.#lasts.values[list] = last;
-    this.#ends.values[list] = end;
-  }
-
   #addSlice(list: number): void {
-    const last = this.#lasts.values[list];
+    const last = sliceAt(this.#lasts.values[list]);
     const number = last === none ? 0 : this.#numberOf(last) + 1;
     const slice = this.#take(sizeClassOf(number));
-    this.#slots[slice >>> chunkBits][slice & chunkMask] = none;
-    this.#values[slice >>> chunkBits][slice & chunkMask] = number;
-    if (last !== none) this.#slots[last >>> chunkBits][last & chunkMask] = slice;
-    this.#setEnds(list, last === none ? slice : this.#heads.values[list], slice, slice + 1);
+    this.#setNext(slice, none);
+    this.values[slice >>> chunkBits][slice & chunkMask] = number;
+    if (last !== none) this.#setNext(last, slice);
+    else this.#heads.values[list] = linkTo(slice);
+    this.#lasts.values[list] = linkTo(slice);
+    this.#ends.values[list] = slice + 1;
   }
 
   /** A slice of a size: a free one, or from the top. */
@@ -205,7 +281,7 @@ export class Postings<V extends Values> {
     const room = chunkLength - (this.#top & chunkMask);
     if (room < length) this.#freeRoom(room);
     const slice = this.#top;
-    invariant(slice + length < none, "an inverted index is full: it has 2^32 places for postings");
+    invariant(slice + length < 0xffff_ffff, "an inverted index is full: it has 2^32 places for postings");
     this.#reserve(slice, length);
     this.#top += length;
     return slice;
@@ -227,32 +303,36 @@ export class Postings<V extends Values> {
   #reserve(at: number, length: number): void {
     const number = at >>> chunkBits;
     const needed = (at & chunkMask) + length;
-    if (number === this.#slots.length) {
+    if (number === this.slots.length) {
       const initial = number === 0 ? firstChunkLength : chunkLength;
-      this.#slots.push(new Uint32Array(initial));
-      this.#values.push(new this.#make(initial));
+      this.slots.push(sharedArray(Uint32Array, initial));
+      this.values.push(this.#makeShared(initial));
     }
-    while (this.#slots[number].length < needed) {
-      const slots = new Uint32Array(2 * this.#slots[number].length);
-      const values = new this.#make(slots.length);
-      slots.set(this.#slots[number]);
-      values.set(this.#values[number]);
-      this.#slots[number] = slots;
-      this.#values[number] = values;
+    while (this.slots[number].length < needed) {
+      const slots = sharedArray(Uint32Array, 2 * this.slots[number].length);
+      const values = this.#makeShared(slots.length);
+      slots.set(this.slots[number]);
+      values.set(this.values[number]);
+      this.slots[number] = slots;
+      this.values[number] = values;
     }
   }
 
   #setFree(slice: number, sizeClass: number): void {
-    this.#slots[slice >>> chunkBits][slice & chunkMask] = this.#free[sizeClass];
+    this.#setNext(slice, this.#free[sizeClass]);
     this.#free[sizeClass] = slice;
   }
 
   #nextOf(slice: number): number {
-    return this.#slots[slice >>> chunkBits][slice & chunkMask];
+    return sliceAt(this.slots[slice >>> chunkBits][slice & chunkMask]);
+  }
+
+  #setNext(slice: number, next: number): void {
+    this.slots[slice >>> chunkBits][slice & chunkMask] = linkTo(next);
   }
 
   #numberOf(slice: number): number {
-    return this.#values[slice >>> chunkBits][slice & chunkMask];
+    return this.values[slice >>> chunkBits][slice & chunkMask];
   }
 
   /** Places of a slice of a list, header included. */

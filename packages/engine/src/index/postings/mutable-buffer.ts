@@ -1,34 +1,74 @@
 // Which records are in no segment yet?
 //
 // The newest records of an index, at most a few thousand. A mutable buffer has plain arrays of slots and values by term; searches
-// find a record as soon as it is added. Slots count from 0 and are not reused. When the buffer is long enough, the index freezes all
-// of it into a segment, without the removed records, and starts an empty one.
+// find a record as soon as it is added. Slots count from 0, by ascending ordinal, and are not reused. When the buffer is long enough,
+// the index freezes all of it into a segment, without the removed records, and starts an empty one.
+//
+// Everything but the marks of removed records lies in shared memory and is only appended to. A thread that was told how many slots
+// there are and which of them were removed reads the buffer as it was then (`BufferReader`), whatever the owner appends or removes.
 
-import { Growable } from "../../base/growable.ts";
+import { type Column, Growable } from "../../base/growable.ts";
 import { invariant } from "../../base/invariant.ts";
-import { absent } from "../ordinal-map.ts";
-import { Postings } from "./lists.ts";
-import { mapEntryBytes, TermLists } from "./term-lists.ts";
+import type { ArrayClass } from "../../base/shared-array.ts";
+import { firstFrom } from "../ordinal-sets.ts";
+import { PostingListReader, Postings, type PostingsRead, type SharedPostings } from "./lists.ts";
+import { type SharedTermLists, TermListReader, TermLists } from "./term-lists.ts";
 
 type Values = Float32Array | Uint32Array;
+type MakeValues<V extends Values> = ArrayClass<V> & (new (length: number) => V);
 
-export class MutableBuffer<V extends Values> {
-  readonly postings: Postings<V>;
-  /** Term -> list. */
-  readonly lists = new TermLists();
-  /** By slot: the ordinal, or `absent` where it was removed. */
-  readonly ordinals = new Growable(Uint32Array);
+/** A mutable buffer as it is at a moment. Can be posted to another thread. */
+export type SharedBuffer = {
+  readonly ordinals: Column;
+  readonly lengths: Column;
+  /** By slot: 1 where it was removed; null: none was. */
+  readonly removed: Uint8Array | null;
+  readonly count: number;
+  readonly lists: SharedTermLists;
+  readonly postings: SharedPostings<Values>;
+};
+
+/** A mutable buffer, for reading. */
+export class BufferReader<V extends Values = Values> {
+  /** By slot. */
+  readonly ordinals: Column;
   /** By slot: the length of a text. */
-  readonly lengths = new Growable(Uint32Array);
-  #slots = new Map<number, number>();
+  readonly lengths: Column;
+  /** By slot: 1 where it was removed. */
+  readonly removed: { readonly values: Uint8Array };
+  protected readonly postingReader: PostingListReader<V>;
+  protected readonly listReader: TermListReader;
+  protected removedCount: number;
 
-  constructor(make: new (length: number) => V) {
-    this.postings = new Postings(make);
+  protected constructor(
+    columns: { ordinals: Column; lengths: Column; removed: { readonly values: Uint8Array } },
+    postings: PostingListReader<V>,
+    lists: TermListReader,
+    removedCount = 0,
+  ) {
+    this.ordinals = columns.ordinals;
+    this.lengths = columns.lengths;
+    this.removed = columns.removed;
+    this.postingReader = postings;
+    this.listReader = lists;
+    this.removedCount = removedCount;
+  }
+
+  /** The mutable buffer of another thread. @param isText whether its postings have frequencies */
+  static attach(shared: SharedBuffer, isText: boolean): BufferReader {
+    const { ordinals, lengths, removed, count, lists } = shared;
+    const make: MakeValues<Values> = isText ? Uint32Array : Float32Array;
+    return new BufferReader<Values>(
+      { ordinals, lengths, removed: { values: removed ?? new Uint8Array(ordinals.length) } },
+      PostingListReader.attach<Values>(make, shared.postings),
+      new TermListReader(lists),
+      ordinals.length - count,
+    );
   }
 
   /** Records that were not removed. */
   get count(): number {
-    return this.#slots.size;
+    return this.ordinals.length - this.removedCount;
   }
 
   /** Slots are below this. */
@@ -36,19 +76,75 @@ export class MutableBuffer<V extends Values> {
     return this.ordinals.length;
   }
 
+  /** The slot of a record that was not removed, or -1. */
+  slotOf(ordinal: number): number {
+    const { values, length } = this.ordinals;
+    const slot = firstFrom(values, ordinal, length);
+    return slot < length && values[slot] === ordinal && !this.isRemoved(slot) ? slot : -1;
+  }
+
+  isRemoved(slot: number): boolean {
+    return this.removed.values[slot] === 1;
+  }
+
+  /** The list of a term, or -1. */
+  listOf(term: number): number {
+    return this.listReader.get(term);
+  }
+
+  /** Copies a list out, those of removed records included. The answer is overwritten by the next call. */
+  read(list: number): PostingsRead<V> {
+    return this.postingReader.read(list, this.ordinals.length);
+  }
+}
+
+export class MutableBuffer<V extends Values = Values> extends BufferReader<V> {
+  readonly postings: Postings<V>;
+  /** Term -> list. */
+  readonly lists: TermLists;
+  readonly #ordinals: Growable<Uint32Array>;
+  readonly #lengths: Growable<Uint32Array>;
+  readonly #removed: Growable<Uint8Array>;
+
+  constructor(make: MakeValues<V>) {
+    const ordinals = new Growable(Uint32Array, 16, true);
+    const lengths = new Growable(Uint32Array, 16, true);
+    const removed = new Growable(Uint8Array);
+    const postings = new Postings(make);
+    const lists = new TermLists();
+    super({ ordinals, lengths, removed }, postings, lists);
+    this.postings = postings;
+    this.lists = lists;
+    this.#ordinals = ordinals;
+    this.#lengths = lengths;
+    this.#removed = removed;
+  }
+
+  /** What another thread needs to read the buffer as it is now. */
+  get shared(): SharedBuffer {
+    return {
+      ordinals: this.#ordinals.column,
+      lengths: this.#lengths.column,
+      removed: this.removedCount === 0 ? null : this.#removed.values.slice(0, this.slotsEnd),
+      count: this.count,
+      lists: this.lists.shared,
+      postings: this.postings.shared,
+    };
+  }
+
   /** Begins a record; its postings are appended next. @returns its slot */
   add(ordinal: number, length: number): number {
-    const slot = this.ordinals.length;
-    this.ordinals.push(ordinal);
-    this.lengths.push(length);
-    this.#slots.set(ordinal, slot);
+    const slot = this.#ordinals.length;
+    this.#ordinals.push(ordinal);
+    this.#lengths.push(length);
+    this.#removed.push(0);
     return slot;
   }
 
   /** @returns whether the term is new to the mutable buffer */
   append(term: number, slot: number, value: number): boolean {
     const list = this.lists.get(term);
-    if (list !== undefined) {
+    if (list >= 0) {
       this.postings.append(list, slot, value);
       return false;
     }
@@ -58,36 +154,25 @@ export class MutableBuffer<V extends Values> {
     return true;
   }
 
-  /** The slot of a record, or -1. */
-  slotOf(ordinal: number): number {
-    return this.#slots.get(ordinal) ?? -1;
-  }
-
   /** Removes a record that is there. */
   remove(ordinal: number): void {
-    this.ordinals.values[this.slotOf(ordinal)] = absent;
-    this.#slots.delete(ordinal);
-  }
-
-  /** Begins anew. */
-  clear(): void {
-    this.postings.close();
-    this.lists.clear();
-    this.ordinals.truncate(0);
-    this.lengths.truncate(0);
-    this.#slots = new Map();
+    const slot = this.slotOf(ordinal);
+    invariant(slot >= 0, `ordinal ${ordinal} is removed from a mutable buffer that does not have it`);
+    this.#removed.values[slot] = 1;
+    this.removedCount++;
   }
 
   get memoryBytes(): number {
-    const columns = this.ordinals.memoryBytes + this.lengths.memoryBytes;
-    return this.postings.memoryBytes + columns + this.lists.memoryBytes + mapEntryBytes * this.#slots.size;
+    const columns = [this.#ordinals, this.#lengths, this.#removed];
+    const bytes = columns.reduce((sum, column) => sum + column.memoryBytes, 0);
+    return this.postings.memoryBytes + bytes + this.lists.memoryBytes;
   }
 
   check(): void {
     this.postings.check();
     let postings = 0;
     for (const term of this.lists.terms) {
-      const { count, slots } = this.postings.read(this.lists.get(term) as number);
+      const { count, slots } = this.read(this.lists.get(term));
       invariant(count > 0, `term ${term} has an empty list in the mutable buffer`);
       postings += count;
       for (let i = 0; i < count; i++)
@@ -97,11 +182,12 @@ export class MutableBuffer<V extends Values> {
         );
     }
     invariant(postings === this.postings.total, `lists have ${postings} postings of ${this.postings.total}`);
-    for (const [ordinal, slot] of this.#slots)
-      invariant(this.ordinals.values[slot] === ordinal, `slot ${slot} does not have ordinal ${ordinal}`);
-    const used = this.ordinals.values.subarray(0, this.slotsEnd).filter((ordinal) => ordinal !== absent);
-    invariant(used.length === this.count, `${used.length} slots are used by ${this.count} records`);
-    for (let i = 1; i < used.length; i++)
-      invariant(used[i] > used[i - 1], `ordinal ${used[i]} follows ${used[i - 1]} in the mutable buffer`);
+    const { values } = this.#ordinals;
+    let removed = 0;
+    for (let slot = 0; slot < this.slotsEnd; slot++) {
+      invariant(slot === 0 || values[slot] > values[slot - 1], `slot ${slot} has ordinal ${values[slot]}`);
+      if (this.isRemoved(slot)) removed++;
+    }
+    invariant(removed === this.removedCount, `${removed} slots are removed, not ${this.removedCount}`);
   }
 }

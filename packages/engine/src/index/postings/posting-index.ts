@@ -21,11 +21,13 @@
 
 import { kinds } from "@quiver/kernels/postings";
 import { invariant } from "../../base/invariant.ts";
+import { nextMemoryId } from "../attached.ts";
 import { assertAscending } from "../contract.ts";
+import { type SharedParts, sharedParts } from "./attached-parts.ts";
 import type { CheckpointData } from "./checkpoint-data.ts";
 import { Freezing } from "./freezing.ts";
 import { MutableBuffer } from "./mutable-buffer.ts";
-import { type AnyBuffer, PostingParts } from "./posting-parts.ts";
+import { OwnedParts } from "./posting-parts.ts";
 import { PostingReader } from "./posting-reader.ts";
 import { PostingSearcher } from "./posting-search.ts";
 import { checkParts } from "./posting-walk.ts";
@@ -62,16 +64,14 @@ const mergeFactor = 6;
 /** Postings that one change freezes or merges at most: a few milliseconds. */
 const workMax = 50_000;
 
-/** Of a Set of numbers, as measured in V8. */
-const setEntryBytes = 20;
-
 export class PostingIndex {
   readonly reader: PostingReader;
   readonly searcher: PostingSearcher;
+  readonly #id = nextMemoryId();
   readonly #options: PostingOptions;
   readonly #bufferRecordsMax: number;
   readonly #bufferPostingsMax: number;
-  readonly #parts: PostingParts;
+  readonly #parts: OwnedParts;
   readonly #segments: SegmentSet;
   #freezing: Freezing | undefined;
   #last = -1;
@@ -86,7 +86,7 @@ export class PostingIndex {
     this.#options = options;
     this.#bufferRecordsMax = options.bufferRecordsMax ?? bufferRecords;
     this.#bufferPostingsMax = options.bufferPostingsMax ?? bufferPostings;
-    this.#parts = new PostingParts(options.isText);
+    this.#parts = new OwnedParts(options.isText);
     this.#segments = new SegmentSet(this.#parts, options);
     this.reader = new PostingReader(this.#parts);
     this.searcher = new PostingSearcher(this.#parts, this.reader);
@@ -94,8 +94,13 @@ export class PostingIndex {
   }
 
   /** The segments and mutable buffers, for code that walks all postings (posting-walk.ts). */
-  get parts(): PostingParts {
+  get parts(): OwnedParts {
     return this.#parts;
+  }
+
+  /** What another thread needs to read the postings as they are now (attached-parts.ts). */
+  get shared(): SharedParts {
+    return sharedParts(this.#id, this.#parts);
   }
 
   get count(): number {
@@ -134,6 +139,11 @@ export class PostingIndex {
 
   has(ordinal: number): boolean {
     return this.#parts.has(ordinal);
+  }
+
+  /** Whether a record that is held was retired. */
+  isRetired(ordinal: number): boolean {
+    return this.#parts.retired.has(ordinal);
   }
 
   // ---- Records come and go
@@ -187,9 +197,15 @@ export class PostingIndex {
 
   #removeFromBuffer(ordinal: number): void {
     const buffer = this.#parts.bufferOf(ordinal);
-    buffer?.remove(ordinal);
-    if (buffer !== undefined && buffer === this.#freezing?.buffer) this.#freezing.remove(ordinal);
-    else if (buffer?.count === 0) this.#clear(buffer);
+    if (buffer === undefined) return;
+    buffer.remove(ordinal);
+    if (buffer === this.#freezing?.buffer) this.#freezing.remove(ordinal);
+    else if (buffer.count === 0) {
+      // Other threads may be reading it: a new one takes its place.
+      this.#parts.buffers.pop();
+      this.#addBuffer();
+      this.#giveUp(buffer);
+    }
   }
 
   /** The average length of texts, where the caller knows it better than the last `add` said. */
@@ -238,7 +254,7 @@ export class PostingIndex {
     this.#parts.buffers.push(
       this.#options.isText
         ? new MutableBuffer<Float32Array | Uint32Array>(Uint32Array)
-        : new MutableBuffer(Float32Array),
+        : new MutableBuffer<Float32Array | Uint32Array>(Float32Array),
     );
     this.#bufferHasWide = false;
   }
@@ -283,22 +299,21 @@ export class PostingIndex {
     this.#parts.layout++;
     this.#segments.changes += segment.recordCount;
     this.#segments.append(segment);
-    this.#clear(buffer);
+    this.#giveUp(buffer);
     this.#segments.beginMerge();
   }
 
-  #clear(buffer: AnyBuffer): void {
+  /** Forgets a mutable buffer that is no part of the index any more. */
+  #giveUp(buffer: MutableBuffer): void {
     const { onTermUnused } = this.#options;
     if (onTermUnused) for (const term of buffer.lists.terms) onTermUnused(term);
-    buffer.clear();
-    if (buffer === this.#parts.youngest) this.#bufferHasWide = false;
   }
 
   // ---- Memory and checkpoints
 
   get memoryBytes(): number {
     const { buffers, retired } = this.#parts;
-    const bytes = this.searcher.memoryBytes + setEntryBytes * retired.size + this.#segments.memoryBytes;
+    const bytes = this.searcher.memoryBytes + retired.memoryBytes + this.#segments.memoryBytes;
     return buffers.reduce((sum, buffer) => sum + buffer.memoryBytes, bytes);
   }
 

@@ -2,44 +2,35 @@
 //
 // In *segments*, which never change but for the bits of removed records, and in one mutable buffer or two, by ascending ranges of
 // ordinals that do not overlap. The writer (posting-index.ts, segment-set.ts) changes what is here; readers (posting-reader.ts,
-// posting-search.ts) look at it.
+// posting-search.ts) look at it. Those of other threads look at the parts as they were at a moment (attached-parts.ts).
 
-import { absent } from "../ordinal-map.ts";
-import type { MutableBuffer } from "./mutable-buffer.ts";
-import type { Segment } from "./segment.ts";
+import type { Column } from "../../base/growable.ts";
+import type { BufferReader, MutableBuffer } from "./mutable-buffer.ts";
+import { RetiredOrdinals } from "./retired-ordinals.ts";
+import type { Segment, SegmentReader } from "./segment.ts";
 
-export type AnyBuffer = MutableBuffer<Float32Array | Uint32Array>;
-
-export class PostingParts {
+/** What readers look at. */
+export abstract class PostingParts<
+  SegmentType extends SegmentReader = SegmentReader,
+  BufferType extends BufferReader = BufferReader,
+> {
   /** Postings have frequencies, and records a length. */
   readonly isText: boolean;
   /** By ascending ordinals. */
-  segments: Segment[] = [];
+  segments: SegmentType[];
   /** One, or one that is being frozen and the one that records are added to. */
-  readonly buffers: AnyBuffer[] = [];
-  /** Records that are held and were retired. */
-  readonly retired = new Set<number>();
+  readonly buffers: BufferType[];
+  /** Records that were retired, each once; some of them were removed. */
+  abstract readonly retiredLog: Column;
   /** Whether a weight that was ever added is negative. */
   hadNegative = false;
   /** Changes whenever lists move. */
   layout = 0;
 
-  constructor(isText: boolean) {
+  constructor(isText: boolean, segments: SegmentType[], buffers: BufferType[]) {
     this.isText = isText;
-  }
-
-  get count(): number {
-    return this.segments.reduce((sum, segment) => sum + segment.count, this.bufferedCount);
-  }
-
-  /** Records that are in no segment. */
-  get bufferedCount(): number {
-    return this.buffers.reduce((sum, buffer) => sum + buffer.count, 0);
-  }
-
-  /** The mutable buffer that records are added to. */
-  get youngest(): AnyBuffer {
-    return this.buffers[this.buffers.length - 1];
+    this.segments = segments;
+    this.buffers = buffers;
   }
 
   has(ordinal: number): boolean {
@@ -59,25 +50,53 @@ export class PostingParts {
     return low < this.segments.length ? low : -1;
   }
 
-  segmentOf(ordinal: number): Segment | undefined {
+  segmentOf(ordinal: number): SegmentType | undefined {
     return this.segments[this.segmentNumberOf(ordinal)];
   }
 
   /** The mutable buffer that a record is in. */
-  bufferOf(ordinal: number): AnyBuffer | undefined {
+  bufferOf(ordinal: number): BufferType | undefined {
     return this.buffers.find((buffer) => buffer.slotOf(ordinal) >= 0);
   }
 
   /** Ordinals that are held, descending. */
   *fromYoungest(): Generator<number> {
-    for (const { ordinals, slotsEnd } of this.buffers.toReversed())
-      for (let slot = slotsEnd - 1; slot >= 0; slot--)
-        if (ordinals.values[slot] !== absent) yield ordinals.values[slot];
+    for (const buffer of this.buffers.toReversed())
+      for (let slot = buffer.slotsEnd - 1; slot >= 0; slot--)
+        if (!buffer.isRemoved(slot)) yield buffer.ordinals.values[slot];
     for (let i = this.segments.length - 1; i >= 0; i--) {
       const segment = this.segments[i];
       for (let record = segment.recordCount - 1; record >= 0; record--)
         if (!segment.isRemoved(record)) yield segment.ordinals[record];
     }
+  }
+}
+
+/** What the writer changes. */
+export class OwnedParts extends PostingParts<Segment, MutableBuffer> {
+  /** Records that are held and were retired. */
+  readonly retired = new RetiredOrdinals();
+
+  constructor(isText: boolean) {
+    super(isText, [], []);
+  }
+
+  get retiredLog(): Column {
+    return this.retired.log;
+  }
+
+  get count(): number {
+    return this.segments.reduce((sum, segment) => sum + segment.count, this.bufferedCount);
+  }
+
+  /** Records that are in no segment. */
+  get bufferedCount(): number {
+    return this.buffers.reduce((sum, buffer) => sum + buffer.count, 0);
+  }
+
+  /** The mutable buffer that records are added to. */
+  get youngest(): MutableBuffer {
+    return this.buffers[this.buffers.length - 1];
   }
 
   /** All records that are held, and their lengths, by ascending ordinal. */
@@ -86,9 +105,7 @@ export class PostingParts {
       for (let record = 0; record < segment.recordCount; record++)
         if (!segment.isRemoved(record)) yield [segment.ordinals[record], segment.lengths[record] ?? 0];
     for (const buffer of this.buffers)
-      for (let slot = 0; slot < buffer.slotsEnd; slot++) {
-        const ordinal = buffer.ordinals.values[slot];
-        if (ordinal !== absent) yield [ordinal, buffer.lengths.values[slot]];
-      }
+      for (let slot = 0; slot < buffer.slotsEnd; slot++)
+        if (!buffer.isRemoved(slot)) yield [buffer.ordinals.values[slot], buffer.lengths.values[slot]];
   }
 }

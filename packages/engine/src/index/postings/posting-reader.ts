@@ -5,7 +5,6 @@
 import { Growable } from "../../base/growable.ts";
 import { invariant } from "../../base/invariant.ts";
 import type { Visible } from "../contract.ts";
-import { absent } from "../ordinal-map.ts";
 import { greatestIn } from "./list-bounds.ts";
 import type { PostingParts } from "./posting-parts.ts";
 import type { Hidden, Located, WeightedTerm } from "./query.ts";
@@ -22,16 +21,11 @@ export class PostingReader {
     return this.#parts.layout;
   }
 
-  /** Whether a record that is held was retired. */
-  isRetired(ordinal: number): boolean {
-    return this.#parts.retired.has(ordinal);
-  }
-
   /** Where a term's postings are. Valid until the next change of the `layout`. */
   locate(term: number): Located {
     // A plain array: a typed one is made outside of the heap as soon as there are many segments.
     const segments: number[] = [];
-    const buffers = this.#parts.buffers.map(({ lists }) => lists.get(term) ?? -1);
+    const buffers = this.#parts.buffers.map((buffer) => buffer.listOf(term));
     let isAnywhere = buffers.some((list) => list >= 0);
     for (let i = 0; i < this.#parts.segments.length; i++) {
       const list = this.#parts.segments[i].listOf(term);
@@ -60,21 +54,32 @@ export class PostingReader {
           const slot = buffer.slotOf(ordinal);
           if (slot >= 0) hidden.buffers[i].push(slot);
         }
-      else hidden.segments[number].push(this.#parts.segments[number].recordOf(ordinal));
+      else {
+        const record = this.#parts.segments[number].recordOf(ordinal);
+        if (record >= 0) hidden.segments[number].push(record);
+      }
     };
-    for (const ordinal of this.hiddenOrdinals(visible)) hide(ordinal);
+    for (const ordinal of this.#hiddenOrdinals(visible)) hide(ordinal);
     return isAnyHidden ? hidden : null;
   }
 
-  /** The ordinals that are held and that a version does not see, in no particular order. */
+  /** The ordinals that are held and that a version does not see, each once and in no particular order. */
   *hiddenOrdinals(visible: Visible): Generator<number> {
+    for (const ordinal of this.#hiddenOrdinals(visible)) if (this.#parts.has(ordinal)) yield ordinal;
+  }
+
+  /** The same, and perhaps some that are not held any more. */
+  *#hiddenOrdinals(visible: Visible): Generator<number> {
     if (visible === null) return;
-    for (const ordinal of this.#parts.retired) if (!visible(ordinal)) yield ordinal;
+    // The youngest ones that it does not see, retired or not: down to this one.
+    let youngest = Number.POSITIVE_INFINITY;
     for (const ordinal of this.#parts.fromYoungest()) {
-      if (this.#parts.retired.has(ordinal)) continue;
       if (visible(ordinal)) break;
+      youngest = ordinal;
       yield ordinal;
     }
+    const { values, length } = this.#parts.retiredLog;
+    for (let i = 0; i < length; i++) if (values[i] < youngest && !visible(values[i])) yield values[i];
   }
 
   /** Records that have a term, of those that are not hidden. */
@@ -104,11 +109,11 @@ export class PostingReader {
         const segment = this.#parts.segments[i];
         greatest = Math.max(greatest, greatestIn(segment, list, weight, hiddenIn?.[i]));
       }
-      for (const [i, { postings, ordinals }] of this.#parts.buffers.entries()) {
+      for (const [i, buffer] of this.#parts.buffers.entries()) {
         if (located.buffers[i] < 0) continue;
-        const { count, slots, values } = postings.read(located.buffers[i]);
+        const { count, slots, values } = buffer.read(located.buffers[i]);
         for (let at = 0; at < count; at++)
-          if (ordinals.values[slots[at]] !== absent && !hiddenInBuffers?.[i].has(slots[at]))
+          if (!buffer.isRemoved(slots[at]) && !hiddenInBuffers?.[i].has(slots[at]))
             greatest = Math.max(greatest, weight * values[at]);
       }
     }
@@ -117,12 +122,12 @@ export class PostingReader {
 
   /** @param number of the mutable buffer @param list of it */
   #countInBuffer(number: number, list: number, hidden: Hidden | null): number {
-    const { postings, ordinals } = this.#parts.buffers[number];
-    const { count, slots } = postings.read(list);
+    const buffer = this.#parts.buffers[number];
+    const { count, slots } = buffer.read(list);
     const slotsHidden = hidden?.buffers[number] ?? [];
     const out = slotsHidden.length > 0 ? new Set(slotsHidden) : undefined;
     let df = 0;
-    for (let i = 0; i < count; i++) if (ordinals.values[slots[i]] !== absent && !out?.has(slots[i])) df++;
+    for (let i = 0; i < count; i++) if (!buffer.isRemoved(slots[i]) && !out?.has(slots[i])) df++;
     return df;
   }
 
@@ -137,13 +142,11 @@ export class PostingReader {
         if (!segment.isRemoved(record)) holders.push(segment.ordinals[record]);
       }
     }
-    for (const [i, { postings, ordinals }] of this.#parts.buffers.entries()) {
+    for (const [i, buffer] of this.#parts.buffers.entries()) {
       if (buffers[i] < 0) continue;
-      const { count, slots } = postings.read(buffers[i]);
-      for (let at = 0; at < count; at++) {
-        const ordinal = ordinals.values[slots[at]];
-        if (ordinal !== absent) holders.push(ordinal);
-      }
+      const { count, slots } = buffer.read(buffers[i]);
+      for (let at = 0; at < count; at++)
+        if (!buffer.isRemoved(slots[at])) holders.push(buffer.ordinals.values[slots[at]]);
     }
     return holders.values.slice(0, holders.length);
   }
@@ -165,12 +168,12 @@ export class PostingReader {
       const posting = segment.postingOf(segments[number], segment.recordOf(ordinal));
       if (posting >= 0) onMatch(place, segment.valueOf(segments[number], posting));
     }
-    for (const [i, { postings, ordinals }] of this.#parts.buffers.entries()) {
+    for (const [i, buffer] of this.#parts.buffers.entries()) {
       if (buffers[i] < 0) continue;
-      const { count, slots, values } = postings.read(buffers[i]);
+      const { count, slots, values } = buffer.read(buffers[i]);
       for (let at = 0; at < count; at++) {
-        const place = places.get(ordinals.values[slots[at]]);
-        if (place !== undefined) onMatch(place, values[at]);
+        const place = places.get(buffer.ordinals.values[slots[at]]);
+        if (place !== undefined && !buffer.isRemoved(slots[at])) onMatch(place, values[at]);
       }
     }
   }

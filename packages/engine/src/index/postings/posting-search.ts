@@ -12,7 +12,8 @@ import { type Candidates, nothing, type Visible } from "../contract.ts";
 import type { Allowed } from "../ordinal-bitmap.ts";
 import { contains, type OrdinalSet } from "../ordinal-sets.ts";
 import { Best } from "./best.ts";
-import type { AnyBuffer, PostingParts } from "./posting-parts.ts";
+import type { BufferReader } from "./mutable-buffer.ts";
+import type { PostingParts } from "./posting-parts.ts";
 import type { PostingReader } from "./posting-reader.ts";
 import type { Formula, Hidden, WeightedTerm } from "./query.ts";
 import type { Accepts } from "./record-scores.ts";
@@ -55,11 +56,13 @@ function allowedBy(allowed: Allowed, accepts: Accepts = null): Accepts {
 export class PostingSearcher {
   readonly #parts: PostingParts;
   readonly #reader: PostingReader;
-  readonly #scorer = new FullScorer();
+  readonly #scorer: FullScorer;
 
-  constructor(parts: PostingParts, reader: PostingReader) {
+  /** @param scorer the thread's */
+  constructor(parts: PostingParts, reader: PostingReader, scorer = new FullScorer()) {
     this.#parts = parts;
     this.#reader = reader;
+    this.#scorer = scorer;
   }
 
   get memoryBytes(): number {
@@ -267,7 +270,7 @@ export class PostingSearcher {
     }
   }
 
-  #bestOfBuffers(k: number, search: (buffer: AnyBuffer, number: number) => Candidates): Candidates {
+  #bestOfBuffers(k: number, search: (buffer: BufferReader, number: number) => Candidates): Candidates {
     if (this.#parts.buffers.length === 1) return search(this.#parts.buffers[0], 0);
     const best = new Best(k, nothing);
     for (const [i, buffer] of this.#parts.buffers.entries()) best.add(search(buffer, i));

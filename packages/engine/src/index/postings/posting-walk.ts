@@ -3,8 +3,8 @@
 // Comparisons with the records and `check` use this. Both take time in proportion to the whole index.
 
 import { invariant } from "../../base/invariant.ts";
-import { absent } from "../ordinal-map.ts";
-import type { AnyBuffer, PostingParts } from "./posting-parts.ts";
+import type { MutableBuffer } from "./mutable-buffer.ts";
+import type { OwnedParts } from "./posting-parts.ts";
 import { checkSegment } from "./segment-check.ts";
 import type { ImpactOf } from "./segment-writer.ts";
 
@@ -14,17 +14,15 @@ import type { ImpactOf } from "./segment-writer.ts";
  * @returns whether all postings were reported; false where segments were merged in the meantime, and the caller must start again
  */
 export function* postingsOf(
-  parts: PostingParts,
+  parts: OwnedParts,
   onPosting: (term: number, ordinal: number, value: number) => void,
 ): Generator<void, boolean> {
   const segments = [...parts.segments];
-  for (const { postings, lists, ordinals } of parts.buffers)
-    for (const term of lists.terms) {
-      const { count, slots, values } = postings.read(lists.get(term) as number);
-      for (let i = 0; i < count; i++) {
-        const ordinal = ordinals.values[slots[i]];
-        if (ordinal !== absent) onPosting(term, ordinal, values[i]);
-      }
+  for (const buffer of parts.buffers)
+    for (const term of buffer.lists.terms) {
+      const { count, slots, values } = buffer.read(buffer.listOf(term));
+      for (let i = 0; i < count; i++)
+        if (!buffer.isRemoved(slots[i])) onPosting(term, buffer.ordinals.values[slots[i]], values[i]);
     }
   for (const segment of segments)
     for (let list = 0; list < segment.listCount; list++) {
@@ -40,7 +38,7 @@ export function* postingsOf(
 }
 
 /** How often `onTermUsed` was called for each term, less `onTermUnused`. */
-export function usesOfTerms(parts: PostingParts): Map<number, number> {
+export function usesOfTerms(parts: OwnedParts): Map<number, number> {
   const uses = new Map<number, number>();
   const use = (term: number) => uses.set(term, (uses.get(term) ?? 0) + 1);
   for (const segment of parts.segments) segment.terms.forEach(use);
@@ -54,9 +52,9 @@ export function usesOfTerms(parts: PostingParts): Map<number, number> {
  * @param isMerged whether a segment is being merged: then it may have no record left
  */
 export function checkParts(
-  parts: PostingParts,
+  parts: OwnedParts,
   frozenEnd: number,
-  isMerged: (segment: PostingParts["segments"][number]) => boolean,
+  isMerged: (segment: OwnedParts["segments"][number]) => boolean,
   impactOf: (averageLength: number) => ImpactOf,
 ): void {
   let last = -1;
@@ -90,6 +88,6 @@ export function checkParts(
 }
 
 /** The records of a mutable buffer that were not removed, ascending. */
-function ordinalsOf({ ordinals, slotsEnd }: AnyBuffer): Uint32Array {
-  return ordinals.values.subarray(0, slotsEnd).filter((ordinal) => ordinal !== absent);
+function ordinalsOf(buffer: MutableBuffer): Uint32Array {
+  return buffer.ordinals.values.slice(0, buffer.slotsEnd).filter((_ordinal, slot) => !buffer.isRemoved(slot));
 }

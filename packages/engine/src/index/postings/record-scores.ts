@@ -6,7 +6,6 @@
 import { Growable } from "../../base/growable.ts";
 import { Greatest, keepBest } from "../../base/top-k.ts";
 import { type Candidates, nothing } from "../contract.ts";
-import { absent } from "../ordinal-map.ts";
 
 /** Whether a record may be found; null: every one may. Pure, and must not call the index. */
 export type Accepts = ((ordinal: number) => boolean) | null;
@@ -42,9 +41,10 @@ export class RecordScores {
   /**
    * The k best of the found records that are still there, with all ties at the boundary.
    * @param ordinals by slot
+   * @param removed by slot: 1 where it was removed; null: none was
    * @param accepts asked about those that could be among the best; null: all may be
    */
-  best(ordinals: Uint32Array, k: number, accepts: Accepts = null): Candidates {
+  best(ordinals: Uint32Array, removed: Uint8Array | null, k: number, accepts: Accepts = null): Candidates {
     if (this.count === 0) return nothing;
     const foundOrdinals = new Growable(Uint32Array);
     const scores = new Growable(Float64Array);
@@ -53,7 +53,8 @@ export class RecordScores {
     for (let i = 0; i < this.count; i++) {
       const slot = this.touched[i];
       const score = this.scores[slot];
-      if (this.states[slot] !== found || score < floor || ordinals[slot] === absent) continue;
+      if (this.states[slot] !== found || score < floor) continue;
+      if (removed !== null && removed[slot] === 1) continue;
       if (accepts !== null && !accepts(ordinals[slot])) continue;
       greatest.offer(score);
       floor = greatest.floor;

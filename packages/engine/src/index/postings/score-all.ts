@@ -11,10 +11,10 @@ import type { Steps } from "../../base/steps.ts";
 import type { Candidates } from "../contract.ts";
 import { nothing } from "../contract.ts";
 import { contains, firstFrom, type OrdinalSet } from "../ordinal-sets.ts";
-import type { MutableBuffer } from "./mutable-buffer.ts";
+import type { BufferReader } from "./mutable-buffer.ts";
 import type { Formula, Hidden, Located, WeightedTerm } from "./query.ts";
 import { type Accepts, found, hidden as hiddenState, RecordScores } from "./record-scores.ts";
-import type { Segment } from "./segment.ts";
+import type { SegmentReader } from "./segment.ts";
 
 /** Postings scored in one step; each list counts as `postingsPerList` more. */
 const postingsPerStep = 20_000;
@@ -33,7 +33,7 @@ export class FullScorer {
    * @param least only records that one posting gives so much; null: all
    */
   *sparseInBuffer(
-    buffer: MutableBuffer<Float32Array | Uint32Array>,
+    buffer: BufferReader,
     number: number,
     terms: readonly WeightedTerm[],
     k: number,
@@ -51,6 +51,7 @@ export class FullScorer {
       buffer.slotsEnd,
       hidden?.buffers[number],
       () => buffer.ordinals.values,
+      () => buffer.removed.values,
       k,
       accepts,
       eachList(terms, (located) => located.buffers[number], passes),
@@ -62,11 +63,13 @@ export class FullScorer {
    * @param slotsEnd slots are below this
    * @param hidden slots that are not to be found
    * @param ordinals by slot
+   * @param removed by slot: 1 where it was removed; null: scores of such were not added
    */
   *#best(
     slotsEnd: number,
     hidden: readonly number[] | undefined,
     ordinals: () => Uint32Array,
+    removed: () => Uint8Array | null,
     k: number,
     accepts: Accepts,
     add: Steps<void>,
@@ -76,34 +79,24 @@ export class FullScorer {
     try {
       if (hidden) for (const slot of hidden) scores.touch(slot, hiddenState);
       yield* add;
-      return scores.best(ordinals(), k, accepts);
+      return scores.best(ordinals(), removed(), k, accepts);
     } finally {
       scores.end();
     }
   }
 
   /** These go through a list and say how long it is. */
-  #consider(
-    buffer: MutableBuffer<Float32Array | Uint32Array>,
-    list: number,
-    weight: number,
-    least: number,
-  ): number {
+  #consider(buffer: BufferReader, list: number, weight: number, least: number): number {
     const { states } = this.#scores;
-    const { count, slots, values } = buffer.postings.read(list);
+    const { count, slots, values } = buffer.read(list);
     for (let i = 0; i < count; i++)
       if (weight * values[i] >= least && states[slots[i]] === 0) this.#scores.touch(slots[i], found);
     return count;
   }
 
-  #addSparse(
-    buffer: MutableBuffer<Float32Array | Uint32Array>,
-    list: number,
-    weight: number,
-    isAnyFound: boolean,
-  ): number {
+  #addSparse(buffer: BufferReader, list: number, weight: number, isAnyFound: boolean): number {
     const { states, scores } = this.#scores;
-    const { count, slots, values } = buffer.postings.read(list);
+    const { count, slots, values } = buffer.read(list);
     for (let i = 0; i < count; i++) {
       const slot = slots[i];
       if (states[slot] === 0) {
@@ -117,7 +110,7 @@ export class FullScorer {
 
   /** ... of a segment's. @param number of the segment */
   *sparseInSegment(
-    segment: Segment,
+    segment: SegmentReader,
     number: number,
     terms: readonly WeightedTerm[],
     k: number,
@@ -150,6 +143,7 @@ export class FullScorer {
       segment.recordCount,
       hidden?.segments[number],
       () => segment.ordinals,
+      () => null,
       k,
       accepts,
       eachList(terms, (located) => located.segments[number], passes),
@@ -158,7 +152,7 @@ export class FullScorer {
 
   /** The k best of a text index's mutable buffer, of the records that may be found. @param number of the mutable buffer */
   *acceptedInBuffer(
-    buffer: MutableBuffer<Float32Array | Uint32Array>,
+    buffer: BufferReader,
     number: number,
     terms: readonly WeightedTerm[],
     k: number,
@@ -169,7 +163,7 @@ export class FullScorer {
     if (buffer.count === 0) return nothing;
     const add = (list: number, weight: number, within: OrdinalSet | null) => {
       const ordinals = buffer.ordinals.values;
-      const { count, slots, values } = buffer.postings.read(list);
+      const { count, slots, values } = buffer.read(list);
       for (let i = 0; i < count; i++) {
         if (within !== null && !contains(within, ordinals[slots[i]])) continue;
         this.#addImpact(slots[i], weight, values[i], buffer.lengths.values[slots[i]], formula);
@@ -180,6 +174,7 @@ export class FullScorer {
       buffer.slotsEnd,
       hidden?.buffers[number],
       () => buffer.ordinals.values,
+      () => buffer.removed.values,
       k,
       accepts,
       eachList(terms, (located) => located.buffers[number], [add]),
@@ -188,7 +183,7 @@ export class FullScorer {
 
   /** ... of a segment. @param number of the segment */
   *acceptedInSegment(
-    segment: Segment,
+    segment: SegmentReader,
     number: number,
     terms: readonly WeightedTerm[],
     k: number,
@@ -213,6 +208,7 @@ export class FullScorer {
       segment.recordCount,
       hidden?.segments[number],
       () => segment.ordinals,
+      () => null,
       k,
       accepts,
       eachList(terms, (located) => located.segments[number], [add]),
@@ -220,7 +216,13 @@ export class FullScorer {
   }
 
   /** Adds what a list gives some records: mostly few, which are looked up instead of all being gone through. */
-  #addWithin(segment: Segment, list: number, weight: number, within: OrdinalSet, formula: Formula): void {
+  #addWithin(
+    segment: SegmentReader,
+    list: number,
+    weight: number,
+    within: OrdinalSet,
+    formula: Formula,
+  ): void {
     for (let at = firstFrom(within, segment.firstOrdinal); at < within.length; at++) {
       if (within[at] > segment.lastOrdinal) return;
       const record = segment.recordOf(within[at]);

@@ -4,13 +4,13 @@
 // Ordinals in a segment have few gaps, so the bits of 32 records are usually one shifted word of the allowed set.
 
 import type { Allowed, OrdinalBitmap } from "../ordinal-bitmap.ts";
-import type { Segment } from "./segment.ts";
+import type { SegmentReader } from "./segment.ts";
 
 /** Where the bits are in the arena's bytes, and how many records of the segment they exclude; null: all of them. */
 export type Mask = { readonly at: number; readonly missing: number } | null;
 
 /** @param hidden numbers of records that the version does not see */
-export function maskOf(segment: Segment, hidden: readonly number[], allowed: Allowed): Mask {
+export function maskOf(segment: SegmentReader, hidden: readonly number[], allowed: Allowed): Mask {
   if (allowed !== null) return writeAllowed(segment, hidden, allowed);
   const missing = segment.removedCount + hidden.length;
   if (hidden.length === 0) return { at: segment.removedBits.byteOffset, missing };
@@ -20,11 +20,11 @@ export function maskOf(segment: Segment, hidden: readonly number[], allowed: All
   return { at: hiddenAt, missing };
 }
 
-function exclude({ arena: { bytes, hiddenAt } }: Segment, records: readonly number[]): void {
+function exclude({ arena: { bytes, hiddenAt } }: SegmentReader, records: readonly number[]): void {
   for (const record of records) bytes[hiddenAt + (record >>> 3)] |= 1 << (record & 7);
 }
 
-function writeAllowed(segment: Segment, hidden: readonly number[], allowed: OrdinalBitmap): Mask {
+function writeAllowed(segment: SegmentReader, hidden: readonly number[], allowed: OrdinalBitmap): Mask {
   const { ordinals, recordCount, removedBits } = segment;
   const { words, hiddenAt } = segment.arena;
   const removedAt = removedBits.byteOffset >>> 2;
@@ -53,8 +53,8 @@ function allowedBits(ordinals: Uint32Array, first: number, count: number, allowe
   if (high < 0 || low >= words.length) return 0;
   // At the ends of the set.
   if (low < 0 || high >= words.length) return bitsOf(ordinals, first, end, allowed);
-  // Shifts go by their number modulo 32, so the upper part is shifted in two steps.
-  // 32 records without a gap between them; fewer may span as many ordinals.
+  // 32 records without a gap between them; fewer may span as many ordinals. Shifts use their number modulo 32, so the upper part is
+  // shifted in two steps.
   if (end - first === 32 && last - ordinal === 31)
     return (words[low] >>> (ordinal & 31)) | ((words[high] << (31 - (ordinal & 31))) << 1);
   // Without branches: the processor cannot predict which records are allowed.

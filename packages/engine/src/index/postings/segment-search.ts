@@ -19,7 +19,7 @@ import type { Allowed } from "../ordinal-bitmap.ts";
 import { firstFrom, type OrdinalSet } from "../ordinal-sets.ts";
 import { Best } from "./best.ts";
 import type { Formula, Hidden, WeightedTerm } from "./query.ts";
-import type { Segment } from "./segment.ts";
+import type { SegmentReader } from "./segment.ts";
 import { type Mask, maskOf } from "./segment-mask.ts";
 
 /** What is searched for: see PostingIndex.search. */
@@ -40,7 +40,7 @@ export type SegmentSearch = {
 const none: readonly number[] = [];
 
 /** The mask of a search that names its records itself. */
-const unmasked = (segment: Segment): NonNullable<Mask> => ({
+const unmasked = (segment: SegmentReader): NonNullable<Mask> => ({
   at: segment.removedBits.byteOffset,
   missing: 0,
 });
@@ -56,7 +56,7 @@ const candidatesFor = (k: number): number => k + 10;
  * @param before what was found elsewhere
  */
 export function searchSegments(
-  segments: readonly Segment[],
+  segments: readonly SegmentReader[],
   search: SegmentSearch,
   before: Candidates,
 ): Candidates {
@@ -69,7 +69,11 @@ export function searchSegments(
   return best.bestOfAdded();
 }
 
-function bestOfSegments(segments: readonly Segment[], search: SegmentSearch, before: Candidates): Candidates {
+function bestOfSegments(
+  segments: readonly SegmentReader[],
+  search: SegmentSearch,
+  before: Candidates,
+): Candidates {
   const best = new Best(search.k, before);
   const hasNegative = search.terms.some(({ weight }) => weight < 0);
   let { floor } = best;
@@ -80,7 +84,7 @@ function bestOfSegments(segments: readonly Segment[], search: SegmentSearch, bef
 
 /** Searches a segment. @returns the floor that is known then */
 function searchSegment(
-  segment: Segment,
+  segment: SegmentReader,
   number: number,
   search: SegmentSearch,
   best: Best,
@@ -107,7 +111,7 @@ function searchSegment(
  * @param ordinals ascending
  */
 export function searchListed(
-  segments: readonly Segment[],
+  segments: readonly SegmentReader[],
   search: SegmentSearch,
   ordinals: OrdinalSet,
   before: Candidates,
@@ -130,7 +134,7 @@ export function searchListed(
 
 /** Adds records that were gathered, with their exact scores. */
 function addScored(
-  segments: readonly Segment[],
+  segments: readonly SegmentReader[],
   search: SegmentSearch,
   { ordinals }: Candidates,
   best: Best,
@@ -147,7 +151,7 @@ function addScored(
 
 /** Those of some records of a segment that have one of the terms, with their exact scores. */
 function scored(
-  segment: Segment,
+  segment: SegmentReader,
   number: number,
   search: SegmentSearch,
   ordinals: readonly number[],
@@ -175,7 +179,7 @@ function scored(
 
 /** Writes what is searched for where the kernel reads it. @returns whether the segment has any of the terms */
 function enter(
-  segment: Segment,
+  segment: SegmentReader,
   number: number,
   { terms, k, formula, least }: SegmentSearch,
   mask: NonNullable<Mask>,
@@ -211,7 +215,7 @@ function enter(
 }
 
 /** Writes where the segment has the query's terms; returns how many it has. */
-function writeQuery(segment: Segment, number: number, terms: readonly WeightedTerm[]): number {
+function writeQuery(segment: SegmentReader, number: number, terms: readonly WeightedTerm[]): number {
   const { arena } = segment;
   const { words, doubles } = arena;
   const from = arena.field("query");
@@ -230,7 +234,7 @@ function writeQuery(segment: Segment, number: number, terms: readonly WeightedTe
  * How much more a posting can add than when the quantized impacts were made: with longer texts on average, a text is shorter beside
  * them.
  */
-function growthOf(segment: Segment, { averageLength }: Formula): number {
+function growthOf(segment: SegmentReader, { averageLength }: Formula): number {
   if (segment.averageLength === 0) return 1;
   // Without an average the length does not count at all.
   if (averageLength === 0) return Number.MAX_SAFE_INTEGER;
@@ -238,7 +242,7 @@ function growthOf(segment: Segment, { averageLength }: Formula): number {
 }
 
 /** ... and how much less. */
-function shrinkageOf(segment: Segment, { averageLength }: Formula): number {
+function shrinkageOf(segment: SegmentReader, { averageLength }: Formula): number {
   return averageLength > 0 && averageLength < segment.averageLength
     ? averageLength / segment.averageLength
     : 1;

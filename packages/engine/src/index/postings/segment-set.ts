@@ -9,7 +9,7 @@ import { Arena, type ArenaOptions, arenaBytes } from "./arena.ts";
 import { Compaction, isWorthCompacting } from "./compaction.ts";
 import { Merge } from "./merge.ts";
 import { toMerge } from "./merge-choice.ts";
-import type { PostingParts } from "./posting-parts.ts";
+import type { OwnedParts } from "./posting-parts.ts";
 import { Segment, type SegmentState } from "./segment.ts";
 import type { ImpactOf } from "./segment-writer.ts";
 
@@ -21,6 +21,8 @@ export type SegmentSetOptions = ArenaOptions & {
   readonly onTermUnused?: (term: number) => void;
   /** Whether so many bytes more may be taken for a while; default: always. */
   readonly mayTake?: (bytes: number) => boolean;
+  /** Frees what searches of other threads may still be reading, when none does (IndexDependencies); default: at once. */
+  readonly retire?: ((free: () => void) => void) | undefined;
   /** Postings of the longest segment that a merge makes; less for tests. */
   readonly segmentPostingsMax?: number;
 };
@@ -32,7 +34,7 @@ const segmentPostings = 2 ** 24;
 const copiedBytesPerPosting = 64;
 
 export class SegmentSet {
-  readonly #parts: PostingParts;
+  readonly #parts: OwnedParts;
   readonly #options: SegmentSetOptions;
   #arenas: Arena[] = [];
   #merge: Merge | undefined;
@@ -46,7 +48,7 @@ export class SegmentSet {
   /** Of the texts there are now. */
   averageLength = 0;
 
-  constructor(parts: PostingParts, options: SegmentSetOptions) {
+  constructor(parts: OwnedParts, options: SegmentSetOptions) {
     this.#parts = parts;
     this.#options = options;
   }
@@ -90,8 +92,15 @@ export class SegmentSet {
     for (const source of sources) {
       if (onTermUnused) for (const term of source.terms) onTermUnused(term);
       if (this.#saving.includes(source)) this.#freedLater.push(source);
-      else source.free();
+      else this.#free(source);
     }
+  }
+
+  /** Frees a segment that is not one of the index any more. Compaction drops whole arenas, which threads keep that read them. */
+  #free(segment: Segment): void {
+    const { retire } = this.#options;
+    if (retire) retire(() => segment.free());
+    else segment.free();
   }
 
   /** Removes a record that a segment has. */
@@ -160,7 +169,7 @@ export class SegmentSet {
     const done = (isCheckpointed: boolean) => {
       this.#saving = [];
       if (isCheckpointed) this.changes -= changes;
-      for (const segment of this.#freedLater.splice(0)) segment.free();
+      for (const segment of this.#freedLater.splice(0)) this.#free(segment);
     };
     return { segments, done };
   }

@@ -4,12 +4,17 @@
 //
 // A segment counts the removed records of a list when a search asks for them, and caches the count together with the number of
 // removals that it covers. Most terms are never asked for.
+//
+// The owner has a `Segment`. A thread that reads it has a `SegmentReader`, which knows the records that were removed at a moment by the
+// log of removals, up to then. Later removals concern only records that its version does not see (they are hidden from it anyway), so
+// it does not matter which of them the shared bits show when the kernel reads them.
 
 import { entry, entryBytes, kinds, windowRecords } from "@quiver/kernels/postings";
-import { Growable } from "../../base/growable.ts";
+import { type Column, Growable } from "../../base/growable.ts";
 import { firstFrom } from "../ordinal-sets.ts";
 import type { Arena } from "./arena.ts";
 import { columnsOf, segmentHeader, segmentHeaderBytes } from "./segment-layout.ts";
+import type { SegmentMemory } from "./segment-memory.ts";
 
 /** What a checkpoint stores of a segment besides its image. */
 export type SegmentState = {
@@ -23,8 +28,19 @@ export type SegmentState = {
 /** Removals are probed for one by one where that is less work than to go through a list. */
 const probeCost = 16;
 
-export class Segment {
-  readonly arena: Arena;
+/** A segment as it is at a moment. Can be posted to another thread. */
+export type SharedSegment = {
+  readonly at: number;
+  readonly bytes: number;
+  /** No other segment of the index has it. */
+  readonly number: number;
+  /** Records in the order of their removal. */
+  readonly removed: Column;
+};
+
+/** A segment, for reading. */
+export class SegmentReader {
+  readonly arena: SegmentMemory;
   readonly at: number;
   readonly kind: number;
   /** Quantized impacts are at most this. */
@@ -46,15 +62,17 @@ export class Segment {
   /** Where the lists begin of the terms of each step of 2 ** stepBits: some four lists to a step, as terms mostly are spread. */
   readonly #steps: Uint32Array;
   readonly #stepBits: number;
-  /** A bit for each record: whether it was removed. */
+  /** In the arena, a bit for each record: whether it was removed by now. */
   readonly removedBits: Uint8Array;
+  /** ... by the moment up to which removals were taken over. The owner's are those of the arena. */
+  protected bits: Uint8Array;
   /** In the order of removal. */
-  readonly #removed = new Growable(Uint32Array, 0);
+  protected removed: Column = { values: new Uint32Array(0), length: 0 };
   /** Of each list: how many of its records were removed, of so many removals. Empty before the first. */
   #removedIn = new Uint32Array(0);
   #removalsSeen = new Uint32Array(0);
 
-  constructor(arena: Arena, at: number) {
+  constructor(arena: SegmentMemory, at: number) {
     const field = (name: keyof typeof segmentHeader): number => arena.words[(at + segmentHeader[name]) >>> 2];
     const column = (name: keyof typeof segmentHeader, count: number): Uint32Array =>
       new Uint32Array(arena.words.buffer, at + field(name), count);
@@ -75,44 +93,24 @@ export class Segment {
     this.#steps = stepsOf(this.terms, this.#stepBits);
     const bits = Math.ceil(this.recordCount / windowRecords) * windowRecords;
     this.removedBits = new Uint8Array(arena.bytes.buffer, at + field("removedAt"), bits / 8);
+    this.bits = this.removedBits;
   }
 
-  /** The segment's state now. */
-  state(): SegmentState {
-    const { arena, at } = this;
-    return {
-      bytes: this.bytes,
-      header: arena.bytes.slice(at, at + segmentHeaderBytes),
-      removed: this.removedBits.slice(),
-    };
-  }
-
-  /** The part of the allocation that never changes: everything except the header and the bits of removed records. */
-  get image(): Uint8Array {
-    const { arena, at } = this;
-    return arena.bytes.subarray(this.ordinals.byteOffset, at + this.bytes);
-  }
-
-  /** Room for a segment of a checkpoint, into which its image is to be written; undefined where there is none. */
-  static makeRoom(
-    arena: Arena,
-    { bytes, header, removed }: SegmentState,
-  ): { arena: Arena; at: number; image: Uint8Array } | undefined {
-    const at = arena.allocate(bytes);
-    if (at === undefined) return undefined;
-    arena.bytes.set(header, at);
-    const begin = arena.words[(at + segmentHeader.ordinalsAt) >>> 2];
-    arena.bytes.fill(0, at + header.length, at + begin);
-    arena.bytes.set(removed, at + arena.words[(at + segmentHeader.removedAt) >>> 2]);
-    return { arena, at, image: arena.bytes.subarray(at + begin, at + bytes) };
-  }
-
-  /** Restores a segment from a checkpoint. */
-  static restored(arena: Arena, at: number): Segment {
-    const segment = new Segment(arena, at);
-    for (let record = 0; record < segment.recordCount; record++)
-      if (segment.isRemoved(record)) segment.#noteRemoved(record);
+  /** A segment of another thread. @param arena its arena, seen from this thread */
+  static attach(arena: SegmentMemory, { at }: SharedSegment): SegmentReader {
+    const segment = new SegmentReader(arena, at);
+    segment.bits = new Uint8Array(segment.removedBits.length);
     return segment;
+  }
+
+  /** Takes over the removals up to a moment, if it is later than those before. */
+  catchUp(removed: Column): void {
+    if (removed.length <= this.removed.length) return;
+    for (let i = this.removed.length; i < removed.length; i++) {
+      const record = removed.values[i];
+      this.bits[record >> 3] |= 1 << (record & 7);
+    }
+    this.removed = removed;
   }
 
   /** Bytes of the allocation. */
@@ -124,19 +122,19 @@ export class Segment {
   get extraBytes(): number {
     return (
       this.#steps.byteLength +
-      this.#removed.memoryBytes +
+      this.removed.values.byteLength +
       this.#removedIn.byteLength +
       this.#removalsSeen.byteLength
     );
   }
 
   get removedCount(): number {
-    return this.#removed.length;
+    return this.removed.length;
   }
 
   /** Records that were not removed. */
   get count(): number {
-    return this.recordCount - this.#removed.length;
+    return this.recordCount - this.removed.length;
   }
 
   get firstOrdinal(): number {
@@ -154,20 +152,7 @@ export class Segment {
   }
 
   isRemoved(record: number): boolean {
-    return ((this.removedBits[record >> 3] >> (record & 7)) & 1) === 1;
-  }
-
-  /** @param record not removed yet */
-  remove(record: number): void {
-    this.removedBits[record >> 3] |= 1 << (record & 7);
-    this.#noteRemoved(record);
-  }
-
-  #noteRemoved(record: number): void {
-    this.#removed.push(record);
-    if (this.#removedIn.length > 0) return;
-    this.#removedIn = new Uint32Array(this.listCount);
-    this.#removalsSeen = new Uint32Array(this.listCount);
+    return ((this.bits[record >> 3] >> (record & 7)) & 1) === 1;
   }
 
   /** The list of a term, or -1. */
@@ -203,14 +188,18 @@ export class Segment {
 
   /** Postings of a list whose records were removed. */
   removedIn(list: number): number {
-    const removals = this.#removed.length;
+    const removals = this.removed.length;
     if (removals === 0) return 0;
+    if (this.#removedIn.length === 0) {
+      this.#removedIn = new Uint32Array(this.listCount);
+      this.#removalsSeen = new Uint32Array(this.listCount);
+    }
     const since = removals - this.#removalsSeen[list];
     if (since === 0) return this.#removedIn[list];
     if (probeCost * since < this.countOf(list)) {
       let found = 0;
       for (let i = removals - since; i < removals; i++)
-        if (this.postingOf(list, this.#removed.values[i]) >= 0) found++;
+        if (this.postingOf(list, this.removed.values[i]) >= 0) found++;
       this.#removedIn[list] += found;
     } else {
       this.#removedIn[list] = this.#countRemoved(list);
@@ -260,19 +249,83 @@ export class Segment {
     return this.arena.halves[this.recordsAt(list) + posting];
   }
 
-  /** Frees the allocation; the segment must not be used afterwards. */
-  free(): void {
-    this.arena.free(this.at);
-  }
-
   #countRemoved(list: number): number {
     const { halves } = this.arena;
-    const { removedBits } = this;
+    const { bits } = this;
     const first = this.recordsAt(list);
     const end = first + this.countOf(list);
     let removed = 0;
-    for (let at = first; at < end; at++) removed += (removedBits[halves[at] >> 3] >> (halves[at] & 7)) & 1;
+    for (let at = first; at < end; at++) removed += (bits[halves[at] >> 3] >> (halves[at] & 7)) & 1;
     return removed;
+  }
+}
+
+/** The number of the segment that is made next. */
+let nextNumber = 0;
+
+export class Segment extends SegmentReader {
+  declare readonly arena: Arena;
+  readonly #number = nextNumber++;
+  readonly #removed = new Growable(Uint32Array, 0, true);
+
+  constructor(arena: Arena, at: number) {
+    super(arena, at);
+    this.removed = this.#removed;
+  }
+
+  /** What another thread needs to read the segment as it is now. */
+  get shared(): SharedSegment {
+    const { at, bytes } = this;
+    return { at, bytes, number: this.#number, removed: this.#removed.column };
+  }
+
+  /** The segment's state now. */
+  state(): SegmentState {
+    const { arena, at } = this;
+    return {
+      bytes: this.bytes,
+      header: arena.bytes.slice(at, at + segmentHeaderBytes),
+      removed: this.removedBits.slice(),
+    };
+  }
+
+  /** The part of the allocation that never changes: everything except the header and the bits of removed records. */
+  get image(): Uint8Array {
+    const { arena, at } = this;
+    return arena.bytes.subarray(this.ordinals.byteOffset, at + this.bytes);
+  }
+
+  /** Room for a segment of a checkpoint, into which its image is to be written; undefined where there is none. */
+  static makeRoom(
+    arena: Arena,
+    { bytes, header, removed }: SegmentState,
+  ): { arena: Arena; at: number; image: Uint8Array } | undefined {
+    const at = arena.allocate(bytes);
+    if (at === undefined) return undefined;
+    arena.bytes.set(header, at);
+    const begin = arena.words[(at + segmentHeader.ordinalsAt) >>> 2];
+    arena.bytes.fill(0, at + header.length, at + begin);
+    arena.bytes.set(removed, at + arena.words[(at + segmentHeader.removedAt) >>> 2]);
+    return { arena, at, image: arena.bytes.subarray(at + begin, at + bytes) };
+  }
+
+  /** Restores a segment from a checkpoint. */
+  static restored(arena: Arena, at: number): Segment {
+    const segment = new Segment(arena, at);
+    for (let record = 0; record < segment.recordCount; record++)
+      if (segment.isRemoved(record)) segment.#removed.push(record);
+    return segment;
+  }
+
+  /** @param record not removed yet */
+  remove(record: number): void {
+    this.bits[record >> 3] |= 1 << (record & 7);
+    this.#removed.push(record);
+  }
+
+  /** Frees the allocation; the segment must not be used afterwards. */
+  free(): void {
+    this.arena.free(this.at);
   }
 }
 

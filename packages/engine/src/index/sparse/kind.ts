@@ -1,7 +1,8 @@
 // What does the rest of the engine have to know of sparse indexes?
 
 import type { SparseIndex as SparseDefinition } from "@quiver/protocol/shapes/index-definition";
-import type { Kind } from "../kind.ts";
+import type { Kind, PreparedRecords } from "../kind.ts";
+import type { SharedParts } from "../postings/attached-parts.ts";
 import { invertedCheckpoints } from "../postings/checkpoint-adapter.ts";
 import { postingFormat } from "../postings/format.ts";
 import { postingBytes } from "../postings/memory.ts";
@@ -10,15 +11,16 @@ import { countsOf, sizeBy, TermSample } from "../postings/term-sample.ts";
 import { defaultSparseIndex, defineSparseIndex } from "./definition.ts";
 import { type SparseLeg, SparseLegs } from "./legs.ts";
 import { SparseIndex, type SparseOptions, type SparseState } from "./sparse-index.ts";
+import { SparseReader } from "./sparse-reader.ts";
 
-export const sparseKind: Kind<SparseDefinition, SparseIndex, SparseState> = {
+export const sparseKind: Kind<SparseDefinition, SparseIndex, SparseState, PreparedRecords, SparseReader> = {
   name: "sparse",
   define: defineSparseIndex,
   automatic: defaultSparseIndex,
   table: "records",
   countOf: ({ sparse }) => sparse,
-  blueprint(_collection, { quantization: levels }, { mayTake }) {
-    const options: SparseOptions = { levels, mayTake };
+  blueprint(_collection, { quantization: levels }, { mayTake, retire }) {
+    const options: SparseOptions = { levels, mayTake, retire };
     return {
       make: () => new SparseIndex(options),
       checkpoint: invertedCheckpoints((state, load) => SparseIndex.restored(options, state, load)),
@@ -34,8 +36,10 @@ export const sparseKind: Kind<SparseDefinition, SparseIndex, SparseState> = {
     for (const { sparse } of sample()) if (sparse) terms.add([...sparse.indices]);
     return sizeBy(counts.sparse, (records) => postingBytes(false, countsOf(terms, records)));
   },
-  search: (index, legs, version, options) =>
-    new SparseLegs(index, legs as readonly SparseLeg[], version, options),
+  descriptor: (index) => index.shared,
+  attach: (descriptor, slot) => SparseReader.attach(descriptor as SharedParts, slot),
+  search: (reader, legs, version, options) =>
+    new SparseLegs(reader, legs as readonly SparseLeg[], version, options),
   growth: (recordBytes, records, otherBytes) => Math.max(records * recordBytes, otherBytes),
   status: () => ({ served_by: "inverted" }),
   postings: (index) => ({

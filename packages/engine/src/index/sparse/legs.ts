@@ -3,7 +3,7 @@
 import type { Steps } from "../../base/steps.ts";
 import type { Candidates } from "../contract.ts";
 import type { Leg, LegOptions, LegSearches, SearchedVersion } from "../kind.ts";
-import type { SparseIndex } from "./sparse-index.ts";
+import type { SparseReader } from "./sparse-reader.ts";
 
 export interface SparseLeg extends Leg {
   readonly kind: "sparse";
@@ -15,13 +15,18 @@ export interface SparseLeg extends Leg {
 }
 
 export class SparseLegs implements LegSearches {
-  readonly #index: SparseIndex;
+  readonly #reader: SparseReader;
   readonly #legs: readonly SparseLeg[];
   readonly #version: SearchedVersion;
   readonly #options: LegOptions;
 
-  constructor(index: SparseIndex, legs: readonly SparseLeg[], version: SearchedVersion, options: LegOptions) {
-    this.#index = index;
+  constructor(
+    reader: SparseReader,
+    legs: readonly SparseLeg[],
+    version: SearchedVersion,
+    options: LegOptions,
+  ) {
+    this.#reader = reader;
     this.#legs = legs;
     this.#version = version;
     this.#options = options;
@@ -29,7 +34,7 @@ export class SparseLegs implements LegSearches {
 
   search(leg: number, k: number): Steps<Candidates> {
     const of = this.#legs[leg];
-    return this.#index.searchInSteps(
+    return this.#reader.searchInSteps(
       of,
       k,
       of.threshold,
@@ -40,7 +45,7 @@ export class SparseLegs implements LegSearches {
 
   *explain(leg: number, ordinals: readonly number[], onMatch: () => void): Steps<readonly object[]> {
     const explained = ordinals.map(() => ({ matches: [] as object[] }));
-    yield* this.#index.explain(ordinals, this.#legs[leg], (at, match) => {
+    yield* this.#reader.explain(ordinals, this.#legs[leg], (at, match) => {
       onMatch();
       explained[at].matches.push({
         index: match.dimension,

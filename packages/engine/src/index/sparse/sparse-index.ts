@@ -6,37 +6,24 @@
 //
 // A record is found when it shares a dimension with the query, be its score zero or negative.
 
-import { invariant } from "../../base/invariant.ts";
 import type { Steps } from "../../base/steps.ts";
-import type { Candidates, Index, Visible } from "../contract.ts";
-import type { Allowed } from "../ordinal-bitmap.ts";
+import type { Candidates, Index } from "../contract.ts";
 import type { ArenaOptions } from "../postings/arena.ts";
+import type { SharedParts } from "../postings/attached-parts.ts";
 import type { CheckpointData } from "../postings/checkpoint-data.ts";
-import { explainedTermsPerStep } from "../postings/explained.ts";
 import { PostingIndex, type PostingOptions, type PostingState } from "../postings/posting-index.ts";
-import { type PostingEstimate, prunedTermsMax } from "../postings/posting-search.ts";
+import type { PostingEstimate } from "../postings/posting-search.ts";
 import { postingsOf } from "../postings/posting-walk.ts";
-import type { Located } from "../postings/query.ts";
+import { assertSparse, type SparseMatch, SparseReader, type SparseVector } from "./sparse-reader.ts";
 
-/** Unique u32 dimensions, in any order, and their finite weights, side by side. Borrowed. */
-export type SparseVector = {
-  readonly indices: Uint32Array;
-  readonly values: Float32Array;
-};
-
-/** A dimension that a query and a record share. `product` is `queryWeight * weight`, exact in f64. */
-export type SparseMatch = {
-  readonly dimension: number;
-  readonly queryWeight: number;
-  readonly weight: number;
-  readonly product: number;
-};
+export type { SparseMatch, SparseVector };
 
 export type SparseOptions = ArenaOptions & {
   /** Levels of the weights by which searches decide what to leave out, 16 to 256. Default 256. */
   readonly levels?: number;
-  /** Whether so many bytes more may be taken for a while; default: always. */
+  /** See SegmentSetOptions. */
   readonly mayTake?: (bytes: number) => boolean;
+  readonly retire?: ((free: () => void) => void) | undefined;
   /** Less for tests, see posting-index.ts. */
   readonly bufferRecordsMax?: number;
 };
@@ -44,21 +31,14 @@ export type SparseOptions = ArenaOptions & {
 /** What a checkpoint stores of an index, besides the images of its segments. */
 export type SparseState = { readonly postings: PostingState };
 
-/** A query's dimension that some record has. */
-type QueryTerm = { readonly dimension: number; readonly located: Located; readonly weight: number };
-
-/** Dimensions that are located at a step. */
-const termsPerStep = 1_024;
-/** A search in steps restarts this often when lists moved in between; after that it runs in one step. */
-const attemptsMax = 3;
-
-const formula = { fixed: 0, perTerm: 0, averageLength: 0 };
-
 export class SparseIndex implements Index {
-  #postings: PostingIndex;
+  readonly #postings: PostingIndex;
+  readonly #reader: SparseReader;
 
-  constructor(options: SparseOptions = {}) {
-    this.#postings = new PostingIndex(postingOptions(options));
+  /** @param postings restored from a checkpoint; absent: none */
+  constructor(options: SparseOptions = {}, postings = new PostingIndex(postingOptions(options))) {
+    this.#postings = postings;
+    this.#reader = new SparseReader(postings);
   }
 
   get count(): number {
@@ -84,87 +64,35 @@ export class SparseIndex implements Index {
     if (this.has(ordinal)) this.#postings.remove(ordinal);
   }
 
-  /**
-   * The k records with the greatest dot products, with all ties at the boundary, of those that share a dimension
-   * with the query.
-   *
-   * With `threshold` t > 0, at most 1, postings that add less than t times what the greatest of the query's dimensions does
-   * count only when candidates are scored, not when they are chosen: some of the best can be missing, and a record that has
-   * nothing else is. What is found is scored in full. A query or vectors with negative weights are searched exactly.
-   * @param allowed the ordinals that may be found at all. Fewer than k are found only where fewer of them share a dimension
-   */
-  search(
-    query: SparseVector,
-    k: number,
-    threshold: number,
-    visible: Visible,
-    allowed: Allowed = null,
-  ): Candidates {
-    assertSparse(query.indices, query.values);
-    invariant(threshold >= 0 && threshold <= 1, `the threshold ${threshold} is not in [0, 1]`);
-    const terms = this.#termsOf(query);
-    const hidden = this.#postings.reader.hide(visible);
-    const greatest = threshold > 0 ? this.#postings.reader.greatestImpact(terms, hidden) : 0;
-    const least = greatest > 0 ? threshold * greatest : null;
-    return this.#postings.searcher.search(terms, k, formula, hidden, least, allowed);
+  // ---- Searching (sparse-reader.ts)
+
+  /** What searches of this thread go through. */
+  get reader(): SparseReader {
+    return this.#reader;
   }
 
-  /** What a search costs where so many ordinals are allowed: see PostingSearcher.estimate. */
-  estimate(query: SparseVector, allowedCount: number): PostingEstimate {
-    return this.#postings.searcher.estimate(this.#termsOf(query), allowedCount);
+  /** What another thread needs to read the index as it is now (SparseReader.attach). */
+  get shared(): SharedParts {
+    return this.#postings.shared;
   }
 
-  /**
-   * `search` in steps, between which the index may change, where a query has very many dimensions.
-   * @param visible asked anew for what the searched version sees
-   */
-  *searchInSteps(
-    query: SparseVector,
-    k: number,
-    threshold: number,
-    visible: () => Visible,
-    allowed: Allowed = null,
-  ): Steps<Candidates> {
-    const isLong = query.indices.length > prunedTermsMax;
-    for (let attempt = 0; isLong && attempt < attemptsMax; attempt++) {
-      const found = yield* this.#tryInSteps(query, k, threshold, visible, allowed);
-      if (found === null) continue;
-      if (allowed === null || threshold === 0 || found.count >= k) return found;
-      // Of what is allowed, not all need have a great weight.
-      return yield* this.searchInSteps(query, k, 0, visible, allowed);
-    }
-    return this.search(query, k, threshold, visible(), allowed);
+  search(...asked: Parameters<SparseReader["search"]>): Candidates {
+    return this.#reader.search(...asked);
   }
 
-  /** @returns null where lists were moved meanwhile */
-  *#tryInSteps(
-    query: SparseVector,
-    k: number,
-    threshold: number,
-    visible: () => Visible,
-    allowed: Allowed,
-  ): Steps<Candidates | null> {
-    assertSparse(query.indices, query.values);
-    const { layout } = this.#postings.reader;
-    const terms: QueryTerm[] = [];
-    let greatest = 0;
-    for (let from = 0; from < query.indices.length; from += termsPerStep) {
-      const part = this.#termsOf({
-        indices: query.indices.subarray(from, from + termsPerStep),
-        values: query.values.subarray(from, from + termsPerStep),
-      });
-      for (const term of part) terms.push(term);
-      if (threshold > 0)
-        greatest = Math.max(
-          greatest,
-          this.#postings.reader.greatestImpact(part, this.#postings.reader.hide(visible())),
-        );
-      yield;
-      if (this.#postings.reader.layout !== layout) return null;
-    }
-    const least = greatest > 0 ? threshold * greatest : null;
-    return yield* this.#postings.searcher.searchInSteps(terms, k, formula, visible, null, least, allowed);
+  estimate(...asked: Parameters<SparseReader["estimate"]>): PostingEstimate {
+    return this.#reader.estimate(...asked);
   }
+
+  searchInSteps(...asked: Parameters<SparseReader["searchInSteps"]>): Steps<Candidates> {
+    return this.#reader.searchInSteps(...asked);
+  }
+
+  explain(...asked: Parameters<SparseReader["explain"]>): Generator<void, void> {
+    return this.#reader.explain(...asked);
+  }
+
+  // ---- Memory and checkpoints
 
   /** Goes on with what is to be done in the background, for about so many postings; says whether there is more. */
   tidy(postings: number): boolean {
@@ -203,8 +131,10 @@ export class SparseIndex implements Index {
     { postings }: SparseState,
     load: (images: Uint8Array[]) => Promise<void>,
   ): Promise<SparseIndex> {
-    const index = new SparseIndex(options);
-    index.#postings = await PostingIndex.restored(postingOptions(options), postings, load);
+    const index = new SparseIndex(
+      options,
+      await PostingIndex.restored(postingOptions(options), postings, load),
+    );
     for (const ordinal of postings.retired) index.remove(ordinal);
     return index;
   }
@@ -229,70 +159,8 @@ export class SparseIndex implements Index {
   weights(onWeight: (dimension: number, ordinal: number, weight: number) => void): Generator<void, boolean> {
     return postingsOf(this.#postings.parts, onWeight);
   }
-
-  /**
-   * What the scores of a search are made of, in steps between which the index may be used and changed. Added up in the order of the
-   * calls, beginning with 0, a record's products are its score, bit for bit.
-   * @param ordinals records that are held, each once
-   * @param onMatch told each dimension that a record shares with the query, and the record's place in `ordinals`; of one
-   * record by ascending dimension. What it throws ends the call
-   */
-  *explain(
-    ordinals: readonly number[],
-    query: SparseVector,
-    onMatch: (at: number, match: SparseMatch) => void,
-  ): Generator<void, void> {
-    const places = new Map(ordinals.map((ordinal, at) => [ordinal, at]));
-    const { indices, values } = ascending(query);
-    const step = explainedTermsPerStep(ordinals.length);
-    for (let from = 0; from < indices.length; from += step) {
-      if (from > 0) yield;
-      // Where postings are is valid until the next change.
-      const part = {
-        indices: indices.subarray(from, from + step),
-        values: values.subarray(from, from + step),
-      };
-      for (const { dimension, located, weight: queryWeight } of this.#termsOf(part))
-        this.#postings.reader.valuesOf(located, places, (at, weight) =>
-          onMatch(at, { dimension, queryWeight, weight, product: queryWeight * weight }),
-        );
-    }
-  }
-
-  /** The query's dimensions that have postings, ascending. */
-  #termsOf(query: SparseVector): QueryTerm[] {
-    const { indices, values } = ascending(query);
-    const terms: QueryTerm[] = [];
-    for (let i = 0; i < indices.length; i++) {
-      const located = this.#postings.reader.locate(indices[i]);
-      if (located.isAnywhere) terms.push({ dimension: indices[i], located, weight: values[i] });
-    }
-    return terms;
-  }
-}
-
-/** The vector by ascending dimension: itself where it is so already, as those of requests are. */
-function ascending(vector: SparseVector): SparseVector {
-  const { indices, values } = vector;
-  let isAscending = true;
-  for (let i = 1; i < indices.length; i++) if (indices[i] < indices[i - 1]) isAscending = false;
-  if (isAscending) return vector;
-  const order = Uint32Array.from(indices.keys()).sort((a, b) => indices[a] - indices[b]);
-  return {
-    indices: Uint32Array.from(order, (i) => indices[i]),
-    values: Float32Array.from(order, (i) => values[i]),
-  };
 }
 
 function postingOptions({ levels = 256, ...options }: SparseOptions): PostingOptions {
   return { ...options, isText: false, levels: levels - 1, impactOf: () => (weight) => weight };
-}
-
-function assertSparse(indices: Uint32Array, values: Float32Array): void {
-  invariant(indices.length === values.length, `${indices.length} dimensions have ${values.length} weights`);
-  for (let i = 0; i < values.length; i++) {
-    // The message is made only where it is needed: this runs for every weight.
-    if (!Number.isFinite(values[i]))
-      invariant(false, `the weight of dimension ${indices[i]} is ${values[i]}`);
-  }
 }

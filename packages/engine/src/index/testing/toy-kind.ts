@@ -4,7 +4,7 @@
 
 import type { IndexKind, SparseIndex } from "@quiver/protocol/shapes/index-definition";
 import type { Index } from "../contract.ts";
-import type { Kind, Leg } from "../kind.ts";
+import type { Kind, Leg, PreparedRecords } from "../kind.ts";
 
 export const toyName = "toy" as IndexKind;
 
@@ -68,7 +68,7 @@ export class Toy implements Index {
   }
 }
 
-export const toyKind: Kind<SparseIndex, Toy, ToyState> = {
+export const toyKind: Kind<SparseIndex, Toy, ToyState, PreparedRecords, Toy> = {
   name: toyName,
   define: (_collection, given) => given,
   automatic: { name: "toy", quantization: 64, sample_threshold: 1 },

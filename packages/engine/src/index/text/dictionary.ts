@@ -8,16 +8,24 @@
 //
 // A JavaScript Map of strings takes about the same time for a look-up and twice the memory, and has to be built key by key.
 //
-// When the slots double, the old ones stay, and each added term moves some of them: rehashing four million terms at once takes half a
-// second, in which the thread would answer nothing else. Nothing is removed from old slots. An old slot may name a number that has
-// moved, is free, or belongs to another term: a look-up compares the number's term, so its answer is right.
+// The slot of a term that is removed is marked as left, and another term may take it. When half of the slots are not free, new ones are
+// made, twice as many where terms need them. The old ones stay, and each added term moves some of them: rehashing four million terms at
+// once takes half a second, in which the thread would answer nothing else. Nothing is removed from old slots. An old slot may name a
+// number that has moved, is free, or belongs to another term: a look-up compares the number's term, so its answer is right.
+//
+// Other threads look terms up, too (`DictionaryReader`), in the columns as they were at a moment. These lie in shared memory. They are
+// appended to, replaced when they grow or are closed up, and overwritten in three places, without waiting for readers:
+//   - A slot that was free or left gets a term. Terms never move within a table, so those that were there are found as before.
+//   - A term that is removed gets the length 0, and its slot is left. A reader finds the term or does not: no record that its version
+//     sees has it.
+//   - A number that was free gets another term. The owner of the numbers waits with that until no reader knows the number's old term
+//     (vocabulary.ts, forms.ts). A reader of later has no postings of the number, so it does not matter what it finds.
 //
 // Invariants (see check): each number in use is in exactly one slot, or in an old one that has not moved, and no free slot lies
-// between that and the place of its hash; at most half of the slots are used.
-//
-// The table is one class: every method reads the same columns.
+// between that and the place of its hash; at most half of the slots are not free.
 
 import { invariant } from "../../base/invariant.ts";
+import { sharedArray } from "../../base/shared-array.ts";
 import type { Steps } from "../../base/steps.ts";
 
 const slotsMin = 1_024;
@@ -37,37 +45,51 @@ export type DictionaryState = {
   readonly unitsEnd: number;
   readonly unitsUsed: number;
   readonly slots: number;
+  /** Slots that are not free. */
+  readonly filled: number;
 };
 
-export class Dictionary {
-  #slots: Uint32Array;
-  /** Slots that have not moved yet: those of `slots` from `at`. */
-  #old: { readonly slots: Uint32Array; at: number } | null = null;
-  #hashes: Uint32Array = new Uint32Array(slotsMin);
-  #begins: Uint32Array = new Uint32Array(slotsMin);
-  #lengths: Uint16Array = new Uint16Array(slotsMin);
-  #units: Uint16Array = new Uint16Array(8 * slotsMin);
-  #size = 0;
+/** In place of a number and 1: the slot's term was removed. */
+const left = 0xffff_ffff;
+
+/** A dictionary as it is at a moment. Can be posted to another thread. */
+export type SharedDictionary = {
+  readonly slots: Uint32Array;
+  readonly old: Uint32Array | null;
+  readonly hashes: Uint32Array;
+  readonly begins: Uint32Array;
+  readonly lengths: Uint16Array;
+  readonly units: Uint16Array;
+  readonly numbersEnd: number;
+};
+
+/** A dictionary, for reading. */
+export class DictionaryReader {
+  protected slots: Uint32Array;
+  /** Slots some of which have not moved yet. */
+  protected old: Uint32Array | null;
+  protected hashes: Uint32Array;
+  protected begins: Uint32Array;
+  protected lengths: Uint16Array;
+  protected units: Uint16Array;
   /** Numbers in use are below this. */
-  #numbersEnd = 0;
-  /** Where the next term's units go, and how many of those before are in use. */
-  #unitsEnd = 0;
-  #unitsUsed = 0;
+  protected end: number;
 
-  /** @param slots at first: a power of two; fewer in tests */
-  constructor(slots = slotsMin) {
-    this.#slots = new Uint32Array(slots);
-  }
-
-  get size(): number {
-    return this.#size;
+  constructor({ slots, old, hashes, begins, lengths, units, numbersEnd }: SharedDictionary) {
+    this.slots = slots;
+    this.old = old;
+    this.hashes = hashes;
+    this.begins = begins;
+    this.lengths = lengths;
+    this.units = units;
+    this.end = numbersEnd;
   }
 
   /** The number of a term, or undefined. */
   get(term: string): number | undefined {
     const hash = hashOf(term);
-    let number = this.#find(this.#slots, hash, term);
-    if (number < 0 && this.#old !== null) number = this.#find(this.#old.slots, hash, term);
+    let number = this.#find(this.slots, hash, term);
+    if (number < 0 && this.old !== null) number = this.#find(this.old, hash, term);
     return number < 0 ? undefined : number;
   }
 
@@ -75,70 +97,26 @@ export class Dictionary {
   #find(slots: Uint32Array, hash: number, term: string): number {
     const mask = slots.length - 1;
     for (let at = hash & mask; ; at = (at + 1) & mask) {
-      const number = slots[at] - 1;
-      if (number < 0 || (this.#hashes[number] === hash && this.#isTerm(number, term))) return number;
+      const slot = slots[at];
+      if (slot === 0) return -1;
+      if (slot !== left && this.hashes[slot - 1] === hash && this.#isTerm(slot - 1, term)) return slot - 1;
     }
   }
 
-  /** Adds a term that is not there, under a number that has none. */
-  add(term: string, number: number): void {
-    invariant(term.length > 0 && term.length <= 0xffff, `a term of ${term.length} characters`);
-    this.#reserve(number, term.length);
-    const begin = this.#unitsEnd;
-    for (let i = 0; i < term.length; i++) this.#units[begin + i] = term.charCodeAt(i);
-    this.#unitsEnd += term.length;
-    this.#unitsUsed += term.length;
-    this.#hashes[number] = hashOf(term);
-    this.#begins[number] = begin;
-    this.#lengths[number] = term.length;
-    this.#size++;
-    if (2 * this.#size > this.#slots.length) {
-      this.#move(Number.POSITIVE_INFINITY);
-      this.#old = { slots: this.#slots, at: 0 };
-      this.#slots = new Uint32Array(2 * this.#slots.length);
-    }
-    this.#enter(number);
-    this.#move(movedPerTerm);
-  }
-
-  /** Forgets the term of a number. */
-  remove(number: number): void {
-    const mask = this.#slots.length - 1;
-    let free = this.#hashes[number] & mask;
-    while (this.#slots[free] !== number + 1 && this.#slots[free] !== 0) free = (free + 1) & mask;
-    if (this.#slots[free] !== 0) this.#free(free, mask);
-    else invariant(this.#old !== null, `number ${number} is in no slot`);
-    this.#unitsUsed -= this.#lengths[number];
-    this.#lengths[number] = 0;
-    this.#size--;
-  }
-
-  #free(slot: number, mask: number): void {
-    let free = slot;
-    // What stands behind moves up where its hash allows it, so that no gap cuts it off (Knuth, volume 3, algorithm 6.4R).
-    for (let at = (free + 1) & mask; this.#slots[at] !== 0; at = (at + 1) & mask) {
-      const home = this.#hashes[this.#slots[at] - 1] & mask;
-      if (((at - home) & mask) < ((at - free) & mask)) continue;
-      this.#slots[free] = this.#slots[at];
-      free = at;
-    }
-    this.#slots[free] = 0;
-  }
-
-  /** Whether a number has a term. */
-  isUsed(number: number): boolean {
-    return number < this.#numbersEnd && this.#lengths[number] > 0;
+  #isTerm(number: number, term: string): boolean {
+    if (this.lengths[number] !== term.length) return false;
+    const begin = this.begins[number];
+    for (let i = 0; i < term.length; i++) if (this.units[begin + i] !== term.charCodeAt(i)) return false;
+    return true;
   }
 
   /** The term of a number in use. */
   termOf(number: number): string {
-    const begin = this.#begins[number];
-    return String.fromCharCode(...this.#units.subarray(begin, begin + this.#lengths[number]));
+    return this.#termFrom(this.begins[number], this.lengths[number]);
   }
 
-  *entries(): Generator<[term: string, number: number]> {
-    for (let number = 0; number < this.#numbersEnd; number++)
-      if (this.#lengths[number] > 0) yield [this.termOf(number), number];
+  #termFrom(begin: number, length: number): string {
+    return String.fromCharCode(...this.units.subarray(begin, begin + length));
   }
 
   /**
@@ -148,26 +126,106 @@ export class Dictionary {
    */
   *termsThat(passes: (units: Uint16Array, begin: number, end: number) => boolean): Steps<string[]> {
     const found: string[] = [];
-    for (let number = 0; number < this.#numbersEnd; number++) {
+    for (let number = 0; number < this.end; number++) {
       if (number % termsPerStep === termsPerStep - 1) yield;
-      const begin = this.#begins[number];
-      const length = this.#lengths[number];
-      if (length > 0 && passes(this.#units, begin, begin + length)) found.push(this.termOf(number));
+      const begin = this.begins[number];
+      const length = this.lengths[number];
+      if (length > 0 && passes(this.units, begin, begin + length)) found.push(this.#termFrom(begin, length));
     }
     return found;
+  }
+}
+
+export class Dictionary extends DictionaryReader {
+  /** Slots of `old` from here on have not moved. */
+  #movedEnd = 0;
+  #size = 0;
+  /** Slots that are not free. */
+  #filled = 0;
+  /** Where the next term's units go, and how many of those before are in use. */
+  #unitsEnd = 0;
+  #unitsUsed = 0;
+
+  /** @param slots at first: a power of two; fewer in tests */
+  constructor(slots = slotsMin) {
+    super({
+      slots: sharedArray(Uint32Array, slots),
+      old: null,
+      hashes: sharedArray(Uint32Array, slotsMin),
+      begins: sharedArray(Uint32Array, slotsMin),
+      lengths: sharedArray(Uint16Array, slotsMin),
+      units: sharedArray(Uint16Array, 8 * slotsMin),
+      numbersEnd: 0,
+    });
+  }
+
+  /** What another thread needs to look terms up as they are now. */
+  get shared(): SharedDictionary {
+    const { slots, old, hashes, begins, lengths, units, end: numbersEnd } = this;
+    return { slots, old, hashes, begins, lengths, units, numbersEnd };
+  }
+
+  get size(): number {
+    return this.#size;
+  }
+
+  /** Adds a term that is not there, under a number that has none. */
+  add(term: string, number: number): void {
+    invariant(term.length > 0 && term.length <= 0xffff, `a term of ${term.length} characters`);
+    this.#reserve(number, term.length);
+    const begin = this.#unitsEnd;
+    for (let i = 0; i < term.length; i++) this.units[begin + i] = term.charCodeAt(i);
+    this.#unitsEnd += term.length;
+    this.#unitsUsed += term.length;
+    this.hashes[number] = hashOf(term);
+    this.begins[number] = begin;
+    this.lengths[number] = term.length;
+    this.#size++;
+    if (2 * (this.#filled + 1) > this.slots.length) {
+      this.#move(Number.POSITIVE_INFINITY);
+      this.old = this.slots;
+      this.#movedEnd = 0;
+      // Half of the slots or fewer had terms that were removed: as many will do.
+      const isCrowded = 4 * this.#size > this.old.length;
+      this.slots = sharedArray(Uint32Array, isCrowded ? 2 * this.old.length : this.old.length);
+      this.#filled = 0;
+    }
+    this.#enter(number);
+    this.#move(movedPerTerm);
+  }
+
+  /** Forgets the term of a number. */
+  remove(number: number): void {
+    const mask = this.slots.length - 1;
+    let at = this.hashes[number] & mask;
+    while (this.slots[at] !== number + 1 && this.slots[at] !== 0) at = (at + 1) & mask;
+    if (this.slots[at] !== 0) this.slots[at] = left;
+    else invariant(this.old !== null, `number ${number} is in no slot`);
+    this.#unitsUsed -= this.lengths[number];
+    this.lengths[number] = 0;
+    this.#size--;
+  }
+
+  /** Whether a number has a term. */
+  isUsed(number: number): boolean {
+    return number < this.end && this.lengths[number] > 0;
+  }
+
+  *entries(): Generator<[term: string, number: number]> {
+    for (let number = 0; number < this.end; number++)
+      if (this.lengths[number] > 0) yield [this.termOf(number), number];
   }
 
   /** Numbers below the greatest in use that are free. */
   freeNumbers(): number[] {
     const free: number[] = [];
-    for (let number = 0; number < this.#numbersEnd; number++)
-      if (this.#lengths[number] === 0) free.push(number);
+    for (let number = 0; number < this.end; number++) if (this.lengths[number] === 0) free.push(number);
     return free;
   }
 
   /** Numbers in use are below this. */
   get numbersEnd(): number {
-    return this.#numbersEnd;
+    return this.end;
   }
 
   /** What a checkpoint stores. The columns are copies, in shared memory. */
@@ -175,13 +233,14 @@ export class Dictionary {
     this.#move(Number.POSITIVE_INFINITY);
     const state = {
       size: this.#size,
-      numbersEnd: this.#numbersEnd,
+      numbersEnd: this.end,
       unitsEnd: this.#unitsEnd,
       unitsUsed: this.#unitsUsed,
-      slots: this.#slots.length,
+      slots: this.slots.length,
+      filled: this.#filled,
     };
     const columns = columnsOf(state);
-    const from = [this.#slots, this.#hashes, this.#begins, this.#lengths, this.#units];
+    const from = [this.slots, this.hashes, this.begins, this.lengths, this.units];
     columns.forEach((column, i) => {
       const { buffer, byteOffset } = from[i];
       column.set(new Uint8Array(buffer, byteOffset, column.length));
@@ -198,34 +257,37 @@ export class Dictionary {
   static restored(state: DictionaryState, columns: readonly Uint8Array[]): Dictionary {
     const dictionary = new Dictionary();
     const [slots, hashes, begins, lengths, units] = columns;
-    dictionary.#slots = new Uint32Array(slots.buffer);
-    dictionary.#hashes = new Uint32Array(hashes.buffer);
-    dictionary.#begins = new Uint32Array(begins.buffer);
-    dictionary.#lengths = new Uint16Array(lengths.buffer);
-    dictionary.#units = new Uint16Array(units.buffer);
+    dictionary.slots = new Uint32Array(slots.buffer);
+    dictionary.hashes = new Uint32Array(hashes.buffer);
+    dictionary.begins = new Uint32Array(begins.buffer);
+    dictionary.lengths = new Uint16Array(lengths.buffer);
+    dictionary.units = new Uint16Array(units.buffer);
     dictionary.#size = state.size;
-    dictionary.#numbersEnd = state.numbersEnd;
+    dictionary.#filled = state.filled;
+    dictionary.end = state.numbersEnd;
     dictionary.#unitsEnd = state.unitsEnd;
     dictionary.#unitsUsed = state.unitsUsed;
     return dictionary;
   }
 
   close(): void {
-    this.#slots = new Uint32Array(slotsMin);
-    this.#old = null;
-    this.#hashes = new Uint32Array(slotsMin);
-    this.#begins = new Uint32Array(slotsMin);
-    this.#lengths = new Uint16Array(slotsMin);
-    this.#units = new Uint16Array(8 * slotsMin);
+    const empty = new Dictionary().shared;
+    this.slots = empty.slots;
+    this.old = null;
+    this.hashes = empty.hashes;
+    this.begins = empty.begins;
+    this.lengths = empty.lengths;
+    this.units = empty.units;
     this.#size = 0;
-    this.#numbersEnd = 0;
+    this.#filled = 0;
+    this.end = 0;
     this.#unitsEnd = 0;
     this.#unitsUsed = 0;
   }
 
   get memoryBytes(): number {
-    const columns = [this.#slots, this.#hashes, this.#begins, this.#lengths, this.#units];
-    return columns.reduce((sum, column) => sum + column.byteLength, this.#old?.slots.byteLength ?? 0);
+    const columns = [this.slots, this.hashes, this.begins, this.lengths, this.units];
+    return columns.reduce((sum, column) => sum + column.byteLength, this.old?.byteLength ?? 0);
   }
 
   check(): void {
@@ -236,71 +298,76 @@ export class Dictionary {
       terms++;
       units += term.length;
       invariant(this.get(term) === number, `"${term}" has number ${number}, and ${this.get(term)} is found`);
-      const end = this.#begins[number] + term.length;
+      const end = this.begins[number] + term.length;
       invariant(end <= this.#unitsEnd, `"${term}" ends at ${end} of ${this.#unitsEnd}`);
     }
-    const used = this.#slots.reduce((sum, slot) => sum + (slot === 0 ? 0 : 1), 0);
+    const used = this.slots.reduce((sum, slot) => sum + (slot === 0 || slot === left ? 0 : 1), 0);
     invariant(terms === this.#size && used === terms, `${terms} terms in ${used} slots, not ${this.#size}`);
-    invariant(2 * used <= this.#slots.length, `${used} of ${this.#slots.length} slots are used`);
+    const filled = this.slots.reduce((sum, slot) => sum + (slot === 0 ? 0 : 1), 0);
+    invariant(
+      filled === this.#filled && 2 * filled <= this.slots.length,
+      `${filled} of ${this.slots.length} slots are not free, counted were ${this.#filled}`,
+    );
     invariant(units === this.#unitsUsed, `terms have ${units} characters, not ${this.#unitsUsed}`);
-  }
-
-  #isTerm(number: number, term: string): boolean {
-    if (this.#lengths[number] !== term.length) return false;
-    const begin = this.#begins[number];
-    for (let i = 0; i < term.length; i++) if (this.#units[begin + i] !== term.charCodeAt(i)) return false;
-    return true;
   }
 
   /** Enters a number, unless it is there. */
   #enter(number: number): void {
-    const mask = this.#slots.length - 1;
-    let at = this.#hashes[number] & mask;
-    while (this.#slots[at] !== 0 && this.#slots[at] !== number + 1) at = (at + 1) & mask;
-    this.#slots[at] = number + 1;
+    const mask = this.slots.length - 1;
+    let vacant = -1;
+    let at = this.hashes[number] & mask;
+    for (; this.slots[at] !== 0; at = (at + 1) & mask) {
+      if (this.slots[at] === number + 1) return;
+      if (this.slots[at] === left && vacant < 0) vacant = at;
+    }
+    if (vacant < 0) this.#filled++;
+    this.slots[vacant < 0 ? at : vacant] = number + 1;
   }
 
   /** Moves so many of the old slots. */
   #move(count: number): void {
-    const old = this.#old;
+    const { old } = this;
     if (old === null) return;
-    const end = Math.min(old.slots.length, old.at + count);
-    for (; old.at < end; old.at++) {
-      const number = old.slots[old.at] - 1;
-      if (number >= 0 && this.#lengths[number] > 0) this.#enter(number);
+    const end = Math.min(old.length, this.#movedEnd + count);
+    for (; this.#movedEnd < end; this.#movedEnd++) {
+      const slot = old[this.#movedEnd];
+      if (slot !== 0 && slot !== left && this.lengths[slot - 1] > 0) this.#enter(slot - 1);
     }
-    if (end === old.slots.length) this.#old = null;
+    if (end === old.length) this.old = null;
   }
 
   /** Makes room for a number and so many units. */
   #reserve(number: number, units: number): void {
-    if (number >= this.#begins.length) {
-      const length = Math.max(Math.ceil(growth * this.#begins.length), number + 1);
-      this.#hashes = grown(this.#hashes, new Uint32Array(length));
-      this.#begins = grown(this.#begins, new Uint32Array(length));
-      this.#lengths = grown(this.#lengths, new Uint16Array(length));
+    if (number >= this.begins.length) {
+      const length = Math.max(Math.ceil(growth * this.begins.length), number + 1);
+      this.hashes = grown(this.hashes, sharedArray(Uint32Array, length));
+      this.begins = grown(this.begins, sharedArray(Uint32Array, length));
+      this.lengths = grown(this.lengths, sharedArray(Uint16Array, length));
     }
-    this.#numbersEnd = Math.max(this.#numbersEnd, number + 1);
-    if (this.#unitsEnd + units <= this.#units.length) return;
+    this.end = Math.max(this.end, number + 1);
+    if (this.#unitsEnd + units <= this.units.length) return;
     // Where many units belong to terms that are gone, the others are closed up instead.
     const needed = Math.ceil(growth * (this.#unitsUsed + units));
-    this.#closeUp(new Uint16Array(Math.max(needed, Math.min(this.#units.length, 2 * needed))));
+    this.#closeUp(sharedArray(Uint16Array, Math.max(needed, Math.min(this.units.length, 2 * needed))));
   }
 
   #closeUp(units: Uint16Array): void {
     if (this.#unitsUsed === this.#unitsEnd) {
-      this.#units = grown(this.#units, units);
+      this.units = grown(this.units, units);
       return;
     }
+    // Readers of the old units go by the old begins.
+    const begins = sharedArray(Uint32Array, this.begins.length);
     let end = 0;
-    for (let number = 0; number < this.#numbersEnd; number++) {
-      const begin = this.#begins[number];
-      const length = this.#lengths[number];
-      this.#begins[number] = end;
-      for (let i = 0; i < length; i++) units[end + i] = this.#units[begin + i];
+    for (let number = 0; number < this.end; number++) {
+      const begin = this.begins[number];
+      const length = this.lengths[number];
+      begins[number] = end;
+      for (let i = 0; i < length; i++) units[end + i] = this.units[begin + i];
       end += length;
     }
-    this.#units = units;
+    this.begins = begins;
+    this.units = units;
     this.#unitsEnd = end;
   }
 }

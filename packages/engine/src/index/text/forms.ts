@@ -14,8 +14,10 @@
 import { Growable } from "../../base/growable.ts";
 import { invariant } from "../../base/invariant.ts";
 import { finishAtOnce, type Steps } from "../../base/steps.ts";
-import { Dictionary, type DictionaryState } from "./dictionary.ts";
-import { RecordRows, type Row, RowReader, type RowsState } from "./record-rows.ts";
+import { Counters, countIn, type SharedCounts } from "./counters.ts";
+import { Dictionary, DictionaryReader, type DictionaryState, type SharedDictionary } from "./dictionary.ts";
+import { RecordRows, type RowsState } from "./record-rows.ts";
+import { type Row, RowReader, type RowSource, RowsReader, type SharedRows } from "./rows-reader.ts";
 
 /** What a checkpoint stores, besides the columns and bytes. */
 export type FormsState = { readonly dictionary: DictionaryState; readonly rows: RowsState };
@@ -28,72 +30,27 @@ const numbersPerStep = 16 * 1024;
 /** Counting in steps restarts this often when records were removed in between; after that it counts in one step. */
 const attemptsMax = 3;
 
-export class Forms {
-  readonly #dictionary: Dictionary;
-  readonly rows: RecordRows;
-  readonly #counts = new Growable(Uint32Array);
-  /** By number: 1 + the ordinal added last that has it. */
-  readonly #lastAdded = new Growable(Uint32Array);
-  #free: number[] = [];
-  /** The forms of the record that is added. */
-  #added = new Uint32Array(256);
-  /** Forms in the dictionary that no record has. */
-  #unused = 0;
+/** Forms as they are at a moment. Can be posted to another thread. */
+export type SharedForms = {
+  readonly dictionary: SharedDictionary;
+  readonly counts: SharedCounts;
+  readonly rows: SharedRows;
+};
+
+/** Forms, for reading. */
+export abstract class FormsReader {
+  protected readonly dictionary: DictionaryReader;
+  readonly rows: RowSource;
   /** Records that were taken out. */
-  #removals = 0;
+  protected removals = 0;
 
-  /** @param dictionary, rows as they were kept; absent: none */
-  constructor(dictionary = new Dictionary(), rows = new RecordRows()) {
-    this.#dictionary = dictionary;
+  protected constructor(dictionary: DictionaryReader, rows: RowSource) {
+    this.dictionary = dictionary;
     this.rows = rows;
-    for (let number = 0; number < dictionary.numbersEnd; number++) this.#grow();
-    rows.each((row) => {
-      for (const number of numbersOf(row)) this.#counts.values[number]++;
-    });
-    this.#forgetUnused();
   }
 
-  /** The number of a form, which it has until `remove` says otherwise. */
-  numberOf(form: string): number {
-    const known = this.#dictionary.get(form);
-    if (known !== undefined) return known;
-    const number = this.#free.pop() ?? this.#counts.length;
-    if (number === this.#counts.length) this.#grow();
-    this.#dictionary.add(form, number);
-    this.#unused++;
-    return number;
-  }
-
-  /** Adds the forms of a record, of a greater ordinal than all before. @param numbers some of them perhaps several times */
-  add(ordinal: number, numbers: ArrayLike<number>): void {
-    if (numbers.length === 0) return;
-    if (this.#added.length < numbers.length) this.#added = new Uint32Array(2 * numbers.length);
-    const added = this.#added;
-    const lastAdded = this.#lastAdded.values;
-    const counts = this.#counts.values;
-    let count = 0;
-    for (let i = 0; i < numbers.length; i++) {
-      const number = numbers[i];
-      if (lastAdded[number] === ordinal + 1) continue;
-      lastAdded[number] = ordinal + 1;
-      if (counts[number]++ === 0) this.#unused--;
-      added[count++] = number;
-    }
-    this.rows.begin(ordinal);
-    this.rows.writeAll(added, count);
-  }
-
-  /** Takes a record's forms out. @returns whether numbers that were returned before may now belong to other forms */
-  remove(ordinal: number): boolean {
-    const row = this.rows.of(ordinal);
-    if (row === undefined) return false;
-    this.#removals++;
-    for (const number of numbersOf(row)) if (--this.#counts.values[number] === 0) this.#unused++;
-    this.rows.delete(ordinal);
-    if (this.#unused < unusedMax || 4 * this.#unused < this.#dictionary.size) return false;
-    this.#forgetUnused();
-    return true;
-  }
+  /** How many of the records held have a word of a form. */
+  protected abstract countOf(number: number): number;
 
   /**
    * The forms that pass a test and that a record has, in no particular order; in steps, between which records may come and go.
@@ -105,7 +62,7 @@ export class Forms {
     passes: (units: Uint16Array, begin: number, end: number) => boolean,
     hidden: () => Iterable<number>,
   ): Steps<string[]> {
-    const passed = yield* this.#dictionary.termsThat(passes);
+    const passed = yield* this.dictionary.termsThat(passes);
     for (let attempt = 0; attempt < attemptsMax; attempt++) {
       const counted = yield* this.#thoseOfRecords(passed, hidden());
       if (counted !== null) return counted;
@@ -115,11 +72,11 @@ export class Forms {
 
   /** The forms that a record has that is not hidden. @returns null where records have gone meanwhile */
   *#thoseOfRecords(forms: readonly string[], hidden: Iterable<number>): Steps<string[] | null> {
-    const removals = this.#removals;
+    const { removals } = this;
     // All at once, so that what is added later is neither counted nor subtracted.
     const counts = new Map<number, number>();
-    const numbers = forms.map((form) => this.#dictionary.get(form));
-    for (const number of numbers) if (number !== undefined) counts.set(number, this.#counts.values[number]);
+    const numbers = forms.map((form) => this.dictionary.get(form));
+    for (const number of numbers) if (number !== undefined) counts.set(number, this.countOf(number));
     const ordinals = counts.size === 0 ? [] : [...hidden];
     let read = 0;
     for (const ordinal of ordinals) {
@@ -133,12 +90,113 @@ export class Forms {
       if (read < numbersPerStep) continue;
       read = 0;
       yield;
-      if (this.#removals !== removals) return null;
+      if (this.removals !== removals) return null;
     }
     return forms.filter((_, i) => {
       const number = numbers[i];
       return number !== undefined && (counts.get(number) as number) > 0;
     });
+  }
+}
+
+/** The forms of another thread: of the records that it held at a moment. */
+export class AttachedForms extends FormsReader {
+  readonly #counts: SharedCounts;
+
+  constructor({ dictionary, counts, rows }: SharedForms) {
+    super(new DictionaryReader(dictionary), new RowsReader(rows));
+    this.#counts = counts;
+  }
+
+  protected countOf(number: number): number {
+    return countIn(this.#counts, number);
+  }
+}
+
+export class Forms extends FormsReader {
+  declare protected readonly dictionary: Dictionary;
+  declare readonly rows: RecordRows;
+  readonly #counts = new Counters();
+  /** By number: 1 + the ordinal added last that has it. */
+  readonly #lastAdded = new Growable(Uint32Array);
+  #free: number[] = [];
+  /** The forms of the record that is added. */
+  #added = new Uint32Array(256);
+  /** Forms in the dictionary that no record has. */
+  #unused = 0;
+  readonly #retire: (free: () => void) => void;
+
+  /**
+   * @param retire calls when no search goes on that has begun before; default: at once
+   * @param dictionary, rows as they were kept; absent: none
+   */
+  constructor(
+    retire: (free: () => void) => void = (free) => free(),
+    dictionary = new Dictionary(),
+    rows = new RecordRows(),
+  ) {
+    super(dictionary, rows);
+    this.#retire = retire;
+    for (let number = 0; number < dictionary.numbersEnd; number++) this.#grow();
+    rows.each((row) => {
+      for (const number of numbersOf(row)) this.#counts.increase(number);
+    });
+    this.#forgetUnused();
+    this.#free = dictionary.freeNumbers();
+  }
+
+  /** What another thread needs to read the forms as they are now. */
+  get shared(): SharedForms {
+    return { dictionary: this.dictionary.shared, counts: this.#counts.shared, rows: this.rows.shared };
+  }
+
+  protected countOf(number: number): number {
+    return this.#counts.of(number);
+  }
+
+  /** The number of a form, which it has until `remove` says otherwise. */
+  numberOf(form: string): number {
+    const known = this.dictionary.get(form);
+    if (known !== undefined) return known;
+    const number = this.#free.pop() ?? this.#counts.length;
+    if (number === this.#counts.length) this.#grow();
+    this.dictionary.add(form, number);
+    this.#unused++;
+    return number;
+  }
+
+  /** Adds the forms of a record, of a greater ordinal than all before. @param numbers some of them perhaps several times */
+  add(ordinal: number, numbers: ArrayLike<number>): void {
+    if (numbers.length === 0) return;
+    if (this.#added.length < numbers.length) this.#added = new Uint32Array(2 * numbers.length);
+    const added = this.#added;
+    const lastAdded = this.#lastAdded.values;
+    let count = 0;
+    for (let i = 0; i < numbers.length; i++) {
+      const number = numbers[i];
+      if (lastAdded[number] === ordinal + 1) continue;
+      lastAdded[number] = ordinal + 1;
+      if (this.#counts.increase(number) === 0) this.#unused--;
+      added[count++] = number;
+    }
+    this.rows.begin(ordinal);
+    this.rows.writeAll(added, count);
+  }
+
+  /** Takes a record's forms out. @returns whether numbers that were returned before may now belong to other forms */
+  remove(ordinal: number): boolean {
+    const row = this.rows.of(ordinal);
+    if (row === undefined) return false;
+    this.removals++;
+    for (const number of numbersOf(row)) if (this.#counts.decrease(number) === 0) this.#unused++;
+    this.rows.delete(ordinal);
+    if (this.#unused < unusedMax || 4 * this.#unused < this.dictionary.size) return false;
+    const forgotten = this.#forgetUnused();
+    // Until then a reader may take a number for that of the form that had it.
+    this.#retire(() => {
+      for (const number of forgotten) this.#free.push(number);
+    });
+    return true;
   }
 
   get memoryBytes(): number {
@@ -151,12 +209,12 @@ export class Forms {
   }
 
   get #columnBytes(): number {
-    return this.#dictionary.memoryBytes + this.#counts.memoryBytes + this.#lastAdded.memoryBytes;
+    return this.dictionary.memoryBytes + this.#counts.memoryBytes + this.#lastAdded.memoryBytes;
   }
 
   /** What a checkpoint stores of the records with ordinals below `end`, all of which are frozen. */
   save(end: number): { state: FormsState; images: Uint8Array[] } {
-    const dictionary = this.#dictionary.save();
+    const dictionary = this.dictionary.save();
     const rows = this.rows.save(end);
     return {
       state: { dictionary: dictionary.state, rows: rows.state },
@@ -170,18 +228,23 @@ export class Forms {
   }
 
   /** Restores forms from a checkpoint. @param images from `imagesFor`, filled from a checkpoint; the new object owns them */
-  static restored({ dictionary, rows }: FormsState, images: readonly Uint8Array[]): Forms {
+  static restored(
+    { dictionary, rows }: FormsState,
+    images: readonly Uint8Array[],
+    retire?: (free: () => void) => void,
+  ): Forms {
     const columns = images.length - rows.segments.length;
     return new Forms(
+      retire,
       Dictionary.restored(dictionary, images.slice(0, columns)),
       RecordRows.restored(rows, images.slice(columns)),
     );
   }
 
   close(): void {
-    this.#dictionary.close();
+    this.dictionary.close();
     this.rows.close();
-    this.#counts.truncate(0);
+    this.#counts.clear();
     this.#lastAdded.truncate(0);
     this.#free = [];
     this.#unused = 0;
@@ -189,7 +252,7 @@ export class Forms {
 
   /** Proves that counts are those of the rows. */
   check(): void {
-    this.#dictionary.check();
+    this.dictionary.check();
     const counts = new Map<number, number>();
     let records = 0;
     this.rows.each((row) => {
@@ -200,12 +263,12 @@ export class Forms {
     });
     this.rows.check(records);
     let unused = 0;
-    for (const [form, number] of this.#dictionary.entries()) {
+    for (const [form, number] of this.dictionary.entries()) {
       const count = counts.get(number) ?? 0;
       if (count === 0) unused++;
       invariant(
-        this.#counts.values[number] === count,
-        `"${form}" is a form of ${count} records, not ${this.#counts.values[number]}`,
+        this.#counts.of(number) === count,
+        `"${form}" is a form of ${count} records, not ${this.#counts.of(number)}`,
       );
       counts.delete(number);
     }
@@ -214,16 +277,20 @@ export class Forms {
   }
 
   #grow(): void {
-    this.#counts.push(0);
+    this.#counts.push();
     this.#lastAdded.push(0);
   }
 
-  #forgetUnused(): void {
-    for (let number = 0; number < this.#counts.length; number++)
-      if (this.#counts.values[number] === 0 && this.#dictionary.isUsed(number))
-        this.#dictionary.remove(number);
-    this.#free = this.#dictionary.freeNumbers();
+  /** @returns the numbers of the forms that no record has, which are none now */
+  #forgetUnused(): number[] {
+    const forgotten: number[] = [];
+    for (let number = 0; number < this.#counts.length; number++) {
+      if (this.#counts.of(number) > 0 || !this.dictionary.isUsed(number)) continue;
+      this.dictionary.remove(number);
+      forgotten.push(number);
+    }
     this.#unused = 0;
+    return forgotten;
   }
 }
 

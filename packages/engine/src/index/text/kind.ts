@@ -15,6 +15,7 @@ import { type TextLeg, TextLegs } from "./legs.ts";
 import { textBytes } from "./memory.ts";
 import { wordsOf } from "./stored-text.ts";
 import { TextIndex, type TextOptions, type TextState } from "./text-index.ts";
+import { type SharedText, TextReader } from "./text-search.ts";
 
 /** Increase `number` when the terms of a text change: older checkpoints are then ignored. The runtime's character tables count too. */
 const analysisFormat = () => ({ number: 2, ...host.characterTables });
@@ -56,16 +57,16 @@ function formCounts(forms: TermSample, records: number) {
 
 const termHash = (term: string, tf: number): number => mix(hashOf(term), tf);
 
-export const textKind: Kind<TextDefinition, TextIndex, TextState, AnalysedReader> = {
+export const textKind: Kind<TextDefinition, TextIndex, TextState, AnalysedReader, TextReader> = {
   name: "tf-idf",
   define: defineTextIndex,
   table: "records",
   countOf: ({ text }) => text,
-  blueprint(_collection, definition, { mayTake }) {
+  blueprint(_collection, definition, { mayTake, retire }) {
     const { language, stopWords, hasPositions: positions } = analysisOf(definition);
     const { k1, b } = definition;
     const deciding = { language, stopWords, k1, b, positions };
-    const options: TextOptions = { ...deciding, mayTake };
+    const options: TextOptions = { ...deciding, mayTake, retire };
     return {
       make: () => new TextIndex(options),
       checkpoint: invertedCheckpoints((state, load) => TextIndex.restored(options, state, load)),
@@ -86,8 +87,10 @@ export const textKind: Kind<TextDefinition, TextIndex, TextState, AnalysedReader
     },
   }),
   estimate,
-  search: (index, legs, version, options) =>
-    new TextLegs(index, legs as readonly TextLeg[], version, options),
+  descriptor: (index) => index.shared,
+  attach: (descriptor, slot) => TextReader.attach(descriptor as SharedText, slot),
+  search: (reader, legs, version, options) =>
+    new TextLegs(reader, legs as readonly TextLeg[], version, options),
   growth: (recordBytes, records, otherBytes) => Math.max(records * recordBytes, otherBytes),
   status: () => ({ served_by: "inverted" }),
   postings: (index) => ({

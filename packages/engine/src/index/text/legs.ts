@@ -8,8 +8,9 @@ import type { Steps } from "../../base/steps.ts";
 import type { Clause } from "../../text/operators.ts";
 import type { Candidates } from "../contract.ts";
 import type { Leg, LegOptions, LegSearches, SearchedVersion } from "../kind.ts";
-import type { TextIndex, TextStatistics } from "./text-index.ts";
+import type { TextStatistics } from "./bm25.ts";
 import { resolveTextQuery, type TextQuery } from "./text-query.ts";
+import type { TextReader } from "./text-search.ts";
 
 export interface TextLeg extends Leg {
   readonly kind: "tf-idf";
@@ -21,7 +22,7 @@ export interface TextLeg extends Leg {
 }
 
 export class TextLegs implements LegSearches {
-  readonly #index: TextIndex;
+  readonly #reader: TextReader;
   readonly #legs: readonly TextLeg[];
   readonly #version: SearchedVersion;
   readonly #statistics: TextStatistics;
@@ -29,9 +30,9 @@ export class TextLegs implements LegSearches {
   /** What the leg that was searched last asks for. */
   #query: { readonly leg: number; readonly asked: TextQuery } | null = null;
 
-  constructor(index: TextIndex, legs: readonly TextLeg[], version: SearchedVersion, options: LegOptions) {
-    if (!index.keepsPositions) refusePhrases(legs);
-    this.#index = index;
+  constructor(reader: TextReader, legs: readonly TextLeg[], version: SearchedVersion, options: LegOptions) {
+    if (!reader.keepsPositions) refusePhrases(legs);
+    this.#reader = reader;
     this.#legs = legs;
     this.#version = version;
     this.#statistics = version.statistics as TextStatistics;
@@ -40,10 +41,10 @@ export class TextLegs implements LegSearches {
 
   *search(leg: number, k: number): Steps<Candidates> {
     const visible = () => this.#version.visible();
-    const asked = yield* resolveTextQuery(this.#index, this.#legs[leg], visible);
+    const asked = yield* resolveTextQuery(this.#reader, this.#legs[leg], visible);
     this.#query = { leg, asked };
     const { allowed } = this.#options;
-    return yield* this.#index.searchTermsInSteps(
+    return yield* this.#reader.searchTermsInSteps(
       asked.terms,
       k,
       this.#statistics,
@@ -59,11 +60,11 @@ export class TextLegs implements LegSearches {
     const { documents, totalLength } = this.#statistics;
     const explained = ordinals.map((ordinal) => ({
       documents,
-      document_length: this.#index.lengthOf(ordinal),
+      document_length: this.#reader.lengthOf(ordinal),
       average_length: documents > 0 ? totalLength / documents : 0,
       matches: [] as object[],
     }));
-    yield* this.#index.explain(
+    yield* this.#reader.explain(
       ordinals,
       query.asked.terms,
       this.#statistics,

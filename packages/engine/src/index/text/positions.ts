@@ -8,14 +8,39 @@
 // All are varints. A term takes about three bytes and a position one.
 
 import { invariant } from "../../base/invariant.ts";
-import { RecordRows, RowReader, type RowsState, widthOf } from "./record-rows.ts";
+import { RecordRows, type RowsState } from "./record-rows.ts";
+import { RowReader, type RowSource, widthOf } from "./rows-reader.ts";
 
-export class Positions {
-  readonly rows: RecordRows;
+/** Positions, for reading. */
+export class PositionsReader {
+  readonly rows: RowSource;
+
+  constructor(rows: RowSource) {
+    this.rows = rows;
+  }
+
+  /** The ascending positions of a term in a record; empty where the record does not have it. */
+  of(ordinal: number, wanted: number): Uint32Array {
+    const row = this.rows.of(ordinal);
+    if (row === undefined) return new Uint32Array(0);
+    const reader = new RowReader(row);
+    for (let term = 0; !reader.isAtEnd; ) {
+      term += reader.read();
+      const bytes = reader.read();
+      if (term === wanted) return positionsIn(reader, bytes);
+      if (term > wanted) break;
+      reader.skip(bytes);
+    }
+    return new Uint32Array(0);
+  }
+}
+
+export class Positions extends PositionsReader {
+  declare readonly rows: RecordRows;
 
   /** @param rows of positions that were kept; absent: none */
   constructor(rows: RecordRows = new RecordRows()) {
-    this.rows = rows;
+    super(rows);
   }
 
   /**
@@ -46,21 +71,6 @@ export class Positions {
       rows.write(bytes);
       for (let at = begins[i], last = 0; at < end; last = places[at++]) rows.write(places[at] - last);
     }
-  }
-
-  /** The ascending positions of a term in a record; empty where the record does not have it. */
-  of(ordinal: number, wanted: number): Uint32Array {
-    const row = this.rows.of(ordinal);
-    if (row === undefined) return new Uint32Array(0);
-    const reader = new RowReader(row);
-    for (let term = 0; !reader.isAtEnd; ) {
-      term += reader.read();
-      const bytes = reader.read();
-      if (term === wanted) return positionsIn(reader, bytes);
-      if (term > wanted) break;
-      reader.skip(bytes);
-    }
-    return new Uint32Array(0);
   }
 
   /** Proves that a record's terms and positions ascend; returns how often it has its terms. */

@@ -7,11 +7,24 @@
 // bytes never change: another thread writes a checkpoint straight from them. When more than half of a segment's rows are forgotten,
 // the rest is rewritten, together with the rest of the segment before it if both are small.
 //
+// Other threads read rows as they were at a moment (rows-reader.ts). So ordinals, beginnings and bytes lie in shared memory, those of a
+// frozen segment in one piece, and what is written is never moved or overwritten: what grows or shrinks is replaced.
+//
 // The open segment and the frozen ones answer the same questions, so they are one class.
 
 import { Growable } from "../../base/growable.ts";
 import { invariant } from "../../base/invariant.ts";
+import { sharedArray } from "../../base/shared-array.ts";
 import { firstFrom } from "../ordinal-sets.ts";
+import {
+  blockOf,
+  columnsOf,
+  placeIn,
+  type Row,
+  type RowColumns,
+  type RowSource,
+  type SharedRows,
+} from "./rows-reader.ts";
 
 /** The most rows and bytes of a joined segment, and the bytes at which the open one is closed. */
 const joinedRowsMax = 8_192;
@@ -25,15 +38,9 @@ const numberBytesMax = 5;
 const segmentBytes = 600;
 
 /** Rows that were closed. */
-type Segment = {
-  /** Ascending. */
-  readonly ordinals: Uint32Array;
-  /** Where each row begins, and at last where the bytes end. */
-  readonly begins: Uint32Array;
+type Segment = RowColumns & {
   /** Whether a row is forgotten. */
   readonly forgotten: Uint8Array;
-  /** In shared memory. */
-  readonly bytes: Uint8Array;
   forgottenCount: number;
 };
 
@@ -42,16 +49,16 @@ type SegmentState = Pick<Segment, "ordinals" | "begins" | "forgotten"> & { reado
 
 export type RowsState = { readonly segments: readonly SegmentState[] };
 
-/** A row: bytes of a segment; borrowed until the rows change. */
-export type Row = { readonly bytes: Uint8Array; readonly begin: number; readonly end: number };
+/** Bytes of an empty open segment. */
+const openBytesMin = 256;
 
-export class RecordRows {
+export class RecordRows implements RowSource {
   #segments: Segment[] = [];
   // The open segment. Of a row that was forgotten the ordinal stays.
-  readonly #ordinals = new Growable(Uint32Array);
-  readonly #begins = new Growable(Uint32Array);
-  readonly #forgotten = new Growable(Uint8Array);
-  #bytes = new Uint8Array(256);
+  #ordinals = new Growable(Uint32Array, 16, true);
+  #begins = new Growable(Uint32Array, 16, true);
+  #forgotten = new Growable(Uint8Array);
+  #bytes: Uint8Array = sharedArray(Uint8Array, openBytesMin);
   #length = 0;
   #count = 0;
 
@@ -68,7 +75,7 @@ export class RecordRows {
   reserve(numbers: number): void {
     const needed = this.#length + numberBytesMax * numbers;
     if (needed <= this.#bytes.length) return;
-    const larger = new Uint8Array(Math.max(2 * this.#bytes.length, needed));
+    const larger = sharedArray(Uint8Array, Math.max(2 * this.#bytes.length, needed));
     larger.set(this.#bytes);
     this.#bytes = larger;
   }
@@ -135,16 +142,42 @@ export class RecordRows {
     };
     const frozen = livingOf([open]);
     if (frozen.ordinals.length > 0) this.#segments.push(frozen);
-    // The others move to the front.
-    const begin = this.#begins.values[rows];
-    this.#bytes.copyWithin(0, begin, this.#length);
-    this.#length -= begin;
-    for (let row = rows; row < count; row++) this.#begins.values[row] -= begin;
-    for (const column of [this.#ordinals, this.#begins, this.#forgotten]) {
-      column.values.copyWithin(0, rows, count);
-      column.length = count - rows;
+    this.#reopen(rows);
+  }
+
+  /** Begins the open segment anew, with its rows from one on. */
+  #reopen(first: number): void {
+    const [ordinals, begins, forgotten] = [this.#ordinals, this.#begins, this.#forgotten];
+    const from = begins.values[first];
+    const bytes = this.#bytes.subarray(from, this.#length);
+    this.#ordinals = new Growable(Uint32Array, ordinals.length - first, true);
+    this.#begins = new Growable(Uint32Array, ordinals.length - first, true);
+    this.#forgotten = new Growable(Uint8Array, ordinals.length - first);
+    for (let row = first; row < ordinals.length; row++) {
+      this.#ordinals.push(ordinals.values[row]);
+      this.#begins.push(begins.values[row] - from);
+      this.#forgotten.push(forgotten.values[row]);
     }
-    if (this.#length === 0 && this.#bytes.length > joinedBytesMax) this.#bytes = new Uint8Array(256);
+    this.#bytes = sharedArray(Uint8Array, Math.max(openBytesMin, bytes.length));
+    this.#bytes.set(bytes);
+    this.#length = bytes.length;
+  }
+
+  /** What another thread needs to read the rows that there are now, those that are forgotten included. */
+  get shared(): SharedRows {
+    return {
+      segments: this.#segments.map(({ ordinals }) => ({
+        block: ordinals.buffer as SharedArrayBuffer,
+        rows: ordinals.length,
+        last: ordinals[ordinals.length - 1],
+      })),
+      open: {
+        ordinals: this.#ordinals.column,
+        begins: this.#begins.values,
+        bytes: this.#bytes,
+        length: this.#length,
+      },
+    };
   }
 
   get memoryBytes(): number {
@@ -162,9 +195,8 @@ export class RecordRows {
 
   close(): void {
     this.#segments = [];
-    for (const column of [this.#ordinals, this.#begins, this.#forgotten]) column.truncate(0);
-    this.#bytes = new Uint8Array(256);
-    this.#length = 0;
+    this.#begins.push(this.#length);
+    this.#reopen(this.#ordinals.length);
     this.#count = 0;
   }
 
@@ -172,9 +204,8 @@ export class RecordRows {
   save(end: number): { state: RowsState; images: Uint8Array[] } {
     const kept = this.#segments.filter(({ ordinals }) => ordinals[ordinals.length - 1] < end);
     const segments = kept.map(({ ordinals, begins, forgotten, bytes }) => ({
-      ordinals,
-      begins,
-      // The other two never change.
+      ordinals: ordinals.slice(),
+      begins: begins.slice(),
       forgotten: forgotten.slice(),
       byteCount: bytes.length,
     }));
@@ -183,16 +214,20 @@ export class RecordRows {
 
   /** Allocates the bytes of rows of a checkpoint. */
   static imagesFor({ segments }: RowsState): Uint8Array[] {
-    return segments.map(({ byteCount }) => new Uint8Array(new SharedArrayBuffer(byteCount)));
+    return segments.map(({ ordinals, byteCount }) => blockOf(ordinals.length, byteCount).bytes);
   }
 
   /** Restores rows from a checkpoint. @param images from `imagesFor`, filled from a checkpoint; the new object owns them */
   static restored({ segments }: RowsState, images: readonly Uint8Array[]): RecordRows {
     const rows = new RecordRows();
-    rows.#segments = segments.map(({ ordinals, begins, forgotten }, i) => {
+    rows.#segments = segments.map((state, i) => {
+      const { forgotten } = state;
+      const columns = columnsOf(images[i].buffer as SharedArrayBuffer, state.ordinals.length);
+      columns.ordinals.set(state.ordinals);
+      columns.begins.set(state.begins);
       const forgottenCount = forgotten.reduce((sum, flag) => sum + flag, 0);
-      rows.#count += ordinals.length - forgottenCount;
-      return { ordinals, begins, forgotten, bytes: images[i], forgottenCount };
+      rows.#count += forgotten.length - forgottenCount;
+      return { ...columns, forgotten, forgottenCount };
     });
     return rows;
   }
@@ -294,10 +329,8 @@ function livingOf(sources: readonly Segment[]): Segment {
       length += begins[row + 1] - begins[row];
     }
   const made: Segment = {
-    ordinals: new Uint32Array(rows),
-    begins: new Uint32Array(rows + 1),
+    ...blockOf(rows, length),
     forgotten: new Uint8Array(rows),
-    bytes: new Uint8Array(new SharedArrayBuffer(length)),
     forgottenCount: 0,
   };
   let at = 0;
@@ -312,45 +345,4 @@ function livingOf(sources: readonly Segment[]): Segment {
     }
   made.begins[at] = end;
   return made;
-}
-
-/** The place of a value among the first `count` ascending ones, or -1. */
-function placeIn(values: Uint32Array, count: number, value: number): number {
-  const place = firstFrom(values, value, count);
-  return place < count && values[place] === value ? place : -1;
-}
-
-/** Reads the numbers of a row one after another. */
-export class RowReader {
-  at: number;
-  readonly #bytes: Uint8Array;
-  readonly #end: number;
-
-  constructor({ bytes, begin, end }: Row) {
-    this.#bytes = bytes;
-    this.at = begin;
-    this.#end = end;
-  }
-
-  get isAtEnd(): boolean {
-    return this.at >= this.#end;
-  }
-
-  read(): number {
-    let value = 0;
-    for (let shift = 0; ; shift += 7) {
-      const byte = this.#bytes[this.at++];
-      value |= (byte & 0x7f) << shift;
-      if (byte < 0x80) return value >>> 0;
-    }
-  }
-
-  skip(bytes: number): void {
-    this.at += bytes;
-  }
-}
-
-/** Bytes of a number in a row. */
-export function widthOf(value: number): number {
-  return value < 0x80 ? 1 : value < 0x4000 ? 2 : value < 0x20_0000 ? 3 : value < 0x1000_0000 ? 4 : 5;
 }

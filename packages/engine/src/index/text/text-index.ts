@@ -22,6 +22,7 @@ import type { TextLanguage } from "@quiver/protocol/shapes/index-definition";
 import { invariant } from "../../base/invariant.ts";
 import type { Steps } from "../../base/steps.ts";
 import { type Analyzer, createAnalyzer } from "../../text/analyzer.ts";
+import { nextMemoryId } from "../attached.ts";
 import type { Candidates, Index, Visible } from "../contract.ts";
 import type { Allowed } from "../ordinal-bitmap.ts";
 import type { OrdinalSet } from "../ordinal-sets.ts";
@@ -39,6 +40,7 @@ import { RecordRows } from "./record-rows.ts";
 import {
   type Accepts,
   type Expansion,
+  type SharedText,
   type TextMatch,
   TextReader,
   type WeightedTerm,
@@ -58,8 +60,9 @@ export type TextOptions = ArenaOptions & {
   b: number;
   /** Whether the index stores the positions of terms in texts, which phrases need; absent: no. */
   positions?: boolean;
-  /** Whether so many bytes more may be taken for a while; default: always. */
+  /** See SegmentSetOptions. */
   readonly mayTake?: (bytes: number) => boolean;
+  readonly retire?: ((free: () => void) => void) | undefined;
   /** Less for tests, see posting-index.ts. */
   readonly bufferRecordsMax?: number;
 };
@@ -83,6 +86,8 @@ const levels = 255;
 export class TextIndex implements Index {
   /** What texts and queries go through. */
   readonly analyzer: Analyzer;
+  readonly #id = nextMemoryId();
+  readonly #scoring: Pick<SharedText, "language" | "stopWords" | "k1" | "b">;
   readonly #postingOptions: PostingOptions;
   readonly #vocabulary: Vocabulary;
   readonly #reader: TextReader;
@@ -98,9 +103,10 @@ export class TextIndex implements Index {
   constructor({ language, stopWords = null, k1, b, positions = false, ...options }: TextOptions) {
     this.#positions = positions ? new Positions() : null;
     this.analyzer = createAnalyzer(language, stopWords);
-    this.#forms = this.analyzer.hasForms ? new Forms() : null;
+    this.#forms = this.analyzer.hasForms ? new Forms(options.retire) : null;
+    this.#scoring = { language, stopWords, k1, b };
     const bm25 = new Bm25(k1, b);
-    const vocabulary = new Vocabulary(this.analyzer, () => this.#forms);
+    const vocabulary = new Vocabulary(this.analyzer, () => this.#forms, options.retire);
     this.#vocabulary = vocabulary;
     this.#postingOptions = {
       ...options,
@@ -123,7 +129,9 @@ export class TextIndex implements Index {
     return new TextReader({
       analyzer: this.analyzer,
       bm25,
-      vocabulary: this.#vocabulary,
+      get dictionary() {
+        return self.#vocabulary.dictionary;
+      },
       get postings() {
         return self.#postings;
       },
@@ -209,7 +217,7 @@ export class TextIndex implements Index {
 
   /** The record no longer counts in `statistics`; versions that see it find it as before. */
   retire(ordinal: number): void {
-    if (!this.has(ordinal) || this.#postings.reader.isRetired(ordinal)) return;
+    if (!this.has(ordinal) || this.#postings.isRetired(ordinal)) return;
     this.#postings.retire(ordinal);
     const length = this.#postings.reader.lengthOf(ordinal);
     if (length > 0) this.#documents--;
@@ -230,6 +238,23 @@ export class TextIndex implements Index {
   }
 
   // ---- Searching (text-search.ts)
+
+  /** What searches of this thread go through. */
+  get reader(): TextReader {
+    return this.#reader;
+  }
+
+  /** What another thread needs to read the index as it is now (TextReader.attach). */
+  get shared(): SharedText {
+    return {
+      id: this.#id,
+      ...this.#scoring,
+      dictionary: this.#vocabulary.dictionary.shared,
+      postings: this.#postings.shared,
+      positions: this.#positions?.rows.shared ?? null,
+      forms: this.#forms?.shared ?? null,
+    };
+  }
 
   /**
    * The k records with the greatest scores, with all ties at the boundary, of those that have a term of the query.
@@ -410,7 +435,7 @@ export class TextIndex implements Index {
     );
     if (state.positions !== null)
       index.#positions = new Positions(RecordRows.restored(state.positions, rows));
-    if (state.forms !== null) index.#forms = Forms.restored(state.forms, forms);
+    if (state.forms !== null) index.#forms = Forms.restored(state.forms, forms, options.retire);
     index.#vocabulary.restore(Dictionary.restored(state.dictionary, columns));
     for (const [, length] of index.#postings.parts.records()) {
       if (length > 0) index.#documents++;
@@ -450,7 +475,7 @@ export class TextIndex implements Index {
         `ordinal ${ordinal} has ${positions} positions of ${occurrences} occurrences`,
       );
       invariant(length > 0 || occurrences === 0, `ordinal ${ordinal} has terms, and no length`);
-      if (this.#postings.reader.isRetired(ordinal) || length === 0) continue;
+      if (this.#postings.isRetired(ordinal) || length === 0) continue;
       documents++;
       totalLength += length;
     }

@@ -50,13 +50,13 @@ import {
   unionInSteps,
   unionOf,
 } from "../ordinal-sets.ts";
-import type { Accepts, TextIndex, WeightedTerm } from "./text-index.ts";
+import type { Accepts, TextReader, WeightedTerm } from "./text-search.ts";
 
 export type TextQuery = { readonly terms: readonly WeightedTerm[]; readonly accepts: Accepts };
 
 /** What this file asks an index for. */
 export type TermSource = Pick<
-  TextIndex,
+  TextReader,
   "termsInSteps" | "analyzer" | "expand" | "holdersOf" | "positionsOf"
 >;
 
@@ -207,14 +207,15 @@ function* mostFrequent(
 ): Steps<WeightedTerm[]> {
   if (terms.length <= limits.queryExpansionsMax) return terms;
   const counted: { weighted: WeightedTerm; df: number }[] = [];
-  let read = 0;
+  let [counts, read] = [0, 0];
   for (const weighted of terms) {
     const sees = visible();
     const holders = index.holdersOf(weighted.term);
     const df = sees === null ? holders.length : holders.filter((ordinal) => sees(ordinal)).length;
-    counted.push({ weighted, df });
+    // A term of removed records may be there for a while, or not.
+    if (df > 0) counted.push({ weighted, df });
     read += holders.length;
-    if (counted.length % termsPerStep !== 0 && read < postingsPerStep) continue;
+    if (++counts % termsPerStep !== 0 && read < postingsPerStep) continue;
     read = 0;
     yield;
   }

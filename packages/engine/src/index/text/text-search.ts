@@ -1,26 +1,31 @@
 // Which texts match a query best, of those that a version sees?
 //
-// What searches and explanations need of a text index; nothing here changes it. Terms are located in the postings and weighted with
+// What searches and explanations need of a text index; nothing here changes it. The thread that owns the index searches through it, and
+// so do others (`attach`). Terms are located in the postings and weighted with
 // their idf, and the postings are searched with pruning or scored in full, whichever is faster. The formula stands in bm25.ts.
 // A search, its steps and its explanation weight terms alike, so they are one class.
 
+import type { TextLanguage } from "@quiver/protocol/shapes/index-definition";
 import { invariant } from "../../base/invariant.ts";
 import { finishAtOnce, type Steps } from "../../base/steps.ts";
-import type { Analyzer } from "../../text/analyzer.ts";
+import { type Analyzer, createAnalyzer } from "../../text/analyzer.ts";
 import { EditDistance } from "../../text/edit-distance.ts";
 import { tokenizeInSteps } from "../../text/tokenize.ts";
+import { attachOnce } from "../attached.ts";
 import type { Candidates, Visible } from "../contract.ts";
 import type { Allowed } from "../ordinal-bitmap.ts";
 import { contains, type OrdinalSet } from "../ordinal-sets.ts";
+import { attachPostings, type SharedParts } from "../postings/attached-parts.ts";
 import { explainedTermsPerStep } from "../postings/explained.ts";
 import type { PostingIndex } from "../postings/posting-index.ts";
 import type { PostingEstimate } from "../postings/posting-search.ts";
 import type { Hidden, Located, WeightedTerm as LocatedTerm } from "../postings/query.ts";
 import type { Accepts } from "../postings/record-scores.ts";
-import { averageOf, type Bm25, idf, type TextStatistics } from "./bm25.ts";
-import type { Forms } from "./forms.ts";
-import type { Positions } from "./positions.ts";
-import type { Vocabulary } from "./vocabulary.ts";
+import { averageOf, Bm25, idf, type TextStatistics } from "./bm25.ts";
+import { DictionaryReader, type SharedDictionary } from "./dictionary.ts";
+import { AttachedForms, type FormsReader, type SharedForms } from "./forms.ts";
+import { PositionsReader } from "./positions.ts";
+import { RowsReader, type SharedRows } from "./rows-reader.ts";
 
 export type { Accepts };
 
@@ -73,12 +78,25 @@ export type TextMatch = {
 export type TextParts = {
   readonly analyzer: Analyzer;
   readonly bm25: Bm25;
-  readonly vocabulary: Pick<Vocabulary, "dictionary">;
+  readonly dictionary: DictionaryReader;
   readonly postings: Pick<PostingIndex, "reader" | "searcher">;
   /** null where the index keeps none. */
-  readonly positions: Positions | null;
+  readonly positions: PositionsReader | null;
   /** null where the language has no stemmer. */
-  readonly forms: Forms | null;
+  readonly forms: FormsReader | null;
+};
+
+/** A text index as it is at a moment. Can be posted to another thread. */
+export type SharedText = {
+  readonly id: number;
+  readonly language: TextLanguage;
+  readonly stopWords: readonly string[] | null;
+  readonly k1: number;
+  readonly b: number;
+  readonly dictionary: SharedDictionary;
+  readonly postings: SharedParts;
+  readonly positions: SharedRows | null;
+  readonly forms: SharedForms | null;
 };
 
 export class TextReader {
@@ -86,6 +104,29 @@ export class TextReader {
 
   constructor(parts: TextParts) {
     this.#parts = parts;
+  }
+
+  /** Reads the index of another thread. @param slot of this thread */
+  static attach(shared: SharedText, slot: number): TextReader {
+    const { id, language, stopWords, k1, b, positions, forms } = shared;
+    return new TextReader({
+      analyzer: attachOnce(id, slot, () => createAnalyzer(language, stopWords)),
+      bm25: new Bm25(k1, b),
+      dictionary: new DictionaryReader(shared.dictionary),
+      postings: attachPostings(shared.postings, slot),
+      positions: positions && new PositionsReader(new RowsReader(positions)),
+      forms: forms && new AttachedForms(forms),
+    });
+  }
+
+  /** What queries go through. */
+  get analyzer(): Analyzer {
+    return this.#parts.analyzer;
+  }
+
+  /** Whether `positionsOf` can be asked. */
+  get keepsPositions(): boolean {
+    return this.#parts.positions !== null;
   }
 
   /** The terms of a plain query in the order in which it has them first, each as often as it has it. */
@@ -214,7 +255,7 @@ export class TextReader {
    */
   *expand(test: WordTest, visible: () => Visible): Steps<Expansion[]> {
     const passes = testOf(test);
-    const terms = yield* this.#parts.vocabulary.dictionary.termsThat(passes);
+    const terms = yield* this.#parts.dictionary.termsThat(passes);
     const found = terms.map((term) => ({ form: term, term }));
     if (this.#parts.forms === null) return found;
     const forms = yield* this.#parts.forms.formsThat(passes, () =>
@@ -239,7 +280,7 @@ export class TextReader {
    */
   positionsOf(term: string, ordinal: number): Uint32Array {
     invariant(this.#parts.positions !== null, "the index keeps no positions");
-    const number = this.#parts.vocabulary.dictionary.get(term);
+    const number = this.#parts.dictionary.get(term);
     return number === undefined ? new Uint32Array(0) : this.#parts.positions.of(ordinal, number);
   }
 
@@ -288,7 +329,7 @@ export class TextReader {
   }
 
   #locate(term: string): Located | undefined {
-    const number = this.#parts.vocabulary.dictionary.get(term);
+    const number = this.#parts.dictionary.get(term);
     return number === undefined ? undefined : this.#parts.postings.reader.locate(number);
   }
 }

@@ -1,0 +1,58 @@
+// What does a thread know of the vectors of a dense index that another one owns?
+
+import type { MetricName } from "@quiver/protocol/shapes/index-definition";
+import { metrics } from "../../vector/metrics.ts";
+import { attachOnce } from "../attached.ts";
+import { FlatIndex } from "../flat/flat-index.ts";
+import { AttachedGraphs, type SharedGraphs } from "./attached-graphs.ts";
+import { CopiesReader, type SharedCopies } from "./copies.ts";
+import { SearchedVectors } from "./searched-vectors.ts";
+import { type SharedTail, TailView } from "./tail.ts";
+
+/** What a thread needs to search the vectors of an index as they were at a time. Can be posted to it. */
+export type SharedVectors = {
+  readonly id: number;
+  readonly dimension: number;
+  readonly metric: MetricName;
+  readonly graphs: SharedGraphs | undefined;
+  readonly tail: SharedTail;
+  readonly copies: SharedCopies;
+  readonly directionless: number;
+  readonly count: number;
+  readonly last: number;
+};
+
+/** Bytes of full-precision vectors that a thread keeps of an index of another, at most. */
+const cacheBytesMax = 2 ** 24;
+
+export class AttachedVectors extends SearchedVectors {
+  readonly graphs: AttachedGraphs | undefined;
+  /** Of what is in graphs, or was: a name is never another vector's, so what was read once is right for every version. */
+  readonly cache: FlatIndex;
+  readonly copies: CopiesReader;
+  readonly directionless: number;
+  readonly count: number;
+  readonly last: number;
+  readonly tailView: TailView;
+  protected readonly isCacheLinked = false;
+
+  /** @param slot of this thread */
+  constructor({ id, dimension, metric, graphs, tail, copies, ...others }: SharedVectors, slot: number) {
+    super(dimension, metrics[metric]);
+    this.graphs = graphs && new AttachedGraphs(graphs, slot);
+    this.cache = attachOnce(id, slot, () => new FlatIndex({ dimension, metric, isUnordered: true }));
+    this.copies = CopiesReader.attach(copies);
+    this.tailView = TailView.attach(this.metric, dimension, tail, slot);
+    this.directionless = others.directionless;
+    this.count = others.count;
+    this.last = others.last;
+  }
+
+  get tailCount(): number {
+    return this.tailView.count;
+  }
+
+  mayCache(): boolean {
+    return 4 * this.dimension * (this.cache.count + 1) <= cacheBytesMax;
+  }
+}

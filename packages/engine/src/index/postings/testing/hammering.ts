@@ -1,0 +1,63 @@
+// What do the hammer's drivers of both inverted kinds share?
+
+import type { Candidates, Index } from "../../contract.ts";
+import type { HammeredVersion } from "../../testing/hammer-driver.ts";
+
+export function mixed(a: number, b: number): number {
+  let hash = Math.imul(a ^ 0x9e37_79b9, 0x85eb_ca6b) ^ b;
+  hash = Math.imul(hash ^ (hash >>> 15), 0xc2b2_ae35);
+  hash = Math.imul(hash ^ (hash >>> 13), 0x27d4_eb2f);
+  return (hash ^ (hash >>> 16)) >>> 0;
+}
+
+interface Inverted extends Index {
+  tidy(postings: number): boolean;
+  freeze(): void;
+  save(): { done(isCheckpointed: boolean): void };
+}
+
+/** Checkpoints that are being written. */
+const saving = new WeakMap<Index, { done(isCheckpointed: boolean): void }>();
+
+/** Freezes, merges, compacts; begins a checkpoint or ends it. */
+export function disturb(index: Inverted, random: () => number): void {
+  for (let steps = Math.floor(random() * 4); steps > 0; steps--) index.tidy(Math.floor(random() * 4_000));
+  if (random() < 0.02) index.freeze();
+  if (random() > 0.05) return;
+  const written = saving.get(index);
+  if (written === undefined) saving.set(index, index.save());
+  else settle(index);
+}
+
+/** Ends a checkpoint that is being written. */
+export function settle(index: Index): void {
+  saving.get(index)?.done(true);
+  saving.delete(index);
+}
+
+/** The k best of some scores, with what ties. */
+export function bestOf(scores: ReadonlyMap<number, number>, k: number): Map<number, number> {
+  const sorted = [...scores.values()].sort((a, b) => b - a);
+  const least = sorted.length <= k ? Number.NEGATIVE_INFINITY : sorted[k - 1];
+  return new Map([...scores].filter(([, score]) => score >= least));
+}
+
+/** What is wrong with an answer that should be exact. */
+export function differenceOf(
+  { count, ordinals, scores }: Candidates,
+  expected: ReadonlyMap<number, number>,
+): string | undefined {
+  if (new Set(ordinals).size !== count) return "a record was found twice";
+  for (let i = 0; i < count; i++) {
+    const score = expected.get(ordinals[i]);
+    if (score === undefined) return `record ${ordinals[i]} was found, which is not among the best`;
+    if (score !== scores[i]) return `record ${ordinals[i]} has the score ${scores[i]} instead of ${score}`;
+  }
+  return count === expected.size ? undefined : `${count} records instead of ${expected.size}`;
+}
+
+/** Some of what a version sees; null: all. */
+export function someOf({ ordinals }: HammeredVersion, random: () => number): Uint32Array | null {
+  const share = random() < 0.7 ? 1 : random() ** 2;
+  return share === 1 ? null : Uint32Array.from(ordinals.filter(() => random() < share));
+}

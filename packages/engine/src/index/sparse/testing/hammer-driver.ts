@@ -1,0 +1,106 @@
+// Is every answer of a sparse reader right for its version, while the owner freezes, merges, compacts, saves and removes?
+//
+// Some dimensions are beyond those that mutable buffers keep an array for. Buffers are short, so that segments come and go.
+
+import { finishAtOnce } from "../../../base/steps.ts";
+import type { LegOptions } from "../../kind.ts";
+import { OrdinalBitmap } from "../../ordinal-bitmap.ts";
+import { bestOf, differenceOf, disturb, mixed, settle, someOf } from "../../postings/testing/hammering.ts";
+import type { HammerAnswer, HammerDriver, HammeredVersion } from "../../testing/hammer-driver.ts";
+import { sparseKind } from "../kind.ts";
+import type { SparseLeg } from "../legs.ts";
+import { SparseIndex } from "../sparse-index.ts";
+import type { SparseVector } from "../sparse-reader.ts";
+
+const dimensions = 200;
+const entriesMax = 12;
+
+const dimensionOf = (drawn: number): number => {
+  const dimension = Math.floor((drawn / 2 ** 32) ** 2 * dimensions);
+  return dimension % 9 === 0 ? 2 ** 30 + 1_001 * dimension : dimension;
+};
+
+/** The vector of an ordinal; weights of a few values, so that scores tie. */
+function vectorOf(seed: number, ordinal: number, isSigned: boolean): SparseVector {
+  const drawn = mixed(seed, ordinal);
+  const weights = new Map<number, number>();
+  for (let i = 0; i < drawn % entriesMax; i++) {
+    const weight = (1 + (mixed(drawn, 50 + i) % 8)) / 4;
+    weights.set(dimensionOf(mixed(drawn, i)), isSigned && i === 3 ? -weight : weight);
+  }
+  const sorted = [...weights].sort(([a], [b]) => a - b);
+  return {
+    indices: Uint32Array.from(sorted, ([dimension]) => dimension),
+    values: Float32Array.from(sorted, ([, weight]) => weight),
+  };
+}
+
+/** Collections of odd seeds have negative weights. */
+const isSignedIn = (seed: number): boolean => seed % 2 === 1;
+
+function truthOf(query: SparseVector, version: HammeredVersion, allowed: OrdinalBitmap | null) {
+  const { seed, ordinals } = version;
+  const weights = new Map(Array.from(query.indices, (dimension, i) => [dimension, query.values[i]]));
+  const scores = new Map<number, number>();
+  for (const ordinal of ordinals) {
+    if (allowed !== null && !allowed.has(ordinal)) continue;
+    const { indices, values } = vectorOf(seed, ordinal, isSignedIn(seed));
+    let score: number | undefined;
+    for (let i = 0; i < indices.length; i++) {
+      const weight = weights.get(indices[i]);
+      if (weight !== undefined) score = (score ?? 0) + weight * values[i];
+    }
+    if (score !== undefined) scores.set(ordinal, score);
+  }
+  return scores;
+}
+
+function ask(reader: object, version: HammeredVersion, random: () => number): HammerAnswer {
+  const query = vectorOf(Math.floor(random() * 2 ** 32), 1, random() < 0.2);
+  const k = 1 + Math.floor(random() * 30);
+  const some = someOf(version, random);
+  const allowed = some && OrdinalBitmap.of(some);
+  const isApproximate = random() < 0.2;
+  const leg: SparseLeg = { kind: "sparse", ...query, threshold: isApproximate ? 0.4 : 0 };
+  const options: LegOptions = { allowed, isExact: false, ef: undefined };
+  const question = `sparse k=${k} of ${query.indices.join()} allowed=${allowed?.count ?? "all"} threshold=${leg.threshold}`;
+  const searches = sparseKind.search(reader as never, [leg], version, options);
+  const found = finishAtOnce(searches.search(0, k));
+  const truth = truthOf(query, version, allowed);
+  const best = bestOf(truth, k);
+  if (isApproximate) {
+    // What it has must be right.
+    const wrong = differenceOf(
+      found,
+      new Map(found.ordinals.map((each) => [each, truth.get(each) as number])),
+    );
+    const wanted = Math.min(k, best.size);
+    const met = Math.min(wanted, [...found.ordinals].filter((ordinal) => best.has(ordinal)).length);
+    return { question, wanted, found: met, ...(wrong !== undefined && { wrong }) };
+  }
+  const wrong = differenceOf(found, best) ?? unexplained();
+  return { question, ...(wrong !== undefined && { wrong }) };
+
+  function unexplained(): string | undefined {
+    const ordinals = [...best.keys()].slice(0, 5);
+    const explained = finishAtOnce(searches.explain(0, ordinals, () => {}));
+    for (const [i, { matches }] of (explained as { matches: { product: number }[] }[]).entries()) {
+      const sum = matches.reduce((total, { product }) => total + product, 0);
+      if (sum !== best.get(ordinals[i])) return `record ${ordinals[i]} is explained with ${sum}`;
+    }
+    return undefined;
+  }
+}
+
+export const sparseDriver: HammerDriver = {
+  kind: sparseKind,
+  make: (_seed, { retire }) =>
+    new SparseIndex({ levels: 64, bufferRecordsMax: 150, retire: retire && ((free) => retire(free)) }),
+  add(index, seed, ordinal) {
+    const { indices, values } = vectorOf(seed, ordinal, isSignedIn(seed));
+    (index as SparseIndex).add(ordinal, indices, values);
+  },
+  disturb: (index, random) => disturb(index as SparseIndex, random),
+  settle,
+  ask,
+};
