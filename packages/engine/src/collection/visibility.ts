@@ -9,6 +9,8 @@
 //
 // Versions are integers below 2^53: at a million commits a second they last 285 years.
 
+import { invariant } from "../base/invariant.ts";
+
 export type VisibleAt = (ordinal: number) => boolean;
 
 export class Visibility {
@@ -23,6 +25,7 @@ export class Visibility {
    * that reconciles knows only that the ordinal was closed by then.
    */
   close(ordinal: number, version: number): void {
+    invariant(version >= 0, () => `ordinal ${ordinal} dies at version ${version}`);
     const earlier = this.#died.get(ordinal);
     this.#died.set(ordinal, earlier === undefined ? version : Math.min(earlier, version));
     if (version <= this.#reclaimedAt) this.#reclaimedAt = -1;
@@ -53,6 +56,10 @@ export class Visibility {
       if (died <= oldestPinned) reclaimed.push(ordinal);
     }
     for (const ordinal of reclaimed) this.#died.delete(ordinal);
+    invariant(
+      reclaimed.length <= most,
+      () => `${reclaimed.length} ordinals are reclaimed, of ${most} at most`,
+    );
     if (reclaimed.length < most) this.#reclaimedAt = oldestPinned;
     return reclaimed;
   }
