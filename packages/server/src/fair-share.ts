@@ -4,6 +4,8 @@
 // 1998). One key alone can hold two thirds, two keys two fifths each, and so on: however many keys take all they get, something
 // stays free for the next one. No key is known beforehand and nothing is set aside for one that never comes.
 
+import { invariant } from "@quiver/protocol/invariant";
+
 /** Times the free part that a key may hold. */
 const heldPerFree = 2;
 
@@ -47,13 +49,16 @@ export class FairShare {
 
   /** Takes what is there already, whether there is room or not. */
   force(key: string, amount: number): void {
+    invariant(amount >= 0, () => `'${key}' takes ${amount}`);
     this.#taken += amount;
     this.#held.set(key, this.heldBy(key) + amount);
   }
 
   giveBack(key: string, amount = 1): void {
-    this.#taken -= amount;
     const held = this.heldBy(key) - amount;
+    invariant(held >= 0, () => `'${key}' gives back ${amount} of ${held + amount} that it has`);
+    this.#taken -= amount;
+    invariant(this.#taken >= held, () => `'${key}' has ${held} of ${this.#taken} that all keys have`);
     if (held > 0) this.#held.set(key, held);
     else this.#held.delete(key);
   }
