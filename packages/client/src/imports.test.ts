@@ -13,7 +13,7 @@ it("the client runs in browsers: it loads nothing but itself and what of the pro
     );
     for (const from of loads)
       expect(`${name}: ${from}`).toMatch(
-        /: (\.\/[\w-]+\.ts|@quiver\/protocol\/(errors|limits|kind-of|fields))$/,
+        /: (\.\/[\w-]+\.ts|@quiver\/protocol\/(errors|limits|kind-of|fields|invariant))$/,
       );
     expect(source).not.toMatch(/\b(process\.\w|Buffer\.\w|require\()/);
   }
