@@ -1,12 +1,14 @@
 // Does everything that the documents point at exist, and is every rule of SPEC.md proved by a test?
 //
 //   links      a relative link or image names a file of the project; its #anchor names a heading of that file
+//   lines      a link to a line of code has the name of what is declared there (link-lines.ts)
 //   rules      SPEC.md numbers its rules at the start of list items, **[T3]**; ids are unique
 //   citations  each rule stands as [T3] in the title of at least one test that runs, and each id in a title is a rule
 
 import { readFileSync } from "node:fs";
 import { join, posix } from "node:path";
 import { type ESTree, parseSync, Visitor } from "rolldown/utils";
+import { lineFault } from "./link-lines.ts";
 import { type MarkdownDocument, type Placed, readMarkdown } from "./markdown.ts";
 import { isTestFile, projectFiles } from "./project-files.ts";
 
@@ -20,14 +22,19 @@ export function checkLinks(root: string): string[] {
       .filter((path) => path.endsWith(".md"))
       .map((path) => [path, readMarkdown(readFileSync(join(root, path), "utf8"))]),
   );
-  return [...deadLinks(files, documents), ...checkRules(documents.get(SPEC), citationsIn(root, files))];
+  return [...deadLinks(root, files, documents), ...checkRules(documents.get(SPEC), citationsIn(root, files))];
 }
 
-function deadLinks(files: readonly string[], documents: ReadonlyMap<string, MarkdownDocument>): string[] {
+function deadLinks(
+  root: string,
+  files: readonly string[],
+  documents: ReadonlyMap<string, MarkdownDocument>,
+): string[] {
   const targets = new Set(files.flatMap((path) => [path, ...foldersOf(path)]));
   return [...documents].flatMap(([path, { links }]) =>
-    links.flatMap(({ target, line }) => {
-      const fault = linkFault(path, target, targets, documents);
+    links.flatMap(({ target, line, text }) => {
+      const source = (file: string) => readFileSync(join(root, posix.dirname(path), file), "utf8");
+      const fault = linkFault(path, target, targets, documents) ?? lineFault(source, target, text);
       return fault === undefined ? [] : [`${path}:${line}: link "${target}": ${fault}`];
     }),
   );

@@ -14,9 +14,12 @@ export type Placed<T> = T & { line: number };
 
 export type CodeBlock = { language: string; flags: readonly string[]; text: string };
 
+/** `text` is what the reader sees, where that is Markdown. */
+export type Link = { target: string; text?: string };
+
 export type MarkdownDocument = {
   /** Targets of links and images, those in embedded HTML included, as written. */
-  links: readonly Placed<{ target: string }>[];
+  links: readonly Placed<Link>[];
   /** What may stand after # in a link to the document: GitHub's names of the headings, and ids in embedded HTML. */
   anchors: ReadonlySet<string>;
   code: readonly Placed<CodeBlock>[];
@@ -37,12 +40,12 @@ export function readMarkdown(source: string): MarkdownDocument {
 
 const lineOf = (node: Nodes): number => node.position?.start.line ?? 1;
 
-function linksOf(tree: Root): Placed<{ target: string }>[] {
-  const links: Placed<{ target: string }>[] = [];
+function linksOf(tree: Root): Placed<Link>[] {
+  const links: Placed<Link>[] = [];
   visit(tree, (node) => {
-    if (node.type === "link" || node.type === "image" || node.type === "definition") {
+    if (node.type === "link") links.push({ target: node.url, line: lineOf(node), text: textOf(node) });
+    if (node.type === "image" || node.type === "definition")
       links.push({ target: node.url, line: lineOf(node) });
-    }
   });
   return links;
 }

@@ -3,6 +3,7 @@
 // Requests and responses have the fields of the REST interface, as the API reference describes them. The client adds two things: vectors
 // may be typed arrays, and numbers that JSON cannot represent are rejected with their position.
 
+import { invariant } from "@quiver/protocol/invariant";
 import type {
   BatchDenseSearch,
   BatchHybridSearch,
@@ -63,12 +64,10 @@ export class CollectionSearch {
   }
 
   /** Many dense searches in one request; the results are in the order of the queries. */
-  batchDense(request: BatchDenseSearchInput, call: CallOptions = {}): Promise<BatchSearchResponse> {
-    return this.#transport.request("searchBatchDense", {
-      params: this.#params,
-      body: withPlainQueries(request, "vector"),
-      call,
-    });
+  async batchDense(request: BatchDenseSearchInput, call: CallOptions = {}): Promise<BatchSearchResponse> {
+    const body = withPlainQueries(request, "vector");
+    const answers = await this.#transport.request("searchBatchDense", { params: this.#params, body, call });
+    return oneEach(answers, request.queries);
   }
 
   /**
@@ -88,8 +87,9 @@ export class CollectionSearch {
   }
 
   /** Many sparse searches in one request; the results are in the order of the queries. */
-  batchSparse(request: BatchSparseSearch, call: CallOptions = {}): Promise<BatchSearchResponse> {
-    return this.#transport.request("searchBatchSparse", { params: this.#params, body: request, call });
+  async batchSparse(request: BatchSparseSearch, call: CallOptions = {}): Promise<BatchSearchResponse> {
+    const parts = { params: this.#params, body: request, call };
+    return oneEach(await this.#transport.request("searchBatchSparse", parts), request.query_terms_list);
   }
 
   /**
@@ -108,8 +108,9 @@ export class CollectionSearch {
   }
 
   /** Many text searches in one request; the results are in the order of the queries. */
-  batchText(request: BatchTextSearch, call: CallOptions = {}): Promise<BatchSearchResponse> {
-    return this.#transport.request("searchBatchText", { params: this.#params, body: request, call });
+  async batchText(request: BatchTextSearch, call: CallOptions = {}): Promise<BatchSearchResponse> {
+    const parts = { params: this.#params, body: request, call };
+    return oneEach(await this.#transport.request("searchBatchText", parts), request.queries);
   }
 
   /**
@@ -136,13 +137,17 @@ export class CollectionSearch {
   }
 
   /** Many hybrid searches in one request; the results are in the order of the queries. */
-  batchHybrid(request: BatchHybridSearchInput, call: CallOptions = {}): Promise<BatchSearchResponse> {
-    return this.#transport.request("searchBatchHybrid", {
-      params: this.#params,
-      body: withPlainQueries(request, "query_vector"),
-      call,
-    });
+  async batchHybrid(request: BatchHybridSearchInput, call: CallOptions = {}): Promise<BatchSearchResponse> {
+    const body = withPlainQueries(request, "query_vector");
+    const answers = await this.#transport.request("searchBatchHybrid", { params: this.#params, body, call });
+    return oneEach(answers, request.queries);
   }
+}
+
+/** Asserts that each query has an answer. */
+function oneEach(answers: BatchSearchResponse, queries: readonly unknown[]): BatchSearchResponse {
+  invariant(answers.length === queries.length, `${queries.length} queries have ${answers.length} answers`);
+  return answers;
 }
 
 /** The request with its vector as a plain array. Any other value is sent unchanged, so that the server reports what is wrong with it. */

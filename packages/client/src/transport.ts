@@ -12,6 +12,7 @@
 
 import { QuiverError } from "@quiver/protocol/errors";
 import { refuseUnknownOptions } from "@quiver/protocol/fields";
+import { invariant } from "@quiver/protocol/invariant";
 import type { RouteName } from "@quiver/protocol/routes";
 import {
   type Failure,
@@ -245,6 +246,7 @@ export class Transport {
 
   #address(path: string, { params = {}, query = {} }: RequestParts): URL {
     const filled = path.replace(/\{(\w+)\}/g, (_, name: string) => encodeSegment(name, params[name]));
+    invariant(!filled.includes("{"), `the path ${filled} has a parameter without a value`);
     const url = new URL(this.url);
     url.pathname = url.pathname.replace(/\/$/, "") + filled;
     for (const [name, value] of Object.entries(query)) {

@@ -9,6 +9,7 @@
 // Invariant: when an error is thrown from this file, no request of the call is in progress.
 
 import { QuiverError } from "@quiver/protocol/errors";
+import { invariant } from "@quiver/protocol/invariant";
 import { kindOf } from "@quiver/protocol/kind-of";
 import { quiverError } from "./answer.ts";
 import { encodeRecord, type RawRecord, type RecordInput } from "./record.ts";
@@ -87,7 +88,9 @@ export async function upsertInBatches(
     failure ??= { start: Number.MAX_SAFE_INTEGER, error };
   }
   await Promise.all(underWay);
+  invariant(underWay.size === 0, `${underWay.size} requests are under way at the end`);
   if (failure) throw withAcknowledged(failure.error, order.acknowledged);
+  invariant(order.waiting === 0, `${order.waiting} acknowledged requests have a gap before them`);
   return { upserted: order.acknowledged, requests };
 }
 
@@ -101,7 +104,16 @@ class AcknowledgedPrefix {
     this.#onProgress = onProgress;
   }
 
+  /** Requests that are acknowledged, and one before them is not. */
+  get waiting(): number {
+    return this.#waiting.size;
+  }
+
   acknowledge(start: number, count: number): void {
+    invariant(
+      count > 0 && start >= this.acknowledged,
+      `${count} records from ${start} on are acknowledged, and so are the first ${this.acknowledged}`,
+    );
     this.#waiting.set(start, count);
     const before = this.acknowledged;
     for (;;) {
@@ -155,7 +167,8 @@ function join(
     body.set(parts[i], at);
     at += parts[i].length;
   }
-  utf8.encodeInto(bodyEnd, body.subarray(at));
+  const end = at + utf8.encodeInto(bodyEnd, body.subarray(at)).written;
+  invariant(end === body.length, `a body of ${body.length} bytes ends at ${end}`);
   return body;
 }
 

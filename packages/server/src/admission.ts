@@ -18,6 +18,7 @@
 
 import { type Deadline, LevelQueue, levelOf, type Task } from "@quiver/engine/database/contract";
 import { QuiverError } from "@quiver/protocol/errors";
+import { invariant } from "@quiver/protocol/invariant";
 import { limits } from "@quiver/protocol/limits";
 import type { RouteName } from "@quiver/protocol/routes";
 import { FairShare } from "./fair-share.ts";
@@ -221,7 +222,10 @@ export class Queue {
   #left(waiting: Waiting): void {
     this.#waiting.delete(waiting);
     const queue = this.#keys.get(waiting.work.key);
-    if (queue !== undefined) queue.waiting--;
+    if (queue !== undefined) {
+      queue.waiting--;
+      invariant(queue.waiting >= 0, () => `${queue.waiting} requests of a key wait`);
+    }
     this.onWaited(this.#clock() - waiting.sinceMs);
   }
 

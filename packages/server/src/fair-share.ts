@@ -4,6 +4,8 @@
 // One key alone can hold two thirds, two keys two fifths each, and so on: however many keys take their maximum, something remains free for
 // the next one. No key has to be known in advance, and nothing is reserved for keys that never appear.
 
+import { invariant } from "@quiver/protocol/invariant";
+
 /** A key may hold this multiple of the free amount. */
 const heldPerFree = 2;
 
@@ -47,13 +49,16 @@ export class FairShare {
 
   /** Counts an amount that exists already, even if it exceeds the limit. */
   force(key: string, amount: number): void {
+    invariant(amount >= 0, () => `'${key}' takes ${amount}`);
     this.#taken += amount;
     this.#held.set(key, this.heldBy(key) + amount);
   }
 
   giveBack(key: string, amount = 1): void {
-    this.#taken -= amount;
     const held = this.heldBy(key) - amount;
+    invariant(held >= 0, () => `'${key}' gives back ${amount} of ${held + amount} that it has`);
+    this.#taken -= amount;
+    invariant(this.#taken >= held, () => `'${key}' has ${held} of ${this.#taken} that all keys have`);
     if (held > 0) this.#held.set(key, held);
     else this.#held.delete(key);
   }

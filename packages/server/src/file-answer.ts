@@ -5,6 +5,7 @@
 
 import type { Readable } from "node:stream";
 import { QuiverError } from "@quiver/protocol/errors";
+import { invariant } from "@quiver/protocol/invariant";
 import type { FastifyReply } from "fastify";
 
 export class FileAnswer {
@@ -36,6 +37,7 @@ export class FileAnswer {
       );
     }
     const [start, end] = range ?? [0, size];
+    invariant(0 <= start && start <= end && end <= size, `bytes ${start} to ${end} of ${size} are sent`);
     if (range) reply.code(206).header("content-range", `bytes ${start}-${end - 1}/${size}`);
     return reply
       .headers(this.headers)

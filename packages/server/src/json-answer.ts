@@ -5,6 +5,7 @@
 // because even copying a text of 100 MB would block the thread.
 
 import type { Steps } from "@quiver/engine/database/contract";
+import { invariant } from "@quiver/protocol/invariant";
 import { limits } from "@quiver/protocol/limits";
 
 /** JSON text of a value. */
@@ -43,6 +44,7 @@ export class JsonWriter {
   }
 
   end(): JsonText | JsonPieces {
+    invariant(this.#pieces.length > 0 || this.#text !== "", "an answer of no text is sent as JSON");
     if (this.#pieces.length === 0) return asJson(this.#text);
     if (this.#text !== "") this.#pieces.push(Buffer.from(this.#text));
     return new JsonPieces(this.#pieces);

@@ -105,6 +105,7 @@ export class Application {
   readonly #writer: Writer;
   readonly #timeMs: number;
   readonly #versionsKept: number;
+  readonly #versionBefore: number;
   /** The new version. The first operation that changes records creates it. */
   #change: Change | null = null;
   /** The definitions after the operations applied so far; `finish` stores them. */
@@ -115,6 +116,7 @@ export class Application {
     invariant(Number.isSafeInteger(timeMs) && timeMs >= 0, `an entry has the time ${timeMs}`);
     this.#writer = writer;
     this.head = head;
+    this.#versionBefore = head.version;
     this.#timeMs = timeMs;
     this.#versionsKept = versionsKept;
   }
@@ -158,6 +160,8 @@ export class Application {
     head.epoch = epoch;
     if (this.#change) this.#change.publish(this.#timeMs, this.#versionsKept);
     else writeHead(this.#writer, head);
+    const isNext = head.version === this.#versionBefore + (this.#change ? 1 : 0);
+    invariant(isNext, `entry ${sequence} leads from version ${this.#versionBefore} to ${head.version}`);
   }
 
   get #changing(): Change {
@@ -168,6 +172,7 @@ export class Application {
   #exists = (id: Uint8Array): boolean => this.#writer.get("ids", id) !== undefined;
 
   #upsert(batch: Uint8Array): null {
+    invariant(batch.length > 0, "an upsert has no record");
     for (const operation of readOperations(batch)) {
       invariant(operation.kind === "upsert", "a streaming upsert carries a delete");
       this.#changing.upsert(operation);
@@ -176,6 +181,7 @@ export class Application {
   }
 
   #delete(batch: Uint8Array): null {
+    invariant(batch.length > 0, "a delete names no record");
     for (const { id } of readOperations(batch))
       invariant(this.#changing.delete(id), "a record that was to be deleted is not there");
     return null;

@@ -4,6 +4,7 @@
 // entry for it. A directory without an entry is left over from an interrupted creation or deletion, and the next start removes it.
 
 import { text, utf8 } from "../base/bytes.ts";
+import { invariant } from "../base/invariant.ts";
 import type { Reader } from "../storage/store.ts";
 import type { CollectionDefinition } from "./definition.ts";
 
@@ -29,6 +30,10 @@ export function catalogChange(request: CatalogRequest): {
 } {
   switch (request.kind) {
     case "putCollection":
+      invariant(
+        /^[0-9a-z-]+$/i.test(request.entry.internalId),
+        `the collection '${request.entry.definition.name}' has the internal id '${request.entry.internalId}'`,
+      );
       return {
         table: "collections",
         key: utf8(request.entry.definition.name),

@@ -42,6 +42,9 @@ export class Change {
   #closedCount = 0;
   #closedParts = 0;
   #published = false;
+  /** Live records before this version, and records that it has closed. */
+  readonly #liveBefore: number;
+  #closedTotal = 0;
 
   /**
    * @param head the head of the previous version; changed in place, and written by `publish`
@@ -51,6 +54,7 @@ export class Change {
     this.#head = head;
     this.#version = head.version + 1;
     this.#firstOrdinal = head.nextOrdinal;
+    this.#liveBefore = head.live;
     this.#hash = host.sha256().update(head.hash);
   }
 
@@ -72,6 +76,11 @@ export class Change {
         "storage_full",
         `The collection has used all ${limits.ordinalMax} ordinals of its generation. Export it and import it into a new collection.`,
       );
+    const contents = contentsOf(operation.content);
+    invariant(
+      contents.dense === operation.dense.length > 0,
+      () => `the flags of ordinal ${ordinal} disagree with its vector of ${operation.dense.length} bytes`,
+    );
     this.#close(operation.id);
     this.#head.nextOrdinal = ordinal + 1;
     const key = ordinalKey(ordinal);
@@ -82,7 +91,7 @@ export class Change {
     if (operation.dense.length > 0) writer.put("dense", key, operation.dense);
     const document = new RecordReader(record).documentIdBytes;
     if (document.length > 0) writer.put("documents", documentKey(document, ordinal), emptyBytes);
-    this.#count(contentsOf(operation.content), 1);
+    this.#count(contents, 1);
     this.#hash.update(operation.bytes);
   }
 
@@ -108,6 +117,10 @@ export class Change {
     const found = writer.get("ids", id);
     if (found === undefined) return false;
     const ordinal = readU32Key(found);
+    invariant(
+      ordinal < this.#head.nextOrdinal,
+      () => `an id has ordinal ${ordinal}, and the next one to be given is ${this.#head.nextOrdinal}`,
+    );
     const key = u32Key(ordinal);
     const stored = this.#stored(key);
     if (stored === undefined) {
@@ -116,7 +129,10 @@ export class Change {
       return true;
     }
     const record = new RecordReader(stored);
-    invariant(record.born <= this.#version, `ordinal ${ordinal} is born after it dies`);
+    invariant(
+      record.born <= this.#version,
+      () => `ordinal ${ordinal} is born at ${record.born} and dies at ${this.#version}`,
+    );
     const document = record.documentIdBytes.slice();
     this.#count(record.contents, -1);
     writer.delete("records", key);
@@ -144,6 +160,7 @@ export class Change {
       this.#closed = larger;
     }
     this.#closed[this.#closedCount++] = ordinal;
+    this.#closedTotal++;
     if (this.#closedCount === closedPerPart) this.#flushClosed();
   }
 
@@ -161,10 +178,16 @@ export class Change {
     invariant(head.version === this.#version - 1, "another version was published meanwhile");
     invariant(
       head.live >= 0 && head.dense <= head.live && head.sparse <= head.live && head.text <= head.live,
-      "the counts of live records disagree",
+      `of ${head.live} live records, ${head.dense} are dense, ${head.sparse} sparse and ${head.text} texts`,
+    );
+    const opened = head.nextOrdinal - this.#firstOrdinal;
+    invariant(
+      head.live === this.#liveBefore + opened - this.#closedTotal,
+      `${this.#liveBefore} live records, ${opened} opened and ${this.#closedTotal} closed do not make ${head.live}`,
     );
     failpoint("publish:begin");
     this.#flushClosed();
+    invariant(this.#closedCount === 0, `${this.#closedCount} closed ordinals are not in the log`);
     head.version = this.#version;
     head.hash = this.#hash.digest();
     writeVersion(this.#writer, {
@@ -173,7 +196,7 @@ export class Change {
       createdMs,
       live: head.live,
       firstOrdinal: this.#firstOrdinal,
-      opened: head.nextOrdinal - this.#firstOrdinal,
+      opened,
     });
     failpoint("publish:logged");
     trimVersions(this.#writer, head.version, versionsKept);

@@ -5,6 +5,7 @@
 
 import { isQuiverError } from "@quiver/protocol/errors";
 import { readU32Key } from "../base/bytes.ts";
+import { invariant } from "../base/invariant.ts";
 import type { Writer } from "../storage/store.ts";
 import type { Head } from "./head.ts";
 import { RecordReader } from "./record.ts";
@@ -12,6 +13,7 @@ import { ordinalKey } from "./tables.ts";
 
 /** Removes everything of a damaged record except its id, and corrects the counts of the head. */
 export function closeDamaged(writer: Writer, head: Head, ordinal: number): void {
+  invariant(head.live > 0, `ordinal ${ordinal} is closed, and the head counts ${head.live} live records`);
   const key = ordinalKey(ordinal);
   writer.delete("records", key);
   if (writer.delete("dense", key)) head.dense--;
@@ -38,6 +40,7 @@ function recount(writer: Writer, head: Head): void {
       damaged++;
     }
   }
+  invariant(counts.sparse <= head.live + 1, `${counts.sparse} sparse vectors of ${head.live} live records`);
   head.sparse = counts.sparse + Math.min(damaged, Math.max(0, head.sparse - counts.sparse));
   head.text = counts.text + Math.min(damaged, Math.max(0, head.text - counts.text));
 }

@@ -2,6 +2,7 @@
 
 import { QuiverError } from "@quiver/protocol/errors";
 import { text, utf8 } from "../base/bytes.ts";
+import { invariant } from "../base/invariant.ts";
 import { payloadOf, type Store } from "../storage/store.ts";
 import type { CollectionDefinition } from "./definition.ts";
 import { type Head, writeHead } from "./head.ts";
@@ -74,6 +75,7 @@ export function prepareCollection(store: Store, createdMs: number, definition: C
     return;
   }
   store.write((writer) => {
+    invariant(writer.get("meta", metaKeys.head) === undefined, "a store without a format has a head");
     writer.put("meta", metaKeys.format, formatBytes("collection"));
     writer.put("meta", metaKeys.definition, copy);
     const head: Head = {

@@ -33,6 +33,7 @@ export type Head = {
 const headBytes = 108;
 
 export function writeHead(writer: Writer, head: Head): void {
+  assertHead(head);
   const bytes = new Uint8Array(headBytes);
   bytes.set(head.hash, 0);
   const counters = [
@@ -62,7 +63,19 @@ export function readHead(reader: Reader): Head {
       table: "meta",
       key: toHex(metaKeys.head),
     });
-  return decodeHead(bytes);
+  const head = decodeHead(bytes);
+  assertHead(head);
+  return head;
+}
+
+/** Asserts what is true of every head, before it is written and after it is read. */
+function assertHead({ hash, version, live, nextOrdinal, nextTransaction, openTransaction }: Head): void {
+  invariant(hash.length === 32, () => `the hash of the current version ${version} has ${hash.length} bytes`);
+  invariant(live <= nextOrdinal, () => `the head counts ${live} live records of ${nextOrdinal} ordinals`);
+  invariant(
+    openTransaction < nextTransaction,
+    () => `transaction ${openTransaction} is open, and the next one is ${nextTransaction}`,
+  );
 }
 
 /** The head, from its bytes. */

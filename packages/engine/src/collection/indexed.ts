@@ -4,6 +4,7 @@
 // collection's store keeps it, so that the status of a transaction survives a restart.
 
 import { readU53, u53Key } from "../base/bytes.ts";
+import { invariant } from "../base/invariant.ts";
 import type { Reader, Writer } from "../storage/store.ts";
 import { readHead } from "./head.ts";
 import { oldestTransaction } from "./transaction.ts";
@@ -16,12 +17,19 @@ export function noteIndexed(writer: Writer, transactions: readonly IndexedTransa
   const oldest = oldestTransaction(readHead(writer));
   const forgotten = [...writer.keys("indexed", { end: u53Key(oldest) })];
   for (const key of forgotten) writer.delete("indexed", key);
-  for (const [sequence, indexedMs] of transactions)
+  for (const [sequence, indexedMs] of transactions) {
+    invariant(
+      Number.isSafeInteger(indexedMs) && indexedMs >= 0,
+      `transaction ${sequence} was indexed at ${indexedMs} ms`,
+    );
     if (sequence >= oldest) writer.put("indexed", u53Key(sequence), u53Key(indexedMs));
+  }
 }
 
 /** The time at which the indexing of a transaction was found complete; undefined if it is not complete or not stored yet. */
 export function indexedMs(reader: Reader, sequence: number): number | undefined {
   const bytes = reader.get("indexed", u53Key(sequence));
-  return bytes && readU53(bytes);
+  if (bytes === undefined) return undefined;
+  invariant(bytes.length === 8, `the time of transaction ${sequence} has ${bytes.length} bytes`);
+  return readU53(bytes);
 }

@@ -1,5 +1,7 @@
 // How is a large set of clustered ordinals stored in little memory?
 
+import { invariant } from "../base/invariant.ts";
+
 const chunkBits = 65_536;
 
 /** A set of ordinals as bitmaps: one for each block of 65,536 ordinals that has a member. */
@@ -14,6 +16,7 @@ export class OrdinalSet {
 
   /** @returns whether it is new */
   add(ordinal: number): boolean {
+    invariant(ordinal >>> 0 === ordinal, () => `${ordinal} is no ordinal`);
     if (this.has(ordinal)) return false;
     const number = Math.floor(ordinal / chunkBits);
     const chunk = this.#chunks.get(number) ?? new Uint8Array(chunkBits / 8);

@@ -5,6 +5,7 @@ import { limits } from "@quiver/protocol/limits";
 import type { VectorRecord } from "@quiver/protocol/shapes/vector";
 import { compareText, concatenated, readU32Key, toHex, utf8 } from "../base/bytes.ts";
 import { host } from "../base/host.ts";
+import { invariant } from "../base/invariant.ts";
 import { type Steps, sortInSteps } from "../base/steps.ts";
 import type { Reader } from "../storage/store.ts";
 import { readFloats } from "../vector/floats.ts";
@@ -72,6 +73,10 @@ function storedVector(reader: Reader, key: Uint8Array): StoredVector {
   const own = host.allocate(borrowed.length);
   own.set(borrowed);
   const record = new RecordReader(own);
+  invariant(
+    record.end === own.length,
+    () => `the fields of ordinal ${readU32Key(key)} end at ${record.end} of ${own.length} bytes`,
+  );
   return new StoredVector(record, record.contents.dense ? readFloats(stored(reader, "dense", key)) : null);
 }
 
@@ -143,6 +148,10 @@ export function* tellDocument(
   }
   if (bytes > limits.documentBytesMax) throw documentTooLarge(documentId, found.length);
   const sorted = yield* sortInSteps(found, (a, b) => compareText(a.id, b.id));
+  invariant(
+    sorted.length === found.length,
+    `${sorted.length} of ${found.length} vectors of '${documentId}' are sorted`,
+  );
   for (const [i, { ordinal }] of sorted.entries()) {
     if (i % toldPerStep === toldPerStep - 1) yield;
     take(storedVector(reader, ordinalKey(ordinal)));

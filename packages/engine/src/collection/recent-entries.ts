@@ -28,6 +28,12 @@ export function remember(writer: Writer, sequence: number, opId: string): void {
   const id = fromHex(opId);
   invariant(id.length === opIdBytes, `an entry has the opId '${opId}'`);
   const latest = writer.get("meta", metaKeys.recent) ?? emptyBytes;
+  invariant(
+    latest.length % recentRowBytes === 0 && latest.length < recentBlockBytes,
+    `the latest entries have ${latest.length} bytes`,
+  );
+  const before = latest.length === 0 ? 0 : readU53(latest, latest.length - recentRowBytes);
+  invariant(before < sequence, `entry ${sequence} is remembered after entry ${before}`);
   const rows = new Uint8Array(latest.length + recentRowBytes);
   rows.set(latest, 0);
   writeU53(rows, latest.length, sequence);
@@ -59,7 +65,10 @@ function oldestRemembered(sequence: number): number {
 }
 
 function* recentRows(reader: Reader): Generator<{ sequence: number; opId: string }> {
-  for (const [, block] of reader.entries("recent")) yield* rowsOf(block);
+  for (const [, block] of reader.entries("recent")) {
+    invariant(block.length === recentBlockBytes, `a block of recent entries has ${block.length} bytes`);
+    yield* rowsOf(block);
+  }
   yield* rowsOf((reader.get("meta", metaKeys.recent) ?? emptyBytes).slice());
 }
 

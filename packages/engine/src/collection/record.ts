@@ -56,10 +56,15 @@ export function writeUpsert(out: ByteWriter, record: RecordContent): void {
   if (text !== null) out.text32(text.value);
   if (metadataJson !== null) out.text32(metadataJson);
   if (sparse !== null) {
+    invariant(
+      sparse.indices.length === sparse.values.length,
+      () => `${sparse.indices.length} sparse indices have ${sparse.values.length} values`,
+    );
     out.u32(sparse.indices.length);
     out.bytes(new Uint8Array(Uint32Array.from(sparse.indices).buffer));
     out.f32s(sparse.values);
   }
+  invariant(out.length > contentAt, () => `the record '${record.id}' has no content bytes`);
   out.setU32(lengthAt, out.length - contentAt);
   if (dense === null) out.u32(0);
   else {
@@ -79,7 +84,7 @@ export function* readOperations(batch: Uint8Array): Generator<Encoded> {
   let at = 0;
   const take = (length: number) => {
     const bytes = batch.subarray(at, at + length);
-    invariant(bytes.length === length, "an encoded operation is cut short");
+    invariant(bytes.length === length, () => `an operation is cut short: ${bytes.length} of ${length} bytes`);
     at += length;
     return bytes;
   };
@@ -90,7 +95,9 @@ export function* readOperations(batch: Uint8Array): Generator<Encoded> {
   };
   while (at < batch.length) {
     const from = at;
-    const upsert = view.getUint8(at) === 1;
+    const kind = view.getUint8(at);
+    invariant(kind <= 1, () => `an operation at ${at} of ${batch.length} bytes has the kind ${kind}`);
+    const upsert = kind === 1;
     const idBytes = view.getUint16(at + 1, true);
     at += 3;
     const id = take(idBytes);
@@ -122,6 +129,11 @@ export function operationBytes(operation: Operation): Uint8Array {
 /** The stored form of an operation that opens a record at version `born`. */
 export function storedRecord(operation: UpsertOperation, born: number): Uint8Array {
   const { id, content } = operation;
+  invariant(Number.isSafeInteger(born) && born > 0, () => `a record is born at version ${born}`);
+  invariant(
+    id.length > 0 && id.length <= 0xffff && content.length > 0,
+    () => `a record has an id of ${id.length} bytes and ${content.length} bytes of content`,
+  );
   const bytes = new Uint8Array(10 + id.length + content.length);
   writeU53(bytes, 0, born);
   bytes[8] = id.length;

@@ -120,7 +120,7 @@ export class Salvage {
   }
 
   get head(): Head | undefined {
-    const body = this.#meta.get(metaKeys.head.toString());
+    const body = this.#meta.get(text(metaKeys.head));
     return body && decodeHead(body);
   }
 

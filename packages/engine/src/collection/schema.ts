@@ -9,6 +9,7 @@ import { limits } from "@quiver/protocol/limits";
 import { ExactVectorInput } from "@quiver/protocol/shapes/vector";
 import { ByteWriter } from "../base/byte-writer.ts";
 import { bytesBeyond } from "../base/bytes.ts";
+import { invariant } from "../base/invariant.ts";
 import { finishAtOnce, type Steps } from "../base/steps.ts";
 import { tokenizeInSteps } from "../text/tokenize.ts";
 import type { CollectionDefinition } from "./definition.ts";
@@ -43,7 +44,12 @@ export function* encodeUpsertsInSteps(
     writeUpsert(out, yield* checkVector(definition, vector, `${path}[${i}]`));
     if (i % recordsPerStep === recordsPerStep - 1) yield;
   }
-  return out.take();
+  const batch = out.take();
+  invariant(
+    batch.length > 0 === vectors.length > 0,
+    () => `${vectors.length} vectors are encoded in ${batch.length} bytes`,
+  );
+  return batch;
 }
 
 /** Records that are encoded at a step. */
@@ -231,6 +237,7 @@ export function sortSparse(
   indicesPath = path,
 ): { indices: Uint32Array; values: Float64Array } {
   const count = indices.length;
+  invariant(count === values.length, () => `${path}: ${count} indices and ${values.length} values`);
   if (count > limits.sparseEntriesMax)
     throw invalid(path, `has ${count} entries, at most ${limits.sparseEntriesMax} are allowed.`);
   let ascending = true;

@@ -1,6 +1,7 @@
 // Which tables does a store have, and what are their keys?
 
 import { u32Key, u53Key, utf8 } from "../base/bytes.ts";
+import { invariant } from "../base/invariant.ts";
 
 /** Increased when the layout changes. A store of another format is refused. */
 export const formatNumbers = { collection: 2, catalog: 1 } as const;
@@ -59,6 +60,10 @@ export const versionKey = u53Key;
 
 /** Prefix of a document's keys: the length of its id, then the id, so that no id is a prefix of another. */
 export function documentPrefix(documentId: Uint8Array): Uint8Array {
+  invariant(
+    documentId.length > 0 && documentId.length <= 0xffff,
+    () => `the id of a document has ${documentId.length} bytes`,
+  );
   const key = new Uint8Array(2 + documentId.length);
   key[0] = documentId.length >>> 8;
   key[1] = documentId.length;
@@ -87,6 +92,7 @@ export function afterPrefix(prefix: Uint8Array): Uint8Array | undefined {
 }
 
 export function closedKey(version: number, part: number): Uint8Array {
+  invariant(part >>> 0 === part, () => `version ${version} closes ordinals in part ${part}`);
   const key = new Uint8Array(12);
   key.set(u53Key(version), 0);
   key.set(u32Key(part), 8);

@@ -54,6 +54,10 @@ export type TransactionEntry = {
 export type StagedId = { position: number; kind: "upsert" | "delete"; growth: -1 | 0 | 1 };
 
 function encodeStagedId({ position, kind, growth }: StagedId): Uint8Array {
+  invariant(
+    position >= 0 && position <= 0xffff_ffff && Math.abs(growth) <= 1,
+    () => `a staged operation has position ${position} and growth ${growth}`,
+  );
   const bytes = new Uint8Array(6);
   bytes.set(u32Key(position), 0);
   bytes[4] = kind === "upsert" ? 1 : 0;
@@ -71,6 +75,12 @@ export function decodeStagedId(bytes: Uint8Array): StagedId {
 }
 
 export function writeTransaction(writer: Writer, entry: TransactionEntry): void {
+  const { id, sequence, staged, upserts, deletes } = entry;
+  invariant(transactionSequence(id) === sequence, `the transaction '${id}' has number ${sequence}`);
+  invariant(
+    staged <= upserts + deletes,
+    `${upserts + deletes} operations of '${id}' have ${staged} positions`,
+  );
   writer.put("transactions", u53Key(entry.sequence), utf8(JSON.stringify(entry)));
 }
 
@@ -107,7 +117,9 @@ export function openTransaction(reader: Reader, head: Head): TransactionEntry | 
   if (head.openTransaction === 0) return undefined;
   const bytes = reader.get("transactions", u53Key(head.openTransaction));
   invariant(bytes !== undefined, "the head names an open transaction that does not exist");
-  return decode(bytes);
+  const entry = decode(bytes);
+  invariant(entry.state === "open", `the head names '${entry.id}' as open, which is ${entry.state}`);
+  return entry;
 }
 
 /** @throws transaction_ongoing */
@@ -197,6 +209,7 @@ export function stage(
   timeMs: number,
   exists: (id: Uint8Array) => boolean,
 ): void {
+  invariant(entry.state === "open", `an operation of '${entry.id}', which is ${entry.state}, is staged`);
   for (const operation of readOperations(batch)) stageOne(writer, entry, operation, exists(operation.id));
   failpoint("stage:staged");
   entry.updatedMs = timeMs;
@@ -243,6 +256,10 @@ function stageOne(writer: Writer, entry: TransactionEntry, operation: Encoded, p
   if (earlier) entry.growth -= earlier.growth;
   if (entry.staged > limits.ordinalMax) throw new QuiverError("storage_full", "The transaction is full.");
   const position = earlier ? earlier.position : entry.staged++;
+  invariant(
+    position < entry.staged,
+    () => `an operation of '${entry.id}' has position ${position} of ${entry.staged}`,
+  );
   const growth = growthOf(operation, present);
   entry.growth += growth;
   if (operation.kind === "upsert") entry.upserts++;
@@ -274,10 +291,13 @@ export function applyStaged(writer: Writer, entry: TransactionEntry, change: Cha
         { table: "staged", key: toHex(u32Key(position)) },
       );
     // Copy the bytes: they are valid only until the next call on the store, and applying an operation makes many calls.
+    let operations = 0;
     for (const operation of readOperations(bytes.slice())) {
+      operations++;
       if (operation.kind === "upsert") change.upsert(operation);
       else change.delete(operation.id);
     }
+    invariant(operations === 1, () => `position ${position} of '${entry.id}' has ${operations} operations`);
   }
 }
 
@@ -288,7 +308,11 @@ export function end(
   entry: TransactionEntry,
   ended: Partial<TransactionEntry> & Pick<TransactionEntry, "state">,
 ): void {
-  invariant(head.openTransaction === entry.sequence, "the ended transaction is not the open one");
+  invariant(
+    head.openTransaction === entry.sequence,
+    `transaction ${entry.sequence} ends, and ${head.openTransaction} is open`,
+  );
+  invariant(ended.state !== "open", `the transaction '${entry.id}' ends and stays open`);
   head.openTransaction = 0;
   Object.assign(entry, ended, { staged: 0 });
   writer.clear("staged");

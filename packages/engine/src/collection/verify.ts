@@ -209,18 +209,18 @@ class Verification {
   #meta(key: string, body: Uint8Array): void {
     const bad = (message: string) => this.#options.onFinding({ kind: "collection", table: "meta", message });
     try {
-      if (key === metaKeys.head.toString()) this.#head = decodeHead(body);
-      else if (key === metaKeys.format.toString()) {
+      if (key === text(metaKeys.head)) this.#head = decodeHead(body);
+      else if (key === text(metaKeys.format)) {
         const { format, what } = JSON.parse(text(body)) as { format: number; what: string };
         this.#hasFormat = true;
         if (format !== formatNumbers.collection || what !== "collection")
           bad(
             `The store is a ${what} of format ${format}; expected a collection of format ${formatNumbers.collection}.`,
           );
-      } else if (key === metaKeys.definition.toString())
+      } else if (key === text(metaKeys.definition))
         this.#own = JSON.parse(text(body)) as CollectionDefinition;
-      else if (key === metaKeys.indexes.toString()) JSON.parse(text(body));
-      else if (key === metaKeys.recent.toString()) this.#log.latest(body);
+      else if (key === text(metaKeys.indexes)) JSON.parse(text(body));
+      else if (key === text(metaKeys.recent)) this.#log.latest(body);
       else bad(`There is a key '${key}', which does not exist.`);
     } catch (error) {
       bad(`The entry '${key}' cannot be read: ${(error as Error).message}`);

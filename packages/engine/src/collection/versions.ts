@@ -33,10 +33,19 @@ export const rootHash: Uint8Array = host.sha256().update(utf8("quiver: version 0
 /** Closed ordinals of one part of the log: 256 KiB at most. */
 export const closedPerPart = 65_536;
 
+/** Bytes of the hash of a version. */
+export const hashBytes = 32;
+
 /** Bytes of a stored version entry. */
 export const versionEntryBytes = 56;
 
 export function writeVersion(writer: Writer, entry: VersionEntry): void {
+  const { version, hash, live, firstOrdinal, opened } = entry;
+  invariant(hash.length === hashBytes, `the hash of version ${version} has ${hash.length} bytes`);
+  invariant(
+    live <= firstOrdinal + opened,
+    `version ${version} has ${live} records of ${firstOrdinal + opened} ordinals`,
+  );
   const bytes = new Uint8Array(versionEntryBytes);
   bytes.set(entry.hash, 0);
   writeU53(bytes, 32, entry.createdMs);
@@ -61,10 +70,16 @@ export function decodeVersion(version: number, bytes: Uint8Array): VersionEntry 
 /** The entry of a version; undefined if it is no longer kept, or does not exist yet. */
 export function readVersion(reader: Reader, version: number): VersionEntry | undefined {
   const bytes = reader.get("versions", versionKey(version));
-  return bytes && decodeVersion(version, bytes);
+  if (bytes === undefined) return undefined;
+  invariant(bytes.length === versionEntryBytes, `the entry of version ${version} has ${bytes.length} bytes`);
+  return decodeVersion(version, bytes);
 }
 
 export function writeClosed(writer: Writer, version: number, part: number, ordinals: Uint32Array): void {
+  invariant(
+    ordinals.length > 0 && ordinals.length <= closedPerPart,
+    `part ${part} of version ${version} closes ${ordinals.length} ordinals`,
+  );
   writer.put(
     "closed",
     closedKey(version, part),
@@ -75,8 +90,13 @@ export function writeClosed(writer: Writer, version: number, part: number, ordin
 /** The ordinals that a version closed, part by part, in the order of its changes. */
 export function* readClosed(reader: Reader, version: number): Generator<Uint32Array> {
   const prefix = versionKey(version);
-  for (const [, value] of reader.entries("closed", { start: prefix, end: afterPrefix(prefix) }))
+  for (const [, value] of reader.entries("closed", { start: prefix, end: afterPrefix(prefix) })) {
+    invariant(
+      value.length > 0 && value.length % 4 === 0,
+      `a part of what version ${version} closed has ${value.length} bytes`,
+    );
     yield new Uint32Array(value.slice().buffer);
+  }
 }
 
 /** Number of the oldest version that is kept in the log. */
@@ -92,6 +112,7 @@ const trimMax = 64;
 export function trimVersions(writer: Writer, current: number, kept: number, most = trimMax): void {
   const end = current - Math.max(1, kept) + 1;
   if (end <= 0) return;
+  invariant(end <= current, `trimming up to version ${end} would remove the current version ${current}`);
   const old = [
     ...writer.keys("versions", { end: versionKey(end), ...(Number.isFinite(most) && { limit: most }) }),
   ];
@@ -140,6 +161,7 @@ export function listVersions(reader: Reader, page: { limit?: number; before?: nu
   const end = versionKey(Math.min(before, version + 1));
   for (const [key, value] of reader.entries("versions", { end, reverse: true, limit }))
     versions.push(toShape(decodeVersion(readU53(key), value)));
+  invariant(versions.length <= limit, `a page of ${limit} versions has ${versions.length}`);
   return { versions, current_hash: toHex(hash), current_version: version };
 }
 

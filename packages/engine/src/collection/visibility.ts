@@ -12,6 +12,7 @@
 //
 // Versions are integers below 2^53: at a million commits a second they last 285 years.
 
+import { invariant } from "../base/invariant.ts";
 import { ClosedTable, type SharedClosed } from "./closed-table.ts";
 
 export type VisibleAt = (ordinal: number) => boolean;
@@ -48,6 +49,7 @@ export class Visibility {
    * so no search is pinned to one between the earlier and the later.
    */
   close(ordinal: number, version: number): void {
+    invariant(version >= 0, () => `ordinal ${ordinal} dies at version ${version}`);
     const earlier = this.#died.get(ordinal);
     if (version <= this.#reclaimedAt) this.#reclaimedAt = -1;
     if (earlier !== undefined && earlier <= version) return;
@@ -84,6 +86,10 @@ export class Visibility {
       this.#died.delete(ordinal);
       this.#leaving.set(ordinal, 1 + (this.#leaving.get(ordinal) ?? 0));
     }
+    invariant(
+      reclaimed.length <= most,
+      () => `${reclaimed.length} ordinals are reclaimed, of ${most} at most`,
+    );
     if (reclaimed.length < most) this.#reclaimedAt = oldestPinned;
     if (reclaimed.length > 0) this.#retire(() => this.#forget(reclaimed));
     return reclaimed;

@@ -15,6 +15,7 @@ import { QuiverError } from "@quiver/protocol/errors";
 import { limits } from "@quiver/protocol/limits";
 import type { Background } from "../base/background.ts";
 import type { Deadline } from "../base/deadline.ts";
+import { invariant } from "../base/invariant.ts";
 
 /** Positions of the indexes and of the log, in records since the collection was created. */
 export type Standing = {
@@ -52,6 +53,7 @@ export class Backlog {
   /** Resolves when a write of this many records is admitted; undefined: at once. @throws indexing_behind, or the error of the deadline */
   admit(records: number, deadline: Deadline): Promise<void> | undefined {
     const standing = this.#standing();
+    invariant(records > 0, () => `a write of ${records} records is admitted`);
     if (this.#waiting.length === 0 && this.#hasRoom(standing, records)) return undefined;
     if (this.#waiting.length >= limits.indexBacklogWaitingMax) return Promise.reject(refusal(standing));
     return new Promise((resolve, reject) => {
@@ -77,6 +79,7 @@ export class Backlog {
   /** Rejects the waiting writes. */
   stop(reason: unknown): void {
     for (const waiting of [...this.#waiting]) waiting.refuse(reason);
+    invariant(this.#waiting.length === 0, `${this.#waiting.length} writes wait after the end`);
     this.#look();
   }
 
@@ -89,6 +92,10 @@ export class Backlog {
   }
 
   #hasRoom({ taken, committed, limit }: Standing, records: number): boolean {
+    invariant(
+      taken <= committed && limit >= 0,
+      () => `the indexes have ${taken} records of ${committed}, and may be ${limit} behind`,
+    );
     const gained = Math.max(0, taken - (this.#takenBefore ?? taken)) * limits.indexBacklogShare;
     this.#takenBefore = taken;
     if (committed - taken <= limit) {

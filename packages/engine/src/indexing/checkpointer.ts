@@ -8,6 +8,7 @@
 // Each kind of index defines how it is written and read (index/checkpoint-adapter.ts).
 
 import { toHex } from "../base/bytes.ts";
+import { invariant } from "../base/invariant.ts";
 import { readHead } from "../collection/head.ts";
 import { readVersion } from "../collection/versions.ts";
 import type { CheckpointAdapter, CheckpointMeta, CheckpointPlace } from "../index/checkpoint-adapter.ts";
@@ -105,6 +106,7 @@ export class Checkpointer {
     const hash = hashOf(reader(), version);
     if (this.#isForgotten || hash === undefined) return false;
     const { restoredBytes, count: records } = index;
+    invariant(version >= 0 && records >= 0, `a checkpoint of version ${version} has ${records} records`);
     const meta: CheckpointMeta = {
       configuration: this.#configuration,
       version,

@@ -3,6 +3,8 @@
 // Indexes first put records into a mutable buffer or a tail, and link them in the background. A published version is remembered until all
 // of its records are in their final places.
 
+import { invariant } from "../base/invariant.ts";
+
 /** Versions that are remembered. */
 const incompleteMax = 1_000;
 
@@ -26,6 +28,12 @@ export class Completion {
    */
   rise(version: number, ordinalEnd: number): boolean {
     if (this.watermark >= version) return false;
+    const last = this.#incomplete.at(-1);
+    invariant(
+      last === undefined || (last.version < version && last.ordinalEnd <= ordinalEnd),
+      () =>
+        `version ${version} ends at ordinal ${ordinalEnd}, after version ${last?.version} at ${last?.ordinalEnd}`,
+    );
     this.watermark = version;
     // If very many wait, the newest two are merged into one.
     if (this.#incomplete.length >= incompleteMax) this.#incomplete.pop();
@@ -39,6 +47,10 @@ export class Completion {
     while (this.#incomplete.length > 0 && this.#incomplete[0].ordinalEnd <= ordinalEnd)
       version = (this.#incomplete.shift() as { version: number }).version;
     if (version <= this.completed) return;
+    invariant(
+      version <= this.watermark || this.watermark < 0,
+      () => `version ${version} is complete, and the indexes are at ${this.watermark}`,
+    );
     this.completed = version;
     this.#onComplete(version);
   }

@@ -179,6 +179,14 @@ export class IndexUpdater {
     try {
       const kept = await this.#checkpointer.restore(reader);
       if (kept === null) return;
+      invariant(
+        this.#cursor === 0 && this.#closedVersion < 0,
+        `a checkpoint is read when the index has records up to ${this.#cursor}`,
+      );
+      invariant(
+        kept.version >= 0 && kept.cursor >= 0,
+        `a checkpoint is of version ${kept.version}, up to ${kept.cursor}`,
+      );
       this.#index.close();
       this.#index = kept.index;
       this.#cursor = kept.cursor;
@@ -220,10 +228,21 @@ export class IndexUpdater {
     isTimeOver: () => boolean,
     onClosed: (ordinal: number, version: number) => void,
   ): boolean {
+    invariant(!this.#isRestoring, "an index is changed while its checkpoint is read");
     if (this.#closedVersion < 0) this.#closedVersion = head.version;
+    invariant(
+      this.#closedVersion <= head.version && this.#cursor <= head.nextOrdinal,
+      () =>
+        `the index is at ${this.#closedVersion} and ${this.#cursor}, the log at ${head.version} and ${head.nextOrdinal}`,
+    );
     if (this.#closedVersion < head.version) this.#applyClosures(reader, head, onClosed);
     if (this.#reconciling && !this.#reconcile(reader, head, isTimeOver, onClosed)) return false;
     if (!this.#addRows(reader, head, isTimeOver)) return false;
+    invariant(
+      this.#cursor === head.nextOrdinal && this.#closedVersion === head.version,
+      () =>
+        `an index at ${this.#closedVersion} and ${this.#cursor} is called complete at ${head.version} and ${head.nextOrdinal}`,
+    );
     this.#watermark = head.version;
     this.#watermarkEnd = head.nextOrdinal;
     return true;
@@ -280,6 +299,7 @@ export class IndexUpdater {
       if (++keys % keysPerLook === 0 && isTimeOver()) return false;
     }
     closeUpTo(work.end);
+    invariant(work.at >= work.end, () => `reconciling ended at ordinal ${work.at} of ${work.end}`);
     this.#reconciling = undefined;
     return true;
   }
@@ -292,7 +312,10 @@ export class IndexUpdater {
     let rows = 0;
     for (const [key, stored] of reader.entries(this.#kind.table, { start: ordinalKey(this.#cursor) })) {
       const ordinal = readU32Key(key);
-      invariant(ordinal >= this.#cursor && ordinal < head.nextOrdinal, `ordinal ${ordinal} is out of order`);
+      invariant(
+        ordinal >= this.#cursor && ordinal < head.nextOrdinal,
+        () => `ordinal ${ordinal} is not in ${this.#cursor} ... ${head.nextOrdinal}`,
+      );
       if (this.#helpers !== undefined && stored.length >= longRowBytes) {
         this.#cursor = ordinal;
         this.#ahead = new ReadAhead(this.#helpers.analysts, ordinal);
@@ -315,6 +338,7 @@ export class IndexUpdater {
         (prepared) => this.#change((index) => preparation.enter(index, prepared)),
         isTimeOver,
         (cursor) => {
+          invariant(cursor >= this.#cursor, () => `the cursor goes back from ${this.#cursor} to ${cursor}`);
           this.#cursor = cursor;
         },
       );

@@ -7,6 +7,7 @@
 
 import type { IndexKind } from "@quiver/protocol/shapes/index-definition";
 import type { Background } from "../base/background.ts";
+import { invariant } from "../base/invariant.ts";
 import type { Index } from "../index/contract.ts";
 import type { Store } from "../storage/store.ts";
 import type { IndexUpdater } from "./index-updater.ts";
@@ -127,6 +128,8 @@ export class IndexUpdaters {
 
   /** Adds an index, which is built from the existing records. */
   add(updater: IndexUpdater): void {
+    invariant(!this.#updaters.has(updater.kind), `there is a ${updater.kind} index already`);
+    invariant(!this.#isStopped, `a ${updater.kind} index is added after the end`);
     this.#updaters.set(updater.kind, updater);
     this.#restore(updater);
   }
@@ -164,6 +167,7 @@ export class IndexUpdaters {
         failed(updater.failure);
         if (this.#updaters.get(kind)?.isStuck) this.#events.refuse(kind, updater.failure);
       } else if (updater.watermark === version && updater.finalEnd >= ordinalEnd) {
+        invariant(updater.isBuilt, `the ${kind} index is replaced by one that is not built`);
         this.#successors.delete(kind);
         this.#closing.push((this.#updaters.get(kind) as IndexUpdater).index);
         this.#updaters.set(kind, updater);
@@ -176,7 +180,10 @@ export class IndexUpdaters {
   /** Builds a replacement. Resolves when it is in place. */
   #buildSuccessor(kind: IndexKind): Promise<void> {
     return new Promise((done, failed) => {
-      const updater = (this.#updaters.get(kind) as IndexUpdater).anew();
+      const before = this.#updaters.get(kind);
+      invariant(before !== undefined, `a successor is built of a ${kind} index that is not there`);
+      invariant(!this.#successors.has(kind), `the ${kind} index has a successor already`);
+      const updater = before.anew();
       this.#successors.set(kind, { updater, done, failed });
       this.#restore(updater);
     });

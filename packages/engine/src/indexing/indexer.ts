@@ -31,6 +31,7 @@ import { limits } from "@quiver/protocol/limits";
 import type { IndexKind } from "@quiver/protocol/shapes/index-definition";
 import type { Background } from "../base/background.ts";
 import { Deadline } from "../base/deadline.ts";
+import { invariant } from "../base/invariant.ts";
 import { Task } from "../base/scheduler.ts";
 import { type Head, readHead } from "../collection/head.ts";
 import { Visibility } from "../collection/visibility.ts";
@@ -222,6 +223,7 @@ export class Indexer {
     kinds: readonly IndexKind[],
     deadline: Deadline = Deadline.none,
   ): View | Promise<View> {
+    invariant(version >= 0, () => `a view of version ${version} is acquired`);
     const view = this.#serving(version, kinds);
     return view === null ? this.#workAlong(version, kinds, deadline) : view.pin();
   }
@@ -390,11 +392,19 @@ export class Indexer {
     const snapshot = this.#store.snapshot();
     try {
       const head = readHead(snapshot);
+      invariant(
+        head.version >= this.#seenVersion && head.nextOrdinal >= this.#seenEnd,
+        () => `the log goes back from version ${this.#seenVersion} to ${head.version}`,
+      );
       this.#seenEnd = head.nextOrdinal;
       this.#seenVersion = head.version;
       const target = this.#target;
       if (target === undefined) return { snapshot, head };
       this.#target = undefined;
+      invariant(
+        target.head.version <= head.version,
+        () => `the indexes follow version ${target.head.version}, and the log is at ${head.version}`,
+      );
       snapshot.release();
       return target;
     } catch (error) {
@@ -414,6 +424,11 @@ export class Indexer {
   }
 
   #publish(version: number, ordinalEnd: number, snapshot: Snapshot, built: readonly IndexUpdater[]): void {
+    for (const { kind, watermark, cursor } of built)
+      invariant(
+        watermark === version && cursor === ordinalEnd,
+        () => `a view of version ${version} gets a ${kind} index of version ${watermark}, up to ${cursor}`,
+      );
     const indexes: LiveIndexes = Object.fromEntries(built.map(({ kind, index }) => [kind, index]));
     const statistics = Object.fromEntries(built.map(({ kind, index }) => [kind, index.statistics?.()]));
     this.#views.publish({ version, ordinalEnd, snapshot, indexes, statistics }, this.#visibility);

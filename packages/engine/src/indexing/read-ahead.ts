@@ -108,8 +108,10 @@ export class ReadAhead {
     onAdded: (cursor: number) => void,
   ): boolean {
     let added = 0;
+    const { end } = this.#batches[0];
     while (!texts.isAtEnd) {
       const { ordinal } = texts;
+      invariant(ordinal < end, () => `ordinal ${ordinal} is in a batch that ends at ${end}`);
       if (this.#closed.delete(ordinal)) texts.next();
       else if (!add(texts)) {
         if (isTimeOver()) return false;
@@ -137,6 +139,10 @@ export class ReadAhead {
       batchEnd = ordinal + 1;
       break;
     }
+    invariant(
+      batchEnd > this.#end && batchEnd <= end,
+      () => `a batch from ordinal ${this.#end} ends at ${batchEnd}, of ${end}`,
+    );
     this.#end = batchEnd;
     const batch: Batch = { end: batchEnd, texts: undefined, error: undefined };
     this.#batches.push(batch);
@@ -160,5 +166,6 @@ function joined(ordinals: readonly number[], rows: readonly Uint8Array[], length
     end += row.length;
     ends[i] = end;
   }
+  invariant(end === length, () => `the rows of a batch have ${end} bytes of ${length}`);
   return { ordinals: Uint32Array.from(ordinals), ends, bytes };
 }

@@ -7,6 +7,7 @@ import { QuiverError } from "@quiver/protocol/errors";
 import { limits } from "@quiver/protocol/limits";
 import type { IndexKind } from "@quiver/protocol/shapes/index-definition";
 import type { Deadline } from "../base/deadline.ts";
+import { invariant } from "../base/invariant.ts";
 import type { View } from "../runtime/view.ts";
 
 type Waiter = {
@@ -69,7 +70,13 @@ export class ViewWaiters {
     const isServed = ({ version, kinds }: Waiter) => view.serves(version, kinds);
     const served = this.#waiters.filter(isServed);
     this.#waiters = this.#waiters.filter((waiter) => !isServed(waiter));
-    for (const waiter of served) waiter.resolve(view.pin());
+    for (const waiter of served) {
+      invariant(
+        waiter.version <= view.version,
+        () => `who waits for version ${waiter.version} gets a view of version ${view.version}`,
+      );
+      waiter.resolve(view.pin());
+    }
   }
 
   /** Rejects the calls that need an index. */
@@ -83,5 +90,6 @@ export class ViewWaiters {
   /** Rejects all waiting calls. */
   refuseAll(reason: unknown): void {
     for (const waiter of this.#waiters.splice(0)) waiter.reject(reason);
+    invariant(this.#waiters.length === 0, `${this.#waiters.length} searches wait after all were refused`);
   }
 }

@@ -9,6 +9,7 @@
 import { closeSync, fstatSync, openSync, readSync } from "node:fs";
 import { join } from "node:path";
 import { compareBytes } from "../base/bytes.ts";
+import { invariant } from "../base/invariant.ts";
 import { readCommitMarker } from "./lmdb-commit-marker.ts";
 import {
   findPageBytes,
@@ -63,6 +64,7 @@ export class LmdbFile {
       this.sizeBytes = fstatSync(this.#file).size;
       const read = (at: number, length: number) => this.#read(at, length);
       this.pageBytes = findPageBytes(read);
+      invariant(this.pageBytes >= 512, `a page of the file has ${this.pageBytes} bytes`);
       for (let attempt = 0; attempt < attemptsMax; attempt++) {
         this.#readMetaPages(directory, read);
         if (this.problems.length === 0) break;
@@ -92,6 +94,7 @@ export class LmdbFile {
   }
 
   #read(at: number, length: number): Uint8Array | undefined {
+    invariant(at >= 0 && length > 0, () => `${length} bytes at ${at} of a store's file are read`);
     if (at + length > this.sizeBytes) return undefined;
     const bytes = new Uint8Array(length);
     for (let done = 0; done < length; ) {

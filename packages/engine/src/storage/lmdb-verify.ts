@@ -10,6 +10,7 @@
 // values: they have checksum trailers of their own (S5).
 
 import { compareBytes } from "../base/bytes.ts";
+import { invariant } from "../base/invariant.ts";
 import type { LmdbFile, RawEntry } from "./lmdb-file.ts";
 import { type Meta, type Tree, treeBytes } from "./lmdb-meta.ts";
 import {
@@ -56,6 +57,7 @@ class PageSet {
 
   /** @returns whether the page was not yet in the set */
   add(page: number): boolean {
+    invariant(page >= 0 && page < 8 * this.#bits.length, () => `the set has no page ${page}`);
     if (this.has(page)) return false;
     this.#bits[Math.floor(page / 8)] |= 1 << (page % 8);
     return true;

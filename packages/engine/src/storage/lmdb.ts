@@ -34,6 +34,8 @@ import { invariant } from "../base/invariant.ts";
 import { failureMessages, freeBytes, reserveBytes, storageError } from "./disk-error.ts";
 import { CommitMarkerWriter } from "./lmdb-commit-marker.ts";
 import {
+  assertKey,
+  assertRange,
   type Range,
   type Reader,
   type Snapshot,
@@ -57,7 +59,7 @@ class LmdbReader implements Reader {
 
   protected table(name: string): Bytes {
     const table = this.#tables.get(name);
-    invariant(table !== undefined, `the store has no table '${name}'`);
+    invariant(table !== undefined, () => `the store has no table '${name}'`);
     return table;
   }
 
@@ -75,11 +77,13 @@ class LmdbReader implements Reader {
   }
 
   *entries(name: string, range: Range = {}): Generator<[Uint8Array, Uint8Array]> {
+    assertRange(name, range);
     for (const { key, value } of this.table(name).getRange({ ...lmdbRange(range), ...this.options() }))
       yield [plain(key), verifiedPayload(name, key, value, value.length)];
   }
 
   *keys(name: string, range: Range = {}): Generator<Uint8Array> {
+    assertRange(name, range);
     for (const key of this.table(name).getKeys({ ...lmdbRange(range), ...this.options() })) yield plain(key);
   }
 }
@@ -124,8 +128,16 @@ class LmdbSnapshot extends LmdbReader implements Snapshot {
 class LmdbWriter extends LmdbReader implements Writer {
   /** Bytes of the keys and values written so far, checksum trailers included. */
   bytes = 0;
+  /** Whether the write has ended: what is written afterwards would be a commit of its own. */
+  isOver = false;
+
+  protected override table(name: string): Bytes {
+    invariant(!this.isOver, () => `table '${name}' is used after its write has ended`);
+    return super.table(name);
+  }
 
   put(name: string, key: Uint8Array, value: Uint8Array): void {
+    assertKey(name, key);
     const table = this.table(name);
     const stored = withChecksum(name, key, value);
     this.bytes += key.length + stored.length;
@@ -157,6 +169,7 @@ export class LmdbStore implements Store {
    * @param tables names of all its tables, at most 30
    */
   constructor(path: string, tables: readonly string[]) {
+    invariant(tables.length <= 30, `the store ${path} has ${tables.length} tables`);
     this.#path = path;
     const files = [join(path, "data.mdb"), join(path, "lock.mdb")];
     const isNew = !files.every(existsSync);
@@ -190,10 +203,10 @@ export class LmdbStore implements Store {
     invariant(!this.#writing, "a write is inside another write");
     this.#writing = true;
     let thrown: unknown;
+    const writer = new LmdbWriter(this.#tables);
     try {
       const written = this.#environment.transactionSync(() => {
         try {
-          const writer = new LmdbWriter(this.#tables);
           const result = action(writer);
           this.#requireDisk(2 * writer.bytes + reserveBytes);
           return result;
@@ -210,6 +223,7 @@ export class LmdbStore implements Store {
       this.#isBroken ||= !this.#canRead();
       throw storageError(error, { path: this.#path, isInDoubt: this.#isBroken });
     } finally {
+      writer.isOver = true;
       this.#writing = false;
     }
   }
@@ -231,6 +245,7 @@ export class LmdbStore implements Store {
    * @throws storage_full, storage_failed
    */
   #requireDisk(neededBytes: number): void {
+    invariant(neededBytes >= reserveBytes, `a write needs ${neededBytes} bytes of the disk`);
     try {
       this.#file ??= openSync(join(this.#path, "data.mdb"), "r+");
       writeSync(this.#file, nothing, 0, 0, firstDataPage);
@@ -273,6 +288,7 @@ export class LmdbStore implements Store {
   }
 
   async close(): Promise<void> {
+    invariant(!this.#writing, `the store ${this.#path} is closed in the middle of a write`);
     if (this.#file !== undefined) closeSync(this.#file);
     this.#file = undefined;
     this.#marker?.close();

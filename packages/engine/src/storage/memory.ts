@@ -7,6 +7,8 @@
 import { compareBytes } from "../base/bytes.ts";
 import { invariant } from "../base/invariant.ts";
 import {
+  assertKey,
+  assertRange,
   type Range,
   type Reader,
   type Snapshot,
@@ -38,7 +40,10 @@ class MemoryReader implements Reader {
   }
 
   protected table(name: string): Table {
-    invariant(this.tables !== null, "a released snapshot is used");
+    invariant(
+      this.tables !== null,
+      () => `table '${name}' of a released snapshot, or of a write that is over, is used`,
+    );
     const table = this.tables.get(name);
     invariant(table !== undefined, `the store has no table '${name}'`);
     return table;
@@ -53,6 +58,7 @@ class MemoryReader implements Reader {
 
   *#range(name: string, range: Range = {}): Generator<Entry> {
     const table = this.table(name);
+    assertRange(name, range);
     const from = range.start ? lowerBound(table, range.start) : 0;
     const to = range.end ? lowerBound(table, range.end) : table.length;
     const count = Math.min(Math.max(0, to - from), range.limit ?? Number.POSITIVE_INFINITY);
@@ -76,6 +82,11 @@ class MemorySnapshot extends MemoryReader implements Snapshot {
 }
 
 class MemoryWriter extends MemoryReader implements Writer {
+  /** The write has ended: its tables may be a snapshot's. */
+  end(): void {
+    this.tables = null;
+  }
+
   readonly #copied = new Set<string>();
 
   #own(name: string): Entry[] {
@@ -88,18 +99,31 @@ class MemoryWriter extends MemoryReader implements Writer {
   }
 
   put(name: string, key: Uint8Array, value: Uint8Array): void {
+    assertKey(name, key);
     const table = this.#own(name);
     const entry: Entry = [key.slice(), withChecksum(name, key, value)];
     const at = lowerBound(table, key);
     const replaces = at < table.length && compareBytes(table[at][0], key) === 0;
     table.splice(at, replaces ? 1 : 0, entry);
+    invariant(
+      at === 0 || compareBytes(table[at - 1][0], key) < 0,
+      () => `entry ${at} of table '${name}' is out of order`,
+    );
+    invariant(
+      at + 1 === table.length || compareBytes(key, table[at + 1][0]) < 0,
+      () => `entry ${at + 1} of table '${name}' is out of order`,
+    );
   }
 
   delete(name: string, key: Uint8Array): boolean {
     const table = this.#own(name);
     const at = lowerBound(table, key);
     if (at === table.length || compareBytes(table[at][0], key) !== 0) return false;
-    table.splice(at, 1);
+    const [[removed]] = table.splice(at, 1);
+    invariant(
+      compareBytes(removed, key) === 0,
+      () => `the entry beside entry ${at} of table '${name}' is removed`,
+    );
     return true;
   }
 
@@ -117,11 +141,25 @@ export class MemoryStore implements Store {
     this.#tables = new Map(tables.map((name) => [name, []]));
   }
 
+  #isWriting = false;
+
   write<T>(action: (writer: Writer) => T): T {
+    invariant(!this.#isWriting, "a write is inside another write");
+    this.#isWriting = true;
     const tables = new Map(this.#tables);
-    const result = action(new MemoryWriter(tables));
-    this.#tables = tables;
-    return result;
+    const writer = new MemoryWriter(tables);
+    try {
+      const result = action(writer);
+      invariant(
+        tables.size === this.#tables.size,
+        `a write leaves ${tables.size} of ${this.#tables.size} tables`,
+      );
+      this.#tables = tables;
+      return result;
+    } finally {
+      writer.end();
+      this.#isWriting = false;
+    }
   }
 
   snapshot(): Snapshot {

@@ -18,6 +18,7 @@
 import { QuiverError } from "@quiver/protocol/errors";
 import { toHex, utf8, writeU32LE } from "../base/bytes.ts";
 import { host } from "../base/host.ts";
+import { invariant } from "../base/invariant.ts";
 
 export type Range = {
   /** First key, inclusive. */
@@ -61,6 +62,31 @@ export interface Store {
   close(): Promise<void>;
 }
 
+/** The longest key (S3). */
+export const keyBytesMax = 1_900;
+const valueBytesMax = 2 ** 31;
+
+/** Asserts that a key may be written (S3). */
+export function assertKey(table: string, key: Uint8Array): void {
+  invariant(
+    key.length > 0 && key.length <= keyBytesMax,
+    () => `a key of ${key.length} bytes is written to table '${table}'; 1 to ${keyBytesMax} are possible`,
+  );
+}
+
+/** Asserts what is true of every range that is read. */
+export function assertRange(table: string, { start, end, limit }: Range): void {
+  invariant(
+    limit === undefined || (Number.isInteger(limit) && limit >= 0),
+    () => `a range of table '${table}' is limited to ${limit} entries`,
+  );
+  for (const bound of [start, end])
+    invariant(
+      bound === undefined || bound.length > 0,
+      () => `a range of table '${table}' has an empty bound`,
+    );
+}
+
 /** Bytes of the checksum trailer. */
 export const checksumBytes = 4;
 
@@ -77,7 +103,15 @@ function checksumOf(table: string, key: Uint8Array, payload: Uint8Array): number
 
 /** A copy of `payload` with its checksum trailer (S5). */
 export function withChecksum(table: string, key: Uint8Array, payload: Uint8Array): Uint8Array {
+  invariant(
+    payload.length <= valueBytesMax,
+    () => `a value of ${payload.length} bytes is written to table '${table}'`,
+  );
   const stored = host.allocate(payload.length + checksumBytes);
+  invariant(
+    stored.length === payload.length + checksumBytes,
+    () => `the host gives ${stored.length} bytes for ${payload.length + checksumBytes}`,
+  );
   stored.set(payload, 0);
   writeU32LE(stored, payload.length, checksumOf(table, key, payload));
   return stored;

@@ -1,6 +1,7 @@
 // How are searches served over HTTP?
 
 import type { Collection, Deadline, Steps } from "@quiver/engine/database/contract";
+import { invariant } from "@quiver/protocol/invariant";
 import { limits } from "@quiver/protocol/limits";
 import type { SearchResponse } from "@quiver/protocol/shapes/search";
 import { arrayJson, type JsonPieces, type JsonText, JsonWriter } from "../json-answer.ts";
@@ -37,6 +38,7 @@ async function one(call: SearchCall, search: Search<SearchResponse>): Promise<Js
   const { database, params, deadline, work, body } = call;
   await work.expect(expectedMs(body));
   const response = await search(database.collection(params.collection_id), deadline);
+  assertAnswer(response, body);
   return work.task.finish(encoded((out) => responseJson(response, out)));
 }
 
@@ -48,6 +50,11 @@ async function batch(
   const { database, params, deadline, work, body } = call;
   await work.expect(expectedMs(body));
   const responses = await search(database.collection(params.collection_id), deadline);
+  invariant(
+    responses.length === queryCount(body),
+    () => `${queryCount(body)} queries have ${responses.length} answers`,
+  );
+  for (const response of responses) assertAnswer(response, body);
   return work.task.finish(encoded((out) => responsesJson(responses, out)));
 }
 
@@ -55,6 +62,20 @@ function* encoded(write: (out: JsonWriter) => Steps<void>): Steps<JsonText | Jso
   const out = new JsonWriter();
   yield* write(out);
   return out.end();
+}
+
+/** Asserts what is true of every answer, before it is encoded. */
+function assertAnswer({ results }: SearchResponse, { top_k }: Amount): void {
+  const most = top_k ?? limits.topKDefault;
+  invariant(results.length <= most, () => `a search for ${most} results has found ${results.length}`);
+  for (let i = 0; i < results.length; i++) {
+    const { id, score } = results[i];
+    invariant(Number.isFinite(score), () => `the result '${id}' has the score ${score}`);
+    invariant(
+      i === 0 || score <= results[i - 1].score,
+      () => `result ${i}, '${id}', has the score ${score}, after ${results[i - 1].score}`,
+    );
+  }
 }
 
 function* responseJson({ results }: SearchResponse, out: JsonWriter): Steps<void> {
@@ -82,6 +103,9 @@ type Amount = {
   readonly syntax?: string | null;
 };
 
+const queryCount = ({ queries, query_terms_list }: Amount): number =>
+  queries?.length ?? query_terms_list?.length ?? 1;
+
 /**
  * Estimated milliseconds of a query, of a query that scans all vectors or has operators, and of a result. Rough estimates are enough: the
  * scheduler measures the real time.
@@ -91,7 +115,7 @@ const thoroughQueryMs = 4;
 const resultMs = 0.004;
 
 function expectedMs({ queries, query_terms_list, top_k, exact, syntax }: Amount): number {
-  const count = queries?.length ?? query_terms_list?.length ?? 1;
+  const count = queryCount({ queries, query_terms_list });
   const each = exact === true || syntax === "operators" ? thoroughQueryMs : queryMs;
   return count * (each + resultMs * (top_k ?? limits.topKDefault));
 }

@@ -1,5 +1,6 @@
 // How are records written and deleted over HTTP without a transaction?
 
+import { invariant } from "@quiver/protocol/invariant";
 import { emptyObject } from "../json-answer.ts";
 import { withExactMetadata } from "../request/exact-metadata.ts";
 import type { Handlers } from "./handlers.ts";
@@ -8,6 +9,10 @@ export const streamingHandlers: Handlers<"streamingUpsert" | "streamingDelete" |
   async streamingUpsert({ database, params, body, parsed, deadline, work }) {
     const collection = database.collection(params.collection_id);
     const vectors = await work.task.finish(withExactMetadata(body.vectors, parsed, "vectors"));
+    invariant(
+      vectors.length === body.vectors.length,
+      () => `${body.vectors.length} vectors have become ${vectors.length}`,
+    );
     await collection.upsert(vectors, deadline);
     return emptyObject;
   },

@@ -1,5 +1,6 @@
 // How are the versions of a collection read over HTTP?
 
+import { invariant } from "@quiver/protocol/invariant";
 import { limits } from "@quiver/protocol/limits";
 import { json } from "../json-answer.ts";
 import { integerParameter } from "../request/query.ts";
@@ -9,7 +10,12 @@ export const versionHandlers: Handlers<"listVersions" | "currentVersion" | "getV
   listVersions({ database, params, query }) {
     const limit = integerParameter(query, "limit", 1, limits.versionsPageMax);
     const before = integerParameter(query, "before", 0, Number.MAX_SAFE_INTEGER);
-    return json(database.collection(params.collection_id).versions({ limit, before }));
+    const page = database.collection(params.collection_id).versions({ limit, before });
+    invariant(
+      page.versions.every(({ version_number }) => version_number <= page.current_version),
+      () => `a version after the current one, ${page.current_version}, is listed`,
+    );
+    return json(page);
   },
   currentVersion: ({ database, params }) => json(database.collection(params.collection_id).currentVersion()),
   getVersion: ({ database, params }) =>
