@@ -9,7 +9,7 @@
 
 import { invariant } from "../base/invariant.ts";
 
-/** What `get` answers for an ordinal that is not in the map. */
+/** What `get` returns for an ordinal that is not in the map. */
 export const absent = 0xffff_ffff;
 
 const pageLength = 1_024;
@@ -17,7 +17,7 @@ const pageLength = 1_024;
 /** Bytes of a page with its place in the directory. */
 const pageBytes = 4 * pageLength + 200 + 8;
 
-/** Bytes of a map with so many pages. */
+/** Bytes of a map with the given number of pages. */
 export const ordinalMapBytes = (pages: number): number => pages * pageBytes;
 
 type Page = { readonly values: Uint32Array; count: number };
@@ -54,7 +54,7 @@ export class OrdinalMap {
     page.values[place] = value;
   }
 
-  /** Forgets an ordinal; one that is not there is ignored. */
+  /** Removes an ordinal; a missing one is ignored. */
   delete(ordinal: number): void {
     if (this.get(ordinal) === absent) return;
     const pages = this.#directory[ordinal >>> 21];

@@ -42,7 +42,7 @@ export type BlockLayout = {
   readonly pagesMax: number;
 };
 
-/** Lays a block of at most `bytesMax` bytes out, which hold the scratch memory and one row at least. */
+/** The layout of a block of at most `bytesMax` bytes, which must hold the scratch memory and at least one row. */
 export function layOutBlock(dimension: number, bytesMax: number): BlockLayout {
   const dimensionPadded = padded(dimension);
   const rowBytes = 4 * dimensionPadded;
@@ -58,7 +58,7 @@ export function layOutBlock(dimension: number, bytesMax: number): BlockLayout {
 const chunkBytes = chunkRows * (4 + 8);
 const chunksFor = (rows: number): number => Math.ceil(rows / chunkRows);
 
-/** Bytes of a block of so many rows. */
+/** Bytes of a block with the given number of rows. */
 export const blockBytesOf = ({ rowsAt, rowBytes }: BlockLayout, rows: number): number =>
   rowsAt + rows * rowBytes + chunksFor(rows) * chunkBytes + 200;
 
@@ -86,7 +86,7 @@ export class Block {
     this.#view();
   }
 
-  /** What the memory has grown by beyond the rows that were ever there was never written, so the system gives no pages for it. */
+  /** Memory beyond the largest number of rows so far was never written, so the system allocates no pages for it. */
   get memoryBytes(): number {
     return (
       blockBytesOf(this.layout, this.#touched) +
@@ -143,7 +143,7 @@ export class Block {
   pop(): void {
     this.length--;
     const chunks = Math.ceil(this.length / chunkRows);
-    // One chunk more is kept, so that adding and removing at a boundary does not make and drop it each time.
+    // One extra chunk is kept, so that adding and removing at a boundary does not allocate and drop it each time.
     this.ordinals.length = Math.min(this.ordinals.length, chunks + 1);
     this.factors.length = this.ordinals.length;
     const { rowsAt, rowBytes } = this.layout;
@@ -208,11 +208,11 @@ export class Block {
   }
 }
 
-/** Pages of a memory for so many rows, one at least. */
+/** Pages of a memory for the given number of rows, at least one. */
 const pagesFor = ({ rowsAt, rowBytes }: BlockLayout, rows: number): number =>
   Math.ceil((rowsAt + Math.max(1, rows) * rowBytes) / pageBytes);
 
-/** A memory for so many rows, one at least, that can grow to the layout's limit. */
+/** A memory for the given number of rows, at least one, that can grow to the layout's limit. */
 function memoryFor(layout: BlockLayout, rows: number): WebAssembly.Memory {
   return new WebAssembly.Memory({
     initial: pagesFor(layout, rows),

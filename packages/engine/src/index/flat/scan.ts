@@ -26,13 +26,13 @@ import type { KernelBound, Metric } from "../../vector/metric.ts";
 import type { Candidates, Visible } from "../contract.ts";
 import { type Block, type BlockLayout, chunkRows } from "./block.ts";
 
-/** What a scan asks of the index beside its rows. */
+/** What a scan needs from the index besides its rows. */
 type Scanned = {
   readonly metric: Metric;
   distancesOf(query: Float32Array, ordinals: Uint32Array, count: number, distances: Float64Array): void;
 };
 
-/** What is looked for; see FlatIndex.scan. */
+/** The search parameters; see FlatIndex.scan. */
 export type ScanRequest = {
   readonly query: Float32Array;
   readonly k: number;
@@ -81,7 +81,7 @@ export class FlatScan {
     this.#onEnd = onEnd;
   }
 
-  /** Scans at least one chunk of rows, and on until the time is over; returns whether the scan is complete. */
+  /** Scans at least one chunk of rows, and continues until the time is over; returns whether the scan is complete. */
   run(isTimeOver: () => boolean): boolean {
     this.#visible = this.#request.visible();
     let prepared: Block | undefined;
@@ -138,7 +138,7 @@ export class FlatScan {
     this.#onEnd();
   }
 
-  /** A record is removed from a slot, and the one of the last slot comes into its place. */
+  /** Called when a record is removed from a slot and the record of the last slot moves there. */
   onRemove(ordinal: number, slot: number, moved: number, last: number): void {
     if (slot >= this.#position) this.#missed.add(ordinal);
     else {
@@ -156,7 +156,7 @@ export class FlatScan {
       const factor = factors[from + i];
       const centre = values[i] * (scale + scaleByFactor * factor);
       const lower = centre * nearer - (slack + slackByFactor * factor);
-      // Plus infinity means an overflow that can have had either sign, and NaN compares as false: both go on.
+      // Plus infinity means an overflow of unknown sign, and NaN compares as false: both remain candidates.
       if (lower > ceiling && lower < Number.POSITIVE_INFINITY) continue;
       if (this.#visible !== null && !this.#visible(ordinals[from + i])) continue;
       const upper = centre * (1 + relative) + (slack + slackByFactor * factor);
@@ -166,7 +166,7 @@ export class FlatScan {
   }
 
   #take(ordinal: number, lower: number, upper: number): void {
-    // A record that came back counted already: twice it would make the threshold that of fewer than k records.
+    // A record that was added again has already been counted; counting it twice would base the threshold on fewer than k records.
     if (this.#passed.size > 0 && this.#passed.has(ordinal)) return;
     const overflowed = !Number.isFinite(lower);
     this.#ordinals.push(ordinal);

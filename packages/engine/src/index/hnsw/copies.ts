@@ -78,7 +78,7 @@ export class Copies {
       this.#previous.set(next, previous);
       return absent;
     }
-    // It was the only copy: what is left of the ring is the name.
+    // It was the only copy: the ring consists only of the name now.
     this.#next.delete(name);
     this.#previous.delete(name);
     return this.#headless.delete(name) ? name : absent;
@@ -91,7 +91,7 @@ export class Copies {
       if (!take(at)) return;
   }
 
-  /** A record of the name that can be seen; `absent` where there is none. */
+  /** A visible record of the name; `absent` if there is none. */
   seen(name: number, visible: Visible): number {
     let seen = absent;
     this.each(name, (ordinal) => {

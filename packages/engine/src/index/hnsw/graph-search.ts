@@ -1,6 +1,6 @@
 // Which names are nearest to a query by the codes of all graphs?
 //
-// What a search needs of a set of graphs. It changes nothing but the scratch memory of its thread.
+// The part of a set of graphs that searches use. It changes only the scratch memory of its thread.
 
 import { none } from "@quiver/kernels/hnsw";
 import type { Growable } from "../../base/growable.ts";
@@ -22,8 +22,8 @@ export class GraphSearch {
   }
 
   /**
-   * Searches all graphs with a beam, and adds the first `wanted` names of each that are accepted, best by code first. The query is
-   * borrowed. @returns whether a longer beam would meet no more
+   * Searches all graphs with a beam, and adds the first `wanted` accepted names of each, best by code first. The query is borrowed.
+   * @returns whether a wider beam would find no more
    */
   search(
     query: Float32Array,
@@ -67,7 +67,7 @@ export class GraphSearch {
     for (let i = 0; i < found && names.length < end; i++) {
       const name = graph.ordinalOf(words[at + 2 * i] >>> 1);
       if (name === none) continue;
-      // What is being linked is found elsewhere; what is to be killed is gone.
+      // Names that are being linked are found in the tail; names that are to be killed no longer exist.
       if (isChanging && this.#nodes.get(name) === absent) continue;
       if (accepts !== null && !accepts(name)) continue;
       names.push(name);

@@ -18,7 +18,7 @@ export type NamesState = {
 
 export class Names {
   readonly copies = new Copies();
-  /** The name of the vector whose values are all zero, where that has no direction; else `absent`. */
+  /** The name of the vector whose values are all zero, if the metric gives it no direction; otherwise `absent`. */
   directionless: number = absent;
   /** The vector that was read last: owned, and overwritten by the next one. */
   readonly vector: Float32Array;
@@ -60,7 +60,7 @@ export class Names {
     return this.#fingerprints.find(this.#words, (name) => isEqual(name, this.vector));
   }
 
-  /** Gives the vector that `find` did not find a name. @param isHeld whether a name is held */
+  /** Assigns a name to the vector that `find` did not find. @param isHeld whether a name is in use */
   add(name: number, isHeld: (name: number) => boolean): void {
     this.#fingerprints.add(name, isHeld);
   }

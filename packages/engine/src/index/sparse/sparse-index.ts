@@ -4,7 +4,7 @@
 // they are added in the ascending order of dimensions, so a score depends on the two vectors and nothing else. No f32
 // input makes it overflow.
 //
-// A record is found when it shares a dimension with the query, be its score zero or negative.
+// A record is found if it shares a dimension with the query, even if its score is zero or negative.
 
 import { invariant } from "../../base/invariant.ts";
 import type { Steps } from "../../base/steps.ts";
@@ -35,7 +35,7 @@ export type SparseMatch = {
 export type SparseOptions = ArenaOptions & {
   /** Levels of the weights by which searches decide what to leave out, 16 to 256. Default 256. */
   readonly levels?: number;
-  /** Whether so many bytes more may be taken for a while; default: always. */
+  /** Whether this many more bytes may be allocated temporarily; default: always. */
   readonly mayTake?: (bytes: number) => boolean;
   /** Less for tests, see posting-index.ts. */
   readonly bufferRecordsMax?: number;
@@ -91,7 +91,7 @@ export class SparseIndex implements Index {
    * With `threshold` t > 0, at most 1, postings that add less than t times what the greatest of the query's dimensions does
    * count only when candidates are scored, not when they are chosen: some of the best can be missing, and a record that has
    * nothing else is. What is found is scored in full. A query or vectors with negative weights are searched exactly.
-   * @param allowed the ordinals that may be found at all. Fewer than k are found only where fewer of them share a dimension
+   * @param allowed the ordinals that may be found at all. Fewer than k are found only if fewer of them share a dimension
    */
   search(
     query: SparseVector,
@@ -109,14 +109,14 @@ export class SparseIndex implements Index {
     return this.#postings.searcher.search(terms, k, formula, hidden, least, allowed);
   }
 
-  /** What a search costs where so many ordinals are allowed: see PostingSearcher.estimate. */
+  /** The cost of a search with this number of allowed ordinals: see PostingSearcher.estimate. */
   estimate(query: SparseVector, allowedCount: number): PostingEstimate {
     return this.#postings.searcher.estimate(this.#termsOf(query), allowedCount);
   }
 
   /**
-   * `search` in steps, between which the index may change, where a query has very many dimensions.
-   * @param visible asked anew for what the searched version sees
+   * `search` in steps, between which the index may change, for queries with very many dimensions.
+   * @param visible returns the visibility test of the searched version; called again after each step
    */
   *searchInSteps(
     query: SparseVector,
@@ -130,7 +130,7 @@ export class SparseIndex implements Index {
       const found = yield* this.#tryInSteps(query, k, threshold, visible, allowed);
       if (found === null) continue;
       if (allowed === null || threshold === 0 || found.count >= k) return found;
-      // Of what is allowed, not all need have a great weight.
+      // Not all allowed records need have a large weight.
       return yield* this.searchInSteps(query, k, 0, visible, allowed);
     }
     return this.search(query, k, threshold, visible(), allowed);
@@ -166,7 +166,7 @@ export class SparseIndex implements Index {
     return yield* this.#postings.searcher.searchInSteps(terms, k, formula, visible, null, least, allowed);
   }
 
-  /** Goes on with what is to be done in the background, for about so many postings; says whether there is more. */
+  /** Continues background work for about this many postings; returns whether there is more. */
   tidy(postings: number): boolean {
     return this.#postings.tidy(postings);
   }
@@ -181,7 +181,7 @@ export class SparseIndex implements Index {
     return this.#postings.isIdle;
   }
 
-  /** Records that `save` leaves out, for they are in no segment yet. */
+  /** Records that `save` omits, because they are in no segment yet. */
   get bufferedCount(): number {
     return this.#postings.bufferedCount;
   }
@@ -271,7 +271,7 @@ export class SparseIndex implements Index {
   }
 }
 
-/** The vector by ascending dimension: itself where it is so already, as those of requests are. */
+/** The vector by ascending dimension: itself if it is already sorted, as in requests. */
 function ascending(vector: SparseVector): SparseVector {
   const { indices, values } = vector;
   let isAscending = true;
@@ -291,7 +291,7 @@ function postingOptions({ levels = 256, ...options }: SparseOptions): PostingOpt
 function assertSparse(indices: Uint32Array, values: Float32Array): void {
   invariant(indices.length === values.length, `${indices.length} dimensions have ${values.length} weights`);
   for (let i = 0; i < values.length; i++) {
-    // The message is made only where it is needed: this runs for every weight.
+    // The message is built only if it is needed, because this runs for every weight.
     if (!Number.isFinite(values[i]))
       invariant(false, `the weight of dimension ${indices[i]} is ${values[i]}`);
   }
