@@ -60,7 +60,7 @@ export class Arena {
   doubles: Float64Array;
   readonly #memory: WebAssembly.Memory;
   readonly #pagesMax: number;
-  /** What is free below the top, by place; no two touch. */
+  /** Free gaps below the top, by offset; no two are adjacent. */
   readonly #gaps: Allocation[] = [];
   readonly #taken = new Map<number, number>();
   /** One bit for each record of a segment: a search sets the bits of the records that it must not find. */
@@ -106,8 +106,8 @@ export class Arena {
   }
 
   /**
-   * A place for a segment of so many bytes, aligned to 64, with whatever was there; undefined when the memory is full, of which a
-   * 16th is left for searches.
+   * Allocates a segment of the given size, aligned to 64 and not cleared; undefined if the memory is full, of which a sixteenth is reserved
+   * for searches.
    */
   allocate(bytes: number): number | undefined {
     return this.#take(bytes, Math.floor((this.#pagesMax * pageBytes * 15) / 16));
@@ -142,12 +142,12 @@ export class Arena {
 
   free(at: number): void {
     const bytes = this.#taken.get(at);
-    invariant(bytes !== undefined, `no allocation at ${at} is there to be freed`);
+    invariant(bytes !== undefined, `there is no allocation at ${at} to free`);
     this.#taken.delete(at);
     this.#release({ at, bytes });
   }
 
-  /** Makes room for a search of so many terms and the k best. @returns whether there is any */
+  /** Allocates room for a search of the given number of terms and the k best. @returns whether there is room */
   reserve(terms: number, k: number): boolean {
     if (terms > this.#termsMax) {
       const length = Math.max(16, 2 * terms);
@@ -164,7 +164,7 @@ export class Arena {
     return true;
   }
 
-  /** Makes room for gathering from a segment of so many records. @returns whether there is any */
+  /** Allocates room for gathering from a segment of the given number of records. @returns whether there is room */
   reserveRecords(records: number): boolean {
     if (records <= this.#recordsMax) return true;
     const length = Math.min(segmentRecordsMax, 2 * records);
@@ -225,7 +225,7 @@ export class Arena {
     this.#gaps.pop();
   }
 
-  /** Joins a gap with the next where they touch. */
+  /** Merges a gap with the next one if they are adjacent. */
   #join(number: number): void {
     const [gap, next] = this.#gaps.slice(Math.max(0, number), number + 2);
     if (number < 0 || next === undefined || gap.at + gap.bytes < next.at) return;
@@ -241,7 +241,7 @@ export class Arena {
     try {
       this.#memory.grow(missing);
     } catch (error) {
-      // The system has no more memory to give: as full as any.
+      // The system has no more memory: treated as full.
       if (error instanceof RangeError) return false;
       throw error;
     }

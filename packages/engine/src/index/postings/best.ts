@@ -1,4 +1,4 @@
-// Which k of what a search has found so far are the best?
+// Which are the k best records that a search has found so far?
 
 import { foundBytes, scratch as scratchFields } from "@quiver/kernels/postings";
 import { keepBest } from "../../base/top-k.ts";
@@ -9,7 +9,7 @@ import type { Segment } from "./segment.ts";
 /** The candidates found so far, and the heap of the k best scores in the arena that used it last. */
 export class Best {
   readonly #k: number;
-  // Plain arrays: a typed array of more than 64 bytes is made outside of the heap, and few are found.
+  // Plain arrays, because a typed array of more than 64 bytes is allocated outside the heap, and only few records are found.
   readonly #ordinals: number[] = [];
   readonly #scores: number[] = [];
   #arena: Arena | undefined;
@@ -44,7 +44,7 @@ export class Best {
     arena.words[(arena.scratch + scratchFields.heapCount) >>> 2] = this.#heap.length;
   }
 
-  /** Takes what a search of a segment has found and can still be among the best. */
+  /** Adds the records that a search of a segment has found and that can still be among the best. */
   take(segment: Segment, floor: number): void {
     const { doubles, words, scratch } = segment.arena;
     const count = segment.arena.field("foundCount");

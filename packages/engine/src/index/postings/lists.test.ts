@@ -35,7 +35,7 @@ describe.each([
   });
 });
 
-test("long lists and many short ones cross chunks, and begin anew after all is dropped", () => {
+test("long lists and many short ones cross chunks, and start empty after everything is dropped", () => {
   const postings = new Postings(Uint32Array);
   for (let round = 0; round < 2; round++) {
     const long = postings.create();

@@ -1,4 +1,4 @@
-// Where do the postings of the youngest records lie?
+// Where are the postings of the newest records stored?
 //
 // A posting is a record's slot (see mutable-buffer.ts) and a number: a weight (f32) of a sparse vector, or how often a
 // term occurs (u32). The postings of one dimension or term are a *list*, in the order in which they were appended. There
@@ -34,7 +34,7 @@ const sizeClasses = 11;
 const sizeClassOf = (slice: number): number => Math.min(slice >> 1, sizeClasses - 1);
 const sliceLength = (sizeClass: number): number => 4 << sizeClass;
 
-/** A list as `read` gives it: the first `count` places of both arrays, until the next call. */
+/** A list as returned by `read`: the first `count` entries of both arrays, valid until the next call. */
 export type PostingsRead<V extends Values> = {
   count: number;
   slots: Uint32Array;
@@ -46,7 +46,7 @@ export class Postings<V extends Values> {
   readonly #make: MakeValues<V>;
   readonly #slots: Uint32Array[] = [];
   readonly #values: V[] = [];
-  /** The position behind everything that was ever handed out. */
+  /** The position after everything that was ever allocated. */
   #top = 0;
   readonly #free = new Uint32Array(sizeClasses).fill(none);
   // Of each list: its first and last slice, where its next posting goes, and its length.
@@ -96,7 +96,7 @@ export class Postings<V extends Values> {
     this.#total++;
   }
 
-  /** Copies a list out, so that loops over it have plain arrays. The answer is overwritten by the next call. */
+  /** Copies a list, so that loops use plain arrays. The next call overwrites the result. */
   read(list: number): PostingsRead<V> {
     const read = this.#read;
     read.count = this.lengthOf(list);
@@ -141,7 +141,7 @@ export class Postings<V extends Values> {
     const owners = new Map<number, string>();
     let places = 0;
     const own = (slice: number, length: number, owner: string): void => {
-      invariant(slice + length <= this.#top, `a slice of ${owner} at ${slice} was never handed out`);
+      invariant(slice + length <= this.#top, `a slice of ${owner} at ${slice} was never allocated`);
       invariant(!owners.has(slice), `the slice at ${slice} belongs to ${owners.get(slice)} and ${owner}`);
       owners.set(slice, owner);
       places += length;
@@ -211,7 +211,7 @@ export class Postings<V extends Values> {
     return slice;
   }
 
-  /** Makes free slices of what is left of the chunk at the top. */
+  /** Turns the rest of the chunk at the top into free slices. */
   #freeRoom(room: number): void {
     let left = room;
     for (let sizeClass = sizeClasses - 1; sizeClass >= 0; sizeClass--) {
@@ -223,7 +223,7 @@ export class Postings<V extends Values> {
     }
   }
 
-  /** Makes sure that memory stands behind the places from `at` on, which lie in one chunk. */
+  /** Ensures that memory is allocated for the positions from `at` on, which are in one chunk. */
   #reserve(at: number, length: number): void {
     const number = at >>> chunkBits;
     const needed = (at & chunkMask) + length;

@@ -16,7 +16,7 @@ export class MutableBuffer<V extends Values> {
   readonly postings: Postings<V>;
   /** Term -> list. */
   readonly lists = new TermLists();
-  /** By slot: the ordinal, or `absent` where it was removed. */
+  /** By slot: the ordinal, or `absent` if it was removed. */
   readonly ordinals = new Growable(Uint32Array);
   /** By slot: the length of a text. */
   readonly lengths = new Growable(Uint32Array);
@@ -63,7 +63,7 @@ export class MutableBuffer<V extends Values> {
     return this.#slots.get(ordinal) ?? -1;
   }
 
-  /** Removes a record that is there. */
+  /** Removes an existing record. */
   remove(ordinal: number): void {
     this.ordinals.values[this.slotOf(ordinal)] = absent;
     this.#slots.delete(ordinal);

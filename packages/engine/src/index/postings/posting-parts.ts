@@ -1,8 +1,8 @@
-// Where are the records of a posting index?
+// Where are the records of a posting index stored?
 //
-// In *segments*, which never change but for the bits of removed records, and in one mutable buffer or two, by ascending ranges of
-// ordinals that do not overlap. The writer (posting-index.ts, segment-set.ts) changes what is here; readers (posting-reader.ts,
-// posting-search.ts) look at it.
+// In *segments*, which never change except for the bits of removed records, and in one or two mutable buffers, by ascending,
+// non-overlapping ranges of ordinals. The writer (posting-index.ts, segment-set.ts) changes them; readers (posting-reader.ts,
+// posting-search.ts) only read them.
 
 import { absent } from "../ordinal-map.ts";
 import type { MutableBuffer } from "./mutable-buffer.ts";

@@ -1,9 +1,9 @@
-// What does a segment of postings hold, and which of its records are still there?
+// What does a segment of postings contain, and which of its records still exist?
 //
-// A segment is one allocation of an arena (segment-layout.ts) that never changes once written, but for the bits of removed records.
+// A segment is one allocation of an arena (segment-layout.ts) that never changes once written, except for the bits of removed records.
 //
-// A segment counts the removed records of a list when a search asks for them, and caches the count together with the number of
-// removals that it covers. Most terms are never asked for.
+// A segment counts the removed records of a list when a search asks for them, and caches the count together with the number of removals
+// that it covers. Most terms are never searched for.
 
 import { entry, entryBytes, kinds, windowRecords } from "@quiver/kernels/postings";
 import { Growable } from "../../base/growable.ts";
@@ -20,7 +20,7 @@ export type SegmentState = {
   readonly removed: Uint8Array;
 };
 
-/** Removals are probed for one by one where that is less work than to go through a list. */
+/** Removed records are looked up one by one if that is less work than walking a list. */
 const probeCost = 16;
 
 export class Segment {
@@ -38,7 +38,7 @@ export class Segment {
   readonly averageLength: number;
   /** By number of the record. */
   readonly ordinals: Uint32Array;
-  /** By number of the record; empty where there are none. */
+  /** By record number; empty if there are none. */
   readonly lengths: Uint32Array;
   /** Of each list, ascending. */
   readonly terms: Uint32Array;
@@ -50,7 +50,7 @@ export class Segment {
   readonly removedBits: Uint8Array;
   /** In the order of removal. */
   readonly #removed = new Growable(Uint32Array, 0);
-  /** Of each list: how many of its records were removed, of so many removals. Empty before the first. */
+  /** Per list: how many of its records were removed, and how many removals that covers. Empty before the first. */
   #removedIn = new Uint32Array(0);
   #removalsSeen = new Uint32Array(0);
 
@@ -93,7 +93,7 @@ export class Segment {
     return arena.bytes.subarray(this.ordinals.byteOffset, at + this.bytes);
   }
 
-  /** Room for a segment of a checkpoint, into which its image is to be written; undefined where there is none. */
+  /** Allocates room for a segment of a checkpoint, into which its image is then written; undefined if there is none. */
   static makeRoom(
     arena: Arena,
     { bytes, header, removed }: SegmentState,
@@ -120,7 +120,7 @@ export class Segment {
     return this.arena.words[(this.at + segmentHeader.bytes) >>> 2];
   }
 
-  /** Bytes beside the allocation. */
+  /** Bytes outside the allocation. */
   get extraBytes(): number {
     return (
       this.#steps.byteLength +
@@ -276,7 +276,7 @@ export class Segment {
   }
 }
 
-/** The least bits by which there are four lists to a step on average, or more. */
+/** The smallest number of bits with on average at least four lists per step. */
 function stepBitsFor(terms: Uint32Array): number {
   const last = terms[terms.length - 1] ?? 0;
   let bits = 0;

@@ -21,7 +21,7 @@ import { invariant } from "../../base/invariant.ts";
 import type { Steps } from "../../base/steps.ts";
 
 const slotsMin = 1_024;
-/** Columns that are full grow by so much: less than that of them is unused. */
+/** Full columns grow by this fraction, so less than this is unused. */
 const growth = 1.25;
 
 /** Old slots that move with a term that is added: they have all moved long before the new ones are to be doubled. */
@@ -80,7 +80,7 @@ export class Dictionary {
     }
   }
 
-  /** Adds a term that is not there, under a number that has none. */
+  /** Adds a new term under a free number. */
   add(term: string, number: number): void {
     invariant(term.length > 0 && term.length <= 0xffff, `a term of ${term.length} characters`);
     this.#reserve(number, term.length);
@@ -115,7 +115,7 @@ export class Dictionary {
 
   #free(slot: number, mask: number): void {
     let free = slot;
-    // What stands behind moves up where its hash allows it, so that no gap cuts it off (Knuth, volume 3, algorithm 6.4R).
+    // Moves following entries up if their hash allows it, so that no gap makes them unreachable (Knuth, volume 3, algorithm 6.4R).
     for (let at = (free + 1) & mask; this.#slots[at] !== 0; at = (at + 1) & mask) {
       const home = this.#hashes[this.#slots[at] - 1] & mask;
       if (((at - home) & mask) < ((at - free) & mask)) continue;
@@ -142,9 +142,9 @@ export class Dictionary {
   }
 
   /**
-   * The terms that pass a test, in no particular order; in steps, between which terms may come and go. Those that are there all the
-   * time are told once.
-   * @param passes asked about code units: those of a term are from `begin` to `end`, exclusive
+   * The terms that pass a test, in no particular order, in steps, between which terms may be added and removed. Terms that exist throughout
+   * are reported once.
+   * @param passes called with code units: those of a term are from `begin` to `end`, exclusive
    */
   *termsThat(passes: (units: Uint16Array, begin: number, end: number) => boolean): Steps<string[]> {
     const found: string[] = [];
@@ -252,7 +252,7 @@ export class Dictionary {
     return true;
   }
 
-  /** Enters a number, unless it is there. */
+  /** Inserts a number, unless it is present. */
   #enter(number: number): void {
     const mask = this.#slots.length - 1;
     let at = this.#hashes[number] & mask;
@@ -260,7 +260,7 @@ export class Dictionary {
     this.#slots[at] = number + 1;
   }
 
-  /** Moves so many of the old slots. */
+  /** Moves the given number of old slots. */
   #move(count: number): void {
     const old = this.#old;
     if (old === null) return;
@@ -272,7 +272,7 @@ export class Dictionary {
     if (end === old.slots.length) this.#old = null;
   }
 
-  /** Makes room for a number and so many units. */
+  /** Ensures room for a number and the given number of units. */
   #reserve(number: number, units: number): void {
     if (number >= this.#begins.length) {
       const length = Math.max(Math.ceil(growth * this.#begins.length), number + 1);
@@ -316,7 +316,7 @@ function grown<T extends Uint16Array | Uint32Array>(from: T, to: T): T {
   return to;
 }
 
-/** FNV-1a over code units, and the last steps of MurmurHash3, for the lowest bits alone choose the slot. */
+/** FNV-1a over code units, followed by the finalizer of MurmurHash3, because only the lowest bits select the slot. */
 export function hashOf(term: string): number {
   let hash = 0x811c9dc5;
   for (let i = 0; i < term.length; i++) hash = Math.imul(hash ^ term.charCodeAt(i), 0x01000193);

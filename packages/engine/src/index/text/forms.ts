@@ -1,10 +1,10 @@
-// Which words of the texts are not their own term?
+// Which words of the texts differ from their term?
 //
 // A prefix or fuzzy word is about words as they are written, and terms are stems: of "navigation" the index has "navig". So
 // where a language has a stemmer, the *forms* of words (analyzer.ts) that differ from their term are stored beside the terms:
 //
 //   dictionary   form -> number
-//   counts       by number: how many of the records held have a word of the form
+//   counts       by number: how many records have a word of the form
 //   rows         of each record: the numbers of its forms, as numbers of a row (record-rows.ts)
 //
 // The index does not store a form's term: the analyzer computes it. The rows keep the counts right when records are removed, and make
@@ -20,7 +20,7 @@ import { RecordRows, type Row, RowReader, type RowsState } from "./record-rows.t
 /** What a checkpoint stores, besides the columns and bytes. */
 export type FormsState = { readonly dictionary: DictionaryState; readonly rows: RowsState };
 
-/** Forms that no record has are forgotten when there are so many, and a quarter of all. */
+/** Forms without records are dropped when there are this many, and a quarter of all. */
 const unusedMax = 1_024;
 
 /** Numbers of rows that are read at a step. */
@@ -42,7 +42,7 @@ export class Forms {
   /** Records that were taken out. */
   #removals = 0;
 
-  /** @param dictionary, rows as they were kept; absent: none */
+  /** @param dictionary, rows from a checkpoint; absent: none */
   constructor(dictionary = new Dictionary(), rows = new RecordRows()) {
     this.#dictionary = dictionary;
     this.rows = rows;
@@ -53,7 +53,7 @@ export class Forms {
     this.#forgetUnused();
   }
 
-  /** The number of a form, which it has until `remove` says otherwise. */
+  /** The number of a form, which is valid until `remove` frees it. */
   numberOf(form: string): number {
     const known = this.#dictionary.get(form);
     if (known !== undefined) return known;
@@ -96,10 +96,10 @@ export class Forms {
   }
 
   /**
-   * The forms that pass a test and that a record has, in no particular order; in steps, between which records may come and go.
-   * What comes meanwhile does not count.
-   * @param passes asked about code units: those of a form are from `begin` to `end`, exclusive
-   * @param hidden the ordinals of records that do not count, asked anew where records have gone
+   * The forms that pass a test and that a record has, in no particular order; in steps, between which records may be added and removed.
+   * Records that are added meanwhile do not count.
+   * @param passes called with code units: those of a form are from `begin` to `end`, exclusive
+   * @param hidden the ordinals of records that do not count; called again after records were removed
    */
   *formsThat(
     passes: (units: Uint16Array, begin: number, end: number) => boolean,
@@ -116,7 +116,7 @@ export class Forms {
   /** The forms that a record has that is not hidden. @returns null where records have gone meanwhile */
   *#thoseOfRecords(forms: readonly string[], hidden: Iterable<number>): Steps<string[] | null> {
     const removals = this.#removals;
-    // All at once, so that what is added later is neither counted nor subtracted.
+    // In one step, so that records that are added later are neither counted nor subtracted.
     const counts = new Map<number, number>();
     const numbers = forms.map((form) => this.#dictionary.get(form));
     for (const number of numbers) if (number !== undefined) counts.set(number, this.#counts.values[number]);
@@ -145,7 +145,7 @@ export class Forms {
     return this.#columnBytes + this.rows.memoryBytes;
   }
 
-  /** What it would be if all rows were frozen. */
+  /** The value if all rows were frozen. */
   get restoredBytes(): number {
     return this.#columnBytes + this.rows.restoredBytes;
   }
@@ -210,7 +210,7 @@ export class Forms {
       counts.delete(number);
     }
     invariant(counts.size === 0, `${counts.size} forms of records are not in the dictionary`);
-    invariant(unused === this.#unused, `${unused} forms are of no record, not ${this.#unused}`);
+    invariant(unused === this.#unused, `${unused} forms have no record, not ${this.#unused}`);
   }
 
   #grow(): void {
