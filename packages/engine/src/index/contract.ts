@@ -11,9 +11,9 @@
 //
 // Invariants:
 //   1. Ordinals are u32 below the sentinel and are added in ascending order, with gaps, each at most once.
-//   2. A search answers with exact scores, and never with an ordinal that was not added or has been removed.
+//   2. A search returns exact scores, and never an ordinal that was not added or has been removed.
 //   3. A search finds retired records like others: `visible` decides whether the searched version sees them.
-//   4. A search finds the best k of the records that are both `allowed` and visible. It finds fewer than k only where there
+//   4. A search finds the best k of the records that are both `allowed` and visible. It finds fewer than k only if there
 //      are fewer. `allowed` changes no score.
 
 import { invariant } from "../base/invariant.ts";
@@ -43,7 +43,7 @@ export function seenAndAllowed(visible: Visible, allowed: Allowed): Visible {
   return (ordinal) => allowed.has(ordinal) && visible(ordinal);
 }
 
-/** What every index can do besides taking and finding records of its own kind. */
+/** The operations of every index, besides adding and searching records of its own kind. */
 export interface Index {
   /** What searches of the thread that owns the index read; absent: the index itself. */
   readonly reader?: object;
@@ -57,12 +57,12 @@ export interface Index {
   remove(ordinal: number): void;
   /** Every record with a smaller ordinal is in its final place; absent: all of them. */
   readonly linkedEnd?: number;
-  /** Why the index can no longer be built, where it cannot; its answers stay right. */
+  /** Why the index can no longer be built, if so; its results stay correct. */
   readonly failure?: unknown;
   /** Whether something waits for memory (`mayTake`); absent: never. */
   readonly isPostponed?: boolean;
   /**
-   * Does deferred work, such as merging, for about this many postings; absent where there is never any. Changes no answer.
+   * Does deferred work, such as merging, for about this many postings; absent if there is never any. Does not change results.
    * @returns whether there is more to do
    */
   tidy?(postings: number): boolean;
@@ -74,7 +74,7 @@ export interface Index {
   expectedBytes?(records: number): number;
   /** The part of `memoryBytes` that the index can give up; absent: none. */
   readonly spareBytes?: number;
-  /** Gives up that many of its spare bytes, or all of them. Searches get slower; their answers stay the same. */
+  /** Frees that many of its spare bytes, or all of them. Searches get slower; their results stay the same. */
   giveUp?(bytes: number): void;
   /** Statistics of the current version, which searches of it need once it is an older version; absent: none. */
   statistics?(): unknown;
@@ -98,7 +98,7 @@ export function assertAscending(ordinal: number, last: number): void {
   invariant(false, `ordinal ${ordinal} is added after ${last}; ordinals are u32 and ascend`);
 }
 
-/** The k best of several answers, each record once, and what ties with the k-th. */
+/** The k best of several result sets, each record once, with all ties with the k-th. */
 export function bestOf(answers: readonly Candidates[], k: number): Candidates {
   const scores = new Map<number, number>();
   for (const answer of answers)

@@ -4,7 +4,7 @@ import { QuiverError } from "@quiver/protocol/errors";
 import { limits } from "@quiver/protocol/limits";
 import { bytesBeyond } from "../base/bytes.ts";
 
-/** The error of a field that cannot be what it is. */
+/** The error for an invalid field. */
 export function invalid(path: string, problem: string): QuiverError {
   return new QuiverError("invalid_request", `${path} ${problem}`, { path });
 }

@@ -1,9 +1,8 @@
-// What is different from one kind of index to the next?
+// How do the kinds of index differ?
 //
-// Everything that the rest of the engine has to know of a kind stands in one object of this shape: what it is fed with, how it is
-// made and checkpointed, how large it will be, which status it reports, and how it is compared with the records. The code that
-// updates, loads, measures or checks an index uses this object and names no kind. A new kind is a folder with such an object and a
-// line in registry.ts.
+// Everything that the rest of the engine must know about a kind is in one object of this shape: its input, how it is created and
+// checkpointed, how large it will be, which status it reports, and how it is compared with the records. The code that updates, loads,
+// measures or checks an index uses this object and names no kind. A new kind is a folder with such an object and a line in registry.ts.
 
 import type {
   DenseIndex,
@@ -21,7 +20,7 @@ import type { AnalysedTexts } from "./text/analysed.ts";
 
 export type IndexDefinition = DenseIndex | SparseIndex | TextIndex;
 
-/** What a collection is, as far as indexes depend on it. */
+/** The properties of a collection that indexes depend on. */
 export type IndexedCollection = {
   readonly dimension: number | null;
   /** Whether its records may have dense vectors, sparse ones and texts. */
@@ -36,28 +35,28 @@ export type ContentCounts = { readonly dense: number; readonly sparse: number; r
 /** A text as it is stored: as it was written, or its words with a space between. */
 export type StoredText = { readonly kind: "raw" | "processed"; readonly value: string };
 
-/** A stored record, as far as indexes take it. The index owns what it returns. */
+/** The parts of a stored record that indexes use. The index owns what it returns. */
 export interface StoredContent {
   readonly sparse: { readonly indices: Uint32Array; readonly values: Float32Array } | null;
   readonly text: StoredText | null;
 }
 
-/** What an index needs from those who own it. */
+/** What an index needs from its owner. */
 export type IndexDependencies = {
   readonly builders: GraphBuilders;
   /** Bytes that loaded indexes may take; undefined: no limit. */
   readonly memoryBudgetBytes: number | undefined;
-  /** Whether an index measures what it finds, and acts upon it; default true. */
+  /** Whether an index measures its recall and reacts to it; default true. */
   readonly measures?: boolean;
   /** The newest dense vector of a record, as it is stored; undefined: the record is gone. */
   readVector(ordinal: number): Uint8Array | undefined;
-  /** Whether so many bytes more may be taken that an index can do without. */
+  /** Whether this many more bytes of optional memory may be allocated. */
   mayTake(bytes: number): boolean;
-  /** An index has come further in the background. */
+  /** Called when an index has made progress in the background. */
   onProgress(): void;
-  /** It can go on. */
+  /** Called when it can continue. */
   wake(): void;
-  /** It says what it does about data that are hard for it. */
+  /** Called with a message about how it handles difficult data. */
   onNotice(notice: string): void;
   /** Threads besides the owner's that may search at a time; default 0. Their slots are numbered from 1. */
   readonly readerSlots?: number | undefined;
@@ -68,15 +67,15 @@ export type IndexDependencies = {
   retire?(free: () => void): void;
 };
 
-/** An index of one definition: how an empty one is made, and what a checkpoint stores of it. */
+/** An index of one definition: how an empty one is created, and what its checkpoint contains. */
 export type IndexBlueprint<Held extends Index = Index, State = unknown> = {
   make(): Held;
   readonly checkpoint: CheckpointAdapter<Held, State>;
-  /** Everything that decides what the index is made of: a checkpoint made of anything else is of no use. */
+  /** Everything that determines the contents of the index; a checkpoint with another value cannot be used. */
   readonly deciding: Readonly<Record<string, unknown>>;
 };
 
-/** What an index takes, and about what each further record will, in bytes. */
+/** The memory of an index, and the approximate memory of each further record, in bytes. */
 export type IndexSize = { readonly bytes: number; readonly recordBytes: number };
 
 /** The records that an index is estimated for. */
@@ -84,13 +83,13 @@ export type Population = {
   readonly counts: ContentCounts;
   /** Some of them, evenly. */
   sample(): Iterable<StoredContent>;
-  /** Stretches of 1,024 ordinals in which some record has a dense vector, about. */
+  /** Approximate number of ranges of 1,024 ordinals in which some record has a dense vector. */
   densePages(): number;
   /** Threads that search or build at a time. */
   readonly threads: number;
 };
 
-/** What an index that is loaded says of itself besides what all say. */
+/** The additional status fields of a loaded index. */
 export type KindStatus = Pick<IndexStatus, "served_by"> & Partial<IndexStatus>;
 
 /** Of a sample of an index's own vectors: the mean share of the ten nearest that was found, and whether each was found itself. */
@@ -98,7 +97,7 @@ export type MeasuredRecall = { readonly at10: number; readonly itself: number; r
 
 /** An inverted index, as hashes of its postings and of those that a record should have. */
 export type PostingHashes = {
-  /** @returns whether it came to its end; false where lists were moved meanwhile */
+  /** @returns whether it was completed; false if lists were moved meanwhile */
   walk(add: (ordinal: number, hash: number) => void): Generator<void, boolean>;
   hashesOf(record: StoredContent): Iterable<number>;
 };
@@ -122,7 +121,7 @@ export type TextRows = {
 /** Records that were prepared elsewhere, in order: the one that comes next, and those behind it. */
 export interface PreparedRecords {
   readonly isAtEnd: boolean;
-  /** Of the record that comes next. */
+  /** Of the next record. */
   readonly ordinal: number;
   /** Terms of the record before it. */
   readonly previousLength: number;
@@ -130,28 +129,28 @@ export interface PreparedRecords {
   next(): void;
 }
 
-/** How records become entries where that takes long: other threads prepare them, and they are entered in steps. */
+/** How records are added if preparing them takes long: other threads prepare them, and they are added in steps. */
 export interface Preparation<Held extends Index = Index, Prepared extends PreparedRecords = PreparedRecords> {
   /** How another thread analyses their texts. */
   readonly analysis: TextAnalysisOptions;
-  /** What that thread has made of them. */
+  /** The records as prepared by that thread. */
   read(analysed: AnalysedTexts): Prepared;
-  /** Takes a step towards entering the record that comes next, and moves on with the last one. @returns whether it is entered */
+  /** Takes one step of adding the next record, and advances after the last step. @returns whether it was added */
   enter(index: Held, prepared: Prepared): boolean;
 }
 
-/** What one leg of a query asks an index of its kind for. */
+/** The request of one leg of a query to an index of its kind. */
 export interface Leg {
   readonly kind: IndexKind;
 }
 
 /** The version that is searched. */
 export interface SearchedVersion {
-  /** What it sees; asked anew at each step. */
+  /** The visible records; called again at each step. */
   visible(): Visible;
   /** The stored dense vector of a record that it sees; borrowed until the next call. */
   vectorOf(ordinal: number): Uint8Array;
-  /** What `statistics` of the index was when the version was current; undefined where it has none. */
+  /** The `statistics` of the index when the version was current; undefined if it has none. */
   readonly statistics: unknown;
 }
 
@@ -168,14 +167,14 @@ export type LegOptions = {
 /** The legs of one kind of a request's queries, in order, on one version. */
 export interface LegSearches {
   /**
-   * The k best records of a leg, and what ties with the last; in steps, between which the index may be used and changed. Legs are
-   * asked for one after the other, each once.
+   * The k best records of a leg, with all ties with the last, in steps, between which the index may be used and changed. Legs are searched
+   * one after the other, each once.
    */
   search(leg: number, k: number): Steps<Candidates>;
   /**
-   * What made the scores of records that the leg searched last has found: further fields of their explanations. Added up in their
-   * order and beginning with 0, the matches of a record are its score, bit for bit.
-   * @param onMatch called for each match; what it throws ends the call
+   * Explains the scores of records found by the last searched leg: additional fields of their explanations. The sum of a record's matches,
+   * in their order and starting with 0, is its score, bit for bit.
+   * @param onMatch called for each match; an error that it throws ends the call
    */
   explain(leg: number, ordinals: readonly number[], onMatch: () => void): Steps<readonly object[]>;
 }
@@ -190,9 +189,9 @@ export interface Kind<
   readonly name: IndexKind;
   /** A definition with all defaults. @throws unknown_field, invalid_request, modality_not_enabled */
   define(collection: IndexedCollection, given: Definition): Definition;
-  /** The definition of an index that is created with its collection; absent where there is no such. */
+  /** The definition of an index that is created with its collection; absent if there is none. */
   readonly automatic?: Definition;
-  /** The table of the store that it is fed from. */
+  /** The table of the store that it is built from. */
   readonly table: "records" | "dense";
   /** Of a collection's records, those that belong into it. */
   countOf(counts: ContentCounts): number;
@@ -201,7 +200,7 @@ export interface Kind<
     definition: Definition,
     dependencies: IndexDependencies,
   ): IndexBlueprint<Held, State>;
-  /** Adds what is stored under an ordinal, if it concerns the index. @param bytes the index's to keep */
+  /** Adds the stored record of an ordinal, if it concerns the index. @param bytes owned by the index */
   add(index: Held, ordinal: number, bytes: Uint8Array, content: () => StoredContent): void;
   /** Absent where adding a record never takes long. */
   preparation?(definition: Definition): Preparation<Held, Prepared>;
@@ -223,12 +222,12 @@ export interface Kind<
   growth(recordBytes: number, records: number, otherBytes: number): number;
   /** @param index undefined: it is not loaded */
   status(index: Held | undefined): KindStatus;
-  /** What it was last seen to find; undefined where that is not measured, or exact anyway. */
+  /** The latest measurement of its recall; undefined if it is not measured, or exact anyway. */
   recall?(index: Held): MeasuredRecall | undefined;
-  /** Most records that it may be behind before writes wait; absent: as many as any. */
+  /** Maximum number of records that it may be behind before writes wait; absent: no limit. */
   backlogMax?(index: Held): number;
   /** How its postings are compared with the records; absent where `prove` does it. */
   postings?(index: Held): PostingHashes;
-  /** Proves an index that has all its records. @param vectorOf the stored vector. @throws with what is wrong */
+  /** Verifies an index that has all its records. @param vectorOf the stored vector. @throws an error with the violation */
   prove?(index: Held, vectorOf: (ordinal: number) => Uint8Array): void;
 }

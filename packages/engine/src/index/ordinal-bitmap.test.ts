@@ -15,7 +15,7 @@ const ordinals = fc
   );
 
 describe("bitmaps", () => {
-  test("have what they were made of, and nothing else", () => {
+  test("contain exactly the given ordinals", () => {
     fc.assert(
       fc.property(ordinals, (list) => {
         const set = new Set(list);

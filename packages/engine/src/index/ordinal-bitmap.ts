@@ -5,13 +5,13 @@
 //
 //   words[i], bit b    ordinal 32 * (firstWord + i) + b
 //
-// A bit costs nothing to speak of beside a record: a million ordinals take 125 kB. Sets that are spread over more than they can fill
-// take up to 512 MB, as long as ordinals are u32; the ordinals of a collection are dense.
+// A bit is negligible compared with a record: a million ordinals take 125 kB. A sparse set over all u32 ordinals would take up to 512 MB,
+// but the ordinals of a collection are dense.
 
 import { invariant } from "../base/invariant.ts";
 import type { OrdinalSet } from "./ordinal-sets.ts";
 
-/** What a thread needs to test against the set of another. Can be posted to it. */
+/** What a thread needs to test against a set of another thread. Can be posted to it. */
 export type SharedBitmap = {
   readonly words: Uint32Array<SharedArrayBuffer>;
   readonly firstWord: number;

@@ -8,7 +8,7 @@ const someOrdinal = fc.oneof(
   fc.integer({ min: 0xffff_fff0, max: 0xffff_fffe }),
 );
 
-test("the map does what a JavaScript Map does", () => {
+test("the map behaves like a JavaScript Map", () => {
   const act = fc.record({ set: fc.boolean(), ordinal: someOrdinal, value: fc.integer({ min: 0, max: 99 }) });
   fc.assert(
     fc.property(fc.array(act), (acts) => {

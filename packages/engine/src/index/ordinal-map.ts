@@ -18,7 +18,7 @@
 
 import { invariant } from "../base/invariant.ts";
 
-/** What `get` answers for an ordinal that is not in the map. */
+/** What `get` returns for an ordinal that is not in the map. */
 export const absent = 0xffff_ffff;
 
 const pageLength = 1_024;
@@ -28,7 +28,7 @@ const directoryMin = 16;
 /** Bytes of a page, with its entry in the directory and its share of what a chunk takes besides. */
 const pageBytes = 4 * pageLength + 8 + 12;
 
-/** Bytes of a map with so many pages. */
+/** Bytes of a map with the given number of pages. */
 export const ordinalMapBytes = (pages: number): number => pages * pageBytes;
 
 type Words = Uint32Array<SharedArrayBuffer>;
@@ -103,7 +103,7 @@ export class OrdinalMap extends OrdinalMapReader {
     chunk[place] = value + 1;
   }
 
-  /** Forgets an ordinal; one that is not there is ignored. */
+  /** Removes an ordinal; a missing one is ignored. */
   delete(ordinal: number): void {
     if (this.get(ordinal) === absent) return;
     const page = this.directory[ordinal >>> 10];

@@ -1,6 +1,6 @@
 // Which ordinals are in all of these sets, in any, or in this one?
 //
-// A set is an ascending Uint32Array without repetitions, for postings come in that order.
+// A set is an ascending Uint32Array without repetitions, like the order of postings.
 
 import type { Steps } from "../base/steps.ts";
 
@@ -15,7 +15,7 @@ export function contains(set: OrdinalSet, wanted: number): boolean {
   return at < set.length && set[at] === wanted;
 }
 
-/** The place of the first of `length` that is not smaller; `length` where there is none. */
+/** The position of the first of `length` that is not smaller; `length` if there is none. */
 export function firstFrom(set: OrdinalSet, wanted: number, length = set.length): number {
   let from = 0;
   let to = length;
@@ -27,7 +27,7 @@ export function firstFrom(set: OrdinalSet, wanted: number, length = set.length):
   return from;
 }
 
-/** What is in any of the sets. */
+/** The union of the sets. */
 export function unionOf(sets: readonly OrdinalSet[]): OrdinalSet {
   if (sets.length === 0) return noOrdinals;
   if (sets.length === 1) return sets[0];
@@ -78,18 +78,18 @@ function unionOfTwo(a: OrdinalSet, b: OrdinalSet): OrdinalSet {
   return all.subarray(0, count);
 }
 
-/** What is in all of the sets, of which there is at least one. */
+/** The intersection of the sets, at least one. */
 export function intersectionOf(sets: readonly OrdinalSet[]): OrdinalSet {
   const [shortest, ...others] = [...sets].sort((a, b) => a.length - b.length);
   return others.reduce((common, set) => sifted(common, set, true), shortest);
 }
 
-/** What is in `set` and not in `excluded`. */
+/** The ordinals in `set` that are not in `excluded`. */
 export function differenceOf(set: OrdinalSet, excluded: OrdinalSet): OrdinalSet {
   return sifted(set, excluded, false);
 }
 
-/** So many times longer, a set is searched for each ordinal; shorter, it is walked once. */
+/** If the other set is this many times longer, it is searched for each ordinal; otherwise it is walked once. */
 const searchFactor = 16;
 
 /** What of `set` is in `other`, or is not. */

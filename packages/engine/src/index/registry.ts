@@ -1,4 +1,4 @@
-// Which kinds of index are there?
+// Which kinds of index exist?
 
 import type { IndexKind } from "@quiver/protocol/shapes/index-definition";
 import { invariant } from "../base/invariant.ts";
@@ -7,7 +7,7 @@ import type { Kind } from "./kind.ts";
 import { sparseKind } from "./sparse/kind.ts";
 import { textKind } from "./text/kind.ts";
 
-/** By name, in the order in which a hybrid search asks them. A new kind is a line here. */
+/** By name, in the order of the legs of a hybrid search. A new kind is a line here. */
 const kinds = new Map<string, Kind>([denseKind, sparseKind, textKind].map((kind) => [kind.name, kind]));
 
 /** The kind of a name that a definition has. */

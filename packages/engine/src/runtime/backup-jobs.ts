@@ -53,7 +53,7 @@ export class BackupJobs {
     if (signal.aborted) cancel();
     try {
       return await new Promise<BackupReport>((resolve, reject) => {
-        let end = () => reject(new QuiverError("internal", "The thread of a backup ended by itself."));
+        let end = () => reject(new QuiverError("internal", "The thread of a backup ended unexpectedly."));
         worker.on("message", (message: BackupMessage) => {
           if ("progress" in message) onProgress(message.progress);
           else if (message.ok) end = () => resolve(message.report);

@@ -42,7 +42,7 @@ function linkerOf(id: number, target: PostedTarget | undefined): Linker {
     linkers.set(id, new Linker(graph, Encoding.fromState(target.encoding)));
   }
   const linker = linkers.get(id);
-  invariant(linker !== undefined, `the builder does not know the graph ${id}`);
+  invariant(linker !== undefined, `the graph ${id} is unknown to the builder`);
   return linker;
 }
 

@@ -49,7 +49,7 @@ const options = (threads: Builders, more: Partial<HnswOptions> = {}): HnswOption
 });
 
 describe("two builders", () => {
-  test("[N3] threads search while two builders insert, delete and reuse slots: every answer is a set of records that lived, and near ones are found", async () => {
+  test("[N3] threads search while two builders insert, delete and reuse slots: every result is a set of records that existed during the search, and near ones are found", async () => {
     const stable = 1_500;
     const turnover = 9_000;
     const total = stable + turnover;
@@ -82,7 +82,7 @@ describe("two builders", () => {
     let oldest = stable;
     for (let i = stable; i < total; i++) {
       index.add(i, bytesOfFloats(rowOf(i)));
-      // Beside the stable records some 1,500 others live at a time, so that slots are swept and reused many times.
+      // In addition to the stable records about 1,500 others exist at a time, so that slots are swept and reused many times.
       while (i - oldest > 1_500) {
         index.remove(oldest);
         Atomics.store(removedAt, oldest, Atomics.add(clock, 0, 1) + 1);
@@ -137,7 +137,7 @@ describe("two builders", () => {
   });
 });
 
-test("[N2] several graphs, two builders, records that come and go, and what is kept in between: all is found", async () => {
+test("[N2] several graphs, two builders, records that are added and removed, and checkpoints in between: all records are found", async () => {
   const living = 3_000;
   const total = 12_000;
   const vectors = vectorsOf(total, dimension);
@@ -146,11 +146,11 @@ test("[N2] several graphs, two builders, records that come and go, and what is k
   const path = join(directory, "dense");
   builders = new Builders(loudBackground(), 2);
   const threads = builders;
-  // A graph has room for some 1,600 records, so there are always two or more.
+  // A graph has room for about 1,600 records, so there are always two or more.
   const small = options(threads, { memoryBytesMax: 4 * 65_536 });
   let index = new HnswIndex(small);
   let graphsMost = 0;
-  /** Keeps the index as it is, while builders and removals go on. */
+  /** Makes a checkpoint of the index while builders and removals continue. */
   const keep = () =>
     new Promise<void>((resolve, reject) => {
       index.save(
@@ -167,7 +167,7 @@ test("[N2] several graphs, two builders, records that come and go, and what is k
             },
           );
         },
-        () => reject(new Error("nothing can be kept")),
+        () => reject(new Error("no checkpoint can be made")),
       );
     });
   const restored = async () => {
@@ -192,7 +192,7 @@ test("[N2] several graphs, two builders, records that come and go, and what is k
       }
       if (i % 3_000 !== 2_999) continue;
       const keeping = keep();
-      // What is removed while it is written is in the file, and has to be removed from what is read.
+      // Records that are removed while the checkpoint is written are in the file, and must be removed after reading it.
       const removedFrom = oldest;
       for (; oldest < removedFrom + 40; oldest++) index.remove(oldest);
       await keeping;
@@ -218,7 +218,7 @@ test("[N2] several graphs, two builders, records that come and go, and what is k
   }
 });
 
-test("a builder that fails is told of, and every record is still found", async () => {
+test("a failing builder is reported, and every record is still found", async () => {
   builders = new Builders(loudBackground(), 1);
   const problems: unknown[] = [];
   const index = new HnswIndex(options(builders, { onError: (problem) => problems.push(problem) }));
@@ -227,7 +227,7 @@ test("a builder that fails is told of, and every record is still found", async (
     index.add(i, bytesOfFloats(vectors.subarray(i * dimension, (i + 1) * dimension)));
   for (let i = 0; i < 250; i++) add(i);
   await idle(index);
-  // The thread is told of a graph that it cannot know.
+  // The thread gets a message about an unknown graph.
   builders.run = (_target, _job, done) => void setImmediate(() => done(new Error("no such graph")));
   for (let i = 250; i < 300; i++) add(i);
   await expect.poll(() => problems.length).toBe(1);
@@ -238,7 +238,7 @@ test("a builder that fails is told of, and every record is still found", async (
   }
 });
 
-test("[O10] what one collection wants of a builder does not wait for all that another one wants", async () => {
+test("[O10] a task of one collection does not wait for all tasks of another one in a builder", async () => {
   builders = new Builders(loudBackground(), 1);
   const [greedy, modest] = [builders.share(), builders.share()];
   const analysis = { language: "english", stopWords: null, hasPositions: false } as const;

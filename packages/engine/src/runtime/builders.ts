@@ -81,7 +81,7 @@ class Thread {
   }
 
   #tell(done: Done, error: unknown, value: unknown): void {
-    this.#background.once("taking over what a builder has done", () => done(error, value));
+    this.#background.once("applying the result of a builder", () => done(error, value));
   }
 
   #lose(error: Error): void {

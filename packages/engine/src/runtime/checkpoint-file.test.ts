@@ -1,4 +1,4 @@
-// Is what is read from a checkpoint what was written, or nothing at all?
+// Does reading a checkpoint return exactly what was written, or nothing?
 
 import {
   existsSync,
@@ -39,7 +39,7 @@ function readAll(): Uint8Array[] {
   }
 }
 
-test("parts of any length come back, also those of several chunks and of shared memory", () => {
+test("parts of any length are read back, including those of several chunks and of shared memory", () => {
   const large = new Uint8Array(new SharedArrayBuffer(40_000_000));
   for (let i = 0; i < large.length; i += 997) large[i] = i;
   const parts = [Uint8Array.of(1, 2, 3), new Uint8Array(0), large];
@@ -48,7 +48,7 @@ test("parts of any length come back, also those of several chunks and of shared 
   expect(read.map(({ length }) => length)).toEqual([3, 0, 40_000_000]);
   for (const [i, part] of parts.entries())
     expect(Buffer.compare(Buffer.from(read[i]), Buffer.from(part))).toBe(0);
-  // The next one takes its place, and leaves nothing beside it.
+  // The next checkpoint replaces it and leaves no other file.
   writeCheckpoint(path, meta, [Uint8Array.of(9)]);
   expect(readAll()).toEqual([Uint8Array.of(9)]);
   expect(readdirSync(join(directory, "checkpoints"))).toEqual(["dense"]);
@@ -81,7 +81,7 @@ test("[I5] a changed byte anywhere, or an end that is missing, is noticed", () =
   expect(readAll()).toEqual(parts);
 });
 
-test("what an interrupted writing leaves is in nobody's way", () => {
+test("leftovers of an interrupted write do no harm", () => {
   writeCheckpoint(path, meta, [Uint8Array.of(1)]);
   writeFileSync(`${path}.new`, "half");
   expect(readAll()).toEqual([Uint8Array.of(1)]);

@@ -46,7 +46,7 @@ async function makeData(): Promise<void> {
   await fill(database);
   await database.snapshots.create("c", {});
   await database.close();
-  // What a server, which ended while it wrote the key, has there besides. That a real one closes its own, its tests see to.
+  // Additional files of a server that ended while it wrote the key. The server's own tests check that it restricts its files.
   for (const name of serversFiles) writeFileSync(join(dataDir, name), "", { mode: 0o600 });
 }
 
@@ -61,7 +61,7 @@ const serversFiles = [
   "audit.log.4",
 ];
 
-/** Enough for the dense index to be kept when the database closes. */
+/** Enough that closing the database writes a checkpoint of the dense index. */
 async function fill(database: Database): Promise<void> {
   const vectors = Array.from({ length: 1_200 }, (_, i) => ({ id: `v${i}`, dense_values: [i, 1] }));
   await database.collection("c").upsert(vectors);
@@ -81,7 +81,7 @@ function everything(path: string): string[] {
 }
 
 describe("rights", () => {
-  test("[R9] nobody else may look into what is made, while it is in use and afterwards", async () => {
+  test("[R9] other users cannot read created files, during use and afterwards", async () => {
     // As an administrator would make it, before the first start.
     mkdirSync(dataDir);
     const database = await openDatabase({ dataDir });
@@ -94,7 +94,7 @@ describe("rights", () => {
     expect(open(dataDir)).toEqual([]);
   });
 
-  test("[R9] what is more open is closed at the next start, and what lies beside it is left alone", async () => {
+  test("[R9] wider permissions are restricted at the next start, and other files are not touched", async () => {
     await makeData();
     for (const path of everything(dataDir)) chmodSync(path, 0o777);
     for (const name of ["notes.txt", "audit.log.old", "my-admin-key"])
@@ -145,7 +145,7 @@ describe("links", () => {
     expect(everything(outside).map((each) => [each, statSync(each).mtimeMs, statSync(each).mode])).toEqual(
       before,
     );
-    // Refused is not locked: with the link gone, the directory opens.
+    // A rejected directory is not locked: without the link, it opens.
     rmSync(path);
     renameSync(outside, path);
     const database = await openDatabase({ dataDir });
@@ -153,7 +153,7 @@ describe("links", () => {
     await database.close();
   });
 
-  test("[R10] a link where a deleted collection was left is refused, and leads to no deletion elsewhere", async () => {
+  test("[R10] a link in the place of a deleted collection is rejected, and nothing is deleted elsewhere", async () => {
     await makeData();
     const outside = join(folder, "outside");
     mkdirSync(outside);
@@ -163,7 +163,7 @@ describe("links", () => {
     expect(readdirSync(outside)).toEqual(["precious"]);
   });
 
-  test("[R10] where one is refused, nothing has been changed", async () => {
+  test("[R10] when one is rejected, nothing has been changed", async () => {
     await makeData();
     for (const path of everything(dataDir)) chmodSync(path, 0o777);
     writeFileSync(join(folder, "outside"), "");
@@ -176,14 +176,14 @@ describe("links", () => {
     );
   });
 
-  test("[R10] one of another name is somebody else's, and left alone", async () => {
+  test("[R10] a link of another name is not touched", async () => {
     await makeData();
     symlinkSync(join(folder, "nowhere"), join(dataDir, "audit.log.old"));
     await (await openDatabase({ dataDir })).close();
     expect(lstatSync(join(dataDir, "audit.log.old")).isSymbolicLink()).toBe(true);
   });
 
-  test("[R10] the data directory as a whole may be one", async () => {
+  test("[R10] the data directory as a whole may be a link", async () => {
     mkdirSync(join(folder, "elsewhere"));
     symlinkSync(join(folder, "elsewhere"), dataDir);
     await makeData();

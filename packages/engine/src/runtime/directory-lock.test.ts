@@ -1,4 +1,4 @@
-// Has a data directory one owner at a time, whoever asks and however the last one ended?
+// Does a data directory have only one owner at a time, whichever process tries and however the last one ended?
 
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -45,7 +45,7 @@ afterEach(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-/** A process that opens the directory, or tries to. @param prefix what it is started by, such as `unshare` */
+/** A process that opens the directory, or tries to. @param prefix command that starts it, such as `unshare` */
 function start(directory: string, lockWaitMs = 0, prefix: readonly string[] = []) {
   const [command, ...args] = [...prefix, process.execPath, program.pathname, directory, String(lockWaitMs)];
   const child = spawn(command, args, { stdio: ["pipe", "pipe", "inherit"] });
@@ -65,7 +65,7 @@ const refused = {
 };
 
 describe("[R6] one owner", () => {
-  it("is refused a second time in one process at once, by whatever path it comes", async () => {
+  it("is refused a second time in one process at once, by any path", async () => {
     const database = await openDatabase({ dataDir });
     symlinkSync(dataDir, join(folder, "link"));
     const second = { code: "storage_failed", message: expect.stringContaining("This process has the data") };
@@ -99,7 +99,7 @@ describe("[R6] one owner", () => {
     await (await openDatabase({ dataDir, lockWaitMs: 0 })).close();
   });
 
-  it("waits for one that ends, and says so", async () => {
+  it("waits for an owner that is stopping, and reports it", async () => {
     const owner = start(dataDir);
     expect(await owner.next()).toBe("open");
     const second = start(dataDir, 1e9);
@@ -108,7 +108,7 @@ describe("[R6] one owner", () => {
     expect(await second.next()).toBe("open");
   });
 
-  it("is taken over from a process that was killed, without its end being waited for", async () => {
+  it("is taken over from a killed process, without waiting for its exit", async () => {
     for (let kill = 0; kill < 5; kill++) {
       const owner = start(dataDir, 60_000);
       let line = await owner.next();
@@ -118,7 +118,7 @@ describe("[R6] one owner", () => {
     }
   });
 
-  it("is taken over at once in the moment of the kill, by a process that runs already", async () => {
+  it("is taken over at the moment of the kill by a process that is already running", async () => {
     for (let kill = 0; kill < 3; kill++) {
       const owner = start(dataDir);
       expect(await owner.next()).toBe("open");
@@ -128,9 +128,9 @@ describe("[R6] one owner", () => {
   });
 
   it.skipIf(process.platform !== "linux")(
-    "is none any more when it was killed and nobody has asked how it ended",
+    "is no owner any more after a kill, even if the parent has not reaped it",
     async () => {
-      // `sleep`, which the shell becomes, asks after none of its children: the killed one stays in the table of processes.
+      // `sleep`, which replaces the shell, does not reap its children, so the killed one stays in the process table.
       const command = `"${process.execPath}" "${program.pathname}" "${dataDir}" & echo $!; exec sleep 1000`;
       const parent = spawn("sh", ["-c", command], { stdio: ["ignore", "pipe", "inherit"] });
       children.add(parent);
@@ -157,8 +157,8 @@ describe("[R6] one owner", () => {
     ["the lock file of an earlier version", "quiver.lock", JSON.stringify({ pid: process.ppid, began: "" })],
     ["a torn lock file", "quiver.lock", "torn"],
     ["a torn owner file", "quiver.owner", '{"host":'],
-    ["an owner that runs, but has no lock", "quiver.owner", JSON.stringify({ pid: process.ppid })],
-  ])("is not kept out by %s", async (_what, name, content) => {
+    ["a running process without the lock", "quiver.owner", JSON.stringify({ pid: process.ppid })],
+  ])("is not blocked by %s", async (_what, name, content) => {
     mkdirSync(dataDir);
     writeFileSync(join(dataDir, name), content);
     const database = await openDatabase({ dataDir, lockWaitMs: 0 });
@@ -168,7 +168,7 @@ describe("[R6] one owner", () => {
     await database.close();
   });
 
-  it("is kept when others read who it is, or are refused", async () => {
+  it("stays locked when others read the owner, or are refused", async () => {
     const database = await openDatabase({ dataDir });
     for (let i = 0; i < 3; i++) {
       await expect(openDatabase({ dataDir })).rejects.toMatchObject({ code: "storage_failed" });
@@ -232,7 +232,7 @@ describe("[R6] a check or a repair", () => {
   });
 });
 
-/** A program's beginning that gives it a PID namespace of its own; null where that is not allowed. */
+/** A command prefix that gives a program its own PID namespace; null if that is not permitted. */
 function pidNamespace(): readonly string[] | null {
   const flags = ["--pid", "--fork", "--mount-proc", "--kill-child"];
   for (const prefix of [
@@ -268,7 +268,7 @@ describe.skipIf(inNamespace === null)(
 );
 
 describe("[R9] [R6] the lock file", () => {
-  it("is empty and its owner's alone, stays when it is given back, and SQLite makes no file beside it", async () => {
+  it("is empty and private, stays after its release, and SQLite creates no file next to it", async () => {
     mkdirSync(dataDir);
     const unlock = await takeLock(dataDir);
     expect(statSync(join(dataDir, "quiver.lock"))).toMatchObject({ size: 0 });

@@ -7,7 +7,7 @@ const codeOf = (promise: Promise<unknown>) =>
     (error: { code: string }) => error.code,
   );
 
-it("[O5] what is under way counts, memory is freed once, and what does not fit is refused with figures", async () => {
+it("[O5] reservations count, memory is freed once, and requests that do not fit are rejected with figures", async () => {
   let indexes = 600;
   const made: boolean[] = [];
   const memory = new MemoryBudget({
@@ -35,7 +35,7 @@ it("[O5] what is under way counts, memory is freed once, and what does not fit i
   expect(await codeOf(memory.admit({ what: "A load", indexBytes: 200 }))).toBe("admitted");
 });
 
-it("[O5] the process as a whole has a bound, too", async () => {
+it("[O5] the process as a whole has a limit, too", async () => {
   let process = 0;
   const memory = new MemoryBudget({
     budgetBytes: 1_000,
@@ -51,7 +51,7 @@ it("[O5] the process as a whole has a bound, too", async () => {
   expect(memory.fits({ indexBytes: 100, transientBytes: 500 })).toBe(false);
 });
 
-it("[O5] memory of the process is what it alone has: heaps, buffers and WebAssembly memories", () => {
+it("[O5] memory of the process is its private memory: heaps, buffers and WebAssembly memories", () => {
   const amount = 64 * 1024 * 1024;
   const before = processBytes();
   const buffer = Buffer.alloc(amount, 1);

@@ -52,7 +52,7 @@ const reopened = () => {
 };
 const nothing = { listed: [], unlisted: [], strays: [] };
 
-it("[B6] a snapshot that is published is there, and one that is deleted is not", () => {
+it("[B6] a published snapshot exists, and a deleted one does not", () => {
   const directory = failing();
   publish(directory, "a1");
   publish(directory, "b2");
@@ -67,7 +67,7 @@ it("[B6] a snapshot that is published is there, and one that is deleted is not",
 });
 
 for (const syncs of [[1], [2], [1, 2], [2, 3]])
-  it(`[B6] a snapshot whose directory could not be synced is not there, now and after a restart (syncs ${syncs})`, () => {
+  it(`[B6] a snapshot whose directory could not be synced does not exist, now and after a restart (syncs ${syncs})`, () => {
     expect(() => publish(failing(...syncs), "a1")).toThrow(
       expect.objectContaining({ code: "storage_failed" }),
     );
@@ -86,7 +86,7 @@ it("[B6] whatever names an interrupted making or deletion leaves, they are remov
   const parts = ["qbackup.new", "json.new", "json"];
   for (let set = 1; set < 8; set++) {
     const left = parts.filter((_, i) => set & (1 << i));
-    // An entry without a file that is being made or deleted tells of a loss.
+    // An entry without any file means that the file was lost.
     if (!left.includes("qbackup.new") && left.includes("json")) continue;
     for (const part of left)
       writeFileSync(join(path(), `a${set}.${part}`), part === "json" ? entryText(snapshotOf(`a${set}`)) : "");
@@ -95,7 +95,7 @@ it("[B6] whatever names an interrupted making or deletion leaves, they are remov
   }
 });
 
-it("[B10] what is left of a snapshot is told apart: without a file, without an entry, and of none", () => {
+it("[B10] leftovers are distinguished: without a file, without an entry, and of no snapshot", () => {
   publish(failing(), "a1");
   publish(failing(), "b2");
   rmSync(new SnapshotDirectory(dataDir).pathOf("a1"));

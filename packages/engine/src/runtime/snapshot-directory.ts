@@ -42,7 +42,7 @@ export function fileError(error: unknown): unknown {
   return new QuiverError(
     isFull ? "storage_full" : "storage_failed",
     isFull
-      ? "The disk is full; nothing was kept. Free some space, or delete snapshots, and send the request again."
+      ? "The disk is full; nothing was stored. Free some space, or delete snapshots, and send the request again."
       : `The file of a snapshot could not be read or written (${code}); nothing was changed.`,
     {},
     { cause: error },

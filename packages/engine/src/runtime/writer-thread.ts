@@ -117,7 +117,7 @@ async function drain(): Promise<void> {
   }
 }
 
-/** Writes the waiting requests of a collection, and answers those of each log entry as soon as it is durable. */
+/** Writes the waiting requests of a collection, and replies to those of each log entry as soon as it is durable. */
 function write(internalId: string, waits: readonly Waiting[]): void {
   let answered = 0;
   try {

@@ -163,7 +163,7 @@ export class Writer {
     if (this.#failure || this.#stopping) return;
     this.#failure = new QuiverError(
       "storage_failed",
-      "The writer thread has failed; reads go on, writes need a restart.",
+      "The writer thread has failed; reads continue, writes need a restart.",
       {},
       { cause },
     );

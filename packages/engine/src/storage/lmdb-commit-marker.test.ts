@@ -47,7 +47,7 @@ function seen(): { meta: Meta | undefined; problems: readonly { problem: string 
 const path = () => join(directory, "data.mdb");
 
 it.each([1, 2, 3, 6, 7, 8, 15])(
-  "[C2] after %d commits, a changed bit in what a file begins with is found, or changes nothing",
+  "[C2] after %d commits, a changed bit at the start of the file is found, or changes nothing",
   async (commits) => {
     await write(commits);
     const whole = readFileSync(path());
@@ -114,7 +114,7 @@ it("a damaged marker is reported, and rewritten with the next commit", async () 
   expect(readCommitMarker(directory)).toMatchObject({ txn: seen().meta?.txn });
 });
 
-it("a store whose marker cannot be written goes on, and writes it when the disk allows", async () => {
+it("a store whose marker cannot be written continues, and writes it when the disk allows", async () => {
   await write(1);
   rmSync(commitMarkerFile(directory));
   const store = new LmdbStore(directory, tables);

@@ -34,7 +34,7 @@ export function readCommitMarker(directory: string): CommitMarker | string | und
     bytes.length === markerBytes &&
     bytes.subarray(0, 8).equals(magic) &&
     u32At(bytes, 20) === crc32(bytes.subarray(0, 20));
-  if (!isWhole) return "the file data.tip, which tells which state is the newest, fails its checksum";
+  if (!isWhole) return "the commit marker data.tip fails its checksum";
   return { txn: u64At(bytes, 8), checksum: u32At(bytes, 16) };
 }
 
@@ -47,7 +47,7 @@ export class CommitMarkerWriter {
   readonly #metaPages = [new Uint8Array(metaPageBytes), new Uint8Array(metaPageBytes)];
   readonly #bytes = Buffer.alloc(markerBytes);
 
-  /** @throws what the system says */
+  /** @throws the error of the system */
   constructor(directory: string) {
     this.#data = openSync(join(directory, "data.mdb"), "r");
     try {

@@ -98,7 +98,7 @@ export function readMeta(
     const arePair = even + odd === 0 || (Math.abs(even - odd) === 1 && even % 2 === 0);
     if (!arePair)
       onProblem(
-        `the meta pages of the file are of transactions ${even} and ${odd}; expected are consecutive ones, the even one first`,
+        `the meta pages of the file have the transactions ${even} and ${odd}; expected consecutive ones, the even one first`,
       );
   }
   // Every transaction writes the root page of the table list, so the transaction in that page shows which meta page really is newer.
@@ -125,10 +125,10 @@ function problemOf(
   marker: CommitMarker | undefined,
 ): string | undefined {
   if (rootTxn !== undefined && rootTxn !== txn)
-    return `the newest state is of transaction ${txn}, but the root page of its tables is of transaction ${rootTxn}`;
+    return `the newest state has transaction ${txn}, but the root page of its tables has transaction ${rootTxn}`;
   if (marker === undefined || marked?.txn === txn) return undefined;
   if (txn < marker.txn)
-    return `the newest state is of transaction ${txn}; ${marker.txn} was there, and is lost`;
+    return `the newest state has transaction ${txn}, but transaction ${marker.txn} was committed and is lost`;
   if (txn === marker.txn) return `the state of transaction ${txn} is not the one that was written`;
   // After a kill the file can be one transaction ahead of its marker. Then the state that the marker names must still be in the other
   // meta page. After a power loss the file can be further ahead.
@@ -149,7 +149,7 @@ export function findPageBytes(read: ReadBytes): number {
   return pageSizes.find(isMetaPage) ?? 4096;
 }
 
-/** A meta page, or what is wrong with it. */
+/** A meta page, or a description of its fault. */
 function readOne(read: ReadBytes, number: number, pageBytes: number, fileBytes: number): Meta | string {
   const bytes = read(number * pageBytes, pageBytes);
   if (bytes === undefined) return "is cut off";

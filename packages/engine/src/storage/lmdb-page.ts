@@ -103,7 +103,7 @@ function nodeBytes(page: Uint8Array, i: number, isLeaf: boolean): number {
  */
 export function pageProblem(page: Uint8Array, number: number, txnMax: number): string | undefined {
   const flags = u16At(page, 18);
-  if (u64At(page, 0) !== number) return `says that it is page ${u64At(page, 0)}`;
+  if (u64At(page, 0) !== number) return `has the page number ${u64At(page, 0)}`;
   if (flags !== pageFlags.branch && flags !== pageFlags.leaf) return `is neither branch nor leaf (${flags})`;
   if (u64At(page, 8) > txnMax)
     return `was written by transaction ${u64At(page, 8)}, after its parent's (${txnMax})`;

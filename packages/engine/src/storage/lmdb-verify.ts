@@ -117,7 +117,7 @@ function takeFree(
   free: PageSet,
 ): string | undefined {
   const name = `the entry of transaction ${u64At(key, 0)}`;
-  if (key.length !== 8 || u64At(key, 0) > meta.txn) return `${name} is of no transaction that was`;
+  if (key.length !== 8 || u64At(key, 0) > meta.txn) return `${name} belongs to no past transaction`;
   if (value === undefined) return `${name} cannot be read`;
   const count = u64At(value, 0);
   if (8 * (count + 1) > value.length) return `${name} has ${count} numbers in ${value.length} bytes`;
@@ -174,7 +174,7 @@ class Walk {
     const words = { branches: "branches", leaves: "leaves", overflows: "overflow pages", entries: "entries" };
     for (const [what, word] of Object.entries(words) as [keyof typeof words, string][])
       if (this.#seen[what] !== this.#tree[what])
-        this.#problem(`there are ${this.#seen[what]} ${word}; the table's root says ${this.#tree[what]}`);
+        this.#problem(`there are ${this.#seen[what]} ${word}; the table's root records ${this.#tree[what]}`);
   }
 
   #problem(problem: string, page?: number, { from, to }: Bounds = {}): void {

@@ -8,7 +8,7 @@ import { runInNewContext } from "node:vm";
 import { expect, it } from "vitest";
 import { LmdbStore } from "./lmdb.ts";
 
-it("[R1] a closed store gives its memory back", async () => {
+it("[R1] a closed store releases its memory", async () => {
   setFlagsFromString("--expose-gc");
   const collect = runInNewContext("gc") as () => void;
   const folder = mkdtempSync(join(tmpdir(), "quiver-lmdb-"));

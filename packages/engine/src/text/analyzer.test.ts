@@ -96,7 +96,7 @@ describe("what becomes of each word", () => {
       { position: 3, word: "\u02bc", term: null, dropped: "no_letters" },
       { position: 4, word: "cafés", term: "cafe", dropped: null },
     ]);
-    // What is left of an elision can be a stop word: qu'il.
+    // The rest of an elision can be a stop word: qu'il.
     expect(createAnalyzer("french").analyze(["qu'il", "l'homme"])).toEqual([
       { position: 0, word: "qu'il", term: null, dropped: "stop_word" },
       { position: 1, word: "l'homme", term: "homm", dropped: null },
@@ -110,7 +110,7 @@ describe("[Q15] stop words of one's own", () => {
     createAnalyzer(language, stopWords).terms(tokenize(text));
   const text = "The cats and the DOGS, don’t they";
 
-  test("stand for the language's list; an empty list drops nothing, null is the language's", () => {
+  test("replace the language's list; an empty list drops nothing, null means the language's list", () => {
     expect(terms(["dogs"], text)).toEqual(["the", "cat", "and", "the", "dont", "they"]);
     expect(terms([], text)).toEqual(["the", "cat", "and", "the", "dog", "dont", "they"]);
     expect(terms(null, text)).toEqual(["cat", "dog", "dont"]);

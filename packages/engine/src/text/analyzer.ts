@@ -37,8 +37,8 @@ export const wordBytesMax = 255;
 export type TermAndForm = { readonly term: string; readonly form: string };
 
 /**
- * Told a term, the form of its word as in `TermAndForm`, and the place of the word, from 0; words without a term and each
- * character of a run have a place too.
+ * Called with a term, the form of its word as in `TermAndForm`, and the position of the word, from 0; words without a term and each
+ * character of a run have a position, too.
  */
 export type TakeTerm = (term: string, form: string, place: number) => void;
 
@@ -46,20 +46,20 @@ export type Analyzer = {
   /** Whether words can have a form that is not their term. */
   readonly hasForms: boolean;
   /**
-   * Tells the terms of a text, in the order of their places.
+   * Reports the terms of a text, in the order of their positions.
    * @param words as `tokenize` makes them
    * @returns the text's length: its words that are not dropped, and the characters of its runs
    */
   read(words: readonly string[], take: TakeTerm): number;
   /** The terms of a text. */
   terms(words: readonly string[]): string[];
-  /** The terms that a query asks for: of a run, only what is needed to find it. */
+  /** The terms of a query: for a run, only those that are needed to find it. */
   queryTerms(words: readonly string[]): string[];
-  /** What becomes of each word of a text, and of each piece of a run: its term, or why it has none. */
+  /** The outcome for each word of a text, and each piece of a run: its term, or the reason why it has none. */
   analyze(words: readonly string[]): AnalyzedWord[];
   /** The same of a query, which can be long: in steps. */
   analyzeQuery(words: readonly string[]): Steps<AnalyzedWord[]>;
-  /** The term and form of a word that is no run; both "" where it is dropped. */
+  /** The term and form of a word that is not a run; both "" if it is dropped. */
   of(word: string): TermAndForm;
   /** The form of a word, a stop word or not: freed of its article and folded. It keeps apostrophes, which stemmers read. */
   form(word: string): string;
@@ -69,8 +69,8 @@ export type Analyzer = {
 
 /**
  * The analyzer of a language.
- * @param stopWords instead of the language's own list: one word each, in any case; empty: none. What is not one word
- * (`canonicalStopWord`) drops nothing. null: the language's list
+ * @param stopWords replaces the language's list: one word each, case-insensitive; empty: none. Entries that are not one word
+ *   (`canonicalStopWord`) are ignored. null: the language's list
  */
 export function createAnalyzer(language: TextLanguage, stopWords: readonly string[] | null = null): Analyzer {
   if (stopWords === null) return sharedAnalyzer(language, true);
@@ -80,13 +80,13 @@ export function createAnalyzer(language: TextLanguage, stopWords: readonly strin
   return analyzerOf({ ...all, of: (word) => (own.has(word) ? none : all.of(word)) }, own);
 }
 
-/** A stop word as texts have it: `The` -> `the`. With a space in it where it is several words, and empty where none. */
+/** A stop word in the form of the texts: `The` -> `the`. Contains a space if it is several words, and is empty if it is none. */
 export function canonicalStopWord(stopWord: string): string {
   return tokenize(stopWord).join(" ");
 }
 
-// Caches would grow with the lists that users think of if each list had one. So each language has two, at most: one of
-// its own stop words, and one without any, which all other lists stand in front of.
+// With one cache per stop word list, memory would grow with the users' lists. So each language has at most two: one with its own stop
+// words, and one without any, to which all other lists are applied first.
 const analyzers = new Map<string, Analyzer>();
 
 /** One a process, whose cache all indexes of the language share. */
@@ -110,8 +110,8 @@ function sharedAnalyzer(name: TextLanguage, hasStopWords: boolean): Analyzer {
 }
 
 /**
- * A word of a language's list as texts have it. Lists are untidy: some have points (etc.) or spaces around a word. What is
- * several words by itself, in a text without spaces can be one.
+ * A word of a language's list in the form of the texts. Lists are untidy: some have dots (etc.) or spaces around a word. An entry that is
+ * several words by itself can be one word in a text without spaces.
  */
 function listedWord(word: string): string {
   const canonical = canonicalStopWord(word);
@@ -122,8 +122,8 @@ function listedWord(word: string): string {
 const none: TermAndForm = { term: "", form: "" };
 
 /**
- * Words that are dropped: those that are listed, and what writers make of them without marks. A Latin word with marks is
- * another than the listed one without them: French `sur` is dropped, and `sûr` is not. Elsewhere marks are mere aids.
+ * The dropped words: the listed ones, and their spellings without marks. A Latin word with marks differs from the listed one without them:
+ * French `sur` is dropped, and `sûr` is not. In other scripts marks are only reading aids.
  */
 class StopWords {
   readonly #language: Language;
@@ -139,7 +139,7 @@ class StopWords {
     this.#longest = Math.max(0, ...Array.from(this.#folded, (word) => word.length));
   }
 
-  /** Whether a word is listed, or what is left of it without its article or ending. */
+  /** Whether a word is listed, possibly after removing its article or ending. */
   has(word: string): boolean {
     if (this.#listed.size === 0) return false;
     const rest = withoutApostrophe(word, this.#language);
@@ -151,7 +151,7 @@ class StopWords {
     return letters.length <= this.#longest && this.#folded.has(letters.join(""));
   }
 
-  /** Whether a piece of a run is dropped. Those of Korean words are no words. */
+  /** Whether a piece of a run is dropped. Pieces of Korean words are not words. */
   hasGram(gram: string): boolean {
     return this.#folded.has(gram) && !hangul.test(gram);
   }
@@ -189,7 +189,7 @@ function isTooLong(word: string): boolean {
   return bytesBeyond(word, wordBytesMax) > 0;
 }
 
-/** Stemmers know apostrophes: the English one takes the possessive 's off. So they stay until then. */
+/** Stemmers use apostrophes: the English one removes the possessive 's. So they are kept until then. */
 function foldKeepingApostrophes(word: string): string {
   return word.includes("'") ? word.split("'").map(fold).join("'") : fold(word);
 }
@@ -201,7 +201,7 @@ function withoutApostrophe(word: string, language: Language): string {
   return language.elisions?.includes(word.slice(0, at)) === true ? word.slice(at + 1) : word;
 }
 
-/** An analyzer of texts and queries, of what is known about single words. */
+/** An analyzer of texts and queries, built on an analyzer of single words. */
 function analyzerOf(words: Rules & Pick<Analyzer, "of">, stopWords: StopWords): Analyzer {
   const { of } = words;
   const reasonOf = (word: string): DropReason => {
@@ -275,8 +275,8 @@ type GramsOf = (letters: readonly string[]) => Gram[];
 const cacheWords = 32_768;
 
 /**
- * Remembers what was found for the words used last: between one and two times `cacheWords` of them. A full young half
- * becomes the old one, whose unused words are then forgotten; words that are used meanwhile move back.
+ * Caches the results of the most recently used words: between one and two times `cacheWords` of them. When the young half is full, it
+ * becomes the old one, and the words that remained unused there are dropped; words that are used move back to the young half.
  */
 function remembering(find: (word: string) => TermAndForm): (word: string) => TermAndForm {
   let young = new Map<string, TermAndForm>();
@@ -296,7 +296,7 @@ function remembering(find: (word: string) => TermAndForm): (word: string) => Ter
   };
 }
 
-/** A copy with memory of its own. A word is a slice that would keep its whole text in memory as long as it lives. */
+/** A copy with separate memory. A word is a slice that would keep its whole text in memory. */
 export function ownCopy(word: string): string {
   const units: number[] = [];
   let copy = "";

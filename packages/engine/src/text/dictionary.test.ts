@@ -1,4 +1,4 @@
-// Do both spellings of a dictionary's words have one term, and what does it cost?
+// Do both spellings of a dictionary's words have one term, and at what cost?
 //
 // Measured on a thousand words of each language that has a stemmer, and on a few hundred of others whose words have marks
 // (test/words). What stemming without marks loses and confuses there is in `figures`: a change of folding, of the endings or of a
@@ -51,8 +51,8 @@ const unmet: Readonly<Partial<Record<TextLanguage, string>>> = {
 };
 
 /**
- * Letters of their own as writers without such a key type them, and those whose mark makes another letter. Written down here,
- * apart from fold.ts, for what is to be proved cannot say what is right.
+ * Special letters as typed without such a key, and letters whose mark makes another letter. They are repeated here, independent of fold.ts,
+ * so that the test does not rely on the code under test.
  */
 const typed: Readonly<Record<string, string>> = {
   ...{ ß: "ss", æ: "ae", œ: "oe", ø: "o", ł: "l", đ: "d", ð: "d", þ: "th", ı: "i" },
@@ -65,7 +65,7 @@ const marks = /[\u0300-\u036f\u064b-\u0655\u093c]/gu;
 /** Devanagari nasals that are letters, and the consonants of their class, before which a dot is as right. */
 const nasals = /ङ्(?=[कखगघ])|ञ्(?=[चछजझ])|ण्(?=[टठडढ])|न्(?=[तथदध])|म्(?=[पफबभ])/gu;
 
-/** As it is written by those who leave out what they can. */
+/** The word without all optional marks. */
 function withoutMarks(word: string): string {
   const letters = Array.from(word.normalize("NFC"), (letter) => {
     return typed[letter] ?? letter.normalize("NFD").replace(marks, "").normalize("NFC");
@@ -100,7 +100,7 @@ describe.each(sampled)("[Q21] %s: words of a dictionary", (language) => {
     const term = termer(language, null);
     const apart = words.filter((word) => term(word) !== term(withoutMarks(word)));
     expect(apart).toEqual(unmet[language]?.split(" ") ?? []);
-    // Nothing else parts them: a word of its own, and dropped without its marks.
+    // The only difference: a separate word that is dropped without its marks.
     expect(apart.filter((word) => term(word) === "" || term(withoutMarks(word)) !== "")).toEqual([]);
   });
 
@@ -144,7 +144,7 @@ test.each<[TextLanguage, string, string]>([
 test.each<[TextLanguage, string, string]>([
   ["german", "größe", "grosse"],
   ["french", "sûr", "sur"],
-])("[Q21] %s: %s is a word of its own, and %s a stop word", (language, word, stopWord) => {
+])("[Q21] %s: %s is a separate word, and %s a stop word", (language, word, stopWord) => {
   const term = termer(language, null);
   expect(term(word)).not.toBe("");
   expect(term(stopWord)).toBe("");

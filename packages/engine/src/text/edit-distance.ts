@@ -1,8 +1,8 @@
-// How many slips of the finger lie between two words?
+// How many typing errors are between two words?
 //
-// A slip puts a letter in, leaves one out, takes one for another, or swaps two neighbours: the optimal string alignment
-// distance (Damerau 1964, and Wagner and Fischer 1974 for the table), in code points. Unlike the full Damerau-Levenshtein
-// distance it changes no letter twice: "ca" and "abc" are 3 apart.
+// An error inserts, deletes or replaces a letter, or swaps two adjacent letters: the optimal string alignment distance (Damerau 1964, and
+// Wagner and Fischer 1974 for the table), in code points. Unlike the full Damerau-Levenshtein distance it changes no letter twice: "ca" and
+// "abc" are 3 apart.
 //
 // One word is compared with many, and only small distances matter. So of the table only the cells are filled that lie
 // within the wanted distance of its diagonal, and a row that has no cell within it ends the comparison.
@@ -24,7 +24,7 @@ export class EditDistance {
     this.#aboveThat = new Uint32Array(cells);
   }
 
-  /** The distance to another word where it is at most `max`; else max + 1. */
+  /** The distance to another word if it is at most `max`; otherwise max + 1. */
   to(other: string, max: number): number {
     const units = new Uint16Array(other.length);
     for (let i = 0; i < other.length; i++) units[i] = other.charCodeAt(i);
@@ -43,7 +43,7 @@ export class EditDistance {
     return Math.min(this.#row[this.#word.length], beyond);
   }
 
-  /** Fills the row of the other word's first `i` letters, within `max` of the diagonal; returns its least cell. */
+  /** Fills the row of the other word's first `i` letters, within `max` of the diagonal; returns its smallest cell. */
   #fillRow(i: number, max: number): number {
     const [row, above, aboveThat] = [this.#aboveThat, this.#row, this.#above];
     [this.#row, this.#above, this.#aboveThat] = [row, above, aboveThat];
@@ -51,7 +51,7 @@ export class EditDistance {
     const other = this.#other;
     const from = Math.max(1, i - max);
     const to = Math.min(word.length, i + max);
-    // Cells beside the filled ones are read as too far.
+    // Cells next to the filled ones count as too far.
     row[from - 1] = from === 1 ? i : max + 1;
     let least = row[from - 1];
     for (let j = from; j <= to; j++) {

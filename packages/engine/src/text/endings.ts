@@ -1,4 +1,4 @@
-// How does a stemmer know an ending whose marks were left out?
+// How does a stemmer recognise an ending without its marks?
 //
 // A term depends on the folded word alone (analyzer.ts), so that *educacion* and *educación* have one term. But many stemmers
 // know their suffixes with marks: without them they leave -cion on, and `educaciones` loses it. So a folded word gets the ending
@@ -13,7 +13,7 @@
 import type { TextLanguage } from "@quiver/protocol/shapes/index-definition";
 import { fold } from "./fold.ts";
 
-/** Of each language: endings as its stemmer knows them. The longest that a word has, but for marks, is the one. */
+/** Per language: endings as its stemmer expects them. The longest one that matches a word, apart from marks, is used. */
 export const endings: Readonly<Partial<Record<TextLanguage, string>>> = {
   catalan: "éssem íem às iïs àveu íeu éssiu aré ió",
   czech:
@@ -40,7 +40,7 @@ export const endings: Readonly<Partial<Record<TextLanguage, string>>> = {
     "ası ayı ağı ş anmış",
 };
 
-/** Puts the ending that a stemmer knows in the place of a folded word's own. @param list endings, separated by spaces */
+/** Replaces the ending of a folded word by the one that the stemmer expects. @param list endings, separated by spaces */
 export function endingSpeller(list: string): (word: string) => string {
   const spellings = new Map(list.split(" ").map((ending) => [fold(ending), ending]));
   const longest = Math.max(...Array.from(spellings.keys(), (ending) => ending.length));

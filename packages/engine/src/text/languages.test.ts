@@ -1,4 +1,4 @@
-// What does each language make of a real sentence, and does the documentation's table say what there is?
+// How does each language analyse a real sentence, and does the table in the documentation match?
 
 import { readFileSync } from "node:fs";
 import { type TextLanguage, textLanguages } from "@quiver/protocol/shapes/index-definition";
@@ -9,7 +9,7 @@ import { languages } from "./languages.ts";
 import { markedWords } from "./test/marked-words.ts";
 import { tokenize } from "./tokenize.ts";
 
-/** A sentence, and its words: [stop word], word>term, or the word alone where that is the term. */
+/** A sentence, and its words: [stop word], word>term, or just the word if that is the term. */
 const sentences: Readonly<Record<TextLanguage, readonly [text: string, analyzed: string]>> = {
   arabic: [
     "ذهب الطلاب إلى المدارس وقرأوا الكتب في المكتبات",

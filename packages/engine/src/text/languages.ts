@@ -42,7 +42,7 @@ const italianElisions = [
   ],
 ];
 
-// Three lists of the package were read in a wrong character set, some letters of theirs stand for others.
+// Three lists of the package were decoded with a wrong character set, so some of their letters are wrong.
 const lithuanianLetters = { à: "ą", è: "č", æ: "ę", ë: "ė", á: "į", ð: "š", ø: "ų", û: "ū", þ: "ž" };
 const slovakLetters = { è: "č", ï: "ď", ò: "ň" };
 const turkishLetters = { đ: "ğ" };
@@ -51,7 +51,7 @@ function mended(words: readonly string[], letters: Readonly<Record<string, strin
   return words.map((word) => respelt(word, letters));
 }
 
-/** The word with each letter of `letters` as it is there. */
+/** The word with each letter replaced as given in `letters`. */
 export function respelt(word: string, letters: Readonly<Record<string, string>>): string {
   return Array.from(word, (letter) => letters[letter] ?? letter).join("");
 }

@@ -1,7 +1,7 @@
 // What do the untyped packages of text analysis export?
 
 declare module "snowball-stemmers" {
-  /** A stemmer keeps its state between the letters of one word: one call at a time. */
+  /** A stemmer has internal state during a word: one call at a time. */
   export function newStemmer(algorithm: string): { stem(word: string): string };
   export function algorithms(): string[];
 }

@@ -40,7 +40,7 @@ test.each([
   ["+bee* -wasp~2", ["+prefix(bee)@0", "-fuzzy2(wasp)@6"]],
   ["b*", ["prefix(b)@0"]],
   ["東*", ["prefix(東)@0"]],
-  // Several words: each, and the last as the operator says.
+  // Several words: each one, and the last with the operator.
   ["+state-of-the-art", ["+words(state of the art)@0"]],
   ["state-of-the-ar*", ["prefix(state of the ar)@0"]],
   ["jean-piere~", ["fuzzy1(jean piere)@0"]],
@@ -99,7 +99,7 @@ test.each([
   ['"a b", c +d', ["phrase(a b)@0", "words(c)@5", "+words(d)@9"]],
   ['"a b"-c', ["phrase(a b)@0", "words(c)@5"]],
   ['"a b""c d" e', ["phrase(a b)@0", "words(c d e)@5"]],
-])("%j: what stands directly behind a phrase is text", (query, clauses) => {
+])("%j: what directly follows a phrase is text", (query, clauses) => {
   expect(parse(query)).toEqual(clauses);
 });
 
@@ -114,13 +114,13 @@ test.each([
   ["a bees~0", 6],
   ["bees~0.8", 4],
   ["bees~12", 4],
-])("%j is refused, at %i", (query, position) => {
+])("%j is rejected, at %i", (query, position) => {
   const { message, details } = refusalOf(query);
   expect(details).toEqual({ path: "query", position });
   expect(message).toMatch(new RegExp(`^query, at position ${position}: `));
 });
 
-test("more operators than allowed are refused where they are too many; text may be as long as it likes", () => {
+test("too many operators are rejected at the first excess one; text may have any length", () => {
   const most = "+a ".repeat(limits.queryOperatorsMax);
   expect(parse(most)).toHaveLength(limits.queryOperatorsMax);
   expect(refusalOf(`${most}b -c`).details.position).toBe(most.length + 2);
@@ -143,7 +143,7 @@ const anyQuery = fc.oneof(
     .map((units) => units.join("")),
 );
 
-test("every string has clauses, or is refused with its place", () => {
+test("every string has clauses, or is rejected with a position", () => {
   fc.assert(
     fc.property(anyQuery, (query) => {
       let clauses: Clause[];

@@ -32,14 +32,14 @@ import { tokenizeInSteps } from "./tokenize.ts";
 /** Characters that are read at a step. */
 const charactersPerStep = 16 * 1024;
 
-/** Whether records should have what a clause says, for a better score, must have it, or must not. */
+/** Whether records should match a clause, for a better score, must match it, or must not. */
 export type Occur = "should" | "must" | "mustNot";
 
 export type Clause = {
   readonly occur: Occur;
-  /** The last word of a prefix, and of a fuzzy clause, is not a word itself: it stands for many. */
+  /** The last word of a prefix or fuzzy clause is a pattern that expands to many terms. */
   readonly kind: "words" | "phrase" | "prefix" | "fuzzy";
-  /** As `tokenize` makes them; at least one, and of a phrase two, or a run (grams.ts) of three characters. */
+  /** From `tokenize`; at least one, and for a phrase two, or a run (grams.ts) of three characters. */
   readonly words: readonly string[];
   /** Of a fuzzy clause: edits allowed, 1 or 2; else 0. */
   readonly distance: number;
@@ -47,7 +47,7 @@ export type Clause = {
   readonly position: number;
 };
 
-/** Whether the last word of a clause stands for many terms. */
+/** Whether the last word of a clause expands to many terms. */
 export function isExpanding({ kind }: Clause): boolean {
   return kind === "prefix" || kind === "fuzzy";
 }
@@ -56,7 +56,7 @@ type Edges = Pick<Clause, "occur" | "position">;
 
 /**
  * The clauses of a query in their order, without those that have no words.
- * @param path the query's place in the request, for refusals
+ * @param path of the query in the request, for messages
  * @throws invalid_request with the path, and the position in the query
  */
 export function parseOperators(query: string, path: string): Clause[] {
@@ -84,7 +84,7 @@ export function* parseInSteps(query: string, path: string): Steps<Clause[]> {
       pauseAt = at + charactersPerStep;
     }
     const { end, isText, clause } = yield* readClause(query, at, path);
-    // Only a closing quote can have something directly behind it, which is text.
+    // Only a closing quote can be directly followed by something, which is text.
     const tokenTo = tokenEnd(query, end);
     if (isText) {
       if (textFrom < 0) textFrom = at;
@@ -103,7 +103,7 @@ export function* parseInSteps(query: string, path: string): Steps<Clause[]> {
   return clauses;
 }
 
-/** Where a clause ends, and what it says: null where it is mere text, or has no words. */
+/** The end of a clause and its contents; null if it is plain text or has no words. */
 type ReadClause = { readonly end: number; readonly isText: boolean; readonly clause: Clause | null };
 
 /** Reads the clause that begins at `at`. */
@@ -133,14 +133,14 @@ function* readClause(query: string, at: number, path: string): Steps<ReadClause>
   return { end, isText: false, clause: yield* clauseOf("fuzzy", edges, text, distance) };
 }
 
-/** A sign stands directly before what it is about: `+ a`, `++` and `--flag` have none. */
+/** A sign must directly precede its word or phrase: `+ a`, `++` and `--flag` have none. */
 function hasSign(query: string, at: number): boolean {
   if (query[at] !== "+" && query[at] !== "-") return false;
   const next = query[at + 1];
   return next !== undefined && next !== "+" && next !== "-" && !isSpace(query, at + 1);
 }
 
-/** The `*`, or the `~` with its number, at the end of a text and behind a letter or digit; "" where there is none. */
+/** The `*`, or the `~` with its number, at the end of a text after a letter or digit; "" if there is none. */
 function suffixOf(body: string): string {
   const at = body.endsWith("*") ? body.length - 1 : body.lastIndexOf("~");
   if (at <= 0 || !/[\p{L}\p{N}\p{M}]$/u.test(body.slice(Math.max(0, at - 2), at))) return "";
@@ -169,15 +169,11 @@ function closingQuote(query: string, from: number, path: string): number {
     );
   const next = query[at + 1];
   if (next === "~" || next === "*")
-    throw refusal(
-      path,
-      at + 1,
-      `"${next}" cannot stand behind a phrase; leave it out, or put a space before`,
-    );
+    throw refusal(path, at + 1, `"${next}" cannot follow a phrase; remove it, or put a space before it`);
   return at;
 }
 
-/** A clause of a text's words, or null where it has none. A phrase of one word is that word, a run several. */
+/** A clause of a text's words, or null if it has none. A phrase of one word is that word, a run several. */
 function* clauseOf(kind: Clause["kind"], edges: Edges, text: string, distance = 0): Steps<Clause | null> {
   const words = yield* tokenizeInSteps(unescaped(text));
   if (words.length === 0) return null;

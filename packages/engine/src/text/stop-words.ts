@@ -1,4 +1,4 @@
-// Which English words say nothing about a text?
+// What are the English stop words?
 //
 // The 33 words that Lucene leaves out. Longer lists (the `stopword` package's 108, for one) drop words that
 // queries mean, and were measured to be no better: see docs/decisions/text-analysis.md.

@@ -57,17 +57,17 @@ test("a processed text has the same words", () => {
   );
 });
 
-test("marks that a joiner kept apart are put in order", () => {
+test("marks that a joiner separated are put in order", () => {
   expect(tokenize("İ\u200d\u0316")).toEqual(tokenize("İ\u0316"));
 });
 
-test("tokenizing words again changes nothing, where words are told apart by spaces", () => {
+test("tokenizing words again changes nothing, in scripts with spaces", () => {
   fc.assert(
     fc.property(anyText, (text) => {
       if (/[\p{scx=Han}\p{scx=Hira}\p{scx=Kana}\p{scx=Thai}\p{scx=Laoo}\p{scx=Khmr}\p{scx=Mymr}]/u.test(text))
         return;
       const words = tokenize(text);
-      // What a comma between digits means depends on what stands behind them.
+      // The meaning of a comma between digits depends on what follows.
       if (words.some((word) => word.includes(","))) return;
       expect(tokenize(words.join(" "))).toEqual(words);
     }),

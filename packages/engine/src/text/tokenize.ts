@@ -38,12 +38,12 @@ export function tokenize(text: string): string[] {
   return words(beyondAscii.test(text) ? normalized(text) : text.toLowerCase());
 }
 
-/** Characters that are tokenized at a step, at least. */
+/** Minimum number of characters per step. */
 const charactersPerStep = 16 * 1024;
-/** White space that separates words whatever stands beside it: after it the text goes on as if it began there. */
+/** White space that always separates words: after it the text can be processed as if it began there. */
 const space = /[ \t\n\r]/g;
 
-/** `tokenize` of a long text, in steps: it is cut at white space, which no word, mark or run crosses. */
+/** `tokenize` for a long text, in steps: it is split at white space, which no word, mark or run crosses. */
 export function* tokenizeInSteps(text: string): Steps<string[]> {
   if (text.length <= 2 * charactersPerStep) return tokenize(text);
   const words: string[] = [];
@@ -70,7 +70,7 @@ function normalized(text: string): string {
 
 /** Characters that NFKC would join with their neighbours, or make a space of: digits of other kinds, acute accents. */
 const joining = /[\p{No}\u00b4\u1ffd]/u;
-/** Where they are: much faster to look for. */
+/** Their positions, which are much faster to find. */
 const perhapsJoining =
   /[\u00b2-\u00be\u09f4-\u1fff\u2070-\u218b\u2460-\u2cff\u3192-\u33ff\ua830-\ua83f\ud800-\udfff]/;
 
@@ -83,7 +83,7 @@ function apart(text: string): string {
     .replace(/\p{Nd}(?=\p{No})|\p{No}(?=\p{Nd})/gu, "$& ");
 }
 
-// What a character is to a word.
+// The role of a character in a word.
 const unknown = 0;
 const separator = 1;
 const letter = 2;
@@ -158,7 +158,7 @@ function withFewMarks(text: string): string {
   for (let at = 0, width = 1; at < text.length; at += width) {
     width = widthAt(text, at);
     if (isMark(text, at)) marks++;
-    // Marks with a joiner between them come together when that is left out.
+    // Marks with a joiner between them become adjacent when the joiner is removed.
     else if (classAt(text, at) !== format) marks = 0;
     if (marks <= marksMax) continue;
     kept += text.slice(keptTo, at);
@@ -220,7 +220,7 @@ function wordEnd(text: string, start: number): number {
   return at;
 }
 
-/** Where a word goes on behind the sign at `at`, or `at` where it does not. @param last the letter or digit before */
+/** Where a word continues after the sign at `at`, or `at` if it does not. @param last the letter or digit before */
 function behindSign(text: string, start: number, at: number, last: number): number {
   const next = at + 1 < text.length ? classAt(text, at + 1) : separator;
   switch (classAt(text, at)) {
@@ -259,7 +259,7 @@ const locants = /(?<!\p{Nd},)\p{Nd}{1,2}(?:,\p{Nd}{1,2}){1,12}(?=-\p{L}|\)\p{L})
 /** Digits with one comma, which is a decimal one; two years are a list. */
 const decimals = /(?<!\p{Nd},)(?!\p{Nd}{4},\p{Nd}{4}(?!\p{Nd}))\p{Nd}{1,40},\p{Nd}{1,40}(?![.,]?\p{Nd})/uy;
 
-/** Where the number ends whose first comma is at `comma`, and that begins the word at `start`; `comma` where it is a list. */
+/** The end of the number that starts at `start` and has its first comma at `comma`; `comma` if it is a list. */
 function numberEnd(text: string, start: number, comma: number): number {
   for (const pattern of [thousands, locants, decimals]) {
     pattern.lastIndex = start;
@@ -277,7 +277,7 @@ function plainNumber(word: string, text: string, start: number): string {
   return locants.test(text) ? word : word.replace(",", ".");
 }
 
-/** Where the emoji that begins at `start` ends: with its variation, skin tone, tags, and what is joined to it. */
+/** The end of the emoji that starts at `start`, including its variation, skin tone, tags, and joined characters. */
 function emojiEnd(text: string, start: number): number {
   let at = start + widthAt(text, start);
   if (isRegional(text, start)) return at < text.length && isRegional(text, at) ? at + 2 : at;
@@ -306,7 +306,7 @@ const hasVariants = /[`\u0080-\uffff]/;
 
 /** A word with one sign for each meaning and without format characters. */
 function tidied(word: string): string {
-  // Marks that a joiner kept apart are put in order.
+  // Puts marks that a joiner separated in order.
   return hasVariants.test(word) ? word.replace(variants, usual).normalize("NFC") : word;
 }
 
@@ -330,10 +330,10 @@ function runEnd(text: string, start: number, isOfScript: (kind: number) => boole
   return at;
 }
 
-/** A run of a script without spaces, and how many other words stand before it. */
+/** A run of a script without spaces, and the number of other words before it. */
 type Run = { readonly text: string; readonly place: number };
 
-/** Code units given to the segmenter at a time. Longer runs are cut; running text has punctuation long before. */
+/** Code units per call of the segmenter. Longer runs are cut; real text has punctuation long before. */
 const segmenterUnits = 4_096;
 /** The locale is fixed, so that all machines agree; the dictionaries are the same for all locales. */
 const segmenter = new Intl.Segmenter("en", { granularity: "word" });
@@ -348,7 +348,7 @@ function addRun(runs: Run[], text: string, place: number): void {
   }
 }
 
-/** The other words, with the words of the runs in their places. */
+/** The other words, with the words of the runs inserted. */
 function withWordsOf(runs: readonly Run[], others: readonly string[]): string[] {
   const found: string[] = [];
   let taken = 0;

@@ -23,12 +23,12 @@ export function exactDot(query: Float32Array, rows: Float32Array, offset: number
   return a + b + (c + d);
 }
 
-/** What `exactDotAndNorm` found last: the dot product, and the row's squared norm. An array, for its numbers are not boxed. */
+/** The last result of `exactDotAndNorm`: the dot product and the row's squared norm. An array, because its numbers are not boxed. */
 export const found = new Float64Array(2);
 
 /**
- * exactDot and squaredNorm of a row in one pass, bit for bit the same, into `found`: half of the time of both, for a row is
- * read from memory once.
+ * exactDot and squaredNorm of a row in one pass, bit for bit the same, into `found`. It takes half of the time, because a row is read from
+ * memory only once.
  */
 export function exactDotAndNorm(query: Float32Array, rows: Float32Array, offset: number): void {
   const dimension = query.length;

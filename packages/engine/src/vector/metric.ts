@@ -35,11 +35,11 @@ export type Metric = {
   readonly name: MetricName;
   /** The kernel whose value leads to the distance. */
   readonly kernel: KernelName;
-  /** The one number that an index keeps beside a row: f, from the f64 sum of the row's squares. */
+  /** The number f that an index stores with a row, computed from the f64 sum of the row's squares. */
   rowFactor(squaredNorm: number): number;
   /** How the kernel's values for this query bound exact distances. The query is borrowed. */
   kernelBound(query: Float32Array, dimensionPadded: number): KernelBound;
-  /** Prepares a query, which is kept and must not change, for exact distances to rows of its dimension. */
+  /** Prepares a query for exact distances to rows of its dimension. The query is retained and must not change. */
   exactDistance(query: Float32Array): ExactDistance;
   /** Which exact sums of a row (kernels/assembly/exact-sums.ts) make its exact distance, and how: the same bits as `exactDistance`. */
   readonly exactKind: 0 | 1;
@@ -47,11 +47,11 @@ export type Metric = {
   distanceOfSums(query: Float32Array): (sum: number, squaredNorm: number) => number;
   /** The score of a distance; never NaN, never minus zero. Descends with the distance, not always strictly. */
   score(distance: number): number;
-  /** A distance beyond which every score is less than `score`: at least the greatest that reaches it. */
+  /** A distance beyond which every score is lower than `score`. */
   distanceCeiling(score: number): number;
 };
 
-/** The exact score of two vectors of equal length: finite, and equal to what every exact search answers. */
+/** The exact score of two vectors of equal dimension: finite, and equal to the score of every exact search. */
 export function exactScore(metric: Metric, query: Float32Array, vector: Float32Array): number {
   return metric.score(metric.exactDistance(query)(vector, 0));
 }

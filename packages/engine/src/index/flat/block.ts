@@ -77,7 +77,7 @@ export function layOutBlock(dimension: number, bytesMax: number, scratchCount = 
 const chunkBytes = chunkRows * (8 + 4 + 1);
 const chunksFor = (rows: number): number => Math.ceil(rows / chunkRows);
 
-/** Bytes of a block of so many rows. */
+/** Bytes of a block with the given number of rows. */
 export const blockBytesOf = ({ rowsAt, rowBytes }: BlockLayout, rows: number): number =>
   rowsAt + rows * rowBytes + chunksFor(rows) * chunkBytes + 200;
 
@@ -295,11 +295,11 @@ export class Block {
   }
 }
 
-/** Pages of a memory for so many rows, one at least. */
+/** Pages of a memory for the given number of rows, at least one. */
 const pagesFor = ({ rowsAt, rowBytes }: BlockLayout, rows: number): number =>
   Math.ceil((rowsAt + Math.max(1, rows) * rowBytes) / pageBytes);
 
-/** A memory for so many rows, one at least, that can grow to the layout's limit. */
+/** A memory for the given number of rows, at least one, that can grow to the layout's limit. */
 function memoryFor(layout: BlockLayout, rows: number): WebAssembly.Memory {
   return new WebAssembly.Memory({
     initial: pagesFor(layout, rows),

@@ -151,7 +151,7 @@ describe.each(metricNames)("%s", (metric) => {
     index.check();
   });
 
-  test("all rows tie: all are answered, whatever k", () => {
+  test("all rows tie: all are returned, whatever k", () => {
     const index = new FlatIndex({ dimension: 3, metric });
     const values = Float32Array.of(0.1, 0.2, 0.3);
     for (let ordinal = 0; ordinal < 50_000; ordinal++) index.add(ordinal, bytesOfFloats(values));
@@ -207,7 +207,7 @@ test("rows whose f32 sums overflow in between are computed exactly", () => {
   expect([...found.values()].every((score) => score > 0.9e30 && score < 2.1e30)).toBe(true);
 });
 
-test("wrong input is refused and changes nothing", () => {
+test("wrong input is rejected and changes nothing", () => {
   const index = new FlatIndex({ dimension: 2, metric: "cosine" });
   expect(() => index.add(0, new Uint8Array(12))).toThrow("12 bytes instead of 8");
   expect(() => index.add(0, bytesOfFloats(Float32Array.of(1, Number.NaN)))).toThrow("not finite");
@@ -235,7 +235,7 @@ test("the largest dimension", () => {
   expect(asMap(index.search(new Float32Array(65_535).fill(7), 1, null))).toEqual(new Map([[7, 1]]));
 });
 
-test("a record that leaves during a scan and comes back is found once, and takes no other's place", () => {
+test("a record that is removed during a scan and added again is found once, and displaces no other", () => {
   const index = new FlatIndex({ dimension: 1, metric: "euclidean", isUnordered: true });
   const rows = Array.from({ length: 3_000 }, (_, i) => 1_000 + i);
   rows[5] = 0;

@@ -1,9 +1,9 @@
 // Which vectors are nearest to a query, exactly?
 //
-// Every search reads every row: the truth that other dense indexes are measured against, the index of collections
-// that are small enough, and the scan behind `exact: true`.
+// Every search reads every row. It is the ground truth for other dense indexes, the index of small collections, and the scan behind `exact:
+// true`.
 //
-// How a scan is exact although it computes in f32, and how it is done in steps, between which rows come and go: scan.ts.
+// scan.ts explains how a scan is exact although it computes in f32, and how it runs in steps while rows are added and removed.
 //
 // Rows are dense across blocks: slot s is row s mod capacity of block floor(s / capacity), and a removed row's
 // place is taken by the last row. Invariants (see check):
@@ -37,20 +37,20 @@ export type FlatOptions = {
   metric: MetricName;
   /** Bytes at which a block is full: 4 GiB at most, the default. Tests cross the boundary with less. */
   blockBytesMax?: number;
-  /** Whether records may come in any order, as into a cache. */
+  /** Whether records may be added in any order, as in a cache. */
   isUnordered?: boolean;
 };
 
-/** Rows of one block, where they lie in shared memory; can be posted to a thread. */
+/** Rows of one block and their location in shared memory; can be posted to a thread. */
 export type SharedRows = {
   /** Row by row; the first `4 * dimension` bytes of each are f32 values. */
   readonly bytes: Uint8Array;
   readonly rowBytes: number;
-  /** Of the rows, as they were when it was asked. */
+  /** Of the rows at the time of the call. */
   readonly ordinals: Uint32Array;
 };
 
-/** Bytes of a flat index of so many rows. @param pages of 1,024 ordinals that have a row */
+/** Bytes of a flat index with the given number of rows. @param pages number of pages of 1,024 ordinals with a row */
 export function flatBytes(
   { dimension, blockBytesMax = 2 ** 32 }: Omit<FlatOptions, "metric">,
   rows: number,
@@ -152,11 +152,11 @@ export class FlatIndex implements Index {
   }
 
   /**
-   * Begins a search that is done in steps. It finds what is held now, whatever is added and removed meanwhile, and has to be
-   * ended by `end`. `query` is borrowed until then.
-   * @param k 1 at least
-   * @param visible asked for the test at the start of each step
-   * @param elsewhere the vector of a record that this index held and has given up since; undefined where no version sees it
+   * Starts a search in steps. It finds the records that are in the index now, whatever is added and removed meanwhile, and must be ended by
+   * `end`. `query` is borrowed until then.
+   * @param k at least 1
+   * @param visible returns the visibility test; called at the start of each step
+   * @param elsewhere the vector of a record that was removed from this index since; undefined if no version sees it
    */
   scan(
     query: Float32Array,
@@ -188,7 +188,7 @@ export class FlatIndex implements Index {
     });
   }
 
-  /** A record's vector, a view that the next change can move; undefined where it is not held. */
+  /** A record's vector, as a view that the next change can invalidate; undefined if it is not in the index. */
   vectorOf(ordinal: number): Float32Array | undefined {
     const slot = this.#slots.get(ordinal);
     if (slot === absent) return undefined;
@@ -227,7 +227,7 @@ export class FlatIndex implements Index {
     return this.memoryBytes;
   }
 
-  /** Gives back what is not needed for the rows that are there. */
+  /** Frees memory that the current rows do not need. */
   shrink(): void {
     this.#blocks.at(-1)?.shrink();
   }

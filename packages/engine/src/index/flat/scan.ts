@@ -27,7 +27,7 @@ import type { KernelBound, Metric } from "../../vector/metric.ts";
 import type { Candidates, Visible } from "../contract.ts";
 import { type Block, type BlockLayout, chunkRows } from "./block.ts";
 
-/** What a scan asks of the index beside its rows. */
+/** What a scan needs from the index besides its rows. */
 type Scanned = {
   readonly metric: Metric;
   /** The first row of a block that is scanned; absent: 0. */
@@ -39,7 +39,7 @@ type Scanned = {
   distancesOf(query: Float32Array, ordinals: Uint32Array, count: number, distances: Float64Array): void;
 };
 
-/** What is looked for; see FlatIndex.scan. */
+/** The search parameters; see FlatIndex.scan. */
 export type ScanRequest = {
   readonly query: Float32Array;
   readonly k: number;
@@ -88,7 +88,7 @@ export class FlatScan {
     this.#onEnd = onEnd;
   }
 
-  /** Scans at least one chunk of rows, and on until the time is over; returns whether the scan is complete. */
+  /** Scans at least one chunk of rows, and continues until the time is over; returns whether the scan is complete. */
   run(isTimeOver: () => boolean): boolean {
     this.#visible = this.#request.visible();
     let prepared: Block | undefined;
@@ -157,7 +157,7 @@ export class FlatScan {
     this.#onEnd();
   }
 
-  /** A record is removed from a slot, and the one of the last slot comes into its place. */
+  /** Called when a record is removed from a slot and the record of the last slot moves there. */
   onRemove(ordinal: number, slot: number, moved: number, last: number): void {
     if (slot >= this.#position) this.#missed.add(ordinal);
     else {
@@ -177,7 +177,7 @@ export class FlatScan {
       const factor = factors[from + i];
       const centre = values[i] * (scale + scaleByFactor * factor);
       const lower = centre * nearer - (slack + slackByFactor * factor);
-      // Plus infinity means an overflow that can have had either sign, and NaN compares as false: both go on.
+      // Plus infinity means an overflow of unknown sign, and NaN compares as false: both remain candidates.
       if (lower > ceiling && lower < Number.POSITIVE_INFINITY) continue;
       if (passedOver !== undefined && states[from + i] === passedOver) continue;
       if (this.#visible !== null && !this.#visible(ordinals[from + i])) continue;
@@ -188,7 +188,7 @@ export class FlatScan {
   }
 
   #take(ordinal: number, lower: number, upper: number): void {
-    // A record that came back counted already: twice it would make the threshold that of fewer than k records.
+    // A record that was added again has already been counted; counting it twice would base the threshold on fewer than k records.
     if (this.#passed.size > 0 && this.#passed.has(ordinal)) return;
     const overflowed = !Number.isFinite(lower);
     this.#ordinals.push(ordinal);

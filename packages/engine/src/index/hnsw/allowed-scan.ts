@@ -1,8 +1,8 @@
 // Which of a few allowed records are nearest to a query?
 //
-// Just their vectors are compared, wherever they are: in the tail, in the cache, or read by the caller. It goes by records and
-// not by names, so copies and the vector without direction need no special care, and the answer is exact. Between two steps the index
-// may change: what the searched version sees stays, and is looked for anew with each piece.
+// Only their vectors are compared, wherever they are: in the tail, in the cache, or read by the caller. The scan uses records rather than
+// names, so copies and the vector without direction need no special handling, and the result is exact. Between two steps the index may
+// change: the records that the searched version sees remain, and are located again for each step.
 
 import { bytesOfFloats } from "../../vector/floats.ts";
 import { type Candidates, nothing, type Visible } from "../contract.ts";
@@ -49,9 +49,9 @@ export class AllowedScan implements SteppedSearch {
 
   /**
    * @param queries vectors of `dimension` finite values, borrowed
-   * @param k 1 at least
-   * @param visible asked for the test at the start of each step
-   * @param vectorOf reads vectors that are not in the cache, by a record; needed where not all are
+   * @param k at least 1
+   * @param visible returns the visibility test; called at the start of each step
+   * @param vectorOf reads the vector of a record that is not in the cache; needed if not all are
    */
   constructor(
     vectors: SearchedVectors,
@@ -134,7 +134,7 @@ export class AllowedScan implements SteppedSearch {
     for (const best of this.#best) best.take(record, metric.score(best.distanceTo(vector, 0)));
   }
 
-  /** Reads a vector that is not in memory, and keeps it in the cache while that has room. */
+  /** Reads a vector that is not in memory, and adds it to the cache if that has room. */
   #read(record: number, name: number): Float32Array {
     const vector = readVector(record, this.#vectorOf);
     if (this.#vectors.mayCache()) this.#vectors.cache.add(name, bytesOfFloats(vector));

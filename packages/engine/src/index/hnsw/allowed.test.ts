@@ -94,7 +94,7 @@ class Scene {
     return row;
   };
 
-  /** What versions see: all, and what was neither retired nor came last. */
+  /** The visible records of two versions: all, and those that were neither retired nor added last. */
   versions(): Visible[] {
     const end = this.#last - 150;
     return [null, (ordinal) => ordinal < end && !this.retired.has(ordinal)];
@@ -112,7 +112,7 @@ class Scene {
     return scored;
   }
 
-  /** An approximate answer has exact scores, only what may be found, and never fewer than it must. */
+  /** An approximate result has exact scores, only permitted records, and never fewer than required. */
   expectFair(found: ReadonlyMap<number, number>, scored: ReadonlyMap<number, number>, k: number): void {
     for (const [ordinal, score] of found) expect(score).toBe(scored.get(ordinal));
     expect(found.size).toBeGreaterThanOrEqual(Math.min(k, scored.size));
@@ -215,7 +215,7 @@ test("few are compared, many are found by links: both ways are taken", () => {
   expect(few.allUs).toBe(half.allUs);
 });
 
-test("records that come and go while few allowed ones are compared change no answer", () => {
+test("records that are added and removed while few allowed ones are compared do not change the result", () => {
   const scene = new Scene("cosine", { cacheMax: 100, measures: false });
   scene.fill(2_000);
   scene.retireSome(0.1);

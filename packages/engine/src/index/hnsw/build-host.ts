@@ -18,7 +18,7 @@ export type BuildingOptions = Omit<GraphSetOptions, "scratchCount"> & {
   readonly builders: GraphBuilders;
   readonly efSearch: number;
   readonly measures: boolean;
-  /** Whether so many bytes more may be taken; default: always. */
+  /** Whether this many more bytes may be allocated; default: always. */
   readonly mayTake?: ((bytes: number) => boolean) | undefined;
   readonly retire?: ((free: () => void) => void) | undefined;
   readonly onError?: ((error: unknown) => void) | undefined;
@@ -41,13 +41,13 @@ export interface Vectors {
   onLinked(name: number): void;
   /** Some names of the graphs, evenly drawn, with their vectors: new arrays. */
   sample(count: number, fresh?: readonly number[]): Sample;
-  /** All linked vectors, where they are in memory; undefined where they are not. */
+  /** All linked vectors, if they are in memory; otherwise undefined. */
   shared(): TruthRequest["rows"] | undefined;
   /** Begins an exact search for names; undefined where vectors cannot be read. */
   beginTruth(queries: readonly Float32Array[], k: number): SteppedSearch | undefined;
-  /** Asks the graphs one question. */
+  /** Runs one query on the graphs. */
   ask(question: Question, ef: number, isNew: (name: number) => boolean): Measured;
 }
 
-/** Following the links of a beam costs about as much as reading so many vectors in order for each of its places. */
+/** Following the links of one beam entry costs about as much as reading this many vectors sequentially. */
 export const readsPerBeamPlace = 8;

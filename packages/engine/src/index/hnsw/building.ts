@@ -46,7 +46,7 @@ export class Building {
   #failure: unknown;
   #isClosed = false;
   #work = 0;
-  /** Checkpoints that were requested and not handed out yet. */
+  /** Requested checkpoints that are still pending. */
   readonly #saves = new Set<Save>();
 
   constructor(options: BuildingOptions, vectors: Vectors) {
@@ -84,7 +84,7 @@ export class Building {
     });
   }
 
-  /** Takes over graphs from a checkpoint. @param load writes the image of each, see Graph.image */
+  /** Restores graphs from a checkpoint. @param load writes the image of each, see Graph.image */
   async restore(state: BuildingState, load: (graphs: readonly Graph[]) => Promise<void>): Promise<void> {
     this.#current = await GraphSet.restored(state, this.#setOptions, this.#host(), load);
     this.#work = state.work;
@@ -103,12 +103,12 @@ export class Building {
     return this.#failure;
   }
 
-  /** What was measured last. */
+  /** The latest measurement. */
   get quality(): Quality | undefined {
     return this.#watch.quality;
   }
 
-  /** Searches that name no beam take this one at least. */
+  /** Minimum beam width of searches that set none. */
   get efFloor(): number {
     return this.#watch.efFloor;
   }
@@ -159,7 +159,7 @@ export class Building {
     return this.#succession.isPostponed;
   }
 
-  // ---- Names come and go
+  // ---- Adding and removing names
 
   enqueue(name: number): void {
     this.#current?.enqueue(name);
@@ -220,7 +220,7 @@ export class Building {
 
   // ---- Jobs
 
-  /** Hands out jobs while builders are free and there is something to do. */
+  /** Assigns jobs while builders are free and work is pending. */
   pump(): void {
     if (this.#isPumping) return;
     this.#isPumping = true;
@@ -246,7 +246,7 @@ export class Building {
     this.#isTidying = false;
   }
 
-  /** Goes on with what can wait; returns whether there is more that this thread has to do. */
+  /** Continues deferred work; returns whether this thread has more to do. */
   tidy(): boolean {
     if (this.#isClosed || this.#failure !== undefined) return false;
     let hasBegun = false;
@@ -267,18 +267,18 @@ export class Building {
     return this.#options.builders instanceof InPlaceBuilders;
   }
 
-  /** Starts the next job; a successor gets two of three, so that it comes to its end while records are added. */
+  /** Starts the next job; a successor gets two of three, so that it is completed even while records are added. */
   #start(): boolean {
     const [current, { successor }] = [this.#current, this.#succession];
     if (current === undefined) return this.#calibrateFirst();
     if (successor === undefined) return current.start();
-    // It is to take over as soon as no builder is at work on the others.
+    // It replaces the other graphs as soon as no builder works on them.
     if (this.#succession.isWaiting) return false;
     if (this.#turn++ % 3 === 0) return current.start() || successor.start();
     return successor.start() || current.start();
   }
 
-  /** What a set of graphs needs of this index; only the one that serves changes where vectors lie. */
+  /** What a set of graphs needs from this index; only the serving set changes where vectors are stored. */
   #host(isServing: () => boolean = () => true): GraphHost {
     const { builders } = this.#options;
     return {
@@ -388,7 +388,7 @@ export class Building {
     return true;
   }
 
-  /** Building ends here. Vectors that no graph has are found by scans, so every answer remains right. */
+  /** Building stops here. Vectors that are in no graph are scanned, so every result remains correct. */
   #fail(error: unknown): void {
     if (this.#failure === undefined) this.#failure = error;
     this.#succession.abandon();

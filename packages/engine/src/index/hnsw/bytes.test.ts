@@ -1,4 +1,4 @@
-// Does a vector take the bytes that docs/dense-index.md says?
+// Does a vector take the number of bytes stated in docs/dense-index.md?
 
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";

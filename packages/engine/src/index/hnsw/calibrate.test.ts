@@ -1,4 +1,4 @@
-// Does `auto` choose a type that holds recall, and say why?
+// Does `auto` choose a type that preserves recall, and report the reason?
 
 import { randomNumbers } from "@quiver/kernels/random";
 import { expect, test } from "vitest";
@@ -7,7 +7,7 @@ import { calibrate } from "./calibrate.ts";
 const auto = (dimension: number, rows: Float32Array) =>
   calibrate({ metric: "euclidean", dataType: "auto", dimension, range: undefined, seed: 0, rows });
 
-/** Points whose values are all random, in so many dimensions, and zeros in the others. */
+/** Points with random values in the given number of dimensions, and zeros in the others. */
 function noise(count: number, dimension: number, used: number): Float32Array {
   const next = randomNumbers(3);
   return Float32Array.from({ length: count * dimension }, (_, i) =>
@@ -35,7 +35,7 @@ test("a sample that is too small is not measured; one of equal vectors, or of ze
   expect(auto(4, new Float32Array(4 * 300).fill(7)).dataType).toBeDefined();
 });
 
-test("records that come many times make no type of code look better", () => {
+test("repeated records do not make any type of code look better", () => {
   const rows = noise(300, 8, 8);
   const often = new Float32Array(20 * rows.length);
   for (let i = 0; i < 20; i++) often.set(rows, i * rows.length);

@@ -1,15 +1,15 @@
 // Which codes fit the data?
 //
-// `auto` takes the smallest type of code whose re-scored recall@10 is to be within 0.01 of that by f32. Most of that is left to
-// the graph, which is built by the same codes and misses more by them (octal on glove100-100k: 0.005 here, 0.013 in the graph),
-// and to chance; 0.002 of it is measured on the sample: its records are ranked by the keys of their codes, for records of the
-// sample as queries, and the best of the usual depth (rescoreDepth) are scored exactly. Of equal records one counts: with
-// others beside it any code finds neighbours at no distance.
+// `auto` chooses the smallest type of code whose re-scored recall@10 is expected to be within 0.01 of that of f32. Most of this margin is
+// reserved for the graph, which is built with the same codes and loses more by them (octal on glove100-100k: 0.005 here, 0.013 in the
+// graph), and for chance; only 0.002 of it may be lost on the sample. There, records are ranked by the keys of their codes, with records of
+// the sample as queries, and the best of the usual depth (rescoreDepth) are scored exactly. Equal records count once, because with
+// duplicates any code finds neighbours at distance zero.
 //
-// A sample is thinner than the collection will be, and so easier: errors of codes are what they are, but the neighbours come
-// nearer. Where the data have the local dimension d, N / n times as many records bring them nearer by (N / n)^(1 / d), and
-// the errors of squared distances weigh (N / n)^(2 / d) times as much. So errors are enlarged by that for a collection of a million;
-// d is estimated from the distances to the neighbours in the sample (Levina and Bickel, NIPS 2004).
+// A sample is sparser than the collection will be, and so easier: the errors of codes are constant, but neighbours get closer as the
+// collection grows. If the data have the local dimension d, N / n times as many records reduce the distances by (N / n)^(1 / d), and the
+// errors of squared distances weigh (N / n)^(2 / d) times as much. So errors are scaled up by this factor for a collection of a million; d
+// is estimated from the distances to the neighbours in the sample (Levina and Bickel, NIPS 2004).
 
 import type { MetricName } from "@quiver/protocol/shapes/index-definition";
 import { exactSquaredDistance } from "../../vector/exact.ts";
@@ -38,7 +38,7 @@ const bound = 0.002;
 const k = 10;
 const queriesMax = 100;
 const rowsMax = 2_000;
-/** Fewer records than this say too little. */
+/** Fewer records than this are too few for an estimate. */
 const rowsMin = 100;
 /** Values of vectors that are compared at most, so that long vectors do not take minutes. */
 const valuesMax = 8_000_000;
@@ -50,10 +50,10 @@ export function calibrate(request: CalibrationRequest): EncodingState {
   const { range, rows } = request;
   if (range === undefined) return chosen(request);
   const clampedShare = rows.filter((value) => value < range.min || value > range.max).length / rows.length;
-  // A range that cuts off more than outliers was not meant for these data; each vector has a scale of its own, so none is needed.
+  // A range that clamps more than outliers does not fit these data; each vector has its own scale, so a range is not needed.
   if (clampedShare <= clampedMax) return { ...chosen(request), clampedShare };
   const state = chosen({ ...request, range: undefined });
-  const reason = `${state.reason}; the range ${range.min} to ${range.max} is not applied, for it cuts off ${(100 * clampedShare).toFixed(1)} % of the values`;
+  const reason = `${state.reason}; the range ${range.min} to ${range.max} is not applied, because it clamps ${(100 * clampedShare).toFixed(1)} % of the values`;
   return { ...state, clampedShare, reason };
 }
 
@@ -77,7 +77,7 @@ function chosen(request: CalibrationRequest): EncodingState {
     const recall = measure.recallOf(type);
     measured.push(`${type} ${recall.toFixed(3)}`);
     if (recall < 1 - bound) continue;
-    const reason = `re-scored recall@${k} on a sample of ${measure.count}, ${grown}: ${measured.join(", ")}; at least ${1 - bound} is wanted`;
+    const reason = `re-scored recall@${k} on a sample of ${measure.count}, ${grown}: ${measured.join(", ")}; at least ${1 - bound} is required`;
     return { ...encodingOf(request, type, sample).toState(), reason };
   }
   const reason = `re-scored recall@${k} on a sample of ${measure.count}, ${grown}: ${measured.join(", ")}; none reaches ${1 - bound}`;
@@ -174,20 +174,20 @@ function keysBy(
     const [ids, out] = [graph.placeOf("batch"), graph.placeOf("keys")];
     for (let from = 0; from < nodes.length; from += batch) {
       const count = Math.min(batch, nodes.length - from);
-      // Whole fours are read: the last one stands for those that are not there.
+      // Groups of four are read: the last one is repeated to fill the group.
       for (let i = 0; i < Math.ceil(count / 4) * 4; i++)
         graph.words[ids / 4 + i] = nodes[Math.min(from + i, nodes.length - 1)];
       graph.kernels.keysOf(graph.placeOf("query"), ids, count, out);
       keys.set(graph.floats.subarray(out / 4, out / 4 + count), from);
     }
-    // Distances of f32 codes are whole; the keys of others lack what is the query's alone.
+    // Distances of f32 codes are complete; the keys of other codes lack the term that depends only on the query.
     const constant = dataType === "f32" ? graph.floats[graph.placeOf("query") / 4 + 3] : 0;
     if (constant !== 0) for (let i = 0; i < keys.length; i++) keys[i] -= constant;
     return keys;
   });
 }
 
-/** The rows with the least keys, but for one. */
+/** The rows with the smallest keys, except one. */
 function least(keys: Float32Array, but: number, count: number): number[] {
   return Array.from(keys.keys())
     .filter((row) => row !== but)

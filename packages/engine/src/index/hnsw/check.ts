@@ -1,4 +1,4 @@
-// Is the graph what it must be?
+// Does the graph satisfy its invariants?
 
 import { none } from "@quiver/kernels/hnsw";
 import { compareBytes } from "../../base/bytes.ts";
@@ -7,8 +7,8 @@ import type { Encoding } from "./encoding.ts";
 import { kinds, type Partition } from "./partition.ts";
 
 /**
- * Proves invariants 3 to 6 of hnsw-index.ts for a partition; throws with what is wrong.
- * @param vectorOf answers for each living node, and throws where the node is not that of its ordinal
+ * Verifies invariants 3 to 6 of hnsw-index.ts for a partition; throws an error with the violation.
+ * @param vectorOf returns the vector of each live node, and throws if the node does not belong to its ordinal
  */
 export function checkGraph(
   partition: Partition,
@@ -41,7 +41,7 @@ export function checkGraph(
       invariant(new Set(links).size === links.length, `node ${node} has a link twice at level ${l}`);
       for (const link of links) {
         const isLink = link !== node && partition.isNode(link) && graph.levelOf(link) >= l;
-        invariant(isLink, `node ${node} has a link to ${link} at level ${l}, which is not there`);
+        invariant(isLink, `node ${node} has a link to ${link} at level ${l}, which does not exist`);
       }
     }
   }

@@ -1,6 +1,6 @@
-// Which types of codes are there, how large are they, and how far are they to be trusted?
+// Which types of codes exist, how large are they, and how accurate?
 //
-// How a vector becomes a code of a type is told in encoding.ts, and how the bits lie in kernels/assembly/hnsw/keys.ts.
+// encoding.ts describes how a vector is encoded, and kernels/assembly/hnsw/keys.ts the layout of the bits.
 
 import type { MetricName } from "@quiver/protocol/shapes/index-definition";
 
@@ -22,7 +22,7 @@ export const dataTypeNumbers: Readonly<Record<HnswDataType, number>> = {
 /** How candidates for links are found: by product (0) or by distance (1). See docs/decisions/hnsw-dot-product.md. */
 export const buildModes: Readonly<Record<MetricName, number>> = { cosine: 1, euclidean: 1, dot_product: 0 };
 
-/** What a type of codes is made of. */
+/** The parameters of a type of codes. */
 export type CodeKind = {
   /** Values in a block of whole registers. */
   readonly blockValues: number;
@@ -34,7 +34,7 @@ export type CodeKind = {
   readonly least: number;
   readonly most: number;
   readonly isRotated: boolean;
-  /** Steps that are tried: of the greatest value for u8, of the root mean square for fewer bits. */
+  /** Quantization steps to try: relative to the largest value for u8, to the root mean square for fewer bits. */
   readonly steps: readonly number[];
 };
 
@@ -83,7 +83,7 @@ export function codeSizes(
   const { blockValues, blockBytes, queryValueBytes } = codeKinds[dataType];
   const blocks = Math.ceil(dimension / blockValues);
   return {
-    // The rest of the last register of a u8 code is what stands behind it; the query is zero there.
+    // The last register of a u8 code may contain following bytes; the query is zero there.
     codeBytes: dataType === "u8" ? 4 * Math.ceil(dimension / 4) : blocks * blockBytes,
     queryBytes: queryFieldsBytes + blocks * blockValues * queryValueBytes,
   };

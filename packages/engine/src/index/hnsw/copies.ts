@@ -78,7 +78,7 @@ export class CopiesReader {
       if (!take(at)) return;
   }
 
-  /** A record of the name that can be seen; `absent` where there is none. */
+  /** A visible record of the name; `absent` if there is none. */
   seen(name: number, visible: Visible): number {
     let seen = absent;
     this.each(name, (ordinal) => {

@@ -1,4 +1,4 @@
-// Do codes say what their vectors are, and never anything that is no number?
+// Do codes represent their vectors, and never contain NaN?
 
 import { randomNumbers } from "@quiver/kernels/random";
 import { type MetricName, metricNames } from "@quiver/protocol/shapes/index-definition";
@@ -39,12 +39,12 @@ function keyOf(
     product += decoded[i] * values[i];
     squared += (decoded[i] - values[i]) ** 2;
   }
-  // Distances of f32 codes are whole.
+  // Distances of f32 codes are complete.
   if (encoding.dataType === "f32" && fields[2] !== 0) return { key: squared / 2, constant: 0 };
   return { key: fields[2] * encoding.lastBias - fields[0] * product, constant: fields[3] };
 }
 
-/** Greatest mean error of |q - x|^2 / 2 that is allowed, as a share of the mean distance. */
+/** Maximum mean error of |q - x|^2 / 2, as a fraction of the mean distance. */
 const errors: Readonly<Record<HnswDataType, number>> = {
   f32: 1e-6,
   f16: 3e-4,
@@ -90,7 +90,7 @@ describe.each(hnswDataTypes)("%s", (dataType) => {
     );
   });
 
-  test("values beyond the range are encoded as its ends, but of floats; nothing is refused", () => {
+  test("values beyond the range are clamped to its ends, except for floats; nothing is rejected", () => {
     const options = { metric: "euclidean", dataType, dimension: 20, range: { min: -1, max: 2 } } as const;
     const rows = rowsOf(50, 20, 8);
     const encoding = new Encoding(options, rows);

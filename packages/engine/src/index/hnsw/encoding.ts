@@ -1,4 +1,4 @@
-// How does a vector become the code that the graph compares?
+// How is a vector encoded as the code that the graph compares?
 //
 //   x  --cosine: / |x|-->  --  - centre -->  r  --  1 to 3 bits: rotate -->  --  round by the vector's own scale -->  u
 //
@@ -33,7 +33,7 @@ export type EncodingOptions = {
   readonly seed?: number | undefined;
 };
 
-/** All that an encoding is; can be posted to threads and kept. */
+/** The state of an encoding; can be posted to threads and stored. */
 export type EncodingState = {
   readonly metric: MetricName;
   readonly dataType: HnswDataType;
@@ -43,9 +43,9 @@ export type EncodingState = {
   /** Of `dimension` values. */
   readonly centre: Float32Array;
   readonly unit: number;
-  /** Share of the sample's values that the range asked for cuts off; absent without a range. */
+  /** Fraction of the sample's values that the requested range clamps; absent without a range. */
   readonly clampedShare?: number;
-  /** Why this type was chosen, where it was. */
+  /** Why this type was chosen, if `auto` chose it. */
   readonly reason?: string;
 };
 
@@ -57,11 +57,11 @@ export class Encoding {
   readonly metric: MetricName;
   readonly dataType: HnswDataType;
   readonly dimension: number;
-  /** Bytes of a code: whole SIMD registers, but for u8, which ends with the last word that has a value. */
+  /** Bytes of a code: whole SIMD registers, except u8, which ends with the last word that has a value. */
   readonly codeBytes: number;
   /** Bytes of a query's code with its fields. */
   readonly queryBytes: number;
-  /** What goes beside the code that `encode` wrote last. */
+  /** The factor and bias of the code that `encode` wrote last. */
   lastFactor = 0;
   lastBias = 0;
   readonly #state: EncodingState;
@@ -78,7 +78,7 @@ export class Encoding {
   readonly #queryWords: Int32Array;
   readonly #queryBytes: Int8Array;
 
-  /** Calibrates by a sample, which may be empty: then nothing is centred, and lengths are taken to be about 1. */
+  /** Calibrates with a sample, which may be empty: then vectors are not centred, and lengths are assumed to be about 1. */
   constructor(options: EncodingOptions, sample: readonly Float32Array[], state?: EncodingState) {
     const { metric, dataType, dimension, range, seed } = options;
     this.metric = metric;
@@ -160,7 +160,7 @@ export class Encoding {
       const inverse = scale === 0 ? 0 : 1 / scale;
       let sum = 0;
       for (let i = 0; i < values.length; i++) {
-        // Rounds: a conversion cuts, and what it is given is positive.
+        // Rounds: the conversion truncates, and its input is positive.
         const value = ((values[i] * inverse + 128.5) | 0) - 128;
         bytes[queryFieldsBytes + i] = value;
         sum += value;
@@ -173,7 +173,7 @@ export class Encoding {
     return this.#query;
   }
 
-  /** Distances between f32 codes are sums over differences: nothing is kept beside them. */
+  /** Distances between f32 codes are sums over differences, so they need no factor and bias. */
   #encodeExactly(): void {
     this.#codeFloats.set(this.#values);
     this.lastFactor = 1;
@@ -311,7 +311,7 @@ export class Encoding {
   }
 }
 
-/** What makes a vector's length 1; 0 where it has no direction. */
+/** The factor that makes a vector's length 1; 0 if it has no direction. */
 function directionScale(vector: Float32Array): number {
   const squared = squaredNorm(vector, 0, vector.length);
   return squared === 0 ? 0 : 1 / Math.sqrt(squared);

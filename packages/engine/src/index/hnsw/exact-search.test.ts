@@ -1,4 +1,4 @@
-// Is nothing missed by a search that is done in steps, while records come, go and move?
+// Does a search in steps miss nothing while records are added, removed and moved?
 
 import { randomNumbers } from "@quiver/kernels/random";
 import { type MetricName, metricNames } from "@quiver/protocol/shapes/index-definition";
@@ -63,7 +63,7 @@ class Scene {
   readonly visible = (): Visible => {
     const changes = this.#changes;
     return (ordinal) => {
-      if (changes !== this.#changes) throw new Error("a test of an earlier step is asked");
+      if (changes !== this.#changes) throw new Error("a visibility test of an earlier step is used");
       return ordinal < this.#end && !this.#died.has(ordinal);
     };
   };
@@ -73,7 +73,7 @@ class Scene {
     return this.#rows[ordinal];
   };
 
-  /** Something happens that changes no answer. */
+  /** A random change that does not affect the results. */
   change(): void {
     const draw = this.#changes++ === 0 ? 0 : this.#next();
     if (draw < 0.3) this.builders.work();
@@ -114,7 +114,7 @@ const scenes = {
 };
 
 describe.each(metricNames)("%s", (metric) => {
-  test("[Q20] an exact search in steps finds what was there, whatever is linked, cached, added and removed meanwhile", () => {
+  test("[Q20] an exact search in steps finds the records at its start, whatever is linked, cached, added and removed meanwhile", () => {
     fc.assert(
       fc.property(fc.record(scenes), ({ cacheMax, seed, jobs }) => {
         const scene = new Scene(metric, cacheMax, seed, 3_000, jobs);
@@ -132,7 +132,7 @@ describe.each(metricNames)("%s", (metric) => {
       fc.property(fc.record(scenes), ({ cacheMax, seed, jobs }) => {
         const scene = new Scene(metric, cacheMax, seed, 3_000, jobs);
         const query = scene.vector();
-        // So long a beam goes through every node, and everything it meets is scored exactly.
+        // A beam of this width visits every node, and everything that it visits is scored exactly.
         const options = { ef: efMax, rescore: efMax, vectorOf: scene.vectorOf };
         const search = scene.index.begin(query, k, scene.visible, options);
         expect(scene.answer(search)).toEqual([scene.truth(query)]);
@@ -143,7 +143,7 @@ describe.each(metricNames)("%s", (metric) => {
   });
 });
 
-test("a search that ended early is told of nothing more", () => {
+test("a search that ended early gets no further notifications", () => {
   const scene = new Scene("euclidean", 30, 1, 3_000, 20);
   const search = scene.index.beginExactly([scene.vector()], k, scene.visible, scene.vectorOf);
   expect(search.run(() => true)).toBe(false);

@@ -25,9 +25,9 @@ import type { TailView } from "./tail.ts";
 
 /** A search in steps; the index may change between two steps. The caller must call `end`. */
 export interface SteppedSearch {
-  /** Goes on until all is done or the time is over, for a while at least; returns whether all is done. */
+  /** Continues until all is done or the time is over, but at least for a minimum; returns whether all is done. */
   run(isTimeOver: () => boolean): boolean;
-  /** The answer to each query, when all is done. */
+  /** The results of each query, when all is done. */
   finish(): Candidates[];
   /** Lets go of the index, done or not. */
   end(): void;
@@ -66,7 +66,7 @@ export type Places = {
 const ordinalsPerLook = 4_096;
 const ordinalsPerRead = 128;
 
-/** The best for one query of what it is compared with one by one. */
+/** The best results of one query among the vectors that are compared one by one. */
 export class BestSoFar {
   readonly #k: number;
   readonly #ordinals = new Growable(Uint32Array);
@@ -112,9 +112,9 @@ export class ExactSearch implements SteppedSearch {
 
   /**
    * @param queries vectors of `dimension` finite values, borrowed
-   * @param k 1 at least
-   * @param visible asked for the test at the start of each step
-   * @param vectorOf reads vectors that are not in the cache; needed where not all are
+   * @param k at least 1
+   * @param visible returns the visibility test; called at the start of each step
+   * @param vectorOf reads vectors that are not in the cache; needed if not all are
    */
   constructor(
     places: Places,
@@ -158,7 +158,7 @@ export class ExactSearch implements SteppedSearch {
     for (const scan of this.#scans.flat()) scan.end();
   }
 
-  /** Passes over the ordinals of graphs and takes what is not in the cache; returns whether all are passed. */
+  /** Walks the ordinals of the graphs and compares vectors that are not in the cache; returns whether the walk is complete. */
   #readOthers(isTimeOver: () => boolean): boolean {
     const { cache, ordinalEnd } = this.#places;
     const visible = this.#visible();
@@ -206,7 +206,7 @@ export function vectorIn(
   return readVector(ordinal, vectorOf);
 }
 
-/** @throws where there is no reader: an index whose cache does not hold all needs one */
+/** @throws if there is no reader; an index whose cache does not contain all vectors needs one */
 export function readVector(ordinal: number, vectorOf?: VectorReader): Float32Array {
   if (vectorOf === undefined) throw new Error(`the vector of ordinal ${ordinal} is not in the cache`);
   const read = vectorOf(ordinal);

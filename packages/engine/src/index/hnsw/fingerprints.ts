@@ -21,7 +21,7 @@ export class Fingerprints {
   #slots = emptySlots(slotsMin);
   /** Slots that are not free. */
   #used = 0;
-  /** The hash of the vector that was last asked about. */
+  /** The hash of the last vector that `find` searched for. */
   #low = 0;
   #high = 0;
 
@@ -30,9 +30,9 @@ export class Fingerprints {
   }
 
   /**
-   * The name of an equal vector; `absent` where there is none.
+   * The name of an equal vector; `absent` if there is none.
    * @param words the bits of the vector's values, no minus zero among them
-   * @param isEqual whether the vector of a name is there, and equal
+   * @param isEqual whether the vector of a name exists and is equal
    */
   find(words: Uint32Array, isEqual: (name: number) => boolean): number {
     this.#hash(words);
@@ -43,13 +43,13 @@ export class Fingerprints {
     return absent;
   }
 
-  /** Adds the vector that `find` was last asked about. @param isThere whether the vector of a name is there */
+  /** Adds the last vector that `find` searched for. @param isThere whether the vector of a name exists */
   add(name: number, isThere: (name: number) => boolean): void {
     if (4 * (this.#used + 1) > 3 * (this.#slots.length / slotWords)) this.#grow(isThere);
     this.#put(name, this.#low, this.#high);
   }
 
-  /** Entries of the names that are wanted, three words each, for `restore`. */
+  /** Entries of the requested names, three words each, for `restore`. */
   entries(isWanted: (name: number) => boolean): Uint32Array {
     const slots = this.#slots;
     const kept: number[] = [];
@@ -97,7 +97,7 @@ export class Fingerprints {
     for (let at = 0; at < old.length; at += slotWords)
       if (old[at] !== absent && isThere(old[at])) living++;
       else old[at] = absent;
-    // So much room that it is not the next one that makes it grow again.
+    // Leaves enough room that the next entry does not make it grow again.
     this.#slots = emptySlots(slotsFor(Math.ceil(1.25 * (living + 1))));
     this.#used = 0;
     for (let at = 0; at < old.length; at += slotWords)
@@ -129,10 +129,10 @@ function finalized(hash: number): number {
   return (mixed ^ (mixed >>> 16)) >>> 0;
 }
 
-/** Bytes of a table of so many names. */
+/** Bytes of a table with the given number of names. */
 export const fingerprintBytes = (names: number): number => 4 * slotWords * slotsFor(names);
 
-/** A power of two of slots, at most three quarters of which so many names fill. */
+/** A power of two of slots, at most three quarters full with the given number of names. */
 const slotsFor = (names: number): number =>
   Math.max(slotsMin, 2 ** Math.ceil(Math.log2((4 * Math.max(1, names)) / 3)));
 

@@ -13,13 +13,13 @@ import type { NodeMap } from "./node-map.ts";
 import { Partition } from "./partition.ts";
 import { type GraphSetOptions, shapeOf } from "./set-shape.ts";
 
-/** The index that the graphs are of. */
+/** The index that owns the graphs. */
 export type GraphHost = {
-  /** Runs a job; calls `done` when it succeeded, and not when it failed. */
+  /** Runs a job; calls `done` only if it succeeds. */
   run(target: Target, job: GraphJob, done: () => void): void;
-  /** No job about a graph will come any more. */
+  /** There will be no more jobs on a graph. */
   forget(id: number): void;
-  /** The vector of a name that is to be linked, until the next call; undefined where it is not wanted any more. */
+  /** The vector of a name to link, valid until the next call; undefined if the name is no longer needed. */
   vectorOf(name: number): Float32Array | undefined;
   /** A name has been linked. */
   onLinked(name: number): void;
@@ -53,7 +53,7 @@ export class GraphJobs {
   #reconnecting: Partition[] = [];
   #reconnectEf = 0;
   #isReconnecting = false;
-  /** Graphs that are to be swept before they have to be. */
+  /** Graphs to sweep before it is necessary. */
   readonly #sweeps = new Set<Partition>();
 
   constructor(
@@ -70,7 +70,7 @@ export class GraphJobs {
     this.#queue = queue;
   }
 
-  /** Whether nothing is being done or asked for, but for names that wait. */
+  /** Whether no job is running or requested, apart from waiting names. */
   get isIdle(): boolean {
     return this.#running === 0 && this.#holds.length === 0 && this.#reconnecting.length === 0;
   }
@@ -85,10 +85,7 @@ export class GraphJobs {
     return this.#running === 0 && !this.#isExclusive;
   }
 
-  /**
-   * Calls when no builder is at work; the graphs do not change until `release`.
-   * The call is lost when `drop` comes before.
-   */
+  /** Calls back when no builder is working; the graphs do not change until `release`. The call is cancelled by `drop`. */
   hold(then: () => void): void {
     this.#holds.push(() => {
       this.#running++;
@@ -110,7 +107,7 @@ export class GraphJobs {
     this.#reconnecting = this.#nodes.living();
   }
 
-  /** Graphs with some removed nodes are swept before they have to be: those take places in every beam. */
+  /** Graphs with some removed nodes are swept early, because removed nodes take entries in every beam. */
   tidy(): void {
     for (const partition of this.#nodes.living()) if (partition.isWorthSweeping) this.#sweeps.add(partition);
   }
@@ -175,7 +172,7 @@ export class GraphJobs {
     return this.#insertCount * graph.slotsFor(this.#options.levelsMax - 1);
   }
 
-  /** The next thing that wants no builder beside it. */
+  /** The next job that needs all builders idle. */
   #exclusiveWish(): (() => void) | undefined {
     for (const [number, partition] of this.#nodes.partitions.entries()) {
       if (partition === undefined) continue;
@@ -187,7 +184,7 @@ export class GraphJobs {
     }
     const growth = this.#growth();
     if (growth !== undefined || this.#holds.length === 0) return growth;
-    // It stays in its place until its time has come.
+    // It stays in the queue until it can run.
     return () => this.#holds.shift()?.();
   }
 
@@ -206,12 +203,12 @@ export class GraphJobs {
     });
   }
 
-  /** Passes over queued names that are not wanted any more; returns whether any is left. */
+  /** Skips queued names that are no longer needed; returns whether any are left. */
   #skipUnwanted(): boolean {
     return this.#queue.skipUnwanted((name) => this.#host.vectorOf(name) !== undefined);
   }
 
-  /** Hands the first queued names to a builder, as many as fit one partition. */
+  /** Assigns the first queued names to a builder, as many as fit into one partition. */
   #insert(): boolean {
     const { seed, m, levelsMax } = this.#options;
     const [number, partition] = this.#withRoom();
@@ -257,7 +254,7 @@ export class GraphJobs {
     }
   }
 
-  /** The first partition with room for a node, made where there is none. */
+  /** The first partition with room for a node; a new one if there is none. */
   #withRoom(): [number: number, partition: Partition] {
     const number = this.#nodes.partitions.findIndex((partition) => this.#hasRoom(partition));
     if (number >= 0) return [number, this.#nodes.partitions[number] as Partition];

@@ -8,7 +8,7 @@ import { pageBytes, pagesMax } from "@quiver/kernels/loader";
 /** Beams are not longer than this: a search that needs more reads all records. */
 export const efMax = 4_096;
 
-/** What the memory of a graph is laid out by. */
+/** The parameters of the memory layout of a graph. */
 export type GraphShape = {
   readonly codeBytes: number;
   /** Bytes of a query code. */
@@ -21,7 +21,7 @@ export type GraphShape = {
   readonly efMax: number;
   readonly buildMode: number;
   readonly memoryBytesMax: number;
-  /** Threads that may search or build at a time, each in scratch memory of its own. */
+  /** Threads that may search or build at a time, each with its own scratch memory. */
   readonly scratchCount: number;
 };
 
@@ -30,10 +30,10 @@ const align = (bytes: number, to = 128): number => Math.ceil(bytes / to) * to;
 /** A node slot's number and that of its graph fit one u32 together, see node-map.ts. */
 const slotsLimit = 2 ** 24;
 
-/** Bytes of a node beside its code and links. */
+/** Bytes of a node besides its code and links. */
 const nodeBytes = 24;
 
-/** Where the first thread's scratch memory lies, and how far its fields reach. */
+/** The offset of the first thread's scratch memory, and the size of its fields. */
 export const scratchAt = 128;
 const fieldsBytes = 128;
 /** The arrays in a thread's scratch memory. */
@@ -82,7 +82,7 @@ export function layOutGraph(shape: GraphShape): GraphLayout {
   place("kept", 4 * links);
   place("shrink", 12 * links);
   const pages = Math.min(pagesMax, Math.floor(shape.memoryBytesMax / pageBytes));
-  // A tag is a byte for each slot that can ever be; the system gives pages only to those that are touched.
+  // One tag byte for each possible slot; the system allocates pages only for those that are touched.
   const room = pages * pageBytes - (scratchAt + scratchCount * at) - 4 * lockCount - 128 * (1 + scratchCount);
   const slotsMax = Math.min(slotsLimit, Math.floor(room / (slotBytes + scratchCount)));
   place("tags", Math.max(0, slotsMax));
@@ -99,7 +99,7 @@ export function layOutGraph(shape: GraphShape): GraphLayout {
   };
 }
 
-/** Bytes of the header, of each thread's scratch memory, of so many node slots, and of a tag for each slot and thread. */
+/** Bytes of the header, of each thread's scratch memory, of the given number of node slots, and of a tag per slot and thread. */
 export function bytesInUse(
   { nodesAt, slotsMax, slotBytes }: Pick<GraphLayout, "nodesAt" | "slotsMax" | "slotBytes">,
   scratchCount: number,

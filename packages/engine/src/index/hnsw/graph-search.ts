@@ -36,8 +36,8 @@ export class GraphSearch {
   }
 
   /**
-   * Searches all graphs with a beam, and adds the first `wanted` names of each that are accepted, best by code first. The query is
-   * borrowed. @returns whether a longer beam would meet no more
+   * Searches all graphs with a beam, and adds the first `wanted` accepted names of each, best by code first. The query is borrowed.
+   * @returns whether a wider beam would find no more
    */
   search(
     query: Float32Array,

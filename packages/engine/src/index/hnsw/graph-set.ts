@@ -1,10 +1,10 @@
 // Which graphs hold the vectors of an index by one encoding?
 //
-// The owner's side of a set of graphs: names come and go (node-map.ts, link-queue.ts), jobs are handed to builders (graph-jobs.ts),
-// and checkpoints are made. What searches need of it is `reader` (graph-search.ts).
+// The owner's side of a set of graphs: it adds and removes names (node-map.ts, link-queue.ts), assigns jobs to builders (graph-jobs.ts),
+// and makes checkpoints. Searches use its `reader` (graph-search.ts).
 //
 // Invariants (see check):
-//   1. The node map has each linked name, with its partition and node; every living node is one of them.
+//   1. The node map has each linked name, with its partition and node; every live node is one of them.
 //   2. A queued name is not linked. A name that was handed out is linked when the job is done, unless it was removed meanwhile.
 
 import { invariant } from "../../base/invariant.ts";
@@ -28,12 +28,12 @@ export type GraphSetState = {
   readonly partitions: readonly PartitionState[];
 };
 
-/** Smaller graphs are not worth being built anew for the memory that this gives back. */
+/** Rebuilding smaller graphs frees too little memory to be worthwhile. */
 const rebuiltMin = 1_000;
 
 export class GraphSet {
   readonly encoding: Encoding;
-  /** What a search needs. */
+  /** The reader for searches. */
   readonly reader: GraphSearch;
   readonly #host: GraphHost;
   readonly #id = nextMemoryId();
@@ -98,7 +98,7 @@ export class GraphSet {
     return Array.from(this.#nodes.places.entries(), ([name]) => name);
   }
 
-  /** Every wanted name below is linked; infinity where none waits. */
+  /** Every needed name below this one is linked; infinity if none waits. */
   get linkedEnd(): number {
     return this.#queue.linkedEnd;
   }
@@ -113,7 +113,7 @@ export class GraphSet {
     return this.#jobs.isQuiet;
   }
 
-  /** Whether removed vectors are being swept out of a graph, or have to be. */
+  /** Whether a sweep of removed vectors is running or due. */
   get isSweeping(): boolean {
     return this.#nodes.living().some(({ isSweeping, wantsSweep }) => isSweeping || wantsSweep);
   }
@@ -143,12 +143,12 @@ export class GraphSet {
     return this.graphBytes + this.#nodes.places.memoryBytes + this.#queue.memoryBytes;
   }
 
-  /** A name waits to be linked. Names come in ascending order. */
+  /** Queues a name to be linked. Names must ascend. */
   enqueue(name: number): void {
     this.#queue.add(name);
   }
 
-  /** A name has no record any more. One that waits is passed over, for the host does not want it. */
+  /** A name has no record any more. If it waits, it is skipped, because the host no longer needs it. */
   remove(name: number): void {
     const place = this.#nodes.get(name);
     if (place === absent) this.#queue.cancel(name);
@@ -160,7 +160,7 @@ export class GraphSet {
     return this.#jobs.start();
   }
 
-  /** Calls when no builder is at work; the graphs do not change until `release`. The call is lost when `close` comes before. */
+  /** Calls back when no builder is working; the graphs do not change until `release`. The call is cancelled by `close`. */
   hold(then: () => void): void {
     this.#jobs.hold(then);
   }
@@ -174,7 +174,7 @@ export class GraphSet {
     this.#jobs.reconnect(ef);
   }
 
-  /** Graphs with some removed nodes are swept before they have to be: those take places in every beam. */
+  /** Graphs with some removed nodes are swept early, because removed nodes take entries in every beam. */
   tidy(): void {
     this.#jobs.tidy();
   }
@@ -193,7 +193,7 @@ export class GraphSet {
     this.#jobs.close();
   }
 
-  /** Proves the invariants. No builder may be at work. @param vectorOf the vector of a linked name */
+  /** Verifies the invariants. No builder may be working. @param vectorOf the vector of a linked name */
   check(vectorOf: (name: number) => Float32Array): void {
     invariant(this.#jobs.isResting, "graphs are checked while builders are at work");
     this.#nodes.places.check();

@@ -1,10 +1,10 @@
-// Where does an HNSW graph lie, and which slots of it are free?
+// Where is an HNSW graph stored, and which of its slots are free?
 //
-// One shared WebAssembly memory, drawn in kernels/assembly/hnsw/layout.ts: whatever a search needs is in it, so a thread
-// searches by instantiating the kernels on it with scratch memory of its own. This class lays it out, grows it, and hands out
-// slots; it knows nothing of vectors. What it offers is one view of one memory, so it is one class.
+// One shared WebAssembly memory, drawn in kernels/assembly/hnsw/layout.ts: whatever a search needs is in it, so a thread searches by
+// instantiating the kernels on it with scratch memory of its own. This class lays it out, grows it, and allocates slots; it does not use
+// vectors. It is one view of one memory, so it is one class.
 //
-// The thread that makes a graph owns it: only this thread takes and frees slots. Other threads `attach` to the shared memory.
+// The thread that creates a graph owns it: only this thread takes and frees slots. Other threads `attach` to the shared memory.
 
 import { type HnswKernels, header, instantiateHnsw, none, scratch } from "@quiver/kernels/hnsw";
 import { pageBytes, pagesMax } from "@quiver/kernels/loader";
@@ -100,9 +100,9 @@ export class Graph {
     this.words[header[field] / 4] = value;
   }
 
-  /** Looks at the memory anew, which another thread may have let grow. */
+  /** Refreshes the view of the memory, which another thread may have grown. */
   refresh(): void {
-    // Growing by nothing tells this thread of what others have grown; only a buffer that is asked for then has the present size.
+    // Growing by zero pages makes the growth by other threads visible; only a buffer that is read afterwards has the current size.
     if (this.#isAttached) this.#memory.grow(0);
     const { buffer } = this.#memory;
     if (buffer.byteLength === this.bytes.byteLength) return;
@@ -160,7 +160,7 @@ export class Graph {
     this.words[header.root / 4] = node;
   }
 
-  /** Bytes in use. What the memory has grown by beyond them was never written, so the system gives no pages for it. */
+  /** Bytes in use. Memory beyond them was never written, so the system allocates no pages for it. */
   get memoryBytes(): number {
     return bytesInUse(this, this.shape.scratchCount, this.slots);
   }
@@ -174,12 +174,12 @@ export class Graph {
     return this.bytes.subarray(this.nodesAt, this.at(this.slots));
   }
 
-  /** Whether so many more slots fit the memory as it is, or as many as it can ever have. */
+  /** Whether this many more slots (or as many as the maximum size allows) fit into the memory at its current size. */
   isReserved(slots: number): boolean {
     return this.#endWith(slots) <= this.bytes.byteLength;
   }
 
-  /** Lets the memory grow so that so many more slots fit, as far as it can. No builder may be at work. */
+  /** Grows the memory so that this many more slots fit, as far as possible. No builder may be working. */
   reserve(slots: number): void {
     this.#grow(this.#endWith(slots));
   }
@@ -188,7 +188,7 @@ export class Graph {
     return this.at(Math.min(this.slotsMax, this.slots + Math.max(0, slots - this.#free.length)));
   }
 
-  /** Makes room for a checkpoint's image of this many slots, whose bytes the caller then writes into `image`. */
+  /** Allocates room for a checkpoint's image with this many slots; the caller then writes its bytes into `image`. */
   restore(slots: number, entry: number, root: number, free: readonly number[]): void {
     invariant(this.slots === 0 && slots <= this.slotsMax, `${slots} slots do not fit this graph`);
     if (this.at(slots) > this.bytes.byteLength) this.#grow(this.at(slots));
@@ -278,7 +278,7 @@ export class Graph {
     this.bytes.set(encoding.encodeQuery(query), this.placeOf("query"));
   }
 
-  /** Searches of this thread pass a node by as if it were not there; `none`: no longer. */
+  /** Makes searches of this thread ignore a node; `none` ends this. */
   ban(node: number): void {
     this.words[(this.scratch + scratch.banned) / 4] = (node + 1) >>> 0;
   }
@@ -288,7 +288,7 @@ export class Graph {
     Atomics.store(this.words, this.metaAt(node) + 2, none);
   }
 
-  /** Takes the slots of a node, zeroed, and makes its chain of upper slots. The caller has seen that there is room. */
+  /** Allocates the zeroed slots of a node, and links its chain of upper slots. The caller has checked that there is room. */
   make(ordinal: number, level: number): number {
     const node = this.#take();
     const meta = this.metaAt(node);
@@ -306,7 +306,7 @@ export class Graph {
     return node;
   }
 
-  /** Gives the slots of a node back, to which no link leads any more. */
+  /** Frees the slots of a node that no link leads to any more. */
   free(node: number): void {
     this.#free.push(...this.upperOf(node), node);
   }

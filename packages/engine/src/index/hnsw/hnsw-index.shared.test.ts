@@ -27,7 +27,7 @@ onSet("siftsmall", () => {
   });
 });
 
-// Floors a little below what was seen: they catch a broken graph, not a bad day.
+// Lower bounds slightly below the observed values: they detect a broken graph, not random variation.
 const floorsOnWords = {
   cosine: { f32: 0.97, f16: 0.97, u8: 0.97, octal: 0.96, quaternay: 0.95, binary: 0.82 },
   dot_product: { f32: 0.97, f16: 0.97, u8: 0.97, octal: 0.97, quaternay: 0.96, binary: 0.91 },

@@ -24,7 +24,10 @@ function clustered(count: number, dimension: number, seed: number): Float32Array
   });
 }
 
-/** Recall that each type has to reach: one bit of 24 values says little of a vector, and re-scoring cannot find what was not met. */
+/**
+ * Recall that each type must reach: one bit per value says little about a vector of 24 dimensions, and re-scoring cannot add vectors that
+ * were not visited.
+ */
 const floors = { f32: 0.97, f16: 0.97, u8: 0.97, octal: 0.97, quaternay: 0.95, binary: 0.9 } as const;
 
 describe.each(metricNames)("%s", (metric) => {
@@ -138,7 +141,7 @@ test("[N12] one cluster after the other is removed, and no way is lost", () => {
   }
 });
 
-test("[N2] records beyond one memory go into further graphs, and are found, removed and their room used again", () => {
+test("[N2] records beyond one memory go into further graphs, where they are found and removed and their memory is reused", () => {
   const rows = clustered(6_000, 16, 4);
   const pair = pairOf(16, "euclidean", {
     sampleCount: 200,
@@ -151,7 +154,7 @@ test("[N2] records beyond one memory go into further graphs, and are found, remo
   expect(graphs).toBeGreaterThan(2);
   pair.hnsw.check();
   expect(recallOf(pair, rows.slice(0, 60), 60)).toBeGreaterThan(0.99);
-  // The first graph's records go; there is room again, which is used before another graph is begun.
+  // The records of the first graph are removed; its room is reused before another graph is started.
   for (let i = 0; i < 3_000; i++) {
     if (i % 3 !== 0) remove(pair, i);
     else if (i % 2 === 0) add(pair, 3_000 + i, rows[3_000 + i]);
@@ -185,7 +188,7 @@ test("[N7] after every vector was replaced three times, recall is that of a fres
   }
 });
 
-test("an index that was kept goes on as if nothing had been", async () => {
+test("an index that is restored from a checkpoint continues unchanged", async () => {
   const rows = clustered(1_600, 20, 6);
   const options = { sampleCount: 200, m: 8, memoryBytesMax: 2 ** 20 } as const;
   const pair = pairOf(20, "euclidean", options);
@@ -259,7 +262,7 @@ test.each([
   expect(recallOf(pair, rows.slice(600), 600)).toBeGreaterThan(0.9);
 });
 
-test("wrong input is refused and changes nothing", () => {
+test("wrong input is rejected and changes nothing", () => {
   const { hnsw } = pairOf(2, "cosine", { dataType: "f32" });
   expect(() => hnsw.add(0, new Uint8Array(12))).toThrow("12 bytes instead of 8");
   expect(() => hnsw.add(0, bytesOfFloats(Float32Array.of(1, Number.NaN)))).toThrow("not finite");

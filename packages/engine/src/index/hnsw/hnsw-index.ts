@@ -1,4 +1,4 @@
-// Which vectors are nearly nearest to a query, without reading them all?
+// Which vectors are approximately nearest to a query, without reading all of them?
 //
 // The hierarchical graph of Malkov and Yashunin (arXiv:1603.09320), searched on codes; the best of what it finds are scored
 // exactly, from the full-precision vectors. Insertion and search run in WebAssembly (kernels/assembly/hnsw).
@@ -65,9 +65,9 @@ export type HnswState = BuildingState & {
   readonly measuredEf: MeasuredEf | undefined;
 };
 
-/** Which share of the exact answer each beam finds, as query/recall.ts measured it. */
+/** Which fraction of the exact results each beam width finds, as measured by query/recall.ts. */
 export type MeasuredEf = {
-  /** By depth of the answer: beams, ascending, and the recall of each, 0 to 1. */
+  /** By number of results: beam widths, ascending, and the recall of each, 0 to 1. */
   readonly rows: readonly (readonly { readonly ef: number; readonly recall: number }[])[];
   /** Records, and what had been linked or removed, when that was measured. */
   readonly count: number;
@@ -93,7 +93,7 @@ export class HnswIndex implements Index {
   /** What searches of this thread read. */
   readonly reader: HnswReader;
   readonly #retired = new Set<number>();
-  /** Records that came to a graph or left it since the last save. */
+  /** Records that were added to or removed from a graph since the last save. */
   #changes = 0;
   #measuredEf: MeasuredEf | undefined;
   #isEfCheckpointed = true;
@@ -197,7 +197,7 @@ export class HnswIndex implements Index {
     return this.graphs.length;
   }
 
-  /** Records that came to a graph or left it since the last checkpoint of the index. */
+  /** Records that were added to or removed from a graph since the last checkpoint of the index. */
   get changes(): number {
     return this.#changes;
   }
@@ -237,7 +237,7 @@ export class HnswIndex implements Index {
     return this.reader.efDefault;
   }
 
-  /** The beam that a search of k records by a beam of `ef` takes: at least what is scored exactly. */
+  /** The actual beam width of a search for k records with `ef`: at least the number of exactly scored candidates. */
   beamOf(k: number, ef?: number): number {
     return this.reader.beamOf(k, ef);
   }
@@ -271,7 +271,7 @@ export class HnswIndex implements Index {
     return (this.#graphs?.memoryBytes ?? tail.memoryBytes) + names.memoryBytes + indexBytes;
   }
 
-  /** Vectors that wait have to be linked, `records` more have to come, and a successor has to be built. */
+  /** For waiting vectors that must be linked, `records` more to add, and a successor to build. */
   expectedBytes(records: number): number {
     const { scratchCount } = this.#building;
     const encoding = this.#graphs?.encoding;
@@ -344,7 +344,7 @@ export class HnswIndex implements Index {
     this.#building.remove(name);
   }
 
-  /** Goes on with what can wait: sweeps, and measuring. Returns whether there is more for this thread to do. */
+  /** Continues deferred work: sweeps and measurements. Returns whether this thread has more to do. */
   tidy(): boolean {
     return this.#building.tidy();
   }
@@ -411,8 +411,8 @@ export class HnswIndex implements Index {
   }
 
   /**
-   * Begins a search like `search`, whose scan of the tail is done in steps, between which the index may change.
-   * @param visible asked for the test at the start of each step
+   * Starts a search like `search` with the scan of the tail in steps, between which the index may change.
+   * @param visible returns the visibility test; called at the start of each step
    */
   begin(
     query: Float32Array,
@@ -435,9 +435,9 @@ export class HnswIndex implements Index {
   }
 
   /**
-   * Begins a search for the k nearest records of each query, by reading all that may be found, in steps between which the index may
+   * Starts an exact search for the k nearest records of each query, which reads all permitted records in steps, between which the index may
    * change.
-   * @param visible asked for the test at the start of each step
+   * @param visible returns the visibility test; called at the start of each step
    * @param allowed the ordinals that may be found at all
    */
   beginExactly(
@@ -450,14 +450,14 @@ export class HnswIndex implements Index {
     return this.reader.beginExactly(queries, k, visible, vectorOf, allowed);
   }
 
-  /** What a search of k records costs by each way, where so many ordinals are allowed. @param ef beam; default: the index's own */
+  /** The cost of a search for k records in each way, for this number of allowed ordinals. @param ef beam width; default: the index's own */
   estimate(allowedCount: number, k: number, ef?: number): DenseEstimate {
     return this.reader.estimate(allowedCount, k, ef);
   }
 
   // ---- Proving
 
-  /** Proves the invariants. No builder may be at work. */
+  /** Verifies the invariants. No builder may be working. */
   check(vectorOf?: VectorReader): void {
     const { tail, cache, names } = this.#vectors;
     tail.check();

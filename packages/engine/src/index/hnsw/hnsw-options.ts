@@ -1,4 +1,4 @@
-// What is an HNSW index told when it is made, and when it is searched?
+// What are the options of an HNSW index and of its searches?
 
 import type { MetricName } from "@quiver/protocol/shapes/index-definition";
 import type { Visible } from "../contract.ts";
@@ -16,13 +16,13 @@ export type HnswOptions = {
   dataType: HnswDataType | "auto";
   /** Values of vectors are clamped to it before they are encoded; default none. */
   range?: { readonly min: number; readonly max: number } | undefined;
-  /** Links of a node above level 0, 2 at least; default 16. */
+  /** Links of a node above level 0, at least 2; default 16. */
   m?: number;
-  /** Links at level 0, 2 at least; default twice `m`. */
+  /** Links at level 0, at least 2; default twice `m`. */
   m0?: number;
   /** Nodes weighed as links of a new one, `efMax` at most; default 128. */
   efConstruction?: number;
-  /** Greatest number of levels; default 9. */
+  /** Maximum number of levels; default 9. */
   levelsMax?: number;
   /** Decides the levels; default 0. */
   seed?: number;
@@ -30,9 +30,9 @@ export type HnswOptions = {
   sampleCount?: number;
   /** Bytes of one graph's memory; 4 GiB at most, the default. */
   memoryBytesMax?: number;
-  /** Full-precision vectors of what is in graphs that are kept in memory; default all. */
+  /** Maximum number of full-precision vectors of graph nodes in memory; default all. */
   cacheMax?: number;
-  /** Whether so many bytes more may be taken that the index can do without: for the cache, or for a successor. Default: always. */
+  /** Whether this many more bytes may be allocated for optional memory: the cache or a successor. Default: always. */
   mayTake?: (bytes: number) => boolean;
   /** Threads that may search at a time, this one included; default 1. Each has scratch memory of its own, this one that of number 0. */
   searchers?: number;
@@ -40,7 +40,7 @@ export type HnswOptions = {
   builders?: GraphBuilders;
   /** Length of the beam where a search names none; default 128. */
   efSearch?: number;
-  /** Whether recall is measured in the background, and acted upon where it is too low; default true. */
+  /** Whether recall is measured in the background, and improved if it is too low; default true. */
   measures?: boolean;
   /** Decides the hash that finds equal vectors; a random one keeps others from making vectors that collide. */
   fingerprintKey?: FingerprintKey;
@@ -50,16 +50,16 @@ export type HnswOptions = {
   retire?: ((free: () => void) => void) | undefined;
   /** Told when building has failed; the index goes on by exact scans. */
   onError?: (error: unknown) => void;
-  /** Told when a builder has done a job. */
+  /** Called when a builder has completed a job. */
   onProgress?: () => void;
-  /** Told when `tidy` has something to do. */
+  /** Called when `tidy` has something to do. */
   onMore?: () => void;
-  /** Told what was done about recall that is too low. */
+  /** Called with a message about measures against low recall. */
   onNotice?: (notice: string) => void;
 };
 
 export type HnswSearch = {
-  /** Length of the beam; at least k is used. A beam beyond `efMax` means an exact scan. */
+  /** Beam width; at least k is used. A beam beyond `efMax` means an exact scan. */
   ef?: number | undefined;
   visible?: Visible;
   /** The ordinals that may be found at all; default: all. */
@@ -70,6 +70,6 @@ export type HnswSearch = {
   rescore?: number | undefined;
   /** Reads vectors that are not in the cache; needed where `cacheMax` is less than all. */
   vectorOf?: VectorReader;
-  /** A record that the search is to go by as if it were not there: no way leads over it, and it is not found. */
+  /** A record that the search ignores: it does not follow its links, and does not find it. */
   without?: number;
 };

@@ -1,14 +1,13 @@
-// Which records are nearest to a query, by the graphs or by reading all?
+// Which records are nearest to a query, by the graphs or by a scan?
 //
-// What a search needs of an HNSW index: it changes nothing but the cache, which takes vectors in that had to be read. Graphs are
-// searched by codes; the best of what they find are scored exactly, from the full-precision vectors, and put together with an exact
-// scan of what no graph has yet. Searches find names, and answer with their records (copies.ts).
+// The reader's side of an HNSW index: it changes only the cache, to which it adds vectors that it had to read. Graphs are searched by
+// codes; the best candidates are scored exactly, from the full-precision vectors, and merged with an exact scan of the vectors that are in
+// no graph yet. Searches find names, and return their records (copies.ts).
 //
-// A search that names no beam takes the one that was measured to find enough (recall-watch.ts), and reads all vectors where none
-// does.
+// A search that sets no beam width uses the one that was measured to find enough (recall-watch.ts), and scans all vectors if none does.
 //
-// Where only some ordinals are allowed, search-cost.ts says what costs least: a longer beam of which enough is allowed, or a scan of
-// what is allowed (allowed-scan.ts), or of all. All ways end in putting together the same kind of answer, so they are one class.
+// If only some ordinals are allowed, search-cost.ts selects the cheapest way: a wider beam with enough allowed entries, a scan of the
+// allowed records (allowed-scan.ts), or a scan of all. All ways produce the same kind of result, so they are one class.
 
 import { Growable } from "../../base/growable.ts";
 import { invariant } from "../../base/invariant.ts";
@@ -28,13 +27,13 @@ import { Rescoring } from "./rescoring.ts";
 import { type DenseEstimate, estimateOf, longestBeam } from "./search-cost.ts";
 import type { GraphsSearched, SearchedVectors } from "./searched-vectors.ts";
 
-/** The graphs that serve, and what was measured of them. */
+/** The serving graphs and their measurements. */
 export interface Serving {
   readonly current: GraphsSearched | undefined;
   readonly quality: { readonly farScore?: number | undefined } | undefined;
   /** Searches that name no beam take this one at least. */
   readonly efFloor: number;
-  /** Whether searches that name no beam read all vectors, by what was measured. */
+  /** Whether, by the measurements, searches that set no beam width scan all vectors. */
   readonly isScanning: boolean;
 }
 
@@ -51,7 +50,7 @@ export class HnswReader {
   readonly #vectors: SearchedVectors;
   readonly #serving: Serving;
   readonly #efSearch: number;
-  /** What a search has found, while it lasts. */
+  /** The state of a running search. */
   readonly #found = new Growable(Uint32Array);
   readonly #rescoring: Rescoring;
 
@@ -84,7 +83,7 @@ export class HnswReader {
     return Math.max(this.#efSearch, this.#serving.efFloor);
   }
 
-  /** The beam that a search of k records by a beam of `ef` takes: at least what is scored exactly. */
+  /** The actual beam width of a search for k records with `ef`: at least the number of exactly scored candidates. */
   beamOf(k: number, ef: number = this.efDefault): number {
     const graphs = this.#serving.current;
     return graphs === undefined ? ef : Math.max(ef, depthOf(graphs, k));
@@ -106,8 +105,8 @@ export class HnswReader {
   }
 
   /**
-   * Begins a search like `search`, whose scans are done in steps, between which the index may change.
-   * @param visible asked for the test at the start of each step
+   * Starts a search like `search` with scans in steps, between which the index may change.
+   * @param visible returns the visibility test; called at the start of each step
    */
   begin(
     query: Float32Array,
@@ -149,9 +148,9 @@ export class HnswReader {
   }
 
   /**
-   * Begins a search for the k nearest records of each query, by reading all that may be found, in steps between which the index may
+   * Starts an exact search for the k nearest records of each query, which reads all permitted records in steps, between which the index may
    * change.
-   * @param visible asked for the test at the start of each step
+   * @param visible returns the visibility test; called at the start of each step
    */
   beginExactly(
     queries: readonly Float32Array[],
@@ -181,20 +180,20 @@ export class HnswReader {
     };
   }
 
-  /** What a search of k records costs by each way, where so many ordinals are allowed. @param ef beam; default: the index's own */
+  /** The cost of a search for k records in each way, for this number of allowed ordinals. @param ef beam width; default: the index's own */
   estimate(allowedCount: number, k: number, ef?: number): DenseEstimate {
     const graphs = this.#serving.current;
     const scored = graphs === undefined ? 0 : depthOf(graphs, k);
     return estimateOf(this.#vectors, allowedCount, { beam: this.beamOf(k, ef), scored });
   }
 
-  /** Whether looking up what is allowed costs less than comparing everything in order. */
+  /** Whether looking up the allowed records costs less than a sequential scan of everything. */
   #isListCheaper(allowed: OrdinalBitmap): boolean {
     const { allowedUs, allUs } = estimateOf(this.#vectors, allowed.count);
     return allowedUs <= allUs;
   }
 
-  /** Whether an exact scan of what is allowed, or of all, costs less than following links. */
+  /** Whether an exact scan of the allowed records, or of all, costs less than following links. */
   #isScanned(allowed: OrdinalBitmap, k: number, { ef, way }: Pick<HnswSearch, "ef" | "way">): boolean {
     if (way !== undefined) return way === "scan";
     const { graphUs, allowedUs, allUs } = this.estimate(allowed.count, k, ef);
@@ -207,7 +206,7 @@ export class HnswReader {
     invariant(Number.isFinite(squaredNorm(query, 0, dimension)), "a query has a value that is not finite");
   }
 
-  /** The k best names of all graphs; null where too few of what they find can be seen, and only reading all helps. */
+  /** The k best names of all graphs; null if too few of the found names are visible, and only a full scan helps. */
   #searchGraphs(
     query: Float32Array,
     k: number,
@@ -236,7 +235,8 @@ export class HnswReader {
       if (this.#isEnough(names, k, visible, graphs)) {
         const best = this.#rescoring.best(query, names, isAdaptive ? wanted : names.length, k, read);
         if (options.ef !== undefined || !this.#isFar(query, best)) return best;
-        // Links lead to what is near a vector, and only by chance to what is near a query from elsewhere: until nothing better comes.
+        // Links lead to the neighbours of vectors, but only by chance to those of an out-of-distribution query. So widen the beam until no
+        // better result appears.
         const floor = Math.min(...best.scores);
         if (floor === floorBefore) return best;
         floorBefore = floor;
@@ -247,9 +247,9 @@ export class HnswReader {
   }
 
   /**
-   * The k best names of all graphs among what is allowed: the beam goes through all vectors, and is as long as it has to be until
-   * enough of it may be found. null where comparing vectors costs less.
-   * @param sees what is seen and allowed
+   * The k best allowed names of all graphs. The beam visits all vectors and is widened until enough of its entries are allowed. null if
+   * comparing vectors costs less.
+   * @param sees whether a name is visible and allowed
    */
   #searchAllowed(
     query: Float32Array,
@@ -268,7 +268,7 @@ export class HnswReader {
     const seesName = this.#vectors.seesName(sees);
     const read = this.#vectors.readerOf(() => sees, vectorOf);
     const names = this.#found;
-    // What one graph finds comes best by code first.
+    // The results of one graph are ordered by code, best first.
     const isSorted = graphs.graphs.length === 1;
     let floorBefore: number | undefined;
     for (let beam = firstBeam(usual, allowed.count / this.#vectors.count); beam <= longest; ) {
@@ -285,7 +285,7 @@ export class HnswReader {
     return null;
   }
 
-  /** Whether the best of what was found for a query is so far from it as no vector is from the others. */
+  /** Whether the best result of a query is farther away than any vector is from its neighbours. */
   #isFar(query: Float32Array, { scores }: Candidates): boolean {
     const far = this.#serving.quality?.farScore;
     return (
@@ -345,10 +345,10 @@ export function depthOf(graphs: GraphsSearched, k: number, rescore?: number): nu
 /** The beam that is tried after one: more than efMax when there is none. */
 const longerBeam = (beam: number): number => Math.max(beam + 1, Math.min(4 * beam, efMax));
 
-/** The beam in which so many places may be found as in the usual one, where what is allowed is spread evenly. @param share 0 to 1 */
+/** The beam width with as many allowed entries as the usual one, if the allowed records are spread evenly. @param share 0 to 1 */
 const firstBeam = (usual: number, share: number): number => Math.ceil(usual / Math.min(1, share));
 
-/** The beam that is tried after one of which too few may be found: as much longer as it has too few, within limits. */
+/** The next beam width after one with too few allowed entries: wider in proportion to the shortage, within limits. */
 function widenedBeam(beam: number, found: number, enough: number): number {
   const wanted = (1.2 * beam * enough) / Math.max(1, found);
   return Math.ceil(Math.min(8 * beam, Math.max(2 * beam, wanted)));

@@ -1,8 +1,7 @@
 // Which jobs change a graph, and which thread runs them?
 //
-// The owner of a graph (graph-jobs.ts) decides, and hands out jobs; *builders* do them, in worker threads
-// (runtime/builders.ts) or, in place, in the owner's own. A job that is done in place is done when `run` returns, so such
-// an index is synchronous, and equal calls make equal bytes.
+// The owner of a graph (graph-jobs.ts) creates jobs; *builders* run them, in worker threads (runtime/builders.ts) or in place, in the
+// owner's thread. A job in place is complete when `run` returns, so such an index is synchronous, and equal calls produce equal bytes.
 
 import type { Candidates } from "../contract.ts";
 import { type CalibrationRequest, calibrate } from "./calibrate.ts";
@@ -11,7 +10,7 @@ import type { Graph, SharedGraph } from "./graph.ts";
 import { Linker } from "./linker.ts";
 import { exactNeighbours, type TruthRequest } from "./truth.ts";
 
-/** The graph that a job is about. `id` is unique in the process and tells builders that they know it already. */
+/** The graph of a job. `id` is unique in the process; builders use it to recognise a graph that they already know. */
 export type Target = { readonly id: number; readonly graph: Graph; readonly encoding: Encoding };
 
 /** The same, as it is posted to a thread. */
@@ -28,19 +27,19 @@ export type GraphJob =
   | { kind: "repair"; nodes: Uint32Array }
   /** Adds links so that a beam of `ef` finds vectors that few links lead to. One such job at a time. */
   | { kind: "reconnect"; living: Uint32Array; ef: number }
-  /** Draws the backbone without the nodes that are to be unlinked, and chooses an entry point anew where that is among them. */
+  /** Rebuilds the backbone without the nodes to unlink, and chooses a new entry point if the old one is among them. */
   | { kind: "redraw"; living: Uint32Array; unlinked: Uint32Array };
 
 export interface GraphBuilders {
-  /** Jobs that can run at a time, 1 at least. */
+  /** Number of concurrent jobs, at least 1. */
   readonly width: number;
-  /** Does a job; `done` is told how it ended, once. */
+  /** Runs a job; `done` is called once with its outcome. */
   run(target: Target, job: GraphJob, done: (error: unknown) => void): void;
   /** Learns an encoding from a sample. */
   calibrate(request: CalibrationRequest, done: (error: unknown, state: EncodingState | null) => void): void;
-  /** Finds exact answers; `done` is told how it ended, once. */
+  /** Computes exact results; `done` is called once with the outcome. */
   truth(request: TruthRequest, done: (error: unknown, truths: Candidates[] | null) => void): void;
-  /** No job about this graph will come any more. */
+  /** There will be no more jobs on this graph. */
   forget(id: number): void;
 }
 

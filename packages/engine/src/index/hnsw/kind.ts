@@ -1,7 +1,7 @@
 // What must the rest of the engine know about dense indexes?
 //
-// They are fed with the stored vectors alone. A checkpoint is taken when no builder is at work, and the index stands still until it
-// is written.
+// They are built only from the stored vectors. A checkpoint is taken when no builder is working, and the index does not change until it is
+// written.
 
 import { limits } from "@quiver/protocol/limits";
 import type { DenseIndex } from "@quiver/protocol/shapes/index-definition";
@@ -25,7 +25,7 @@ import { type DenseShape, denseBytes } from "./memory.ts";
 /** Increase this when the bytes of a graph or the meaning of a code change: older checkpoints are then ignored. */
 const graphFormat = 6;
 
-/** Records by which codes are calibrated where the definition does not say. */
+/** Size of the calibration sample if the definition has none. */
 const sampleDefault = 1_000;
 
 /** The options of an index of a definition. */
@@ -38,7 +38,7 @@ export function hnswOptions(
   const { data_type, range, sample_threshold } = quantization.properties;
   const [first, second] = crypto.getRandomValues(new Uint32Array(2));
   const m = properties.neighbors_count ?? 16;
-  // Half of the budget is for full-precision vectors; codes and links are beside them.
+  // Half of the budget is for full-precision vectors, in addition to codes and links.
   const allowed =
     dependencies.memoryBudgetBytes === undefined
       ? Number.POSITIVE_INFINITY

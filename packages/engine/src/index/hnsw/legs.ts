@@ -1,6 +1,6 @@
 // How are the dense legs of a request's queries searched?
 //
-// Each by itself; where all vectors are read, some queries at a time, so that a vector that has to be read is read once for them.
+// Each separately, except scans of all vectors, which handle several queries at a time, so that each vector is read only once for them.
 
 import { invariant } from "../../base/invariant.ts";
 import type { Steps } from "../../base/steps.ts";
@@ -14,11 +14,11 @@ export interface DenseLeg extends Leg {
   readonly vector: Float32Array;
 }
 
-/** Queries that are answered by one pass over all vectors, at most, and results that they have together: all are put in order at once. */
+/** Maximum number of queries in one pass over all vectors, and of their results together, which are sorted in one step. */
 const exactQueriesMax = 64;
 const exactResultsMax = 20_000;
 
-/** Queries for k results each that are answered by one pass over all vectors. */
+/** Number of queries for k results each in one pass over all vectors. */
 export function exactQueriesFor(k: number): number {
   return Math.max(1, Math.min(exactQueriesMax, Math.floor(exactResultsMax / k)));
 }
@@ -28,7 +28,7 @@ export class DenseLegs implements LegSearches {
   readonly #legs: readonly DenseLeg[];
   readonly #version: SearchedVersion;
   readonly #options: LegOptions;
-  /** Exact answers that are known, by leg. */
+  /** Exact results so far, by leg. */
   readonly #exact = new Map<number, Candidates>();
 
   constructor(reader: HnswReader, legs: readonly DenseLeg[], version: SearchedVersion, options: LegOptions) {

@@ -1,7 +1,7 @@
-// On which level does a node's hierarchy end?
+// What is the top level of a node?
 //
-// Level l or more with probability m^-l, by a hash of seed and ordinal: the same record has the same level in every build,
-// in whatever order others come.
+// Level l or more with probability m^-l, by a hash of seed and ordinal: the same record has the same level in every build, independent of
+// the order of the others.
 
 /** The level of an ordinal, below `levelsMax`. */
 export function levelOf(ordinal: number, seed: number, m: number, levelsMax: number): number {

@@ -1,11 +1,11 @@
 // Which names wait to be linked, and which are being linked?
 //
-//   enqueue -> queue -> handed out to a builder -> linked
-//                \____________ cancel _____________/  the node is killed when the builder has done
+//   enqueue -> queue -> assigned to a builder -> linked
+//                \____________ cancel _____________/  the node is killed when the builder is done
 //
-// Names wait in ascending order, and are handed out in that order.
+// Names wait in ascending order, and are assigned in that order.
 
-/** The queue is cut when so many of its names were handed out. */
+/** The queue is compacted when this many of its names were assigned. */
 const handedOutMax = 65_536;
 
 export class LinkQueue {
@@ -18,7 +18,7 @@ export class LinkQueue {
   /** Names that were removed while a builder links them. */
   readonly #cancelled = new Set<number>();
 
-  /** A name waits. Names come in ascending order. */
+  /** Queues a name. Names must ascend. */
   add(name: number): void {
     this.#names.push(name);
   }
@@ -27,7 +27,7 @@ export class LinkQueue {
     return this.#head >= this.#names.length;
   }
 
-  /** Names that wait, those that are not wanted any more included. */
+  /** Waiting names, including those that are no longer needed. */
   get length(): number {
     return this.#names.length - this.#head;
   }
@@ -37,7 +37,7 @@ export class LinkQueue {
     return this.#handedOut.size > 0;
   }
 
-  /** Every wanted name below is linked; infinity where none waits. */
+  /** Every needed name below this one is linked; infinity if none waits. */
   get linkedEnd(): number {
     let end = this.isEmpty ? Number.POSITIVE_INFINITY : this.#names[this.#head];
     for (const first of this.#inserting) end = Math.min(end, first);
@@ -53,7 +53,7 @@ export class LinkQueue {
     return this.#names[this.#head];
   }
 
-  /** Passes over names that are not wanted any more; returns whether any is left. */
+  /** Skips names that are no longer needed; returns whether any are left. */
   skipUnwanted(isWanted: (name: number) => boolean): boolean {
     while (!this.isEmpty && !isWanted(this.first)) this.#head++;
     if (!this.isEmpty) return true;
@@ -73,7 +73,7 @@ export class LinkQueue {
     this.#head++;
   }
 
-  /** Names from this one on were handed out as one job. */
+  /** Names from this one on were assigned as one job. */
   begin(first: number): void {
     if (this.#head > handedOutMax) {
       this.#names = this.#names.slice(this.#head);
@@ -87,13 +87,13 @@ export class LinkQueue {
     this.#inserting.delete(first);
   }
 
-  /** A builder has linked a name; returns whether it is still wanted. */
+  /** A builder has linked a name; returns whether it is still needed. */
   settle(name: number): boolean {
     this.#handedOut.delete(name);
     return !this.#cancelled.delete(name);
   }
 
-  /** A name is not wanted any more. One that waits is passed over when its turn comes. */
+  /** A name is no longer needed. If it waits, it is skipped later. */
   cancel(name: number): void {
     if (this.#handedOut.has(name)) this.#cancelled.add(name);
   }

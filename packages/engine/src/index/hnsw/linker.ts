@@ -1,7 +1,7 @@
 // How does a builder change a graph?
 //
-// One object for each thread and graph. It works in its own scratch memory of the graph's memory and keeps to the protocol in
-// kernels/assembly/hnsw/layout.ts, so others may search and build meanwhile; `redraw` alone wants no other builder beside it.
+// One object for each thread and graph. It works in its own scratch memory inside the graph's memory and follows the protocol in
+// kernels/assembly/hnsw/layout.ts, so other threads may search and build meanwhile; only `redraw` needs all other builders idle.
 
 import { none } from "@quiver/kernels/hnsw";
 import { invariant } from "../../base/invariant.ts";
@@ -64,7 +64,7 @@ export class Linker {
   }
 }
 
-/** The tree of ways that a graph keeps (kernels/assembly/hnsw/layout.ts), while it is drawn anew. */
+/** The backbone of a graph (kernels/assembly/hnsw/layout.ts) while it is rebuilt. */
 class Backbone {
   readonly #graph: Graph;
   /** Of each slot; `none`: not in the tree yet. */
@@ -72,7 +72,7 @@ class Backbone {
   readonly #children: Uint16Array;
   /** 1 where a node slot is to be left out. */
   readonly #isOut: Uint8Array;
-  /** Nodes of the tree, in the order in which they came into it. */
+  /** Nodes of the tree, in the order of insertion. */
   readonly #reached: number[] = [];
 
   constructor(graph: Graph, unlinked: Uint32Array) {
@@ -105,7 +105,7 @@ class Backbone {
     graph.root = root;
   }
 
-  /** Takes what the nodes reached from the given place on have links to, up to `most` children each. */
+  /** Adds the link targets of the nodes from the given position on, up to `most` children each. */
   #spread(from: number, most: number): void {
     const { words } = this.#graph;
     for (let i = from; i < this.#reached.length; i++) {
@@ -125,7 +125,7 @@ class Backbone {
     this.#reached.push(node);
   }
 
-  /** Links an unreachable node from a near node or, where none has room, from any node of the tree. */
+  /** Links an unreachable node from a near node or, if none has room, from any node of the tree. */
   #adopt(orphan: number): void {
     const graph = this.#graph;
     const { kernels } = graph;
@@ -135,7 +135,7 @@ class Backbone {
     kernels.hnswLeave(graph.scratch);
     const beam = graph.placeOf("beam") / 4;
     for (let i = 0; i < found; i++) if (this.#link(graph.words[beam + 2 * i] >>> 1, orphan)) return;
-    // A tree has fewer branches than its nodes may have: there is one with room.
+    // A tree has fewer edges than its nodes have child slots, so some node has room.
     for (const node of this.#reached) if (this.#link(node, orphan)) return;
     invariant(false, `no node has room for a link to ${orphan}`);
   }

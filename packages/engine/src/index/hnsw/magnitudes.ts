@@ -28,7 +28,7 @@ export function greatestOf(values: Float64Array): number {
 /** The greatest power of two not above a positive value; 1 for zero. */
 export function powerBelow(value: number): number {
   if (value < Number.MIN_VALUE * 2 ** 52) return value > 0 ? Number.MIN_VALUE * 2 ** 52 : 1;
-  // The bits without the fraction, for log2 may err beside a power of two.
+  // The bits without the fraction, because log2 may be wrong near a power of two.
   double[0] = value;
   doubleWords[0] = 0;
   doubleWords[1] &= 0x7ff0_0000;
@@ -38,7 +38,7 @@ export function powerBelow(value: number): number {
 const double = new Float64Array(1);
 const doubleWords = new Uint32Array(double.buffer);
 
-/** The bits of the nearest f16 to a value below 65,520; what would be denormal is zero or the least normal. */
+/** The bits of the nearest f16 to a value below 65,520; denormal values become zero or the smallest normal. */
 export function halfOf(value: number): number {
   const sign = value < 0 || Object.is(value, -0) ? 0x8000 : 0;
   const size = Math.abs(value);

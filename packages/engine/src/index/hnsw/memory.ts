@@ -1,8 +1,8 @@
-// How much memory will a dense index of so many vectors take?
+// How much memory will a dense index take for a given number of vectors?
 //
-// By the layouts of its parts, without making any of them; HnswIndex.memoryBytes says the same of an index that is there. Counted is
-// what is written: memory that a graph has grown by in advance takes nothing of the machine. Where the codes are yet to be chosen
-// (`auto`), a byte for each value is taken for them.
+// Computed from the layouts of its parts, without creating any of them; HnswIndex.memoryBytes returns the same for an existing index. Only
+// written memory counts: memory that a graph has reserved in advance takes no physical pages. If the type of codes is not chosen yet
+// (`auto`), one byte per value is assumed.
 
 import { flatBytes } from "../flat/flat-index.ts";
 import { ordinalMapBytes } from "../ordinal-map.ts";
@@ -29,13 +29,13 @@ export type DenseCounts = {
   readonly vectors: number;
   /** Records besides those. */
   readonly copies?: number;
-  /** Full-precision vectors that are kept. */
+  /** Full-precision vectors in memory. */
   readonly cached?: number;
-  /** Stretches of 1,024 ordinals that have a record; default: as many as the records fill. */
+  /** Number of ranges of 1,024 ordinals with a record; default: as many as the records fill. */
   readonly pages?: number;
 };
 
-/** Of an index, of a graph, besides what is counted. */
+/** Fixed bytes of an index and of a graph, besides the counted ones. */
 export const indexBytes = 500;
 export const partitionBytes = 500;
 
@@ -65,7 +65,7 @@ function slotsOfNode(m: number, levelsPerSlot: number, levelsMax: number): numbe
   return slots;
 }
 
-/** Bytes of the graphs of so many vectors, and of the map that says where they are. */
+/** Bytes of the graphs of this many vectors, and of the node map. */
 export function graphSetBytes(
   shape: DenseShape,
   vectors: number,
@@ -83,7 +83,7 @@ export function graphSetBytes(
   return bytes;
 }
 
-/** Bytes of a dense index that has all its vectors in graphs, or in its tail where they are too few. */
+/** Bytes of a dense index with all its vectors in graphs, or in its tail if there are too few. */
 export function denseBytes(
   shape: DenseShape,
   { vectors, copies = 0, cached = 0, pages }: DenseCounts,

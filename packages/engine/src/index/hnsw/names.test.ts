@@ -37,7 +37,7 @@ function expectSame(copies: Copies, model: Model): void {
   expect(copies.extraCount).toBe(extra);
 }
 
-test("copies come and go as in a map of sets, also over a restart", () => {
+test("copies are added and removed as in a map of sets, also across a restart", () => {
   const act = fc.record({ isAdding: fc.boolean(), pick: fc.nat(1_000), vector: fc.nat(6) });
   fc.assert(
     fc.property(fc.array(act, { maxLength: 120, size: "max" }), fc.nat(120), (acts, restartAt) => {
@@ -76,7 +76,7 @@ test("copies come and go as in a map of sets, also over a restart", () => {
   );
 });
 
-test("of a name whose kept records are all newer than the checkpoint nothing is left", () => {
+test("nothing is left of a name whose records are all newer than the checkpoint", () => {
   const copies = new Copies();
   copies.add(3, 50);
   expect(copies.remove(3)).toBe(absent);
@@ -85,7 +85,7 @@ test("of a name whose kept records are all newer than the checkpoint nothing is 
 });
 
 describe("fingerprints", () => {
-  test("each of many vectors is found under its own name, before and after the table grows and is kept", () => {
+  test("each of many vectors is found under its own name, before and after the table grows and is stored", () => {
     const next = randomNumbers(7);
     const rows = Array.from({ length: 5_000 }, () =>
       Uint32Array.from({ length: 3 }, () => Math.floor(next() * 2 ** 32)),

@@ -66,7 +66,7 @@ export class Names {
     return this.#fingerprints.find(this.#words, (name) => isEqual(name, this.vector));
   }
 
-  /** Gives the vector that `find` did not find a name. @param isHeld whether a name is held */
+  /** Assigns a name to the vector that `find` did not find. @param isHeld whether a name is in use */
   add(name: number, isHeld: (name: number) => boolean): void {
     this.#fingerprints.add(name, isHeld);
   }

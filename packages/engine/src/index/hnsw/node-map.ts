@@ -1,8 +1,8 @@
 // Which node of which graph has a name?
 //
-// A graph lies in one WebAssembly memory, which ends at 4 GiB: when it is full the next *partition* begins. A *place* is the number
-// of a partition and a node in it, in one u32. What is written here is read by searches (graph-search.ts) and written by the owner
-// of the graphs alone (graph-set.ts, graph-jobs.ts).
+// A graph is stored in one WebAssembly memory of at most 4 GiB; when it is full, the next *partition* is started. A *place* is the number
+// of a partition and a node in it, in one u32. Searches read the map (graph-search.ts); only the owner of the graphs writes it
+// (graph-set.ts, graph-jobs.ts).
 
 import { none } from "@quiver/kernels/hnsw";
 import { invariant } from "../../base/invariant.ts";
@@ -27,7 +27,7 @@ export class NodeMap {
   /** By number; undefined where one was given up. */
   readonly partitions: (Partition | undefined)[] = [];
   #isHeld = false;
-  /** Nodes whose names were removed while the graphs are held: what is written must not change meanwhile. */
+  /** Nodes whose names were removed while a checkpoint of the graphs is written, which must not change meanwhile. */
   #killedLater: { partition: Partition; node: number }[] = [];
 
   /** @param retire see OrdinalMap */

@@ -1,4 +1,4 @@
-// Does the index stay right where vectors are equal, have no direction, or lie beyond what its codes can tell apart?
+// Does the index stay correct if vectors are equal, have no direction, or are closer than its codes can distinguish?
 
 import { randomNumbers } from "@quiver/kernels/random";
 import { metricNames } from "@quiver/protocol/shapes/index-definition";
@@ -81,7 +81,7 @@ test.each(metricNames)(
           const exact = asMap(flat.search(query, 10, visible));
           expect(asMap(index.searchExactly(query, 10, visible, vectorOf))).toEqual(exact);
           const found = asMap(index.search(query, 10, { ef: 400, visible, vectorOf }));
-          // All records of what was found are there, each with its exact score.
+          // All found records exist, each with its exact score.
           for (const [ordinal, score] of found) expect(exact.get(ordinal) ?? score).toBe(score);
           expect([...exact.keys()].filter((ordinal) => found.has(ordinal)).length).toBeGreaterThan(
             0.95 * exact.size,
@@ -109,18 +109,18 @@ test("[N11] under cosine, vectors without direction take no place in a graph, an
   index.check();
   expect(index.graphs[0].slots).toBeLessThan(1_800);
   const away = index.search(draw(), 1_600, { ef: 4_000 });
-  // Half of the others lie on the other side: zeros come before those.
+  // Half of the others have negative scores: zeros precede those.
   expect(away.scores.filter((score) => score === 0).length).toBe(1_500);
 });
 
-test("[N9] [N13] where codes turn out to lose too much, auto builds better ones beside them, and searches go on", () => {
+test("[N9] [N13] if codes turn out to lose too much, auto builds better ones in the background, and searches continue", () => {
   const next = randomNumbers(6);
   const draw = normals(6);
   const notices: string[] = [];
   const index = new HnswIndex(
     options({ metric: "euclidean", dataType: "auto", onNotice: (notice) => notices.push(notice) }),
   );
-  // The sample is easy; what comes later lies in tight clusters.
+  // The sample is easy; later vectors are in tight clusters.
   for (let i = 0; i < 200; i++) index.add(i, bytesOfFloats(draw()));
   const before = index.encoding?.dataType;
   const centres = Array.from({ length: 6 }, draw);
@@ -142,7 +142,7 @@ test("[N9] [N13] where codes turn out to lose too much, auto builds better ones 
   expect(index.quality?.recall).toBeGreaterThan(0.98);
 });
 
-test("a range that misses the data is not applied, and the status says how much it would cut off", () => {
+test("a range that misses the data is not applied, and the status says how much it would clamp", () => {
   const draw = normals(8);
   const index = new HnswIndex(options({ dataType: "u8", range: { min: 100, max: 200 } }));
   for (let i = 0; i < 1_500; i++) index.add(i, bytesOfFloats(draw()));

@@ -3,11 +3,10 @@
 //              take                        beginSweep                  endSweep, epoch over
 //   (free) ----------> node --kill--> dead  --------------> unlinked ---------------------> (free)
 //
-// A removed node still leads searches on, but is never an answer and gets no new link. When there is a dead node for six
-// living ones, a *sweep* draws the backbone without those (linker.ts) and repairs every node that links to them; then no list leads
-// to them, a new epoch begins, and when every thread has left the older ones their slots are free. Sweeps go before insertions
-// (graph-jobs.ts), so that while one lasts a twelfth of the nodes is added at most: with everything replaced all the time, a quarter
-// of the slots is dead.
+// Searches still traverse a removed node, but never return it, and it gets no new links. When there is one dead node for six live ones, a
+// *sweep* rebuilds the backbone without them (linker.ts) and repairs every node that links to them. Then no list leads to them, and a new
+// epoch begins; when every thread has left the older epochs, their slots are free. Sweeps precede insertions (graph-jobs.ts), so that
+// during a sweep at most a twelfth of the nodes is added: if all vectors are continuously replaced, a quarter of the slots is dead.
 
 import { none } from "@quiver/kernels/hnsw";
 import { Growable } from "../../base/growable.ts";
@@ -17,7 +16,7 @@ import { Graph } from "./graph.ts";
 import type { GraphShape } from "./graph-layout.ts";
 import type { Target } from "./jobs.ts";
 
-/** What a node slot is. */
+/** The states of a node slot. */
 export const kinds = { free: 0, node: 1, upper: 2, dead: 3, unlinked: 4 } as const;
 
 /** What a checkpoint stores of a partition besides the graph's slots. */
@@ -36,7 +35,7 @@ export class Partition {
   /** Living nodes. */
   count = 0;
   #dead: number[] = [];
-  /** The slot that the sweep comes to next; -1 while none is on. */
+  /** The next slot of the sweep; -1 if none is running. */
   #sweepAt = -1;
   /** How many of the dead were dead when the sweep began: the first ones. */
   #sweptDead = 0;
@@ -47,7 +46,7 @@ export class Partition {
     this.target = { id: this.graph.id, graph: this.graph, encoding };
   }
 
-  /** Takes slots for a node of this ordinal; no search can reach it yet. */
+  /** Allocates slots for a node of this ordinal; no search can reach it yet. */
   take(ordinal: number, level: number): number {
     const node = this.graph.make(ordinal, level);
     while (this.kinds.length < this.graph.slots) this.kinds.push(kinds.free);
@@ -84,7 +83,7 @@ export class Partition {
     return this.#sweepAt < 0 && 20 * this.#dead.length > this.count;
   }
 
-  /** Returns the nodes that are to be unlinked; before anything is repaired, the backbone has to be drawn without them. */
+  /** Returns the nodes to unlink; the backbone must be rebuilt without them before any repair. */
   beginSweep(): Uint32Array {
     this.#sweepAt = 0;
     this.#sweptDead = this.#dead.length;
@@ -93,7 +92,7 @@ export class Partition {
     return Uint32Array.from(this.#dead);
   }
 
-  /** The next nodes, some `atMost`, that the sweep has to repair; none: it has come to its end. */
+  /** The next nodes to repair in the sweep, at most `atMost`; none if the sweep is complete. */
   nextToRepair(atMost: number): Uint32Array {
     const nodes: number[] = [];
     const { values } = this.kinds;
@@ -105,7 +104,7 @@ export class Partition {
     return Uint32Array.from(nodes);
   }
 
-  /** Whether the sweep has handed out all nodes; it ends when they are repaired, and no builder is at work. */
+  /** Whether the sweep has assigned all nodes; it ends when they are repaired and no builder is working. */
   get isSweptOut(): boolean {
     return this.#sweepAt >= this.graph.slots;
   }
@@ -160,7 +159,7 @@ export class Partition {
     }
     partition.graph.restore(state.slots, state.entry, state.root, free);
     for (const [slot, kind] of state.kinds.entries()) {
-      // What was being unlinked is dead again: the sweep begins anew.
+      // Nodes that were being unlinked are dead again: the sweep starts over.
       partition.kinds.push(kind === kinds.unlinked ? kinds.dead : kind);
       if (kind === kinds.dead || kind === kinds.unlinked) partition.#dead.push(slot);
     }

@@ -1,20 +1,19 @@
-// Does a graph find what it should, and what does it lose the rest by?
+// What is the recall of a graph, and what causes the losses?
 //
-// A sample of the index's own vectors is asked, each as if it were not there; what exact search answers is the measure. What is
-// missed is lost *by the codes* where the code of the missed vector compares as farther than the last of the beam, or than the last
-// that was scored exactly: with better codes it would have been found. All else the graph has lost: no way led there.
-// Each vector is asked for itself, too.
+// A sample of the index's own vectors is used as queries, each ignoring itself, and compared with exact search. A missing result is lost
+// *by the codes* if its code compares as farther than the last entry of the beam, or than the last one that was scored exactly: better
+// codes would have found it. All other losses are due to the graph: no path led there. Each vector is also searched for itself.
 
 import type { MetricName } from "@quiver/protocol/shapes/index-definition";
 import { squaredNorm } from "../../vector/exact.ts";
 import type { Candidates } from "../contract.ts";
 
 export type Quality = {
-  /** Mean share of the ten exact answers that were found, 0 to 1. */
+  /** Mean fraction of the ten exact results that were found, 0 to 1. */
   readonly recall: number;
   /** Share of vectors that a search for themselves finds, 0 to 1. */
   readonly itself: number;
-  /** Share of the exact answers that were lost by the codes, 0 to 1. */
+  /** Fraction of the exact results that were lost by the codes, 0 to 1. */
   readonly codeLoss: number;
   readonly queries: number;
   /** The beam. */
@@ -28,25 +27,25 @@ export type Quality = {
 
 /** Results of one query. */
 export type Measured = {
-  /** Exact answers that are wanted, that were found, and that were lost by the codes. */
+  /** Numbers of exact results: expected, found, and lost by the codes. */
   readonly wanted: number;
   readonly met: number;
   readonly lostByCode: number;
   readonly isItselfFound: boolean;
 };
 
-/** Exact answers by which recall is measured. */
+/** Number of exact results per query. */
 export const qualityDepth = 10;
 
-/** Vectors that are compared for one measurement: a third of a second of work or less, but for the least sample. */
+/** Vectors that are compared in one measurement: at most a third of a second of work, except for the minimum sample. */
 const valuesMax = 2e8;
 const queriesMin = 16;
 const queriesMax = 200;
 
-/** Share of the vectors that are asked which count as lonely. */
+/** Fraction of the sampled vectors that count as lonely. */
 const lonelyShare = 0.02;
 
-/** How many vectors are asked of an index of so many. @param share of the usual number */
+/** Sample size for an index with the given number of vectors. @param share of the usual number */
 export const sampleSize = (count: number, dimension: number, share = 1): number =>
   Math.min(
     count,
@@ -55,7 +54,7 @@ export const sampleSize = (count: number, dimension: number, share = 1): number 
 
 export type Question = { readonly name: number; readonly vector: Float32Array; readonly truth: Candidates };
 
-/** A measurement that goes on in steps. */
+/** A measurement in steps. */
 export class QualityCheck {
   readonly ef: number;
   readonly #metric: MetricName;
@@ -77,7 +76,7 @@ export class QualityCheck {
     return new QualityCheck(this.#metric, this.#questions, ef);
   }
 
-  /** Asks some questions; returns whether there are more. */
+  /** Runs some queries; returns whether there are more. */
   step(ask: (question: Question, ef: number) => Measured, count: number): boolean {
     for (const end = this.#at + count; this.#at < Math.min(end, this.#questions.length); this.#at++) {
       const { wanted, met, lostByCode, isItselfFound } = ask(this.#questions[this.#at], this.ef);
@@ -118,12 +117,12 @@ export class QualityCheck {
   }
 }
 
-/** What scores grow with, of who asks. */
+/** The length that scales the scores of a query vector. */
 export function lengthThatCounts(metric: MetricName, vector: Float32Array): number {
   return metric === "dot_product" ? Math.sqrt(squaredNorm(vector, 0, vector.length)) : 1;
 }
 
-/** Ordinary queries of ordinary data, also those of rarer things, are no farther than so many times the distance. */
+/** For ordinary queries, including those for rare items, the best result is not farther than this multiple of the distance. */
 const farTimes = 1.5;
 
 /** The score at a distance of `farTimes` that of a score; of products the share. */

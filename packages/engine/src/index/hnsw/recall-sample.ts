@@ -1,7 +1,7 @@
-// What do the graphs find of what they should? The questions that recall is measured by.
+// Which queries measure the recall of the graphs?
 //
-// A sample of the index's own vectors is drawn, exact search answers it, and the graphs are asked for each of them as if it were not
-// there, and for itself. What the answers say is for quality.ts to work out, and when to ask for recall-watch.ts.
+// A sample of the index's own vectors is drawn and searched exactly. Then the graphs are searched for each of them, once ignoring the
+// vector and once for the vector itself. quality.ts evaluates the results, and recall-watch.ts decides when to measure.
 
 import { Growable } from "../../base/growable.ts";
 import type { Candidates } from "../contract.ts";
@@ -22,7 +22,7 @@ export class RecallSample {
     this.#reader = reader;
   }
 
-  /** Names of the graphs with their vectors, evenly drawn, half of them of those that came last; fewer where some cannot be read. */
+  /** Names of the graphs with their vectors, drawn evenly, half of them from the newest; fewer if some cannot be read. */
   sample(count: number, fresh: readonly number[] = []): Sample {
     const { dimension } = this.#vectors;
     const all = this.#vectors.graphs?.names() ?? [];
@@ -45,13 +45,13 @@ export class RecallSample {
 
   beginTruth(queries: readonly Float32Array[], k: number): SteppedSearch | undefined {
     if (!this.#vectors.canRead) return undefined;
-    // Of a record that is about to be removed nothing may be stored any more.
+    // A record that is about to be removed may no longer be stored.
     const isThere = (name: number) => this.#vectors.vectorToLink(name) !== undefined;
     const read = (name: number) => this.#vectors.vectorToLink(name) as Float32Array;
     return new ExactSearch(this.#vectors.places, queries, k, () => isThere, read);
   }
 
-  /** @param isNew whether a vector came when the exact answers were known already, or being found: it is not there for the question */
+  /** @param isNew whether a vector was added after the exact search started: it does not count in the results */
   ask({ name, vector, truth }: Question, ef: number, isNew: (name: number) => boolean): Measured {
     const graphs = this.#vectors.graphs as GraphSet;
     const wanted = bestOthers(truth, (other) => other !== name && graphs.has(other) && !isNew(other));
@@ -75,14 +75,14 @@ export class RecallSample {
       wanted: count,
       met: Math.min(count, met.size),
       lostByCode: Math.min(lostByCode, count - Math.min(count, met.size)),
-      // By products a vector need not be among its own best answers.
+      // With dot products a vector need not be among its own best results.
       isItselfFound:
         asGood.size === 0 || names.values.subarray(0, names.length).some((each) => asGood.has(each)),
     };
   }
 }
 
-/** Those of the best that score as high as one of them; none where it is not among them. */
+/** The best results that tie with a given one; none if it is not among them. */
 function noWorseThan({ count, ordinals, scores }: Candidates, name: number): Set<number> {
   const at = Array.from({ length: count }, (_, i) => i);
   const own = at.find((i) => ordinals[i] === name);
@@ -90,7 +90,7 @@ function noWorseThan({ count, ordinals, scores }: Candidates, name: number): Set
   return new Set(at.filter((i) => scores[i] >= scores[own]).map((i) => ordinals[i]));
 }
 
-/** The best answers that count, and what ties with the last of them. */
+/** The best results that count, with all ties with the last one. */
 function bestOthers({ count, ordinals, scores }: Candidates, counts: (name: number) => boolean): Set<number> {
   const others = Array.from({ length: count }, (_, i) => i)
     .filter((i) => counts(ordinals[i]))

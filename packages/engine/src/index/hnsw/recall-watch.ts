@@ -1,9 +1,9 @@
-// Do the graphs find enough, and how long a beam does it take?
+// Is the recall of the graphs high enough, and which beam width does it need?
 //
 // Recall is measured when the graphs have been built, and each time a tenth of them has changed; during a long build when they have
-// doubled. A sample of the vectors is asked (quality.ts), and beams are doubled until one finds enough (`wantedOf`): searches that
-// name no beam take that one. Where none is long enough that costs less than reading all vectors, searches read all. When to
-// measure, measuring and what follows from it share the counts of what has changed, so they are one class.
+// doubled. A sample of the vectors is searched for (quality.ts), and the beam width is doubled until it finds enough (`wantedOf`); searches
+// that set no width use that one. If no sufficient width costs less than a scan, searches scan all vectors. Scheduling, measuring and its
+// consequences share the counts of changes, so they are one class.
 
 import { inBackground, type Timer } from "../../base/timers.ts";
 import type { Candidates } from "../contract.ts";
@@ -16,8 +16,8 @@ import { InPlaceBuilders } from "./jobs.ts";
 import { type Quality, QualityCheck, qualityDepth, sampleSize } from "./quality.ts";
 
 /**
- * Below this share of exact answers, or of vectors that find themselves, something is done: by the number of vectors, for in few a
- * longer beam costs little.
+ * Minimum recall, and minimum fraction of vectors that find themselves, by the number of vectors: with few vectors a wider beam costs
+ * little.
  */
 const wantedOf = (count: number): { recall: number; itself: number } => {
   if (count <= 10_000) return { recall: 0.999, itself: 0.999 };
@@ -25,24 +25,27 @@ const wantedOf = (count: number): { recall: number; itself: number } => {
   return { recall: count <= 200_000 ? 0.985 : 0.95, itself: 0.99 };
 };
 
-/** Share of the vectors whose change asks for a new measurement. */
+/** Fraction of changed vectors that triggers a new measurement. */
 const changeShare = 0.1;
-/** While builders are at work, the end of which asks for one anyhow: with a tenth, measuring took as long as building. */
+/** The same while builders are working, whose end triggers a measurement anyway: with a tenth, measuring took as long as building. */
 const changeShareInBuild = 1;
-/** Any change does when nothing has come for so long, and for so many times as the last measurement took: a twentieth of a core at most. */
+/**
+ * Any change triggers a measurement after this idle time, and after this multiple of the last measurement's duration: at most a twentieth
+ * of a core.
+ */
 const quietMs = 500;
 const quietTimes = 20;
 /** Then few questions are enough: a part of the sample. */
 const smallSampleShare = 0.25;
-/** Names linked since the last measurement that are remembered: half of those that are asked are of them. */
+/** Number of remembered names that were linked since the last measurement: half of the sample is drawn from them. */
 const freshMax = 1_000;
-/** Before the first measurement, so many vectors do not wait for the build to end. */
+/** With this many vectors the first measurement does not wait for the end of the build. */
 const firstCheckCount = 10_000;
-/** Fewer vectors say nothing. */
+/** Fewer vectors are too few to measure. */
 const checkMin = 100;
-/** A part of the sample is asked where the vectors of the index have to be read from the store, by this thread. */
+/** Only a part of the sample is used if this thread must read the vectors from the store. */
 const sampleShareWithoutCache = 0.25;
-/** Questions asked between two looks at the clock, by the places of their beams. */
+/** Number of queries between two checks of the clock, measured in beam entries. */
 const questionsPerStep = (ef: number): number => Math.max(1, Math.floor(512 / ef));
 
 /** The index that is measured, and its callbacks. */
@@ -58,7 +61,7 @@ export interface Watched {
   onFailure(error: unknown): void;
 }
 
-/** What a checkpoint stores of it. */
+/** The part that a checkpoint stores. */
 export type WatchState = {
   readonly quality: Quality | undefined;
   readonly efFloor: number;
@@ -91,7 +94,7 @@ export class RecallWatch {
   #quality: Quality | undefined;
   #efFloor = 0;
   #isScanning = false;
-  /** Exact answers that are being found, by a builder (`null`) or in this thread. */
+  /** The running exact search, in a builder (`null`) or in this thread. */
   #truth: { search: SteppedSearch; sample: Sample } | null | undefined;
   #check: QualityCheck | undefined;
 
@@ -101,12 +104,12 @@ export class RecallWatch {
     this.#watched = watched;
   }
 
-  /** What was measured last. */
+  /** The latest measurement. */
   get quality(): Quality | undefined {
     return this.#quality;
   }
 
-  /** Searches that name no beam take this one at least. */
+  /** Minimum beam width of searches that set none. */
   get efFloor(): number {
     return this.#efFloor;
   }
@@ -142,7 +145,7 @@ export class RecallWatch {
     this.#isScanning = isScanning;
   }
 
-  /** Other graphs serve: what was measured was of other codes. */
+  /** Other graphs serve now, so the measurements, which were of other codes, are void. */
   reset(): void {
     this.#check = undefined;
     this.#reconnectedWork = -1;
@@ -185,18 +188,18 @@ export class RecallWatch {
     // Removed vectors take places in beams until they are swept.
     if (current.count < checkMin || current.isSweeping) return false;
     if (this.#quality === undefined) return current.isIdle || current.count >= firstCheckCount;
-    // What was measured in the middle of a build is measured again at its end.
+    // A measurement in the middle of a build is repeated at its end.
     if ((this.#isBuildMeasured || this.#isQuiet) && current.isIdle && this.#hasChangedBy(0)) return true;
     return this.#hasChangedBy(current.isIdle ? changeShare : changeShareInBuild);
   }
 
-  /** Whether so large a share of what was measured last, and one vector at least, has come or gone since. */
+  /** Whether this fraction of the measured vectors, and at least one, has been added or removed since. */
   #hasChangedBy(share: number): boolean {
     if (this.#quality === undefined) return true;
     return this.#watched.work - this.#quality.work >= Math.max(1, share * this.#quality.count);
   }
 
-  /** Begins to measure, where it is time to; returns whether something was begun. */
+  /** Starts a measurement if it is due; returns whether one was started. */
   begin(): boolean {
     if (!this.isDue) return false;
     if (this.#reconnect()) return true;
@@ -211,7 +214,7 @@ export class RecallWatch {
     this.#checkCount = count;
     this.#checkWork = this.#watched.work;
     this.#linkedSince.clear();
-    // One more than is asked for: each vector is its own nearest.
+    // One more than requested, because each vector is its own nearest.
     const k = qualityDepth + 1;
     if (rows !== undefined) {
       this.#truth = null;
@@ -224,7 +227,7 @@ export class RecallWatch {
     return search !== undefined;
   }
 
-  /** Has a builder find the exact answers. */
+  /** Lets a builder compute the exact results. */
   #haveTruthFound(rows: NonNullable<ReturnType<Vectors["shared"]>>, sample: Sample, k: number): void {
     const { metric, dimension, builders, onMore } = this.#options;
     builders.truth({ metric, dimension, rows, queries: sample.vectors, k }, (error, truths) => {
@@ -251,7 +254,7 @@ export class RecallWatch {
     return true;
   }
 
-  /** Goes on with what this thread has to do for the measurement. */
+  /** Continues the part of the measurement that runs in this thread. */
   goOn(): void {
     if (this.#truth) {
       const { search, sample } = this.#truth;
@@ -280,11 +283,11 @@ export class RecallWatch {
     this.#check = new QualityCheck(metric, questions, efSearch);
   }
 
-  /** Acts on what was measured. */
+  /** Reacts to the measurement. */
   #judge(check: QualityCheck): void {
     const { current } = this.#watched;
     if (current === undefined) return;
-    // What came meanwhile is not in the exact answers. It is measured next.
+    // Vectors that were added meanwhile are not in the exact results. They are measured next.
     const quality = check.result(this.#checkCount, this.#checkWork);
     this.#quality = quality;
     this.#checkMs = performance.now() - this.#checkBeganMs;

@@ -1,4 +1,4 @@
-// Which of the names that a search of the graphs has found are the best, by their exact scores?
+// Which of the names found by the graphs are best by their exact scores?
 
 import type { Growable } from "../../base/growable.ts";
 import { keepBest } from "../../base/top-k.ts";
@@ -16,8 +16,8 @@ export class Rescoring {
   }
 
   /**
-   * The k best of the first `depth` names, with exact scores; of twice as many, and so on, while any of the k best stands in the last
-   * quarter by code. So few are scored where the codes tell them apart, and more for a query from elsewhere, from which all are about as far.
+   * The k best of the first `depth` names, with exact scores. The depth is doubled while any of the k best is in the last quarter by code.
+   * So few names are scored if the codes distinguish them, and more for an out-of-distribution query, to which all are about equally far.
    */
   best(
     query: Float32Array,

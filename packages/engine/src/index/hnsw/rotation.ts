@@ -1,9 +1,9 @@
-// How are values mixed so that each one says as much as the next?
+// How are values mixed so that all carry equal information?
 //
-// A random orthogonal map, in time n log n: rounds of random signs and a fast Hadamard transform, which spread any vector
-// evenly over all coordinates. Where the dimension is no power of two, the transforms take turns at the first and the last
-// so many values, and a step that adds and subtracts both halves joins them (as the fast rotation of the RaBitQ library
-// does). All is IEEE arithmetic on f64: equal seeds make equal bits on every machine.
+// A random orthogonal map, in time n log n: rounds of random signs and a fast Hadamard transform, which spread any vector evenly over all
+// coordinates. If the dimension is not a power of two, the transforms alternate between the first and the last power-of-two values, and a
+// step that adds and subtracts both halves joins them (as the fast rotation of the RaBitQ library does). All is IEEE arithmetic on f64:
+// equal seeds make equal bits on every machine.
 
 import { randomNumbers } from "@quiver/kernels/random";
 

@@ -1,14 +1,14 @@
 // What does a dense search cost, by following links or by comparing vectors?
 //
-// Estimates in microseconds, as measured on vectors of 32 to 768 dimensions (docs/decisions/allowed.md). They are there to be compared
-// with each other: the way with the least is taken.
+// Estimates in microseconds, as measured on vectors of 32 to 768 dimensions (docs/decisions/allowed.md). They only serve for comparison:
+// the cheapest way is chosen.
 
 import type { SearchedVectors } from "./searched-vectors.ts";
 
-/** What a search costs, in microseconds: by the graphs, by comparing what is allowed, and by comparing everything. */
+/** The cost of a search in microseconds: by the graphs, by a scan of the allowed records, and by a scan of all. */
 export type DenseEstimate = { readonly graphUs: number; readonly allowedUs: number; readonly allUs: number };
 
-/** Nanoseconds for a place of the beam, for a vector that is compared in its order, for one that is looked up, and for one that is read. */
+/** Nanoseconds per beam entry, per vector in a sequential scan, per looked-up vector, and per vector read from the store. */
 const placeNs = (dimension: number): number => 400 + 2 * dimension;
 const inOrderNs = (dimension: number): number => 6 + 0.22 * dimension;
 const lookedUpNs = (dimension: number): number => 120 + 0.65 * dimension;
@@ -23,7 +23,7 @@ export function estimateOf(
   const { dimension, tailCount, cache, count } = vectors;
   const linked = vectors.graphs?.count ?? 0;
   const share = Math.min(1, allowedCount / Math.max(1, count));
-  // Vectors that are not in the cache have to be read, in any order.
+  // Vectors that are not in the cache must be read, in random order.
   const readShare = linked === 0 ? 0 : Math.max(0, linked - cache.count) / Math.max(1, count);
   const readEachNs = readShare * readNs(dimension);
   const places = share === 0 ? Number.POSITIVE_INFINITY : beam / share;

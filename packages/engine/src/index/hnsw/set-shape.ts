@@ -1,10 +1,10 @@
-// What do the options of an index and its encoding say of its graphs?
+// Which parameters of its graphs follow from the options and the encoding of an index?
 
 import { buildModes, dataTypeNumbers } from "./code-types.ts";
 import type { Encoding } from "./encoding.ts";
 import { efMax, type GraphShape } from "./graph-layout.ts";
 
-/** What an index's options say of its graphs. */
+/** The parameters of graphs that follow from the options of an index. */
 export type GraphSetOptions = {
   readonly m: number;
   readonly m0: number;

@@ -1,7 +1,7 @@
 // Where are the full-precision vectors of an index, and under which names?
 //
 //   tail    vectors that no graph has yet: every search scans them exactly
-//   cache   of what is in graphs, as many as may stay in memory; a search reads the others
+//   cache   vectors of graph nodes, as many as may stay in memory; a search reads the others
 //
 // Tail, cache and graphs hold *names*, one for each distinct vector (names.ts, copies.ts). One of them is special: by cosine, the
 // vector whose values are all zero has no direction. It is in none of them, and its score is known.
@@ -20,7 +20,7 @@ import { isEqualTo, Names } from "./names.ts";
 import { SearchedVectors } from "./searched-vectors.ts";
 import { Tail, type TailView } from "./tail.ts";
 
-/** The cache asks for so much more at a time. */
+/** The cache requests memory in units of this size. */
 const cacheStepBytes = 2 ** 20;
 
 export type VectorOptions = {
@@ -33,7 +33,7 @@ export type VectorOptions = {
   readonly retire?: ((free: () => void) => void) | undefined;
   /** Vectors that the cache has at most. */
   readonly cacheMax: number;
-  /** Whether so many bytes more may be taken for the cache; default: always. */
+  /** Whether this many more bytes may be allocated for the cache; default: always. */
   readonly mayTake?: ((bytes: number) => boolean) | undefined;
   /** Reads the newest vector of a record; undefined: the record is gone. */
   readonly readVector?: ((ordinal: number) => Uint8Array | undefined) | undefined;
@@ -49,7 +49,7 @@ export class StoredVectors extends SearchedVectors {
   readonly #id = nextMemoryId();
   readonly #options: VectorOptions;
   readonly #graphs: () => GraphSet | undefined;
-  /** Vectors that the cache may have before it asks for more memory. */
+  /** Number of vectors in the cache before it requests more memory. */
   #cacheGranted = 0;
 
   /** @param graphs the graphs that serve */
@@ -123,7 +123,7 @@ export class StoredVectors extends SearchedVectors {
     return this.tail.memoryBytes + this.cache.memoryBytes + this.names.memoryBytes;
   }
 
-  /** Whether the cache may have one more vector; more memory for it is asked for by the MiB. */
+  /** Whether the cache may hold one more vector; it requests memory in units of a MiB. */
   mayCache(): boolean {
     const { cacheMax, mayTake } = this.#options;
     const { count } = this.cache;
@@ -135,7 +135,7 @@ export class StoredVectors extends SearchedVectors {
     return true;
   }
 
-  /** Vectors leave the cache, and with them a sixteenth of it at least, for what is left is copied. */
+  /** Evicts vectors, at least a sixteenth of the cache at a time, because the rest is copied. */
   giveUp(bytes: number): void {
     const { cache } = this;
     if (cache.count === 0) return;
@@ -151,11 +151,11 @@ export class StoredVectors extends SearchedVectors {
   isVectorOf(name: number, vector: Float32Array): boolean {
     const held = this.cache.vectorOf(name) ?? this.tail.vectorOf(name);
     if (held !== undefined) return isEqualTo(held, vector);
-    // Of a vector that is not in memory the code is compared, beside 64 bits of its hash.
+    // For a vector that is not in memory, the code and 64 bits of its hash are compared.
     return name === this.names.directionless || (this.graphs?.reader.hasCode(name, vector) ?? false);
   }
 
-  /** The vector of a name that is to be linked; undefined where it has no record any more, or cannot be read. */
+  /** The vector of a name to link; undefined if it has no record any more or cannot be read. */
   vectorToLink(name: number): Float32Array | undefined {
     const held = this.tail.vectorOf(name) ?? this.cache.vectorOf(name);
     if (held !== undefined || !this.graphs?.has(name)) return held;
@@ -173,7 +173,7 @@ export class StoredVectors extends SearchedVectors {
     return this.#options.readVector !== undefined;
   }
 
-  /** The graphs that serve have a vector of the tail now. */
+  /** The serving graphs now contain a vector of the tail. */
   onLinked(name: number): void {
     if (this.mayCache()) this.cache.add(name, bytesOfFloats(this.tail.vectorOf(name) as Float32Array));
     this.tail.onLinked(name);

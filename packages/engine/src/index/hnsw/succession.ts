@@ -1,7 +1,7 @@
-// Which graphs are to take the place of those that serve, and when?
+// When are the serving graphs replaced, and by which ones?
 //
-//   the codes lose more than `codeLossMax`    `auto`: the next better type; else, a range that cuts values off: codes without it
-//   more of the memory is free than used      the same codes, and the memory of the present graphs is given back
+//   the codes lose more than `codeLossMax`    `auto`: the next better type; otherwise, if a range clamps values: codes without it
+//   more of the memory is free than used      the same codes, and the memory of the current graphs is freed
 //
 // Builders make a *successor* beside the graphs that serve searches, as soon as there is memory for it. It replaces them once it has
 // all of their vectors.
@@ -16,7 +16,7 @@ import type { Quality } from "./quality.ts";
 
 /** What `auto` promises of the recall by its codes. */
 const codeLossMax = 0.01;
-/** Which type follows one that loses more: what is below u8 shows little of vectors that lie close together. */
+/** The next type after one that loses too much: types below u8 hardly distinguish vectors that are close together. */
 const better: Partial<Record<HnswDataType, HnswDataType>> = {
   binary: "u8",
   quaternay: "u8",
@@ -37,7 +37,7 @@ type Wanted = {
   readonly reason: string;
 };
 
-/** The graphs that serve, and how others are made. */
+/** The serving graphs, and a factory for others. */
 export interface Predecessor {
   readonly current: GraphSet | undefined;
   readonly isCalibrating: boolean;
@@ -58,7 +58,7 @@ export class Succession {
   #successor: GraphSet | undefined;
   /** Names that the successor lacks, because their records are about to go; undefined while it is being built. */
   #missing: Set<number> | undefined;
-  /** Codes that are wanted in place of the present ones, while there is no memory for a successor. */
+  /** The codes of the requested successor, while there is no memory for it. */
   #postponed: Wanted | undefined;
   #isPostponementReported = false;
   /** Bytes that the successor will take, from when it is decided on. */
@@ -100,7 +100,7 @@ export class Succession {
     this.#postponed = this.#wantedAfter(quality, encoding);
   }
 
-  /** Acts on what was measured of the graphs that serve. Until better codes serve, the present ones are searched with a longer beam. */
+  /** Reacts to the measurement of the serving graphs. Until better codes serve, the current ones are searched with a wider beam. */
   onMeasured(quality: Quality): void {
     const { current, isCalibrating } = this.#predecessor;
     if (current === undefined || this.#successor !== undefined || isCalibrating) return;
@@ -114,37 +114,37 @@ export class Succession {
   #wantedAfter({ codeLoss }: Quality, encoding: Encoding): Wanted | undefined {
     if (codeLoss <= codeLossMax) return undefined;
     const { dataType, range } = encoding.toState();
-    const told = `codes of type ${dataType} lost ${codeLoss.toFixed(3)} of the exact answers`;
+    const told = `codes of type ${dataType} lost ${codeLoss.toFixed(3)} of the exact results`;
     const next = better[dataType];
     if (this.#options.dataType === "auto" && next !== undefined) {
       const reason = `${told}, which is more than ${codeLossMax}`;
       return { dataType: next, range: range ?? undefined, notice: reason, reason };
     }
     if (range === null) return undefined;
-    const reason = `${told}, for the range cuts values off; it is not applied`;
+    const reason = `${told}, because the range clamps values; the range is not applied`;
     return { dataType, range: undefined, notice: reason, reason };
   }
 
-  /** Builds the graphs anew where most of their memory is free, to give it back. */
+  /** Rebuilds the graphs if most of their memory is free, to release it. */
   compact(): void {
     const { current } = this.#predecessor;
     if (!this.#options.measures || this.#postponed || !current?.isMostlyFree || current.count === 0) return;
     const { dataType, range, reason } = current.encoding.toState();
-    const notice = "most of the graphs' memory is free after removals; they are built anew to give it back";
+    const notice = "most of the graphs' memory is free after removals; they are rebuilt to release it";
     this.#succeed({ dataType, range: range ?? undefined, notice, reason: reason ?? notice });
   }
 
-  /** Has graphs of other codes built, as soon as there is memory for them; says once that there is none. */
+  /** Requests graphs with other codes, which are built as soon as there is memory; logs once if there is none. */
   #succeed(wanted: Wanted): void {
     this.#postponed = wanted;
     if (this.goOn() || this.#isPostponementReported) return;
     this.#isPostponementReported = true;
     this.#options.onNotice?.(
-      `${wanted.notice}; the memory budget has no room for graphs of type ${wanted.dataType} beside the present ones, so these serve until it has`,
+      `${wanted.notice}; the memory budget has no room for graphs of type ${wanted.dataType} in addition to the current ones, which continue to serve until it has`,
     );
   }
 
-  /** Begins with a successor that waits for memory, where there is some. */
+  /** Starts a successor that waits for memory, if there is some now. */
   goOn(): boolean {
     const { mayTake, onNotice } = this.#options;
     const { current, isCalibrating, scratchCount } = this.#predecessor;
@@ -175,7 +175,7 @@ export class Succession {
     });
   }
 
-  /** The successor that can take the place of the present graphs, for it has all names that they have; it is given up here. */
+  /** The successor that can replace the current graphs, because it has all of their names; it is released here. */
   takeOver(current: GraphSet): GraphSet | undefined {
     const successor = this.#successor;
     if (!successor?.isIdle || !current.isQuiet) return undefined;

@@ -1,4 +1,4 @@
-// When does a dense index build graphs beside those that serve, and whose memory do they take?
+// When does a dense index build a successor, and how is its memory accounted?
 
 import { expect, test } from "vitest";
 import { bytesOfFloats } from "../../vector/floats.ts";
@@ -38,7 +38,7 @@ function filled(
   return { index, notices };
 }
 
-test("[R14] a successor for which there is no memory is not begun, told once, and built when there is", () => {
+test("[R14] a successor without memory is not started, reported once, and built when there is memory", () => {
   let isRoom = false;
   const { index, notices } = filled(() => isRoom);
   expect(index.isPostponed).toBe(true);
@@ -56,7 +56,7 @@ test("[R14] a successor for which there is no memory is not begun, told once, an
   index.close();
 });
 
-test("[R13] graphs whose vectors were mostly removed are built anew, and their memory comes back", () => {
+test("[R13] graphs whose vectors were mostly removed are rebuilt, and their memory is released", () => {
   const index = new HnswIndex({
     dimension,
     metric: "euclidean",
@@ -94,7 +94,7 @@ test("a checkpoint requested while a successor is built ends once, whoever hands
     };
     workUntil(() => index.successorType !== undefined);
     for (let i = 0; i < jobsBefore; i++) builders.work();
-    // The graphs that serve get a job of their own, for which the checkpoint has to wait.
+    // The serving graphs get a job, which the checkpoint must wait for.
     index.add(1_000, bytesOfFloats(vectorOf(1_000)));
     const told: string[] = [];
     index.save(

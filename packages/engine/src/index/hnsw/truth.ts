@@ -1,8 +1,8 @@
 // Which vectors are really nearest to a few queries?
 //
-// What an index measures itself by. A builder reads the rows where they lie in shared memory, block by block, through a flat index of
-// its own, so scores are the exact ones. The owner may move rows meanwhile: a vector that goes to another place can then be missed,
-// or be told under the name of one that was removed, which the owner knows.
+// The ground truth for the measurements of an index. A builder reads the rows in shared memory, block by block, through its own flat index,
+// so scores are exact. The owner may move rows meanwhile: a moved vector can be missed, or be reported under the name of a removed one; the
+// owner detects both.
 
 import type { MetricName } from "@quiver/protocol/shapes/index-definition";
 import { bestOf, type Candidates, nothing } from "../contract.ts";
@@ -18,7 +18,7 @@ export type TruthRequest = {
   readonly k: number;
 };
 
-/** Bytes of a block: they stay in the processor's cache while all queries are asked. */
+/** Bytes of a block, which stays in the processor's cache for all queries. */
 const blockBytes = 2 ** 20;
 
 export function exactNeighbours({ metric, dimension, rows, queries, k }: TruthRequest): Candidates[] {

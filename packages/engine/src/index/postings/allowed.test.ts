@@ -1,6 +1,6 @@
-// Searches of postings among allowed ordinals: the k best of these, exactly, by whichever way they are found.
+// Searches of postings among allowed ordinals: exactly the k best of these, in each of the possible ways.
 //
-// The measure is the answer without a set that has every record: it is held against brute force by the tests of each index.
+// The reference is the complete result without a set, which the tests of each index compare with brute force.
 
 import { randomNumbers } from "@quiver/kernels/random";
 import { describe, expect, test } from "vitest";
@@ -49,7 +49,7 @@ class History {
     return [...this.held].filter(() => next() < share);
   }
 
-  /** What versions see: all, and what was neither retired nor came last. */
+  /** The visible records of two versions: all, and those that were neither retired nor added last. */
   versions(): Visible[] {
     const end = this.ordinals[this.ordinals.length - 300];
     return [null, (ordinal) => ordinal < end && !this.retired.has(ordinal)];
@@ -243,7 +243,7 @@ describe("texts", () => {
     let count = 0;
     for (let step = steps.next(); ; step = steps.next(), count++) {
       if (step.done) {
-        // df of a term is that of the version, whatever came meanwhile.
+        // df of a term is that of the version, whatever was added meanwhile.
         expectSame(asMap(step.value), bestAllowed(all, allowed, 20));
         break;
       }

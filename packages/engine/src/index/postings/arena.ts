@@ -87,8 +87,8 @@ export class Arena extends SegmentMemory {
   }
 
   /**
-   * A place for a segment of so many bytes, aligned to 64, with whatever was there; undefined when the memory is full, of which a
-   * 16th is left for searches.
+   * Allocates a segment of the given size, aligned to 64 and not cleared; undefined if the memory is full, of which a sixteenth is reserved
+   * for searches.
    */
   allocate(bytes: number): number | undefined {
     return this.#take(bytes, Math.floor((this.#pagesMax * pageBytes * 15) / 16));
@@ -124,12 +124,12 @@ export class Arena extends SegmentMemory {
 
   free(at: number): void {
     const bytes = this.#taken.get(at);
-    invariant(bytes !== undefined, `no allocation at ${at} is there to be freed`);
+    invariant(bytes !== undefined, `there is no allocation at ${at} to free`);
     this.#taken.delete(at);
     this.#release({ at, bytes });
   }
 
-  /** Makes room for a search of so many terms and the k best. @returns whether there is any */
+  /** Allocates room for a search of the given number of terms and the k best. @returns whether there is room */
   reserve(terms: number, k: number): boolean {
     if (terms > this.#termsMax) {
       const length = Math.max(16, 2 * terms);
@@ -145,7 +145,7 @@ export class Arena extends SegmentMemory {
     return true;
   }
 
-  /** Makes room for gathering from a segment of so many records. @returns whether there is any */
+  /** Allocates room for gathering from a segment of the given number of records. @returns whether there is room */
   reserveRecords(records: number): boolean {
     if (records <= this.#recordsMax) return true;
     const length = Math.min(segmentRecordsMax, 2 * records);
@@ -194,7 +194,7 @@ export class Arena extends SegmentMemory {
     this.#gaps.pop();
   }
 
-  /** Joins a gap with the next where they touch. */
+  /** Merges a gap with the next one if they are adjacent. */
   #join(number: number): void {
     const [gap, next] = this.#gaps.slice(Math.max(0, number), number + 2);
     if (number < 0 || next === undefined || gap.at + gap.bytes < next.at) return;

@@ -1,4 +1,4 @@
-// Which k of what a search has found so far are the best?
+// Which are the k best records that a search has found so far?
 
 import { foundBytes, scratch as scratchFields } from "@quiver/kernels/postings";
 import { keepBest } from "../../base/top-k.ts";
@@ -9,7 +9,7 @@ import type { SegmentMemory } from "./segment-memory.ts";
 /** The candidates found so far, and the heap of the k best scores in the arena that used it last. */
 export class Best {
   readonly #k: number;
-  // Plain arrays: a typed array of more than 64 bytes is made outside of the heap, and few are found.
+  // Plain arrays, because a typed array of more than 64 bytes is allocated outside the heap, and only few records are found.
   readonly #ordinals: number[] = [];
   readonly #scores: number[] = [];
   #arena: SegmentMemory | undefined;

@@ -8,7 +8,7 @@ import type { Index } from "../contract.ts";
 import type { CheckpointData } from "./checkpoint-data.ts";
 import type { PostingState } from "./posting-index.ts";
 
-/** An index that hands out its checkpoint at once. */
+/** An index whose checkpoint is available at once. */
 interface Inverted<State> extends Index {
   readonly changes: number;
   readonly isIdle: boolean;

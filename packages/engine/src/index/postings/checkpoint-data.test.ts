@@ -1,5 +1,5 @@
-// What an index hands out to be kept stands still while the index goes on, and makes an index that answers like one that was
-// built anew from the records of that moment.
+// The data of a checkpoint do not change while the index changes, and restore an index with the same results as one built from the records
+// of that moment.
 
 import { randomNumbers } from "@quiver/kernels/random";
 import { expect, test } from "vitest";
@@ -50,7 +50,7 @@ type Changing<Content> = {
   tidy(postings: number): boolean;
 };
 
-/** Adds, closes and removes records, as a corridor does, and merges now and then. */
+/** Adds, closes and removes records, like the indexing pipeline, and merges now and then. */
 function change<Content>(
   index: Changing<Content>,
   held: Held<Content>,
@@ -79,7 +79,7 @@ function change<Content>(
   }
 }
 
-/** The images as another thread reads them, some time after they were handed out. */
+/** The images as another thread reads them, some time later. */
 function afterwards<State>(
   kept: CheckpointData<State>,
   meanwhile: () => void,
@@ -98,7 +98,7 @@ function afterwards<State>(
 }
 
 test.each([1, 2, 3])(
-  "[I4] [I5] a text index that was kept while it changed is that of its moment: sequence %i",
+  "[I4] [I5] the checkpoint of a changing text index has the state of its moment: sequence %i",
   async (seed) => {
     const random = randomNumbers(seed);
     const index = new TextIndex(textOptions);
@@ -123,7 +123,7 @@ test.each([1, 2, 3])(
         if (ordinal >= state.postings.end) restored.add(ordinal, words);
       }
       expectAlike(restored, fresh, records, random);
-      // They go on alike, with terms that are new, and merges.
+      // Both continue in the same way, with new terms and merges.
       const later = new Held<string[]>();
       later.next = held.next;
       change(restored, later, make, 300, random);
@@ -172,7 +172,7 @@ function expectAlike(
 }
 
 test.each([1, 2, 3])(
-  "[I4] [I5] a sparse index that was kept while it changed is that of its moment: sequence %i",
+  "[I4] [I5] the checkpoint of a changing sparse index has the state of its moment: sequence %i",
   async (seed) => {
     const random = randomNumbers(100 + seed);
     const index = new SparseIndex(sparseOptions);
@@ -207,7 +207,7 @@ test.each([1, 2, 3])(
   },
 );
 
-test("changes are counted until they are kept", () => {
+test("changes are counted until they are in a checkpoint", () => {
   const index = new SparseIndex(sparseOptions);
   const next = randomNumbers(9);
   const add = (from: number, count: number) => {

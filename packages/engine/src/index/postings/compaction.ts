@@ -23,7 +23,7 @@ export class Compaction {
   readonly #sources: readonly Segment[];
   readonly #makeArena: () => Arena;
   readonly #rooms: { readonly arena: Arena; readonly at: number }[] = [];
-  /** Where the image of the segment that is being copied goes, and how much of it is there. */
+  /** The target of the segment that is being copied, and the bytes copied so far. */
   #image: Uint8Array | undefined;
   #copied = 0;
 
@@ -33,7 +33,7 @@ export class Compaction {
     this.#makeArena = makeArena;
   }
 
-  /** Copies about so many bytes. @returns whether all are copied */
+  /** Copies about the given number of bytes. @returns whether all are copied */
   step(bytes: number): boolean {
     for (let left = bytes; left > 0; ) {
       const image = this.#image ?? this.#begin();

@@ -1,6 +1,6 @@
-// How many terms are explained between two turns of others?
+// How many terms are explained per step?
 //
-// Each is looked up in each of the records: so many look-ups take some milliseconds.
+// Each term is looked up in each of the records; this number of look-ups takes some milliseconds.
 
 const lookUpsPerStep = 16_384;
 

@@ -27,7 +27,7 @@ export class Freezing {
 
   /**
    * @param buffer a mutable buffer with at least one record
-   * @returns undefined where the arena is too full
+   * @returns undefined if the arena is too full
    */
   static begin(
     arena: Arena,

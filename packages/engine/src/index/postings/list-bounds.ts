@@ -3,7 +3,7 @@
 import { entry, longList, topImpactBits, topImpactsMax } from "@quiver/kernels/postings";
 import type { SegmentReader } from "./segment.ts";
 
-/** What a list's postings add at most: base + slope * quantized impact each, `most` any of them. */
+/** Upper bounds of what a list's postings add: base + slope * quantized impact for each, `most` for all. */
 export type Bound = { base: number; slope: number; most: number };
 
 export function boundsOf(segment: SegmentReader, list: number, weight: number, growth: number): Bound {
@@ -15,13 +15,13 @@ export function boundsOf(segment: SegmentReader, list: number, weight: number, g
     const factor = weight * growth;
     return { base: factor * base, slope: factor * slope, most: factor * floats[at + 2] };
   }
-  // With a negative weight the least impact counts most, and a posting has at least what the next smaller quantized impact says.
+  // With a negative weight the smallest impact adds most, and the impact of a posting is at least that of the next smaller quantized
+  // impact.
   return { base: weight * (base - slope), slope: weight * slope, most: weight * base };
 }
 
 /**
- * What the greatest posting of a list adds; where records were removed or are hidden, at most that, and as near as is known without a
- * search.
+ * The contribution of the greatest posting of a list; if records were removed or are hidden, the best bound that is known without a search.
  * @param hidden records that do not count
  */
 export function greatestIn(
@@ -55,7 +55,7 @@ export function impactAtRank(segment: SegmentReader, list: number, rank: number)
   if (count < longList || 2 ** power > count || power >= topImpactBits + topImpactsMax) return undefined;
   const at = segment.entryOf(list);
   const quantized = segment.arena.bytes[at + entry.topImpacts + power - topImpactBits];
-  // A quantized impact is rounded up: what it stands for is more than the next smaller one.
+  // A quantized impact is rounded up, so the true impact is greater than the next smaller one.
   const { floats } = segment.arena;
   return floats[(at + entry.base) >>> 2] + floats[(at + entry.slope) >>> 2] * Math.max(0, quantized - 1);
 }

@@ -1,4 +1,4 @@
-// Where do the postings of the youngest records lie?
+// Where are the postings of the newest records stored?
 //
 // A posting is a record's slot (see mutable-buffer.ts) and a number: a weight (f32) of a sparse vector, or how often a
 // term occurs (u32). The postings of one dimension or term are a *list*, in the order in which they were appended. There
@@ -48,7 +48,7 @@ const sliceAt = (link: number): number => link - 1;
 const sizeClassOf = (slice: number): number => Math.min(slice >> 1, sizeClasses - 1);
 const sliceLength = (sizeClass: number): number => 4 << sizeClass;
 
-/** A list as `read` gives it: the first `count` places of both arrays, until the next call. */
+/** A list as returned by `read`: the first `count` entries of both arrays, valid until the next call. */
 export type PostingsRead<V extends Values> = {
   count: number;
   slots: Uint32Array;
@@ -221,7 +221,7 @@ export class Postings<V extends Values> extends PostingListReader<V> {
     const owners = new Map<number, string>();
     let places = 0;
     const own = (slice: number, length: number, owner: string): void => {
-      invariant(slice + length <= this.#top, `a slice of ${owner} at ${slice} was never handed out`);
+      invariant(slice + length <= this.#top, `a slice of ${owner} at ${slice} was never allocated`);
       invariant(!owners.has(slice), `the slice at ${slice} belongs to ${owners.get(slice)} and ${owner}`);
       owners.set(slice, owner);
       places += length;
@@ -287,7 +287,7 @@ export class Postings<V extends Values> extends PostingListReader<V> {
     return slice;
   }
 
-  /** Makes free slices of what is left of the chunk at the top. */
+  /** Turns the rest of the chunk at the top into free slices. */
   #freeRoom(room: number): void {
     let left = room;
     for (let sizeClass = sizeClasses - 1; sizeClass >= 0; sizeClass--) {
@@ -299,7 +299,7 @@ export class Postings<V extends Values> extends PostingListReader<V> {
     }
   }
 
-  /** Makes sure that memory stands behind the places from `at` on, which lie in one chunk. */
+  /** Ensures that memory is allocated for the positions from `at` on, which are in one chunk. */
   #reserve(at: number, length: number): void {
     const number = at >>> chunkBits;
     const needed = (at & chunkMask) + length;

@@ -23,7 +23,7 @@ export type PostingCounts = {
   readonly longLists: number;
 };
 
-/** A list's padding, on the average, and what tells from which list a term is. */
+/** The average padding of a list, and the bytes that identify its term. */
 const paddingBytes = 2.5;
 const stepBytes = 1;
 

@@ -3,16 +3,16 @@
 import { segmentRecordsMax } from "@quiver/kernels/postings";
 import type { Segment } from "./segment.ts";
 
-/** A segment of so many records, or of this part of the most postings, is left alone; smaller neighbours are merged. */
+/** A segment with this many records, or this fraction of the maximum number of postings, is not merged; smaller neighbours are. */
 const fullShare = 7 / 8;
 const full = fullShare * segmentRecordsMax;
 const smallSegmentsMin = 8;
 
 /**
- * A segment's neighbours of which the next merge makes one: so many that it is full; or eight, none of them longer than the others
- * together, so that a posting is merged two or three times until its segment is full.
- * @param isIdle whether there is time: then any that are not full, where the longest of them grows by a quarter at least, so that
- * a posting that goes from segment to segment is merged some ten times at most
+ * The adjacent segments of the next merge: enough to make a full one; or eight, none of them longer than the others together, so that a
+ * posting is merged two or three times until its segment is full.
+ * @param isIdle whether there is time: then any segments that are not full, if the longest of them grows by at least a quarter, so that a
+ *   posting is merged at most about ten times
  */
 export function toMerge(
   segments: readonly Segment[],

@@ -1,4 +1,4 @@
-// How do several segments become one?
+// How are several segments merged into one?
 //
 // A merge writes list by list, in the order of terms, a bounded piece at a time, while searches use the old segments. It leaves out
 // records that were removed before it began. Records removed while it runs are removed from the new segment when it is put in place.
@@ -17,13 +17,13 @@ export class Merge {
   readonly #writer: SegmentWriter;
   /** Of each source: the new number of a record, or `gone`. */
   readonly #renumbered: readonly Uint32Array[];
-  /** Of each source: the list that comes next. */
+  /** Per source: the next list. */
   readonly #at: number[];
   #records = new Uint16Array(1_024);
   #values: Float32Array | Uint32Array;
   readonly #removedLater: number[] = [];
 
-  /** @returns undefined where the arena is too full. @param sources segments with at least one record between them */
+  /** @returns undefined if the arena is too full. @param sources segments with at least one record between them */
   static begin(
     arena: Arena,
     sources: readonly Segment[],

@@ -1,4 +1,4 @@
-// Long lists, several segments, merges and removals: what the small sequences of the indexes' own tests do not reach.
+// Long lists, several segments, merges and removals, which the small sequences of the indexes' own tests do not reach.
 
 import { describe, expect, test } from "vitest";
 import type { Visible } from "../contract.ts";
@@ -116,7 +116,7 @@ describe("texts", () => {
     for (let ordinal = 0; ordinal < 40_000; ordinal++) texts.add(3 * ordinal, someText(random));
     searchAll(texts);
     while (texts.index.work(100_000));
-    // Merged where small ones lay beside each other: in no case all of the twenty and more that were frozen.
+    // Small adjacent segments were merged: in no case do all of the twenty or more frozen ones remain.
     expect(texts.index.segmentCount).toBeLessThan(12);
     texts.index.check();
     searchAll(texts);
@@ -159,7 +159,7 @@ describe("texts", () => {
     }
   });
 
-  test("an index goes on in a further memory when one is full, and through all of them", () => {
+  test("an index continues in another memory when one is full, and searches all of them", () => {
     const random = randomFrom(3);
     const texts = new Texts({ memoryBytesMax: 24 * 65_536, segmentPostingsMax: 60_000 });
     for (let ordinal = 0; ordinal < 30_000; ordinal++) texts.add(ordinal, someText(random));
@@ -174,7 +174,7 @@ describe("texts", () => {
       texts.add(ordinal, someText(random));
       if (texts.held.has(ordinal - 30_000)) texts.remove(ordinal - 30_000);
     }
-    // What is freed is used again.
+    // Freed memory is reused.
     expect(texts.index.arenaCount).toBeLessThanOrEqual(arenaCount + 1);
     searchAll(texts);
     texts.index.check();
@@ -220,7 +220,7 @@ test("sparse vectors: long lists with and without negative weights equal brute f
   }
 });
 
-/** Records that hold sparse vectors as learned encoders make them, and what a query scores them by. */
+/** Records with sparse vectors like those of learned encoders, and their scores for a query. */
 function scoredBy(held: readonly SparseVector[], query: SparseVector) {
   const weights = new Map([...query.indices].map((dimension, i) => [dimension, query.values[i]]));
   const products = held.map(({ indices, values }) =>
@@ -233,7 +233,7 @@ function scoredBy(held: readonly SparseVector[], query: SparseVector) {
   return { products, sumOf };
 }
 
-test("with a threshold, those are found whose greatest postings add most, and scored in full", () => {
+test("with a threshold, the records whose greatest postings add most are found, with full scores", () => {
   const random = randomFrom(6);
   const vectorOf = (count: number): SparseVector => {
     const entries = new Map<number, number>();
@@ -263,7 +263,7 @@ test("with a threshold, those are found whose greatest postings add most, and sc
         const { products, sumOf } = scoredBy(held, query);
         const isThere = (ordinal: number) => !retired.has(ordinal);
         const greatest = Math.max(...products.filter((_, ordinal) => isThere(ordinal)).flat());
-        // A product counts as a quantized impact says, which is at most one level of the list's range more.
+        // A product counts with its quantized impact, which is at most one level of the list's range higher.
         const level = greatest / (levels - 1);
         const least = threshold * greatest;
         const surely = products.map((each) => sumOf(each.filter((product) => product >= least)));
@@ -275,7 +275,7 @@ test("with a threshold, those are found whose greatest postings add most, and sc
         const all = asMap(index.search(query, held.length, threshold, isThere));
         for (const [ordinal, sum] of surely.entries()) {
           if (sum > 0 && isThere(ordinal)) expect(all.has(ordinal)).toBe(true);
-          // Where records are removed the greatest impact is known as a little less, and more are found.
+          // If records are removed, the known greatest impact is slightly too low, and more records are found.
           if (!isThere(ordinal) || (atMost[ordinal] === 0 && !isChanged))
             expect(all.has(ordinal)).toBe(false);
         }
@@ -284,7 +284,8 @@ test("with a threshold, those are found whose greatest postings add most, and sc
           const found = asMap(index.search(query, k, threshold, isThere));
           for (const [ordinal, score] of found) expect(score).toBe(sumOf(products[ordinal]));
           expect(found.size).toBeGreaterThanOrEqual(Math.min(k, all.size));
-          // Whoever is among k + 10 by its greatest postings, however quantized impacts are rounded, and has a score for it.
+          // Records that are among the k + 10 best by their greatest postings, however quantized impacts are rounded, and have a sufficient
+          // score.
           const floor = Math.min(...found.values());
           for (const ordinal of all.keys()) {
             const isAmong = surely[ordinal] > 0 && !(ranked[k + 10] >= surely[ordinal]);
@@ -353,7 +354,7 @@ test("a buffer is searched, hidden from and removed from while it is being froze
     expect(texts.index.work(2_000)).toBe(true);
     const frozen = [...texts.held.keys()].filter((ordinal) => ordinal >= texts.index.frozenEnd);
     expect(texts.index.bufferedCount).toBe(frozen.length);
-    // Younger ones go to a mutable buffer of their own.
+    // Newer records go to a separate mutable buffer.
     for (let i = 0; i < 3; i++) texts.add(2 * next++, { length: 1, frequencies: new Map([[1, 1]]) });
     searchAll(texts, (ordinal) => ordinal < frozen[frozen.length - 1]);
     const removed = frozen.filter((_, i) => what === "all" || (what === "some" && i % 3 === 0));
@@ -389,7 +390,7 @@ test("an idle index makes a segment of a buffer that is worth it, and one of its
   index.check();
 });
 
-test("allocations of an arena never overlap, and what is freed is handed out again", () => {
+test("allocations of an arena never overlap, and freed memory is allocated again", () => {
   const random = randomFrom(5);
   const arena = new Arena({ memoryBytesMax: 64 * 65_536 });
   const allocations = new Map<number, number>();

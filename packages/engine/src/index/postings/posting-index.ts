@@ -37,7 +37,7 @@ import { SegmentSet, type SegmentSetOptions } from "./segment-set.ts";
 export type PostingOptions = SegmentSetOptions & {
   /** Postings have frequencies, and records a length. */
   readonly isText: boolean;
-  /** The greatest quantized impact, 15 to 255: how finely bounds are told apart. */
+  /** The greatest quantized impact, 15 to 255: the resolution of bounds. */
   readonly levels: number;
   /** Records and postings of the longest mutable buffer; less for tests. */
   readonly bufferRecordsMax?: number;
@@ -182,7 +182,7 @@ export class PostingIndex {
     if (this.#parts.segmentOf(ordinal) !== undefined) this.#segments.changes++;
   }
 
-  /** Removes a record that is there. */
+  /** Removes an existing record. */
   remove(ordinal: number): void {
     const wasRetired = this.#parts.retired.delete(ordinal);
     const segment = this.#parts.segmentOf(ordinal);
@@ -208,7 +208,7 @@ export class PostingIndex {
     }
   }
 
-  /** The average length of texts, where the caller knows it better than the last `add` said. */
+  /** The average length of texts, if the caller knows it better than from the last `add`. */
   set averageLength(length: number) {
     this.#segments.averageLength = length;
   }
@@ -222,7 +222,7 @@ export class PostingIndex {
     this.#owed = this.work(some) ? this.#owed - some : 0;
   }
 
-  /** Goes on with freezing and merging, for about so many postings. @returns whether there is more to do */
+  /** Continues freezing and merging for about this many postings. @returns whether there is more to do */
   work(postings: number): boolean {
     if (this.#freezing === undefined) return this.#segments.work(postings);
     if (!this.#freezing.step(postings)) return true;
@@ -326,9 +326,9 @@ export class PostingIndex {
   }
 
   /**
-   * What a checkpoint stores: all segments. The images are those of the segments themselves, which stay as they are until `done`,
-   * whatever is added, removed or merged meanwhile; one at a time is handed out. The records of the mutable buffer are to be added
-   * again.
+   * What a checkpoint stores: all segments. The images are those of the segments themselves, which stay as they are until `done`, whatever
+   * is added, removed or merged meanwhile; only one exists at a time. The records of the mutable buffer must be added again after a
+   * restore.
    */
   save(): CheckpointData<PostingState> {
     const { segments, done } = this.#segments.hold();
@@ -345,7 +345,7 @@ export class PostingIndex {
   }
 
   /**
-   * Restores an index from a checkpoint. Retired records are there, and to be removed.
+   * Restores an index from a checkpoint. It includes retired records, which must be removed.
    * @param load fills the images with the checkpoint's bytes, in the order of `save`
    */
   static async restored(

@@ -1,4 +1,4 @@
-// Where are the records of a posting index?
+// Where are the records of a posting index stored?
 //
 // In *segments*, which never change but for the bits of removed records, and in one mutable buffer or two, by ascending ranges of
 // ordinals that do not overlap. The writer (posting-index.ts, segment-set.ts) changes what is here; readers (posting-reader.ts,

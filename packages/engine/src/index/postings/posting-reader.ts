@@ -23,7 +23,7 @@ export class PostingReader {
 
   /** Where a term's postings are. Valid until the next change of the `layout`. */
   locate(term: number): Located {
-    // A plain array: a typed one is made outside of the heap as soon as there are many segments.
+    // A plain array, because a typed one is allocated outside the heap if there are many segments.
     const segments: number[] = [];
     const buffers = this.#parts.buffers.map((buffer) => buffer.listOf(term));
     let isAnywhere = buffers.some((list) => list >= 0);
@@ -152,9 +152,9 @@ export class PostingReader {
   }
 
   /**
-   * What some records have of a term.
+   * The postings of a term in some records.
    * @param places by ordinal
-   * @param onMatch told the value and the record's place
+   * @param onMatch called with the value and the record's position
    */
   valuesOf(
     { segments, buffers }: Located,

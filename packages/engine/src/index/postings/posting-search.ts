@@ -1,10 +1,10 @@
-// Which k records have the greatest sums of what their postings add?
+// Which k records have the greatest sums of posting contributions?
 //
-// Segments are searched in WebAssembly with pruning (segment-search.ts), mutable buffers are scored in full (score-all.ts), and so
-// is everything where not all records may be found, not all terms count for all, or the terms are very many.
+// Segments are searched in WebAssembly with pruning (segment-search.ts), mutable buffers are scored in full (score-all.ts), and so is
+// everything if not all records may be found, if terms count only for some records, or if there are very many terms.
 //
-// Where only some ordinals are allowed, there are two ways, and `estimate` says what each costs: every posting is gone through, and
-// what is not allowed is masked out before it is scored (segment-mask.ts); or just the allowed records are looked up in the lists.
+// If only some ordinals are allowed, there are two ways, and `estimate` returns the cost of each: scan every posting and mask out records
+// that are not allowed before scoring (segment-mask.ts), or look up only the allowed records in the lists.
 
 import { windowRecords } from "@quiver/kernels/postings";
 import { finishAtOnce, type Steps } from "../../base/steps.ts";
@@ -21,9 +21,9 @@ import { FullScorer } from "./score-all.ts";
 import { searchListed, searchSegments } from "./segment-search.ts";
 
 /**
- * Queries of more terms are scored in full. Pruning looks a record that may be among the best up in the lists of all terms, and the
- * more terms there are, the less it can rule out: 6,400 random words of 40,000 texts took 1.6 s, and scored in full 17 ms; up to
- * some 3,000 words pruning was faster.
+ * Queries with more terms are scored in full. Pruning looks up each candidate in the lists of all terms, and the more terms there are, the
+ * fewer candidates it can rule out: 6,400 random words of 40,000 texts took 1.6 s, and scored in full 17 ms; up to some 3,000 words pruning
+ * was faster.
  */
 export const prunedTermsMax = 2_048;
 
@@ -43,10 +43,10 @@ const enterNs = 170;
 /** Look-ups of a search that is done at once: some 20 ms. */
 const listedMax = 500_000;
 
-/** What a search costs, in microseconds: by going through all postings, and by looking up what is allowed. */
+/** The cost of a search in microseconds: by scanning all postings, and by looking up the allowed records. */
 export type PostingEstimate = { readonly maskUs: number; readonly listUs: number };
 
-/** What may be found, as a test of each ordinal. */
+/** The records that may be found, as a test of an ordinal. */
 function allowedBy(allowed: Allowed, accepts: Accepts = null): Accepts {
   if (allowed === null) return accepts;
   if (accepts === null) return (ordinal) => allowed.has(ordinal);
@@ -71,9 +71,9 @@ export class PostingSearcher {
 
   /**
    * The k best records of those that have one of the terms, with all ties at the boundary.
-   * @param least of sparse vectors: what a posting must add to make a record a candidate; null: every record is one. With it some of
-   * the best can be missing, unless a weight is negative
-   * @param allowed the ordinals that may be found at all. Fewer than k are found only where fewer of them have one of the terms
+   * @param least for sparse vectors: the contribution that makes a record a candidate; null: every record is one. With it, some of the
+   *   best can be missing, unless a weight is negative
+   * @param allowed the ordinals that may be found at all. Fewer than k are found only if fewer of them have one of the terms
    */
   search(
     terms: readonly WeightedTerm[],
@@ -141,7 +141,7 @@ export class PostingSearcher {
     return searchListed(this.#parts.segments, search, ordinals, inBuffers);
   }
 
-  /** What a search costs by each way, where so many ordinals are allowed. @param terms as they are searched for */
+  /** The cost of a search in each way, for this number of allowed ordinals. @param terms as in the search */
   estimate(terms: readonly WeightedTerm[], allowedCount: number): PostingEstimate {
     const { segments } = this.#parts;
     let [records, unaligned, windows, postings] = [0, 0, 0, 0];
@@ -205,8 +205,8 @@ export class PostingSearcher {
   }
 
   /**
-   * `search` of a text index where a filter applies, or where a term counts for some records only. It scores all postings: the
-   * records that pass the filter are already known and usually few.
+   * `search` of a text index with a filter, or with terms that count only for some records. It scores all postings: the records that pass
+   * the filter are already known and usually few.
    * @param allowed the ordinals that may be found at all
    */
   searchAccepted(
@@ -218,7 +218,7 @@ export class PostingSearcher {
     allowed: Allowed = null,
   ): Candidates {
     if (k <= 0 || allowed?.count === 0) return nothing;
-    // Terms that count for some records only are left to the program, which can tell.
+    // Terms that count only for some records are handled in TypeScript, which can test that.
     const isListed = allowed !== null && terms.every(({ within }) => within == null);
     if (isListed && this.isListed(terms, allowed.count)) {
       const ordinals = allowed.toOrdinals();
@@ -231,8 +231,8 @@ export class PostingSearcher {
 
   /**
    * Scores everything, as `searchAccepted` does, in steps between which the index may change.
-   * @param visible asked anew for what the version sees
-   * @returns null where lists moved in the meantime (`layout`): the located lists are no longer valid, and the caller must start
+   * @param visible returns the visibility test; called again after each step
+   * @returns null if lists moved in the meantime (`layout`): the located lists are no longer valid, and the caller must start
    * again
    */
   *searchInSteps(

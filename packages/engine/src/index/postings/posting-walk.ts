@@ -9,9 +9,9 @@ import { checkSegment } from "./segment-check.ts";
 import type { ImpactOf } from "./segment-writer.ts";
 
 /**
- * All postings of records that are held, a list at each step. Between steps the index may be used and changed: what is added
- * meanwhile is left out.
- * @returns whether all postings were reported; false where segments were merged in the meantime, and the caller must start again
+ * All postings of the current records, one list per step. Between steps the index may be used and changed; records that are added meanwhile
+ * are skipped.
+ * @returns whether all postings were reported; false if segments were merged in the meantime, and the caller must start again
  */
 export function* postingsOf(
   parts: OwnedParts,

@@ -1,7 +1,7 @@
 // Which records of a mutable buffer, or of a segment, have the greatest scores, when all of them are scored?
 //
-// One search at a time adds scores by slot. The arrays stay for the next search, all states zero; what a search
-// touched, it lists, so that clearing costs what the search cost.
+// One search at a time adds scores by slot. The arrays are reused by the next search, with all states zero; a search lists the entries that
+// it touches, so that clearing costs no more than the search.
 
 import { Growable } from "../../base/growable.ts";
 import { Greatest, keepBest } from "../../base/top-k.ts";
@@ -22,7 +22,7 @@ export class RecordScores {
   touched = new Uint32Array(0);
   count = 0;
 
-  /** Makes room for slots below `slotsEnd`. */
+  /** Ensures room for slots below `slotsEnd`. */
   begin(slotsEnd: number): void {
     if (this.states.length >= slotsEnd) return;
     const capacity = Math.max(64, 2 * slotsEnd);
@@ -39,7 +39,7 @@ export class RecordScores {
   }
 
   /**
-   * The k best of the found records that are still there, with all ties at the boundary.
+   * The k best of the found records that still exist, with all ties at the boundary.
    * @param ordinals by slot
    * @param removed by slot: 1 where it was removed; null: none was
    * @param accepts asked about those that could be among the best; null: all may be

@@ -1,7 +1,7 @@
 // Which records have the greatest scores, when every posting is scored?
 //
-// The mutable buffer is always searched this way; segments are where a filter applies or where a term counts for some records only.
-// Scores are added in the order of the query's terms, as everywhere: a record's score does not depend on where it lies.
+// The mutable buffer is always searched this way; segments only with a filter or with terms that count only for some records. Scores are
+// added in the order of the query's terms, as everywhere: a record's score does not depend on where it lies.
 //
 // Scoring runs in steps. Between two steps records may come and go, but no mutable buffer or segment may be made or merged. A record
 // that comes between two steps may get only part of its score, so a search that pauses tests visibility again at the end (`accepts`).
@@ -30,7 +30,7 @@ export class FullScorer {
   /**
    * The k best of the mutable buffer's records, with all ties at the boundary.
    * @param number of the mutable buffer
-   * @param least only records that one posting gives so much; null: all
+   * @param least only records with a posting that contributes at least this much; null: all
    */
   *sparseInBuffer(
     buffer: BufferReader,
@@ -240,9 +240,9 @@ export class FullScorer {
 }
 
 /**
- * Passes over the terms' lists, in steps.
- * @param listOf where a term's list is; below 0 where there is none
- * @param passes each goes through a list and says how long it is
+ * Walks the lists of the terms, in steps.
+ * @param listOf the position of a term's list; below 0 if there is none
+ * @param passes each walks a list and returns its length
  */
 function* eachList(
   terms: readonly WeightedTerm[],

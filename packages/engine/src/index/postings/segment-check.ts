@@ -1,4 +1,4 @@
-// Is a segment what segment-layout.ts says?
+// Does a segment follow segment-layout.ts?
 //
 // Every column, bound, window, top-k impact bound and high-impact posting is computed again from the exact postings.
 
@@ -26,8 +26,8 @@ import {
 } from "./segment-layout.ts";
 
 /**
- * Proves the invariants of a segment's allocation. @param impactOf what a posting adds, at weight 1, when the quantized impacts were
- * made
+ * Verifies the invariants of a segment's allocation. @param impactOf the contribution of a posting at weight 1, at the time when the
+ * quantized impacts were computed
  */
 export function checkSegment(segment: Segment, impactOf: (value: number, length: number) => number): void {
   invariant(
@@ -50,7 +50,7 @@ export function checkSegment(segment: Segment, impactOf: (value: number, length:
   }
   invariant(postings === segment.postings, `lists have ${postings} postings of ${segment.postings}`);
   if (segment.kind === kinds.sparse) return;
-  // A character of a run of Chinese, Japanese or Korean is one place, and may have two terms or none.
+  // A character of Chinese, Japanese or Korean has one position, with up to two terms.
   for (const [record, length] of segment.lengths.entries())
     invariant(
       lengths[record] <= 2 * length,

@@ -1,4 +1,4 @@
-// Where does everything lie in the allocation of a segment?
+// What is the layout of a segment's allocation?
 //
 // A segment is one allocation of an arena:
 //

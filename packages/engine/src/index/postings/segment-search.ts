@@ -22,7 +22,7 @@ import type { Formula, Hidden, WeightedTerm } from "./query.ts";
 import type { SegmentReader } from "./segment.ts";
 import { type Mask, maskOf } from "./segment-mask.ts";
 
-/** What is searched for: see PostingIndex.search. */
+/** The search parameters: see PostingIndex.search. */
 export type SegmentSearch = {
   readonly terms: readonly WeightedTerm[];
   readonly k: number;
@@ -30,10 +30,7 @@ export type SegmentSearch = {
   readonly hidden: Hidden | null;
   /** The ordinals that may be found at all. */
   readonly allowed: Allowed;
-  /**
-   * What a posting must add to count when candidates are gathered, where no impact is negative; null: every record is looked for
-   * exactly.
-   */
+  /** Minimum contribution of a posting that counts when candidates are gathered, if no impact is negative; null: exact search. */
   readonly least: number | null;
 };
 
@@ -45,15 +42,15 @@ const unmasked = (segment: SegmentReader): NonNullable<Mask> => ({
   missing: 0,
 });
 
-/** Found records that there is room for. */
+/** Capacity for found records. */
 const foundMax = windowRecords;
 
 /** How many candidates are gathered for the k best. With half and with twice the surplus for 10, a recall of 0.95 costs as much. */
 const candidatesFor = (k: number): number => k + 10;
 
 /**
- * The k best records of the segments, and of what was found before, with all ties at the boundary.
- * @param before what was found elsewhere
+ * The k best records of the segments and of earlier results, with all ties at the boundary.
+ * @param before results from elsewhere
  */
 export function searchSegments(
   segments: readonly SegmentReader[],
@@ -106,8 +103,8 @@ function searchSegment(
 }
 
 /**
- * The k best records of the segments among some that are allowed, and of what was found before, with all ties at the boundary. Only
- * these are looked up in the lists.
+ * The k best allowed records of the segments, and of earlier results, with all ties at the boundary. Only the allowed records are looked up
+ * in the lists.
  * @param ordinals ascending
  */
 export function searchListed(
@@ -177,7 +174,7 @@ function scored(
   return { count: found.ordinals.length, ...found };
 }
 
-/** Writes what is searched for where the kernel reads it. @returns whether the segment has any of the terms */
+/** Writes the query to the kernel's memory. @returns whether the segment has any of the terms */
 function enter(
   segment: SegmentReader,
   number: number,
@@ -231,8 +228,8 @@ function writeQuery(segment: SegmentReader, number: number, terms: readonly Weig
 }
 
 /**
- * How much more a posting can add than when the quantized impacts were made: with longer texts on average, a text is shorter beside
- * them.
+ * By which factor a posting can add more than when the quantized impacts were computed: if the average length has grown, a text is
+ * relatively shorter.
  */
 function growthOf(segment: SegmentReader, { averageLength }: Formula): number {
   if (segment.averageLength === 0) return 1;

@@ -1,4 +1,4 @@
-// Which segments are there, where do they lie, and which of them are merged next?
+// Which segments exist, where are they stored, and which are merged next?
 //
 // The writer's side of segments. Merges and compaction run in pieces while searches use the present segments. What is
 // being written to disk stays where it is until it is written.
@@ -14,12 +14,12 @@ import { Segment, type SegmentState } from "./segment.ts";
 import type { ImpactOf } from "./segment-writer.ts";
 
 export type SegmentSetOptions = ArenaOptions & {
-  /** What a posting adds at weight 1, by the average length of texts. */
+  /** The contribution of a posting at weight 1, by the average length of texts. */
   readonly impactOf: (averageLength: number) => ImpactOf;
   /** Called when one more segment or buffer has postings of a term, and when one fewer has. */
   readonly onTermUsed?: (term: number) => void;
   readonly onTermUnused?: (term: number) => void;
-  /** Whether so many bytes more may be taken for a while; default: always. */
+  /** Whether this many more bytes may be allocated temporarily; default: always. */
   readonly mayTake?: (bytes: number) => boolean;
   /** Frees what searches of other threads may still be reading, when none does (IndexDependencies); default: at once. */
   readonly retire?: ((free: () => void) => void) | undefined;
@@ -30,7 +30,7 @@ export type SegmentSetOptions = ArenaOptions & {
 /** Of the longest segment that a merge makes: some hundred MB, of vectors with very many dimensions. */
 const segmentPostings = 2 ** 24;
 
-/** Copying so many bytes takes about as long as merging a posting. */
+/** Copying this many bytes takes about as long as merging a posting. */
 const copiedBytesPerPosting = 64;
 
 export class SegmentSet {
@@ -61,7 +61,7 @@ export class SegmentSet {
     return this.#merge !== undefined;
   }
 
-  /** What `make` makes in the first arena that has room for it; undefined where there is no memory. */
+  /** The result of `make` in the first arena with enough room; undefined if there is no memory. */
   inArena<T>(make: (arena: Arena) => T | undefined): T | undefined {
     for (const arena of this.#arenas) {
       const made = make(arena);
@@ -73,12 +73,12 @@ export class SegmentSet {
     return made;
   }
 
-  /** Puts a segment behind all others. */
+  /** Appends a segment after all others. */
   append(segment: Segment): void {
     this.#replace([], segment);
   }
 
-  /** Puts a segment in the place of its sources, or behind all others. */
+  /** Replaces its sources by a segment, or appends it after all others. */
   #replace(sources: readonly Segment[], segment: Segment | undefined): void {
     const { onTermUsed, onTermUnused } = this.#options;
     const { segments } = this.#parts;
@@ -111,20 +111,20 @@ export class SegmentSet {
     else if (this.#merge === undefined) this.beginMerge();
   }
 
-  /** Begins to merge what is worth it, where nothing is being merged. @param isIdle whether there is time for more */
+  /** Starts a worthwhile merge if none is running. @param isIdle whether there is time for more */
   beginMerge(isIdle = false): void {
     if (this.#merge !== undefined) return;
     const { impactOf, segmentPostingsMax = segmentPostings } = this.#options;
     const sources = toMerge(this.#parts.segments, segmentPostingsMax, isIdle);
     if (sources === undefined) return;
     this.#compaction = undefined;
-    // Without memory for it, searches go on in the segments as they are.
+    // Without memory for a merge, searches continue to use the segments as they are.
     this.#merge = this.inArena((arena) =>
       Merge.begin(arena, sources, this.averageLength, impactOf(this.averageLength)),
     );
   }
 
-  /** Goes on with merging, for about so many postings. @returns whether there is more to do */
+  /** Continues merging for about this many postings. @returns whether there is more to do */
   work(postings: number): boolean {
     if (this.#merge === undefined) return false;
     if (!this.#merge.step(postings)) return true;
@@ -138,7 +138,7 @@ export class SegmentSet {
     return this.#merge !== undefined;
   }
 
-  /** Gives back the memory that merges have left behind. @returns whether there is more to do */
+  /** Releases memory that merges have freed. @returns whether there is more to do */
   compact(postings: number): boolean {
     if (this.#compaction === undefined) {
       if (this.#saving.length > 0 || !isWorthCompacting(this.#arenas)) return false;
@@ -147,7 +147,7 @@ export class SegmentSet {
       this.#compaction = new Compaction([...this.#parts.segments], () => new Arena(this.#options));
     }
     if (!this.#compaction.step(copiedBytesPerPosting * postings)) return true;
-    // What is being written to disk is written from the old arenas, and freed there.
+    // Segments that are being written to disk are read from the old arenas, and freed there.
     if (this.#saving.length > 0) return false;
     this.#parts.segments = this.#compaction.finish();
     this.#arenas = this.#compaction.arenas;

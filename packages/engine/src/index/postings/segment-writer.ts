@@ -32,7 +32,7 @@ import {
   windowsBytes,
 } from "./segment-layout.ts";
 
-/** What a posting adds to a score at weight 1. */
+/** The contribution of a posting to a score at weight 1. */
 export type ImpactOf = (value: number, length: number) => number;
 
 export type SegmentPlan = {
@@ -45,12 +45,12 @@ export type SegmentPlan = {
   readonly ordinals: Uint32Array;
   /** Side by side with the ordinals; empty for sparse vectors. */
   readonly lengths: Uint32Array;
-  /** At most so many lists, and postings in all of them. */
+  /** Maximum number of lists, and of postings in all of them. */
   readonly listsMax: number;
   readonly postingsMax: number;
 };
 
-/** Margin by which a slope is too great rather than too small, for it is an f32. */
+/** Margin that makes a slope too large rather than too small, because it is rounded to f32. */
 const slopeMargin = 1 + 2 ** -22;
 
 const align = (bytes: number): number => (bytes + 63) & ~63;
@@ -73,7 +73,7 @@ export class SegmentWriter {
   #lists = 0;
   #postings = 0;
   #hasNegative = false;
-  /** Where the next list goes, from the allocation's beginning. */
+  /** Offset of the next list in the allocation. */
   #top: number;
   #impacts = new Float64Array(1_024);
 
@@ -96,7 +96,7 @@ export class SegmentWriter {
     this.#lengthsAt = align(this.#ordinalsAt + 4 * ordinals.length);
     this.#listsAt = align(this.#lengthsAt + 4 * lengths.length);
     this.#top = this.#listsAt;
-    // The directory is as long as there are lists: it is kept here until that is known.
+    // The length of the directory depends on the number of lists, so it is collected here until that is known.
     this.#terms = new Uint32Array(plan.listsMax);
     const words = new Uint32Array((entryBytes / 4) * plan.listsMax);
     this.#entries = { words, floats: new Float32Array(words.buffer), bytes: new Uint8Array(words.buffer) };
@@ -185,7 +185,7 @@ export class SegmentWriter {
       if (impact > most) most = impact;
     }
     if (least < 0) this.#hasNegative = true;
-    // What a text's term adds comes close to nothing in long texts, and with another average length closer.
+    // The contribution of a term approaches zero in long texts, and with another average length even more so.
     const base = kind === kinds.sparse ? least : 0;
     const slope = slopeFor(most - base, levels);
     const { bytes } = this.#arena;
@@ -199,7 +199,7 @@ export class SegmentWriter {
     const perImpact = slope > 0 ? 1 / slope : 0;
     for (let i = 0; i < count; i++) {
       let quantized = Math.min(levels, Math.ceil((impacts[i] - base) * perImpact));
-      // A quotient can be rounded to the wrong side of a whole number.
+      // A quotient can be rounded to the wrong side of an integer.
       if (quantized > 0 && base + slope * (quantized - 1) >= impacts[i]) quantized--;
       if (base + slope * quantized < impacts[i]) quantized++;
       bytes[quantizedImpacts + i] = quantized;
@@ -260,7 +260,7 @@ export class SegmentWriter {
   }
 }
 
-/** An f32 that `levels` times is at least `range`, and hardly more. */
+/** An f32 whose product with `levels` is at least `range`, and hardly more. */
 function slopeFor(range: number, levels: number): number {
   const slope = Math.fround((range / levels) * slopeMargin);
   // Only among the smallest numbers that there are.
@@ -275,7 +275,7 @@ function bitBytes({ ordinals }: SegmentPlan): number {
 function bytesMax(plan: SegmentPlan): number {
   const { kind, ordinals, lengths, listsMax, postingsMax } = plan;
   const records = bitBytes(plan) + 4 * (ordinals.length + lengths.length) + 5 * 64;
-  // Up to six bytes of padding, and what is in the directory.
+  // Up to six bytes of padding, and the directory entry.
   const lists = listsMax * (6 + 4 + entryBytes) + (3 + exactBytesOf(kind)) * postingsMax;
   const highImpact = kind === kinds.sparse ? highImpactBytes * highImpactCountOf(postingsMax) : 0;
   return (

@@ -1,6 +1,6 @@
-// What does a segment of postings hold, and which of its records are still there?
+// What does a segment of postings contain, and which of its records still exist?
 //
-// A segment is one allocation of an arena (segment-layout.ts) that never changes once written, but for the bits of removed records.
+// A segment is one allocation of an arena (segment-layout.ts) that never changes once written, except for the bits of removed records.
 //
 // A segment counts the removed records of a list when a search asks for them, and caches the count together with the number of
 // removals that it covers. Most terms are never asked for.
@@ -25,7 +25,7 @@ export type SegmentState = {
   readonly removed: Uint8Array;
 };
 
-/** Removals are probed for one by one where that is less work than to go through a list. */
+/** Removed records are looked up one by one if that is less work than walking a list. */
 const probeCost = 16;
 
 /** A segment as it is at a moment. Can be posted to another thread. */
@@ -54,7 +54,7 @@ export class SegmentReader {
   readonly averageLength: number;
   /** By number of the record. */
   readonly ordinals: Uint32Array;
-  /** By number of the record; empty where there are none. */
+  /** By record number; empty if there are none. */
   readonly lengths: Uint32Array;
   /** Of each list, ascending. */
   readonly terms: Uint32Array;
@@ -118,7 +118,7 @@ export class SegmentReader {
     return this.arena.words[(this.at + segmentHeader.bytes) >>> 2];
   }
 
-  /** Bytes beside the allocation. */
+  /** Bytes outside the allocation. */
   get extraBytes(): number {
     return (
       this.#steps.byteLength +

@@ -20,14 +20,17 @@ export class TermSample {
     }
   }
 
-  /** Characters of the different terms of so many records. */
+  /** Characters of the distinct terms of the given number of records. */
   charactersOf(records: number): number {
     let characters = 0;
     for (const term of this.#having.keys()) characters += String(term).length;
     return (characters * this.termsOf(records)) / Math.max(1, this.#having.size);
   }
 
-  /** Different terms of so many records, by those that few of the sampled ones have (Chao et al., Ecological Monographs 84(1), 2014). */
+  /**
+   * Number of distinct terms of the given number of records, extrapolated from the rare terms of the sample (Chao et al., Ecological
+   * Monographs 84(1), 2014).
+   */
   termsOf(records: number): number {
     const { size } = this.#having;
     if (records <= this.records || size === 0) return size;
@@ -41,7 +44,7 @@ export class TermSample {
     return size + unseen * (1 - (1 - share) ** (records - this.records));
   }
 
-  /** Terms that 512 of so many records have. */
+  /** Number of terms that at least 512 of the given number of records have. */
   longListsOf(records: number): number {
     let count = 0;
     for (const having of this.#having.values()) if ((having * records) / this.records >= longList) count++;
@@ -49,7 +52,7 @@ export class TermSample {
   }
 }
 
-/** @param bytesOf of an index of so many records like those of the sample */
+/** @param bytesOf bytes of an index of the given number of records like those of the sample */
 export function sizeBy(count: number, bytesOf: (records: number) => number): IndexSize {
   const many = Math.max(count, 4_096);
   return {
@@ -58,7 +61,7 @@ export function sizeBy(count: number, bytesOf: (records: number) => number): Ind
   };
 }
 
-/** What an index of so many records like those of the sample has. */
+/** The estimated contents of an index of the given number of records like those of the sample. */
 export function countsOf(sample: TermSample, records: number): PostingCounts {
   const share = records / Math.max(1, sample.records);
   const inSegment = Math.min(records, segmentRecordsMax);

@@ -1,4 +1,4 @@
-// What does the rest of the engine have to know of sparse indexes?
+// What must the rest of the engine know about sparse indexes?
 
 import type { SparseIndex as SparseDefinition } from "@quiver/protocol/shapes/index-definition";
 import type { Kind, PreparedRecords } from "../kind.ts";

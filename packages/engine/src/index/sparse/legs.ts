@@ -10,7 +10,7 @@ export interface SparseLeg extends Leg {
   /** Ascending. */
   readonly indices: Uint32Array;
   readonly values: Float32Array;
-  /** Of the greatest posting, at most 1: smaller ones do not count when candidates are chosen. */
+  /** Relative to the greatest posting, at most 1: smaller postings do not count when candidates are selected. */
   readonly threshold: number;
 }
 

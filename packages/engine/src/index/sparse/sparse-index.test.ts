@@ -131,7 +131,7 @@ function expectEnough(
   expect(found.size).toBeGreaterThanOrEqual(Math.min(k, considered.size));
 }
 
-test("explanations come in steps, and are what they would be at once, whatever changes meanwhile", () => {
+test("explanations in steps equal those made at once, whatever changes meanwhile", () => {
   const index = new SparseIndex({ bufferRecordsMax: 64 });
   const reference = new Reference();
   const add = (ordinal: number) => {
@@ -158,7 +158,7 @@ test("explanations come in steps, and are what they would be at once, whatever c
     expect(products[at]).toEqual(productsOf(query, reference.records.get(ordinal) as SparseVector));
 });
 
-test("what is hidden from a search says nothing of the largest contribution", () => {
+test("records hidden from a search do not affect the largest contribution", () => {
   for (const isFrozen of [false, true]) {
     const index = new SparseIndex();
     for (let ordinal = 0; ordinal < 2_000; ordinal++) {
@@ -281,14 +281,14 @@ test("removed records are swept: memory stays when everything is replaced, and d
   }
   index.check();
   expect(index.count).toBe(5_000);
-  // A quarter of a segment may be dead, a merge needs room for its outcome, and memory never shrinks.
+  // A quarter of a segment may be dead, a merge needs room for its result, and memory never shrinks.
   expect(index.memoryBytes).toBeLessThan(3 * filled);
   for (let ordinal = 15_000; ordinal < 20_000; ordinal++) index.remove(ordinal);
   index.check();
   expect(index.search(vectorOf(1), 10, 0, null).count).toBe(0);
 });
 
-test("all records tie: all are answered", () => {
+test("all records tie: all are returned", () => {
   const index = new SparseIndex();
   for (let ordinal = 0; ordinal < 30_000; ordinal++)
     index.add(ordinal, Uint32Array.of(9, 4), Float32Array.of(0.1, 0.7));
@@ -309,7 +309,7 @@ test("all records tie: all are answered", () => {
   );
 });
 
-test("wrong input is refused and changes nothing", () => {
+test("wrong input is rejected and changes nothing", () => {
   const index = new SparseIndex();
   expect(() => index.add(0, Uint32Array.of(1, 2), Float32Array.of(1))).toThrow("2 dimensions have 1 weights");
   expect(() => index.add(0, Uint32Array.of(1), Float32Array.of(Number.NaN))).toThrow("NaN");

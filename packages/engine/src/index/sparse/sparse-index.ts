@@ -4,7 +4,7 @@
 // they are added in the ascending order of dimensions, so a score depends on the two vectors and nothing else. No f32
 // input makes it overflow.
 //
-// A record is found when it shares a dimension with the query, be its score zero or negative.
+// A record is found if it shares a dimension with the query, even if its score is zero or negative.
 
 import type { Steps } from "../../base/steps.ts";
 import type { Candidates, Index } from "../contract.ts";
@@ -109,7 +109,7 @@ export class SparseIndex implements Index {
     return this.#postings.isIdle;
   }
 
-  /** Records that `save` leaves out, for they are in no segment yet. */
+  /** Records that `save` omits, because they are in no segment yet. */
   get bufferedCount(): number {
     return this.#postings.bufferedCount;
   }

@@ -10,14 +10,14 @@ export type AllowedSet = { readonly name: string; readonly allowed: OrdinalBitma
 export const bitmapOf = (ordinals: Iterable<number>): OrdinalBitmap =>
   OrdinalBitmap.of(Uint32Array.from(ordinals).sort());
 
-/** Random sets of some ordinals, ascending: none, one, few, half, all but one, all; and all with others that are not there. */
+/** Random sets of some ordinals, ascending: none, one, few, half, all but one, all; and all plus missing ones. */
 export function allowedSets(ordinals: readonly number[], next: () => number): AllowedSet[] {
   const draw = (share: number) => ordinals.filter(() => next() < share);
   const one = ordinals[Math.floor(next() * ordinals.length)];
   const end = (ordinals.at(-1) ?? 0) + 1;
   const sets: Readonly<Record<string, readonly number[]>> = {
     none: [],
-    "none that is there": [end + 40, end + 1_000],
+    "only missing ones": [end + 40, end + 1_000],
     one: [one],
     few: draw(8 / Math.max(1, ordinals.length)),
     "one in 20": draw(0.05),
@@ -30,12 +30,12 @@ export function allowedSets(ordinals: readonly number[], next: () => number): Al
   return Object.entries(sets).map(([name, set]) => ({ name, allowed: bitmapOf(set) }));
 }
 
-/** The k best of an answer that has all, of those that are allowed, with all ties. */
+/** The k best allowed ones of a complete result, with all ties. */
 export function bestAllowed(all: Candidates, allowed: OrdinalBitmap, k: number): Map<number, number> {
   return bestOf(new Map([...asMap(all)].filter(([ordinal]) => allowed.has(ordinal))), k);
 }
 
-/** Of some records: which of them are allowed, and whether others are, too; null: no set is given. */
+/** Which of some records are allowed, and whether others are, too; null: no set. */
 export type AllowedShare = {
   readonly modulus: number;
   readonly rest: number;

@@ -35,7 +35,7 @@ export function remove({ hnsw, flat, rows }: Pair, ordinal: number): void {
   rows.delete(ordinal);
 }
 
-/** The share of the exact answers that the graph gives; every answer's score is the exact one. */
+/** The fraction of the exact results that the graph finds; every score is exact. */
 export function recallOf(
   pair: Pair,
   queries: readonly Float32Array[],

@@ -1,6 +1,6 @@
-// Where are the public data sets that searches are measured by?
+// Where are the public data sets for measurements?
 //
-// They lie beside the project and are read in place; their READMEs say what they are.
+// They are next to the project and read in place; their READMEs describe them.
 
 import { existsSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
@@ -9,12 +9,12 @@ import { describe, test } from "vitest";
 
 const data = resolve(import.meta.dirname, "../../../../../../shared/data");
 
-/** Whether a set is not there. */
+/** Whether a set is missing. */
 export const isAbsent = (set: string): boolean => !existsSync(join(data, set));
 
 /**
- * A suite on a set. Where that is absent, the suite is one skipped test, whose title says why, and its body, which may read the
- * set, is not run. Such suites stand in files called `*.shared.test.ts`, which can be run by themselves.
+ * A suite on a set. If the set is missing, the suite is one skipped test whose title gives the reason, and its body, which may read the
+ * set, does not run. Such suites are in files called `*.shared.test.ts`, which can be run separately.
  */
 export function onSet(set: string, body: () => void): void {
   if (!isAbsent(set)) describe(set, body);

@@ -1,9 +1,9 @@
-// What must every index answer, by brute force?
+// What must every index return, by brute force?
 
 import { expect } from "vitest";
 import type { Candidates } from "../contract.ts";
 
-/** An answer as ordinal -> score, for comparison; fails where an ordinal comes twice or the arrays disagree. */
+/** Results as ordinal -> score, for comparison; fails if an ordinal occurs twice or the arrays disagree. */
 export function asMap(candidates: Candidates): Map<number, number> {
   expect(candidates.ordinals.length).toBe(candidates.count);
   expect(candidates.scores.length).toBe(candidates.count);
@@ -12,13 +12,13 @@ export function asMap(candidates: Candidates): Map<number, number> {
   return map;
 }
 
-/** The k best of all scored records, and all ties with the k-th: what `search` must answer. */
+/** The k best of all scored records, and all ties with the k-th: what `search` must return. */
 export function bestOf(scored: ReadonlyMap<number, number>, k: number): Map<number, number> {
   const floor = [...scored.values()].sort((a, b) => b - a)[Math.min(k, scored.size) - 1];
   return new Map([...scored].filter(([, score]) => k > 0 && score >= floor));
 }
 
-/** Two answers as maps are equal, whatever their order, and -0 is 0. */
+/** Two results as maps are equal, whatever their order, and -0 equals 0. */
 export function expectSame(found: ReadonlyMap<number, number>, expected: ReadonlyMap<number, number>): void {
   const sorted = (map: ReadonlyMap<number, number>) =>
     [...map].sort(([a], [b]) => a - b).map(([ordinal, score]) => [ordinal, score + 0]);

@@ -1,6 +1,6 @@
-// A kind of index that nobody needs: which records have a text of so many characters?
+// A kind of index for tests: which records have a text of a given length?
 //
-// It proves that a kind is one object: everything that a collection does with an index, it does with this one too.
+// It proves that a kind is one object: a collection can do everything with it that it does with other indexes.
 
 import type { IndexKind, SparseIndex } from "@quiver/protocol/shapes/index-definition";
 import type { Index } from "../contract.ts";
@@ -8,10 +8,10 @@ import type { Kind, Leg, PreparedRecords } from "../kind.ts";
 
 export const toyName = "toy" as IndexKind;
 
-/** What was done with toys, over all of them. */
+/** Counts of the operations on all toy indexes. */
 export const toyCalls = { made: 0, restored: 0, saved: 0, closed: 0 };
 
-/** Records whose texts have so many characters. */
+/** Records whose texts have this many characters. */
 export interface ToyLeg extends Leg {
   readonly length: number;
 }
@@ -54,7 +54,7 @@ export class Toy implements Index {
     if (this.lengths.delete(ordinal)) this.changes++;
   }
 
-  /** Records whose texts have so many characters. */
+  /** Records whose texts have this many characters. */
   withLength(length: number): number[] {
     return [...this.lengths].filter((each) => each[1] === length).map(([ordinal]) => ordinal);
   }

@@ -6,7 +6,7 @@ import { AnalysedReader, analyseTexts } from "./analysed.ts";
 import { TextIndex } from "./text-index.ts";
 
 test.each([true, false])(
-  "[I4] texts that were analysed elsewhere make the same index, while terms come and go: positions %s",
+  "[I4] texts that were analysed in another thread give the same index, while terms are added and removed: positions %s",
   (positions) => {
     const random = randomNumbers(positions ? 1 : 2);
     const options = { language: "english", k1: 1.2, b: 0.75, positions, bufferRecordsMax: 30 } as const;
@@ -30,7 +30,7 @@ test.each([true, false])(
         expect(reader.ordinal).toBe(ordinal);
         one.add(ordinal, words);
         other.addAnalysed(reader);
-        // Terms that nobody has any more give their numbers to others, in the middle of a batch.
+        // Terms without records pass their numbers on to others, in the middle of a batch.
         if (random() < 0.1) {
           const end = ordinal - Math.floor(random() * 40);
           for (let removed = end - 40; removed < end; removed++) {

@@ -1,7 +1,7 @@
-// What does a text index take of texts that another thread has analysed?
+// What does a text index receive from a thread that has analysed texts?
 //
-// Columns for a batch of records. An entry names its term by its place in `terms`, where each term stands once. The index maps terms
-// to its own numbers, once for each batch rather than for each record.
+// Columns for a batch of records. An entry refers to its term by the position in `terms`, which has each term once. The index maps terms to
+// its own numbers, once for each batch rather than for each record.
 //
 //   record r:  ordinals[r], lengths[r], entries begins[r] to begins[r + 1], forms formBegins[r] to formBegins[r + 1]
 //   entry e:   terms[e], frequencies[e]; the next frequencies[e] of `places`
@@ -13,7 +13,7 @@ import { isRun, placesOfRun } from "../../text/grams.ts";
 export type AnalysedTexts = {
   /** Ascending. */
   readonly ordinals: Uint32Array;
-  /** As `Analyzer.read` tells them. */
+  /** As reported by `Analyzer.read`. */
   readonly lengths: Uint32Array;
   readonly begins: Uint32Array;
   /** Of each entry: the place of its term. */
@@ -24,7 +24,7 @@ export type AnalysedTexts = {
   readonly formBegins: Uint32Array;
   /** Of each record's forms: their places in `forms`. */
   readonly formEntries: Uint32Array;
-  /** Separated by line feeds, which no term has; a string is posted faster than many. */
+  /** Separated by line feeds, which no term contains; posting one string is faster than posting many. */
   readonly terms: string;
   readonly forms: string;
 };
@@ -137,7 +137,7 @@ class Names {
   }
 }
 
-/** The columns' memory, to be handed over to another thread. */
+/** The memory of the columns, for a transfer to another thread. */
 export function buffersOf(texts: AnalysedTexts): ArrayBuffer[] {
   return Object.values(texts).flatMap((column) =>
     typeof column === "string" ? [] : [column.buffer as ArrayBuffer],
@@ -164,7 +164,7 @@ class Numbers {
     this.#numbers.fill(unknown);
   }
 
-  /** Asks for so many of the numbers that are not known yet. @returns whether all are known */
+  /** Looks up this many of the unknown numbers. @returns whether all are known */
   learn(places: Uint32Array, numberOf: (name: string) => number, most: number): boolean {
     let asked = 0;
     for (; this.#learnt < places.length; this.#learnt++) {
@@ -176,7 +176,7 @@ class Numbers {
     return true;
   }
 
-  /** Another record comes. */
+  /** Advances to the next record. */
   begin(): void {
     this.#learnt = 0;
   }
@@ -215,7 +215,7 @@ export class AnalysedReader {
     return this.#record === 0 ? 0 : this.texts.lengths[this.#record - 1];
   }
 
-  /** Of the record that comes next. */
+  /** Of the next record. */
   get ordinal(): number {
     return this.texts.ordinals[this.#record];
   }
@@ -229,7 +229,7 @@ export class AnalysedReader {
     return frequencies.subarray(begins[this.#record], begins[this.#record + 1]);
   }
 
-  /** The positions of its entries, one entry's behind another's; empty where none are kept. */
+  /** The positions of its entries, entry by entry; empty if none are stored. */
   get places(): Uint32Array {
     return this.texts.places.subarray(this.#place, this.#place + this.#occurrences);
   }
@@ -244,7 +244,7 @@ export class AnalysedReader {
   }
 
   /**
-   * Asks for so many of its numbers that are not known yet, so that those of a long text do not have to be asked for at once.
+   * Looks up this many of its unknown numbers, so that those of a long text need not be looked up in one step.
    * @returns whether all are known
    */
   learn(

@@ -7,7 +7,7 @@
 
 import type { Formula } from "../postings/query.ts";
 
-/** What a version has of text: the records that are current in it and have a term, and the sum of their lengths. */
+/** Text statistics of a version: its records with at least one term, and the sum of their lengths. */
 export type TextStatistics = {
   readonly documents: number;
   readonly totalLength: number;
@@ -23,7 +23,7 @@ export class Bm25 {
     this.#b = b;
   }
 
-  /** What the frequency of a term is put into. */
+  /** The parameters of the saturation of term frequencies. */
   formula(averageLength: number): Formula {
     // Without an average there are no lengths to compare; a version that sees a posting has one.
     const perTerm = averageLength > 0 ? (this.#k1 * this.#b) / averageLength : 0;
@@ -31,12 +31,12 @@ export class Bm25 {
   }
 }
 
-/** The average length of the texts; 0 where there are none. */
+/** The average length of the texts; 0 if there are none. */
 export function averageOf({ documents, totalLength }: TextStatistics): number {
   return documents > 0 ? totalLength / documents : 0;
 }
 
-/** How much a term says that `df` of `documents` records have: at least 0. */
+/** The weight of a term that `df` of `documents` records have: at least 0. */
 export function idf(documents: number, df: number): number {
   return Math.log(1 + (Math.max(documents, df) - df + 0.5) / (df + 0.5));
 }

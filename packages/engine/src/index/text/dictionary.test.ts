@@ -3,16 +3,16 @@ import { expect, test } from "vitest";
 import { finishAtOnce } from "../../base/steps.ts";
 import { Dictionary } from "./dictionary.ts";
 
-/** Words of few letters, so that they come again, and of letters that take two code units. */
+/** Words of few letters, so that they repeat, including letters with two code units. */
 const words = fc.string({ unit: fc.constantFrom("a", "b", "é", "\u{20000}"), minLength: 1, maxLength: 4 });
 
-test("a dictionary has the terms that were added and not removed, also after it was kept and restored", () => {
+test("a dictionary has the terms that were added and not removed, also after it was stored and restored", () => {
   const steps = fc.array(fc.record({ word: words, isKept: fc.integer({ min: 0, max: 40 }) }), {
     maxLength: 400,
   });
   fc.assert(
     fc.property(steps, (sequence) => {
-      // Few slots, so that they are doubled often, and terms come and go while the old ones are moved.
+      // Few slots, so that they are doubled often, and terms are added and removed while the old ones are moved.
       let dictionary = new Dictionary(4);
       const reference = new Map<string, number>();
       const free: number[] = [];
@@ -40,7 +40,7 @@ test("a dictionary has the terms that were added and not removed, also after it 
   );
 });
 
-test("many terms come and go, and the units of those that are gone are used again", () => {
+test("many terms are added and removed, and the units of removed ones are reused", () => {
   const dictionary = new Dictionary();
   const wordOf = (i: number) => `term ${i.toString(36)}`;
   for (let i = 0; i < 20_000; i++) dictionary.add(wordOf(i), i);
@@ -58,7 +58,7 @@ test("many terms come and go, and the units of those that are gone are used agai
   expect(dictionary.get(wordOf(7))).toBe(undefined);
 });
 
-/** What is read from disk: a copy of the state, and of the columns. */
+/** Data as read from disk: a copy of the state and of the columns. */
 function restored(dictionary: Dictionary): Dictionary {
   const { state, columns } = dictionary.save();
   const read = Dictionary.columnsFor(state);

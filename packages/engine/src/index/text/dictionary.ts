@@ -29,7 +29,7 @@ import { sharedArray } from "../../base/shared-array.ts";
 import type { Steps } from "../../base/steps.ts";
 
 const slotsMin = 1_024;
-/** Columns that are full grow by so much: less than that of them is unused. */
+/** Full columns grow by this fraction, so less than this is unused. */
 const growth = 1.25;
 
 /** Old slots that move with a term that is added: they have all moved long before the new ones are to be doubled. */
@@ -120,9 +120,9 @@ export class DictionaryReader {
   }
 
   /**
-   * The terms that pass a test, in no particular order; in steps, between which terms may come and go. Those that are there all the
-   * time are told once.
-   * @param passes asked about code units: those of a term are from `begin` to `end`, exclusive
+   * The terms that pass a test, in no particular order, in steps, between which terms may be added and removed. Terms that exist throughout
+   * are reported once.
+   * @param passes called with code units: those of a term are from `begin` to `end`, exclusive
    */
   *termsThat(passes: (units: Uint16Array, begin: number, end: number) => boolean): Steps<string[]> {
     const found: string[] = [];
@@ -324,7 +324,7 @@ export class Dictionary extends DictionaryReader {
     this.slots[vacant < 0 ? at : vacant] = number + 1;
   }
 
-  /** Moves so many of the old slots. */
+  /** Moves the given number of old slots. */
   #move(count: number): void {
     const { old } = this;
     if (old === null) return;
@@ -336,7 +336,7 @@ export class Dictionary extends DictionaryReader {
     if (end === old.length) this.old = null;
   }
 
-  /** Makes room for a number and so many units. */
+  /** Ensures room for a number and the given number of units. */
   #reserve(number: number, units: number): void {
     if (number >= this.begins.length) {
       const length = Math.max(Math.ceil(growth * this.begins.length), number + 1);
@@ -383,7 +383,7 @@ function grown<T extends Uint16Array | Uint32Array>(from: T, to: T): T {
   return to;
 }
 
-/** FNV-1a over code units, and the last steps of MurmurHash3, for the lowest bits alone choose the slot. */
+/** FNV-1a over code units, followed by the finalizer of MurmurHash3, because only the lowest bits select the slot. */
 export function hashOf(term: string): number {
   let hash = 0x811c9dc5;
   for (let i = 0; i < term.length; i++) hash = Math.imul(hash ^ term.charCodeAt(i), 0x01000193);

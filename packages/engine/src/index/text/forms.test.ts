@@ -42,7 +42,7 @@ test.each([1, 2, 3])(
         expect(all(forms)).toEqual(expected(new Set()));
       }
     }
-    // What is gone gives its numbers back.
+    // Removed forms release their numbers.
     expect(forms.memoryBytes).toBeLessThan(2_000_000);
     forms.close();
     expect(all(forms)).toEqual([]);
@@ -50,7 +50,7 @@ test.each([1, 2, 3])(
 );
 
 test.each(["only added", "added and removed"])(
-  "[Q20] forms are looked through in steps, and are what they are at once, whatever records are %s meanwhile",
+  "[Q20] a scan of the forms in steps equals one at once, whatever records are %s meanwhile",
   (changes) => {
     const forms = new Forms();
     const add = (ordinal: number, list: readonly string[]) =>
@@ -74,7 +74,7 @@ test.each(["only added", "added and removed"])(
     let step = steps.next();
     let count = 0;
     for (; !step.done; step = steps.next(), count++) {
-      // What is added is not visible, and of what is removed nothing was.
+      // Added records are not visible, and removed ones were not.
       for (let i = 0; i < 5; i++) {
         const ordinal = recordCount + 4 * (5 * count + i) + 1;
         add(ordinal, [`form ${count}`, `new ${ordinal}`]);
@@ -91,7 +91,7 @@ test.each(["only added", "added and removed"])(
   },
 );
 
-/** What is read from disk: copies of the state, and of the images. */
+/** Data as read from disk: copies of the state and of the images. */
 function restored(forms: Forms, last: number): Forms {
   forms.rows.freeze(last + 1);
   const { state, images } = forms.save(last + 1);

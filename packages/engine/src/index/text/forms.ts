@@ -1,10 +1,10 @@
-// Which words of the texts are not their own term?
+// Which words of the texts differ from their term?
 //
 // A prefix or fuzzy word is about words as they are written, and terms are stems: of "navigation" the index has "navig". So
 // where a language has a stemmer, the *forms* of words (analyzer.ts) that differ from their term are stored beside the terms:
 //
 //   dictionary   form -> number
-//   counts       by number: how many of the records held have a word of the form
+//   counts       by number: how many records have a word of the form
 //   rows         of each record: the numbers of its forms, as numbers of a row (record-rows.ts)
 //
 // The index does not store a form's term: the analyzer computes it. The rows keep the counts right when records are removed, and make
@@ -22,7 +22,7 @@ import { type Row, RowReader, type RowSource, RowsReader, type SharedRows } from
 /** What a checkpoint stores, besides the columns and bytes. */
 export type FormsState = { readonly dictionary: DictionaryState; readonly rows: RowsState };
 
-/** Forms that no record has are forgotten when there are so many, and a quarter of all. */
+/** Forms without records are dropped when there are this many, and a quarter of all. */
 const unusedMax = 1_024;
 
 /** Numbers of rows that are read at a step. */
@@ -53,10 +53,10 @@ export abstract class FormsReader {
   protected abstract countOf(number: number): number;
 
   /**
-   * The forms that pass a test and that a record has, in no particular order; in steps, between which records may come and go.
-   * What comes meanwhile does not count.
-   * @param passes asked about code units: those of a form are from `begin` to `end`, exclusive
-   * @param hidden the ordinals of records that do not count, asked anew where records have gone
+   * The forms that pass a test and that a record has, in no particular order; in steps, between which records may be added and removed.
+   * Records that are added meanwhile do not count.
+   * @param passes called with code units: those of a form are from `begin` to `end`, exclusive
+   * @param hidden the ordinals of records that do not count; called again after records were removed
    */
   *formsThat(
     passes: (units: Uint16Array, begin: number, end: number) => boolean,
@@ -203,7 +203,7 @@ export class Forms extends FormsReader {
     return this.#columnBytes + this.rows.memoryBytes;
   }
 
-  /** What it would be if all rows were frozen. */
+  /** The value if all rows were frozen. */
   get restoredBytes(): number {
     return this.#columnBytes + this.rows.restoredBytes;
   }
@@ -273,7 +273,7 @@ export class Forms extends FormsReader {
       counts.delete(number);
     }
     invariant(counts.size === 0, `${counts.size} forms of records are not in the dictionary`);
-    invariant(unused === this.#unused, `${unused} forms are of no record, not ${this.#unused}`);
+    invariant(unused === this.#unused, `${unused} forms have no record, not ${this.#unused}`);
   }
 
   #grow(): void {

@@ -1,4 +1,4 @@
-// What does the rest of the engine have to know of text indexes?
+// What must the rest of the engine know about text indexes?
 
 import type { TextIndex as TextDefinition } from "@quiver/protocol/shapes/index-definition";
 import { host } from "../../base/host.ts";

@@ -1,6 +1,6 @@
 // How are the text legs of a request's queries searched?
 //
-// What a query asks for is worked out in steps, once for its search and its explanation.
+// The terms and the filter of a query are computed in steps, once for its search and its explanation.
 
 import { QuiverError } from "@quiver/protocol/errors";
 import { invariant } from "../../base/invariant.ts";
@@ -15,7 +15,7 @@ import type { TextReader } from "./text-search.ts";
 export interface TextLeg extends Leg {
   readonly kind: "tf-idf";
   readonly text: string;
-  /** What the text says with operators; null where it is plain. */
+  /** The parsed operators of the text; null if it is plain. */
   readonly clauses: readonly Clause[] | null;
   /** The text's place in the request. */
   readonly path: string;
@@ -27,7 +27,7 @@ export class TextLegs implements LegSearches {
   readonly #version: SearchedVersion;
   readonly #statistics: TextStatistics;
   readonly #options: LegOptions;
-  /** What the leg that was searched last asks for. */
+  /** The query of the last searched leg. */
   #query: { readonly leg: number; readonly asked: TextQuery } | null = null;
 
   constructor(reader: TextReader, legs: readonly TextLeg[], version: SearchedVersion, options: LegOptions) {
@@ -78,7 +78,7 @@ export class TextLegs implements LegSearches {
   }
 }
 
-/** Refuses phrases, which only an index that keeps positions can answer. @throws invalid_request at the first one */
+/** Rejects phrases, which need an index with positions. @throws invalid_request at the first one */
 function refusePhrases(legs: readonly TextLeg[]): void {
   for (const { clauses, path } of legs) {
     const phrase = clauses?.find(({ kind }) => kind === "phrase");
@@ -86,7 +86,7 @@ function refusePhrases(legs: readonly TextLeg[]): void {
     const { position } = phrase;
     throw new QuiverError(
       "invalid_request",
-      `${path}, at position ${position}: a phrase needs the positions of words, which the text index does not keep. Create it anew with "positions": true, or search without the quotes.`,
+      `${path}, at position ${position}: a phrase needs the positions of words, which the text index does not store. Recreate the index with "positions": true, or search without the quotes.`,
       { path, position },
     );
   }

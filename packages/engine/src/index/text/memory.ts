@@ -6,9 +6,9 @@ export type TextCounts = PostingCounts & {
   /** Different terms of all records, and the characters of them. */
   readonly allTerms: number;
   readonly characters: number;
-  /** Places of terms, where the index keeps them; else 0. */
+  /** Positions of terms, if the index stores them; otherwise 0. */
   readonly places: number;
-  /** Of the words that are not their own term, where they are kept: different ones, their characters, and those of each record together. */
+  /** Counts of words that differ from their term, if they are stored: distinct ones, their characters, and the total over all records. */
   readonly forms?:
     | { readonly all: number; readonly characters: number; readonly postings: number }
     | undefined;
@@ -30,7 +30,7 @@ export function textBytes(counts: TextCounts): number {
   );
 }
 
-/** Of a dictionary, and of two numbers beside each of its terms. */
+/** Bytes of a dictionary, and of two numbers for each of its terms. */
 function columnBytes(terms: number, characters: number): number {
   const slots = 4 * powerOfTwo(2 * terms, termsMin);
   const columns = 10 * Math.max(termsMin, unused * terms);

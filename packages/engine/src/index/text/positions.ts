@@ -1,7 +1,7 @@
 // Where in its text does a record have a term?
 //
-// A position is the place of a word among the words of the text, from 0; words that have no term count, so that a phrase
-// knows how far apart its words stand. Each record has one row of bytes (record-rows.ts):
+// A position is the index of a word among the words of the text, from 0. Words without a term count, so that a phrase can check the
+// distances of its words. Each record has one row of bytes (record-rows.ts):
 //
 //   | term - the term before | bytes of its positions | position - the one before | ... |   for each term, by ascending number
 //
@@ -38,16 +38,16 @@ export class PositionsReader {
 export class Positions extends PositionsReader {
   declare readonly rows: RecordRows;
 
-  /** @param rows of positions that were kept; absent: none */
+  /** @param rows of positions from a checkpoint; absent: none */
   constructor(rows: RecordRows = new RecordRows()) {
     super(rows);
   }
 
   /**
-   * Keeps the positions of a record, of a greater ordinal than all before.
+   * Stores the positions of a record, whose ordinal is greater than all before.
    * @param terms unique
    * @param frequencies of each term, at least 1
-   * @param places of each term its ascending positions, one term's behind another's
+   * @param places the ascending positions of each term, term by term
    */
   set(
     ordinal: number,
@@ -98,9 +98,9 @@ export class Positions extends PositionsReader {
 
 export type PositionsState = RowsState;
 
-/** The positions whose gaps take so many bytes. */
+/** Decodes positions from the given number of bytes of gaps. */
 function positionsIn(reader: RowReader, bytes: number): Uint32Array {
-  // Each takes a byte at least.
+  // Each takes at least one byte.
   const positions = new Uint32Array(bytes);
   const end = reader.at + bytes;
   let count = 0;

@@ -3,9 +3,9 @@
 // A row of numbers for each record: where it has its terms (positions.ts), or which forms its words have (forms.ts). Numbers are
 // varints: seven bits a byte, the lowest first, 0x80 where more follow.
 //
-// Rows lie behind each other in *segments*, by ascending ordinals. The last one is open; `freeze` closes it, and from then on its
-// bytes never change: another thread writes a checkpoint straight from them. When more than half of a segment's rows are forgotten,
-// the rest is rewritten, together with the rest of the segment before it if both are small.
+// Rows are stored one after the other in *segments*, by ascending ordinals. The last one is open; `freeze` closes it, and from then on its
+// bytes never change: another thread writes a checkpoint straight from them. When more than half of a segment's rows are removed, the rest
+// is rewritten, together with the rest of the segment before it if both are small.
 //
 // Other threads read rows as they were at a moment (rows-reader.ts). So ordinals, beginnings and bytes lie in shared memory, those of a
 // frozen segment in one piece, and what is written is never moved or overwritten: what grows or shrinks is replaced.
@@ -71,7 +71,7 @@ export class RecordRows implements RowSource {
     this.#count++;
   }
 
-  /** Makes room for so many numbers. */
+  /** Ensures room for the given number of numbers. */
   reserve(numbers: number): void {
     const needed = this.#length + numberBytesMax * numbers;
     if (needed <= this.#bytes.length) return;
@@ -93,7 +93,7 @@ export class RecordRows implements RowSource {
     this.#length = at;
   }
 
-  /** Writes a number, below 2^32, for which there is room, at the end of the row that was begun. */
+  /** Appends a number below 2^32 to the current row; there must be room. */
   write(value: number): void {
     let rest = value;
     for (; rest > 0x7f; rest >>>= 7) this.#bytes[this.#length++] = (rest & 0x7f) | 0x80;
@@ -187,7 +187,7 @@ export class RecordRows implements RowSource {
     return bytes;
   }
 
-  /** What it would be if all rows were frozen. */
+  /** The value if all rows were frozen. */
   get restoredBytes(): number {
     const open = this.#length + 9 * this.#ordinals.length;
     return this.#segments.reduce((sum, segment) => sum + segmentBytes + bytesOf(segment), open);
@@ -232,7 +232,7 @@ export class RecordRows implements RowSource {
     return rows;
   }
 
-  /** Tells every row that is not forgotten. */
+  /** Reports every row that was not removed. */
   each(visit: (row: Row) => void): void {
     for (const { ordinals, begins, forgotten, bytes } of this.#segments)
       for (let row = 0; row < ordinals.length; row++)
@@ -243,7 +243,7 @@ export class RecordRows implements RowSource {
     }
   }
 
-  /** Proves that so many records have rows, and that segments and their rows ascend. */
+  /** Verifies that the given number of records have rows, and that segments and their rows ascend. */
   check(records: number): void {
     invariant(this.#count === records, `${this.#count} of ${records} records have rows`);
     let living = 0;
@@ -260,7 +260,7 @@ export class RecordRows implements RowSource {
       invariant(begins[ordinals.length] === bytes.length, `a segment's rows do not end with its bytes`);
     }
     take(this.#ordinals.values.subarray(0, this.#ordinals.length), this.#forgotten.values);
-    invariant(living === records, `${living} rows are there for ${records} records`);
+    invariant(living === records, `there are ${living} rows for ${records} records`);
   }
 
   get #last(): number {
@@ -282,7 +282,7 @@ export class RecordRows implements RowSource {
     return this.#segments[low];
   }
 
-  /** The row of a record; undefined where it has none. */
+  /** The row of a record; undefined if it has none. */
   of(ordinal: number): Row | undefined {
     const segment = this.#segmentOf(ordinal);
     if (segment !== undefined) {
@@ -298,7 +298,7 @@ export class RecordRows implements RowSource {
     return { bytes: this.#bytes, begin: this.#begins.values[row], end };
   }
 
-  /** Writes what is left of a segment anew, with what is left of the one before where both are small. */
+  /** Rewrites the remaining rows of a segment, together with those of the previous one if both are small. */
   #closeUp(segment: Segment): void {
     const at = this.#segments.indexOf(segment);
     const before = this.#segments[at - 1];

@@ -25,7 +25,7 @@ class Reference {
     return { terms: analyzer.terms(words), length: analyzer.read(words, () => {}) };
   }
 
-  /** What a query asks for. */
+  /** The parts of a query. */
   asked(query: string): string[] {
     return createAnalyzer(this.#options.language).queryTerms(tokenize(query));
   }
@@ -225,7 +225,7 @@ test("removed texts are swept: memory stays when everything is replaced, and ter
   }
   index.check();
   expect(index.statistics()).toEqual({ documents: 5_000, totalLength: 100_000 });
-  // A quarter of a segment may be dead, a merge needs room for its outcome, and memory never shrinks.
+  // A quarter of a segment may be dead, a merge needs room for its result, and memory never shrinks.
   expect(index.memoryBytes).toBeLessThan(3 * filled);
   for (let ordinal = 15_000; ordinal < 20_000; ordinal++) index.remove(ordinal);
   index.check();
@@ -235,7 +235,7 @@ test("removed texts are swept: memory stays when everything is replaced, and ter
   expect(index.memoryBytes).toBeLessThan(filled / 2);
 });
 
-test("only retired records and the youngest are asked about, once, whatever terms they have", () => {
+test("visibility is tested only for retired and the newest records, once each, whatever terms they have", () => {
   const index = new TextIndex({ language: "none", k1: 1.2, b: 0.75 });
   for (let ordinal = 0; ordinal < 100; ordinal++) index.add(ordinal, ["a", "b", `c${ordinal}`]);
   const asked: number[] = [];
@@ -272,7 +272,7 @@ test("a query of thousands of words finds what brute force does, in the mutable 
   }
 });
 
-test("[Q20] explanations come in steps, and are what they would be at once, whatever changes meanwhile", () => {
+test("[Q20] explanations in steps equal those made at once, whatever changes meanwhile", () => {
   const word = (i: number) => `w${(i * i * 7 + i) % 401}`;
   const index = new TextIndex({ language: "none", k1: 1.2, b: 0.75, bufferRecordsMax: 64 });
   const textOf = (ordinal: number) =>

@@ -9,11 +9,11 @@
 // (bm25.ts). All arithmetic is f64. The sum adds terms in the order of their first occurrence in the query, each with all its
 // repetitions at once.
 //
-// The statistics are those of the searched version, so that old versions score as they did: N and avgdl are passed in,
-// captured when that version was current, and df counts the records that it sees. Records without a term count nowhere, as
-// Lucene counts only the documents that have the field.
+// The statistics are those of the searched version, so that old versions score as they did: N and avgdl are passed in, captured when that
+// version was current, and df counts the records that it sees. Records without a term are not counted, as Lucene counts only documents that
+// have the field.
 //
-// Where the language has a stemmer, the forms of words are kept beside their terms (forms.ts), for prefixes and fuzzy words.
+// If the language has a stemmer, the forms of words are stored next to their terms (forms.ts), for prefixes and fuzzy words.
 //
 // This class is the writer's side, with checkpoints and `check`; text-search.ts is the reader's side. The writer's side is one class
 // because every change goes through all of its parts.
@@ -123,7 +123,7 @@ export class TextIndex implements Index {
     this.#reader = this.#makeReader(bm25);
   }
 
-  /** A reader of the parts as they are when it is asked. */
+  /** A reader of the current parts. */
   #makeReader(bm25: Bm25): TextReader {
     const self = this;
     return new TextReader({
@@ -148,7 +148,7 @@ export class TextIndex implements Index {
     return this.#postings.count;
   }
 
-  /** Whether `positionsOf` can be asked. */
+  /** Whether `positionsOf` is available. */
   get keepsPositions(): boolean {
     return this.#positions !== null;
   }
@@ -175,14 +175,14 @@ export class TextIndex implements Index {
     this.#add(ordinal, length, numbers, frequencies);
   }
 
-  /** Prepares for a part of the record that comes next; returns whether `addAnalysed` has little left to do. */
+  /** Prepares a part of the next record; returns whether `addAnalysed` has little left to do. */
   prepareAnalysed(texts: AnalysedReader): boolean {
     const [vocabulary, forms] = [this.#vocabulary, this.#forms];
     const formNumberOf = (form: string) => forms?.numberOf(form) ?? 0;
     return texts.learn(vocabulary.forgets, (term) => vocabulary.numberOf(term), formNumberOf, namesPerStep);
   }
 
-  /** Adds the record that comes next among texts that were analysed elsewhere, as `analyzer` does it, and moves on. */
+  /** Adds the next record of texts that were analysed in another thread with the same `analyzer`, and advances. */
   addAnalysed(texts: AnalysedReader): void {
     const [vocabulary, forms] = [this.#vocabulary, this.#forms];
     const { ordinal, length, frequencies } = texts;
@@ -297,14 +297,14 @@ export class TextIndex implements Index {
     return this.#reader.searchTerms(terms, k, statistics, visible, accepts, allowed);
   }
 
-  /** What a search costs where so many ordinals are allowed: see PostingSearcher.estimate. */
+  /** The cost of a search with this number of allowed ordinals: see PostingSearcher.estimate. */
   estimate(terms: readonly WeightedTerm[], allowedCount: number): PostingEstimate {
     return this.#reader.estimate(terms, allowedCount);
   }
 
   /**
-   * `searchTerms` in steps, between which the index may change, where much is to be scored.
-   * @param visible asked anew for what the searched version sees
+   * `searchTerms` in steps, between which the index may change, for searches that score many postings.
+   * @param visible returns the visibility test of the searched version; called again after each step
    */
   searchTermsInSteps(
     terms: readonly WeightedTerm[],
@@ -332,19 +332,19 @@ export class TextIndex implements Index {
     return this.#reader.positionsOf(term, ordinal);
   }
 
-  /** The length of a record that is held, as `Analyzer.read` tells it. */
+  /** The length of a record in the index, as reported by `Analyzer.read`. */
   lengthOf(ordinal: number): number {
     return this.#reader.lengthOf(ordinal);
   }
 
-  /** What the scores of `searchTerms` are made of, in steps: see TextReader.explain. */
+  /** Explains the scores of `searchTerms`, in steps: see TextReader.explain. */
   explain(...asked: Parameters<TextReader["explain"]>): Generator<void, void> {
     return this.#reader.explain(...asked);
   }
 
   // ---- Memory and checkpoints
 
-  /** Goes on with what is to be done in the background, for about so many postings; says whether there is more. */
+  /** Continues background work for about this many postings; returns whether there is more. */
   tidy(postings: number): boolean {
     const isMore = this.#postings.tidy(postings);
     this.#freezeRows();
@@ -361,7 +361,7 @@ export class TextIndex implements Index {
     return this.#postings.restoredBytes + this.#vocabulary.restoredBytes + rows;
   }
 
-  /** The terms of words, which are looked up anew. */
+  /** The cached terms of words, which can be computed again. */
   get spareBytes(): number {
     return this.#vocabulary.spareBytes;
   }
@@ -380,7 +380,7 @@ export class TextIndex implements Index {
     return this.#postings.isIdle;
   }
 
-  /** Records that `save` leaves out, for they are in no segment yet. */
+  /** Records that `save` omits, because they are in no segment yet. */
   get bufferedCount(): number {
     return this.#postings.bufferedCount;
   }

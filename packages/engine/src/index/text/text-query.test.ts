@@ -58,7 +58,7 @@ type Phrase = readonly { term: string; place: number }[];
 
 type Scored = { term: string; weight: number; phrase: Phrase | null };
 
-/** What a word is compared by, and the term that it stands for. */
+/** The spelling that a word is compared by, and its term. */
 type Named = { form: string; term: string };
 
 /** A record: the terms at each place, its words that have one, as they are written, and its length. */
@@ -97,7 +97,7 @@ class Reference {
     return { documents: lengths.length, totalLength: lengths.reduce((sum, length) => sum + length, 0) };
   }
 
-  /** What a prefix or fuzzy word makes of a word of a record: its weight, or 0. */
+  /** The weight of a record's word for a prefix or fuzzy word, or 0. */
   #weightOf({ kind, distance }: Drawn, word: string, { form, term }: Named): number {
     const written = this.analyzer.form(word);
     const [stem] = this.analyzer.terms([word]);
@@ -168,7 +168,7 @@ class Reference {
     return bestOf(scores, k);
   }
 
-  /** The terms that count, each where it comes first; those of phrases that are not required apart. */
+  /** The scored terms, ordered by first occurrence; those of optional phrases are separate. */
   #scored(meanings: readonly { clause: Drawn; needs: Scored[][] }[]): Scored[] {
     const list: Scored[] = [];
     for (const { clause, needs } of meanings) {
@@ -316,7 +316,7 @@ test("a query without operators scores as the plain query, bit for bit", () => {
   );
 });
 
-/** An index of texts, by their places; English unless told otherwise. */
+/** An index of texts, by their positions in the array; English by default. */
 function indexOf(texts: readonly string[], options: Partial<TextOptions> = {}): TextIndex {
   const index = new TextIndex({ language: "english", k1: 1.2, b: 0.75, positions: true, ...options });
   for (const [ordinal, text] of texts.entries()) index.add(ordinal, tokenize(text));
@@ -329,7 +329,7 @@ test.each([
   ["waggle dance", [0, 1, 2, 3]],
   ['"waggle dance"', [0]],
   ['"dance waggle"', [1]],
-  // A stop word keeps its place in a phrase, whichever it is.
+  // A stop word keeps its position in a phrase and matches any stop word.
   ['"dance of bees"', [2]],
   ['"dance the bees"', [2]],
   ['"dance bees"', []],
@@ -343,10 +343,10 @@ test.each([
   ["+dance -bees", [0, 1]],
   ["+nowhere dance", []],
   ["-nowhere dance", [0, 1, 2, 3]],
-  // What is dropped asks nothing.
+  // Dropped words are ignored.
   ["+the dance", [0, 1, 2, 3]],
   ["-the dance", [0, 1, 2, 3]],
-  // Nothing is asked for.
+  // The query is empty.
   ["-dance", []],
   ["the -dance", []],
   ["", []],
@@ -418,7 +418,7 @@ onSet("scifact", () => {
   });
 });
 
-test("[Q24] what a version does not see, a prefix does not stand for", () => {
+test("[Q24] a prefix does not expand to terms that the version does not see", () => {
   const texts = ["navigator", "navigation", "navig", "run"];
   const index = indexOf(texts);
   const seenBy = (query: string, visible: Visible) =>
@@ -433,7 +433,7 @@ test("[Q24] what a version does not see, a prefix does not stand for", () => {
   index.remove(0);
   expect(seenBy("navigato*", null)).toEqual([]);
   expect(seenBy("navigati*", null)).toEqual(["navig"]);
-  // Of a record that came later than the version.
+  // Of a record that is newer than the version.
   expect(seenBy("navigati*", (ordinal) => ordinal < 1)).toEqual([]);
   index.check();
 });
@@ -447,7 +447,7 @@ test("a fuzzy term counts 1 / (1 + edits), a prefix's terms like words, and each
   expect(weights("bee bee~1 bee")).toEqual({ bee: 3, been: 1 / 2 });
 });
 
-test("a prefix stands for the terms that most visible records have; an excluded one for all", () => {
+test("a prefix expands to the most frequent visible terms; an excluded one to all", () => {
   const count = limits.queryExpansionsMax + 10;
   const rare = Array.from({ length: count }, (_, i) => `w${i}`);
   // With w there are eleven too many. Ten terms are in two records each; of the others, the last by spelling go.
@@ -462,7 +462,7 @@ test("a prefix stands for the terms that most visible records have; an excluded 
   expect(search(index, "x -w*").size).toBe(0);
 });
 
-test("[Q20] what a query asks for is worked out in steps, whatever is added, removed and merged meanwhile", () => {
+test("[Q20] a query is evaluated in steps, whatever is added, removed and merged meanwhile", () => {
   const words = ["bee", "beech", "run", "wasp", "dance"];
   const textOf = (i: number) =>
     Array.from({ length: 6 }, (_, at) => words[(i * (at + 2) + at * at) % 5]).join(" ");

@@ -54,7 +54,7 @@ import type { Accepts, TextReader, WeightedTerm } from "./text-search.ts";
 
 export type TextQuery = { readonly terms: readonly WeightedTerm[]; readonly accepts: Accepts };
 
-/** What this file asks an index for. */
+/** What this file needs from an index. */
 export type TermSource = Pick<
   TextReader,
   "termsInSteps" | "analyzer" | "expand" | "holdersOf" | "positionsOf"
@@ -63,9 +63,9 @@ export type TermSource = Pick<
 const findsNothing: TextQuery = { terms: [], accepts: null };
 
 /**
- * The terms and the filter of a query, valid for the searched version for as long as nothing that it sees is removed.
- * @param query its text, and its clauses where it has operators; a phrase needs an index that keeps positions
- * @param visible asked for what the version sees at each step that needs it
+ * The terms and the filter of a query, valid for the searched version as long as no visible record is removed.
+ * @param query its text, and its clauses if it has operators; a phrase needs an index with positions
+ * @param visible returns the visibility test; called at each step that needs it
  */
 export function* resolveTextQuery(
   index: TermSource,
@@ -106,7 +106,7 @@ class Holders {
   }
 }
 
-/** What a clause means to an index. */
+/** The meaning of a clause for an index. */
 type Meaning = {
   readonly occur: Clause["occur"];
   /** Terms of which a record must have one, for each word that is not dropped; at least one list, which may be empty. */
@@ -140,13 +140,13 @@ function* meaningOf(index: TermSource, clause: Clause, visible: () => Visible): 
   return { occur, needs, phrase: kind === "phrase" ? phrase : null };
 }
 
-/** The terms of a run, each as good as another; null where it is a stop word. */
+/** The equivalent terms of a run; null if it is a stop word. */
 function piecesOf(index: TermSource, run: string): WeightedTerm[] | null {
   const terms = new Set(index.analyzer.queryTerms([run]));
   return terms.size === 0 ? null : Array.from(terms, (term) => ({ term, weight: 1 })).sort(byWeight);
 }
 
-/** What a prefix or fuzzy word stands for, best first; null where it is no word. A stop word is a word here. */
+/** The terms that a prefix or fuzzy word expands to, best first; null if it is not a word. Here a stop word counts as a word. */
 function* expansionsOf(
   index: TermSource,
   { occur, kind, distance }: Clause,
@@ -229,7 +229,7 @@ function byWeight(a: WeightedTerm, b: WeightedTerm): number {
   return b.weight - a.weight || compareText(a.term, b.term);
 }
 
-/** The terms of the clauses that are not excluded, each where it comes first, with its weights added up. */
+/** The terms of the clauses that are not excluded, ordered by first occurrence, with their weights added up. */
 function* termsOf(
   holders: Holders,
   meanings: readonly Meaning[],
@@ -256,7 +256,7 @@ function* termsOf(
   return terms;
 }
 
-/** Which records a clause's terms count for. All that are found have what is required, so only other phrases ask. */
+/** The records that a clause's terms count for. All found records satisfy the required clauses, so only optional phrases need this. */
 function* scopeOf(holders: Holders, meaning: Meaning, required: OrdinalSet | null): Steps<OrdinalSet | null> {
   if (meaning.phrase === null || meaning.occur === "must") return null;
   return yield* satisfying(holders, meaning, required);
@@ -269,7 +269,7 @@ function* allowedBy(
 ): Steps<{ required: OrdinalSet | null; excluded: OrdinalSet }> {
   const having = (occur: Clause["occur"]) => meanings.filter((meaning) => meaning.occur === occur);
   let required: OrdinalSet | null = null;
-  // Phrases come last, when the fewest records are left to be looked at.
+  // Phrases are tested last, when the fewest records remain.
   const easiestFirst = having("must").sort((a, b) => Number(a.phrase !== null) - Number(b.phrase !== null));
   for (const meaning of easiestFirst) {
     required = yield* satisfying(holders, meaning, required);
@@ -282,7 +282,7 @@ function* allowedBy(
 }
 
 function acceptsOf(required: OrdinalSet | null, excluded: OrdinalSet): Accepts {
-  // What is required is freed of what is excluded.
+  // Removes the excluded records from the required ones.
   if (required !== null) return (ordinal) => contains(required, ordinal);
   return excluded.length === 0 ? null : (ordinal) => !contains(excluded, ordinal);
 }
@@ -333,7 +333,7 @@ function* holdersOfAny(index: TermSource, terms: readonly WeightedTerm[]): Steps
 /** Of a step: words that are compared, and postings that are read. */
 const wordsPerStep = 1_024;
 const postingsPerStep = 50_000;
-/** Of a step: terms whose records are counted or intersected, and records of which it is asked whether they have a short phrase. */
+/** Per step: number of terms whose records are counted or intersected, and of records that are tested for a short phrase. */
 const termsPerStep = 64;
 const recordsPerStep = 64;
 

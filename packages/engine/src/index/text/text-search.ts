@@ -34,14 +34,14 @@ const wordsPerStep = 2_048;
 const termsPerStep = 256;
 /** Forms that are stemmed at a step. */
 const formsPerStep = 512;
-/** So many postings are scored at once. */
+/** Number of postings that are scored in one step. */
 const postingsAtOnce = 50_000;
 /** A search in steps restarts this often when lists moved in between; after that it runs in one step. */
 const attemptsMax = 3;
 
 /**
- * Whether a search that leaves out what cannot be among the best takes less time than scoring everything. With many terms, or many
- * results, it does not: for 1,600 terms and 10,000 results it took 150 ms where scoring 600,000 postings takes 10.
+ * Whether a search with pruning takes less time than scoring everything. With many terms, or many results, it does not: for 1,600 terms and
+ * 10,000 results it took 150 ms where scoring 600,000 postings takes 10.
  */
 function isWorthPruning(terms: number, k: number): boolean {
   return terms <= 32 || (terms <= 256 && k <= 1_000);
@@ -59,10 +59,10 @@ export type WeightedTerm = {
 /** Words that begin with a prefix, or that are at most `distance` edits (1 or 2) from a word. */
 export type WordTest = { readonly prefix: string } | { readonly fuzzy: string; readonly distance: number };
 
-/** A form or a term that passed a test, and the term that it stands for. */
+/** A form or a term that passed a test, and its term. */
 export type Expansion = { readonly form: string; readonly term: string };
 
-/** A term that a query and a record share, and what it adds to the record's score. */
+/** A term that a query and a record share, and its contribution to the record's score. */
 export type TextMatch = {
   readonly term: string;
   /** Its weight in the query: how often a plain query has it. */
@@ -175,7 +175,7 @@ export class TextReader {
       : this.#parts.postings.searcher.searchAccepted(located, k, formula, hidden, accepts, allowed);
   }
 
-  /** What a search costs where so many ordinals are allowed: see PostingSearcher.estimate. */
+  /** The cost of a search with this number of allowed ordinals: see PostingSearcher.estimate. */
   estimate(terms: readonly WeightedTerm[], allowedCount: number): PostingEstimate {
     const located: LocatedTerm[] = [];
     for (const { term, weight } of terms) {
@@ -186,8 +186,8 @@ export class TextReader {
   }
 
   /**
-   * `searchTerms` in steps, between which the index may change, where much is to be scored.
-   * @param visible asked anew for what the searched version sees
+   * `searchTerms` in steps, between which the index may change, for searches that score many postings.
+   * @param visible returns the visibility test of the searched version; called again after each step
    */
   *searchTermsInSteps(
     terms: readonly WeightedTerm[],
@@ -248,10 +248,9 @@ export class TextReader {
   }
 
   /**
-   * What passes a test: terms of records that are held, or were until lately, and forms of words that a record has of those that
-   * are visible. In no particular order; a term can come several times, by several forms. In steps, between which the index may
-   * change.
-   * @param visible asked anew for what the searched version sees
+   * The terms and forms that pass a test: terms of current or recently removed records, and forms of words in visible records. In no
+   * particular order; a term can come several times, by several forms. In steps, between which the index may change.
+   * @param visible returns the visibility test of the searched version; called again after each step
    */
   *expand(test: WordTest, visible: () => Visible): Steps<Expansion[]> {
     const passes = testOf(test);
@@ -275,8 +274,8 @@ export class TextReader {
   }
 
   /**
-   * Where a record that is held has a term: places among the words of its text, from 0 and ascending; words without a
-   * term count. Empty where it does not have the term. The index must keep positions.
+   * The positions of a term in a record: indexes among the words of its text, from 0 and ascending; words without a term count. Empty if
+   * the record does not have the term. The index must store positions.
    */
   positionsOf(term: string, ordinal: number): Uint32Array {
     invariant(this.#parts.positions !== null, "the index keeps no positions");
@@ -284,7 +283,7 @@ export class TextReader {
     return number === undefined ? new Uint32Array(0) : this.#parts.positions.of(ordinal, number);
   }
 
-  /** The length of a record that is held, as `Analyzer.read` tells it. */
+  /** The length of a record in the index, as reported by `Analyzer.read`. */
   lengthOf(ordinal: number): number {
     return this.#parts.postings.reader.lengthOf(ordinal);
   }

@@ -22,7 +22,7 @@ const wordsMax = 65_536;
 /** Of one of them: a Map's entry and a short string, as measured in V8. */
 const wordBytes = 80;
 
-/** What a text has: numbers of its terms, each once, and how often it has each; the forms of its words; and its length. */
+/** The analysed text: the distinct numbers of its terms with their frequencies, the forms of its words, and its length. */
 export type CountedText = {
   readonly numbers: readonly number[];
   readonly frequencies: readonly number[];
@@ -95,7 +95,7 @@ export class Vocabulary {
     return { numbers, frequencies, forms, length };
   }
 
-  /** Counts the terms of a run, and enters those that are new to the text. @returns its length */
+  /** Counts the terms of a run, and adds those that are new to the text. @returns its length */
   #countRun(run: string, numbers: number[]): number {
     return this.#analyzer.read([run], (term) => {
       const number = this.numberOf(term);
@@ -115,7 +115,7 @@ export class Vocabulary {
     return places;
   }
 
-  /** The number of a term, which it gets where it has none. */
+  /** The number of a term, which is assigned if it has none. */
   numberOf(term: string): number {
     const known = this.dictionary.get(term);
     if (known !== undefined) return known;
@@ -130,7 +130,7 @@ export class Vocabulary {
     this.#frequencies.push(0);
   }
 
-  /** What `#words` says of a word, which it learns. */
+  /** The entry of `#words` for a word, which is added if missing. */
   #numberOfWord(word: string): number {
     const { term, form } = this.#analyzer.of(word);
     if (this.#words.size >= wordsMax) this.forgetWords();
@@ -173,7 +173,7 @@ export class Vocabulary {
     this.#wordNumbers.truncate(0);
   }
 
-  /** Bytes of what is remembered, and can be looked up anew. */
+  /** Bytes of the cache, whose entries can be computed again. */
   get spareBytes(): number {
     return wordBytes * this.#words.size + this.#wordNumbers.memoryBytes;
   }
@@ -182,17 +182,17 @@ export class Vocabulary {
     return this.restoredBytes + this.spareBytes;
   }
 
-  /** Bytes without what is remembered. */
+  /** Bytes without the cache. */
   get restoredBytes(): number {
     return this.dictionary.memoryBytes + this.#uses.memoryBytes + this.#frequencies.memoryBytes;
   }
 
-  /** Makes room for the numbers of a dictionary that is about to be restored, and whose terms come into use meanwhile. */
+  /** Ensures room for the numbers of a dictionary that is being restored, and whose terms may be used meanwhile. */
   reserve({ numbersEnd }: DictionaryState): void {
     for (let i = 0; i < numbersEnd; i++) this.#addColumns();
   }
 
-  /** Takes over the terms that are in use. */
+  /** Restores the terms in use. */
   restore(dictionary: Dictionary): void {
     this.dictionary = dictionary;
     // Terms that only records of the mutable buffer had.

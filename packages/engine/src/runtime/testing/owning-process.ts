@@ -1,4 +1,4 @@
-// A process, or a thread of one, that opens a data directory, says so, and has it until it is told to close it, or is ended.
+// A process, or a thread of one, that opens a data directory, reports it, and holds it until it gets a command to close or is killed.
 //
 //   node owning-process.ts DIRECTORY [LOCK_WAIT_MS]    prints "waits: MESSAGE", "open" or "refused: MESSAGE"; a line on stdin closes
 

@@ -1,4 +1,4 @@
-// A thread that searches a graph of another while builders change it, and says what it saw that must not be.
+// A thread that searches a graph of another thread while builders change it, and reports violations.
 
 import "../node-host.ts";
 import { parentPort, workerData } from "node:worker_threads";

@@ -21,7 +21,7 @@ export type JoinedPairs = {
   readonly merged: number;
 };
 
-/** The language's stemmer, or undefined where it has none. It reads words as `respelt` writes them. */
+/** The language's stemmer, or undefined if it has none. It gets words as spelt by `respelt`. */
 export function stemmerOf(name: TextLanguage): Stem | undefined {
   const { stemmer: algorithm, spellings } = languages[name];
   if (algorithm === undefined) return undefined;
@@ -33,7 +33,7 @@ export function stemmerOf(name: TextLanguage): Stem | undefined {
   };
 }
 
-/** The different words of a list, in its order, in NFC and lower case. What is not two letters or more is left out. */
+/** The distinct words of a list, in its order, in NFC and lower case. Words with fewer than two letters are left out. */
 export function wordsOf(list: readonly string[]): string[] {
   const all = new Set(list.map((word) => word.trim().normalize("NFC").toLowerCase()));
   return [...all].filter((word) => /^\p{L}[\p{L}\p{M}]+$/u.test(word));

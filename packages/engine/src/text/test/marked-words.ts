@@ -1,7 +1,7 @@
 // Which words do people write with and without their marks?
 //
-// For each language ordinary words with marks; in scripts without case the marks are points, hamzas, nuktas or the like. Those
-// of a language without any are names and loan words. Words behind each other on one line that are joined by = have one stem.
+// For each language ordinary words with marks; in scripts without case the marks are points, hamzas, nuktas or the like. For a language
+// without marks they are names and loan words. Words on one line that are joined by = have one stem.
 
 import type { TextLanguage } from "@quiver/protocol/shapes/index-definition";
 

@@ -1,4 +1,4 @@
-// What does a code say of its vector? The reverse of encoding.ts, for tests.
+// Which vector does a code represent? The reverse of encoding.ts, for tests.
 
 import { codeKinds } from "../code-types.ts";
 import type { Encoding } from "../encoding.ts";

@@ -1,4 +1,4 @@
-// Who builds a graph only when it is told to?
+// How does a test control when a graph is built?
 
 import { type GraphJob, InPlaceBuilders, type Target } from "../jobs.ts";
 
