@@ -1,7 +1,7 @@
 import { pageBytes } from "@quiver/kernels/loader";
 import { scratch } from "@quiver/kernels/postings";
 import { randomNumbers } from "@quiver/kernels/random";
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import { Arena, arenaBytes } from "./arena.ts";
 import { ArenaReader } from "./segment-memory.ts";
 import { posted } from "./testing/versioned.ts";
@@ -79,4 +79,26 @@ test("a slot's scratch memory is taken over, all zeros, by the next thread that 
   expect(third.words.subarray(sums, sums + 65_536).every((word) => word === 0)).toBe(true);
   expect(third.words[(third.scratch + scratch.k) >>> 2]).toBe(0);
   expect(() => new ArenaReader(arena.shared, 64)).toThrow("has no reader slot 64");
+});
+
+test("pages that another thread takes between the growth of the memory and the owner's look at it stay that thread's", () => {
+  const arena = new Arena();
+  const shared = posted(arena.shared);
+  const { grow } = WebAssembly.Memory.prototype;
+  let reader: ArenaReader | undefined;
+  const growing = vi.spyOn(WebAssembly.Memory.prototype, "grow").mockImplementation(function (
+    this: WebAssembly.Memory,
+    pages,
+  ) {
+    growing.mockRestore();
+    const begin = grow.call(this, pages);
+    reader = new ArenaReader(shared, 1);
+    return begin;
+  });
+  const at = arena.allocate(2 * pageBytes) as number;
+  expect(reader?.scratch).toBeGreaterThan(at);
+  const behind = arena.allocate(8 * pageBytes) as number;
+  arena.check();
+  expect(behind).toBeGreaterThan((reader as ArenaReader).hiddenAt);
+  expect(behind).toBeGreaterThan((reader as ArenaReader).field("heap"));
 });
