@@ -1,6 +1,6 @@
 // Are answers of readers in other threads right for their versions? For as long as one likes.
 //
-//   node tools/launch.mjs run tests/campaigns/readers.ts [--seconds 60] [--seed 1] [--kinds dense,...] [--death-ms 400]
+//   node tools/launch.mjs run tests/campaigns/readers.ts [--seconds 60] [--seed 1] [--kinds dense,...] [--death-ms 2500]
 
 import { parseArgs } from "node:util";
 import { hammerDrivers } from "../../packages/engine/src/index/testing/hammer-drivers.ts";
@@ -12,7 +12,7 @@ const { values } = parseArgs({
     seconds: { type: "string", default: "60" },
     seed: { type: "string", default: "1" },
     kinds: { type: "string", default: hammerDrivers.map(({ kind }) => kind.name).join(",") },
-    "death-ms": { type: "string", default: "400" },
+    "death-ms": { type: "string", default: "2500" },
   },
 });
 const report = await hammer({
