@@ -1,6 +1,6 @@
-// Are answers of readers in other threads right for their versions? For as long as one likes.
+// Are answers of readers in other threads right for their versions? For as many as one likes.
 //
-//   node tools/launch.mjs run tests/campaigns/readers.ts [--seconds 60] [--seed 1] [--kinds dense,...] [--death-ms 400]
+//   node tools/launch.mjs run tests/campaigns/readers.ts [--answers 100000] [--seed 1] [--kinds dense,...] [--death-every 1000]
 
 import { parseArgs } from "node:util";
 import { hammerDrivers } from "../../packages/engine/src/index/testing/hammer-drivers.ts";
@@ -9,17 +9,17 @@ import type { IndexKind } from "../../packages/protocol/src/shapes/index-definit
 
 const { values } = parseArgs({
   options: {
-    seconds: { type: "string", default: "60" },
+    answers: { type: "string", default: "100000" },
     seed: { type: "string", default: "1" },
     kinds: { type: "string", default: hammerDrivers.map(({ kind }) => kind.name).join(",") },
-    "death-ms": { type: "string", default: "400" },
+    "death-every": { type: "string", default: "1000" },
   },
 });
 const report = await hammer({
   seed: Number(values.seed),
-  ms: 1_000 * Number(values.seconds),
+  answers: Number(values.answers),
   kinds: values.kinds.split(",") as IndexKind[],
-  deathMs: Number(values["death-ms"]),
+  deathEvery: Number(values["death-every"]),
 });
 console.log(JSON.stringify({ ...report, wrong: report.wrong.length }, null, 2));
 for (const wrong of report.wrong.slice(0, 20)) console.error(wrong);

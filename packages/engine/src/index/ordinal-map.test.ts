@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { absent, OrdinalMap } from "./ordinal-map.ts";
+import { absent, OrdinalMap, OrdinalMapReader } from "./ordinal-map.ts";
 
 const someOrdinal = fc.oneof(
   fc.integer({ min: 0, max: 3_000 }),
@@ -35,4 +35,51 @@ test("pages are given back", () => {
   expect(map.memoryBytes - empty).toBeLessThan(5 * 100_000);
   for (let ordinal = 0; ordinal < 100_000; ordinal++) map.delete(ordinal);
   expect(map.memoryBytes - empty).toBeLessThan(20_000);
+});
+
+test("who has attached gets the values of that time, or none, and never those of other ordinals", () => {
+  const step = fc.record({
+    kind: fc.constantFrom("set", "delete", "attach", "free"),
+    page: fc.integer({ min: 0, max: 40 }),
+    low: fc.integer({ min: 0, max: 3 }),
+  });
+  fc.assert(
+    fc.property(fc.array(step, { maxLength: 400 }), (steps) => {
+      // The epochs of a collection, with one reader in each that has not ended.
+      const retired: { at: number; free: () => void }[] = [];
+      const readers: { at: number; reader: OrdinalMapReader; known: Map<number, number> }[] = [];
+      let now = 0;
+      const map = new OrdinalMap((free) => retired.push({ at: now, free }));
+      const values = new Map<number, number>();
+      const given = new Map<number, Set<number>>();
+      for (const { kind, page, low } of steps) {
+        const ordinal = page * 1_024 + low;
+        now++;
+        if (kind === "set") {
+          map.set(ordinal, now);
+          values.set(ordinal, now);
+          given.set(ordinal, (given.get(ordinal) ?? new Set()).add(now));
+        } else if (kind === "delete") {
+          map.delete(ordinal);
+          values.delete(ordinal);
+        } else if (kind === "attach") {
+          readers.push({ at: now, reader: new OrdinalMapReader(map.shared), known: new Map(values) });
+        } else {
+          // The oldest reader ends, and with it what only it may have found.
+          readers.shift();
+          const oldest = readers[0]?.at ?? now;
+          while (retired.length > 0 && retired[0].at < oldest) retired.shift()?.free();
+        }
+        for (const { reader, known } of readers) {
+          for (const [each, value] of known)
+            if (values.get(each) === value) expect(reader.get(each)).toBe(value);
+          const found = reader.get(ordinal);
+          expect(found === absent || given.get(ordinal)?.has(found)).toBe(true);
+        }
+      }
+      map.check();
+      for (const [each, value] of values) expect(map.get(each)).toBe(value);
+    }),
+    { numRuns: 60 },
+  );
 });

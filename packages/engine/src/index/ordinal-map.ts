@@ -1,19 +1,19 @@
 // Where in the index is the record with this ordinal?
 //
 // Ordinals are handed out one after the other, so a table by ordinal is nearly as dense as a list: pages of 1,024
-// ordinals, made when the first of them appears and given back when the last is gone, behind a directory. A record costs 4 bytes
+// ordinals, made when the first of them appears and given back when the last is gone, behind directories. A record costs 4 bytes
 // while its neighbours live too; there is no rehashing that would make one call slow. A JavaScript Map would take some 40 bytes and end
 // at 2^24 entries.
 //
-//   ordinal           | 22 bits: entry of the directory | 10 bits: place in the page |
-//   directory[entry]  | 28 bits: chunk | 4 bits: page in the chunk |     0: no page; so page 0 of chunk 0 is not used
-//   a page's place    value + 1; 0: none
+//   ordinal              | 11 bits: directory | 11 bits: its entry | 10 bits: place in the page |
+//   entry of a directory | 28 bits: chunk | 4 bits: page in the chunk |     0: no page; so page 0 of chunk 0 is not used
+//   place in a page      value + 1; 0: none
 //
-// All of it lies in shared memory, and other threads look up while one writes. Whoever attaches knows the chunks and the directory of that
+// All of it lies in shared memory, and other threads look up while one writes. Whoever attaches knows the chunks and the directories of that
 // time. For every ordinal that the map had then, and has still, it gets the value; for others the value, or none. Each look is one load of
-// the directory and one of the page, and each is right by itself:
-//   - The directory is replaced when it grows; what it grows by is not known to those who have the old one.
-//   - A page has only zeros before it gets an entry in the directory, and when it loses it. It gets another entry only when no search goes
+// a directory and one of the page, and each is right by itself:
+//   - A directory is replaced when it grows; what it grows by is not known to those who have the old one.
+//   - A page has only zeros before it gets an entry in a directory, and when it loses it. It gets another entry only when no search goes
 //     on that may have found the first (`retire`): else a thread would look up one ordinal and get the value of another.
 
 import { invariant } from "../base/invariant.ts";
@@ -24,6 +24,7 @@ export const absent = 0xffff_ffff;
 const pageLength = 1_024;
 const chunkPages = 16;
 const directoryMin = 16;
+const directoryMax = 2_048;
 
 /** Bytes of a page, with its entry in the directory and its share of what a chunk takes besides. */
 const pageBytes = 4 * pageLength + 8 + 12;
@@ -34,24 +35,30 @@ export const ordinalMapBytes = (pages: number): number => pages * pageBytes;
 type Words = Uint32Array<SharedArrayBuffer>;
 
 /** What a thread needs to look up. Can be posted to it. */
-export type SharedOrdinalMap = { readonly directory: Words; readonly chunks: readonly (Words | undefined)[] };
+export type SharedOrdinalMap = {
+  readonly directories: readonly (Words | undefined)[];
+  readonly chunks: readonly (Words | undefined)[];
+};
 
 const wordsOf = (length: number): Words => new Uint32Array(new SharedArrayBuffer(4 * length));
 
 /** A map from ordinals (u32) to numbers (u32 below `absent`), that can only be read. */
 export class OrdinalMapReader {
-  protected directory: Words;
+  protected directories: (Words | undefined)[];
   protected chunks: (Words | undefined)[];
 
-  constructor({ directory, chunks }: SharedOrdinalMap) {
-    this.directory = directory;
+  constructor({ directories, chunks }: SharedOrdinalMap) {
+    this.directories = [...directories];
     this.chunks = [...chunks];
   }
 
   /** The value of an ordinal, or `absent`. */
   get(ordinal: number): number {
-    const entry = ordinal >>> 10;
-    const page = entry < this.directory.length ? this.directory[entry] : 0;
+    const high = ordinal >>> 21;
+    const directory = high < this.directories.length ? this.directories[high] : undefined;
+    const entry = (ordinal >>> 10) & 2_047;
+    if (directory === undefined || entry >= directory.length) return absent;
+    const page = directory[entry];
     if (page === 0) return absent;
     const chunk = this.chunks[page >>> 4];
     return chunk === undefined ? absent : (chunk[((page & 15) << 10) | (ordinal & 1_023)] - 1) >>> 0;
@@ -73,12 +80,12 @@ export class OrdinalMap extends OrdinalMapReader {
 
   /** @param retire calls when no search goes on that has begun before; default: at once */
   constructor(retire: (free: () => void) => void = (free) => free()) {
-    super({ directory: wordsOf(directoryMin), chunks: [] });
+    super({ directories: [], chunks: [] });
     this.#retire = retire;
   }
 
   get shared(): SharedOrdinalMap {
-    return { directory: this.directory, chunks: [...this.chunks] };
+    return { directories: [...this.directories], chunks: [...this.chunks] };
   }
 
   get size(): number {
@@ -87,12 +94,12 @@ export class OrdinalMap extends OrdinalMapReader {
 
   /** Sets or replaces the value of an ordinal. */
   set(ordinal: number, value: number): void {
-    const entry = ordinal >>> 10;
-    if (entry >= this.directory.length) this.#growDirectory(entry);
-    let page = this.directory[entry];
+    const entry = (ordinal >>> 10) & 2_047;
+    const directory = this.#directoryFor(ordinal >>> 21, entry);
+    let page = directory[entry];
     if (page === 0) {
       page = this.#take();
-      this.directory[entry] = page;
+      directory[entry] = page;
     }
     const chunk = this.chunks[page >>> 4] as Words;
     const place = ((page & 15) << 10) | (ordinal & 1_023);
@@ -106,32 +113,35 @@ export class OrdinalMap extends OrdinalMapReader {
   /** Removes an ordinal; a missing one is ignored. */
   delete(ordinal: number): void {
     if (this.get(ordinal) === absent) return;
-    const page = this.directory[ordinal >>> 10];
+    const directory = this.directories[ordinal >>> 21] as Words;
+    const page = directory[(ordinal >>> 10) & 2_047];
     const chunk = this.chunks[page >>> 4] as Words;
     chunk[((page & 15) << 10) | (ordinal & 1_023)] = 0;
     this.#size--;
     const count = (this.#counts[page] ?? 0) - 1;
     this.#counts[page] = count;
     if (count > 0) return;
-    this.directory[ordinal >>> 10] = 0;
+    directory[(ordinal >>> 10) & 2_047] = 0;
     this.#retire(() => this.#give(page, chunk));
   }
 
   /** All ordinals and their values, ascending. The map must not change meanwhile. */
   *entries(): Generator<[ordinal: number, value: number]> {
-    for (let entry = 0; entry < this.directory.length; entry++) {
-      if (this.directory[entry] === 0) continue;
-      for (let low = 0; low < pageLength; low++) {
-        const ordinal = entry * pageLength + low;
-        const value = this.get(ordinal);
-        if (value !== absent) yield [ordinal, value];
+    for (const [high, directory] of this.directories.entries()) {
+      for (let entry = 0; entry < (directory?.length ?? 0); entry++) {
+        if (directory?.[entry] === 0) continue;
+        for (let low = 0; low < pageLength; low++) {
+          const ordinal = high * 0x20_0000 + entry * pageLength + low;
+          const value = this.get(ordinal);
+          if (value !== absent) yield [ordinal, value];
+        }
       }
     }
   }
 
   /** Drops everything. Who has attached goes on with what there was. */
   clear(): void {
-    this.directory = wordsOf(directoryMin);
+    this.directories = [];
     this.chunks = [];
     this.#counts.length = 0;
     this.#used.length = 0;
@@ -141,7 +151,8 @@ export class OrdinalMap extends OrdinalMapReader {
   }
 
   get memoryBytes(): number {
-    return 4 * this.directory.length + this.#touched * (pageBytes - 8);
+    const entries = this.directories.reduce((sum, directory) => sum + (directory?.length ?? 0), 0);
+    return 8 * this.directories.length + 4 * entries + this.#touched * (pageBytes - 8);
   }
 
   /** Proves that the counts agree with the pages. */
@@ -151,10 +162,15 @@ export class OrdinalMap extends OrdinalMapReader {
     invariant(size === this.#size, `the ordinal map counts ${this.#size} ordinals and holds ${size}`);
   }
 
-  #growDirectory(entry: number): void {
-    const directory = wordsOf(2 ** Math.ceil(Math.log2(entry + 1)));
-    directory.set(this.directory);
-    this.directory = directory;
+  #directoryFor(high: number, entry: number): Words {
+    const before = this.directories[high];
+    if (before !== undefined && entry < before.length) return before;
+    while (this.directories.length <= high) this.directories.push(undefined);
+    const length = Math.max(directoryMin, 2 ** Math.ceil(Math.log2(entry + 1)));
+    const directory = wordsOf(Math.min(directoryMax, length));
+    if (before !== undefined) directory.set(before);
+    this.directories[high] = directory;
+    return directory;
   }
 
   /** A page of zeros. */

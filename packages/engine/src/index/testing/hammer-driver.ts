@@ -31,8 +31,8 @@ export interface HammerDriver {
   add(index: Index, seed: number, ordinal: number): void;
   /** Does some of what is done in the background: builds, merges, freezes, replaces. Called between publications. @param random [0, 1) */
   disturb(index: Index, random: () => number): void;
-  /** Finishes what the background is in the middle of, before `Index.check`. */
-  settle(index: Index): void;
+  /** Finishes what the background is in the middle of, and proves the invariants. */
+  check(index: Index, seed: number): void;
   /** Makes a random search of a reader, which may be of another thread, and compares the answer with brute force. @param random [0, 1) */
   ask(reader: object, version: HammeredVersion, random: () => number): HammerAnswer;
   /** The stored dense vector of an ordinal; absent: this kind needs none. */

@@ -1,7 +1,9 @@
+import { randomNumbers } from "@quiver/kernels/random";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { finishAtOnce } from "../../base/steps.ts";
-import { Dictionary } from "./dictionary.ts";
+import { posted } from "../postings/testing/versioned.ts";
+import { Dictionary, DictionaryReader } from "./dictionary.ts";
 
 /** Words of few letters, so that they repeat, including letters with two code units. */
 const words = fc.string({ unit: fc.constantFrom("a", "b", "é", "\u{20000}"), minLength: 1, maxLength: 4 });
@@ -56,6 +58,47 @@ test("many terms are added and removed, and the units of removed ones are reused
   expect(dictionary.memoryBytes).toBeLessThan(3 * memoryBytes);
   expect(restored(dictionary).get(wordOf(100_007))).toBe(7);
   expect(dictionary.get(wordOf(7))).toBe(undefined);
+});
+
+test("a reader finds the terms of its moment that were not removed, whatever is added, removed and closed up", () => {
+  const next = randomNumbers(3);
+  const integer = (end: number) => Math.floor(next() * end);
+  // Few slots, and long terms, so that slots are made anew and units are closed up all the time.
+  const dictionary = new Dictionary(4);
+  const numbers = new Map<string, number>();
+  const free: number[] = [];
+  let [fresh, end] = [0, 0];
+  type Moment = { readonly reader: DictionaryReader; readonly terms: Map<string, number> };
+  const moments: Moment[] = [];
+  const check = ({ reader, terms }: Moment) => {
+    const wrong = [...terms].filter(
+      ([term, number]) => reader.get(term) !== number || reader.termOf(number) !== term,
+    );
+    expect(wrong).toEqual([]);
+    expect(reader.get(`never ${fresh}`)).toBe(undefined);
+    const found = new Set(finishAtOnce(reader.termsThat(() => true)));
+    expect([...terms.keys()].filter((term) => !found.has(term))).toEqual([]);
+  };
+  for (let round = 0; round < 200; round++) {
+    const wanted = integer(400);
+    for (let i = integer(60); i > 0 && numbers.size > wanted; i--) {
+      const [term, number] = [...numbers][integer(numbers.size)];
+      dictionary.remove(number);
+      numbers.delete(term);
+      free.push(number);
+      for (const { terms } of moments) terms.delete(term);
+    }
+    for (let i = integer(60); i > 0; i--) {
+      const term = `${"x".repeat(integer(60))} ${fresh++}`;
+      const number = free.pop() ?? end++;
+      dictionary.add(term, number);
+      numbers.set(term, number);
+    }
+    moments.push({ reader: new DictionaryReader(posted(dictionary.shared)), terms: new Map(numbers) });
+    if (moments.length > 8) moments.splice(integer(8), 1);
+    for (const moment of moments) check(moment);
+  }
+  dictionary.check();
 });
 
 /** Data as read from disk: a copy of the state and of the columns. */

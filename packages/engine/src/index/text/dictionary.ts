@@ -16,10 +16,11 @@
 // Other threads look terms up, too (`DictionaryReader`), in the columns as they were at a moment. These lie in shared memory. They are
 // appended to, replaced when they grow or are closed up, and overwritten in three places, without waiting for readers:
 //   - A slot that was free or left gets a term. Terms never move within a table, so those that were there are found as before.
-//   - A term that is removed gets the length 0, and its slot is left. A reader finds the term or does not: no record that its version
-//     sees has it.
-//   - A number that was free gets another term. The owner of the numbers waits with that until no reader knows the number's old term
-//     (vocabulary.ts, forms.ts). A reader of later has no postings of the number, so it does not matter what it finds.
+//   - A term that is removed gets the length 0, and its slot is left.
+//   - A number that was free gets another term, and no reader is waited for.
+// A term is removed, and its number free, when the last record that has it was removed from the index. No version that is pinned sees such
+// records. So whatever a reader makes of the number or of its term, old, new or half of each, it finds nothing there that its version
+// sees. A term that its version has keeps its number, and is compared as a whole.
 //
 // Invariants (see check): each number in use is in exactly one slot, or in an old one that has not moved, and no free slot lies
 // between that and the place of its hash; at most half of the slots are not free.

@@ -10,6 +10,9 @@
 // The index does not store a form's term: the analyzer computes it. The rows keep the counts right when records are removed, and make
 // them right for the searched version: a search subtracts the rows of records that it does not see. When many forms have no record
 // any more, their numbers are reused.
+//
+// Other threads are given the counts, the rows and the dictionary as they are at a moment (`AttachedForms`). Rows of records that are
+// removed later are still there for them, as the records that are hidden from a version are subtracted from the counts of that moment.
 
 import { Growable } from "../../base/growable.ts";
 import { invariant } from "../../base/invariant.ts";
@@ -124,25 +127,15 @@ export class Forms extends FormsReader {
   #added = new Uint32Array(256);
   /** Forms in the dictionary that no record has. */
   #unused = 0;
-  readonly #retire: (free: () => void) => void;
 
-  /**
-   * @param retire calls when no search goes on that has begun before; default: at once
-   * @param dictionary, rows as they were kept; absent: none
-   */
-  constructor(
-    retire: (free: () => void) => void = (free) => free(),
-    dictionary = new Dictionary(),
-    rows = new RecordRows(),
-  ) {
+  /** @param dictionary, rows as they were kept; absent: none */
+  constructor(dictionary = new Dictionary(), rows = new RecordRows()) {
     super(dictionary, rows);
-    this.#retire = retire;
     for (let number = 0; number < dictionary.numbersEnd; number++) this.#grow();
     rows.each((row) => {
       for (const number of numbersOf(row)) this.#counts.increase(number);
     });
     this.#forgetUnused();
-    this.#free = dictionary.freeNumbers();
   }
 
   /** What another thread needs to read the forms as they are now. */
@@ -191,11 +184,7 @@ export class Forms extends FormsReader {
     for (const number of numbersOf(row)) if (this.#counts.decrease(number) === 0) this.#unused++;
     this.rows.delete(ordinal);
     if (this.#unused < unusedMax || 4 * this.#unused < this.dictionary.size) return false;
-    const forgotten = this.#forgetUnused();
-    // Until then a reader may take a number for that of the form that had it.
-    this.#retire(() => {
-      for (const number of forgotten) this.#free.push(number);
-    });
+    this.#forgetUnused();
     return true;
   }
 
@@ -228,14 +217,9 @@ export class Forms extends FormsReader {
   }
 
   /** Restores forms from a checkpoint. @param images from `imagesFor`, filled from a checkpoint; the new object owns them */
-  static restored(
-    { dictionary, rows }: FormsState,
-    images: readonly Uint8Array[],
-    retire?: (free: () => void) => void,
-  ): Forms {
+  static restored({ dictionary, rows }: FormsState, images: readonly Uint8Array[]): Forms {
     const columns = images.length - rows.segments.length;
     return new Forms(
-      retire,
       Dictionary.restored(dictionary, images.slice(0, columns)),
       RecordRows.restored(rows, images.slice(columns)),
     );
@@ -281,16 +265,11 @@ export class Forms extends FormsReader {
     this.#lastAdded.push(0);
   }
 
-  /** @returns the numbers of the forms that no record has, which are none now */
-  #forgetUnused(): number[] {
-    const forgotten: number[] = [];
-    for (let number = 0; number < this.#counts.length; number++) {
-      if (this.#counts.of(number) > 0 || !this.dictionary.isUsed(number)) continue;
-      this.dictionary.remove(number);
-      forgotten.push(number);
-    }
+  #forgetUnused(): void {
+    for (let number = 0; number < this.#counts.length; number++)
+      if (this.#counts.of(number) === 0 && this.dictionary.isUsed(number)) this.dictionary.remove(number);
+    this.#free = this.dictionary.freeNumbers();
     this.#unused = 0;
-    return forgotten;
   }
 }
 

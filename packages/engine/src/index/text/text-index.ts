@@ -103,10 +103,10 @@ export class TextIndex implements Index {
   constructor({ language, stopWords = null, k1, b, positions = false, ...options }: TextOptions) {
     this.#positions = positions ? new Positions() : null;
     this.analyzer = createAnalyzer(language, stopWords);
-    this.#forms = this.analyzer.hasForms ? new Forms(options.retire) : null;
+    this.#forms = this.analyzer.hasForms ? new Forms() : null;
     this.#scoring = { language, stopWords, k1, b };
     const bm25 = new Bm25(k1, b);
-    const vocabulary = new Vocabulary(this.analyzer, () => this.#forms, options.retire);
+    const vocabulary = new Vocabulary(this.analyzer, () => this.#forms);
     this.#vocabulary = vocabulary;
     this.#postingOptions = {
       ...options,
@@ -435,7 +435,7 @@ export class TextIndex implements Index {
     );
     if (state.positions !== null)
       index.#positions = new Positions(RecordRows.restored(state.positions, rows));
-    if (state.forms !== null) index.#forms = Forms.restored(state.forms, forms, options.retire);
+    if (state.forms !== null) index.#forms = Forms.restored(state.forms, forms);
     index.#vocabulary.restore(Dictionary.restored(state.dictionary, columns));
     for (const [, length] of index.#postings.parts.records()) {
       if (length > 0) index.#documents++;

@@ -1,7 +1,7 @@
 // Which numbers do the terms and forms of a text have?
 //
 // Postings know terms by number. A term has a number for as long as a segment or mutable buffer has postings of it;
-// then another term reuses it, as soon as no search goes on that may have found the number before. The vocabulary caches the numbers of frequent words, because most words of a text are among them.
+// then another term reuses it. Readers of versions before need not be waited for: see dictionary.ts. The vocabulary caches the numbers of frequent words, because most words of a text are among them.
 
 import { Growable } from "../../base/growable.ts";
 import { invariant } from "../../base/invariant.ts";
@@ -46,20 +46,11 @@ export class Vocabulary {
   readonly #words = new Map<string, number>();
   readonly #wordNumbers = new Growable(Uint32Array);
   #forgets = 0;
-  readonly #retire: (free: () => void) => void;
 
-  /**
-   * @param forms where the forms of words are kept; null where they are not
-   * @param retire calls when no search goes on that has begun before; default: at once
-   */
-  constructor(
-    analyzer: Analyzer,
-    forms: () => Forms | null,
-    retire: (free: () => void) => void = (free) => free(),
-  ) {
+  /** @param forms where the forms of words are kept; null where they are not */
+  constructor(analyzer: Analyzer, forms: () => Forms | null) {
     this.#analyzer = analyzer;
     this.#forms = forms;
-    this.#retire = retire;
   }
 
   /** How often terms or forms were forgotten, whose numbers can be those of others now. */
@@ -157,8 +148,7 @@ export class Vocabulary {
     if (--this.#uses.values[term] > 0) return;
     this.forgetNumbers();
     this.dictionary.remove(term);
-    // Until then a reader may take the number for that of the term that had it, in a segment that is not freed yet.
-    this.#retire(() => this.#freeTerms.push(term));
+    this.#freeTerms.push(term);
   }
 
   /** Numbers of words that were known can mean others now. */

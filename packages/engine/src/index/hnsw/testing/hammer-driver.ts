@@ -151,9 +151,10 @@ export const denseDriver: HammerDriver = {
     if (random() < 0.2) (index as HnswIndex).tidy();
     if ((index as HnswIndex).failure !== undefined) throw (index as HnswIndex).failure;
   },
-  settle(index) {
+  check(index, seed) {
     const builders = buildersOf.get(index) as LateBuilders;
     while (builders.work());
+    (index as HnswIndex).check((name) => vectorOf(seed, name));
   },
   ask,
   vectorOf: (seed, ordinal) => bytesOfFloats(vectorOf(seed, ordinal)),

@@ -10,6 +10,29 @@ export function mixed(a: number, b: number): number {
   return (hash ^ (hash >>> 16)) >>> 0;
 }
 
+/** Records that a thread remembers of a collection. */
+const rememberedMax = 30_000;
+
+/** What `of` says of an ordinal, remembered for a while. */
+export function remembered<T>(
+  of: (seed: number, ordinal: number) => T,
+): (seed: number, ordinal: number) => T {
+  const bySeed = new Map<number, Map<number, T>>();
+  return (seed, ordinal) => {
+    let known = bySeed.get(seed);
+    if (known === undefined || known.size > rememberedMax) {
+      known = new Map();
+      bySeed.set(seed, known);
+    }
+    let value = known.get(ordinal);
+    if (value === undefined) {
+      value = of(seed, ordinal);
+      known.set(ordinal, value);
+    }
+    return value;
+  };
+}
+
 interface Inverted extends Index {
   tidy(postings: number): boolean;
   freeze(): void;

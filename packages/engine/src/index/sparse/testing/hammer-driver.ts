@@ -5,7 +5,15 @@
 import { finishAtOnce } from "../../../base/steps.ts";
 import type { LegOptions } from "../../kind.ts";
 import { OrdinalBitmap } from "../../ordinal-bitmap.ts";
-import { bestOf, differenceOf, disturb, mixed, settle, someOf } from "../../postings/testing/hammering.ts";
+import {
+  bestOf,
+  differenceOf,
+  disturb,
+  mixed,
+  remembered,
+  settle,
+  someOf,
+} from "../../postings/testing/hammering.ts";
 import type { HammerAnswer, HammerDriver, HammeredVersion } from "../../testing/hammer-driver.ts";
 import { sparseKind } from "../kind.ts";
 import type { SparseLeg } from "../legs.ts";
@@ -38,13 +46,15 @@ function vectorOf(seed: number, ordinal: number, isSigned: boolean): SparseVecto
 /** Collections of odd seeds have negative weights. */
 const isSignedIn = (seed: number): boolean => seed % 2 === 1;
 
+const recordOf = remembered((seed, ordinal) => vectorOf(seed, ordinal, isSignedIn(seed)));
+
 function truthOf(query: SparseVector, version: HammeredVersion, allowed: OrdinalBitmap | null) {
   const { seed, ordinals } = version;
   const weights = new Map(Array.from(query.indices, (dimension, i) => [dimension, query.values[i]]));
   const scores = new Map<number, number>();
   for (const ordinal of ordinals) {
     if (allowed !== null && !allowed.has(ordinal)) continue;
-    const { indices, values } = vectorOf(seed, ordinal, isSignedIn(seed));
+    const { indices, values } = recordOf(seed, ordinal);
     let score: number | undefined;
     for (let i = 0; i < indices.length; i++) {
       const weight = weights.get(indices[i]);
@@ -97,7 +107,7 @@ export const sparseDriver: HammerDriver = {
   make: (_seed, { retire }) =>
     new SparseIndex({ levels: 64, bufferRecordsMax: 150, retire: retire && ((free) => retire(free)) }),
   add(index, seed, ordinal) {
-    const { indices, values } = vectorOf(seed, ordinal, isSignedIn(seed));
+    const { indices, values } = recordOf(seed, ordinal);
     (index as SparseIndex).add(ordinal, indices, values);
   },
   disturb: (index, random) => disturb(index as SparseIndex, random),

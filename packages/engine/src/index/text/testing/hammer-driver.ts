@@ -8,7 +8,15 @@ import { parseOperators } from "../../../text/operators.ts";
 import { tokenize } from "../../../text/tokenize.ts";
 import type { LegOptions } from "../../kind.ts";
 import { OrdinalBitmap } from "../../ordinal-bitmap.ts";
-import { bestOf, differenceOf, disturb, mixed, settle, someOf } from "../../postings/testing/hammering.ts";
+import {
+  bestOf,
+  differenceOf,
+  disturb,
+  mixed,
+  remembered,
+  settle,
+  someOf,
+} from "../../postings/testing/hammering.ts";
 import type { HammerAnswer, HammerDriver, HammeredVersion } from "../../testing/hammer-driver.ts";
 import { averageOf, Bm25, idf, type TextStatistics } from "../bm25.ts";
 import { textKind } from "../kind.ts";
@@ -27,32 +35,35 @@ function wordOf(drawn: number, ordinal: number): string {
   return stems[Math.floor((((drawn >>> 3) % 1_024) / 1_024) ** 2 * stems.length)] + ending;
 }
 
-function wordsOf(seed: number, ordinal: number): string[] {
+const wordsOf = remembered((seed, ordinal): string[] => {
   const drawn = mixed(seed, ordinal);
   return tokenize(Array.from({ length: drawn % 14 }, (_, i) => wordOf(mixed(drawn, i), ordinal)).join(" "));
-}
+});
 
 const [k1, b] = [1.2, 0.75];
 const make = (retire?: (free: () => void) => void) =>
   new TextIndex({ language: "english", k1, b, positions: true, bufferRecordsMax: 150, retire });
 const analyzer = createAnalyzer("english", null);
 
+/** How often a text has which terms, and its length. */
+const textOf = remembered((seed, ordinal) => {
+  const terms = new Map<string, number>();
+  const length = analyzer.read(wordsOf(seed, ordinal), (term) => {
+    terms.set(term, (terms.get(term) ?? 0) + 1);
+  });
+  return { terms, length };
+});
+
 /** Of a version: how often its records have which terms, and its records alone as an index. */
 class Truth {
   readonly #version: HammeredVersion;
   readonly #statistics: TextStatistics;
-  readonly #texts = new Map<number, { terms: Map<string, number>; length: number }>();
+  readonly #texts: Map<number, ReturnType<typeof textOf>>;
   #index: TextIndex | undefined;
 
   constructor(version: HammeredVersion) {
     this.#version = version;
-    for (const ordinal of version.ordinals) {
-      const terms = new Map<string, number>();
-      const length = analyzer.read(wordsOf(version.seed, ordinal), (term) => {
-        terms.set(term, (terms.get(term) ?? 0) + 1);
-      });
-      this.#texts.set(ordinal, { terms, length });
-    }
+    this.#texts = new Map(version.ordinals.map((ordinal) => [ordinal, textOf(version.seed, ordinal)]));
     const lengths = [...this.#texts.values()].map(({ length }) => length).filter((length) => length > 0);
     this.#statistics = {
       documents: lengths.length,

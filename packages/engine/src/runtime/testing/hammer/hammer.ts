@@ -19,12 +19,13 @@ import type {
 
 export type HammerOptions = {
   readonly seed: number;
-  readonly ms: number;
+  /** It ends when so many answers were compared. */
+  readonly answers: number;
   readonly kinds: readonly IndexKind[];
   readonly writers?: number;
   readonly readers?: number;
-  /** A reader is ended after so many milliseconds, about; default: none. */
-  readonly deathMs?: number;
+  /** A reader is ended each time that so many more answers were compared; default: none. */
+  readonly deathEvery?: number;
 };
 
 export type HammerReport = {
@@ -85,16 +86,16 @@ function startReader(
 
 export async function hammer({
   seed,
-  ms,
+  answers,
   kinds,
   writers: writerCount = 2,
   readers = 4,
-  deathMs,
+  deathEvery,
 }: HammerOptions): Promise<HammerReport> {
   const writers = await Promise.all(
     Array.from({ length: writerCount }, (_, i) => startWriter(seed + i, kinds, readers)),
   );
-  const stop = words(1);
+  const stop = words(3);
   const reading = new Map<number, { worker: Worker; report: Promise<ReadingReport> }>();
   const start = (slot: number, readerSeed: number) => {
     const worker = startReader(slot, readerSeed, writers, stop);
@@ -103,11 +104,12 @@ export async function hammer({
     reading.set(slot, { worker, report });
   };
   for (let slot = 1; slot <= readers; slot++) start(slot, seed + 100 + slot);
-  const end = performance.now() + ms;
   let deaths = 0;
-  while (performance.now() < end) {
-    await sleep(Math.min(deathMs ?? ms, Math.max(0, end - performance.now())));
-    if (deathMs === undefined || performance.now() >= end) continue;
+  for (;;) {
+    const count = Atomics.load(stop, 1);
+    if (count >= answers || Atomics.load(stop, 2) > 0) break;
+    await sleep(20);
+    if (deathEvery === undefined || count < (deaths + 1) * deathEvery) continue;
     const slot = 1 + (deaths++ % readers);
     await reading.get(slot)?.worker.terminate();
     for (const { worker } of writers) {

@@ -46,6 +46,7 @@ export type ReadingStart = {
     readonly port: MessagePort;
     readonly flags: Int32Array<SharedArrayBuffer>;
   }[];
+  /** [0]: not 0: stop. [1]: answers that were compared, of all readers. [2]: those that were wrong. */
   readonly stop: Int32Array<SharedArrayBuffer>;
 };
 

@@ -132,10 +132,7 @@ function turn(): void {
   }
   if (Atomics.load(flags, 0) === 0) setImmediate(turn);
   else {
-    for (const { driver, index } of held) {
-      driver.settle(index);
-      index.check();
-    }
+    for (const { driver, index } of held) driver.check(index, seed);
     say({ kind: "ended", report });
     process.exit(0);
   }

@@ -1,0 +1,75 @@
+import { expect, test } from "vitest";
+import { EpochReader } from "../base/epochs.ts";
+import { Visibility, visibleAt } from "../collection/visibility.ts";
+import type { Index } from "../index/contract.ts";
+import { MemoryStore } from "../storage/memory.ts";
+import { Views } from "./view.ts";
+
+const store = new MemoryStore([]);
+const published = (views: Views, visibility: Visibility, version: number, indexes = {}) =>
+  views.publish(
+    { version, ordinalEnd: 10 * version, snapshot: store.snapshot(), indexes, statistics: {} },
+    visibility,
+  );
+
+test("what another thread has pinned stays: its version is the oldest, and nothing of it is freed", () => {
+  const views = new Views(() => undefined, 1);
+  const visibility = new Visibility((free) => views.retire(free));
+  expect(views.oldestVersion).toBe(Number.POSITIVE_INFINITY);
+  const shared = published(views, visibility, 1).shared;
+  const reader = new EpochReader(views.sharedEpochs, 1);
+  expect(reader.tryPin(shared.epoch)).toBe(true);
+  const visible = visibleAt(shared.visibility, shared.version, shared.ordinalEnd);
+  visibility.close(3, 2);
+  let isFreed = false;
+  views.retire(() => {
+    isFreed = true;
+  });
+  published(views, visibility, 2);
+  expect(views.oldestVersion).toBe(1);
+  expect(visibility.reclaim(views.oldestVersion)).toEqual([]);
+  views.reclaim();
+  expect(isFreed).toBe(false);
+  expect([visible(3), visible(10)]).toEqual([true, false]);
+  reader.unpin(shared.epoch);
+  expect(views.oldestVersion).toBe(2);
+  expect(visibility.reclaim(views.oldestVersion)).toEqual([3]);
+  views.reclaim();
+  expect(isFreed).toBe(true);
+  expect(reader.tryPin(shared.epoch)).toBe(false);
+});
+
+test("a record that was removed is hidden from readers of its epoch until they have ended", () => {
+  const views = new Views(() => undefined, 1);
+  const visibility = new Visibility((free) => views.retire(free));
+  visibility.close(3, 1);
+  const shared = published(views, visibility, 1).shared;
+  const reader = new EpochReader(views.sharedEpochs, 1);
+  expect(reader.tryPin(shared.epoch)).toBe(true);
+  const visible = visibleAt(shared.visibility, 1, 10);
+  expect(visibility.reclaim(views.oldestVersion)).toEqual([3]);
+  for (const version of [2, 3]) published(views, visibility, version);
+  views.reclaim();
+  expect(visible(3)).toBe(false);
+  expect(visibility.at(1, 30)?.(3)).toBe(false);
+  reader.unpin(shared.epoch);
+  views.reclaim();
+  expect(visibility.at(3, 30)).toBeNull();
+});
+
+test("a reader that has died holds nothing back, and indexes are told", () => {
+  const told: number[] = [];
+  let released = 0;
+  const views = new Views(() => released++, 2);
+  const visibility = new Visibility((free) => views.retire(free));
+  const index = { abandon: (slot: number) => told.push(slot) } as Partial<Index>;
+  const { shared } = published(views, visibility, 1, {});
+  expect(new EpochReader(views.sharedEpochs, 2).tryPin(shared.epoch)).toBe(true);
+  const view = published(views, visibility, 2, { toys: index });
+  expect(views.oldestVersion).toBe(1);
+  const before = released;
+  views.abandon(2);
+  expect([views.oldestVersion, told, released - before]).toEqual([2, [2], 1]);
+  expect(() => views.abandon(0)).toThrow("its own pins");
+  expect(view.version).toBe(2);
+});
