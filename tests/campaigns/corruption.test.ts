@@ -20,4 +20,4 @@ it(`[Z3] [Z4] damaged data is never served, and what is intact is saved (seed ${
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }
-}, 240_000);
+}, 600_000);

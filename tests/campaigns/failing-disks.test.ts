@@ -10,5 +10,5 @@ describe.skipIf(reason !== null)(`failing disks${reason === null ? "" : ` (skipp
     expect(failedCalls).toBeGreaterThan(3);
     expect(refused["storage_failed, in doubt"]).toBeGreaterThan(0);
     expect(refused.storage_full).toBeGreaterThan(0);
-  }, 240_000);
+  }, 600_000);
 });

@@ -23,13 +23,13 @@ it("[I3] a server that crashes between two steps keeps what it acknowledged, and
   const { reached, records } = await failpointCampaign({ names, passages: [1], seed: 7, lanes: 2 });
   expect(reached).toBe(names.length);
   expect(records).toBeGreaterThan(0);
-}, 240_000);
+}, 600_000);
 
 it("a failpoint that is never reached is reported", async () => {
   await expect(
     failpointCampaign({ names: ["no:such-failpoint"], passages: [1], seed: 7, lanes: 1 }),
   ).rejects.toThrow("no:such-failpoint");
-}, 240_000);
+}, 600_000);
 
 it("the environment variable alone does not arm a failpoint", async () => {
   const folder = mkdtempSync(join(tmpdir(), "quiver-failpoints-"));
@@ -45,4 +45,4 @@ it("the environment variable alone does not arm a failpoint", async () => {
     await Promise.all([alone.kill(), armed.kill()]);
     rmSync(folder, { recursive: true, force: true });
   }
-}, 120_000);
+}, 600_000);

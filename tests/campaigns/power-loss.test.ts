@@ -9,9 +9,9 @@ describe.skipIf(reason !== null)(`power loss${reason === null ? "" : ` (skipped:
     const { images, withUnsynced } = await powerLossCampaign({ images: 25, seed: 3 });
     expect(images).toBe(25);
     expect(withUnsynced).toBeGreaterThan(0);
-  }, 240_000);
+  }, 600_000);
 
   it("a disk that forgets what it has synced is found out", async () => {
     await expect(powerLossCampaign({ images: 40, seed: 3, isLying: true })).rejects.toThrow("the power gone");
-  }, 240_000);
+  }, 600_000);
 });
