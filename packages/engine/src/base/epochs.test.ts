@@ -116,8 +116,9 @@ test("threads that pin and unpin never read freed memory while the writer replac
   );
   const free = Array.from({ length: cells - 1 }, (_, i) => i + 1);
   let [published, replacements] = [0, 0];
-  const endMs = performance.now() + 1_500;
-  while (performance.now() < endMs) {
+  // However busy the machine is, every reader reads while much is replaced.
+  const areReading = () => [0, 1, 2].every((slot) => Atomics.load(words, 3 + slot) >= 1_000);
+  while (!areReading() || replacements < 10_000) {
     for (let i = 0; i < 1_000; i++) {
       const cell = free.shift();
       if (cell === undefined) {
@@ -138,7 +139,5 @@ test("threads that pin and unpin never read freed memory while the writer replac
   }
   Atomics.store(words, 0, 1);
   const seen = await Promise.all(ends);
-  expect(replacements).toBeGreaterThan(100);
   expect(seen.map(({ torn }) => torn)).toEqual([0, 0, 0]);
-  for (const { reads } of seen) expect(reads).toBeGreaterThan(100);
-});
+}, 120_000);

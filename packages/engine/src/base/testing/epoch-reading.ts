@@ -10,12 +10,13 @@ export type EpochReading = {
   readonly epochs: SharedEpochs;
   readonly slot: number;
   readonly cellsAt: number;
-  /** [0]: whether to stop. [1]: the cell that is published; [2]: its number. Cells follow from `cellsAt` on. */
+  /** [0]: whether to stop. [1]: the cell that is published. [3 + slot]: what the reader has read. Cells follow from `cellsAt` on. */
   readonly words: Int32Array<SharedArrayBuffer>;
 };
 
 const { epochs, slot, cellsAt, words } = workerData as EpochReading;
 const reader = new EpochReader(epochs, slot);
+const readsAt = 3;
 let reads = 0;
 let torn = 0;
 while (Atomics.load(words, 0) === 0) {
@@ -29,6 +30,7 @@ while (Atomics.load(words, 0) === 0) {
     if (first < 0) torn++;
     reads++;
     reader.unpin(epoch);
+    Atomics.store(words, readsAt + slot, reads);
   }
   reader.unpin(outer);
 }
