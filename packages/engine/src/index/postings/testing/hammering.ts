@@ -52,8 +52,13 @@ export function disturb(index: Inverted, random: () => number): void {
   else settle(index);
 }
 
-/** Ends a checkpoint that is being written. */
-export function settle(index: Index): void {
+/** Ends a checkpoint that is being written, and proves the index. */
+export function check(index: Index): void {
+  settle(index);
+  index.check();
+}
+
+function settle(index: Index): void {
   saving.get(index)?.done(true);
   saving.delete(index);
 }

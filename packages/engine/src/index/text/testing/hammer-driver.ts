@@ -10,11 +10,11 @@ import type { LegOptions } from "../../kind.ts";
 import { OrdinalBitmap } from "../../ordinal-bitmap.ts";
 import {
   bestOf,
+  check,
   differenceOf,
   disturb,
   mixed,
   remembered,
-  settle,
   someOf,
 } from "../../postings/testing/hammering.ts";
 import type { HammerAnswer, HammerDriver, HammeredVersion } from "../../testing/hammer-driver.ts";
@@ -155,6 +155,6 @@ export const textDriver: HammerDriver = {
   make: (_seed, { retire }) => make(retire && ((free) => retire(free))),
   add: (index, seed, ordinal) => (index as TextIndex).add(ordinal, wordsOf(seed, ordinal)),
   disturb: (index, random) => disturb(index as TextIndex, random),
-  settle,
+  check,
   ask,
 };
