@@ -13,7 +13,7 @@ import { bytesBeyond } from "../base/bytes.ts";
 import { Deadline } from "../base/deadline.ts";
 import type { Steps } from "../base/steps.ts";
 import type { CollectionDefinition } from "../collection/definition.ts";
-import { firstNotFloat, readPairs, sortSparse } from "../collection/schema.ts";
+import { firstNotFloat, readPairs, sortSparse } from "../collection/vector-input.ts";
 import type { DenseLeg } from "../index/hnsw/legs.ts";
 import type { Leg } from "../index/kind.ts";
 import type { Allowed } from "../index/ordinal-bitmap.ts";
