@@ -9,6 +9,8 @@
 // damaged is listed again when its file has been read (`draw`).
 //
 // A snapshot outlives its collection: a collection that was deleted by mistake is what many are restored for.
+//
+// One file: making, receiving and deleting change one list of snapshots, one at a time.
 
 import { createHash, randomBytes } from "node:crypto";
 import { createReadStream } from "node:fs";
