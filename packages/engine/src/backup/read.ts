@@ -5,12 +5,14 @@
 //
 // A chain is applied file by file. An incremental file first closes the ordinals that its log lists, and then opens its own records, as the
 // collection did. In the end the counts must match the header.
+//
+// One file: verifying and applying read the same parts in the same order.
 
 import { limits } from "@quiver/protocol/limits";
 import { emptyBytes, fromHex, readU32Key, readU53, utf8 } from "../base/bytes.ts";
 import { formatBytes } from "../collection/format.ts";
 import { writeHead } from "../collection/head.ts";
-import { RecordReader } from "../collection/record.ts";
+import { RecordReader } from "../collection/record-reader.ts";
 import { documentKey, metaKeys, ordinalKey } from "../collection/tables.ts";
 import { trimVersions, versionEntryBytes } from "../collection/versions.ts";
 import type { Store, Writer } from "../storage/store.ts";

@@ -18,7 +18,7 @@ import { invariant } from "../base/invariant.ts";
 import { readIndexDefinitions } from "../collection/apply.ts";
 import type { CollectionDefinition } from "../collection/definition.ts";
 import { readHead } from "../collection/head.ts";
-import { RecordReader } from "../collection/record.ts";
+import { RecordReader } from "../collection/record-reader.ts";
 import { ordinalKey, versionKey } from "../collection/tables.ts";
 import { oldestVersion, readVersion } from "../collection/versions.ts";
 import type { Snapshot } from "../storage/store.ts";

@@ -25,6 +25,8 @@
 // that work continues too.
 //
 // The scheduler knows nothing of HTTP. Work that waits for a builder, the disk or a client is not in its queues.
+//
+// One file: a task and the scheduler call each other, and the fairness is in how.
 
 import { limits } from "@quiver/protocol/limits";
 import { host } from "./host.ts";

@@ -12,6 +12,7 @@ import { type LogOperation, readIndexDefinitions } from "./apply.ts";
 import type { Head } from "./head.ts";
 import type { IndexedTransaction } from "./indexed.ts";
 import { readOperations } from "./record.ts";
+import { requireStageable, tooManyVectors } from "./staging.ts";
 import * as transactions from "./transaction.ts";
 
 /** A request that becomes an operation of the log. */
@@ -60,7 +61,7 @@ export function accept(
       return { kind: "begin", transactionId: transactions.nextTransactionId(head, request.random) };
     case "stage": {
       const entry = openEntry(reader, request.transactionId);
-      transactions.requireStageable(reader, entry, request.batch, { exists, roomFor, maxVectors });
+      requireStageable(reader, entry, request.batch, { exists, roomFor, maxVectors });
       return request;
     }
     case "commit":
@@ -89,7 +90,7 @@ export function accept(
  */
 export function requireWithinLimits(request: LoggedRequest, head: Head, maxVectors: number | null): void {
   if (request.kind === "commit" && maxVectors !== null && head.live > maxVectors)
-    throw transactions.tooManyVectors(maxVectors, head.live - maxVectors);
+    throw tooManyVectors(maxVectors, head.live - maxVectors);
 }
 
 function openEntry(reader: Reader, transactionId: string): transactions.TransactionEntry {
@@ -106,7 +107,7 @@ function requireRoom(
 ): void {
   const fresh = new Set<string>();
   for (const { id } of readOperations(batch)) if (!exists(id)) fresh.add(text(id));
-  if (fresh.size > room) throw transactions.tooManyVectors(maxVectors, fresh.size - room);
+  if (fresh.size > room) throw tooManyVectors(maxVectors, fresh.size - room);
 }
 
 function vectorNotFound(id: Uint8Array): QuiverError {

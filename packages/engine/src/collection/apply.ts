@@ -29,6 +29,7 @@ import { Change } from "./change.ts";
 import { type Head, readHead, writeHead } from "./head.ts";
 import { isRemembered, opIdOf, remember } from "./recent-entries.ts";
 import { readOperations } from "./record.ts";
+import { applyStaged, stage } from "./staging.ts";
 import { metaKeys } from "./tables.ts";
 import * as transactions from "./transaction.ts";
 
@@ -194,7 +195,7 @@ export class Application {
   }
 
   #stage(id: string, batch: Uint8Array): null {
-    transactions.stage(this.#writer, this.#open(id), batch, this.#timeMs, this.#exists);
+    stage(this.#writer, this.#open(id), batch, this.#timeMs, this.#exists);
     return null;
   }
 
@@ -203,7 +204,7 @@ export class Application {
     invariant(this.#change === null, "a commit shares its version");
     const change = this.#changing;
     failpoint("commit:begin");
-    transactions.applyStaged(this.#writer, entry, change);
+    applyStaged(this.#writer, entry, change);
     failpoint("commit:applied");
     transactions.end(this.#writer, this.head, entry, {
       state: "committed",

@@ -24,10 +24,10 @@ import {
   contentsOf,
   type Encoded,
   operationBytes,
-  RecordReader,
   storedRecord,
   type UpsertOperation,
 } from "./record.ts";
+import { RecordReader } from "./record-reader.ts";
 import { documentKey, ordinalKey } from "./tables.ts";
 import { closedPerPart, trimVersions, writeClosed, writeVersion } from "./versions.ts";
 

@@ -8,7 +8,7 @@ import { readU32Key } from "../base/bytes.ts";
 import { invariant } from "../base/invariant.ts";
 import type { Writer } from "../storage/store.ts";
 import type { Head } from "./head.ts";
-import { RecordReader } from "./record.ts";
+import { RecordReader } from "./record-reader.ts";
 import { ordinalKey } from "./tables.ts";
 
 /** Removes everything of a damaged record except its id, and corrects the counts of the head. */

@@ -9,7 +9,7 @@ import { invariant } from "../base/invariant.ts";
 import { type Steps, sortInSteps } from "../base/steps.ts";
 import type { Reader } from "../storage/store.ts";
 import { readFloats } from "../vector/floats.ts";
-import { RecordReader } from "./record.ts";
+import { RecordReader } from "./record-reader.ts";
 import { afterPrefix, documentPrefix, ordinalKey } from "./tables.ts";
 
 /** A record that was read; it owns its bytes. */

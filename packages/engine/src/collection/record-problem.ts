@@ -1,7 +1,8 @@
 // Could Quiver have written this record, whose checksum is right?
 
 import type { CollectionDefinition } from "./definition.ts";
-import { has, RecordReader } from "./record.ts";
+import { has } from "./record.ts";
+import { RecordReader } from "./record-reader.ts";
 
 const utf8 = new TextDecoder("utf-8", { fatal: true });
 

@@ -4,7 +4,8 @@ import type { Finding } from "@quiver/protocol/shapes/check";
 import { readU32Key, readU53, text, toHex } from "../base/bytes.ts";
 import type { Head } from "./head.ts";
 import { readOperations } from "./record.ts";
-import { decodeStagedId, type TransactionEntry } from "./transaction.ts";
+import { decodeStagedId } from "./staging.ts";
+import type { TransactionEntry } from "./transaction.ts";
 
 const unread = "not read";
 const states = ["open", "committed", "aborted", "failed"];

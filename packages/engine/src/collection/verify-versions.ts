@@ -10,7 +10,8 @@ import { compareBytes, emptyBytes, readU32Key, readU53, toHex } from "../base/by
 import { host, type Sha256 } from "../base/host.ts";
 import type { Head } from "./head.ts";
 import { OrdinalSet } from "./ordinal-set.ts";
-import { operationBytes, RecordReader } from "./record.ts";
+import { operationBytes } from "./record.ts";
+import { RecordReader } from "./record-reader.ts";
 import { decodeVersion, rootHash, type VersionEntry, versionEntryBytes } from "./versions.ts";
 
 /** Receives the records of the collection by ascending ordinal. */

@@ -2,6 +2,8 @@
 //
 // `OpenCollection` implements the contract's `Collection`. It delegates each call to the part that is responsible (collection/*.ts); this
 // file creates the parts, describes the collection, and closes it.
+//
+// One file: it is the contract's `Collection`, a line or two for each call.
 
 import type { QuiverError } from "@quiver/protocol/errors";
 import type { CheckReport } from "@quiver/protocol/shapes/check";

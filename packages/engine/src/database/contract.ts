@@ -3,6 +3,8 @@
 // The same three handles serve the REST server and a program that embeds the engine. Every method checks its
 // input completely before it changes anything and throws `QuiverError` (see protocol/errors). A promise of a
 // change resolves when the change is durable and visible to every later call.
+//
+// One file: it is the whole interface of the engine, and most of it is documentation.
 
 import type { Readable } from "node:stream";
 import type { CheckReport } from "@quiver/protocol/shapes/check";

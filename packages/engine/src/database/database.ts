@@ -6,6 +6,8 @@
 // delete  remove the catalog entry: from now on the collection is gone -> stop indexing and searches, close the stores, remove the directory
 // restore make a store from snapshots -> write the catalog entry: from now on the name means the new store -> remove the old one
 // close   reject new calls, wait for running ones, stop the writer after its last write, release the lock
+//
+// One file: it makes the parts (collections.ts, restores.ts, reopening.ts, memory-balance.ts) and has the calls that concern them all.
 
 import "../runtime/node-host.ts";
 import { existsSync, readdirSync } from "node:fs";

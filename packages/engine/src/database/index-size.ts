@@ -11,7 +11,7 @@ import { invariant } from "../base/invariant.ts";
 import type { IndexDefinitions } from "../collection/apply.ts";
 import type { CollectionDefinition } from "../collection/definition.ts";
 import type { Head } from "../collection/head.ts";
-import { RecordReader } from "../collection/record.ts";
+import { RecordReader } from "../collection/record-reader.ts";
 import { ordinalKey } from "../collection/tables.ts";
 import { readVersion } from "../collection/versions.ts";
 import type { IndexSize, StoredContent } from "../index/kind.ts";

@@ -9,6 +9,8 @@
 // after its file has been read (`draw`).
 //
 // A snapshot survives the deletion of its collection, because restoring a collection that was deleted by mistake is a common case.
+//
+// Creating, receiving and deleting change one list of snapshots, one at a time, so this is one file.
 
 import { createHash, randomBytes } from "node:crypto";
 import { createReadStream } from "node:fs";

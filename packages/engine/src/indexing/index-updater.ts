@@ -18,12 +18,14 @@
 //
 // Other threads analyse the texts when there are many (read-ahead.ts). An index may have a checkpoint (checkpointer.ts): its updater starts
 // with `restore`, and writes a new one when `keep` is called.
+//
+// One file: all of it moves the two positions above, and asserts how they stand to each other.
 
 import type { IndexKind } from "@quiver/protocol/shapes/index-definition";
 import { readU32Key } from "../base/bytes.ts";
 import { invariant } from "../base/invariant.ts";
 import type { Head } from "../collection/head.ts";
-import { RecordReader } from "../collection/record.ts";
+import { RecordReader } from "../collection/record-reader.ts";
 import { ordinalKey } from "../collection/tables.ts";
 import { oldestVersion, readClosed, readVersion } from "../collection/versions.ts";
 import type { Index } from "../index/contract.ts";

@@ -25,6 +25,9 @@
 // the work would be lost (docs/decisions/fresh-tail.md). An index with expensive insertion first puts records into a mutable buffer that
 // searches scan, and links them in the background. `linkedEnd` says how far it is. A version is *complete* when every index has linked
 // all of its records.
+//
+// One file: it is the one loop above and what wakes it; the parts with a state of their own have files (index-updaters.ts, view-waiters.ts,
+// backlog.ts, completion.ts).
 
 import { QuiverError } from "@quiver/protocol/errors";
 import { limits } from "@quiver/protocol/limits";

@@ -7,7 +7,7 @@
 import { compareText } from "../base/bytes.ts";
 import { invariant } from "../base/invariant.ts";
 import type { Steps } from "../base/steps.ts";
-import { RecordReader } from "../collection/record.ts";
+import { RecordReader } from "../collection/record-reader.ts";
 import { ordinalKey } from "../collection/tables.ts";
 import type { Candidates } from "../index/contract.ts";
 import type { Reader } from "../storage/store.ts";

@@ -14,7 +14,7 @@ import { failpoint } from "../base/failpoint.ts";
 import { invariant } from "../base/invariant.ts";
 import type { Steps } from "../base/steps.ts";
 import type { CollectionDefinition } from "../collection/definition.ts";
-import { RecordReader } from "../collection/record.ts";
+import { RecordReader } from "../collection/record-reader.ts";
 import { isBearable, verifyCollection } from "../collection/verify.ts";
 import { calibrate } from "../index/hnsw/calibrate.ts";
 import { Encoding } from "../index/hnsw/encoding.ts";

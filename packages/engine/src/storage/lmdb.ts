@@ -7,8 +7,6 @@
 //   it visible (measured on lmdb-js 3.5), which breaks S1.
 // - Writes go through `transactionSync`, which commits and syncs before it returns. It also copies the bytes of each `put` at once,
 //   so the caller may reuse the buffer (the asynchronous `put` keeps a reference).
-// - `getBinaryFast` returns a buffer that the next read overwrites. Its `length` is a property of its own, which differs from the
-//   typed array's, so the code takes the bytes with an explicit end (S4).
 // - The write of the meta page makes a commit. If it fails, LMDB cannot know whether the page is on disk, and refuses everything in
 //   that environment, reads included, until all handles on it are closed. The store `isBroken` then. If a write or sync of another
 //   page fails, only the commit is lost: no version contains the pages that it wrote, and the next commit writes all its pages
@@ -29,129 +27,12 @@ import {
 import { join } from "node:path";
 import { QuiverError } from "@quiver/protocol/errors";
 import * as lmdb from "lmdb";
-import { type Database, open, type RootDatabase, type Transaction } from "lmdb";
+import { open, type RootDatabase } from "lmdb";
 import { invariant } from "../base/invariant.ts";
 import { failureMessages, freeBytes, reserveBytes, storageError } from "./disk-error.ts";
 import { CommitMarkerWriter } from "./lmdb-commit-marker.ts";
-import {
-  assertKey,
-  assertRange,
-  type Range,
-  type Reader,
-  type Snapshot,
-  type Store,
-  verifiedPayload,
-  type Writer,
-  withChecksum,
-} from "./store.ts";
-
-type Bytes = Database<Buffer, Uint8Array>;
-
-class LmdbReader implements Reader {
-  readonly #tables: ReadonlyMap<string, Bytes>;
-  /** Undefined inside a write: there lmdb-js reads through the write transaction by itself. */
-  protected transaction: Transaction | undefined;
-
-  constructor(tables: ReadonlyMap<string, Bytes>, transaction?: Transaction) {
-    this.#tables = tables;
-    this.transaction = transaction;
-  }
-
-  protected table(name: string): Bytes {
-    const table = this.#tables.get(name);
-    invariant(table !== undefined, () => `the store has no table '${name}'`);
-    return table;
-  }
-
-  protected options(): { transaction?: Transaction } {
-    return this.transaction ? { transaction: this.transaction } : {};
-  }
-
-  get(name: string, key: Uint8Array): Uint8Array | undefined {
-    // The declared type of getBinaryFast lacks its second parameter.
-    const table = this.table(name) as Bytes & {
-      getBinaryFast(key: Uint8Array, options: { transaction?: Transaction }): Buffer | undefined;
-    };
-    const found = table.getBinaryFast(key, this.options());
-    return found && verifiedPayload(name, key, found, found.length);
-  }
-
-  *entries(name: string, range: Range = {}): Generator<[Uint8Array, Uint8Array]> {
-    assertRange(name, range);
-    for (const { key, value } of this.table(name).getRange({ ...lmdbRange(range), ...this.options() }))
-      yield [plain(key), verifiedPayload(name, key, value, value.length)];
-  }
-
-  *keys(name: string, range: Range = {}): Generator<Uint8Array> {
-    assertRange(name, range);
-    for (const key of this.table(name).getKeys({ ...lmdbRange(range), ...this.options() })) yield plain(key);
-  }
-}
-
-/** lmdb-js returns Buffers, whose `slice` is a view. The contract promises plain arrays, whose `slice` is a copy. */
-function plain(bytes: Uint8Array): Uint8Array {
-  return new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-}
-
-/**
- * A descending range of LMDB starts at `start`, inclusive, and stops before `end`. Ours name the same interval in both directions.
- * `exclusiveStart` and `inclusiveEnd` convert one into the other.
- */
-function lmdbRange(range: Range): Record<string, unknown> {
-  const limit = range.limit === undefined ? {} : { limit: range.limit };
-  if (!range.reverse) {
-    return { ...limit, ...(range.start && { start: range.start }), ...(range.end && { end: range.end }) };
-  }
-  return {
-    ...limit,
-    reverse: true,
-    ...(range.end && { start: range.end, exclusiveStart: true }),
-    ...(range.start && { end: range.start, inclusiveEnd: true }),
-  };
-}
-
-class LmdbSnapshot extends LmdbReader implements Snapshot {
-  #released = false;
-
-  protected override options(): { transaction?: Transaction } {
-    invariant(!this.#released, "a released snapshot is used");
-    return super.options();
-  }
-
-  release(): void {
-    if (this.#released) return;
-    this.#released = true;
-    this.transaction?.done();
-  }
-}
-
-class LmdbWriter extends LmdbReader implements Writer {
-  /** Bytes of the keys and values written so far, checksum trailers included. */
-  bytes = 0;
-  /** Whether the write has ended: what is written afterwards would be a commit of its own. */
-  isOver = false;
-
-  protected override table(name: string): Bytes {
-    invariant(!this.isOver, () => `table '${name}' is used after its write has ended`);
-    return super.table(name);
-  }
-
-  put(name: string, key: Uint8Array, value: Uint8Array): void {
-    assertKey(name, key);
-    const table = this.table(name);
-    const stored = withChecksum(name, key, value);
-    this.bytes += key.length + stored.length;
-    table.putSync(key, stored as Buffer);
-  }
-
-  delete(name: string, key: Uint8Array): boolean {
-    return this.table(name).removeSync(key);
-  }
-
-  clear(name: string): void {
-    this.table(name).clearSync();
-  }
-}
+import { type Bytes, LmdbSnapshot, LmdbWriter } from "./lmdb-transactions.ts";
+import type { Snapshot, Store, Writer } from "./store.ts";
 
 export class LmdbStore implements Store {
   readonly #path: string;

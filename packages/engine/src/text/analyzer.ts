@@ -16,6 +16,8 @@
 // A run of Chinese, Japanese or Korean is one word of `tokenize` and several terms, in places of their own (grams.ts).
 //
 // Choices and figures: docs/decisions/text-analysis.md.
+//
+// One file: an analyzer is the chain of these steps, and each step is a few lines.
 
 import type { AnalyzedWord, DropReason, TextLanguage } from "@quiver/protocol/shapes/index-definition";
 import snowball from "snowball-stemmers";

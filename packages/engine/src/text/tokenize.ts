@@ -24,6 +24,8 @@
 // combining marks in order by insertion, and 400,000 marks took a minute; no more than `marksMax` in a row are read.
 //
 // The table of docs/text-search.md has an example of each, and a test goes through it.
+//
+// One file: the rules for where a word ends look at each other's characters, and are read together.
 
 import type { Steps } from "../base/steps.ts";
 import { isGramCharacter } from "./grams.ts";

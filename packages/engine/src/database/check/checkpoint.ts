@@ -12,7 +12,7 @@ import { readU32Key, toHex, u32Key } from "../../base/bytes.ts";
 import { invariant } from "../../base/invariant.ts";
 import type { IndexDefinitions } from "../../collection/apply.ts";
 import type { CollectionDefinition } from "../../collection/definition.ts";
-import { RecordReader } from "../../collection/record.ts";
+import { RecordReader } from "../../collection/record-reader.ts";
 import { versionKey } from "../../collection/tables.ts";
 import { decodeVersion } from "../../collection/versions.ts";
 import type { CheckpointMeta } from "../../index/checkpoint-adapter.ts";

@@ -6,7 +6,7 @@ import type { Finding } from "@quiver/protocol/shapes/check";
 import type { IndexKind } from "@quiver/protocol/shapes/index-definition";
 import { readU32Key } from "../../base/bytes.ts";
 import { Task } from "../../base/scheduler.ts";
-import { RecordReader } from "../../collection/record.ts";
+import { RecordReader } from "../../collection/record-reader.ts";
 import { ordinalKey } from "../../collection/tables.ts";
 import type { Index } from "../../index/contract.ts";
 import type { PostingHashes } from "../../index/kind.ts";

@@ -21,7 +21,7 @@ import type { IndexDefinition } from "../../index/kind.ts";
 import { kindNamed } from "../../index/registry.ts";
 import { building } from "../../indexing/index-updaters.ts";
 import { indexing } from "../../indexing/indexer.ts";
-import * as plan from "../../query/plan.ts";
+import { checkText } from "../../query/query-legs.ts";
 import { requireIndexes } from "../../query/require-indexes.ts";
 import { collectGarbage } from "../../runtime/collect-garbage.ts";
 import { type Analyzer, createAnalyzer } from "../../text/analyzer.ts";
@@ -178,7 +178,7 @@ export class IndexAdministration {
     checkFields(AnalyzeText, request);
     const { text } = request;
     const { task } = Deadline.of(options);
-    plan.checkText(text, "text");
+    checkText(text, "text");
     const definitions = this.#state.read((snapshot) => readIndexDefinitions(snapshot));
     requireIndexes(definitions, [kinds.text], this.#state.name);
     const { language, stop_words } = definitions[kinds.text] as TextIndex;

@@ -1,0 +1,137 @@
+// Which legs does a query have?
+//
+// Each part of a query (a vector, terms, a text) is checked against the collection and becomes a leg: what one index is asked for. Legs of
+// texts and lists of queries are made in steps.
+
+import { QuiverError } from "@quiver/protocol/errors";
+import { limits } from "@quiver/protocol/limits";
+import { kinds } from "@quiver/protocol/shapes/index-definition";
+import * as search from "@quiver/protocol/shapes/search";
+import { bytesBeyond } from "../base/bytes.ts";
+import type { Steps } from "../base/steps.ts";
+import type { CollectionDefinition } from "../collection/definition.ts";
+import { firstNotFloat, readPairs, sortSparse } from "../collection/vector-input.ts";
+import type { DenseLeg } from "../index/hnsw/legs.ts";
+import type { Leg } from "../index/kind.ts";
+import type { SparseLeg } from "../index/sparse/legs.ts";
+import type { TextLeg } from "../index/text/legs.ts";
+import { parseInSteps } from "../text/operators.ts";
+
+/** A request that cannot be answered. @param path the field */
+export function invalid(path: string, problem: string): QuiverError {
+  return new QuiverError("invalid_request", `${path} ${problem}`, { path });
+}
+
+/** Queries whose plans are made at a step. */
+const queriesPerStep = 16;
+
+/** The legs of each query of a list, in steps. */
+export function* eachQuery<T>(
+  queries: readonly T[],
+  path: string,
+  legsOf: (query: T, path: string) => Leg[] | Steps<Leg[]>,
+): Steps<Leg[][]> {
+  if (!Array.isArray(queries)) throw invalid(path, "must be an array of queries.");
+  if (queries.length > limits.batchQueriesMax)
+    throw invalid(path, `has ${queries.length} queries, at most ${limits.batchQueriesMax} are allowed.`);
+  const legs: Leg[][] = [];
+  for (const [i, query] of queries.entries()) {
+    const made = legsOf(query, `${path}[${i}]`);
+    if (legs.push(Array.isArray(made) ? made : yield* made) % queriesPerStep === 0) yield;
+  }
+  return legs;
+}
+
+export function denseLeg(
+  definition: CollectionDefinition,
+  vector: readonly number[],
+  path: string,
+): DenseLeg {
+  requireEnabled(definition.dense, "dense vectors", path);
+  if (!Array.isArray(vector) && !ArrayBuffer.isView(vector))
+    throw invalid(path, "must be an array of numbers.");
+  if (vector.length !== definition.dimension)
+    throw invalid(
+      path,
+      `has ${vector.length} values, the collection's dimension is ${definition.dimension}.`,
+    );
+  const wrong = firstNotFloat(vector);
+  if (wrong >= 0)
+    throw invalid(
+      `${path}[${wrong}]`,
+      `is ${vector[wrong]}; expected a finite number within the range of a 32-bit float.`,
+    );
+  return { kind: kinds.dense, vector: new Float32Array(vector) };
+}
+
+export function sparseLeg(
+  definition: CollectionDefinition,
+  terms: search.QueryTerms,
+  threshold: number,
+  path: string,
+): SparseLeg {
+  requireEnabled(definition.sparse, "sparse vectors", path);
+  if (!Array.isArray(terms)) throw invalid(path, "must be an array of {index, value}.");
+  try {
+    const { indices, values } = sortSparse(readPairs(terms, path), path);
+    return { kind: kinds.sparse, indices, values: new Float32Array(values), threshold };
+  } catch (error) {
+    if (error instanceof QuiverError && error.code === "invalid_vector")
+      throw new QuiverError("invalid_request", error.message, error.details);
+    throw error;
+  }
+}
+
+export function* textLeg(
+  definition: CollectionDefinition,
+  text: string,
+  syntax: search.TextSyntax,
+  path: string,
+): Steps<TextLeg> {
+  requireEnabled(definition.text, "text search", path);
+  checkText(text, path);
+  const clauses = syntax === "operators" ? yield* parseInSteps(text, path) : null;
+  return { kind: kinds.text, text, clauses, path };
+}
+
+export function syntaxOf({ syntax }: { syntax?: search.TextSyntax | null }): search.TextSyntax {
+  const wanted = syntax ?? "plain";
+  if (search.textSyntaxes.includes(wanted)) return wanted;
+  throw invalid("syntax", `is ${JSON.stringify(syntax)}; expected one of ${search.textSyntaxes.join(", ")}.`);
+}
+
+/** Checks a text that is searched for or analysed. @throws invalid_request */
+export function checkText(text: unknown, path: string): asserts text is string {
+  if (typeof text !== "string") throw invalid(path, "must be a string.");
+  const bytes = bytesBeyond(text, limits.queryTextBytesMax);
+  if (bytes > 0) throw invalid(path, `has ${bytes} bytes, at most ${limits.queryTextBytesMax} are allowed.`);
+}
+
+function requireEnabled(enabled: boolean, kind: string, path: string): void {
+  if (!enabled)
+    throw new QuiverError("modality_not_enabled", `${path} is given, but the collection has no ${kind}.`, {
+      path,
+    });
+}
+
+type HybridLegs = Pick<search.HybridSearch, "query_vector" | "query_terms" | "query_text">;
+
+/** The legs of a hybrid query, always in the order dense, sparse, text. */
+export function* hybridLegs(
+  definition: CollectionDefinition,
+  query: HybridLegs,
+  { threshold, syntax }: { threshold: number; syntax: search.TextSyntax },
+  field: (name: string) => string,
+): Steps<Leg[]> {
+  const legs: Leg[] = [];
+  const { query_vector, query_terms, query_text } = query;
+  if (query_vector != null) legs.push(denseLeg(definition, query_vector, field("query_vector")));
+  if (query_terms != null) legs.push(sparseLeg(definition, query_terms, threshold, field("query_terms")));
+  if (query_text != null) legs.push(yield* textLeg(definition, query_text, syntax, field("query_text")));
+  if (legs.length < 2)
+    throw invalid(
+      field("query_vector"),
+      `, ${field("query_terms")} and ${field("query_text")}: ${legs.length} of them given; a hybrid search needs at least two.`,
+    );
+  return legs;
+}
