@@ -37,7 +37,7 @@ export type BackgroundEvents = {
 type Act = () => unknown;
 type Entry = FailingTask & {
   act: Act;
-  /** Timer of the next attempt; undefined while one is under way. */
+  /** Timer of the next attempt; undefined during an attempt. */
   timer: NodeJS.Timeout | undefined;
   /** Whether `act` was requested during an attempt. */
   isAsked: boolean;

@@ -25,7 +25,7 @@ export type DirectoryCheckOptions = {
 
 /**
  * Checks the data directory of a database that is not open.
- * @throws storage_failed where the directory is in use, or is none; collection_not_found
+ * @throws storage_failed if the directory is in use or is not a data directory; collection_not_found
  */
 export async function checkDirectory(
   dataDir: string,

@@ -6,7 +6,7 @@ import type { CheckReport, Finding } from "@quiver/protocol/shapes/check";
 /** The checked parts of a collection. */
 export type CheckedCollection = CheckReport["collections"][number];
 
-/** Gathers findings, of which it keeps a limited number. */
+/** Collects findings and keeps a limited number of them. */
 export class Report {
   readonly #findings: Finding[] = [];
   readonly #collections: CheckedCollection[] = [];
