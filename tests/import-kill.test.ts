@@ -1,4 +1,4 @@
-// A short form of tests/import-kill.ts: vectors that the test makes itself, one run of each kind.
+// A short form of tests/import-kill.ts: generated vectors, one run of each kind.
 
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -1,21 +1,21 @@
-// Does an import survive the server being killed in its middle?
+// Does an import survive a kill of the server in the middle?
 //
 //   node tests/import-kill.ts [--runs 10] [--seed 1] [--rows 100000]
 //
 // A run: the command line imports vectors into a server process; at a random moment that process is killed with
 // SIGKILL and started again on the same directory. Then
 //
-//   1. every record that the import has noted as acknowledged is there, equal to its source bit by bit (in a streaming
-//      import), or the open transaction holds at least so many records and none of them is visible (in a transaction);
-//   2. no record is there in part: every record that is there is equal to its source;
-//   3. the import goes on to its end: the same process where it waited for the server, or the same command again;
-//   4. all records are there, equal, and a dense search finds the same as brute force over the source.
+//   1. every record that the import has saved as acknowledged exists, equal to its source bit by bit (in a streaming
+//      import), or the open transaction has at least that many records and none of them is visible (in a transaction);
+//   2. every record that exists is complete and equal to its source;
+//   3. the import completes: in the same process if it waits for the server, or with the same command again;
+//   4. all records exist and are equal, and a dense search finds the same as brute force over the source.
 //
-// Runs alternate between streaming and transaction, and between an import that waits for the server and one that gives
-// up and is started again. Everything random comes from the printed seed; what the machine does in time does not.
+// Runs alternate between streaming and transaction, and between an import that waits for the server and one that gives up and is started
+// again. Everything random is derived from the printed seed, except the timing of the machine.
 //
-// The vectors are ../shared/data/glove100-100k, read in place; where they are missing the runs are skipped, with a word.
-// tests/import-kill.test.ts makes one short run of each kind with vectors of its own.
+// The vectors are ../shared/data/glove100-100k, read in place; if they are missing, the runs are skipped with a message.
+// tests/import-kill.test.ts makes one short run of each kind with generated vectors.
 
 import { type ChildProcess, spawn } from "node:child_process";
 import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
@@ -40,7 +40,7 @@ export type Source = { readonly path: string; readonly dimension: number; readon
 export type RunOptions = {
   readonly source: Source;
   readonly mode: Mode;
-  /** Whether the import gives up when the server is gone, and is started again; otherwise it waits. */
+  /** Whether the import fails when the server is gone, and is started again; otherwise it waits. */
   readonly givesUp: boolean;
   readonly seed: number;
 };
@@ -48,11 +48,11 @@ export type RunOptions = {
 export type RunResult = {
   /** Milliseconds after the import's start at which the server was killed. */
   readonly killedAfterMs: number;
-  /** Records that the note said were acknowledged when the server was dead. */
+  /** Acknowledged records according to the saved state, after the server was dead. */
   readonly acknowledged: number;
   /** Records that were visible after the restart. */
   readonly visible: number;
-  /** Records that the open transaction held after the restart; null without one. */
+  /** Records in the open transaction after the restart; null without one. */
   readonly buffered: number | null;
   readonly total: number;
 };
@@ -78,7 +78,7 @@ export function randomNumbers(seed: number): () => number {
   };
 }
 
-/** One run; throws what went wrong. */
+/** One run; throws at a violation. */
 export async function runOnce({ source, mode, givesUp, seed }: RunOptions): Promise<RunResult> {
   const random = randomNumbers(seed);
   const folder = mkdtempSync(join(tmpdir(), "quiver-import-kill-"));
@@ -98,15 +98,15 @@ export async function runOnce({ source, mode, givesUp, seed }: RunOptions): Prom
     const args = importArguments(source, mode, statePath, server.url, givesUp ? "0s" : "60s", total);
     const startedAt = performance.now();
     importing = startImport(args);
-    // When a random part has been noted, and then a random moment later: mostly somewhere in the middle, in about one
-    // run of eight at the end, where a transaction commits.
+    // After a random part was saved as acknowledged, plus a random delay: mostly somewhere in the middle, in about one run of eight at the
+    // end, when a transaction commits.
     const wanted = Math.min(total, Math.floor(random() * 1.15 * total));
     await untilAcknowledged(statePath, wanted, importing);
     const momentMs = wanted < total ? 100 : 1_500;
     await sleep((random() * momentMs * total) / 100_000);
     const killedAfterMs = Math.round(performance.now() - startedAt);
     await server.kill();
-    // An import that was just ready when the server died has nothing to go on with; all of it must be there.
+    // An import that was just complete when the server died has nothing to resume; all of it must exist.
     const wasReady = givesUp && (await importing.ended()) === 0;
     const acknowledged = wasReady ? total : readState(statePath).acknowledged;
 
@@ -117,7 +117,7 @@ export async function runOnce({ source, mode, givesUp, seed }: RunOptions): Prom
     await importing.done();
     importing = undefined;
     await checkComplete(collection, source);
-    if (existsSync(statePath)) throw new Error("the import has ended and its note is still there");
+    if (existsSync(statePath)) throw new Error("the import has ended and its saved state still exists");
     await checkSearch(collection, source, random);
     return { killedAfterMs, acknowledged, ...seen, total };
   } finally {
@@ -141,7 +141,7 @@ async function checkAfterRestart(
   const [open] = (await collection.transactions()).filter(({ status }) => "NotStarted" in status);
   const there = await checkRecords(collection, source);
   if (mode === "streaming") {
-    // Batches overlap, so that beyond the noted ones some more may be there, but of the noted ones none may be missing.
+    // Batches overlap, so more records than the saved ones may exist, but none of the saved ones may be missing.
     for (let row = 0; row < acknowledged; row++) {
       if (!there.has(String(row)))
         throw new Error(`record ${row} was acknowledged (${acknowledged} were) and is missing`);
@@ -150,7 +150,7 @@ async function checkAfterRestart(
   }
   const rows = source.values.length / source.dimension;
   if (!open) {
-    // The kill came when the commit was durable, or before the transaction was there.
+    // The kill came when the commit was durable, or before the transaction existed.
     if (there.size !== rows && there.size !== 0) {
       throw new Error(`the transaction is no longer open, and ${there.size} of ${rows} records are visible`);
     }
@@ -170,7 +170,7 @@ async function checkAfterRestart(
   return { visible: there.size, buffered: stats.records_upserted };
 }
 
-/** Reads every record that is there and compares it with its source; gives the ids. */
+/** Reads every existing record and compares it with its source; returns the ids. */
 async function checkRecords(collection: Collection, source: Source): Promise<Set<string>> {
   const ids = new Set<string>();
   for await (const record of collection.export().records()) {
@@ -192,7 +192,7 @@ async function checkComplete(collection: Collection, source: Source): Promise<vo
   if (ids.size !== rows) throw new Error(`${ids.size} of ${rows} records are there`);
   const { vectors_count } = await collection.describe();
   if (vectors_count !== rows) throw new Error(`vectors_count is ${vectors_count}, expected ${rows}`);
-  // Reading by id is another way than exporting.
+  // Reading by id uses another code path than exporting.
   for (const row of [0, Math.floor(rows / 2), rows - 1]) await collection.get(String(row));
 }
 
@@ -362,7 +362,7 @@ async function command(): Promise<void> {
     const seed = Number(values.seed) + run;
     const mode: Mode = run % 2 === 0 ? "streaming" : "transaction";
     const givesUp = run % 4 < 2;
-    const name = `run ${run + 1}, seed ${seed}, ${mode}, the import ${givesUp ? "gives up and is started again" : "waits"}`;
+    const name = `run ${run + 1}, seed ${seed}, ${mode}, the import ${givesUp ? "fails and is started again" : "waits"}`;
     try {
       const result = await runOnce({ source, mode, givesUp, seed });
       const buffered = result.buffered === null ? "" : `, ${result.buffered} in the open transaction`;

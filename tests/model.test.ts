@@ -17,7 +17,7 @@ const runs = Number(process.env.QUIVER_RUNS ?? 60);
 const seed = Number(process.env.QUIVER_SEED ?? Date.now() % 2 ** 31);
 
 const names = ["one", "zwei 二", "troi's.3"];
-/** Words that no analysis changes. */
+/** Words that text analysis does not change. */
 const words = ["kappa", "zulu", "tango", "delta", "bravo"];
 const ids = Array.from({ length: 12 }, (_, i) => `v${i}`);
 
@@ -126,8 +126,8 @@ async function codeOf(act: () => Promise<unknown>): Promise<string> {
 }
 
 /**
- * The best k in order. Scores that the model computes as equal may differ in their last bits, for the engine adds in
- * another order: such hits may stand in either order, but hits of equal scores stand by id.
+ * The best k in order. Scores that are equal in the model may differ in their last bits, because the engine adds in another order: such
+ * hits may be in either order, but hits with equal scores are ordered by id.
  */
 function expectRanked(found: Ranked, model: Ranked, k: number): void {
   expectAmong(found, model, Math.min(k, model.length));
@@ -137,7 +137,7 @@ function expectRanked(found: Ranked, model: Ranked, k: number): void {
   }
 }
 
-/** As many hits as there should be, each of which the model has, with its score, in order. */
+/** The expected number of hits, each with the score of the model, in order. */
 function expectAmong(found: Ranked, model: Ranked, count: number): void {
   expect(found.length).toBe(count);
   const scores = new Map(model.map(({ id, score }) => [id, score]));
@@ -254,7 +254,7 @@ class Pair {
         }
         expect(code).toBe("ok");
         this.#open.delete(op.name);
-        // Graphs are linked in the background: searches see all at once, and soon all is complete.
+        // Graphs are linked in the background: searches see all records at once, and soon everything is complete.
         await vi.waitUntil(() => "Complete" in transaction.status().status, { timeout: 30_000, interval: 1 });
         const { status } = transaction.status();
         expect(Object.keys(status)).toEqual(["Complete"]);
@@ -300,7 +300,7 @@ class Pair {
     }
   }
 
-  /** Requests that are under way together are applied in the order in which they were sent. */
+  /** Concurrent requests are applied in the order in which they were sent. */
   async #parallel(real: Collection, model: ModelCollection, batches: ModelRecord[][]): Promise<void> {
     const codes = await Promise.all(batches.map((batch) => codeOf(() => real.upsert(batch))));
     const version = model.version;
@@ -308,7 +308,7 @@ class Pair {
       expect(codes[i]).toBe(model.upsert(batch) ? "ok" : "max_vectors_exceeded");
     const made = real.currentVersion().version_number - version;
     expect(made).toBeLessThanOrEqual(model.version - version);
-    // A group commit makes one version for all its requests; the model takes over how many it were.
+    // A group commit makes one version for all its requests; the model adopts the number of versions.
     model.version = version + made;
     model.counts.length = model.version;
     model.counts.push(model.records.size);
@@ -320,7 +320,7 @@ class Pair {
         real.createDenseIndex({
           name: "d",
           distance_metric_type: op.metric,
-          // A graph begins with the fourth vector; its cache holds a few, and the others are read from the store.
+          // A graph is built from the fourth vector on; its cache holds a few, and the others are read from the store.
           quantization: { type: "auto", properties: { sample_threshold: 4 } },
           index: { type: "hnsw", properties: { max_cache_size: 5, neighbors_count: 4 } },
         }),
@@ -346,8 +346,8 @@ class Pair {
   async #search(op: Operation & { do: "search" }, real: Collection, model: ModelCollection): Promise<void> {
     const k = op.topK;
     const legs: { request: object; ranking: Ranked }[] = [];
-    // Every record fits into the whole ranking. Fusion is checked on what the engine ranked, so that hits whose scores
-    // differ in the last bit may change places in a leg.
+    // The full ranking contains every record. Fusion is checked on the engine's rankings, so that hits whose scores differ in the last bit
+    // may be swapped in a leg.
     const leg = async (expected: Ranked, request: object, search: (topK: number) => Promise<Ranked>) => {
       const ranking = await search(100);
       expectRanked(ranking, expected, 100);

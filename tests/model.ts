@@ -1,7 +1,7 @@
-// What must a database answer, computed in the plainest way?
+// What must a database return, computed in the simplest way?
 //
-// The model of tests/model.test.ts: maps, arrays and full scans. It shares no code with the engine but the
-// formulas of the specification, written down again.
+// The model of tests/model.test.ts: maps, arrays and full scans. It shares no code with the engine; the formulas of the specification are
+// implemented again.
 
 import type { VectorInput } from "@quiver/protocol/shapes/vector";
 
@@ -14,7 +14,7 @@ type StagedOperation = { kind: "upsert"; record: ModelRecord } | { kind: "delete
 export class ModelCollection {
   records = new Map<string, ModelRecord>();
   staged: Map<string, StagedOperation> | null = null;
-  /** Operations that the last transaction was given, whatever became of them. */
+  /** Operations sent to the last transaction, whatever their outcome. */
   given: Given = { upserted: 0, deleted: 0 };
   version = 0;
   counts = [0];
@@ -40,7 +40,7 @@ export class ModelCollection {
     this.counts.push(this.records.size);
   }
 
-  /** False: refused, nothing changed. */
+  /** False: rejected, nothing changed. */
   upsert(records: readonly ModelRecord[]): boolean {
     const after = new Set([...this.records.keys(), ...records.map(({ id }) => id)]);
     if (this.maxVectors !== null && after.size > this.maxVectors) return false;
@@ -171,7 +171,7 @@ export class ModelCollection {
   }
 }
 
-/** One clause of a text query. A phrase has several words, the others one; a prefix or fuzzy word stands for terms. */
+/** One clause of a text query. A phrase has several words, the others one; a prefix or fuzzy word expands to terms. */
 export type Clause = {
   readonly sign: "" | "+" | "-";
   readonly kind: "word" | "phrase" | "prefix" | "fuzzy";
@@ -180,13 +180,13 @@ export type Clause = {
   readonly edits?: number;
 };
 
-/** The clause as a query has it. */
+/** The text of the clause in a query. */
 export function clauseText({ sign, kind, words, edits }: Clause): string {
   const text = words.join(" ");
   return `${sign}${kind === "phrase" ? `"${text}"` : kind === "prefix" ? `${text}*` : kind === "fuzzy" ? `${text}~${edits}` : text}`;
 }
 
-/** The terms that a clause stands for, each with what it counts. */
+/** The terms of a clause, with their weights. */
 function expanded({ kind, words, edits = 0 }: Clause, vocabulary: readonly string[]): [string, number][] {
   const [word] = words;
   if (kind === "prefix") return vocabulary.filter((term) => term.startsWith(word)).map((term) => [term, 1]);
@@ -198,7 +198,7 @@ function expanded({ kind, words, edits = 0 }: Clause, vocabulary: readonly strin
   return words.map((each) => [each, 1]);
 }
 
-/** Letters more, less or another, or two neighbours swapped. */
+/** Letters inserted, deleted or replaced, or two adjacent ones swapped. */
 function editDistance(a: string, b: string): number {
   const rows = Array.from({ length: a.length + 1 }, (_, i) =>
     Array.from({ length: b.length + 1 }, (_, j) => (i === 0 ? j : j === 0 ? i : 0)),
@@ -225,7 +225,7 @@ function denseScore(metric: Metric, x: readonly number[], y: readonly number[]):
   return norms === 0 ? 0 : dot / norms;
 }
 
-/** Scores this near each other are the same: two ways to add the same numbers differ in the last bits. */
+/** Scores within this distance count as equal: the sum of the same numbers in another order differs in the last bits. */
 export const tolerance = 1e-9;
 
 function sorted(ranked: Ranked): Ranked {

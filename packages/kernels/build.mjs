@@ -2,9 +2,9 @@
 //
 //   node packages/kernels/build.mjs     writes dist/release.wasm, dist/debug.wasm and the same of the HNSW graph, twice, and of postings
 //
-// Plain JavaScript for Node.js 20 or newer, called by tools/launch.mjs whenever the sources or the compiler have
-// changed. The compiler runs in this process. The module imports a shared memory of up to 65,536 pages (4 GiB) and
-// must not bring data of its own, for each instance would write it into the caller's memory; that is checked here.
+// Plain JavaScript for Node.js 20 or newer, called by tools/launch.mjs whenever the sources or the compiler have changed. The compiler runs
+// in this process. The module imports a shared memory of up to 65,536 pages (4 GiB) and must not have data segments, because each instance
+// would write them into the caller's memory; that is checked here.
 
 import { mkdirSync, renameSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -45,7 +45,7 @@ const builds = {
   debug: [rows, "--debug"],
   "hnsw-release": [...relaxed, ...release],
   "hnsw-debug": [...relaxed, "--debug"],
-  // For machines without relaxed SIMD: the same answers from more instructions.
+  // For machines without relaxed SIMD: the same results with more instructions.
   "hnsw-plain-release": [graph, ...release],
   "hnsw-plain-debug": [graph, "--debug"],
   "postings-release": [postings, ...release],
@@ -67,7 +67,7 @@ async function compile(name, options) {
   for (const { kind, name: entry } of WebAssembly.Module.imports(new WebAssembly.Module(bytes))) {
     if (kind !== "memory") throw new Error(`the ${name} build imports ${entry}; only the memory is allowed`);
   }
-  if (hasSection(bytes, DATA_SECTION)) throw new Error(`the ${name} build has data of its own`);
+  if (hasSection(bytes, DATA_SECTION)) throw new Error(`the ${name} build has data segments`);
   return bytes;
 }
 

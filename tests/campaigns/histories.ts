@@ -1,14 +1,14 @@
 // Did every search and every read see one version, in one order that all clients agree on?
 //
-// Many clients write, transact, read and search one collection of a real server over HTTP, while its indexes are fed in
-// the background, unloaded, loaded, deleted and built anew, and while the server is stopped and killed and started again. What
-// each asked, when, and what it was answered is a history (histories/clients); histories/checker searches for a serial order
-// that explains it, and histories/versions compares the versions that answers tell.
+// Many clients write, commit transactions, read and search in one collection of a real server over HTTP. Meanwhile its indexes are updated
+// in the background, unloaded, loaded, deleted and rebuilt, and the server is stopped, killed and restarted. The requests with their times
+// and responses are a history (histories/clients); histories/checker searches for a serial order that explains it, and histories/versions
+// compares the versions in the responses.
 //
 //   node tools/launch.mjs run tests/campaigns/histories.ts --seconds 300 --seed 1 [--figures]
 //
-// The seed decides what each client does; how the requests interleave is the machine's to decide, so that a failure
-// is reported with everything that the checker knows about it, and need not recur with its seed.
+// The seed determines what each client does, but not how the requests interleave. So a failure is reported with everything that the checker
+// knows about it, and may not recur with its seed.
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -25,14 +25,14 @@ import { versionFault } from "./histories/versions.ts";
 export type HistoryOptions = {
   readonly seed: number;
   readonly seconds: number;
-  /** Mean time between two ends of the server. */
+  /** Mean time between two stops or kills of the server. */
   readonly secondsBetweenRestarts: number;
   readonly writers: number;
   readonly readers: number;
   readonly say: (line: string) => void;
 };
 
-/** Records a history and checks it. @throws what no serial order explains */
+/** Records a history and checks it. @throws if no serial order explains it */
 export async function histories(options: HistoryOptions): Promise<Figures> {
   const folder = mkdtempSync(join(tmpdir(), "quiver-histories-"));
   const random = randomNumbers(options.seed);
@@ -52,7 +52,7 @@ export async function histories(options: HistoryOptions): Promise<Figures> {
     const clients = kinds.map((kind, i) =>
       new Client(i, target, recording, randomNumbers(options.seed * 1_000 + i)).run(kind, () => isOver),
     );
-    // The first that fails ends the others.
+    // The first failing client ends the others.
     const failed = Promise.all(clients).then(() => undefined);
     failed.catch(() => {
       isOver = true;
@@ -66,7 +66,7 @@ export async function histories(options: HistoryOptions): Promise<Figures> {
         throw new Error(`the server ended by itself (${server.exit()}):\n${server.output()}`);
       const kills = random() < 0.6;
       restarts[kills ? "kills" : "stops"]++;
-      // Set before the server ends: who loses its connection waits for the one that comes.
+      // Set before the server ends: clients that lose their connection wait for the next server.
       back = restart(kills);
       await back;
       options.say(
@@ -88,7 +88,7 @@ export async function histories(options: HistoryOptions): Promise<Figures> {
   async function restart(kills: boolean): Promise<void> {
     await (kills ? server.kill() : server.stop());
     const next = await startChildServer(folder);
-    // What was open when the server ended is aborted: its client has lost it.
+    // Aborts a transaction that was open when the server ended, because its client has lost it.
     await abortOpen(next);
     server = next;
   }

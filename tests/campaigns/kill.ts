@@ -26,9 +26,9 @@ import { verify } from "./crash/verify.ts";
 import { type Figures, whileTelling, writeFigures } from "./figures.ts";
 
 const clients = 5;
-/** Enough for the dense index to be kept on disk; every second directory begins with so many. */
+/** Enough records that the dense index gets a checkpoint; every second directory starts with this many. */
 const records = 1_100;
-/** Milliseconds under load, after the first acknowledgement, at most. */
+/** Maximum milliseconds under load after the first acknowledgement. */
 const loadMsMax = 250;
 
 export type KillOptions = {
@@ -61,7 +61,7 @@ const nothing = (): KillCounts => ({
   acknowledged: {},
 });
 
-/** Runs the campaign. @throws at the first broken promise */
+/** Runs the campaign. @throws at the first violation */
 export async function killCampaign({
   kills,
   seed,

@@ -7,7 +7,7 @@ import { modelCampaign } from "./model.ts";
 
 const seed = Number(process.env.QUIVER_TEST_SEED ?? Date.now() % 1_000_000);
 
-it("[M1] every endpoint is in the model, or is left out for a reason", () => {
+it("[M1] every endpoint is in the model, or excluded with a reason", () => {
   for (const name of Object.keys(routes) as RouteName[]) {
     const isLeftOut = (notModelled[name] ?? "") !== "";
     expect([name, modelled.has(name) !== isLeftOut]).toEqual([name, true]);

@@ -1,12 +1,12 @@
 // Does a server answer every sequence of operations as a plain model does, across restarts and kills?
 //
-// Seeded sequences of commands (model/commands) over every endpoint but those that model/routes leaves out go to a real
-// server in a process of its own, over HTTP, and to a model of maps and full scans (tests/model.ts); after each command
-// all that can be read is compared (model/pair). Some commands let several clients write at once, end the server, or kill it in the middle of a write.
+// Seeded sequences of commands (model/commands) over every endpoint, except those that model/routes excludes, are sent to a real server in
+// its own process over HTTP, and to a model of maps and full scans (tests/model.ts). After each command everything readable is compared
+// (model/pair). Some commands let several clients write at once, stop the server, or kill it in the middle of a write.
 //
 //   node tools/launch.mjs run tests/campaigns/model.ts --sequences 2000 --seed 1 [--figures]
 //
-// Sequence i of a run with seed s is the only sequence of a run with seed s + i.
+// Sequence i of a run with seed s is the same as the only sequence of a run with seed s + i.
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -26,10 +26,10 @@ export type ModelOptions = {
   readonly say: (line: string) => void;
 };
 
-/** Sequences that run beside each other, each on collections of its own; those that end the server run alone. */
+/** Number of concurrent sequences, each on its own collections; those that stop the server run alone. */
 const lanes = 4;
 
-/** Runs all sequences. @throws the first in which server and model disagree, with its seed and commands */
+/** Runs all sequences. @throws at the first disagreement of server and model, with its seed and commands */
 export async function modelCampaign({ seed, sequences, say }: ModelOptions): Promise<Figures> {
   const folder = mkdtempSync(join(tmpdir(), "quiver-model-"));
   let server = await startChildServer(folder);

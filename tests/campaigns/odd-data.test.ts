@@ -1,5 +1,5 @@
-// A short form of tests/campaigns/odd-data.ts: every kind of odd data, every metric, `auto` and f32, one way of arriving each. So few rows
-// are mostly read all, so each kind is tried by one metric with so many that graphs are searched, too.
+// A short form of tests/campaigns/odd-data.ts: every kind of odd data, every metric, `auto` and f32, one order of arrival each. With so few
+// rows searches mostly scan all vectors, so each kind is also tested by one metric with enough rows that graphs are searched.
 
 import { metricNames } from "@quiver/protocol/shapes/index-definition";
 import { expect, test } from "vitest";
@@ -11,7 +11,7 @@ const kinds = all.filter(({ isLarge }) => !isLarge);
 const seed = Number(process.env.QUIVER_TEST_SEED ?? 1);
 
 test.each(metricNames)(
-  `[N10] %s finds what it has to on any data (seed ${seed})`,
+  `[N10] %s has the required recall on any data (seed ${seed})`,
   async (metric) => {
     const cases = await oddDataCampaign({
       seed,
@@ -32,7 +32,7 @@ test.each(metricNames)(
 );
 
 test.each(metricNames)(
-  `[N10] %s finds what it has to in graphs (seed ${seed})`,
+  `[N10] %s has the required recall in graphs (seed ${seed})`,
   async (metric) => {
     const cases = await oddDataCampaign({
       seed,

@@ -1,14 +1,14 @@
-// Does the dense index find what it has to, on data that it was not tuned on?
+// Does the dense index have the required recall on data that it was not tuned for?
 //
-// Every kind of odd data (tests/odd-data), by every metric, type of codes and way of arriving (odd-data/modes), against exact
-// scores (odd-data/truth). What has to hold stands in odd-data/marks. hnswlib is asked the same, and both are told.
+// Every kind of odd data (tests/odd-data), with every metric, type of codes and order of arrival (odd-data/modes), is compared with exact
+// scores (odd-data/truth). The requirements are in odd-data/marks. hnswlib runs the same cases, and both results are reported.
 //
 //   npm run test:odd-data -- --short                     auto and f32, one mode for each case, drawn by the seed
 //   npm run test:odd-data -- --only one-hot,bits --metric cosine --type auto --mode in-place,engine
 //   npm run test:odd-data -- --settings all --figures    everything, and the tables of docs/dense-index.md: hours
 //   npm run test:odd-data -- --mode drawn --figures      the same with one mode for each case
 //
-// Each case depends on the seed and on its own names alone, so that naming it repeats it.
+// Each case depends only on the seed and on its names, so naming it repeats it.
 
 import { writeFileSync } from "node:fs";
 import { parseArgs } from "node:util";
@@ -32,7 +32,7 @@ import { openRival, rivalRefusal } from "./odd-data/rival.ts";
 import type { DataType } from "./odd-data/subject.ts";
 import { type Counted, count } from "./odd-data/truth.ts";
 
-/** A type of codes, or `u8` with a range in which no value is. */
+/** A type of codes, or `u8` with a range that contains no value. */
 export type Coding = DataType | "u8-elsewhere";
 
 export type CampaignOptions = {
@@ -43,32 +43,32 @@ export type CampaignOptions = {
   /** Default: one for each case, drawn by the seed. */
   readonly modes?: readonly Mode[] | undefined;
   readonly settings: readonly Settings[];
-  /** Times the usual number of rows. */
+  /** Factor of the usual number of rows. */
   readonly scale: number;
   readonly queries: number;
-  /** Stored vectors that are asked for themselves, at most. */
+  /** Maximum number of stored vectors that are searched for themselves. */
   readonly itself: number;
   readonly withRival: boolean;
   readonly say: (line: string) => void;
 };
 
-/** What one case found. */
+/** The result of one case. */
 export type Case = {
   readonly data: string;
   readonly metric: MetricName;
-  /** As it was asked for; `hnswlib` for the rival. */
+  /** The requested type; `hnswlib` for the rival. */
   readonly type: Coding | "hnswlib";
-  /** What was used. */
+  /** The type that was used. */
   readonly codes: string;
   readonly mode: string;
   readonly settings: string;
-  /** Undefined where it ended with a fault. */
+  /** Undefined if the case failed with an error. */
   readonly counted?: Counted;
-  /** Marks that are missed; of types that are not judged none. */
+  /** Missed requirements; none for types without requirements. */
   readonly faults: readonly string[];
 };
 
-/** A number that depends on all of the texts. */
+/** A hash of all of the texts. */
 function seedOf(...parts: readonly (string | number)[]): number {
   let hash = 0x811c9dc5;
   for (const char of parts.join("/")) hash = Math.imul(hash ^ char.charCodeAt(0), 0x01000193);
@@ -129,7 +129,7 @@ async function casesOf(
   return cases;
 }
 
-/** One of the modes. Of other types than auto the engine has no graph before 1,000 records, and nothing to be tried. */
+/** One of the modes. For types other than auto the engine has no graph before 1,000 records, so there is nothing to test. */
 function pickMode(seed: number, data: string, metric: MetricName, type: Coding, rows: number): Mode {
   const fit = modes.filter(({ isEngine }) => !isEngine || type === "auto" || rows >= 1_500);
   const lots = fit.flatMap((mode) => new Array<Mode>(mode.weight).fill(mode));
@@ -154,7 +154,7 @@ async function runCase(
 ): Promise<Case> {
   const named = { data, metric, type, mode: mode.name, settings: setting.name };
   const { dimension, rows, queries } = made;
-  // A third of the rows, as it is where a collection grows on; the engine's interface knows no sample for other types.
+  // A third of the rows, as in a growing collection; the engine has no sample option for other types.
   const sampleCount = Math.min(1_000, Math.floor(rows.length / 3));
   const coding =
     type === "u8-elsewhere" ? ({ dataType: "u8", range: rangeWithout(rows) } as const) : { dataType: type };
@@ -184,7 +184,7 @@ function rangeWithout(rows: readonly Float32Array[]): { min: number; max: number
   return most === 0 ? { min: 1, max: 2 } : { min: 100 * most, max: 200 * most };
 }
 
-/** The marks that are missed. */
+/** The missed requirements. */
 function faultsOf(counted: Counted, rival: Counted | undefined): string[] {
   const { recall, itselfFirst, emptyQueries, queries } = counted;
   const faults: string[] = [];
@@ -210,7 +210,7 @@ export function lineOf({ data, metric, type, codes, mode, settings, counted, fau
 
 // --- The command ----------------------------------------------------------------------------------------------------
 
-/** The things of these names; all where none is given. @throws with the names there are */
+/** The items with these names; all if none is given. @throws an error with the known names */
 function named<T>(
   things: readonly T[],
   nameOf: (thing: T) => string,
@@ -273,7 +273,7 @@ async function command(): Promise<void> {
   process.exitCode = failing.length === 0 ? 0 : 1;
 }
 
-/** How a run is repeated. */
+/** The command that repeats a run. */
 function commandOf(values: Readonly<Record<string, string | boolean | undefined>>): string {
   const flags = Object.entries(values)
     .filter(([name, value]) => name !== "json" && value !== undefined && value !== false)

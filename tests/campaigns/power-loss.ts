@@ -59,7 +59,7 @@ export type PowerLossOptions = {
   seed: number;
   minutes?: number;
   counts?: PowerLossCounts;
-  /** Plays a disk that forgets what it said was synced, which the campaign must find out. */
+  /** Simulates a disk that loses synced data, which the campaign must detect. */
   isLying?: boolean;
 };
 
@@ -73,12 +73,12 @@ const nothing = (): PowerLossCounts => ({
   searchesCompared: 0,
 });
 
-/** Runs the campaign. @throws at the first broken promise */
+/** Runs the campaign. @throws at the first violation */
 export async function powerLossCampaign(options: PowerLossOptions): Promise<PowerLossCounts> {
   const { images, seed, minutes, counts = nothing(), isLying = false } = options;
   const endsAt = performance.now() + (minutes ?? Number.POSITIVE_INFINITY) * 60_000;
   const isEnough = () => counts.images >= images || performance.now() >= endsAt;
-  // In memory where there is such a folder: what is synced there costs nothing.
+  // In memory if there is such a folder, because syncs cost nothing there.
   const parent = existsSync("/dev/shm") ? "/dev/shm" : tmpdir();
   const folder = realpathSync(mkdtempSync(join(parent, "quiver-power-")));
   const host = new Host();
@@ -100,7 +100,7 @@ export async function powerLossCampaign(options: PowerLossOptions): Promise<Powe
   return counts;
 }
 
-/** A server's life under load, in a log. */
+/** Runs a server under load and logs its writes. */
 async function makeLog(session: string, shim: string, random: () => number, first: number): Promise<Life> {
   const disk = join(session, "disk");
   const log = join(session, "log");
@@ -120,7 +120,7 @@ async function makeLog(session: string, shim: string, random: () => number, firs
     for (const stopped of await Promise.all(working))
       if (stopped)
         throw new Error(`a client was refused: ${stopped.message}\n${server.output()}`, { cause: stopped });
-    // Half of the servers end properly, with all that they write then.
+    // Half of the servers stop gracefully, with all their final writes.
     await server.kill(random() < 0.5 ? "SIGTERM" : "SIGKILL");
     return life;
   } finally {
@@ -130,11 +130,11 @@ async function makeLog(session: string, shim: string, random: () => number, firs
 
 type Life = {
   ledger: Ledger;
-  /** The moment when the server listened, with a key of its own that nobody has but its file. */
+  /** The moment when the server listened, with a generated key that exists only in its file. */
   servedAt: number;
 };
 
-/** Plays a session's log, and makes and compares images on the way. */
+/** Replays a session's log, and creates and compares images on the way. */
 async function losePower(
   session: string,
   { ledger, servedAt }: Life,
@@ -158,7 +158,7 @@ async function losePower(
     const folder = join(session, `image-${number}`);
     mkdirSync(folder);
     if (disk.image(folder, fate, random)) counts.withUnsynced++;
-    // As it was before a server opened it.
+    // A copy from before a server opened it.
     const untouched = join(session, "untouched");
     cpSync(folder, untouched, { recursive: true });
     try {
@@ -168,7 +168,7 @@ async function losePower(
     } catch (error) {
       const what = `image ${counts.images + 1} of log ${counts.logs}, the power gone at byte ${disk.position}, what was not synced ${fate}`;
       const told = new Error(`${what}: ${(error as Error).message}`, { cause: error });
-      // What a control finds out is meant to be found.
+      // A failure in a control run is expected.
       if (isLying) throw told;
       throw keptError(
         told,
@@ -201,7 +201,7 @@ async function compare(
   }
 }
 
-/** The process that serves the images; a new one where it has died. */
+/** The process that serves the images; a new one if it has died. */
 class Host {
   #child: ChildProcess | undefined;
 

@@ -22,7 +22,7 @@ import { whileTelling, writeFigures } from "./figures.ts";
 const clients = 5;
 /** Enough memory for the process's end to take some time. */
 const records = 1_100;
-/** Milliseconds under load, at most. */
+/** Maximum milliseconds under load. */
 const loadMsMax = 150;
 
 export type RestartOptions = { restarts: number; seed: number; counts?: RestartCounts };
@@ -31,14 +31,14 @@ export type RestartCounts = {
   restarts: number;
   /** Starts that found the lock held by the process that was ending, and waited for it. */
   waited: number;
-  /** Times that two were started at once; of each two one was refused. */
+  /** How often two were started at once; one of each pair was refused. */
   contended: number;
   recordsCompared: number;
 };
 
 export const noRestarts = (): RestartCounts => ({ restarts: 0, waited: 0, contended: 0, recordsCompared: 0 });
 
-/** Runs the campaign. @throws at the first start that fails, and at the first broken promise */
+/** Runs the campaign. @throws at the first failed start or violation */
 export async function restartCampaign({ restarts, seed, counts = noRestarts() }: RestartOptions) {
   const directory = mkdtempSync(join(tmpdir(), "quiver-restarts-"));
   const random = randomNumbers(seed);

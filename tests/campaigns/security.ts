@@ -1,18 +1,18 @@
-// Does the server keep what is secret, and do hostile requests get nothing and cost little?
+// Does the server protect secrets, and do hostile requests get no access and cost little?
 //
 //   node tests/campaigns/security.ts [--seed 1] [--guesses 200] [--keys 10] [--length 16384] [--runs 2] [--write]
 //
-// One server is asked, by every part in turn; each answer and each log line of all of them is searched for secrets,
-// paths and stacks (security/probed-server.ts).
+// All parts run against one server, one after the other; each response and each log line is searched for secrets, paths and stack traces
+// (security/probed-server.ts).
 //
 //   reach          keys for random collections against a reference implementation that matches patterns; revoked ones are refused
-//   guesses        keys that are nearly right
+//   guesses        nearly correct keys
 //   pollution      `__proto__` and its like in every object of every body, in paths, query strings, names, metadata
-//   pathological   texts that patterns stumble over, in every field, timed against harmless ones
-//   faults         an engine that fails at every call
+//   pathological   texts that slow down regular expressions, in every field, timed against harmless ones
+//   faults         an engine that fails on every call
 //
-// Which endpoint needs which role, packages/server/test/authorization.test.ts proves for all of them. With --write the
-// figures go into docs/reliability.md.
+// The required roles of all endpoints are tested in packages/server/test/authorization.test.ts. With --write the figures go into
+// docs/reliability.md.
 
 import { parseArgs } from "node:util";
 import { routes } from "@quiver/protocol/routes";
@@ -30,11 +30,11 @@ export type SecurityOptions = {
   readonly keys: number;
   /** Characters of a text in a body. */
   readonly length: number;
-  /** Times that each hostile text is sent. */
+  /** How often each hostile text is sent. */
   readonly runs: number;
 };
 
-/** @throws Error at the first broken promise */
+/** @throws Error at the first violation */
 export async function probeSecurity(
   options: SecurityOptions,
   tell: (line: string) => void,

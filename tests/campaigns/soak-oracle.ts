@@ -1,8 +1,8 @@
-// Which records must be there in the end, and in which state?
+// Which records must exist at the end, and in which state?
 //
-// Every id is written by one request at a time. An acknowledged write fixes what is there; a refused one changes nothing; one without
-// an answer leaves both possible, until the next acknowledged write. What a record holds follows from its id and its revision, so the
-// whole of it can be checked.
+// Every id is written by one request at a time. An acknowledged write determines the state; a rejected one changes nothing; one without a
+// response leaves both states possible, until the next acknowledged write. The contents of a record follow from its id and its revision, so
+// all of it can be checked.
 
 import { randomNumbers } from "../import-kill.ts";
 
@@ -19,7 +19,7 @@ export type Content = {
   metadata: { revision: number };
 };
 
-/** The numbers of a query, or of a record, that a seed stands for: exact in 32 bits. */
+/** The numbers of a query or a record for a seed, exact in 32 bits. */
 export function contentOf(id: string, revision: number): Content {
   let hash = 2_166_136_261 ^ revision;
   for (let i = 0; i < id.length; i++) hash = Math.imul(hash ^ id.charCodeAt(i), 16_777_619);
@@ -35,10 +35,10 @@ export function contentOf(id: string, revision: number): Content {
   };
 }
 
-/** What an id may hold: a revision, or nothing. */
+/** A possible state of an id: a revision, or nothing. */
 type State = number | null;
 
-/** What became of a write: done, surely not done, or nobody knows. */
+/** The outcome of a write: applied, certainly not applied, or unknown. */
 export type Fate = "acknowledged" | "refused" | "unknown";
 
 /** The records of one collection. */
@@ -56,7 +56,7 @@ export class Oracle {
     this.#random = randomNumbers(seed);
   }
 
-  /** Ids that nobody writes; they are the caller's until `settle`. Fewer where not so many are free. */
+  /** Ids without a write in progress, reserved for the caller until `settle`. Fewer if not enough are free. */
   take(count: number): string[] {
     const taken: string[] = [];
     while (taken.length < count && this.#free.length > 0) {
@@ -75,13 +75,13 @@ export class Oracle {
     return ++this.#revision;
   }
 
-  /** Whether the id is there for sure. */
+  /** Whether the id certainly exists. */
   isThere(id: string): boolean {
     const states = this.#possible.get(id);
     return states !== undefined && !states.has(null);
   }
 
-  /** Notes what became of a write of some ids, and gives them back. */
+  /** Records the outcome of a write of some ids, and releases them. */
   settle(ids: readonly string[], state: State, fate: Fate): void {
     this[fate]++;
     for (const id of ids) {
@@ -94,7 +94,7 @@ export class Oracle {
     }
   }
 
-  /** Compares with everything that is there. @throws Error with the first difference */
+  /** Compares with all existing records. @throws Error with the first difference */
   check(records: Iterable<Content>): number {
     const seen = new Set<string>();
     for (const record of records) {

@@ -1,7 +1,7 @@
-// How is a server process doing, seen from outside?
+// How healthy is a server process, seen from outside?
 //
-// Once a second: memory that is its own, open files, connections, the lateness of its event loop since the last look, and what its own
-// metrics say of queues. Linux only, for it reads /proc.
+// Sampled once a second: its private memory, open files, connections, the event-loop lag since the last sample, and the queue metrics.
+// Linux only, because it reads /proc.
 
 import { readdirSync, readFileSync, readlinkSync } from "node:fs";
 
@@ -9,7 +9,7 @@ export type Sample = {
   /** Seconds since the watch began. */
   readonly at: number;
   readonly ownBytes: number;
-  /** Open files that are no connections. */
+  /** Open files, without connections. */
   readonly files: number;
   readonly connections: number;
   readonly lagP99Ms: number;
@@ -39,7 +39,7 @@ export class Watch {
     this.#timer = setTimeout(look, everyMs);
   }
 
-  /** @throws what went wrong with a look: a server that cannot be asked is no healthy one */
+  /** @throws if a sample failed: a server that does not respond is not healthy */
   stop(): void {
     clearTimeout(this.#timer);
     this.#timer = undefined;
@@ -68,7 +68,7 @@ export class Watch {
   }
 }
 
-/** A file that is closed while it is looked at was open before. */
+/** A file that is closed during the sample counts as open. */
 function targetOf(path: string): string {
   try {
     return readlinkSync(path);
@@ -77,7 +77,7 @@ function targetOf(path: string): string {
   }
 }
 
-/** Slope of the least squares line through the samples: by how much the value grows in a second. */
+/** Slope of the least squares line through the samples: the growth of the value per second. */
 export function slopeOf(samples: readonly Sample[], value: (sample: Sample) => number): number {
   const n = samples.length;
   if (n < 2) return 0;
@@ -91,7 +91,7 @@ export function slopeOf(samples: readonly Sample[], value: (sample: Sample) => n
   return below === 0 ? 0 : above / below;
 }
 
-/** The value that a share of the values does not exceed. */
+/** The given quantile of the values. */
 export function quantile(values: readonly number[], share: number): number {
   if (values.length === 0) return 0;
   const sorted = Float64Array.from(values).sort();

@@ -1,4 +1,4 @@
-// A short form of tests/campaigns/soak.ts: some seconds, and nothing of it asserts a time.
+// A short form of tests/campaigns/soak.ts: some seconds, without assertions on times.
 
 import { existsSync } from "node:fs";
 import { expect, test } from "vitest";
@@ -7,7 +7,7 @@ import { soak } from "./soak.ts";
 const seed = Number(process.env.QUIVER_TEST_SEED ?? 3);
 
 test.skipIf(!existsSync("/proc/self/fd"))(
-  `[O1] [I3] asked for twice as much as it can do, a server refuses honestly and loses nothing (seed ${seed})`,
+  `[O1] [I3] under twice its sustainable load, a server rejects requests correctly and loses nothing (seed ${seed})`,
   async () => {
     const options = { seconds: 6, seed, factor: 2, records: 1_000, measureSeconds: 2, isJudged: false };
     const figures = await soak(options, () => {});

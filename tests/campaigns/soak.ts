@@ -1,24 +1,24 @@
-// Does a server that is asked for twice as much as it can do stay well?
+// Does a server stay healthy under twice its sustainable load?
 //
 //   node tests/campaigns/soak.ts [--minutes 30] [--seed 1] [--factor 2] [--write]
 //
-// A server runs in a process of its own, with a memory budget. After some records are there,
+// A server runs in its own process, with a memory budget. After some records were written,
 //
-//   1. the sustainable rate is measured: so many clients as keep it busy, each waiting for its answer before it asks again;
-//   2. then requests come at `factor` times that rate, whether they are answered or not (an open loop), at moments drawn at random:
+//   1. the sustainable rate is measured with enough clients to keep it busy, each waiting for its response before the next request;
+//   2. then requests are sent at `factor` times that rate, whether they are answered or not (an open loop), at random moments:
 //      streaming writes and deletes, reads, and searches of all kinds;
-//   3. beside them, one after another: transactions that are committed or aborted, indexes that are deleted and created, collections
-//      that are unloaded, loaded, made and removed, and exports.
+//   3. meanwhile, one after the other: transactions that are committed or aborted, indexes that are deleted and created, collections
+//      that are unloaded, loaded, created and deleted, and exports.
 //
 // Promised, and checked:
 //
-//   - every answer is a success or an honest refusal (429, 503, 504, 507); refusals of 429 and 503 say when to come again
-//   - nothing acknowledged is lost, and nothing refused is there: the oracle is compared with an export at the end, and again after a
+//   - every response is a success or a proper rejection (429, 503, 504, 507); 429 and 503 have Retry-After
+//   - nothing acknowledged is lost, and nothing rejected is stored: the oracle is compared with an export at the end, and again after a
 //     restart
-//   - the server's own memory, its open files and the lateness of its event loop stay flat; the latency of what was accepted has a
-//     bound, and refusals are fast (the last two only where the machine is ours alone: --minutes 1 or more)
+//   - the server's memory, its open files and its event-loop lag do not grow; the latency of accepted requests has a
+//     bound, and rejections are fast (the last two only on an otherwise idle machine: --minutes 1 or more)
 //
-// Everything random comes from the printed seed; what the machine does in time does not.
+// Everything random is derived from the printed seed, except the timing of the machine.
 
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -39,25 +39,25 @@ const key = "soak";
 const mib = 2 ** 20;
 
 export type SoakOptions = {
-  /** Of the overload, without the measuring before. */
+  /** Duration of the overload, without the measurement before. */
   readonly seconds: number;
   readonly seed: number;
-  /** Times the sustainable rate. */
+  /** Factor of the sustainable rate. */
   readonly factor: number;
   /** Records of the collection that is searched. */
   readonly records: number;
   /** Seconds in which the sustainable rate is measured. */
   readonly measureSeconds: number;
-  /** Whether time and memory are judged: the machine is ours alone, and long enough. */
+  /** Whether time and memory are checked, which needs an otherwise idle machine and enough time. */
   readonly isJudged: boolean;
 };
 
-/** Of a request without an answer for so long it is said that it hangs. */
+/** A request without a response for this long counts as hanging. */
 const hangMs = 60_000;
-/** What requests of the overload tell the server that they wait for. */
+/** The timeout that the requests of the overload send. */
 const patienceMs = 20_000;
 
-/** Bounds that are judged. */
+/** The checked bounds. */
 const acceptedP99MsMax = 6_000;
 const refusedP99MsMax = 2_000;
 const lagP99MsMax = 1_000;
@@ -75,7 +75,7 @@ class Sender {
     this.#port = port;
   }
 
-  /** The answer, or undefined where the connection broke. @throws Error when it hangs */
+  /** The response, or undefined if the connection broke. @throws Error if it hangs */
   send(method: string, path: string, body?: string, timeoutMs = patienceMs): Promise<Answer | undefined> {
     const began = performance.now();
     return new Promise((done, failed) => {
@@ -126,7 +126,7 @@ class Sender {
 
 const refusals = new Set([429, 503, 504, 507]);
 
-/** What answers there were, and the first that must not be. */
+/** Counts of responses, and the first invalid one. */
 class Tally {
   readonly statuses = new Map<number, number>();
   readonly acceptedMs: number[] = [];
@@ -134,7 +134,7 @@ class Tally {
   broken = 0;
   fault: string | undefined;
 
-  /** @param isTimed whether it is one of the requests whose latency has a bound; loading a collection, say, is none */
+  /** @param isTimed whether its latency has a bound, unlike, for example, loading a collection */
   note(what: string, answer: Answer | undefined, wanted: readonly number[], isTimed = true): Fate {
     if (answer === undefined) {
       this.broken++;
@@ -151,7 +151,7 @@ class Tally {
       this.fault ??= `${what} was answered with ${status}: ${body.slice(0, 400)}`;
       return "unknown";
     }
-    // What the deadline ended has waited for as long as it was told to.
+    // A request that the deadline stopped has waited for its full timeout.
     if (status !== 504) this.refusedMs.push(ms);
     if ((status === 503 || status === 429) && !(Number(retryAfter) >= 1))
       this.fault ??= `${what} was answered with ${status} without Retry-After`;
@@ -193,7 +193,7 @@ const indexBodies: readonly [kind: string, body: string][] = [
   ["tf-idf", JSON.stringify({ name: "t", sample_threshold: 100, k1: 1.2, b: 0.75 })],
 ];
 
-/** One soak against a server that is running. */
+/** One soak run against a running server. */
 class Soak {
   readonly tally = new Tally();
   readonly streaming: Oracle;
@@ -212,7 +212,7 @@ class Soak {
     this.transactional = new Oracle("t", options.records, options.seed + 2);
   }
 
-  /** Sends until it is not refused; for what must happen once. */
+  /** Repeats a request until it is not rejected, for operations that must happen once. */
   async must(
     method: string,
     path: string,
@@ -305,7 +305,7 @@ class Soak {
     this.tally.note(`a ${kind} search`, answer, collection === "side" ? [200, 400] : [200]);
   }
 
-  /** What goes on one after another, beside the requests. */
+  /** The operations that run one after the other in parallel with the requests. */
   async cycle(): Promise<void> {
     while (!this.#isOver) {
       this.cycles++;
@@ -339,7 +339,7 @@ class Soak {
     this.transactional.settle(ids, revision, isCommitted ? "acknowledged" : "refused");
   }
 
-  /** Requests per second that `clients` get done, each waiting for its answer. */
+  /** Requests per second of `clients`, each waiting for its response. */
   async sustainable(clients: number, seconds: number): Promise<number> {
     const end = performance.now() + 1_000 * seconds;
     let done = 0;
@@ -381,7 +381,7 @@ class Soak {
     return sent;
   }
 
-  /** Compares what is there with what must be. */
+  /** Compares the stored records with the oracle. */
   async check(): Promise<number> {
     let records = 0;
     for (const [name, oracle] of [
@@ -442,7 +442,7 @@ async function startServer(dataDir: string): Promise<ServerProcess> {
   };
 }
 
-/** Runs one soak. @returns what was seen. @throws the first broken promise */
+/** Runs one soak. @returns the results. @throws at the first violation */
 export async function soak(options: SoakOptions, say: (line: string) => void): Promise<Figures> {
   const folder = mkdtempSync(join(tmpdir(), "quiver-soak-"));
   const dataDir = join(folder, "data");
@@ -451,7 +451,7 @@ export async function soak(options: SoakOptions, say: (line: string) => void): P
   try {
     const run = new Soak(sender, options);
     await run.prepare();
-    // What comes first is slower: code is not compiled, caches are empty.
+    // The first requests are slower: code is not compiled, caches are empty.
     await run.sustainable(8, options.measureSeconds / 2);
     const rate = await run.sustainable(8, options.measureSeconds);
     say(
@@ -471,7 +471,7 @@ export async function soak(options: SoakOptions, say: (line: string) => void): P
       return answer.body;
     });
     const cycling = run.cycle();
-    // Its failure is told below; the flood ends by the tally's fault.
+    // Its failure is reported below; the load stops because of the fault in the tally.
     cycling.catch(() => undefined);
     const sent = await run.flood(options.factor * rate, options.seconds);
     run.end();
@@ -532,14 +532,14 @@ function judge({ tally }: Soak, all: readonly Sample[], { isJudged }: SoakOption
       `memory grows by ${(growth / mib).toFixed(0)} MiB after the warm-up`,
     );
     demand(accepted <= acceptedP99MsMax, `accepted requests take ${accepted.toFixed(0)} ms (p99)`);
-    demand(refused <= refusedP99MsMax, `refusals take ${refused.toFixed(0)} ms (p99)`);
+    demand(refused <= refusedP99MsMax, `rejections take ${refused.toFixed(0)} ms (p99)`);
     demand(lag <= lagP99MsMax, `the event loop is ${lag.toFixed(0)} ms late (p99)`);
     demand(tally.refusedMs.length > 0, "nothing was refused: this was no overload");
   }
   if (wrong.length > 0) throw new Error(wrong.join("; "));
 }
 
-/** By how much memory grew over the samples, as their least squares line says. */
+/** Growth of memory over the samples, by their least-squares line. */
 function growthOf(samples: readonly Sample[]): number {
   const seconds = samples.length < 2 ? 0 : samples[samples.length - 1].at - samples[0].at;
   return slopeOf(samples, (sample) => sample.ownBytes) * seconds;

@@ -5,7 +5,7 @@ import { type Random, rowsOf, scaled, textLike } from "./random.ts";
 
 const dimension = 32;
 
-/** Text-like rows that are asked with something else. */
+/** Text-like rows with other queries. */
 const foreign = (
   name: string,
   why: string,

@@ -1,7 +1,7 @@
-// What does data look like that a search index was not tuned on?
+// Which data is unlike the data that search indexes are tuned for?
 //
-// Each generator makes the rows of one kind of data that users have, in the order in which they arrive, and queries. Equal seeds
-// make equal data. `all` is the whole battery; tests/campaigns/odd-data.ts puts it through the dense index.
+// Each generator produces the rows of one kind of data that users have, in the order of arrival, and queries. Equal seeds produce equal
+// data. `all` is the complete list; tests/campaigns/odd-data.ts runs it through the dense index.
 
 import type { MetricName } from "@quiver/protocol/shapes/index-definition";
 import { arrivals } from "./arrivals.ts";
@@ -16,7 +16,7 @@ import { shapes } from "./shapes.ts";
 export type OddData = {
   /** Kebab-case, unique. */
   readonly name: string;
-  /** How users come to have it. */
+  /** How users get such data. */
   readonly why: string;
   readonly dimension: number;
   /** Rows at scale 1; default 3,000. */
@@ -27,11 +27,11 @@ export type OddData = {
   readonly isLarge?: boolean;
   /** Default: all. */
   readonly metrics?: readonly MetricName[];
-  /** Why it cannot be made here; undefined where it can. */
+  /** The reason why it cannot be generated here; undefined if it can. */
   absent?(): string | undefined;
   /** Rows of `dimension` finite values, in the order in which they arrive. */
   rows(random: Random, count: number): Float32Array[];
-  /** Default: rows that are held out, drawn evenly. The rows are borrowed. */
+  /** Default: held-out rows, drawn evenly. The rows are borrowed. */
   queries?(random: Random, count: number, rows: readonly Float32Array[]): Float32Array[];
 };
 
@@ -55,9 +55,9 @@ export const all: readonly OddData[] = [
 export const rowsDefault = 3_000;
 
 /**
- * Makes the rows and queries of one kind.
- * @param scale times the usual number of rows
- * @param queryCount queries wanted
+ * Generates the rows and queries of one kind.
+ * @param scale factor of the usual number of rows
+ * @param queryCount number of queries
  */
 export function generate(data: OddData, seed: number, scale: number, queryCount: number): Generated {
   const { dimension, count = rowsDefault, isFixed = false } = data;

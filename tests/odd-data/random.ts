@@ -2,7 +2,7 @@
 
 import { randomNumbers } from "@quiver/kernels/random";
 
-/** A seeded sequence, drawn from by all distributions that the data needs. */
+/** A seeded sequence for all distributions that the data needs. */
 export class Random {
   readonly #next: () => number;
 
@@ -67,9 +67,8 @@ export const rowsOf = (count: number, row: (i: number) => Float32Array): Float32
 export const scaled = (row: Float32Array, factor: number): Float32Array => row.map((value) => value * factor);
 
 /**
- * Draws vectors like the embeddings of texts: of length 1, in 40 topics of different sizes, with directions of which each matters
- * less than the one before.
- * @param cone how much all have in common: 0 for texts that are mostly at right angles, 1 for the cone that many models make
+ * Draws vectors like the embeddings of texts: of length 1, in 40 topics of different sizes, with directions of decreasing importance.
+ * @param cone how much all have in common: 0 for texts that are mostly orthogonal, 1 for the narrow cone of many models
  */
 export function textLike(random: Random, dimension: number, cone: number): () => Float32Array {
   const decay = cone > 0 ? 0.5 : 0.15;

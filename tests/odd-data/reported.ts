@@ -1,4 +1,4 @@
-// Which data was seen to be searched badly, as it was seen?
+// Which real data was reported to be searched badly?
 //
 // 256-dimensional text vectors of a public set (where that is absent, these are skipped), and a large set of few distinct rows.
 

@@ -1,4 +1,4 @@
-// Which data fills its space in a special shape, or takes few values?
+// Which data has a special shape in its space, or only few values?
 
 import type { OddData } from "./odd-data.ts";
 import { type Random, rowsOf, scaled } from "./random.ts";

@@ -1,4 +1,4 @@
-// What are the exact sums of one query with rows that lie here and there?
+// What are the exact sums of one query with scattered rows?
 //
 // "Exact" is f64 over f32 values, as vector/exact.ts of the engine defines it and adds: four running sums, the value at i in
 // that of i mod 4 for whole groups of four, the rest in the first. The same bits, at a third of the time of JavaScript.
@@ -10,8 +10,8 @@ const PRODUCTS: u32 = 0;
 const TOUCHED: u32 = 32;
 
 /**
- * Begins to fetch rows from memory, many at a time: else each would be waited for when its turn comes. What it writes to `out` is
- * of no meaning, and keeps the compiler from leaving the loads out.
+ * Prefetches rows from memory, many at a time; otherwise each access would wait for memory. The values that it writes to `out` have no
+ * meaning and only prevent the compiler from removing the loads.
  */
 function touch(addresses: usize, count: u32, rowBytes: usize, out: usize): void {
   let sum: u32 = 0;
@@ -23,8 +23,8 @@ function touch(addresses: usize, count: u32, rowBytes: usize, out: usize): void 
 }
 
 /**
- * For each of `count` rows, whose byte offsets stand as u32 at `addresses`, writes two f64 to `out`: for `kind` 0 the dot product
- * with the query and the row's squared norm, for 1 the squared euclidean distance and 0.
+ * For each of `count` rows, whose byte offsets are stored as u32 at `addresses`, writes two f64 to `out`: for `kind` 0 the dot product with
+ * the query and the row's squared norm, for 1 the squared euclidean distance and 0.
  */
 export function exactSums(
   query: usize,

@@ -7,10 +7,9 @@ import { assertRows, sumAccumulators } from "./lanes";
 /**
  * Writes `count` f32 squared distances to `out`, in the order of the rows.
  *
- * `query` holds `dimensionPadded` f32 and `rows` holds `count` rows of as many, contiguous; both are 16-byte
- * aligned and padded with zeros to a multiple of four. Differences, squares and sums are rounded to f32; the
- * order of additions is that of the reference implementation in src/reference implementations.ts, bit for bit. Never NaN for finite
- * input.
+ * `query` holds `dimensionPadded` f32 and `rows` holds `count` rows of as many, contiguous; both are 16-byte aligned and padded with zeros
+ * to a multiple of four. Differences, squares and sums are rounded to f32; the order of additions is that of the reference implementation
+ * in src/reference.ts, bit for bit. Never NaN for finite input.
  */
 export function l2Rows(query: usize, rows: usize, count: u32, dimensionPadded: u32, out: usize): void {
   assertRows(query, rows, count, dimensionPadded, out);

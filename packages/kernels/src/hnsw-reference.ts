@@ -1,6 +1,6 @@
-// What must the HNSW graph's keys be, bit for bit?
+// What are the correct keys of the HNSW graph, bit for bit?
 //
-// The sums of assembly/hnsw/keys.ts in plain TypeScript, for the tests.
+// Computes the sums of assembly/hnsw/keys.ts in plain TypeScript, for the tests.
 
 const f32 = Math.fround;
 

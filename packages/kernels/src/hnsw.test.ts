@@ -21,7 +21,7 @@ const [queryAt, idsAt, keysAt, nodesAt] = [1_024, 16_384, 16_640, 32_768];
 const nodeCount = 7;
 const dimensions = [...Array.from({ length: 40 }, (_, i) => i + 1), 100, 128, 768, 1_000, 1_536];
 
-/** Makes nodes of random codes; at the extremes every value is the least or the greatest. */
+/** Creates nodes with random codes; at the extremes every value is the smallest or the greatest. */
 function fill(type: ReferenceType, dimension: number, isExtreme: boolean, seed: number) {
   const next = randomNumbers(seed);
   const { values: blockValues, bytes } = referenceBlocks[type];
@@ -45,7 +45,7 @@ function fill(type: ReferenceType, dimension: number, isExtreme: boolean, seed: 
     if (type === "f32") {
       for (let i = 0; i < codeBytes / 4; i++) floats[at / 4 + i] = 2 * draw() - 1;
     }
-    // What a node of length zero has is among them.
+    // The values of a node of length zero are among them.
     const factor = Math.fround(node === 3 ? 0 : next());
     const bias = Math.fround(20 * next());
     floats[(at + codeBytes) / 4] = factor;
@@ -63,7 +63,7 @@ function fill(type: ReferenceType, dimension: number, isExtreme: boolean, seed: 
           ? 127
           : -128
         : Math.floor(255 * next()) - 128;
-  // What stands behind a code of u8 is not a value.
+  // Bytes after a u8 code are not values.
   if (type === "u8") values.fill(0, codeBytes);
   return { nodes, values };
 }
@@ -114,7 +114,7 @@ describe.each([
       }
     });
 
-    test("a merged beam equals its reference implementation's, and nothing behind its end is written", () => {
+    test("a merged beam equals its reference implementation's, and nothing after its end is written", () => {
       if (kernels === undefined) return;
       const next = randomNumbers(5);
       const [beamAt, entriesAt] = [1_024, 16_384];

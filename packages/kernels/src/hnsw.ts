@@ -46,7 +46,7 @@ export const scratch = {
   active: 56,
 } as const;
 
-/** What stands for no node, and for the ordinal of a removed one. */
+/** The values for no node, and for the ordinal of a removed one. */
 export const none = 0xffff_ffff;
 
 /** The functions of one instance. Offsets are bytes in its memory; nothing is checked in the release build. */
@@ -63,17 +63,17 @@ export type HnswKernels = {
   /** Replaces a node's links to removed nodes. */
   readonly hnswRepair: (scratch: number, node: number, candidatesMax: number) => void;
   /**
-   * Merges `count` u64 entries, one at least, into the sorted beam of `found`, of which the `ef` least are kept; returns the
-   * place of the least of the new ones. The entries are sorted meanwhile. Searches do this inside; here for tests.
+   * Merges `count` u64 entries (at least one) into the sorted beam of `found` and keeps the `ef` smallest; returns the position of the
+   * smallest new one. The entries get sorted. Searches do this internally; exported for tests.
    */
   readonly hnswMerge: (beam: number, found: number, ef: number, entries: number, count: number) => number;
-  /** Keys of `count` nodes, whose ids are filled up to whole fours. */
+  /** Keys of `count` nodes, whose ids are padded to a multiple of four. */
   readonly keysOf: (query: number, ids: number, count: number, keys: number) => void;
   /** Writes a node's code as a query code. */
   readonly queryOfNode: (node: number, to: number) => void;
 };
 
-/** `plain`: without relaxed SIMD; by default only where there is none. All builds compute the same, bit for bit. */
+/** `plain`: without relaxed SIMD; by default only if it is not available. All builds compute the same, bit for bit. */
 export type HnswBuild = { debug?: boolean; plain?: boolean };
 
 /** A module whose one function computes a relaxed dot product. */
@@ -88,7 +88,7 @@ const probe = Uint8Array.of(
 /** Whether this machine's WebAssembly has relaxed SIMD. */
 export const hasRelaxedSimd = WebAssembly.validate(probe);
 
-/** The kernels, bound to a shared memory that the caller lays out and grows. Throws where they have not been built. */
+/** The kernels, bound to a shared memory that the caller lays out and grows. Throws if they have not been built. */
 export function instantiateHnsw(memory: WebAssembly.Memory, options: HnswBuild = {}): HnswKernels {
   const { debug = false, plain = !hasRelaxedSimd } = options;
   const build = `hnsw-${plain ? "plain-" : ""}${debug ? "debug" : "release"}`;

@@ -86,7 +86,7 @@ test("the rounding bounds hold against f64 sums", () => {
   }
 });
 
-test("rows at the end of a 4 GiB memory are read and results behind them written", () => {
+test("rows at the end of a 4 GiB memory are read and results after them written", () => {
   const large = new WebAssembly.Memory({ initial: 65_536, maximum: 65_536, shared: true });
   const kernels = instantiate(large, { debug: true });
   const end = 65_536 * pageBytes;
@@ -99,7 +99,7 @@ test("rows at the end of a 4 GiB memory are read and results behind them written
   expect([...new Float32Array(large.buffer, 16, 1)]).toEqual([1 + 4 + 9 + 9]);
 });
 
-test.each(names)("the debug build of %s traps where a precondition is broken", (name) => {
+test.each(names)("the debug build of %s traps if a precondition is violated", (name) => {
   const kernel = instantiate(memory, { debug: true })[name];
   expect(() => kernel(4, 64, 1, 4, 128)).toThrow(WebAssembly.RuntimeError);
   expect(() => kernel(0, 68, 1, 4, 128)).toThrow(WebAssembly.RuntimeError);

@@ -53,8 +53,7 @@ export type KernelName = "dotRows" | "l2Rows";
 /**
  * The kernels, bound to `memory`, which stays the caller's: it lays the memory out and grows it.
  *
- * `memory` is shared, has at least one page and a maximum of at most `pagesMax`. Throws where the kernels have
- * not been built.
+ * `memory` is shared, has at least one page and a maximum of at most `pagesMax`. Throws if the kernels have not been built.
  */
 export function instantiate(memory: WebAssembly.Memory, options: { debug?: boolean } = {}): Kernels {
   return instantiateBuild(options.debug === true ? "debug" : "release", memory) as Kernels;
@@ -62,7 +61,7 @@ export function instantiate(memory: WebAssembly.Memory, options: { debug?: boole
 
 const modules = new Map<string, WebAssembly.Module>();
 
-/** What a build of build.mjs exports, bound to `memory`. Throws where it has not been built. */
+/** The exports of a build of build.mjs, bound to `memory`. Throws if it has not been built. */
 export function instantiateBuild(build: string, memory: WebAssembly.Memory): WebAssembly.Instance["exports"] {
   let module = modules.get(build);
   if (module === undefined) {

@@ -16,16 +16,16 @@ export const windowRecords = 4_096;
 /** Windows of the longest segment. */
 export const windowsMax = segmentRecordsMax / windowRecords;
 
-/** Records of which a long list says what the greatest quantized impact is. */
+/** Number of records for which a long list stores the greatest quantized impact. */
 export const blockRecords = 512;
 
 /** Blocks of the longest segment. */
 export const blocksMax = segmentRecordsMax / blockRecords;
 
-/** A list of so many postings has windows. */
+/** A list with this many postings has windows. */
 export const longList = 512;
 
-/** Of so many postings of a long list of sparse vectors one is a high-impact posting. */
+/** One in this many postings of a long list of sparse vectors is a high-impact posting. */
 export const highImpactShare = 8;
 
 /** Bytes of a term of a search. */
@@ -36,17 +36,17 @@ export const entryBytes = 32;
 export const entry = { place: 0, count: 4, base: 8, slope: 12, most: 16, topImpacts: 20 } as const;
 
 /**
- * Top-k impact bounds are the quantized impacts of the 2 ** topImpactBits-th greatest posting, the 2 ** (topImpactBits + 1)-th, and
- * so on: so many.
+ * Top-k impact bounds are the quantized impacts of the 2 ** topImpactBits-th greatest posting, the 2 ** (topImpactBits + 1)-th, and so on;
+ * this is their number.
  */
 export const topImpactBits = 4;
 export const topImpactsMax = 12;
 
-/** Bytes of a term of a query, and what is written of them: where its list's entry is, u32, and a weight, f64. */
+/** Bytes of a term of a query, and the offsets of its written fields: the entry of its list (u32) and a weight (f64). */
 export const queryTermBytes = 40;
 export const queryTerm = { entry: 0, weight: 8 } as const;
 
-/** Byte offsets of the fields of a search's scratch memory: u32, but for floor, fixed, perTerm, growth, shrinkage and least, f64. */
+/** Byte offsets of the fields of a search's scratch memory: u32, except floor, fixed, perTerm, growth, shrinkage and least, which are f64. */
 export const scratch = {
   terms: 0,
   order: 8,
@@ -85,26 +85,26 @@ export const scratchBytes = 176;
 /** Bytes of a record that was found: its score, f64, its number, u32, and 4 unused. */
 export const foundBytes = 16;
 
-/** What an exact impact is: a weight f32; or a tf, in one byte or four. */
+/** The form of an exact impact: a weight (f32), or a tf in one byte or four. */
 export const kinds = { sparse: 0, text: 1, wideText: 2 } as const;
 
 export type PostingsKernels = {
   /**
-   * Searches the segment that the scratch memory names, from the beginning where it is not entered yet, until all is done or more
-   * than `windowRecords` records were found; returns 1 when all is done. The caller takes out what was found, and sets its count to
-   * 0, before it goes on.
+   * Searches the segment given in the scratch memory, from the start if it is not entered yet, until all is done or more than
+   * `windowRecords` records were found; returns 1 when all is done. Before the next call, the caller takes the found records and sets their
+   * count to 0.
    */
   readonly searchSegment: (scratch: number) => number;
   /**
-   * The same where only postings count that add the search's `least`, which is positive: what is found has the sum of those as its
-   * score. No impact may be negative, and `recordSums` and `touched` have room for the segment.
+   * The same, but only postings that add at least the search's `least` (positive) count, and the score of a found record is their sum. No
+   * impact may be negative, and `recordSums` and `touched` must have room for the segment.
    */
   readonly gatherSegment: (scratch: number) => number;
-  /** Sets the scores of records that were put among the found: NaN where one has none of the terms. The floor must be minus infinity. */
+  /** Sets the scores of the given found records: NaN for a record without any of the terms. The floor must be minus infinity. */
   readonly scoreRecords: (scratch: number) => void;
 };
 
-/** The kernel, bound to a shared memory that the caller lays out and grows. Throws where it has not been built. */
+/** The kernel, bound to a shared memory that the caller lays out and grows. Throws if it has not been built. */
 export function instantiatePostings(
   memory: WebAssembly.Memory,
   { debug = false }: { debug?: boolean } = {},

@@ -1,4 +1,4 @@
-// Where do numbers come from that are to be the same everywhere?
+// How are reproducible random numbers generated?
 
 /** Uniform in [0, 1), by mulberry32: the same numbers for the same seed, on every machine. Not for secrets. */
 export function randomNumbers(seed: number): () => number {

@@ -1,11 +1,13 @@
-// What must each kernel compute, bit for bit?
+// What is the correct result of each kernel, bit for bit?
 //
-// The same sums in plain TypeScript: every product, difference and sum rounded to f32, in the order in which the
-// SIMD lanes add. The tests hold every kernel against its reference implementation; nothing else runs them, for they are slow.
+// The same sums in plain TypeScript: every product, difference and sum is rounded to f32, in the order in which the SIMD lanes add. Only
+// the tests use these slow functions, to compare every kernel with its reference implementation.
 
 const f32 = Math.fround;
 
-/** Twin of the kernel `dotRows` on arrays of floats: `query` has `dimensionPadded` values, `rows` `count` times as many. */
+/**
+ * Reference implementation of the kernel `dotRows` on arrays of floats: `query` has `dimensionPadded` values, `rows` `count` times as many.
+ */
 export function dotRows(
   query: Float32Array,
   rows: Float32Array,
@@ -16,7 +18,7 @@ export function dotRows(
   sumRows(query, rows, count, dimensionPadded, out, (q, x) => f32(q * x));
 }
 
-/** Twin of the kernel `l2Rows`. */
+/** Reference implementation of the kernel `l2Rows`. */
 export function l2Rows(
   query: Float32Array,
   rows: Float32Array,
@@ -53,7 +55,7 @@ function sumRows(
   }
 }
 
-/** Twin of the kernel `exactSums` for one row: f64 sums, four of them, the rest of a row in the first. */
+/** Reference implementation of the kernel `exactSums` for one row: f64 sums, four of them, the rest of a row in the first. */
 export function exactSums(query: Float32Array, row: Float32Array, kind: 0 | 1): [number, number] {
   const sums = [0, 0, 0, 0];
   const squares = [0, 0, 0, 0];

@@ -1,4 +1,4 @@
-// The audit log: what is in it, when it is there, and what happens when it cannot be.
+// The audit log: its contents, its timing, and what happens if it cannot be written.
 
 import {
   appendFileSync,
@@ -29,8 +29,8 @@ import {
 } from "./running.ts";
 
 /**
- * Lets calls of the file system fail as on a full disk, until `restore`.
- * @param fails told the call's name each time: whether it is to fail
+ * Makes file system calls fail as on a full disk, until `restore`.
+ * @param fails called with the name of each call; returns whether it fails
  */
 async function failingSteps(fails: (step: string) => boolean): Promise<{ restore(): void }> {
   const folder = await mkdtemp(join(tmpdir(), "quiver-audit-"));
@@ -72,11 +72,11 @@ describe("over HTTP", () => {
   const entries = async (query = "") =>
     (await server.call("readAudit", {}, undefined, query)).json.entries as AuditEntry[];
   const lines = () => readFileSync(join(server.dataDir, "audit.log"), "utf8").trimEnd().split("\n");
-  /** The entries that a request made, in their order. */
+  /** The entries of a request, in order. */
   const of = async (requestId: string) =>
     (await entries("?limit=1000")).filter((entry) => entry.request_id === requestId).reverse();
 
-  test("[A14] each change is there twice: before it began and with its outcome", async () => {
+  test("[A14] each change has two entries: before it begins and with its outcome", async () => {
     const made = await server.ask("/vectordb/collections", {
       body: collectionBody("a"),
       headers: { "x-request-id": "make-a" },
@@ -110,7 +110,7 @@ describe("over HTTP", () => {
     ]);
   });
 
-  test("[A14] who is the key, the session or the admin key; what are the names", async () => {
+  test("[A14] the caller is the key, the session or the admin key; the names are recorded", async () => {
     const session = await server.ask("/auth/create-session", {
       body: { username: "admin", password: adminKey },
     });
@@ -137,14 +137,14 @@ describe("over HTTP", () => {
       expect(lines().join()).not.toContain(secret);
   });
 
-  test("[A14] what may be done with a key is there before the key", async () => {
+  test("[A14] the permissions of a key are recorded before the key exists", async () => {
     const collections = Array.from({ length: 100 }, (_, i) => `${"n".repeat(240)}, "${i}*`);
     const expires_at = Math.floor(Date.now() / 1000) + 3_600;
     const body = { name: "much", role: "write", collections, expires_at };
     const made = await server.ask("/auth/keys", { body, headers: { "x-request-id": "much" } });
     expect(made.status).toBe(201);
     const [begun, done] = await of("much");
-    // All of them: what is cut off could be what the key was misused for.
+    // All of them, because a truncated part could hide what the key was misused for.
     expect(JSON.parse(begun.what.collections)).toEqual(collections);
     const given = {
       name: "much",
@@ -157,7 +157,7 @@ describe("over HTTP", () => {
     expect(lines().join()).not.toContain(made.json.key);
   });
 
-  test("[A14] which snapshot was made, uploaded, deleted, and restored over what", async () => {
+  test("[A14] which snapshot was created, uploaded, deleted, and restored over which collection", async () => {
     await server.ask("/vectordb/collections", { body: collectionBody("s") });
     const ask = async (id: string, path: string, asked: Parameters<TestServer["ask"]>[1]) => {
       const headers = { ...asked?.headers, "x-request-id": id };
@@ -205,7 +205,7 @@ describe("over HTTP", () => {
     ]);
   });
 
-  test("[A14] what is refused for want of a right, or by its shape, is no change and makes no line", async () => {
+  test("[A14] requests that are rejected for missing permissions, or by their shape, make no entries", async () => {
     const before = lines().length;
     const read = (await server.call("createKey", {}, { name: "r", role: "read" })).json.key as string;
     const two = lines().length;
@@ -215,7 +215,7 @@ describe("over HTTP", () => {
     await server.ask("/vectordb/collections", { body: { name: 7 } });
     await server.ask("/auth/create-session", { body: { username: "admin", password: "wrong" } });
     expect(lines().length).toBe(two);
-    // A name that is refused is cut: nobody fills the log with it.
+    // A rejected name is truncated, so that it cannot fill the log.
     await server.ask("/vectordb/collections", { body: collectionBody("n".repeat(1_000_000)) });
     expect(
       lines()
@@ -224,7 +224,7 @@ describe("over HTTP", () => {
     ).toEqual([false, false]);
   });
 
-  test("[A14] it is paged by limit, for admins without limits", async () => {
+  test("[A14] it is limited by `limit`, and only for admins without limits", async () => {
     expect(await entries("?limit=1")).toEqual((await entries()).slice(0, 1));
     for (const limit of ["0", "1001", "x"])
       expectError(await server.call("readAudit", {}, undefined, `?limit=${limit}`), 400, "invalid_request");
@@ -232,11 +232,11 @@ describe("over HTTP", () => {
     expectError(await server.ask("/auth/audit", { key: write }), 403, "forbidden");
   });
 
-  test("[A14] a log that cannot be written refuses the change, and reads go on", async () => {
+  test("[A14] if the log cannot be written, changes are rejected, and reads continue", async () => {
     const dataDir = await mkdtemp(join(tmpdir(), "quiver-audit-"));
     const other = await startTestServer({ dataDir });
     try {
-      // Every write of a full disk fails like this one.
+      // Every write to a full disk fails like this one.
       const handles = await import("node:fs/promises");
       const file = await handles.open(join(dataDir, "probe"), "w");
       const prototype = Object.getPrototypeOf(file) as { datasync(): Promise<void> };
@@ -259,7 +259,7 @@ describe("over HTTP", () => {
     }
   });
 
-  test("[A14] an outcome that could not be written is owed: no change begins before it is there", async () => {
+  test("[A14] an outcome that could not be written is pending: no change begins before it is written", async () => {
     const other = await startTestServer();
     const phases = async () =>
       ((await other.call("readAudit")).json.entries as AuditEntry[])
@@ -269,7 +269,7 @@ describe("over HTTP", () => {
     // The first sync is that of `begun`, the one after it that of the outcome.
     const steps = await failingSteps((step) => step === "datasync" && ++syncs > 1);
     try {
-      // It has happened, and is answered so; the server's log has what the audit log lacks.
+      // The change has happened, and the response says so; the server's log has what the audit log lacks.
       expect((await other.call("createCollection", {}, collectionBody("a"))).status).toBe(201);
       expect(other.logText()).toContain("The audit log cannot be written (ENOSPC)");
       expectError(await other.call("createCollection", {}, collectionBody("b")), 507, "storage_full");
@@ -305,7 +305,7 @@ describe("the file", () => {
   });
   afterEach(() => rm(folder, { recursive: true, force: true }));
 
-  test("[A14] is its owner's alone, and goes on after a restart", async () => {
+  test("[A14] is readable only by its owner, and continues after a restart", async () => {
     const umask = process.umask(0);
     try {
       const first = await open();
@@ -323,7 +323,7 @@ describe("the file", () => {
     }
   });
 
-  test("[A14] a line that a crash has cut short is cut off; one that was damaged is counted", async () => {
+  test("[A14] a line that a crash has truncated is removed; a damaged one is counted", async () => {
     const first = await open();
     for (let n = 1; n <= 3; n++) await first.record(change(n), "done");
     await first.close();
@@ -339,17 +339,17 @@ describe("the file", () => {
     expect(await numbers(third)).toEqual([4, 3, 1]);
     expect((await third.read(10)).damaged_lines).toBe(1);
     await third.close();
-    // Nothing but a torn line: an empty log.
+    // Only an incomplete line: an empty log.
     writeFileSync(path(), "x".repeat(200_000));
     const fourth = await open();
     expect(statSync(path()).size).toBe(0);
     await fourth.close();
   });
 
-  test("[A14] grows to a bound: the oldest of its files goes", async () => {
+  test("[A14] has a bounded size: its oldest file is deleted", async () => {
     const log = await open(1_000);
     const written = Array.from({ length: 60 }, (_, n) => n);
-    // All at once: they are written one after another all the same.
+    // All at once; they are still written one after another.
     await Promise.all(written.map((n) => log.record(change(n), "done")));
     const kept = await numbers(log);
     expect(kept).toEqual(written.slice(-kept.length).reverse());
@@ -371,9 +371,9 @@ describe("the file", () => {
   test.each([
     { how: "once", failures: 1 },
     { how: "six times", failures: 6 },
-    { how: "six times, the process ending in between", failures: 6, restarts: true },
+    { how: "six times, with the process ending in between", failures: 6, restarts: true },
   ])("[A14] no step of a rotation that fails $how loses an entry", async ({ failures, restarts }) => {
-    // Two lines a file; then two more rotations, the first of them with none of the older files there, or with all.
+    // Two lines per file; then two more rotations, the first of them with none or all of the older files.
     const bytesMax = 320;
     for (const before of [2, 16]) {
       const last = before + 3;
@@ -415,7 +415,7 @@ describe("the file", () => {
         const all = Array.from({ length: last }, (_, i) => last - 1 - i);
         expect(found, `step ${at}, ${name}`).toEqual(all.slice(0, found.length));
         expect(found.length, `step ${at}, ${name}`).toBeGreaterThanOrEqual(kept);
-        // The bound holds all the same: one file more at most, until the next rotation.
+        // The bound still holds: at most one more file, until the next rotation.
         expect(readdirSync(folder).length).toBeLessThanOrEqual(limits.auditOldFilesMax + 2);
         if (name === "") break;
         failed.add(name);
@@ -425,7 +425,7 @@ describe("the file", () => {
     }
   });
 
-  /** @returns how many entries are there after the last one when no step fails; `made` gets the files before that */
+  /** @returns the number of entries after the last one if no step fails; `made` gets the files before that */
   async function keptOf(before: number, last: number, bytesMax: number, made: string): Promise<number> {
     const log = await open(bytesMax);
     for (let n = 0; n < last; n++) {
@@ -439,7 +439,7 @@ describe("the file", () => {
     return kept.length;
   }
 
-  /** As whoever starts a server again until it does. */
+  /** Like an operator who restarts a server until it succeeds. */
   async function opened(bytesMax: number): Promise<AuditLog> {
     for (;;) {
       const log = await open(bytesMax).catch(ignoreFull);
@@ -451,7 +451,7 @@ describe("the file", () => {
     if (error.code !== "storage_full" && error.code !== "ENOSPC") throw error;
   }
 
-  test("[A14] may not be a link to somewhere else", async () => {
+  test("[A14] may not be a symbolic link", async () => {
     const outside = join(folder, "outside");
     writeFileSync(outside, "precious\nno line end");
     symlinkSync(outside, path());

@@ -1,4 +1,4 @@
-// Who may do what: keys, sessions, and what of them is kept.
+// Authentication: keys, sessions, and what is stored of them.
 
 import { mkdtemp, readFile, rm, stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -101,7 +101,7 @@ describe("the gate", () => {
     );
   });
 
-  test("[A1] health, documentation and logging in need none", async () => {
+  test("[A1] health, documentation and login need none", async () => {
     const open = [
       "/health/live",
       "/health/ready",
@@ -118,7 +118,7 @@ describe("the gate", () => {
     expect((await logIn(server)).status).toBe(200);
   });
 
-  test("[A2] only the Bearer scheme is taken, in any case", async () => {
+  test("[A2] only the Bearer scheme is accepted, in upper or lower case", async () => {
     const headers = (authorization: string) => ({ key: null, headers: { authorization } });
     const path = "/vectordb/collections";
     for (const good of [`Bearer ${adminKey}`, `bearer ${adminKey}`, `BEARER  ${adminKey}`]) {
@@ -149,7 +149,7 @@ describe("the gate", () => {
     socket.destroy();
   });
 
-  test("[A6] wrong credentials are 400, and a password of the wrong type does not come back", async () => {
+  test("[A6] wrong credentials are 400, and a password of the wrong type is not repeated", async () => {
     expectError(await logIn(server, "wrong"), 400, "invalid_credentials");
     expectError(await logIn(server, ""), 400, "invalid_credentials");
     const odd = await server.ask("/auth/create-session", {
@@ -180,7 +180,7 @@ describe("the gate", () => {
 });
 
 describe("the generated key", () => {
-  test("[A3] the first start makes a key, writes it for its owner alone, and says where", () =>
+  test("[A3] the first start generates a key, writes it readable only by its owner, and reports the file", () =>
     inFreshDirectory(async (dataDir) => {
       const file = join(dataDir, "admin-key");
       const key = await withServer({ dataDir, adminKey: undefined }, async (server) => {
@@ -205,7 +205,7 @@ describe("the generated key", () => {
       });
     }));
 
-  test("[A3] a deleted key file does not lock anybody out, and a start that was cut off makes a new key", () =>
+  test("[A3] a deleted key file locks nobody out, and an interrupted start generates a new key", () =>
     inFreshDirectory(async (dataDir) => {
       const file = join(dataDir, "admin-key");
       const key = await withServer({ dataDir, adminKey: undefined }, async () =>
@@ -224,7 +224,7 @@ describe("the generated key", () => {
       });
     }));
 
-  test("[A4] a configured key holds for its start alone, and is not stored", () =>
+  test("[A4] a configured key is valid only for that run, and is not stored", () =>
     inFreshDirectory(async (dataDir) => {
       const generated = await withServer({ dataDir, adminKey: undefined }, async () =>
         (await readFile(join(dataDir, "admin-key"), "utf8")).trim(),
@@ -242,7 +242,7 @@ describe("the generated key", () => {
 });
 
 describe("sessions", () => {
-  test("[A5] a session lives for 24 hours from its last use", () =>
+  test("[A5] a session lives for 24 hours after its last use", () =>
     inFreshDirectory(async (dataDir) => {
       let now = Date.now();
       await withServer({ dataDir, clock: () => now }, async (server) => {
@@ -286,7 +286,7 @@ describe("sessions", () => {
       });
     }));
 
-  test("[A5] the last use is written down at most once a minute", () =>
+  test("[A5] the last use is stored at most once a minute", () =>
     inFreshDirectory(async (dataDir) => {
       let now = Date.now();
       await withServer({ dataDir, clock: () => now }, async (server) => {
@@ -305,7 +305,7 @@ describe("sessions", () => {
       });
     }));
 
-  test("[A8] a session ends with the admin key that made it", () =>
+  test("[A8] a session ends with the admin key that created it", () =>
     inFreshDirectory(async (dataDir) => {
       const key = await withServer(
         { dataDir, adminKey: "old" },
@@ -321,14 +321,14 @@ describe("sessions", () => {
 });
 
 describe("without authentication", () => {
-  test("[A7] --no-auth is refused on any address that others can reach", () =>
+  test("[A7] --no-auth is rejected on any address that other machines can reach", () =>
     inFreshDirectory(async (dataDir) => {
       const started = startServer({ dataDir, port: 0, host: "0.0.0.0", noAuth: true, logLevel: "silent" });
       await expect(started).rejects.toThrow(ConfigError);
       await expect(started).rejects.toThrow(/loopback/);
     }));
 
-  test("[A7] on a loopback address everybody may do everything, and logging in works", () =>
+  test("[A7] on a loopback address everyone may do everything, and login works", () =>
     inFreshDirectory((dataDir) =>
       withServer({ dataDir, adminKey: undefined, noAuth: true }, async (server) => {
         expect(server.adminKeyFile).toBeUndefined();
@@ -339,7 +339,7 @@ describe("without authentication", () => {
       }),
     ));
 
-  test("[A7] without a key, no page in a browser gets in by a name of its own or by a request that needs no leave", () =>
+  test("[A7] without a key, no page in a browser gets in by its own host name or by a request without a CORS preflight", () =>
     inFreshDirectory((dataDir) =>
       withServer(
         { dataDir, adminKey: undefined, noAuth: true, corsOrigins: ["https://console.example.org"] },

@@ -1,8 +1,7 @@
-// Does every endpoint of a running server ask for what it says it needs?
+// Does every endpoint of a running server require the declared permissions?
 //
-// The endpoints are those that Fastify itself registers, told by its own announcement of every instance: one that was
-// added beside the list of routes is found, too. Each is asked by everybody: without a key, with a wrong one, and with
-// keys of every role and every reach.
+// The endpoints are those that Fastify registers, read from its own hooks, so an endpoint outside the list of routes is found, too. Each
+// gets requests without a key, with a wrong key, and with keys of every role and every set of collections.
 
 import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import { type Route, routes } from "@quiver/protocol/routes";
@@ -30,7 +29,7 @@ const others: Record<string, Role | "anyone"> = {
   "GET /docs/": "anyone",
   "GET /docs/js/scalar.js": "anyone",
   "GET /metrics": "read",
-  // Only where origins are named for CORS: it tells methods and headers that a page may use, whatever the path.
+  // Only if CORS origins are configured: it returns the methods and headers that a page may use, for any path.
   "OPTIONS *": "anyone",
 };
 
@@ -43,7 +42,7 @@ const collect = (message: unknown) => {
   });
 };
 
-/** The keys that ask: name -> role, and whether they reach collection `c`, and all collections. */
+/** The keys of the test: name -> role, and whether they have access to collection `c`, and to all collections. */
 type Asker = { key: string; role: Role; reachesC: boolean; reachesAll: boolean };
 const askers: Record<string, Asker> = {};
 
@@ -93,7 +92,7 @@ const ask = ({ method, url }: Endpoint, key: string | null) => {
   const path = url.replaceAll(/:(\w+)/g, (_, name: string) => params[name] ?? "x").replace("*", "/nowhere");
   const route = routeOf({ method, url });
   const needsBody = route?.body !== undefined && method === route.method;
-  // A body that passes the shape only where a name has to be seen.
+  // A body that is valid only as far as a name must be read.
   const body = route?.collections === "body.name" ? collectionBody("c") : {};
   return server.ask(path, { method, key, body: needsBody ? body : undefined });
 };
@@ -111,7 +110,7 @@ describe("the endpoints of a running server", () => {
       expect(all).toContain(`${route.method} ${pattern(route.path)}`);
   });
 
-  test("[A1] each needs a key but health, documentation and logging in", async () => {
+  test("[A1] each needs a key, except health, documentation and login", async () => {
     const open = new Set<string>();
     for (const { endpoint, label } of labelled()) {
       for (const key of [null, "wrong", `qk_${"0".repeat(16)}_${"A".repeat(43)}`]) {
@@ -125,7 +124,7 @@ describe("the endpoints of a running server", () => {
     );
   });
 
-  test("[A10] each answers every role and every reach as its entry says", async () => {
+  test("[A10] each treats every role and every set of collections as its entry declares", async () => {
     const wrong: string[] = [];
     let refused = 0;
     let allowed = 0;
@@ -133,7 +132,7 @@ describe("the endpoints of a running server", () => {
       const needed = roleOf(endpoint);
       if (needed === "anyone" || needed === undefined) continue;
       for (const [name, asker] of Object.entries(askers)) {
-        // What an earlier asker deleted is there again.
+        // Restores what an earlier request deleted.
         if (endpoint.method === "DELETE" && endpoint.url.endsWith("/:collection_id"))
           await server.call("createCollection", {}, collectionBody("c"));
         const route = routeOf(endpoint);
@@ -145,18 +144,18 @@ describe("the endpoints of a running server", () => {
         if (isRefused && endpoint.method !== "HEAD") expectError(answer, 403, "forbidden");
         if (isRefused) refused++;
         else allowed++;
-        // What may pass can fail for another reason (no such transaction), but never for want of a right, or by fault.
+        // A permitted request can fail for another reason (no such transaction), but never for a missing permission or with a 500.
         const isRight = hasRole && hasReach ? ![401, 403, 429, 500].includes(answer.status) : isRefused;
         if (!isRight) wrong.push(`${label} asked by ${name}: ${answer.status}`);
       }
     }
     expect(wrong).toEqual([]);
-    // Neither everything nor nothing was refused.
+    // Neither all nor none of the requests were rejected.
     expect(Math.min(refused, allowed)).toBeGreaterThan(100);
   });
 
   test("[A10] a route below admin that names no collection is closed to limited keys by default", () => {
-    // The one such route outside the list; in the list every route for limited keys says where it names collections.
+    // The only such route outside the list; in the list every route for limited keys declares where it names collections.
     for (const [name, route] of Object.entries(routes) as [string, Route][]) {
       if (route.role === "anyone" || route.role === "admin") continue;
       const says = route.path.includes("{collection_id}") || route.collections !== undefined;
@@ -164,7 +163,7 @@ describe("the endpoints of a running server", () => {
     }
   });
 
-  test("[A10] unknown paths and wrong methods are told to every key alike", async () => {
+  test("[A10] unknown paths and wrong methods are reported to every key in the same way", async () => {
     for (const { key } of [...Object.values(askers), { key: adminKey }]) {
       expectError(await server.ask("/nowhere", { key }), 404, "route_not_found");
       expectError(await server.ask("/auth/keys", { key, method: "PATCH" }), 405, "method_not_allowed");

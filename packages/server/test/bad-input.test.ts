@@ -1,7 +1,7 @@
-// Every field of every body, sent wrongly in every way that its shape knows.
+// Every field of every body, with every kind of invalid value for its shape.
 //
-// The cases are made from the shapes themselves, so that a new field is tested the day it appears. Each must answer
-// 400 with the field's path, and change nothing; an optional key takes null.
+// The cases are generated from the shapes, so that a new field is tested automatically. Each must answer 400 with the field's path, and
+// change nothing; an optional key takes null.
 
 import type { RouteName } from "@quiver/protocol/routes";
 import { routes } from "@quiver/protocol/routes";
@@ -37,7 +37,7 @@ type Step = string | number;
 type Field = { steps: readonly Step[]; schema: Schema; required: boolean };
 type Case = { what: string; steps: readonly Step[]; value: unknown };
 
-/** Sent as JSON, this leaves the key out. */
+/** Sent as JSON, this omits the key. */
 const missing = undefined;
 
 /** Every field under a shape; arrays by their first item. */
@@ -99,7 +99,7 @@ const pathText = (steps: readonly Step[]) =>
 function withValue(body: unknown, steps: readonly Step[], value: unknown): unknown {
   const copy = structuredClone(body) as Record<Step, unknown>;
   let at = copy;
-  // An optional object that the body does not have yet is begun.
+  // Creates an optional object that the body does not have yet.
   for (const step of steps.slice(0, -1)) {
     at[step] ??= {};
     at = at[step] as Record<Step, unknown>;
@@ -108,7 +108,7 @@ function withValue(body: unknown, steps: readonly Step[], value: unknown): unkno
   return copy;
 }
 
-/** The objects of a body, metadata left out: where they are, and the fields they have. */
+/** The objects of a body, without metadata: their paths and fields. */
 function* objectsOf(
   value: unknown,
   steps: readonly Step[] = [],
@@ -140,7 +140,7 @@ const hnsw = {
   level_0_neighbors_count: 8,
 };
 
-/** Bodies that are right, with every field. */
+/** Valid bodies, with every field. */
 const bodies: readonly { route: RouteName; body: unknown; collection?: string }[] = [
   {
     route: "createCollection",
@@ -203,7 +203,7 @@ const bodies: readonly { route: RouteName; body: unknown; collection?: string }[
   { route: "createSession", body: { username: "admin", password: adminKey } },
 ];
 
-/** Optional keys that the rest of the body makes necessary: null is as bad as missing. */
+/** Optional keys that the rest of the body makes necessary: null is as invalid as missing. */
 const neededHere = new Set([
   "createCollection dense_vector.dimension",
   "createDenseIndex quantization.properties.sample_threshold",
@@ -236,7 +236,7 @@ const send = (route: RouteName, body: unknown, collection = "c") =>
   server.call(route, { collection_id: collection, transaction_id }, body);
 const everything = async () => {
   const state = await Promise.all(collections.map((name) => server.fingerprint(name)));
-  // A session that was not made leaves no trace either.
+  // A session that was not created leaves no trace either.
   return { state, sessions: server.database.credentials.entries("session:").length };
 };
 
@@ -268,13 +268,13 @@ describe.each(bodies)("$route", ({ route, body, collection }) => {
     expect(await everything()).toEqual(before);
   });
 
-  test("[E7] an unknown field, at every level, is named with its place and what was meant; nothing changes", async () => {
+  test("[E7] an unknown field, at every level, is named with its path and a suggestion; nothing changes", async () => {
     const before = await everything();
     const places = [...objectsOf(body)];
     expect(places.length).toBeGreaterThan(0);
     for (const { steps, names } of places) {
       for (const name of names) {
-        // `top_k` is there, and `TOP_K` beside it.
+        // `top_k` is present, and so is `TOP_K`.
         const misspelt = [...steps, name.toUpperCase()];
         const answer = await send(route, withValue(body, misspelt, null), collection);
         const error = expectError(answer, 400, "unknown_field");
@@ -331,7 +331,7 @@ describe("too long", () => {
     vectors: [record("fine"), { ...record("long"), ...field }],
   });
 
-  test("[E3] texts, names, ids and metadata beyond their limit are 400 with the path, up to it they are taken", async () => {
+  test("[E3] texts, names, ids and metadata beyond their limit are 400 with the path; up to the limit they are accepted", async () => {
     const before = await everything();
     expect(await at("createCollection", collectionBody("n".repeat(256)))).toEqual([400, "name"]);
     const described = { ...collectionBody("described"), description: "d".repeat(65_537) };

@@ -1,5 +1,5 @@
-// What the published TypeScript and Python clients of this interface send and need: the rules marked (client) in the
-// interface decisions, one test each.
+// The requests and expectations of the published TypeScript and Python clients of this interface: one test for each rule marked (client) in
+// the interface decisions.
 
 import { clientKeys } from "@quiver/protocol/client-keys";
 import { type Route, type RouteName, routes } from "@quiver/protocol/routes";
@@ -104,7 +104,7 @@ describe("transport", () => {
   });
 });
 
-/** What the clients' own code sends, in its order; `{t}` is the transaction that was created last. */
+/** The requests of the clients' code, in order; `{t}` is the latest transaction. */
 const session = { username: "admin", password: adminKey };
 const nodeCollection = {
   name: "recorded",
@@ -187,8 +187,8 @@ const recordings: Readonly<Record<string, readonly (readonly [string, string, un
   ],
 };
 
-describe("keys that mean nothing here", () => {
-  test.each(Object.entries(recordings))("[E8] the requests of the %s are taken", async (_, requests) => {
+describe("ignored keys", () => {
+  test.each(Object.entries(recordings))("[E8] the requests of the %s are accepted", async (_, requests) => {
     let transaction = "";
     for (const [method, path, body, status] of requests) {
       const answer = await server.ask(path.replace("{t}", transaction), { method, body });
@@ -202,7 +202,7 @@ describe("keys that mean nothing here", () => {
     }
   });
 
-  test("[E8] each is taken where it is sent, and nowhere else", async () => {
+  test("[E8] each is accepted where it is sent, and nowhere else", async () => {
     const keys = clientKeys.map(({ key }) => key);
     expect(keys).toEqual(["index_type", "data_type", "metadata_schema"]);
     for (const [name, route] of Object.entries(routes) as [RouteName, Route][]) {
@@ -241,7 +241,7 @@ describe("keys that mean nothing here", () => {
     }
   });
 
-  test("[E7] an endpoint without a body refuses every field in one, and what is no object", async () => {
+  test("[E7] an endpoint without a body rejects every field, and anything that is not an object", async () => {
     const error = expectError(await server.call("loadCollection", c, { wait: true }), 400, "unknown_field");
     expect(error.details.path).toBe("wait");
     expectError(
@@ -287,7 +287,7 @@ describe("collections", () => {
 });
 
 describe("vectors", () => {
-  test("[H11] sparse_values are taken as pairs or objects, and what is read can be written back", async () => {
+  test("[H11] sparse_values are accepted as pairs or objects, and records that were read can be written back", async () => {
     const forms = [
       [
         [7, 0.5],
@@ -332,7 +332,7 @@ describe("vectors", () => {
 });
 
 describe("search", () => {
-  test("[H11] query_terms are taken as [[index, value], ...], query_text for query", async () => {
+  test("[H11] query_terms are accepted as [[index, value], ...], query_text for query", async () => {
     const objects = await server.call("searchSparse", c, { query_terms: [{ index: 1, value: 2 }] });
     const pairs = await server.call("searchSparse", c, { query_terms: [[1, 2]] });
     expect(pairs.json).toEqual(objects.json);
@@ -370,7 +370,7 @@ describe("transactions", () => {
     expect(stats.records_upserted).toBe(2_000);
   });
 
-  test("[E6] the words that existing users look for are in the messages", async () => {
+  test("[E6] the phrases that existing users rely on are in the messages", async () => {
     const again = expectError(await server.call("createCollection", {}, collectionBody("c")), 409);
     expect(again.message).toContain("already exists");
     const open = await server.call("createTransaction", c);

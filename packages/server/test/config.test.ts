@@ -43,7 +43,7 @@ describe("configuration", () => {
     expect(isLoopback("LOCALHOST")).toBe(true);
   });
 
-  test("values that cannot be served are refused by the name of the option", () => {
+  test("invalid values are rejected with the name of the option", () => {
     expect(optionOf({ dataDir: "" })).toBe("dataDir");
     for (const port of [-1, 65_536, 1.5, Number.NaN]) expect(optionOf({ port })).toBe("port");
     expect(optionOf({ bodyLimitBytes: 0 })).toBe("bodyLimitBytes");
@@ -55,7 +55,7 @@ describe("configuration", () => {
     expect(optionOf({ corsOrigins: ["https://example.org", "http://localhost:5173", "*"] })).toBeUndefined();
   });
 
-  test("[A9] a key that cannot travel in a header is refused without repeating it", () => {
+  test("[A9] a key that cannot be sent in a header is rejected without repeating it", () => {
     for (const adminKey of ["", "two words", "naïve", "line\nbreak", "k".repeat(1025)]) {
       expect(optionOf({ adminKey })).toBe("adminKey");
     }

@@ -1,6 +1,6 @@
-// Every row of every endpoint table of the interface, with every status that stands there.
+// Every row of every endpoint table of the interface, with every listed status.
 //
-// 500 stands in every row: errors.test.ts holds each route to it.
+// 500 is in every row: errors.test.ts tests it for each route.
 
 import { type Route, type RouteName, routes } from "@quiver/protocol/routes";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -99,7 +99,7 @@ describe("collections", () => {
     expect(error.details.path).toBe("dense_vector.dimension");
   });
 
-  test("[H1] any other name is a name: spaces, dots, emoji, quotes, 255 bytes", async () => {
+  test("[H1] any other name is valid: spaces, dots, emoji, quotes, 255 bytes", async () => {
     for (const name of ["a b", "...", "loaded ", "😀", 'it\'s "quoted"', "x".repeat(255), "a+b", "a;b=c&d"]) {
       const created = await server.call("createCollection", {}, collectionBody(name));
       expect([name, created.status]).toEqual([name, 201]);
@@ -245,7 +245,7 @@ describe("indexes", () => {
     expectError(await server.call("getIndexes", nowhere), 404, "collection_not_found");
   });
 
-  test("[N5] recall: 200 with what was measured; 400 for a parameter out of range, 404 for no index or collection", async () => {
+  test("[N5] recall: 200 with the measurement; 400 for a parameter out of range, 404 for no index or collection", async () => {
     const c = await collection(3);
     const measured = await server.call("measureRecall", c, undefined, "?sample=2&top_k=5");
     expect(measured.status).toBe(200);
@@ -263,7 +263,7 @@ describe("indexes", () => {
     expectError(await server.call("measureRecall", nowhere), 404, "collection_not_found");
   });
 
-  test("[Q15] stop words of one's own: 201, searched and returned; 400 with their position", async () => {
+  test("[Q15] custom stop words: 201, used in searches and returned; 400 with their position", async () => {
     const c = { collection_id: "stop words" };
     await server.makeCollection(c.collection_id, { indexes: false });
     const create = (stop_words: unknown) =>
@@ -385,7 +385,7 @@ describe("search", () => {
     expect(error.message).toContain("/indexes/");
   });
 
-  test.each(names)("[Q16] %s explains its results where it is asked to", async (name) => {
+  test.each(names)("[Q16] %s explains its results on request", async (name) => {
     const c = await collection(3);
     const plain = (await server.call(name, c, { ...bodies[name], explain: false })).text;
     expect(plain).toBe((await server.call(name, c, bodies[name])).text);
@@ -542,7 +542,7 @@ describe("transactions", () => {
     );
   });
 
-  test("[H1] abort: 204, nothing remains; whatever is not open: 400", async () => {
+  test("[H1] abort: 204, nothing remains; not open: 400", async () => {
     const c = await collection(1);
     const t = await transaction(c);
     await server.call("addVector", t, record("gone"));
@@ -720,7 +720,7 @@ describe("vectors", () => {
     expect((await server.call("getCollection", c)).json.vectors_count).toBe(0);
   });
 
-  test("[H2] . and .. are ids, too, for clients that do not shorten a path by themselves", async () => {
+  test("[H2] . and .. are valid ids for clients that do not normalise paths", async () => {
     const c = await collection(0);
     await server.call("streamingUpsert", c, { vectors: [record("."), record("..")] });
     for (const vector_id of [".", ".."]) {
@@ -765,7 +765,7 @@ describe("export", () => {
     expect([empty.status, empty.text]).toEqual([200, ""]);
   });
 
-  test("[H16] a client that hangs up in the middle of an export takes nothing with it", async () => {
+  test("[H16] a client that disconnects in the middle of an export affects nothing else", async () => {
     const c = { collection_id: "exported" };
     await server.makeCollection(c.collection_id, { indexes: false });
     const text = "x".repeat(500_000);
@@ -833,7 +833,7 @@ describe("streaming", () => {
 });
 
 describe("versions", () => {
-  test("[H1] list, current, by hash: 200; 404 for no such collection; 400 for what is no version's hash", async () => {
+  test("[H1] list, current, by hash: 200; 404 for no such collection; 400 for an unknown hash", async () => {
     const c = await collection(0);
     for (const id of ["a", "b", "c"]) await server.call("streamingUpsert", c, { vectors: [record(id)] });
     const { status, json } = await server.call("listVersions", c);
@@ -908,7 +908,7 @@ describe("sessions", () => {
   });
 });
 
-// A restore needs no collection: it makes one.
+// A restore needs no collection: it creates one.
 const needsCollection = (Object.entries(routes) as [RouteName, Route][]).filter(
   ([name, route]) => route.path.includes("{collection_id}") && name !== "restoreCollection",
 );

@@ -1,4 +1,4 @@
-// Unit tests of the one translation from errors to answers.
+// Unit tests of the translation from errors to responses.
 
 import { type ErrorCode, errorKinds, QuiverError } from "@quiver/protocol/errors";
 import { type Route, routes } from "@quiver/protocol/routes";
@@ -8,23 +8,20 @@ import { errorAnswer } from "../src/error-answer.ts";
 const all = Object.entries(routes) as [string, Route][];
 
 describe("errors", () => {
-  test.each(all)(
-    "[E5] %s answers 500 to what nobody foresaw, and tells the request id alone",
-    (_name, route) => {
-      const error = new TypeError("cannot read /var/lib/quiver/secret");
-      const answer = errorAnswer(error, route, "request-7");
-      expect(answer.status).toBe(500);
-      expect(answer.serverFault).toBe(true);
-      expect(answer.body.error.code).toBe("internal");
-      expect(answer.body.error.details).toEqual({ request_id: "request-7" });
-      const text = JSON.stringify(answer.body);
-      expect(text).not.toContain("secret");
-      expect(text).not.toContain("TypeError");
-      expect(text).not.toContain(".ts");
-    },
-  );
+  test.each(all)("[E5] %s answers unexpected errors with 500 and only the request id", (_name, route) => {
+    const error = new TypeError("cannot read /var/lib/quiver/secret");
+    const answer = errorAnswer(error, route, "request-7");
+    expect(answer.status).toBe(500);
+    expect(answer.serverFault).toBe(true);
+    expect(answer.body.error.code).toBe("internal");
+    expect(answer.body.error.details).toEqual({ request_id: "request-7" });
+    const text = JSON.stringify(answer.body);
+    expect(text).not.toContain("secret");
+    expect(text).not.toContain("TypeError");
+    expect(text).not.toContain(".ts");
+  });
 
-  test("[E2] each code has the status of the table, or the one that the route names", () => {
+  test("[E2] each code has the status of the table, or the one of the route", () => {
     for (const [code, kind] of Object.entries(errorKinds)) {
       if (kind.status === 0) continue;
       const error = new QuiverError(code as ErrorCode, "words");
@@ -41,7 +38,7 @@ describe("errors", () => {
     expect(errorAnswer(new QuiverError("index_not_found", "w"), routes.searchDense, "r").status).toBe(400);
   });
 
-  test("[E5] an error of the server that names the data directory keeps it to the log", () => {
+  test("[E5] a data directory in an error of the server appears only in the log", () => {
     const error = new QuiverError("storage_failed", "could not write /data/quiver/collections/1/data.mdb");
     const { body, status } = errorAnswer(error, undefined, "r-1", ["/data/quiver"]);
     expect(status).toBe(500);
@@ -58,7 +55,7 @@ describe("errors", () => {
     expect(body.error.details).toEqual({ key: "records/00000007", request_id: "r-1" });
   });
 
-  test("[E2] what the transport found has a code of the table", () => {
+  test("[E2] transport errors have a code of the table", () => {
     const codeOf = (code: string) => {
       const { status, body } = errorAnswer(Object.assign(new Error("x"), { code }), undefined, "r");
       return [status, body.error.code];
@@ -74,7 +71,7 @@ describe("errors", () => {
     }
   });
 
-  test("[E5] a full queue or a server that stops is no fault that needs the log", () => {
+  test("[E5] a full queue or a stopping server is not logged as a fault", () => {
     for (const code of ["overloaded", "shutting_down", "not_ready"] as const) {
       expect(errorAnswer(new QuiverError(code, "w"), undefined, "r").serverFault).toBe(false);
     }

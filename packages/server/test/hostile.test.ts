@@ -1,4 +1,4 @@
-// What comes in from a hostile network, or a broken client: the server answers, says what is wrong, and loses nothing.
+// Hostile or broken clients: the server responds, reports what is wrong, and loses nothing.
 
 import { once } from "node:events";
 import type { Socket } from "node:net";
@@ -21,7 +21,7 @@ const c = { collection_id: "c" };
 const upsertPath = pathOf("streamingUpsert", c);
 
 beforeAll(async () => {
-  // A machine that does much else at the same time makes requests wait; that some are refused then is not what is tested here.
+  // On a busy machine requests wait in queues; rejections because of that are not tested here.
   server = await startTestServer({ connectionsMax: 5_000, queueWaitMs: 120_000 });
   await server.makeCollection("c");
 });
@@ -29,7 +29,7 @@ afterAll(() => server.end());
 
 const count = async () => (await server.call("getCollection", c)).json.vectors_count as number;
 const upsertRaw = (raw: string | Uint8Array<ArrayBuffer>) => server.ask(upsertPath, { method: "POST", raw });
-/** Sends bytes on a connection of its own and reads one answer. */
+/** Sends bytes on a separate connection and reads one response. */
 async function exchange(bytes: string | Buffer) {
   const socket = await server.connect();
   socket.on("error", () => {});
@@ -56,7 +56,7 @@ describe("bodies", () => {
     expect(await server.fingerprint("c")).toEqual(before);
   });
 
-  test("[H5] another content type is 415, where there is a body", async () => {
+  test("[H5] another content type is 415, if there is a body", async () => {
     const raw = JSON.stringify({ vectors: [record("a")] });
     for (const type of [
       "text/plain",
@@ -105,7 +105,7 @@ describe("bodies", () => {
     await small.end();
   });
 
-  test("[H4] bodies that together hold too much memory are refused with 503, and give it back", async () => {
+  test("[H4] bodies that together take too much memory are rejected with 503, and release it", async () => {
     const small = await startTestServer({ bodiesInMemoryBytesMax: 100_000 });
     await small.makeCollection("c");
     const body = JSON.stringify({ vectors: [{ ...record("a"), text: "x".repeat(80_000) }] });
@@ -142,7 +142,7 @@ describe("bodies", () => {
     expectError(await upsertRaw(arrays.slice(1)), 400, "invalid_json");
   });
 
-  test("[E3] numbers that are none, or that no 32-bit float holds, are 400 with their position", async () => {
+  test("[E3] invalid numbers, or numbers beyond 32-bit floats, are 400 with their position", async () => {
     const withNumber = (number: string) => `{"vectors":[{"id":"a","dense_values":[1,${number},0,0]}]}`;
     expectError(await upsertRaw(withNumber("NaN")), 400, "invalid_json");
     expectError(await upsertRaw(withNumber("Infinity")), 400, "invalid_json");
@@ -154,7 +154,7 @@ describe("bodies", () => {
     expect((await upsertRaw(withNumber("1e-999"))).status).toBe(200);
   });
 
-  test("[H9] metadata comes back unchanged: long numbers, 1e999, -0, __proto__, constructor, lone surrogates", async () => {
+  test("[H9] metadata is returned unchanged: long numbers, 1e999, -0, __proto__, constructor, lone surrogates", async () => {
     const metadata =
       '{"big":12345678901234567890,"huge":1e999,"minus":-0,"float":5.0,"digits":0.1000000000000000055511151231257827,' +
       '"__proto__":{"polluted":true},"constructor":{"prototype":{"polluted":true}},"toString":null,"":"","half":"\\ud800",' +
@@ -180,7 +180,7 @@ describe("bodies", () => {
     expect(({} as Record<string, unknown>).polluted).toBeUndefined();
   });
 
-  test("[H8] of a key that occurs twice the last counts", async () => {
+  test("[H8] if a key occurs twice, the last one counts", async () => {
     const raw =
       '{"vectors":[{"id":"no","text":"x"}],"vectors":[{"id":"no","id":"twice","text":"a","text":"b","metadata":{"a":1,"a":2.0}}]}';
     expect((await upsertRaw(raw)).status).toBe(200);
@@ -225,7 +225,7 @@ describe("bodies", () => {
 });
 
 describe("sizes", () => {
-  test("[H4] a million sparse entries are taken, more than the limit are not", async () => {
+  test("[H4] a million sparse entries are accepted, more than the limit are not", async () => {
     const sparse = (entries: number) => {
       const indices = Array.from({ length: entries }, (_, i) => i);
       return `{"vectors":[{"id":"wide","sparse_indices":[${indices}],"sparse_values":[${indices.map(() => 1)}]}]}`;
@@ -238,7 +238,7 @@ describe("sizes", () => {
     expect((await server.call("streamingDelete", { ...c, vector_id: "wide" })).status).toBe(204);
   });
 
-  test("[H4] 65,535 dimensions are taken, 65,536 are not", async () => {
+  test("[H4] 65,535 dimensions are accepted, 65,536 are not", async () => {
     const refused = await server.call("createCollection", {}, collectionBody("too wide", 65_536));
     expect(expectError(refused, 400, "invalid_request").details.path).toBe("dense_vector.dimension");
     await server.makeCollection("wide", { dimension: 65_535 });
@@ -332,7 +332,7 @@ describe("paths", () => {
         allow.split(", "),
       ]);
     }
-    // A refused request's body is not even looked at.
+    // The body of a rejected request is not parsed.
     expectError(await server.ask("/nowhere", { raw: "{" }), 404, "route_not_found");
     expectError(
       await server.ask("/vectordb/collections/c", { method: "PUT", raw: "{" }),
@@ -365,7 +365,7 @@ describe("paths", () => {
 });
 
 describe("connections", () => {
-  test("[H15] what is not HTTP is answered in the shape of every error, and the connection ends", async () => {
+  test("[H15] malformed HTTP gets an error response of the usual shape, and the connection is closed", async () => {
     const cases: [string, number, string][] = [
       ["GARBAGE\r\n\r\n", 400, "invalid_request"],
       ["GET / HTTP/9.9\r\n\r\n", 400, "invalid_request"],
@@ -439,8 +439,8 @@ describe("connections", () => {
     expect(server.log.filter((line) => (line.level as number) >= 50)).toEqual([]);
   });
 
-  test("[H25] pipelined requests are answered in their order", async () => {
-    // Each is begun when it is read; only what was acknowledged is sure to be seen by the next.
+  test("[H25] pipelined requests are answered in order", async () => {
+    // Each starts when it is read; only acknowledged changes are certainly visible to the next.
     await server.call("streamingUpsert", c, { vectors: [record("before")] });
     const socket = await server.connect();
     const body = JSON.stringify({ vectors: [record("piped")] });
@@ -465,7 +465,7 @@ describe("connections", () => {
     ]);
   });
 
-  test("[H15] what follows an accepted request on its connection does not take its answer away", async () => {
+  test("[H15] garbage after an accepted request on its connection does not suppress its response", async () => {
     const socket = await server.connect();
     const body = JSON.stringify({ vectors: [record("followed")] });
     socket.write(`${rawHead("POST", upsertPath, { "Content-Length": body.length })}${body}GARBAGE\r\n\r\n`);
@@ -495,7 +495,7 @@ describe("connections", () => {
     expect(await count()).toBe(before + 500);
   });
 
-  test("[H4] connections beyond the limit are refused, and room comes back", async () => {
+  test("[H4] connections beyond the limit are refused, and slots are released", async () => {
     const small = await startTestServer({ connectionsMax: 2 });
     const one = await small.connect();
     const two = await small.connect();

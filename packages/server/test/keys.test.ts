@@ -1,4 +1,4 @@
-// API keys: how they are made, what is kept of them, and when they end.
+// API keys: how they are created, what is stored of them, and when they end.
 
 import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -44,7 +44,7 @@ async function stored(dataDir: string): Promise<string> {
 }
 
 describe("making a key", () => {
-  test("[A11] the key is in this one answer, and what is kept cannot be turned back into it", async () => {
+  test("[A11] only this response contains the key, and the stored data cannot be turned back into it", async () => {
     const { key, ...information } = await makeKey({ name: "shop", role: "read" });
     expect(information).toEqual({
       key_id: expect.stringMatching(/^[0-9a-f]{16}$/),
@@ -67,11 +67,11 @@ describe("making a key", () => {
     expect(await stored(server.dataDir)).toContain(information.key_id);
   });
 
-  test("[A11] two keys have nothing in common, not even when they are made of the same", async () => {
+  test("[A11] two keys have nothing in common, not even with equal properties", async () => {
     const [one, other] = [await makeKey({ role: "read" }), await makeKey({ role: "read" })];
     expect(one.key_id).not.toBe(other.key_id);
     expect(one.key.slice(-43)).not.toBe(other.key.slice(-43));
-    // The id of one with the secret of the other is nothing.
+    // The id of one with the secret of the other is not valid.
     const mixed = `qk_${one.key_id}_${other.key.slice(-43)}`;
     expectError(await server.ask("/vectordb/collections", { key: mixed }), 401, "unauthorized");
     for (const key of [one.key.slice(0, -1), `${one.key}x`, one.key.toUpperCase(), one.key_id])
@@ -95,7 +95,7 @@ describe("making a key", () => {
     ["expires_at", { role: "read", expires_at: 1 }],
     ["expires_at", { role: "read", expires_at: seconds(Date.now()) + 0.5 }],
     ["expires_at", { role: "read", expires_at: 9e15 }],
-  ])("[A12] a wrong %s is refused, and no key is made", async (path, body) => {
+  ])("[A12] an invalid %s is rejected, and no key is created", async (path, body) => {
     const before = await keysOf();
     const error = expectError(await server.call("createKey", {}, { name: "k", ...body }), 400);
     const isUnknown = ["expires_in", "collection", "scope"].includes(path);
@@ -111,14 +111,14 @@ describe("making a key", () => {
 });
 
 describe("the collections of a key", () => {
-  test("[A10] names are whole, a star at the end makes a prefix, and lists show what is reached", async () => {
+  test("[A10] names match exactly, a star at the end makes a prefix, and lists show the accessible collections", async () => {
     const { key } = await makeKey({ role: "read", collections: ["a", "logs-*"] });
     expect(names(await server.ask("/vectordb/collections", { key }))).toEqual(["a", "logs-1", "logs-2"]);
     const loaded = await server.ask("/vectordb/collections/loaded", { key });
     expect(loaded.json).toEqual(["a", "logs-1", "logs-2"]);
     for (const collection_id of ["a", "logs-1"])
       expect((await server.ask(pathOf("getCollection", { collection_id }), { key })).status).toBe(200);
-    // Not there, but in reach: the ordinary answer. Out of reach: the same answer, there or not.
+    // Missing but accessible: the usual response. Not accessible: the same response, whether it exists or not.
     const missing = pathOf("getCollection", { collection_id: "logs-9" });
     expectError(await server.ask(missing, { key }), 404, "collection_not_found");
     for (const collection_id of ["other", "nowhere", "A", "a-1", "logs", "*", "a*"])
@@ -127,7 +127,7 @@ describe("the collections of a key", () => {
       expectError(await server.ask(`/vectordb/collections/${collection_id}`, { key }), 403, "forbidden");
   });
 
-  test("[A10] a key makes collections within its prefix only", async () => {
+  test("[A10] a key creates collections only within its prefix", async () => {
     const { key } = await makeKey({ role: "write", collections: ["logs-*"] });
     const make = (name: string) => server.ask("/vectordb/collections", { body: collectionBody(name), key });
     expect((await make("logs-3")).status).toBe(201);
@@ -135,7 +135,7 @@ describe("the collections of a key", () => {
     expect(error.message).toContain("'mine'");
     expectError(await make("other"), 403, "forbidden");
     expect(names(await server.call("listCollections"))).toEqual(["a", "logs-1", "logs-2", "logs-3", "other"]);
-    // It may not delete what it has made; an admin key of the same prefix may, and nothing else.
+    // It may not delete the collection that it created; an admin key with the same prefix may, but no other collection.
     const drop = (name: string, key: string) =>
       server.ask(pathOf("deleteCollection", { collection_id: name }), { method: "DELETE", key });
     expectError(await drop("logs-3", key), 403, "forbidden");
@@ -156,7 +156,7 @@ describe("the collections of a key", () => {
     expect((await server.ask("/auth/keys", { key: all.key, body })).status).toBe(201);
   });
 
-  test("[A10] a request that is refused changes nothing", async () => {
+  test("[A10] a rejected request changes nothing", async () => {
     const read = await makeKey({ role: "read" });
     const elsewhere = await makeKey({ role: "admin", collections: ["logs-*"] });
     const before = await server.fingerprint("a");
@@ -176,7 +176,7 @@ describe("the collections of a key", () => {
 });
 
 describe("the end of a key", () => {
-  test("[A11] a revoked key is refused at once", async () => {
+  test("[A11] a revoked key is rejected at once", async () => {
     const { key, key_id } = await makeKey({ role: "read" });
     const use = () => server.ask("/vectordb/collections", { key });
     expect((await use()).status).toBe(200);
@@ -188,7 +188,7 @@ describe("the end of a key", () => {
     expectError(await server.call("revokeKey", { key_id: "none" }), 404, "key_not_found");
   });
 
-  test("[A11] from its expiry on a key is refused, and says why to whoever has it", async () => {
+  test("[A11] from its expiry on a key is rejected, and its holder is told the reason", async () => {
     const { key, key_id } = await makeKey({ role: "read", expires_at: seconds(now) + 60 });
     const use = () => server.ask("/vectordb/collections", { key });
     expect((await use()).status).toBe(200);
@@ -210,7 +210,7 @@ describe("the end of a key", () => {
       const revoked = await makeKey({ role: "write" }, first);
       expect((await first.ask("/vectordb/collections", { key: kept.key })).status).toBe(200);
       expect((await first.ask("/vectordb/collections", { key: revoked.key })).status).toBe(200);
-      // A second use within the minute is written down when the server stops.
+      // A second use within the minute is stored when the server stops.
       now += 30_000;
       for (const { key } of [kept, revoked]) await first.ask("/vectordb/collections", { key });
       expect((await first.call("revokeKey", { key_id: revoked.key_id })).status).toBe(204);
@@ -228,7 +228,7 @@ describe("the end of a key", () => {
     }
   });
 
-  test("[A11] the last use is written down at most once a minute", async () => {
+  test("[A11] the last use is stored at most once a minute", async () => {
     const { key, key_id } = await makeKey({ role: "read" });
     const written = () =>
       (server.database.credentials.get(`api-key:${key_id}`) as { lastUsedMs: number | null }).lastUsedMs;
@@ -246,7 +246,7 @@ describe("the end of a key", () => {
   });
 });
 
-test("[A7] without authentication there are no keys to manage: one made there would outlive it", async () => {
+test("[A7] without authentication there are no keys to manage, because such a key would remain valid later", async () => {
   const open = await startTestServer({ adminKey: undefined, noAuth: true });
   try {
     for (const name of ["listKeys", "createKey", "revokeKey"] as const) {
@@ -265,12 +265,12 @@ describe("failed attempts", () => {
   const logIn = (on: TestServer, password: string) =>
     on.ask("/auth/create-session", { body: { username: "admin", password }, key: null });
 
-  test("[A13] after too many a chosen admin key is not even compared; keys and tokens pass", async () => {
+  test("[A13] after too many failures a configured admin key is not even compared; keys and tokens pass", async () => {
     const limited = await startTestServer({ authFailuresMax: 5, clock: () => time });
     try {
       const { key } = await makeKey({ role: "read" }, limited);
       const { access_token } = (await logIn(limited, adminKey)).json;
-      // Without a key, with an expired or malformed one, nobody guesses.
+      // A missing, expired or malformed key does not count as a guess.
       for (let i = 0; i < 10; i++) {
         expectError(await limited.ask("/vectordb/collections", { key: null }), 401);
         expectError(await limited.ask("/nowhere", { headers: { authorization: "Basic abc" } }), 401);
@@ -300,7 +300,7 @@ describe("failed attempts", () => {
     }
   });
 
-  test("[A13] an admin key that the server has made cannot be guessed, and passes", async () => {
+  test("[A13] a generated admin key cannot be guessed, and passes", async () => {
     const limited = await startTestServer({ authFailuresMax: 1, adminKey: undefined });
     try {
       const made = (await readFile(join(limited.dataDir, "admin-key"), "utf8")).trim();

@@ -1,4 +1,4 @@
-// Does a log that nobody reads hold anybody up?
+// Does a log without a reader block requests?
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -16,7 +16,7 @@ const program = `
   // The process ends when its log has been read.
 `;
 
-test("[O8] a log that nobody reads holds nobody up, is bounded, and says how many lines it left out", async () => {
+test("[O8] a log without a reader blocks nothing, is bounded, and reports how many lines it dropped", async () => {
   const child = spawn(process.execPath, ["--input-type=module", "--eval", program]);
   const [said] = await once(child.stderr, "data");
   expect(String(said)).toContain("written");

@@ -1,4 +1,4 @@
-// Does the OpenAPI document say what the server does?
+// Does the OpenAPI document describe the server correctly?
 
 import { type Route, type RouteName, routes } from "@quiver/protocol/routes";
 import { validate } from "@scalar/openapi-parser";
@@ -39,7 +39,7 @@ describe("openapi", () => {
     expect(listed.sort()).toEqual(all.map(([name, route]) => `${name} ${route.method} ${route.path}`).sort());
   });
 
-  test.each(all)("[H23] %s: parameters, body, answer and every error of the contract", (name, route) => {
+  test.each(all)("[H23] %s: parameters, body, response and every error of the contract", (name, route) => {
     const operation = operationOf(route);
     expect(operation.tags).toEqual([route.tag]);
     const inPath = (operation.parameters ?? []).filter((p: { in: string }) => p.in === "path");
@@ -70,14 +70,14 @@ describe("openapi", () => {
     }
   });
 
-  test("[H23] every endpoint asks for the bearer key, but logging in", () => {
+  test("[H23] every endpoint requires the bearer key, except login", () => {
     expect(document.components.securitySchemes.bearer).toMatchObject({ type: "http", scheme: "bearer" });
     expect(document.security).toEqual([{ bearer: [] }]);
     expect(operationOf(routes.createSession).security).toEqual([]);
     expect(operationOf(routes.searchDense).security).toBeUndefined();
   });
 
-  test("[H23] an answer of the server fits the schema that the document gives", async () => {
+  test("[H23] a response of the server fits the schema in the document", async () => {
     expect(document.components.schemas.Error.required).toEqual(["error"]);
     const error = expectError(await server.call("getCollection", { collection_id: "none" }), 404);
     expect(Object.keys(error).sort()).toEqual(

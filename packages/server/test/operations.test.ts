@@ -1,4 +1,4 @@
-// What an operator needs: health, numbers, request ids, the log, the reference, a clean stop.
+// Operations: health, metrics, request ids, the log, the API reference, a clean stop.
 
 import { once } from "node:events";
 import { connect } from "node:net";
@@ -33,7 +33,7 @@ describe("a running server", () => {
     expect([ready.status, ready.json]).toEqual([200, { status: "ready" }]);
   });
 
-  test("[H21] metrics tell requests, latencies, records, commits, indexing, memory and event loop lag", async () => {
+  test("[H21] metrics show requests, latencies, records, commits, indexing, memory and event loop lag", async () => {
     await server.call("streamingUpsert", { collection_id: "c" }, { vectors: [record("a"), record("b")] });
     await server.call("getVector", { collection_id: "c", vector_id: "a" });
     await server.ask("/some/unknown/path");
@@ -80,7 +80,7 @@ describe("a running server", () => {
     expect((await server.ask("/metrics")).text).toContain("quiver_commits_total");
   });
 
-  test("[H21] [N13] metrics tell what dense indexes were seen to find, once it was measured", async () => {
+  test("[H21] [N13] metrics show the measured recall of dense indexes", async () => {
     await server.makeCollection("measured");
     const lines = async () =>
       (await server.ask("/metrics")).text
@@ -106,7 +106,7 @@ describe("a running server", () => {
     expect(await value("quiver_dense_reads_all")).toBe(1);
   });
 
-  test("[H17] a sane request id comes back; any other is replaced", async () => {
+  test("[H17] a well-formed request id is returned; any other is replaced", async () => {
     const idFor = async (sent?: string) =>
       (await server.ask("/vectordb/collections", { headers: { "x-request-id": sent } })).headers.get(
         "x-request-id",
@@ -125,7 +125,7 @@ describe("a running server", () => {
     }
   });
 
-  test("[H22] the log has method, route, status, time and request id, and nothing of what was sent", async () => {
+  test("[H22] the log has method, route, status, time and request id, and nothing of the request's contents", async () => {
     const secrets = [
       "collection-secret",
       "vector-secret",
@@ -165,7 +165,7 @@ describe("a running server", () => {
     expect(server.logText()).not.toContain(adminKey);
   });
 
-  test("[H24] the reference needs no other server", async () => {
+  test("[H24] the API reference needs no other server", async () => {
     const page = await server.ask("/docs/", { key: null });
     expect(page.headers.get("content-type")).toContain("text/html");
     const policy = page.headers.get("content-security-policy") ?? "";
@@ -183,7 +183,7 @@ describe("a running server", () => {
     expect(script.text.length).toBeGreaterThan(1_000_000);
   });
 
-  test("[H19] named origins may call, others may not", async () => {
+  test("[H19] configured origins may call, others may not", async () => {
     const from = (origin: string, ask = {}) =>
       server.ask("/vectordb/collections", { headers: { origin }, ...ask });
     const good = await from("https://app.example.org");
@@ -207,7 +207,7 @@ describe("a running server", () => {
     expect(preflight.headers.get("access-control-allow-headers")).toBe("authorization");
   });
 
-  test("[H1] a second server on the same port says what is wrong and leaves its data directory free", async () => {
+  test("[H1] a second server on the same port reports it and leaves its data directory unlocked", async () => {
     const other = await startTestServer();
     await other.close();
     const again = { dataDir: other.dataDir, adminKey, logLevel: "silent" } as const;
@@ -221,7 +221,7 @@ describe("a running server", () => {
 });
 
 describe("defaults", () => {
-  test("[H19] without named origins nobody gets a CORS header", async () => {
+  test("[H19] without configured origins there are no CORS headers", async () => {
     const server = await startTestServer();
     const headers = { origin: "https://app.example.org", "access-control-request-method": "POST" };
     const answer = await server.ask("/vectordb/collections", { headers });
@@ -236,7 +236,7 @@ describe("defaults", () => {
 });
 
 describe("starting", () => {
-  test("[H20] while indexes catch up after a start, the server answers, but is not ready", async () => {
+  test("[H20] while indexes catch up after a start, the server responds, but is not ready", async () => {
     const first = await startTestServer();
     await first.makeCollection("c");
     const vectors = Array.from({ length: 20_000 }, (_, i) => record(`v${i}`, i));
@@ -244,7 +244,7 @@ describe("starting", () => {
     await first.close();
 
     const second = await startTestServer({ dataDir: first.dataDir });
-    // However soon it is asked, it says one of two things, and in the end that it is ready.
+    // At any time it returns one of two results, and in the end that it is ready.
     const ready = await second.ask("/health/ready", { key: null });
     if (ready.status === 503) {
       expect(expectError(ready, 503, "not_ready").details.collections_recovering).toBeTypeOf("number");
@@ -278,16 +278,16 @@ describe("stopping", () => {
   const upsertPath = pathOf("streamingUpsert", { collection_id: "c" });
   const bodyOf = (id: string) => JSON.stringify({ vectors: [record(id)] });
 
-  test("[H18] accepted requests are answered, an upload under way included; nothing acknowledged is lost", async () => {
+  test("[H18] accepted requests are answered, including an upload in progress; nothing acknowledged is lost", async () => {
     const server = await startTestServer();
     await server.makeCollection("c");
-    // An upload of which half has arrived.
+    // A half-finished upload.
     const upload = await server.connect();
     const text = bodyOf("uploaded");
     upload.write(
       rawHead("POST", upsertPath, { "Content-Length": Buffer.byteLength(text) }) + text.slice(0, 20),
     );
-    // Streams of requests on their own connections, until they are turned away.
+    // Streams of requests on their own connections, until they are rejected.
     const acknowledged: string[] = [];
     const streams = Array.from({ length: 8 }, async (_, stream) => {
       for (let i = 0; ; i++) {
@@ -319,7 +319,7 @@ describe("stopping", () => {
     await again.end();
   });
 
-  test("[H18] new requests on old connections get 503, new connections are refused, silent ones end", async () => {
+  test("[H18] new requests on old connections get 503, new connections are refused, silent ones are closed", async () => {
     const server = await startTestServer();
     await server.makeCollection("c");
     const silent = await server.connect();
@@ -328,7 +328,7 @@ describe("stopping", () => {
     idle.write(rawHead("GET", "/vectordb/collections"));
     expect((await readAnswer(idle))?.status).toBe(200);
     const idleClosed = once(idle, "close");
-    // Holds the stop open, and its connection takes another request in the same breath.
+    // Delays the stop, and its connection gets another request at the same time.
     const busy = await server.connect();
     const text = bodyOf("busy");
     busy.write(rawHead("POST", upsertPath, { "Content-Length": Buffer.byteLength(text) }) + text.slice(0, 5));
@@ -347,7 +347,7 @@ describe("stopping", () => {
     await server.end();
   });
 
-  test("[H18] an upload that does not end in time is cut off, and nothing of it is kept", async () => {
+  test("[H18] an upload that does not finish in time is cut off, and nothing of it is stored", async () => {
     const server = await startTestServer({ closeTimeoutMs: 300 });
     await server.makeCollection("c");
     const socket = await server.connect();
@@ -365,7 +365,7 @@ describe("stopping", () => {
     await again.end();
   });
 
-  test("[H18] an export that nobody reads to its end does not hold up the stop", async () => {
+  test("[H18] an export without a reader does not delay the stop", async () => {
     const server = await startTestServer({ closeTimeoutMs: 300 });
     await server.makeCollection("c", { indexes: false });
     const text = "x".repeat(500_000);
@@ -382,14 +382,14 @@ describe("stopping", () => {
     await server.end();
   });
 
-  test("[H18] a connection that becomes idle after the stop began ends, and does not hold it up", async () => {
+  test("[H18] a connection that becomes idle after the stop began is closed, and does not delay it", async () => {
     const server = await startTestServer({ closeTimeoutMs: 60_000 });
     await server.makeCollection("c", { indexes: false });
     const text = "x".repeat(500_000);
     for (let i = 0; i < 20; i++) {
       await server.call("streamingUpsert", { collection_id: "c" }, { vectors: [{ id: `v${i}`, text }] });
     }
-    // The head of the answer, which promises to keep the connection, is out before the stop; its end is read after it.
+    // The headers of the response, with keep-alive, are sent before the stop; its end is read afterwards.
     const reader = await server.connect();
     reader.write(rawHead("GET", pathOf("exportVectors", { collection_id: "c" })));
     await once(reader, "data");

@@ -1,4 +1,4 @@
-// What does the server do when more comes than it can do?
+// How does the server handle overload?
 
 import { Deadline } from "@quiver/engine/database/contract";
 import { isQuiverError, type QuiverError } from "@quiver/protocol/errors";
@@ -17,13 +17,13 @@ function refusalOf(act: () => unknown): QuiverError {
   throw new Error("nothing was refused");
 }
 
-/** A request of a key, with a deadline of its own. */
+/** A request of a key, with its own deadline. */
 function arrivalOf(key: string, timeoutMs?: number, kind: WorkKind = "search") {
   return { kind, key, deadline: Deadline.of({ timeoutMs, account: { key } }) };
 }
 
 describe("a share of what all keys may hold", () => {
-  test("[O11] a key holds at most twice as much as stays free, so that there is always something for the next", () => {
+  test("[O11] a key holds at most twice as much as remains free, so that something always remains for the next", () => {
     const share = new FairShare(90);
     const taken = (key: string) => {
       let count = 0;
@@ -38,7 +38,7 @@ describe("a share of what all keys may hold", () => {
     expect(taken("b")).toBeGreaterThan(0);
   });
 
-  test("[O11] the first may always take what it needs, and a key's own limit holds whatever is free", () => {
+  test("[O11] the first may always take what it needs, and a key's own limit applies whatever is free", () => {
     const share = new FairShare(10, 2);
     expect(share.take("large", 1_000)).toBe(true);
     expect(share.take("other")).toBe(false);
@@ -53,7 +53,7 @@ describe("admission", () => {
   const admissionOf = (waitMs = 1_000, keyRequestsMax = 2_048, answers = noAnswers) =>
     new Admission(waitMs, keyRequestsMax, answers);
 
-  test("[O1] a key has as many requests under way as it may, whatever the others have, and their places come back", () => {
+  test("[O1] a key has a limit of requests in progress, independent of other keys, and slots are released", () => {
     const admission = admissionOf(1_000, 3);
     const works = Array.from({ length: 3 }, () => admission.arrive(arrivalOf("a")));
     expect(refusalOf(() => admission.arrive(arrivalOf("a"))).details).toMatchObject({
@@ -68,7 +68,7 @@ describe("admission", () => {
     expect(admission.present.taken).toBe(4);
   });
 
-  test("[O10] while one key takes all the places it gets, another one finds one", async () => {
+  test("[O10] while one key takes its maximum of places, another one finds one", async () => {
     const admission = admissionOf();
     const { search } = admission.queues;
     const tyrants = Array.from({ length: 100 }, () => admission.arrive(arrivalOf("tyrant")));
@@ -83,7 +83,7 @@ describe("admission", () => {
     await expect.poll(() => [search.running, search.waiting]).toEqual([1, 0]);
   });
 
-  test("[O10] large requests wait for places of their own, and small ones of the same key do not wait for them", async () => {
+  test("[O10] large requests wait for separate places, and small ones of the same key do not wait for them", async () => {
     const admission = admissionOf(60_000);
     const large = Array.from({ length: 20 }, () => admission.arrive(arrivalOf("a")));
     for (const work of large) work.task.expect(10_000);
@@ -91,7 +91,7 @@ describe("admission", () => {
     await expect.poll(() => admission.queues.large.running).toBe(8);
     await expect.poll(() => admission.queues.large.waiting).toBe(12);
     await admission.arrive(arrivalOf("a")).begin();
-    // One that turns out to be large gives its first place back and waits for another.
+    // One that turns out to be large releases its first place and waits for another.
     const late = admission.arrive(arrivalOf("a"));
     await late.begin();
     const grown = late.expect(10_000);
@@ -104,7 +104,7 @@ describe("admission", () => {
     await expect.poll(() => admission.queues.large.running).toBe(0);
   });
 
-  test("[O1] of one key the smallest begins first", async () => {
+  test("[O1] of one key the smallest request starts first", async () => {
     const admission = admissionOf();
     const holding = Array.from({ length: 2 }, () => admission.arrive(arrivalOf("a", undefined, "recall")));
     for (const work of holding) await work.begin();
@@ -121,7 +121,7 @@ describe("admission", () => {
     expect(order).toEqual(["small", "large"]);
   });
 
-  test("[O1] nobody waits unrefused for longer than the queue's wait, and a refusal says when to come again", async () => {
+  test("[O1] no request waits longer than the queue's maximum without a rejection, which has Retry-After", async () => {
     let nowMs = 0;
     const queue = new Queue("recall", 2_000, () => nowMs);
     const admission = admissionOf();
@@ -142,7 +142,7 @@ describe("admission", () => {
     expect([queue.waiting, queue.running, queue.refused]).toEqual([0, 2, 1]);
   });
 
-  test("[O1] a request that would wait for too long at the rate of late is refused when it comes", async () => {
+  test("[O1] a request that would wait too long at the recent rate is rejected on arrival", async () => {
     let nowMs = 0;
     const queue = new Queue("recall", 2_000, () => nowMs);
     const admission = admissionOf();
@@ -156,13 +156,13 @@ describe("admission", () => {
       queue.leave("a");
       await entered[i + 2];
     }
-    // 26 wait, of which one begins every 100 ms.
+    // 26 requests wait, and one starts every 100 ms.
     const refusal = refusalOf(() => queue.assertSoon("a"));
     expect(refusal.details.wait_ms).toBeGreaterThan(2_000);
     queue.assertSoon("b");
   });
 
-  test("[O3] who waits leaves at the deadline, and nobody loses a place", async () => {
+  test("[O3] a waiting request leaves at its deadline, and no place is lost", async () => {
     const admission = admissionOf();
     const workOf = (timeoutMs?: number) => admission.arrive(arrivalOf("a", timeoutMs, "recall"));
     const inside = [workOf(), workOf()];
@@ -179,7 +179,7 @@ describe("admission", () => {
     expect([admission.queues.recall.running, admission.queues.recall.waiting]).toEqual([0, 0]);
   });
 
-  test("[O11] a key that leaves answers unread gets no more of them; others do", () => {
+  test("[O11] a key with too many unread responses gets no more; others do", () => {
     const answers = new FairShare(1_000);
     const admission = admissionOf(1_000, 100, answers);
     answers.force("stalled", 2_000);
@@ -187,7 +187,7 @@ describe("admission", () => {
     admission.arrive(arrivalOf("calm"));
   });
 
-  test("a place that somebody holds is given back by him, or when the request is over", async () => {
+  test("a held place is released by its holder, or when the request is over", async () => {
     const admission = admissionOf();
     const work = admission.arrive(arrivalOf("a", undefined, "export"));
     await work.begin();
@@ -253,7 +253,7 @@ describe("a server", () => {
   });
   afterAll(() => server.end());
 
-  test("[O3] a request says for how long it waits: 504, with what it was given", async () => {
+  test("[O3] a request can set its timeout: 504, with the given time", async () => {
     const answer = await server.ask(batchPath, { raw: long, headers: { "x-quiver-timeout-ms": "300" } });
     const error = expectError(answer, 504, "deadline_exceeded");
     expect(error.details.timeout_ms).toBe(300);
@@ -266,7 +266,7 @@ describe("a server", () => {
     }
   });
 
-  test("[O3] a search that says nothing has the server's default", async () => {
+  test("[O3] a search without a timeout has the server's default", async () => {
     const hasty = await startTestServer({ requestDeadlineMs: 1 });
     await hasty.makeCollection("c", { dimension });
     const vectors = Array.from({ length: 2_000 }, (_, i) => ({ id: `v${i}`, dense_values: vectorOf(i) }));
@@ -281,7 +281,7 @@ describe("a server", () => {
     await hasty.end();
   });
 
-  test("[O4] a client that hangs up ends its search", async () => {
+  test("[O4] a client that disconnects stops its search", async () => {
     const [socket] = await startLong(1);
     await expect.poll(running).toBe(1);
     socket.destroy();
@@ -290,7 +290,7 @@ describe("a server", () => {
     expect(server.log.filter(({ msg }) => msg === "request failed")).toEqual([]);
   });
 
-  test("[O3] what a client says it waits for is cut to the server's maximum", async () => {
+  test("[O3] a client's timeout is limited by the server's maximum", async () => {
     const strict = await startFilled({ requestDeadlineMaxMs: 300 });
     const answer = await strict.ask(batchPath, {
       raw: long,
@@ -300,7 +300,7 @@ describe("a server", () => {
     await strict.end();
   });
 
-  test("[O3] a request that is more work than one may be is stopped, and others are served", async () => {
+  test("[O3] a request that exceeds the limit of work is stopped, and others are served", async () => {
     const strict = await startFilled({ requestWorkMaxMs: 100 });
     const answer = await strict.ask(batchPath, { raw: long });
     expect(expectError(answer, 504, "deadline_exceeded").details.work_ms).toBe(100);
@@ -309,10 +309,10 @@ describe("a server", () => {
     await strict.end();
   });
 
-  test("[O1] [O10] while one key has more than it may, it is refused with Retry-After, and another is served", async () => {
+  test("[O1] [O10] a key beyond its limits is rejected with Retry-After, while another is served", async () => {
     const readerKey = (await server.call("createKey", {}, { name: "calm", role: "read" })).json.key;
     const sockets = await startLong(16);
-    // Eight are worked on; the others have waited for long enough after a second.
+    // Eight are executed; the others have waited long enough after a second.
     const waiting = () => metric('quiver_requests_waiting{queue="large"}');
     await expect.poll(running, { timeout: 20_000 }).toBe(8);
     await expect.poll(waiting, { timeout: 20_000 }).toBe(0);
@@ -323,7 +323,7 @@ describe("a server", () => {
     for (let i = 0; i < 20; i++) {
       const body = { query_vector: vectorOf(i) };
       expect((await server.ask(pathOf("searchDense", c), { body, key: readerKey })).status).toBe(200);
-      // Small work of the same key comes before its large work, too.
+      // Small work of the same key precedes its large work, too.
       expect((await server.ask(pathOf("searchDense", c), { body })).status).toBe(200);
     }
     const write = { vectors: [{ id: "w", dense_values: vectorOf(1) }] };
@@ -336,7 +336,7 @@ describe("a server", () => {
     await expect.poll(running, { timeout: 20_000 }).toBe(0);
   });
 
-  test("[O10] a weight is made with a key, shown with it, and kept", async () => {
+  test("[O10] a weight is set with a key, shown with it, and stored", async () => {
     const made = await server.call("createKey", {}, { name: "heavy", role: "read", weight: 5 });
     expect(made.json.weight).toBe(5);
     const listed = (await server.call("listKeys")).json.keys as { key_id: string; weight: number }[];
@@ -360,7 +360,7 @@ describe("a server", () => {
     }
   });
 
-  test("[O7] an answer that nobody reads is given up, and what it held is free", async () => {
+  test("[O7] an unread response is aborted, and its memory is released", async () => {
     const body = JSON.stringify({
       queries: Array.from({ length: 500 }, (_, i) => ({ vector: vectorOf(i) })),
       top_k: 1_000,
@@ -377,7 +377,7 @@ describe("a server", () => {
     expect(server.log.filter(({ status }) => status === 499).length).toBeGreaterThan(1);
   });
 
-  test("[O7] while too many answers are unread, further requests are refused", async () => {
+  test("[O7] while too many responses are unread, further requests are rejected", async () => {
     const small = await startTestServer({ answersInMemoryBytesMax: 20_000 });
     await small.makeCollection("c");
     const text = "x".repeat(3_900_000);
@@ -401,7 +401,7 @@ describe("a server", () => {
     await small.end();
   });
 
-  test("[O5] the memory budget's refusal is 507 with figures, and no fault for the log", async () => {
+  test("[O5] a rejection by the memory budget is 507 with figures, and not logged as a fault", async () => {
     const small = await startTestServer({ memoryBudgetBytes: 100_000 });
     await small.makeCollection("c");
     const vectors = Array.from({ length: 2_000 }, (_, i) => ({ id: `v${i}`, dense_values: [i, 1, 2, 3] }));

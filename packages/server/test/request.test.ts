@@ -1,4 +1,4 @@
-// Unit tests of what reads a request: JSON with positions, exact metadata, paths of faults, query strings.
+// Unit tests of request parsing: JSON with positions, exact metadata, paths of faults, query strings.
 
 import { finishAtOnce } from "@quiver/engine/database/contract";
 import type { QuiverError } from "@quiver/protocol/errors";
@@ -30,7 +30,7 @@ const parse = (text: string | Buffer) =>
   finishAtOnce(parseBody(typeof text === "string" ? Buffer.from(text) : text));
 
 describe("JSON", () => {
-  test("[H6] malformed JSON is refused with line, column and position of the first fault", () => {
+  test("[H6] malformed JSON is rejected with line, column and position of the first fault", () => {
     const cases: [string, number][] = [
       ["", 0],
       ["{", 1],
@@ -61,7 +61,7 @@ describe("JSON", () => {
     expect(fault(() => parse('{"a": 1,\n "b": x}')).details).toEqual({ position: 15, line: 2, column: 7 });
   });
 
-  test("[H6] the fault is found in every text that JSON.parse refuses", () => {
+  test("[H6] the fault is found in every text that JSON.parse rejects", () => {
     const alphabet = ["{", "}", "[", "]", '"', ":", ",", "1", "-", ".", "e", "true", "nul", "\\", " ", "a"];
     const texts = fc.array(fc.constantFrom(...alphabet), { maxLength: 12 }).map((parts) => parts.join(""));
     fc.assert(
@@ -72,7 +72,7 @@ describe("JSON", () => {
         } catch {
           const { details } = fault(() => parse(text));
           const position = details.position as number;
-          // What stands before the fault is not at fault itself: no shorter text has an earlier one.
+          // The text before the fault is valid: no shorter prefix has an earlier fault.
           expect(position).toBeLessThanOrEqual(text.length);
           return;
         }
@@ -82,7 +82,7 @@ describe("JSON", () => {
     );
   });
 
-  test("[H7] bytes that are not UTF-8 are refused with the offset of the first of them", () => {
+  test("[H7] bytes that are not UTF-8 are rejected with the offset of the first of them", () => {
     const at = (bytes: number[]) => fault(() => parse(Buffer.from(bytes))).details.byte_offset;
     expect(at([0x22, 0xff, 0x22])).toBe(1);
     expect(at([0x22, 0xc3, 0x22])).toBe(1);
@@ -94,7 +94,7 @@ describe("JSON", () => {
     expect(fault(() => parse(long)).details.byte_offset).toBe(70_000);
   });
 
-  test("[H8] depth does not exhaust the stack, and __proto__ is a key like any other", () => {
+  test("[H8] depth does not exhaust the stack, and __proto__ is an ordinary key", () => {
     const deep = `${"[".repeat(100_000)}${"]".repeat(100_000)}`;
     expect(Array.isArray(parse(deep).value)).toBe(true);
     expect(fault(() => parse(`${deep}]`)).details.position).toBe(200_000);
@@ -107,7 +107,7 @@ describe("JSON", () => {
 });
 
 describe("large bodies", () => {
-  /** Texts that are longer than a piece: what is drawn stands between runs of other things. */
+  /** Texts that are longer than a piece: the generated value is between long filler. */
   const filler = (kind: number, length: number): string => {
     if (kind === 0) return JSON.stringify(Array.from({ length }, (_, i) => i / 7));
     if (kind === 1) return JSON.stringify('ä\\"]}[{,:x'.repeat(Math.ceil(length / 8)));
@@ -127,7 +127,7 @@ describe("large bodies", () => {
     )
     .map((members) => ` {${members}} `);
 
-  test("[O12] a large body is parsed to what JSON.parse makes of it", () => {
+  test("[O12] a large body is parsed with the same result as JSON.parse", () => {
     fc.assert(
       fc.property(large, (text) => {
         expect(parse(text).value).toEqual(JSON.parse(text));
@@ -137,7 +137,7 @@ describe("large bodies", () => {
     expect(() => parse(`[${"[".repeat(70_000)}${"]".repeat(70_000)}]`)).not.toThrow();
   });
 
-  test("[O12] [H6] what JSON.parse refuses in a large body is refused, with the place of the fault", () => {
+  test("[O12] [H6] a large body that JSON.parse rejects is rejected, with the position of the fault", () => {
     const cut = fc.tuple(
       large,
       fc.double({ min: 0, max: 1, noNaN: true }),
@@ -162,7 +162,7 @@ describe("large bodies", () => {
     );
   });
 
-  test("[O12] no step of parsing takes much of the body", () => {
+  test("[O12] no step of parsing handles a large part of the body", () => {
     const text = `{"vectors":[${Array.from({ length: 5_000 }, (_, i) => `{"id":"v${i}","dense_values":${filler(0, 64)}}`).join(",")}]}`;
     const steps = [...parseBody(Buffer.from(text))].length;
     expect(steps).toBeGreaterThan(text.length / (2 * limits.bodyPieceBytes));
@@ -182,7 +182,7 @@ describe("large bodies", () => {
     expect(exact[2_999].metadataJson).toBe(`{"n":2999.0,"text":"${"x".repeat(2_999 % 90)}"}`);
   });
 
-  test("[O12] [E3] a fault in a long array is named by its place, and what fits is passed", () => {
+  test("[O12] [E3] a fault in a long array is reported with its path, and valid arrays pass", () => {
     const ajv = new Ajv({ strict: false, verbose: true, allowUnionTypes: true });
     const compiled = new Map<unknown, ValidateFunction>();
     const check: CheckShape = (schema, value) => {
@@ -219,7 +219,7 @@ describe("large bodies", () => {
     }
   });
 
-  test("[E7] [O12] an unknown field of a large body is named before what else is wrong, wherever both are", () => {
+  test("[E7] [O12] an unknown field of a large body is reported before other faults, wherever both are", () => {
     const ajv = new Ajv({ strict: false, verbose: true, allowUnionTypes: true });
     const check: CheckShape = (schema, value) => {
       const validate = ajv.compile(schema as object);
@@ -259,7 +259,7 @@ describe("exact metadata", () => {
     return finishAtOnce(withExactMetadata(vectors, parse(text), "vectors"));
   };
 
-  test("[H9] numbers that JavaScript cannot write as they came keep their text", () => {
+  test("[H9] numbers that JavaScript cannot reproduce keep their text", () => {
     const numbers = [
       "12345678901234567890",
       "1e999",
@@ -274,20 +274,20 @@ describe("exact metadata", () => {
     expect(vector.metadataJson).toBe(metadata);
   });
 
-  test("[H9] metadata without such numbers is left to be written as usual", () => {
+  test("[H9] metadata without such numbers is serialised as usual", () => {
     const texts = ['{"a":1,"b":-2.5,"c":[0,1e+21]}', '{"a":"12345678901234567890"}', "{}", "null"];
     for (const metadata of texts) {
       expect(complete(`{"vectors":[{"id":"x","metadata":${metadata}}]}`)[0].metadataJson).toBeUndefined();
     }
   });
 
-  test("[H9] of a key that occurs twice the last counts, at every level", () => {
+  test("[H9] if a key occurs twice, the last one counts, at every level", () => {
     const text =
       '{"vectors":[{"id":"old","metadata":{"a":1.0}}],"vectors":[{"id":"x","metadata":{"a":2.0},"metadata":{"a":3.0,"a":4.0}}]}';
     expect(complete(text)[0].metadataJson).toBe('{"a":4.0}');
   });
 
-  test("[H9] __proto__ and escaped keys stay what they are", () => {
+  test("[H9] __proto__ and escaped keys are preserved", () => {
     const [vector] = complete(
       '{"vectors":[{"id":"x","meta\\u0064ata":{"__proto__":{"a":1.0},"\\u0061":-0}}]}',
     );
@@ -324,7 +324,7 @@ describe("exact metadata", () => {
     );
   });
 
-  test("[H10] metadata deeper than the limit is refused with its position", () => {
+  test("[H10] metadata deeper than the limit is rejected with its position", () => {
     const nested = (depth: number) => `${'{"a":'.repeat(depth - 1)}{}${"}".repeat(depth - 1)}`;
     const body = (depth: number) => `{"vectors":[{"id":"a"},{"id":"b","metadata":${nested(depth)}}]}`;
     expect(complete(body(64)).length).toBe(2);
@@ -338,7 +338,7 @@ describe("exact metadata", () => {
 });
 
 describe("media type", () => {
-  test("[H5] application/json is taken with a charset of UTF-8, everything else is not", () => {
+  test("[H5] application/json is accepted with a charset of UTF-8, everything else is rejected", () => {
     const good = [
       "application/json",
       "Application/JSON",
@@ -363,7 +363,7 @@ describe("query strings", () => {
     expect(queryOf(parseQuery("document_id=a=b"), routes.vectorsByDocument).document_id).toBe("a=b");
   });
 
-  test("[H12] a repeated, missing or malformed parameter is refused by name", () => {
+  test("[H12] a repeated, missing or malformed parameter is rejected by name", () => {
     const path = (text: string) =>
       fault(() => queryOf(parseQuery(text), routes.vectorsByDocument)).details.path;
     expect(path("document_id=a&document_id=a")).toBe("document_id");
@@ -372,7 +372,7 @@ describe("query strings", () => {
     expect(path("document_id=%ff")).toBe("query");
   });
 
-  test("[H12] a parameter that is not known is refused, with the nearest known name", () => {
+  test("[H12] an unknown parameter is rejected, with the nearest known name", () => {
     const unknown = (text: string, route: Route) => {
       const { code, details } = fault(() => queryOf(parseQuery(text), route));
       return [code, details.path, details.suggestion];
@@ -402,13 +402,13 @@ describe("query strings", () => {
 });
 
 describe("faults", () => {
-  test("[E3] a position is written as in the language of the client", () => {
+  test("[E3] a path is written in JavaScript notation", () => {
     expect(readablePath("/vectors/17/dense_values/3")).toBe("vectors[17].dense_values[3]");
     expect(readablePath("/quantization/properties/range/min")).toBe("quantization.properties.range.min");
     expect(readablePath("")).toBe("");
   });
 
-  test("[E3] where a value may have several forms, the part is told that fits none", () => {
+  test("[E3] for a value with several forms, the part that fits none is reported", () => {
     const schema = [{ type: "object", properties: { index: {}, value: {} } }];
     const whole = { keyword: "anyOf", instancePath: "/query_terms/3", params: {}, data: {}, schema };
     const part = { keyword: "type", params: {}, data: null };
@@ -428,7 +428,7 @@ describe("faults", () => {
 });
 
 describe("bodies in memory", () => {
-  test("[H4] bodies together may hold so much, and give it back once", () => {
+  test("[H4] all bodies together have a limit, and release their share once", () => {
     const budget = new FairShare(100);
     const one = new BodyShare(budget, "a");
     const two = new BodyShare(budget, "a");

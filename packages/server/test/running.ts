@@ -1,4 +1,4 @@
-// How does a test get a real server on a real store, and talk to it?
+// How does a test start a real server on a real store, and send requests to it?
 
 import { mkdtemp, rm } from "node:fs/promises";
 import { connect, type Socket } from "node:net";
@@ -18,7 +18,7 @@ export type Answer = {
   readonly status: number;
   readonly headers: Headers;
   readonly text: string;
-  /** Parsed body; undefined without one. */
+  /** Parsed body; undefined if there is none. */
   // biome-ignore lint/suspicious/noExplicitAny: tests look into answers of every shape.
   readonly json: any;
 };
@@ -27,7 +27,7 @@ export type Ask = {
   method?: string;
   /** Sent as JSON. */
   body?: unknown;
-  /** Sent as it is. */
+  /** Sent unchanged. */
   raw?: string | Uint8Array<ArrayBuffer>;
   headers?: Record<string, string | undefined>;
   key?: string | null;
@@ -37,14 +37,14 @@ export type TestServer = RunningServer & {
   readonly dataDir: string;
   /** Log lines as objects. */
   readonly log: Record<string, unknown>[];
-  /** The whole log as it was written. */
+  /** The complete raw log. */
   logText(): string;
   ask(path: string, ask?: Ask): Promise<Answer>;
   /** Calls an endpoint of the list by its name. `query` starts with `?`. */
   call(name: RouteName, params?: Record<string, string>, body?: unknown, query?: string): Promise<Answer>;
-  /** A collection of this name, with all three kinds and their indexes. Dimension 4 unless told. */
+  /** A collection of this name, with all three kinds and their indexes. Dimension 4 by default. */
   makeCollection(name: string, options?: CollectionOptions): Promise<void>;
-  /** What must not change when a request is refused: version, listing, records. */
+  /** What a rejected request must not change: version, listing, records. */
   fingerprint(name: string): Promise<unknown>;
   connect(): Promise<Socket>;
   /** Closes and removes the data. */
@@ -62,7 +62,7 @@ export async function startTestServer(config: Partial<ServerConfig> = {}): Promi
   const dataDir = config.dataDir ?? (await mkdtemp(join(tmpdir(), "quiver-server-")));
   const lines: string[] = [];
   const logger = pino({ level: "trace" }, { write: (line: string) => void lines.push(line) });
-  // All tests of a file come from one address; those of the limit itself set it.
+  // All tests of a file use one address; the tests of the limit set it.
   const authFailuresMax = 1_000_000;
   const server = await startServer({ port: 0, dataDir, adminKey, authFailuresMax, logger, ...config });
 
@@ -186,7 +186,7 @@ export const record = (id: string, seed = 1) => ({
   metadata: { seed },
 });
 
-/** Asserts an error answer in its one shape. */
+/** Asserts an error response of the usual shape. */
 export function expectError(answer: Answer, status: number, code?: ErrorCode): ErrorBody["error"] {
   expect(answer.status, answer.text).toBe(status);
   expect(answer.headers.get("content-type")).toBe("application/json; charset=utf-8");

@@ -1,4 +1,4 @@
-// How are snapshots made, moved and restored over HTTP?
+// How are snapshots created, transferred and restored over HTTP?
 
 import { createHash } from "node:crypto";
 import { readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -38,7 +38,7 @@ const restore = (name: string, snapshots: string[], overwrite?: boolean) =>
   server.call("restoreCollection", { collection_id: name }, { snapshots, overwrite });
 
 describe("downloads", () => {
-  it("[B8] the file comes with its length and its checksum", async () => {
+  it("[B8] the file is sent with its length and its checksum", async () => {
     const answer = await download();
     const bytes = Buffer.from(await answer.arrayBuffer());
     expect(answer.status).toBe(200);
@@ -56,7 +56,7 @@ describe("downloads", () => {
     });
   });
 
-  it("[B8] a range of it is 206, one beyond its end 416, and what is no range is ignored", async () => {
+  it("[B8] a range is 206, one beyond the end 416, and an invalid range is ignored", async () => {
     const bytes = await fileOf();
     const part = async (range: string) => {
       const answer = await download({ range });
@@ -130,7 +130,7 @@ describe("uploads and restores", () => {
     }
   });
 
-  it("[B4] files that are cut off, changed or foreign are refused with their position, and nothing is kept", async () => {
+  it("[B4] truncated, changed or foreign files are rejected with a position, and nothing is stored", async () => {
     const bytes = await fileOf();
     const before = (await server.call("listAllSnapshots")).json;
     const changed = Buffer.from(bytes);
@@ -151,7 +151,7 @@ describe("uploads and restores", () => {
     expect((await server.call("listAllSnapshots")).json).toEqual(before);
   });
 
-  it("[B3] an incremental snapshot restores behind the one it goes on from, and nowhere else", async () => {
+  it("[B3] an incremental snapshot can be restored only after its base", async () => {
     await server.makeCollection("log");
     const log = { collection_id: "log" };
     const create = async (body: object) => (await server.call("createSnapshot", log, body)).json;
@@ -183,7 +183,7 @@ describe("uploads and restores", () => {
   });
 });
 
-it("[B6] snapshots are listed by collection and deleted by id; a deleted collection's stay", async () => {
+it("[B6] snapshots are listed by collection and deleted by id; those of a deleted collection remain", async () => {
   await server.makeCollection("short", { indexes: false });
   const short = { collection_id: "short" };
   const made = (await server.call("createSnapshot", short, {})).json;
@@ -210,7 +210,7 @@ it("[B6] snapshots are listed by collection and deleted by id; a deleted collect
     ).toBe(401);
 });
 
-it("[B10] [Z1] a damaged or missing file is told by list, get and check, and its download is data_corrupted before any byte", async () => {
+it("[B10] [Z1] a damaged or missing file is reported by list, get and check, and its download is data_corrupted before any byte", async () => {
   await server.makeCollection("hurt", { indexes: false });
   const hurt = { collection_id: "hurt" };
   const [flipped, gone] = [
@@ -224,7 +224,7 @@ it("[B10] [Z1] a damaged or missing file is told by list, get and check, and its
   rmSync(fileOfIt(gone));
   const downloaded = (id: string) => server.call("downloadSnapshot", { ...hurt, snapshot_id: id });
   expectError(await downloaded(gone.id), 500, "data_corrupted");
-  // Its header is whole: what is wrong shows only at the end, of which nothing has gone out.
+  // Its header is intact: the fault shows only at the end, before which the download stops.
   expectError(await downloaded(flipped.id), 500, "data_corrupted");
   const kindOf = ({ kind, snapshot_id }: Finding) => `${kind} ${snapshot_id}`;
   for (const check of [
@@ -246,7 +246,7 @@ it("[B10] [Z1] a damaged or missing file is told by list, get and check, and its
   expect((await server.call("checkSnapshots", hurt, undefined)).json).toMatchObject({ findings: [] });
 });
 
-it("[A10] a key that is limited to a collection restores no other one's snapshots", async () => {
+it("[A10] a key that is limited to a collection cannot restore snapshots of another one", async () => {
   await server.makeCollection("mine", { indexes: false });
   const own = (await server.call("createSnapshot", { collection_id: "mine" }, {})).json as Snapshot;
   const limited = { name: "limited", role: "admin", collections: ["mine*"] };

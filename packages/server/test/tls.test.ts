@@ -1,6 +1,6 @@
 // HTTPS: what a start needs, and what happens when the certificate changes under a running server.
 //
-// The certificates were made for these tests, sign themselves, and are of no use elsewhere.
+// The self-signed certificates were created only for these tests.
 
 import {
   copyFileSync,
@@ -62,7 +62,7 @@ async function start(config: Partial<ServerConfig> = {}): Promise<RunningServer>
   return server;
 }
 
-/** A connection, with whose certificate it is. */
+/** A connection and the name in its certificate. */
 async function handshake(): Promise<{ socket: TLSSocket; owner: string }> {
   const socket = connect({ port: server?.port, host: "127.0.0.1", rejectUnauthorized: false });
   socket.on("error", () => {});
@@ -99,12 +99,12 @@ function get(path: string): Promise<{ status: number; body: string }> {
 }
 
 describe("a start", () => {
-  test("[A15] with a certificate the server speaks HTTPS, and nothing else", async () => {
+  test("[A15] with a certificate the server accepts only HTTPS", async () => {
     const { url, port } = await start();
     expect(url).toBe(`https://127.0.0.1:${port}`);
     expect(await get("/vectordb/collections")).toEqual({ status: 200, body: '{"collections":[]}' });
     await expect(fetch(`http://127.0.0.1:${port}/health/live`)).rejects.toThrow();
-    // A certificate that nobody has vouched for is refused by clients.
+    // Clients reject an untrusted certificate.
     await expect(fetch(`${url}/health/live`)).rejects.toMatchObject({
       cause: { code: "DEPTH_ZERO_SELF_SIGNED_CERT" },
     });
@@ -131,7 +131,7 @@ describe("a start", () => {
       () => copyFileSync(from("encrypted-key.pem"), key),
     ],
     ["tlsKey", "is not the key of the certificate", () => copyFileSync(from("second-key.pem"), key)],
-  ])("[A15] a %s that %s stops it, before anything is made", async (option, words, spoil) => {
+  ])("[A15] a %s that %s prevents it, before anything is created", async (option, words, spoil) => {
     spoil();
     const refused = await start().catch((error: unknown) => error);
     expect(refused).toBeInstanceOf(ConfigError);
@@ -141,12 +141,12 @@ describe("a start", () => {
     expect(() => renameSync(join(folder, "data"), join(folder, "moved"))).toThrow("ENOENT");
   });
 
-  test("[A15] one of the two files alone is refused", async () => {
+  test("[A15] one of the two files alone is rejected", async () => {
     for (const missing of ["tlsCert", "tlsKey"] as const)
       await expect(start({ [missing]: undefined })).rejects.toThrow(`without ${missing}`);
   });
 
-  test("[A15] a certificate whose time is over, or has not come, is used and warned of", async () => {
+  test("[A15] an expired or not yet valid certificate is used, with a warning", async () => {
     await start({ clock: () => Date.UTC(2200, 1) });
     expect(log.join("")).toContain("the certificate is not valid today");
   });
@@ -155,7 +155,7 @@ describe("a start", () => {
 describe("a change", () => {
   const patience = { timeout: 30_000, interval: 200 };
 
-  test("[A15] new connections get the new certificate, old ones go on", async () => {
+  test("[A15] new connections get the new certificate, old ones continue", async () => {
     await start();
     const { socket, owner: first } = await handshake();
     expect(first).toBe("CN=quiver test first");
@@ -170,7 +170,7 @@ describe("a change", () => {
     expect((await get("/vectordb/collections")).status).toBe(200);
   });
 
-  test("[A15] a pair that does not fit, or is gone, changes nothing until it is whole", async () => {
+  test("[A15] a mismatched or missing pair changes nothing until it is complete", async () => {
     await start();
     copyFileSync(from("second-cert.pem"), cert);
     await expect.poll(() => log.join(""), patience).toContain("the new certificate cannot be used");
@@ -183,7 +183,7 @@ describe("a change", () => {
     expect(log.join("")).not.toContain("PRIVATE KEY");
   });
 
-  test("[A15] a link that leads elsewhere is a change, too", async () => {
+  test("[A15] a changed symbolic link is detected, too", async () => {
     for (const [path, kind] of [
       [cert, "cert"],
       [key, "key"],
@@ -204,8 +204,8 @@ describe("a change", () => {
 });
 
 describe("a stop", () => {
-  test("[H18] ends what has not begun: connections before and after their handshake", async () => {
-    // A request in the middle of its work would have had an hour.
+  test("[H18] closes unused connections before and after their handshake", async () => {
+    // A request in progress would have had an hour.
     const { port } = await start({ closeTimeoutMs: 3_600_000 });
     const beforeHandshake = connectPlain({ port, host: "127.0.0.1" });
     await new Promise((resolve) => beforeHandshake.once("connect", resolve));

@@ -1,4 +1,4 @@
-// What a transaction tells of its operations, in every state and form, and after restarts.
+// The operation counts of a transaction, in every state and form, and after restarts.
 
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -8,7 +8,7 @@ import { record, startTestServer, type TestServer } from "./running.ts";
 
 const c = { collection_id: "c" };
 
-test("[T12] stats count what a transaction was given: repeated batches, overtaken records, deletes of buffered ones", async () => {
+test("[T12] stats count all operations sent to a transaction: repeated batches, replaced records, deletes of buffered ones", async () => {
   const dataDir = await mkdtemp(join(tmpdir(), "quiver-stats-"));
   let server = await startTestServer({ dataDir });
   const restart = async () => {
@@ -30,7 +30,7 @@ test("[T12] stats count what a transaction was given: repeated batches, overtake
     const drop = (vector_id: string) => server.call("deleteVectorInTransaction", { ...t, vector_id });
     expect((await drop("c")).status).toBe(204);
     expect((await drop("there")).status).toBe(204);
-    // What was refused was not given.
+    // Rejected operations do not count.
     expect((await drop("c")).status).toBe(400);
     const wrong = { vectors: [record("d"), { ...record("e"), dense_values: [1] }] };
     expect((await server.call("upsertVectors", t, wrong)).status).toBe(400);
@@ -39,7 +39,7 @@ test("[T12] stats count what a transaction was given: repeated batches, overtake
     await restart();
     expect(await statsOf(server, t)).toEqual({ states: ["NotStarted", "not_started"], counts });
 
-    // A streaming delete takes one of the transaction's deletes away; it was given all the same.
+    // A streaming delete makes one of the transaction's deletes redundant; it still counts.
     expect((await server.call("streamingDelete", { ...c, vector_id: "there" })).status).toBe(204);
     expect((await server.call("commitTransaction", t)).status).toBe(204);
     expect((await statsOf(server, t)).counts).toEqual(counts);

@@ -1,4 +1,4 @@
-// What becomes of a request whose key or session ends before it is carried out, and of one that shows two keys?
+// What happens to a request whose key or session ends before it is executed, and to one with two keys?
 
 import { mkdtemp, rm } from "node:fs/promises";
 import type { Socket } from "node:net";
@@ -36,7 +36,7 @@ async function makeKey(body: object): Promise<{ key: string; key_id: string }> {
   return answer.json;
 }
 
-/** A request of which everything but the body's last byte has arrived. */
+/** A request that has arrived except for the last byte of its body. */
 async function slowRequest(key: string, path: string, body: string, type = "application/json") {
   const socket = await server.connect();
   const head = [
@@ -47,12 +47,12 @@ async function slowRequest(key: string, path: string, body: string, type = "appl
     `Content-Length: ${Buffer.byteLength(body)}`,
   ];
   socket.write(`${head.join("\r\n")}\r\n\r\n${body.slice(0, -1)}`);
-  // The server has the headers, and has let the key in, when it has counted the request.
+  // When the server has counted the request, it has read the headers and accepted the key.
   await expect.poll(async () => inFlight()).toBeGreaterThan(1);
   return { finish: () => finish(socket, body.slice(-1)) };
 }
 
-/** Requests that the server is at, the one that asks included. */
+/** Requests in progress in the server, including this one. */
 async function inFlight(): Promise<number> {
   const { text } = await server.ask("/metrics");
   return Number(/^quiver_http_requests_in_flight (\d+)/m.exec(text)?.[1]);
@@ -74,7 +74,7 @@ const codeOf = (answer: RawAnswer | undefined) => [
 const exists = async (vector_id: string) =>
   (await server.call("vectorExists", { ...c, vector_id })).status === 200;
 
-test("[A16] a write whose key is revoked while its body comes is refused, and nothing is applied", async () => {
+test("[A16] a write whose key is revoked while its body arrives is rejected, and nothing is applied", async () => {
   const { key, key_id } = await makeKey({});
   const slow = await slowRequest(key, pathOf("streamingUpsert", c), upsertBody("revoked"));
   expect((await server.call("revokeKey", { key_id })).status).toBe(204);
@@ -134,14 +134,14 @@ test("[A16] and one whose key expires, or whose session ends, meanwhile", async 
   expect([await exists("expired"), await exists("ended")]).toEqual([false, false]);
 });
 
-test("[A16] a key that stays valid writes, however slowly", async () => {
+test("[A16] a key that remains valid can write, however slowly", async () => {
   const { key } = await makeKey({});
   const slow = await slowRequest(key, pathOf("streamingUpsert", c), upsertBody("slow"));
   expect((await slow.finish())?.status).toBe(200);
   expect(await exists("slow")).toBe(true);
 });
 
-test("[A17] two Authorization headers that differ are 400, whichever comes first; the same one twice is one", async () => {
+test("[A17] two different Authorization headers are 400, in any order; the same one twice counts as one", async () => {
   const { key } = await makeKey({ role: "read" });
   const twice = async (first: string, second: string) => {
     const socket = await server.connect();
@@ -171,7 +171,7 @@ test("[A17] two Authorization headers that differ are 400, whichever comes first
   expect(await twice(admin, admin)).toEqual([200, undefined]);
 });
 
-test("[A18] a restore tells a limited key of a foreign snapshot what it tells of one that is not there", async () => {
+test("[A18] for a limited key, a restore of another collection's snapshot fails like that of a missing one", async () => {
   const foreign = (await server.call("createSnapshot", { collection_id: "other" }, {})).json.id as string;
   const own = (await server.call("createSnapshot", c, {})).json.id as string;
   const limited = await makeKey({ role: "admin", collections: ["c", "c-copy"] });
@@ -195,7 +195,7 @@ test("[A18] a restore tells a limited key of a foreign snapshot what it tells of
   expect((await restore(limited.key, "c-copy", [own])).status).toBe(201);
 });
 
-test("[A12] no key is made for a name that no collection can have", async () => {
+test("[A12] no key is created for an invalid collection name", async () => {
   const code = async (...collections: string[]) => {
     const answer = await server.call("createKey", {}, { name: "k", role: "read", collections });
     return answer.status === 201 ? "made" : [answer.json.error.code, answer.json.error.details.path];
@@ -230,7 +230,7 @@ test("[A12] no key is made for a name that no collection can have", async () => 
     expect([name, await code("c", name)]).toEqual([name, "made"]);
 });
 
-test("[A19] a session beyond the limit is refused, and none ends for it", async () => {
+test("[A19] a session beyond the limit is rejected, and no session is ended", async () => {
   const limit = 3;
   const sessions = new Sessions(server.database.credentials, "key of the test", () => now, fail, limit);
   const asked = await Promise.allSettled(Array.from({ length: limit + 2 }, () => sessions.create()));

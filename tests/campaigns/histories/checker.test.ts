@@ -27,18 +27,18 @@ const explained = (history: readonly Operation[]) => check(history, 3).isExplain
 
 describe("a history is explained", () => {
   it("by an order of what ran at once", () => {
-    // The writes overlap: a read may see either on top, as long as later reads agree.
+    // The writes overlap: a read may see either of them last, as long as later reads agree.
     const writes = [write(0, 10, [[0, 1]]), write(1, 9, [[0, 2]])];
     expect(explained([...writes, read(11, 12, [[0, 1]]), read(13, 14, [[0, 1]])])).toBe(true);
     expect(explained([...writes, read(11, 12, [[0, 2]]), read(13, 14, [[0, 2]])])).toBe(true);
     expect(explained([...writes, read(11, 12, [[0, 1]]), read(13, 14, [[0, 2]])])).toBe(false);
   });
 
-  it("by a write that a killed server had made, or had not", () => {
+  it("by a write that a killed server may have applied", () => {
     const lost = write(0, 5, [[0, 1]], { isKnown: false });
     expect(explained([lost, read(6, 7, [[0, 1]])])).toBe(true);
     expect(explained([lost, read(6, 7, [[0, absent]])])).toBe(true);
-    // Its effect cannot come when the server was dead.
+    // It cannot take effect after the server was dead.
     expect(explained([lost, read(6, 7, [[0, absent]]), read(8, 9, [[0, 1]])])).toBe(false);
   });
 });
@@ -84,11 +84,11 @@ describe("a broken history is caught:", () => {
     expect(explained([...writes, read(1, 8, first), read(2, 7, second)])).toBe(false);
   });
 
-  it("what nobody wrote, or an aborted transaction, is seen", () => {
+  it("an unknown value, or an aborted transaction, is seen", () => {
     expect(explained([both, read(2, 3, [[2, 7]])])).toBe(false);
   });
 
-  it("a deletion succeeds where nothing is, or a key is there behind it", () => {
+  it("a deletion of a missing key succeeds, or a key exists after its deletion", () => {
     const deletion = write(2, 3, [[0, absent]], { needs: [0] });
     expect(explained([both, deletion, read(4, 5, [[0, absent]])])).toBe(true);
     expect(explained([deletion])).toBe(false);
@@ -96,7 +96,7 @@ describe("a broken history is caught:", () => {
   });
 });
 
-it("a serial history with stretched times is explained, and is not when one read is changed to a state of another time", () => {
+it("a serial history with extended times is explained, but not if one read is changed to a state of another time", () => {
   const step = fc.record({
     isWrite: fc.boolean(),
     keys: fc.uniqueArray(fc.nat(2), { minLength: 1 }),

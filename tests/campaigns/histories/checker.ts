@@ -1,30 +1,29 @@
 // Is there a serial order of all operations that explains what every client saw?
 //
-// The whole collection is taken as one object: a state says for each key which write it was written by last. Every
-// operation must take effect at one moment between its invocation and its response, and a read must see the state of
-// its moment in every key that it tells of. That is strict serializability, and it contains what is promised one by
-// one: a read sees one version (snapshot isolation), a transaction is there as a whole or not at all, a client reads its
-// own writes and never an older state than before, and what was acknowledged before a request began is seen by it.
+// The whole collection is treated as one object: a state records for each key its last write. Every operation must take effect at one
+// moment between its invocation and its response, and a read must see the state of that moment in every key that it returns. That is strict
+// serializability, which includes the individual promises: a read sees one version (snapshot isolation), a transaction is visible as a
+// whole or not at all, a client reads its own writes and never an older state than before, and what was acknowledged before a request began
+// is seen by it.
 //
-// The method is Wing and Gong's search for a linearization ("Testing and Verifying Concurrent Objects", 1993) in the
-// just-in-time form of Lowe ("Testing for linearizability", 2017), as Knossos of Jepsen and Porcupine have it. Going
-// through the history by time, it keeps all *configurations* that are still possible: a state, and which of the
-// running operations have had their effect. Only the response of an operation forces effects. A read changes nothing, so
-// it is given its moment as soon as a state fits; only writes multiply configurations. As in Elle (Kingsbury and
-// Alvaro, VLDB 2020) every write writes a value of its own, so that what is read names its write; with that, and with
-// reads of the whole state, few configurations remain at any time.
+// The method is Wing and Gong's search for a linearization ("Testing and Verifying Concurrent Objects", 1993) in the just-in-time form of
+// Lowe ("Testing for linearizability", 2017), as Knossos of Jepsen and Porcupine have it. Going through the history by time, it keeps all
+// *configurations* that are still possible: a state, and which of the running operations have had their effect. Only the response of an
+// operation forces effects. A read changes nothing, so it is assigned its moment as soon as a state fits; only writes multiply
+// configurations. As in Elle (Kingsbury and Alvaro, VLDB 2020) every write writes a unique value, so that each read value identifies its
+// write; with that, and with reads of the whole state, few configurations remain at any time.
 //
-// A write whose outcome is unknown (the server was killed) may have had its effect, or not, up to the moment at which
-// the server was certainly dead, and never later.
+// A write with an unknown outcome (the server was killed) may or may not take effect, but only up to the moment at which the server was
+// certainly dead.
 
-/** Stamp of a key that is not there. */
+/** Stamp of a missing key. */
 export const absent = 0;
-/** Stands for any stamp: all that is known is that the key was there. */
+/** Any stamp: it is only known that the key existed. */
 export const present = -1;
 
 type Common = {
   readonly client: number;
-  /** What was asked, for messages. */
+  /** The request, for messages. */
   readonly what: string;
   /** Milliseconds on one clock for all clients. */
   readonly begins: number;
@@ -35,7 +34,7 @@ export type Write = Common & {
   readonly kind: "write";
   /** Key and stamp; `absent` for a key that is deleted. */
   readonly sets: readonly (readonly [key: number, stamp: number])[];
-  /** Keys that had to be there for it to succeed. */
+  /** Keys that must have existed for it to succeed. */
   readonly needs: readonly number[];
   readonly isKnown: boolean;
 };
@@ -52,19 +51,19 @@ export type Verdict =
   | { readonly isExplained: true; readonly operations: number; readonly configurationsMost: number }
   | { readonly isExplained: false; readonly operation: Operation; readonly why: string };
 
-/** More operations than this may not run at once: they are bits of a number. */
+/** Maximum number of concurrent operations, which are bits of a number. */
 const runningMax = 30;
 
 type Configuration = { readonly state: readonly number[]; readonly stateId: number; readonly done: number };
 
-/** @param keys how many keys there are, all absent in the beginning */
+/** @param keys number of keys, all absent at the start */
 export function check(history: readonly Operation[], keys: number): Verdict {
   const moments = history
     .flatMap((operation) => [
       { at: operation.begins, isEnd: false, operation },
       { at: operation.ends, isEnd: true, operation },
     ])
-    // What begins in the very moment in which another ends may have run with it.
+    // An operation that begins at the same moment at which another ends may have overlapped it.
     .sort((a, b) => a.at - b.at || Number(a.isEnd) - Number(b.isEnd));
   const states = new States();
   const running: (Operation | undefined)[] = [];
@@ -100,7 +99,7 @@ export function check(history: readonly Operation[], keys: number): Verdict {
   return { isExplained: true, operations: history.length, configurationsMost };
 }
 
-/** All configurations in which the operation of `bit` has had its effect, with no more effects than that takes. */
+/** All configurations in which the operation of `bit` has taken effect, with a minimum of other effects. */
 function withEffect(
   from: readonly Configuration[],
   bit: number,
@@ -171,7 +170,7 @@ function whyNot(operation: Operation, configurations: readonly Configuration[], 
   const earlier = states.all.findLastIndex((state) => fits(operation, state));
   const diagnosis =
     earlier >= 0
-      ? `it is a state that was possible before (number ${earlier} of ${states.all.length}): an older version was read than had to be`
-      : "it was the state at no time: parts of different versions, or what nobody committed";
+      ? `it is a state that was possible before (number ${earlier} of ${states.all.length}): the read version was too old`
+      : "it was never the state: it mixes versions, or has uncommitted data";
   return `${at}, saw ${saw}\n${diagnosis}\npossible states: ${possible.join(" ")}`;
 }

@@ -1,11 +1,10 @@
-// What do the concurrent clients do, and what of it goes into the history?
+// What do the concurrent clients do, and what is recorded in the history?
 //
-// Keys are records in groups. Every write has a stamp of its own, and puts it into each leg of the records that it
-// writes: the dense vector's first value, the sparse vector's value at dimension 0, and the text. Whatever leg a search
-// goes through, its answer therefore names the write that each record comes from, twice: by the score, which the index
-// or the stored vector gives, and by the text, which is read from the record.
+// Keys are records in groups. Every write has a unique stamp, which it stores in each leg of its records: the first value of the dense
+// vector, the value of the sparse vector at dimension 0, and the text. So whatever leg a search uses, its response identifies the write of
+// each record twice: by the score, from the index or the stored vector, and by the text, from the record.
 //
-// Ballast are records that no search of the history finds: they keep the indexes busy in the background.
+// Ballast records are never found by the searches of the history; they keep the indexes busy in the background.
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { adminKey } from "../child-server.ts";
@@ -16,10 +15,10 @@ export const keysPerGroup = 4;
 export const keyCount = groups * keysPerGroup;
 export const collectionPath = "/vectordb/collections/history";
 const ballastCount = 400;
-/** More than there are keys, so that a search tells of each whether it is there. */
+/** More than the number of keys, so that a search shows for each key whether it exists. */
 const wholeTopK = keyCount + 6;
 
-/** Versions that were told: by an export, by the current version, by a transaction. */
+/** Versions in responses: of an export, the current version, or a transaction. */
 export type Told = {
   readonly begins: number;
   readonly ends: number;
@@ -31,7 +30,7 @@ export type Told = {
 export class Recording {
   readonly operations: Operation[] = [];
   readonly told: Told[] = [];
-  /** Version that each committed transaction's status names, by its stamp. */
+  /** The version in the status of each committed transaction, by its stamp. */
   readonly versionOfStamp = new Map<number, number>();
   readonly counts = new Map<string, number>();
   #stamp = 0;
@@ -45,10 +44,10 @@ export class Recording {
   }
 }
 
-/** The server as clients see it: there, or about to be there again. */
+/** The server as clients see it: running, or about to be restarted. */
 export type Target = {
   url(): string;
-  /** Resolves when the server that is gone is certainly dead and another one is ready. */
+  /** Resolves when the old server is certainly dead and another one is ready. */
   again(): Promise<void>;
 };
 
@@ -72,14 +71,14 @@ class Unknown extends Error {
   }
 }
 
-/** An answer, or a sight, that no history can explain. */
+/** A response or an observation that no history can explain. */
 export class Impossible extends Error {
   override readonly name = "Impossible";
 }
 
 export type Random = () => number;
 
-/** One client, which does one thing after another. */
+/** One client, which sends one request after another. */
 export class Client {
   readonly #number: number;
   readonly #target: Target;
@@ -93,7 +92,7 @@ export class Client {
     this.#random = random;
   }
 
-  /** Does things of one kind until told to end. A request whose outcome is unknown is part of the history. */
+  /** Runs operations of one kind until the end. A request with an unknown outcome is part of the history. */
   async run(kind: "writes" | "reads" | "disturbs", isOver: () => boolean): Promise<void> {
     const acts = { writes: this.#writes, reads: this.#reads, disturbs: this.#disturbances }[kind];
     while (!isOver()) {
@@ -123,7 +122,7 @@ export class Client {
         begins,
         ends: performance.now(),
       };
-      // Refused because of the stop that is under way: nothing was done.
+      // Rejected because the server is stopping: nothing was done.
       if (response.status === 503) await this.#target.again();
       return answer;
     } catch (error) {
@@ -137,7 +136,7 @@ export class Client {
     return items[Math.floor(this.#random() * items.length)];
   }
 
-  /** @throws unless the status is one of those */
+  /** @throws unless the status is one of the given ones */
   #expect(answer: Answer, what: string, ...statuses: number[]): boolean {
     if (answer.status === 503) {
       this.#recording.count("refused while stopping");
@@ -310,7 +309,7 @@ export class Client {
     this.#recording.count(what);
   }
 
-  /** A search that tells of every key; without its index, of none. */
+  /** A search that returns every key; without its index, none. */
   async #search(kind: string, body: object, leg: Leg): Promise<void> {
     const answer = await this.#ask("POST", `/search/${kind}`, {
       top_k: wholeTopK,
@@ -378,7 +377,7 @@ export class Client {
     );
   }
 
-  /** By the graph, which may miss a record: what it finds was there, and of the rest nothing is known. */
+  /** By the graph, which may miss a record: found records existed, and nothing is known about the rest. */
   async #searchNear(): Promise<void> {
     const what = "search dense by the graph";
     const answer = await this.#ask("POST", "/search/dense", {
@@ -447,7 +446,7 @@ export class Client {
     this.#recording.count("current version");
   }
 
-  // --- Disturbances: nothing of them is in the history, and nothing of the history may show them.
+  // --- Disturbances: they are not in the history and must not affect it.
 
   readonly #disturbances = [this.#ballast, this.#ballast, this.#ballast, this.#residence, this.#reindex];
 
@@ -479,7 +478,7 @@ export class Client {
       ["sparse", "sparse"],
       ["tf_idf", "tf-idf"],
     ] as const);
-    // One that a kill has kept from being created anew may be missing.
+    // An index may be missing if a kill prevented its recreation.
     this.#expect(await this.#ask("DELETE", `/indexes/${kind}`), "delete index", 204, 404);
     this.#expect(await this.#ask("POST", `/indexes/${path}`, indexBodies[path]), "create index", 201);
     this.#recording.count("indexes deleted and built anew");
@@ -518,7 +517,7 @@ type Stored = {
   readonly metadata: { readonly stamp: number };
 };
 
-/** The stamp of a record that was read, which all its parts must have. */
+/** The stamp of a record that was read; all its parts must have the same. */
 function stampOf({ id, dense_values, sparse_values, text, metadata }: Stored): number {
   const { stamp } = metadata;
   if (dense_values[0] !== stamp || sparse_values[0][1] !== stamp || text !== `tracked s${stamp}`)
@@ -535,7 +534,7 @@ type Found = {
   readonly explanation?: Record<"dense" | "sparse" | "tf-idf", { readonly score: number } | null>;
 };
 
-/** Where a result tells its stamp beside its text. */
+/** Where a result has its stamp, besides its text. */
 type Leg = "score" | "text" | "explained";
 
 function wholeState(results: readonly Found[], leg: Leg, what: string): number[] {

@@ -1,14 +1,14 @@
-// Do the versions that answers tell agree with each other and with time?
+// Are the versions in responses consistent with each other and with time?
 
 import type { Operation } from "./checker.ts";
 import type { Told } from "./clients.ts";
 
 /**
- * What is wrong with the versions; undefined where nothing is.
+ * The inconsistency of the versions; undefined if there is none.
  *
  * - One version is one state.
- * - What is told later is never an older version.
- * - Between what was told before an acknowledged write began and what is told after it ended lies a version.
+ * - A later response never has an older version.
+ * - An acknowledged write makes a new version: responses after it have a later version than those before it.
  * - A transaction's records are in no version before the one that its status names.
  */
 export function versionFault(
@@ -29,7 +29,7 @@ export function versionFault(
   const before = newestBefore(told);
   for (const { begins, version } of told) {
     const newest = before(begins);
-    if (newest > version) return `version ${version} was told when ${newest} had been told before`;
+    if (newest > version) return `a response has version ${version}, but an earlier one has ${newest}`;
   }
   const after = oldestAfter(told);
   for (const operation of operations) {
@@ -42,7 +42,7 @@ export function versionFault(
   return undefined;
 }
 
-/** Newest version of those told before a moment; -1 for none. */
+/** Newest version in responses before a moment; -1 for none. */
 function newestBefore(told: readonly Told[]): (moment: number) => number {
   const byEnd = [...told].sort((a, b) => a.ends - b.ends);
   const newest: number[] = [];
@@ -50,7 +50,7 @@ function newestBefore(told: readonly Told[]): (moment: number) => number {
   return (moment) => newest[firstIndex(byEnd.length, (i) => byEnd[i].ends >= moment) - 1] ?? -1;
 }
 
-/** Oldest version of those asked for behind a moment; infinite for none. */
+/** Oldest version in responses to requests after a moment; infinite for none. */
 function oldestAfter(told: readonly Told[]): (moment: number) => number {
   const byBegin = [...told].sort((a, b) => a.begins - b.begins);
   const oldest = new Array<number>(byBegin.length + 1).fill(Number.POSITIVE_INFINITY);
@@ -58,7 +58,7 @@ function oldestAfter(told: readonly Told[]): (moment: number) => number {
   return (moment) => oldest[firstIndex(byBegin.length, (i) => byBegin[i].begins > moment)];
 }
 
-/** The first index for which `holds` is true, as it is for all behind; `count` for none. */
+/** The first index for which `holds` is true, as it is for all later ones; `count` if there is none. */
 function firstIndex(count: number, holds: (i: number) => boolean): number {
   let low = 0;
   for (let high = count; low < high; ) {

@@ -1,15 +1,15 @@
-// Which sequences of commands are there for the model of the whole interface?
+// Which sequences of commands test the model of the whole interface?
 
 import type { RouteName } from "@quiver/protocol/routes";
 import fc from "fast-check";
 import type { Clause, Metric, ModelRecord } from "../../model.ts";
 
 export const collectionNames = ["one", "zwei 二", "troi's.3"];
-/** Words that the analysis without a language leaves as they are; some are near each other. */
+/** Words that analysis without a language does not change; some are similar to each other. */
 export const words = ["kappa", "kappe", "zulu", "tango", "tangos", "delta"];
 export const idsPerClient = 6;
 export const clients = 3;
-/** Ids that only one client writes, so that what clients do at once has one outcome. */
+/** Ids that only one client writes, so that concurrent writes have a unique outcome. */
 export const idsOf = (client: number) => Array.from({ length: idsPerClient }, (_, i) => `c${client}/v ${i}`);
 export const allIds = Array.from({ length: clients }, (_, client) => idsOf(client)).flat();
 export const documents = ["d1", "d 2"];
@@ -66,7 +66,7 @@ const clause: fc.Arbitrary<Clause> = fc
     return { sign, kind: of, words: [of === "prefix" ? word.slice(0, letters) : word], edits };
   });
 
-/** What one client does while others do theirs. */
+/** The operations of one of several concurrent clients. */
 const streamingStep = (client: number) =>
   fc.oneof(
     fc.record({
@@ -172,7 +172,7 @@ const weights: Record<keyof typeof commands, number> = {
   restore: 6,
   carrySnapshot: 1,
   dropSnapshot: 1,
-  // Each costs the start of a process: one in some five sequences has one.
+  // Each costs the start of a process, so about one sequence in five has one.
   restart: 0.2,
   kill: 0.4,
   idle: 0.1,
@@ -193,7 +193,7 @@ const command = fc.oneof(
   })),
 );
 
-/** A sequence begins with a collection, for most commands need one. */
+/** A sequence starts with a collection, because most commands need one. */
 export const sequence: fc.Arbitrary<Command[]> = fc
   .tuple(commands.create, fc.array(command, { minLength: 15, maxLength: 40 }))
   .map(([create, rest]) => [{ do: "create", ...create }, ...rest]);

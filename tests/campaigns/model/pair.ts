@@ -1,4 +1,4 @@
-// Does a real server answer as the model does, command by command?
+// Does a real server agree with the model, command by command?
 
 import { deepStrictEqual as same } from "node:assert/strict";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -26,11 +26,11 @@ import {
 } from "./commands.ts";
 import { Snapshots } from "./snapshots.ts";
 
-/** The server, which commands may end and start again. */
+/** The server, which commands may stop and restart. */
 export type Servers = {
   url(): string;
   restart(how: "stop" | "kill"): Promise<void>;
-  /** Starts it so that open transactions are soon idle for too long, runs `act`, and starts it as before. */
+  /** Restarts it with a short idle timeout of transactions, runs `act`, and restarts it as before. */
   withoutPatience(act: () => Promise<void>): Promise<void>;
 };
 
@@ -44,7 +44,7 @@ type Answer = {
 
 type Modelled = {
   readonly model: ModelCollection;
-  /** Of all transactions, oldest first. */
+  /** All transactions, oldest first. */
   readonly transactions: {
     id: string;
     state: "open" | "committed" | "aborted";
@@ -64,7 +64,7 @@ const asPairs = ({ sparse_indices, sparse_values }: ModelRecord) =>
     ?.map((index, i) => [index, sparse_values?.[i]] as [number, number])
     .sort(([a], [b]) => a - b) ?? null;
 
-/** The record as it is read. */
+/** The record as returned by reads. */
 function asRead(record: ModelRecord): object {
   const pairs = asPairs(record);
   return {
@@ -94,7 +94,7 @@ export class Pair {
   #key = adminKey;
 
   /**
-   * @param called is told each route that is asked
+   * @param called called with each requested route
    * @param suffix keeps the collections of this sequence apart from others
    */
   constructor(servers: Servers, called: Set<RouteName>, suffix: string) {
@@ -166,7 +166,7 @@ export class Pair {
     return answer;
   }
 
-  /** A call to a collection of the sequence. */
+  /** A request to a collection of the sequence. */
   asked(
     route: RouteName,
     name: string,
@@ -230,7 +230,7 @@ export class Pair {
     await this.#compare(name);
   }
 
-  /** What was there of this name is gone, with its transactions; what the snapshot has is there, and goes on. */
+  /** The earlier collection of this name is gone, with its transactions; the contents of the snapshot replace it. */
   async #restore({ name, pick, overwrite }: CommandOf<"restore">): Promise<void> {
     const restored = await this.#snapshots.restore(name, pick, overwrite, this.#modelled.has(name));
     if (restored) {
@@ -240,10 +240,10 @@ export class Pair {
     await this.#compare(name);
   }
 
-  /** The server is killed while a write is under way: afterwards it is there as a whole, or not at all. */
+  /** The server is killed during a write: afterwards the write is applied as a whole or not at all. */
   async #kill({ name, records }: CommandOf<"kill">): Promise<void> {
     const pair = this.#modelled.get(name);
-    // A broken connection says nothing about the write.
+    // A broken connection leaves the outcome of the write unknown.
     const write = pair
       ? this.asked("streamingUpsert", name, {}, { vectors: records }).catch(() => undefined)
       : undefined;
@@ -284,7 +284,7 @@ export class Pair {
   async #session(): Promise<void> {
     const { status, json } = await this.#call("createSession", {}, { username: "admin", password: adminKey });
     same(status, 200);
-    // From here on the sequence goes on with the session.
+    // From here on the sequence continues with the session.
     this.#key = json.access_token;
   }
 
@@ -398,9 +398,9 @@ export class Pair {
     }
   }
 
-  /** Clients that write their own ids at once; the model takes each step over when it is acknowledged. */
+  /** Concurrent clients that write their own ids; the model applies each step when it is acknowledged. */
   async #together({ name, steps }: CommandOf<"together">, model: ModelCollection): Promise<void> {
-    // With a limit it would matter in which order the steps are applied, which no answer tells.
+    // With a limit the order of the steps would matter, which no response shows.
     const room =
       model.maxVectors === null ||
       new Set([...model.records.keys(), ...allIds.slice(0, clients * idsOf(0).length)]).size <=
@@ -537,7 +537,7 @@ export class Pair {
       (await this.#expect("ok", route, name, {}, body)).json.results;
     const batch = async (route: RouteName, body: object): Promise<Ranked[]> =>
       (await this.#expect("ok", route, name, {}, body)).json.map((each: { results: Ranked }) => each.results);
-    /** Every record fits into the whole ranking, of which each shorter one is the beginning. */
+    /** The full ranking contains every record, and each shorter ranking is a prefix of it. */
     const leg = async (
       kind: (typeof legs)[number]["kind"],
       route: RouteName,
@@ -618,7 +618,7 @@ export class Pair {
     await this.#hybrid(name, legs, top_k, weight, k);
   }
 
-  /** Fusion is checked on what the legs ranked, so that equal scores may stand in either order in a leg. */
+  /** Fusion is checked on the rankings of the legs, so that equal scores may be in either order in a leg. */
   async #hybrid(
     name: string,
     legs: readonly { kind: "dense" | "sparse" | "text"; body: object; ranking: Ranked }[],
@@ -659,7 +659,7 @@ export class Pair {
     }
   }
 
-  /** Everything that can be read. */
+  /** Compares everything that can be read. */
   async #compare(name: string): Promise<void> {
     const pair = this.#modelled.get(name);
     if (!pair) return;
@@ -718,7 +718,7 @@ export class Pair {
     }
   }
 
-  /** One check runs at a time: sequences that run beside this one may be first. */
+  /** Only one check runs at a time, and concurrent sequences may be first. */
   async #checked(name: string): Promise<Answer["json"]> {
     for (;;) {
       const { status, json } = await this.#expect(["ok", "overloaded"], "checkCollection", name);
@@ -727,7 +727,7 @@ export class Pair {
     }
   }
 
-  /** What is read one by one, at the end of a sequence; then the collections are deleted. */
+  /** Reads everything one by one at the end of a sequence, and then deletes the collections. */
   async end(): Promise<void> {
     const { json: collections } = await this.#call("listCollections");
     const { json: loaded } = await this.#call("loadedCollections");
@@ -777,8 +777,8 @@ export class Pair {
 }
 
 /**
- * The best k in order. Scores that the model computes as equal may differ in their last bits, for the engine adds in
- * another order: such hits may stand in either order, but hits of equal scores stand by id.
+ * The best k in order. Scores that are equal in the model may differ in their last bits, because the engine adds in another order: such
+ * hits may be in either order, but hits with equal scores are ordered by id.
  */
 function ranked(found: Ranked, model: Ranked, k: number): void {
   among(found, model, Math.min(k, model.length));
@@ -792,7 +792,7 @@ function ranked(found: Ranked, model: Ranked, k: number): void {
   }
 }
 
-/** As many hits as there should be, each of which the model has, with its score, in order. */
+/** The expected number of hits, each with the score of the model, in order. */
 function among(found: Ranked, model: Ranked, count: number): void {
   const shown = () => `found ${JSON.stringify(found)}, the model has ${JSON.stringify(model)}`;
   same(found.length, count, shown());
@@ -803,7 +803,7 @@ function among(found: Ranked, model: Ranked, count: number): void {
   }
 }
 
-/** The parts of an explanation are the score, bit for bit. */
+/** The parts of an explanation add up to the score, bit for bit. */
 function addsUp(
   results: readonly { score: number; explanation: Record<string, { contribution: number } | null> }[],
 ): void {

@@ -1,8 +1,8 @@
-// Which routes does the model answer, and which not, for which reason?
+// Which routes does the model cover, and why are the others excluded?
 
 import type { RouteName } from "@quiver/protocol/routes";
 
-/** Routes that the sequences call, and whose answers the model predicts. */
+/** Routes that the sequences call and whose responses the model predicts. */
 export const modelled: ReadonlySet<RouteName> = new Set<RouteName>([
   "createCollection",
   "listCollections",
@@ -61,7 +61,7 @@ const checks = "checks find what nobody may do to files; tests/campaigns/corrupt
 const keys =
   "keys change who may ask, not what is answered; tests/campaigns/security.ts asks every route with every role";
 
-/** Routes that the model leaves out, each with the reason. A new route stands here or above. */
+/** Routes that the model excludes, with the reasons. A new route must be listed here or above. */
 export const notModelled: Readonly<Record<string, string>> = {
   checkSnapshots: checks,
   checkAllSnapshots: checks,

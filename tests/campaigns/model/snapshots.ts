@@ -1,7 +1,7 @@
-// Which snapshots are there, what is in each, and does the server say so?
+// Which snapshots should exist with which contents, and does the server agree?
 //
-// A snapshot of the model is a copy of its state. An incremental one goes on from an earlier one of the same name, and
-// restores with the whole chain before it.
+// A snapshot of the model is a copy of its state. An incremental one is based on an earlier one of the same name, and is restored with the
+// whole chain before it.
 
 import { deepStrictEqual as same } from "node:assert/strict";
 import { createHash } from "node:crypto";
@@ -9,7 +9,7 @@ import type { RouteName } from "@quiver/protocol/routes";
 import type { Snapshot } from "@quiver/protocol/shapes/snapshot";
 import type { ModelCollection } from "../../model.ts";
 
-/** What a snapshot keeps of a collection. */
+/** The contents of a collection in a snapshot. */
 export type Kept = {
   readonly model: ModelCollection;
   /** Whether its text index has positions. */
@@ -17,7 +17,7 @@ export type Kept = {
 };
 
 type Taken = {
-  /** Of the collection, in the sequence. */
+  /** The collection's name in the sequence. */
   readonly name: string;
   /** The snapshot as the server described it. */
   readonly told: Snapshot;
@@ -26,9 +26,9 @@ type Taken = {
   isThere: boolean;
 };
 
-/** What the snapshots ask the server with. */
+/** How the snapshots send requests to the server. */
 export type Asking = {
-  /** Asserts "ok", or one of these codes of errors. */
+  /** Asserts "ok" or one of these error codes. */
   expect(
     expected: string | readonly string[],
     route: RouteName,
@@ -37,9 +37,9 @@ export type Asking = {
     body?: unknown,
     // biome-ignore lint/suspicious/noExplicitAny: answers of all routes are looked into.
   ): Promise<{ readonly status: number; readonly json: any }>;
-  /** The answer as it comes. @param file the request's body */
+  /** The raw response. @param file the request's body */
   send(route: RouteName, params: Record<string, string>, file?: Uint8Array<ArrayBuffer>): Promise<Response>;
-  /** What the server calls a collection of the sequence. */
+  /** The server's name of a collection of the sequence. */
   fullName(name: string): string;
 };
 
@@ -55,7 +55,7 @@ export class Snapshots {
     const since = isIncremental ? this.#of(name).at(-1) : undefined;
     const asked = since ? { since_version: since.told.version_number, since_hash: since.told.hash } : {};
     const { versions } = (await this.#ask.expect("ok", "listVersions", name)).json;
-    // A collection that was made anew, or replaced by a restore, may have another history.
+    // A collection that was recreated, or replaced by a restore, may have another history.
     const has = (version: { version_number: number; hash: string }) =>
       version.version_number === asked.since_version && version.hash === asked.since_hash;
     const expected = since && !versions.some(has) ? ["invalid_request", "version_not_kept"] : "ok";
@@ -75,7 +75,7 @@ export class Snapshots {
     this.#taken.push({ name, told, since: since ?? null, kept, isThere: true });
   }
 
-  /** @returns what the collection of this name then has; undefined where it must be as it was */
+  /** @returns the new contents of the collection of this name; undefined if it must be unchanged */
   async restore(name: string, pick: number, overwrite: boolean, isTaken: boolean): Promise<Kept | undefined> {
     const chosen = this.#pick(pick, this.#taken);
     if (!chosen) return undefined;
@@ -95,7 +95,7 @@ export class Snapshots {
     return { ...chosen.kept, model: chosen.kept.model.copy() };
   }
 
-  /** Downloads the file of a snapshot and uploads it again: that is another snapshot, of the same. */
+  /** Downloads the file of a snapshot and uploads it again, which makes another snapshot with the same contents. */
   async carry(pick: number): Promise<void> {
     const chosen = this.#pick(pick, this.#there());
     if (!chosen) return;
@@ -138,21 +138,21 @@ export class Snapshots {
     return of[pick % of.length];
   }
 
-  /** What is listed of a collection, which may be gone. */
+  /** Checks the list of a collection that may no longer exist. */
   async #compare(name: string, isTaken = false): Promise<void> {
     const own = this.#of(name);
-    // Whether the collection is there the caller may not know; without snapshots it matters.
+    // The caller may not know whether the collection exists; without snapshots it matters.
     if (own.length === 0 && !isTaken) return;
     const { json } = await this.#ask.expect("ok", "listSnapshots", name);
     same([byId(json.snapshots), json.running], [byId(own.map(({ told }) => told)), []]);
   }
 
-  /** What is listed of a collection that is there. */
+  /** Checks the list of an existing collection. */
   compare(name: string): Promise<void> {
     return this.#compare(name, true);
   }
 
-  /** At the end of a sequence, when its collections are gone: the snapshots are still there, and are deleted. */
+  /** At the end of a sequence, when its collections are deleted: the snapshots still exist, and are deleted. */
   async end(names: readonly string[]): Promise<void> {
     const { json } = await this.#ask.expect("ok", "listAllSnapshots", "");
     const ours = new Set(names.map((name) => this.#ask.fullName(name)));

@@ -1,27 +1,27 @@
-// What has to hold of a dense index, whatever data it has?
+// What is required of a dense index, whatever its data?
 
-/** Results that are asked for, and counted. */
+/** Number of results per query. */
 export const topK = 10;
 
-/** Least mean share of right results. */
+/** Minimum mean fraction of right results. */
 export const recallMin = 0.985;
 
-/** Least share of stored vectors whose search has a result first that is as good as themselves. */
+/** Minimum fraction of stored vectors whose first result is the vector itself, or one with the same score. */
 export const itselfFirstMin = 0.999;
 
-/** Queries that may have no right result at all. */
+/** Maximum number of queries without any right result. */
 export const emptyQueriesMax = 0;
 
-/** How many results fewer than hnswlib, of all queries together, are chance. */
+/** How many fewer results than hnswlib, over all queries, count as chance. */
 export const hitsOfChance = 1;
 
-/** A result is right when its score is not less than the k-th best by more than this share of it: scores are told as rounded numbers. */
+/** A result is right if its score is below the k-th best by at most this fraction of it, because returned scores are rounded. */
 export const tolerance = 1e-6;
 
-/** Types of codes that have to reach the marks: with fewer bits, users say what they give up. */
+/** Types of codes with requirements: with fewer bits, users accept losses explicitly. */
 export const judgedTypes: ReadonlySet<string> = new Set(["auto", "f32"]);
 
-/** Names of settings, as the interface names them. */
+/** Settings, by their names in the interface. */
 export type Settings = {
   readonly name: string;
   readonly m: number;

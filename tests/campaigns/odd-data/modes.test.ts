@@ -1,4 +1,4 @@
-// Do records come and go in the ways that the battery tells of, and is every one found on data that is easy?
+// Do the modes add and remove records as described, and is every record found on easy data?
 
 import { afterAll, expect, test } from "vitest";
 import { Random, rowsOf } from "../../odd-data/random.ts";
@@ -23,7 +23,7 @@ const wanted = {
 test.each(modes)("$name", async (mode) => {
   const { subject, living } = await play(mode, wanted, rows, new Random(1), crews);
   try {
-    // The fifth that leaves comes back by half.
+    // Half of the removed fifth is added again.
     expect(living.size).toBe(mode.name.startsWith("changed") ? 1_080 : 1_200);
     expect(subject.dataType()).toBe("f32");
     const isChanged = Math.max(...living.keys()) >= rows.length;

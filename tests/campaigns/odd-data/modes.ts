@@ -1,6 +1,6 @@
-// In which ways do records come to the index, and leave it?
+// In which ways are records added to the index and removed from it?
 //
-// Each mode ends with records whose vectors are known by label, after nothing is left to be done.
+// Each mode ends with records whose vectors are known by label, after all background work is done.
 
 import { Background } from "@quiver/engine/base/background";
 import { Builders } from "@quiver/engine/runtime/builders";
@@ -11,7 +11,7 @@ import { reaches, scoreOf } from "./truth.ts";
 
 type Living = Map<number, Float32Array>;
 
-/** What a mode works with. */
+/** The input of a mode. */
 type Play = {
   readonly subject: Subject;
   readonly wanted: Wanted;
@@ -24,7 +24,7 @@ export type Mode = {
   readonly name: string;
   readonly builders: 0 | 1 | 2;
   readonly isEngine?: boolean;
-  /** How often it is drawn where one is drawn for each case: starting the engine twice takes as long as ten other cases. */
+  /** Its probability if one mode is drawn for each case: starting the engine twice takes as long as ten other cases. */
   readonly weight: number;
   run(play: Play): Promise<void>;
 };
@@ -43,7 +43,7 @@ async function remove({ subject, living }: Play, labels: readonly number[]): Pro
 
 const inOnePiece = (play: Play): Promise<void> => add(play, 0, play.rows);
 
-/** Small batches; after each, records are asked for: they are found from the moment they are added, and nothing else is. */
+/** Small batches with searches after each one: records are found as soon as they are added, and nothing else is found. */
 async function streamed(play: Play): Promise<void> {
   const { rows, random, subject, living, wanted } = play;
   const batch = Math.max(5, Math.ceil(rows.length / 60));
@@ -63,7 +63,7 @@ async function streamed(play: Play): Promise<void> {
   }
 }
 
-/** What was built is kept in the middle, and goes on from there; some records leave while it is written. */
+/** A checkpoint is made and restored in the middle; some records are removed while it is written. */
 async function resumed(play: Play): Promise<void> {
   const { rows, random, subject, living } = play;
   const middle = Math.floor(0.6 * rows.length);
@@ -72,7 +72,7 @@ async function resumed(play: Play): Promise<void> {
   for (const label of removing) living.delete(label);
   await subject.restart(removing);
   await add(play, middle, rows.slice(middle));
-  // Those that left come again, as other records.
+  // The removed ones are added again, as other records.
   await add(
     play,
     rows.length,
@@ -80,7 +80,7 @@ async function resumed(play: Play): Promise<void> {
   );
 }
 
-/** A fifth leaves, a third is replaced by rows of others, and a tenth comes back. */
+/** A fifth is removed, a third is replaced by rows of others, and a tenth is added again. */
 async function changed(play: Play): Promise<void> {
   const { rows, random } = play;
   await inOnePiece(play);
@@ -112,7 +112,7 @@ async function changed(play: Play): Promise<void> {
   );
 }
 
-/** All of it, as a user's collection sees it. */
+/** Everything through a collection, as users do. */
 async function lived(play: Play): Promise<void> {
   await streamed(play);
   const { rows, random, subject, living } = play;
@@ -138,7 +138,7 @@ export const modes: readonly Mode[] = [
   { name: "engine", builders: 1, isEngine: true, weight: 1, run: lived },
 ];
 
-/** A failure of the background is one of the campaign. */
+/** A failure in the background fails the campaign. */
 const crew = (width: number) =>
   new Builders(
     new Background({
@@ -150,7 +150,7 @@ const crew = (width: number) =>
     width,
   );
 
-/** Threads that build, for all cases: that they start takes longer than a case. */
+/** Builder threads for all cases, because starting them takes longer than a case. */
 export class Crews {
   readonly #crews = { 1: crew(1), 2: crew(2) };
 
@@ -163,7 +163,7 @@ export class Crews {
   }
 }
 
-/** Plays a mode to its end. The caller closes the subject. */
+/** Runs a mode to its end. The caller closes the subject. */
 export async function play(
   mode: Mode,
   wanted: Omit<Wanted, "builders">,

@@ -1,4 +1,4 @@
-// Do the tables say what was found?
+// Do the tables show the results?
 
 import { expect, test } from "vitest";
 import type { Case } from "../odd-data.ts";
@@ -15,12 +15,12 @@ const found = (type: Case["type"], recall: number, itselfFirst = 1): Case => ({
   faults: [],
 });
 
-test("of several ways of arriving the least recall is shown, and is bold below the mark", () => {
+test("the lowest recall of several orders of arrival is shown, in bold if it is below the requirement", () => {
   const lines = tableByData([found("auto", 0.99), found("auto", 0.98), found("hnswlib", 1)]);
   expect(lines.at(-1)).toBe("| bits | **0.980** · – · 1.000 | – · – · – | – · – · – |");
 });
 
-test("a case that ended with a fault has found nothing", () => {
+test("a case that failed with an error counts as no results", () => {
   const broken: Case = { ...found("f32", 1), counted: undefined };
   expect(tableByData([found("f32", 1), broken]).at(-1)).toContain("| – · **fault** · – |");
   expect(tableByType([found("f32", 0.5, 0.25), broken]).at(-1)).toBe(

@@ -1,14 +1,14 @@
 // How are the figures of the battery shown in docs/dense-index.md?
 //
-// By kind of data and metric: the least recall of all ways of arriving, beside hnswlib's. By type of codes: how many cases reach
-// the marks, and what the middle and the worst case find.
+// By kind of data and metric: the lowest recall of all orders of arrival, next to hnswlib's. By type of codes: how many cases meet the
+// requirements, and the recall of the median and the worst case.
 
 import { type MetricName, metricNames } from "@quiver/protocol/shapes/index-definition";
 import { captionOf, rewrite, withLines } from "../figures.ts";
 import type { Case } from "../odd-data.ts";
 import { emptyQueriesMax, itselfFirstMin, recallMin } from "./marks.ts";
 
-/** Replaces the tables. @param command how the run is repeated */
+/** Replaces the tables. @param command repeats the run */
 export function writeFigures(cases: readonly Case[], command: string): void {
   const lines = [captionOf(command), "", ...tableByType(cases), "", ...tableByData(cases)];
   rewrite("dense-index.md", (text) => withLines(text, "odd-data", lines));
@@ -45,7 +45,7 @@ export function tableByType(cases: readonly Case[]): string[] {
   ];
 }
 
-/** A line for each kind of data: by metric `auto`, `f32` and hnswlib. What is below the mark is bold, and so are cases that ended with a fault. */
+/** A line for each kind of data: by metric `auto`, `f32` and hnswlib. Values below the requirement, and failed cases, are bold. */
 export function tableByData(cases: readonly Case[]): string[] {
   const cell = (own: readonly Case[], metric: MetricName): string => {
     const shown = (["auto", "f32", "hnswlib"] as const).map((type) => {

@@ -1,6 +1,6 @@
 // What does hnswlib find in the same data, with the same settings?
 //
-// hnswlib-node of the benchmarks' own dependencies, compiled when they are installed. Where that is not possible, it is left out.
+// hnswlib-node from the benchmarks' dependencies, compiled when they are installed. If that is not possible, it is left out.
 
 import type { MetricName } from "@quiver/protocol/shapes/index-definition";
 import { rival } from "../../../bench/shared/engine.ts";
@@ -10,7 +10,7 @@ import type { Answering } from "./truth.ts";
 
 const spaces = { cosine: "cosine", euclidean: "l2", dot_product: "ip" } as const;
 
-/** Installs it where it is not; returns why it cannot be asked, or undefined. */
+/** Installs it if necessary; returns the reason why it cannot be used, or undefined. */
 export function rivalRefusal(): string | undefined {
   const failure = installRivals();
   if (failure !== undefined) return failure;
@@ -22,7 +22,7 @@ export function rivalRefusal(): string | undefined {
   }
 }
 
-/** Rows in hnswlib, in the order in which they came. */
+/** Rows in hnswlib, in the order of arrival. */
 export function openRival(
   metric: MetricName,
   rows: readonly Float32Array[],

@@ -1,7 +1,7 @@
-// How is the dense index given records, and asked?
+// How does the campaign add records to the dense index and search it?
 //
-// Two ways in: the index alone, with builders in its own thread or in threads, and the whole engine, whose records are written
-// durably first. Labels are numbers that go up and are never used again; a removed one is gone.
+// In two ways: the index alone, with builders in its own thread or in worker threads, and the whole engine, which writes records durably
+// first. Labels are increasing numbers that are never reused.
 
 import "@quiver/engine/runtime/node-host";
 import { mkdtempSync, rmSync } from "node:fs";
@@ -23,12 +23,12 @@ export type Wanted = {
   readonly dimension: number;
   readonly metric: MetricName;
   readonly dataType: DataType;
-  /** Values are clamped to it, as the definition of the index says. */
+  /** Values are clamped to this range, as in the definition of the index. */
   readonly range?: { readonly min: number; readonly max: number } | undefined;
   readonly settings: Settings;
-  /** Records that are gathered before codes are calibrated. */
+  /** Number of records before codes are calibrated. */
   readonly sampleCount: number;
-  /** Threads that build; 0: in place. */
+  /** Number of builder threads; 0: in place. */
   readonly builders: 0 | 1 | 2;
 };
 
@@ -36,19 +36,19 @@ export type Subject = {
   /** Labels from `first` on. */
   add(first: number, rows: readonly Float32Array[]): Promise<void>;
   remove(labels: readonly number[]): Promise<void>;
-  /** Ends and begins anew from what was kept, while records go on being removed. */
+  /** Closes and restores from a checkpoint while records are being removed. */
   restart(removing: readonly number[]): Promise<void>;
-  /** Resolves when nothing is left to be done, with the records there are. @throws where what was built is not sound */
+  /** Resolves when all background work is done, with the number of records. @throws if the result is not valid */
   ready(): Promise<number>;
   search(query: Float32Array, k: number): Promise<readonly number[]>;
-  /** The type of the codes that are used now. */
+  /** The current type of codes. */
   dataType(): string;
   close(): Promise<void>;
 };
 
 // ---- The index alone
 
-/** @param threads build, unless that is wanted in place, and keep and read checkpoints; the caller ends them */
+/** @param threads builder threads, unless building is in place; they also write and read checkpoints; the caller ends them */
 export function openIndex(wanted: Wanted, threads: Builders): Subject {
   const directory = mkdtempSync(join(tmpdir(), "quiver-odd-data-"));
   const path = join(directory, "dense");
@@ -85,7 +85,7 @@ export function openIndex(wanted: Wanted, threads: Builders): Subject {
   };
   const addOne = (label: number, row: Float32Array) => index.add(label, bytesOfFloats(row));
 
-  /** Writes what a checkpoint keeps, with `meanwhile` done before it is written; undefined where there is no graph yet. */
+  /** Makes a checkpoint, and runs `meanwhile` before it is written; undefined if there is no graph yet. */
   const keep = async (meanwhile: () => void): Promise<HnswState | undefined> => {
     const { promise, resolve, reject } = Promise.withResolvers<boolean>();
     index.save(
@@ -127,14 +127,14 @@ export function openIndex(wanted: Wanted, threads: Builders): Subject {
         addOne(first + i, row);
       }
       end = first + added.length;
-      // Threads are given their turn, as between requests.
+      // Lets other threads run, as between requests.
       await sleep(0);
     },
     remove: async (labels) => remove(labels),
     async restart(removing) {
       const state = await keep(() => remove(removing));
       index.close();
-      // Without a graph nothing is kept, and all is replayed.
+      // Without a graph there is no checkpoint, and everything is replayed.
       index = state === undefined ? new HnswIndex(options) : await HnswIndex.restored(options, state, load);
       const from = Math.min(end, state?.linkedEnd ?? 0);
       for (let label = 0; label < from; label++) if (!rows.has(label)) index.remove(label);

@@ -1,4 +1,4 @@
-// Does the battery see what is wrong? An index that is not there is taken for one that answers badly.
+// Does the campaign detect errors? A fake index returns wrong results.
 
 import { metricNames } from "@quiver/protocol/shapes/index-definition";
 import { describe, expect, test } from "vitest";
@@ -16,7 +16,7 @@ describe.each(metricNames)("%s", (metric) => {
     [...living.keys()].sort((a, b) => scoreOf(metric, query, rows[b]) - scoreOf(metric, query, rows[a]));
   const exact: Answering = { metric, living, search: (query, k) => ranked(query).slice(0, k) };
 
-  test("the exact answer is right in everything", async () => {
+  test("the exact result is right in everything", async () => {
     const counted = await count(exact, queries, 1);
     expect(counted).toMatchObject({ recall: 1, strictRecall: 1, emptyQueries: 0, itselfFirst: 1 });
   });
@@ -32,14 +32,14 @@ describe.each(metricNames)("%s", (metric) => {
     expect(await count(none, queries, 1)).toMatchObject({ recall: 0, itselfFirst: 0 });
   });
 
-  test("a record that was removed, or that comes twice, is a fault", async () => {
+  test("a removed or repeated record is a fault", async () => {
     const removed = { ...exact, search: () => [200] };
     await expect(count(removed, queries, 1)).rejects.toThrow("record 200");
     const twice = { ...exact, search: () => [1, 1] };
     await expect(count(twice, queries, 1)).rejects.toThrow("twice");
   });
 
-  test("ties at the last place are right, and nothing less is", () => {
+  test("ties at the last rank are right, and nothing below", () => {
     const [query] = queries;
     const best = ranked(query);
     const last = lastOfBest(metric, query, rows);

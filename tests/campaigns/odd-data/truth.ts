@@ -1,12 +1,12 @@
 // Which results of a search are right?
 //
-// The formulas of the specification in f64, written down again: nothing here is shared with the engine. Ties count as right: a
-// result is, whatever its id, when its score is the k-th best or better, or less by a rounding.
+// The formulas of the specification in f64, implemented independently of the engine. Ties count as right: a result is right, whatever its
+// id, if its score is at least the k-th best, up to rounding.
 
 import type { MetricName } from "@quiver/protocol/shapes/index-definition";
 import { tolerance, topK } from "./marks.ts";
 
-/** The score of a vector, as the interface tells it. */
+/** The score of a vector, as the interface returns it. */
 export function scoreOf(metric: MetricName, query: Float32Array, row: Float32Array): number {
   let [dot, squaredQuery, squaredRow, squaredDistance] = [0, 0, 0, 0];
   for (let i = 0; i < query.length; i++) {
@@ -22,31 +22,31 @@ export function scoreOf(metric: MetricName, query: Float32Array, row: Float32Arr
   return norms === 0 ? 0 : dot / Math.sqrt(norms);
 }
 
-/** Whether a score is at least another, but for a rounding of a share of it. */
+/** Whether a score is at least another, up to a relative rounding error. */
 export const reaches = (score: number, wanted: number, share = tolerance): boolean =>
   score >= wanted - share * Math.abs(wanted);
 
-/** The least score of the k best of the living rows. */
+/** The lowest score of the k best live rows. */
 export function lastOfBest(metric: MetricName, query: Float32Array, living: readonly Float32Array[]): number {
   const scores = Float64Array.from(living, (row) => scoreOf(metric, query, row)).sort();
   return scores[Math.max(0, scores.length - topK)];
 }
 
-/** What was found, counted. */
+/** Counts of the results. */
 export type Counted = {
-  /** Share of results that are right, over all queries. */
+  /** Fraction of right results, over all queries. */
   readonly recall: number;
   /** The same with ties that are equal to 12 digits. */
   readonly strictRecall: number;
   /** Queries without any right result. */
   readonly emptyQueries: number;
   readonly queries: number;
-  /** Share of stored vectors whose search has first what scores as they do, or better. */
+  /** Fraction of stored vectors whose first result has their own score or better. */
   readonly itselfFirst: number;
   readonly strictItselfFirst: number;
 };
 
-/** What is searched, by whoever is asked: rows by the label that answers name. */
+/** The interface of a searched index: rows by the labels in results. */
 export type Answering = {
   readonly metric: MetricName;
   readonly living: ReadonlyMap<number, Float32Array>;
@@ -57,8 +57,8 @@ export type Answering = {
 const strictTolerance = 1e-12;
 
 /**
- * Asks all queries, and every `step`-th stored vector for itself.
- * @throws where an answer names a label that does not live, one twice, or fewer than there are
+ * Runs all queries, and searches for every `step`-th stored vector itself.
+ * @throws if a result has a dead or repeated label, or if there are too few results
  */
 export async function count(
   { metric, living, search }: Answering,

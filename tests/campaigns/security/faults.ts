@@ -1,11 +1,11 @@
-// Does an error that nobody foresaw tell anything of the machine, whichever endpoint it meets?
+// Do unexpected errors reveal anything about the machine, on any endpoint?
 
 import { type Route, type RouteName, routes } from "@quiver/protocol/routes";
 import { bodies, type ProbedServer } from "./probed-server.ts";
 
 const secret = "/var/lib/quiver/secret-of-the-engine/data.mdb";
 
-/** What endpoints reach the engine by. */
+/** The parts of the engine that endpoints use. */
 const broken = [
   "createCollection",
   "listCollections",
@@ -16,7 +16,7 @@ const broken = [
   "restoreCollection",
 ];
 
-/** Every call of the engine fails, with words that must not come out. @returns endpoints that were asked */
+/** Lets every call of the engine fail, with a message that must not be exposed. @returns the tested endpoints */
 export async function probeFaults(probed: ProbedServer): Promise<number> {
   const database = probed.server.database as unknown as Record<string, unknown>;
   const fault = () => {
@@ -39,7 +39,7 @@ export async function probeFaults(probed: ProbedServer): Promise<number> {
       });
       if (status !== 500) throw new Error(`${name} on a broken engine was answered with ${status}: ${text}`);
       if (text.includes(secret) || text.includes("EIO"))
-        throw new Error(`${name} tells of the engine: ${text}`);
+        throw new Error(`${name} exposes the engine: ${text}`);
       asked++;
     }
   } finally {

@@ -1,14 +1,13 @@
 // Does any text keep the server busy for longer than a harmless text of its length does?
 //
-// A pattern that goes back over its text at every character, or any other work that grows with the square of a length,
-// shows as a multiple of the time of words. What is compared is the fastest of several runs each. Times below `noiseMs` are taken as that: they tell nothing. A text that seems slow is
-// sent up to `runsInDoubt` times more: on a machine that is busy otherwise one of them goes through undisturbed, while one
-// that is slow by itself never does.
+// Backtracking in a pattern, or any other quadratic work, takes a multiple of the time for ordinary words. The fastest of several runs is
+// compared. Times below `noiseMs` count as `noiseMs`. A text that seems slow is sent up to `runsInDoubt` more times: on a busy machine one
+// of them runs undisturbed, while a text that is really slow is slow every time.
 
 import { QuiverError } from "@quiver/protocol/errors";
 import type { Ask, ProbedServer } from "./probed-server.ts";
 
-/** A hostile text may take so many times as long as a harmless one. Work that is squared would take thousands. */
+/** A hostile text may take this many times as long as a harmless one. Quadratic work would take thousands of times as long. */
 const ratioMax = 25;
 const noiseMs = 3;
 const runsInDoubt = 20;
@@ -17,7 +16,7 @@ type Field = {
   readonly name: string;
   readonly path: (text: string) => string;
   readonly ask?: (text: string) => Ask;
-  /** True for what travels in a header or path: at most 12,000 bytes of visible ASCII. */
+  /** True for headers and paths: at most 12,000 bytes of visible ASCII. */
   readonly isHead?: boolean;
 };
 
@@ -82,7 +81,7 @@ const repeated = (part: string) => (length: number) =>
   part.repeat(Math.ceil(length / part.length)).slice(0, length);
 const harmless = repeated("plain words of a text ");
 
-/** Texts on which patterns are known to go back and forth. */
+/** Texts that are known to cause backtracking. */
 const headPatterns: Readonly<Record<string, (length: number) => string>> = {
   "one letter, and what ends no match": (length) => `${repeated("a")(length - 1)}!`,
   spaces: (length) => `a${repeated(" ")(length - 2)}!`,
@@ -110,7 +109,7 @@ const bodyPatterns: Readonly<Record<string, (length: number) => string>> = {
   "soft hyphens": repeated("a\u00ad"),
   "one word without spaces": repeated("漢字"),
   "half surrogates": repeated("\ud83d"),
-  // One of them stands for 18 characters: this is as much text as the harmless one.
+  // One of them expands to 18 characters, so this is as much text as the harmless one.
   ligatures: (length) => repeated("\ufdfa")(Math.ceil(length / 18)),
   "line ends": repeated("\r\n"),
 };
@@ -130,7 +129,7 @@ export async function probePathological(
   let slowest = { ratio: 0, what: "" };
   let pairs = 0;
   for (const field of fields) {
-    // Percent-encoding makes three bytes of one; request line and headers may have 16 KiB together.
+    // Percent-encoding triples the bytes; request line and headers may have 16 KiB together.
     const chars = field.isHead ? 4_500 : length;
     const plainMs = await fastest(probed, field, harmless(chars), runs + 1, 0);
     for (const [pattern, make] of Object.entries(field.isHead ? headPatterns : bodyPatterns)) {
@@ -150,7 +149,7 @@ export async function probePathological(
   return { ...slowest, pairs };
 }
 
-/** The fastest of some runs, and of `runsInDoubt` more while it takes longer than `enoughMs`; 0: no more. */
+/** The fastest of some runs, and of up to `runsInDoubt` more while it takes longer than `enoughMs`; 0: no more. */
 async function fastest(
   probed: ProbedServer,
   field: Field,

@@ -1,7 +1,7 @@
-// Does a key with a name that JavaScript gives a meaning to do anything but be a key?
+// Are keys with names that are special in JavaScript treated as ordinary keys?
 //
-// Such keys are put into every object of every body, as names in paths and query strings, and as names of collections,
-// records and metadata. No prototype may change, nothing may answer 500, and what is stored must come back.
+// Such keys are put into every object of every body, as names in paths and query strings, and as names of collections, records and
+// metadata. No prototype may change, no response may be 500, and stored data must be returned unchanged.
 
 import { type Route, type RouteName, routes } from "@quiver/protocol/routes";
 import { bodies, collectionBody, type ProbedServer } from "./probed-server.ts";
@@ -25,7 +25,7 @@ const values = [
   "1",
 ];
 
-/** What every object would have, were a prototype polluted. */
+/** Properties that every object would have if a prototype were polluted. */
 const ownKeys = (object: object) => Reflect.ownKeys(object).map(String).sort().join();
 const prototypes = [Object.prototype, Array.prototype, Function.prototype, String.prototype];
 const before = prototypes.map(ownKeys);
@@ -47,7 +47,7 @@ function* withMember(value: unknown, member: string): Generator<string> {
   }
 }
 
-/** @returns bodies that were tried @throws Error at the first broken promise */
+/** @returns the number of tested bodies @throws Error at the first violation */
 export async function probePollution(probed: ProbedServer): Promise<number> {
   let tried = 0;
   const check = (what: string, status: number) => {
@@ -80,7 +80,7 @@ export async function probePollution(probed: ProbedServer): Promise<number> {
   return tried;
 }
 
-/** A collection, a record and its metadata, all of that name, are what they were made as. */
+/** A collection, a record and its metadata, all with that name, are stored and returned unchanged. */
 async function roundTrip(probed: ProbedServer, name: string): Promise<void> {
   const expectStatus = (
     what: string,

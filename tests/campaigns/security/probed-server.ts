@@ -1,6 +1,6 @@
-// How does a probe talk to a real server, so that nothing that the server ever says goes unread?
+// How does a probe use a real server and inspect all its output?
 //
-// Every answer and every log line is searched for what must not be there, as it comes.
+// Every response and every log line is searched for forbidden contents as it arrives.
 
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -35,10 +35,10 @@ export type ProbedServer = {
   end(): Promise<void>;
 };
 
-/** A stack's line, a path of this machine, a source file. No pattern goes back over its text: what is searched is hostile. */
+/** A line of a stack trace, a path of this machine, a source file. The patterns do not backtrack, because the searched text is hostile. */
 const traces = [/\n[ \t]+at /, /\\n[ \t]+at /, /node_modules/, /\bnode:internal/, /\.(?:ts|mjs|js):\d/];
 
-/** @throws Error when an answer or a log line has what must not be there */
+/** @throws Error if a response or a log line has forbidden contents */
 export async function probeServer(config: Partial<ServerConfig> = {}): Promise<ProbedServer> {
   const folder = await mkdtemp(join(tmpdir(), "quiver-security-"));
   const dataDir = join(folder, "data");
@@ -47,7 +47,7 @@ export async function probeServer(config: Partial<ServerConfig> = {}): Promise<P
   let broken: Error | undefined;
   const search = (where: string, text: string, isLog: boolean) => {
     const secret = secrets.find((each) => text.includes(each));
-    // The log has the whole of an unforeseen error, and the data directory when it starts; answers have neither.
+    // The log has the details of unexpected errors, and the data directory at startup; responses have neither.
     const path = isLog ? undefined : [dataDir, project].find((each) => text.includes(each));
     const trace = isLog ? undefined : traces.find((each) => each.test(text));
     const found = secret ?? path ?? trace;
@@ -105,7 +105,7 @@ export const collectionBody = (name: unknown) => ({
   store_raw_text: true,
 });
 
-/** A body that each route takes, for a collection that `collectionBody` made. */
+/** A valid body for each route, for a collection that was created with `collectionBody`. */
 export const bodies: Partial<Record<RouteName, unknown>> = {
   createCollection: collectionBody("made"),
   createDenseIndex: {

@@ -1,11 +1,11 @@
-// Does a key reach exactly the collections that it names, whatever the names are, and does no guess get in?
+// Does a key have access to exactly the collections that it names, whatever the names, and does no guessed key get in?
 //
 // The reference implementation matches a pattern that it builds from the key's collections; the server compares strings.
 
 import type { Role } from "@quiver/protocol/shapes/key";
 import { collectionBody, type ProbedServer } from "./probed-server.ts";
 
-/** Short names of few letters, so that prefixes of each other are common; with what means something elsewhere. */
+/** Short names of few letters, so that prefixes of each other are common, including special characters. */
 const letters = ["a", "b", "A", "*", ".", "-", "+", "(", "[", "$", "^", "|", " ", "é", "e\u0301", "漢", "😀"];
 
 function randomName(random: () => number): string {
@@ -22,7 +22,7 @@ function reference(collections: readonly string[], name: string): boolean {
   });
 }
 
-/** @returns pairs of key and name @throws Error at the first that is decided wrongly */
+/** @returns pairs of key and name @throws Error at the first wrong decision */
 export async function probeReach(probed: ProbedServer, keys: number, random: () => number): Promise<number> {
   const existing = new Set<string>(["c"]);
   for (let i = 0; i < 8; i++) {
@@ -62,7 +62,7 @@ export async function probeReach(probed: ProbedServer, keys: number, random: () 
   return pairs;
 }
 
-/** Keys that are nearly right. @returns how many @throws Error when one gets in */
+/** Tries nearly correct keys. @returns how many @throws Error if one gets in */
 export async function probeGuesses(
   probed: ProbedServer,
   guesses: number,

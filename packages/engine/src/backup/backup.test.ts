@@ -199,7 +199,7 @@ describe("chains", () => {
     expect(headOf(restore([full, first, second]))).toEqual(headOf(store));
   });
 
-  it("[V3] a restored collection keeps as many versions as its new home allows", () => {
+  it("[V3] a restored collection keeps as many versions as the new server allows", () => {
     const store = newStore();
     write(store, randomNumbers(5), 40);
     const { version } = headOf(store);

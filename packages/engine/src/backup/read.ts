@@ -173,7 +173,10 @@ export function verifyBackup(file: number, onRead: OnRead): VerifiedBackup {
   return { header, records, bytes: reader.size, sha256: reader.sha256() };
 }
 
-/** Most ids of one write: each changes a different page, and the store keeps changed pages in memory until the end of the write. */
+/**
+ * Maximum number of ids in one write: each changes a different page, and the store keeps changed pages in memory until the end of the
+ * write.
+ */
 const pageBytes = 4096;
 
 /** Collects changes into store writes of limited size. */

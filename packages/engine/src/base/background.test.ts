@@ -120,7 +120,7 @@ describe("[K2] the engine's sources", () => {
   const files = readdirSync(engine, { recursive: true, encoding: "utf8" }).filter(
     (file) => file.endsWith(".ts") && !file.endsWith(".test.ts") && !file.includes("testing/"),
   );
-  /** A promise that is dropped, or a timer that acts again and again. */
+  /** A dropped promise, or a repeating timer. */
   const ownerless = /\bvoid [\w#]+[\w#.?]*\(|\bsetInterval\(|\.finally\([^)]*\);/;
   /** The exceptions, with their reasons. */
   const allowed: Record<string, string> = {

@@ -64,7 +64,7 @@ export class Deadline {
     return new Deadline(options);
   }
 
-  /** The task in whose time slices the work runs: one for the whole call, if the call has a deadline of its own. */
+  /** The task in whose time slices the work runs: one for the whole call, if the call has its own deadline. */
   get task(): Task {
     if (this === Deadline.none) return new Task(anonymous);
     this.#task ??= new Task(this.#account ?? anonymous, this);

@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { GrowableTable, missing } from "./growable-table.ts";
 
-test("the table does what a JavaScript Map does", () => {
+test("the table behaves like a JavaScript Map", () => {
   const key = fc.oneof(fc.integer({ min: 0, max: 60 }), fc.constantFrom(0xffff_ffff, 0x8000_0000));
   const act = fc.record({ set: fc.boolean(), key, value: fc.integer({ min: 0, max: missing - 1 }) });
   fc.assert(

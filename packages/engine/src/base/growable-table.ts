@@ -43,7 +43,7 @@ export class GrowableTable {
     let gap = this.#find(key);
     if (this.#values[gap] === missing) return;
     this.#size--;
-    // An entry may move up to the gap unless its hash lies cyclically behind the gap, where a search for it begins.
+    // An entry may move up to the gap unless its hash is cyclically after the gap, where a search for it starts.
     for (let at = (gap + 1) & mask; this.#values[at] !== missing; at = (at + 1) & mask) {
       const home = this.#hash(this.#keys[at]) & mask;
       if (((at - home) & mask) < ((at - gap) & mask)) continue;

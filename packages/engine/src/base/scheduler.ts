@@ -47,7 +47,7 @@ export type Account = {
   readonly arrivingBytes?: number | undefined;
 };
 
-/** Tells whether a task is still wanted. */
+/** Returns whether a task is still needed. */
 export type Interest = { readonly isOver: boolean; readonly reason: unknown };
 
 const always: Interest = { isOver: false, reason: undefined };

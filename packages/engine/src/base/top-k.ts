@@ -63,8 +63,8 @@ export type Scored = {
 };
 
 /**
- * The k best of the first `count` ordinals, and all others whose score equals the k-th. The arrays are borrowed;
- * the answer has its own. Takes time in proportion to `count` times log2(k) at worst, however many tie.
+ * The k best of the first `count` ordinals, and all others whose score equals the k-th. The arrays are borrowed; the result has its own.
+ * Takes time proportional to `count` times log2(k) at worst, however many tie.
  */
 export function keepBest(ordinals: Uint32Array, scores: Float64Array, count: number, k: number): Scored {
   if (k <= 0) return { count: 0, ordinals: [], scores: [] };

@@ -143,7 +143,7 @@ describe.each(kinds)("writes to a collection: %s", (_name, makeStore) => {
     expect(Buffer.from(head(store).hash).toString("hex")).toBe(hash(history()));
   });
 
-  it("[G1] a refused request leaves no trace, and its group goes on", () => {
+  it("[G1] a rejected request leaves no trace, and its group continues", () => {
     const store = open();
     apply(store, [upsert(v("a"))]);
     const outcomes = apply(
@@ -279,7 +279,7 @@ describe.each(kinds)("writes to a collection: %s", (_name, makeStore) => {
     expect(ids(store)).toEqual([]);
   });
 
-  it("[T12] a transaction counts what it was given, repeated and overtaken operations too", () => {
+  it("[T12] a transaction counts all operations, including repeated and replaced ones", () => {
     const store = open();
     apply(store, [upsert(v("there"))]);
     const { id } = begin(store);
@@ -298,7 +298,7 @@ describe.each(kinds)("writes to a collection: %s", (_name, makeStore) => {
     expect(counts()).toEqual([6, 0, 2]);
     apply(store, [drop("a"), drop("there")]);
     expect(counts()).toEqual([6, 2, 3]);
-    // What is refused is not given.
+    // Rejected operations do not count.
     apply(store, [drop("a"), drop("missing"), stage(id, v("c"), v("d"))], 2);
     expect(counts()).toEqual([6, 2, 3]);
     apply(store, [{ kind: "delete", batch: encodeDelete("there") }]);
@@ -314,7 +314,7 @@ describe.each(kinds)("writes to a collection: %s", (_name, makeStore) => {
     });
   });
 
-  it("[T7] streaming writes go on while a transaction is open; the commit wins for its ids", () => {
+  it("[T7] streaming writes continue while a transaction is open; the commit wins for its ids", () => {
     const store = open();
     const { id } = begin(store);
     apply(store, [stage(id, v("a", 1))]);

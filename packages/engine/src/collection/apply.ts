@@ -41,7 +41,7 @@ export type LogOperation =
   | { kind: "delete"; batch: Uint8Array }
   | { kind: "begin"; transactionId: string }
   | { kind: "stage"; transactionId: string; batch: Uint8Array }
-  /** Makes a version of its own, so no other operation of its entry changes records. */
+  /** Makes a separate version, so no other operation of its entry changes records. */
   | { kind: "commit"; transactionId: string }
   | { kind: "abort"; transactionId: string }
   | { kind: "fail"; transactionId: string; message: string }
@@ -155,7 +155,10 @@ export class Application {
   finish({ sequence, epoch, opId }: EntryName): void {
     const { head } = this;
     invariant(sequence === head.sequence + 1, `entry ${sequence} does not follow entry ${head.sequence}`);
-    invariant(epoch >= head.epoch, `entry ${sequence} is of epoch ${epoch}, the one before of ${head.epoch}`);
+    invariant(
+      epoch >= head.epoch,
+      `entry ${sequence} has epoch ${epoch}, but the previous one has ${head.epoch}`,
+    );
     remember(this.#writer, sequence, opId);
     head.sequence = sequence;
     head.epoch = epoch;
@@ -184,7 +187,7 @@ export class Application {
   #delete(batch: Uint8Array): null {
     invariant(batch.length > 0, "a delete names no record");
     for (const { id } of readOperations(batch))
-      invariant(this.#changing.delete(id), "a record that was to be deleted is not there");
+      invariant(this.#changing.delete(id), "a record to delete does not exist");
     return null;
   }
 
@@ -233,7 +236,7 @@ export class Application {
 
   #deleteIndex(kind: IndexKind): null {
     const { [kind]: deleted, ...rest } = readIndexDefinitions(this.#writer);
-    invariant(deleted !== undefined, `the ${kind} index that is deleted is not there`);
+    invariant(deleted !== undefined, `the ${kind} index to delete does not exist`);
     return this.#writeDefinitions(rest);
   }
 

@@ -18,7 +18,7 @@ export type CollectionDefinition = {
   text: boolean;
   maxVectors: number | null;
   replicationFactor: number | null;
-  /** Bytes that its indexes may take; absent if it has no limit of its own. */
+  /** Memory limit of its indexes in bytes; absent if it has no separate limit. */
   memoryBudgetBytes?: number;
   storeRawText: boolean;
 };

@@ -53,7 +53,7 @@ export function isRemembered(reader: Reader, sequence: number, opId: string): bo
   return false;
 }
 
-/** The opId of an entry; undefined where it is no longer remembered. */
+/** The opId of an entry; undefined if it is no longer remembered. */
 export function opIdOf(reader: Reader, sequence: number): string | undefined {
   for (const row of recentRows(reader)) if (row.sequence === sequence) return row.opId;
   return undefined;

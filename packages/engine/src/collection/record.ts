@@ -25,7 +25,7 @@ export type RecordContent = {
   documentId: string | null;
   dense: ArrayLike<number> | null;
   sparse: { indices: ArrayLike<number>; values: ArrayLike<number> } | null;
-  /** Raw text, or the processed words joined by spaces where the collection keeps no raw text. */
+  /** Raw text, or the processed words joined by spaces if the collection does not store raw texts. */
   text: { kind: "raw" | "processed"; value: string } | null;
   metadataJson: string | null;
 };

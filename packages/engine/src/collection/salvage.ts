@@ -51,7 +51,7 @@ export class Salvage {
   taken = 0;
   lost = 0;
 
-  /** @throws format_too_new, format_too_old, and where the file cannot be opened at all */
+  /** @throws format_too_new, format_too_old, and if the file cannot be opened at all */
   constructor(directory: string, onLoss: (loss: LossOf) => void) {
     this.#file = openBySearch(directory, collectionTables);
     this.#onLoss = onLoss;

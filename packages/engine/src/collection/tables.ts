@@ -79,7 +79,7 @@ export function documentKey(documentId: Uint8Array, ordinal: number): Uint8Array
   return key;
 }
 
-/** The first key after all keys that begin with `prefix`; undefined where there is none. */
+/** The first key after all keys that begin with `prefix`; undefined if there is none. */
 export function afterPrefix(prefix: Uint8Array): Uint8Array | undefined {
   const end = prefix.slice();
   for (let i = end.length - 1; i >= 0; i--) {

@@ -79,7 +79,7 @@ export function readTransaction(reader: Reader, id: string): TransactionEntry {
   );
 }
 
-/** All transactions that are kept, newest first. */
+/** All stored transactions, newest first. */
 export function listTransactions(reader: Reader): TransactionEntry[] {
   return [...reader.entries("transactions", { reverse: true })].map(([, bytes]) => decode(bytes));
 }
@@ -133,7 +133,7 @@ export function begin(writer: Writer, head: Head, timeMs: number, id: string): T
   return entry;
 }
 
-/** The smallest number of a transaction that is still kept. */
+/** The smallest number of a stored transaction. */
 export function oldestTransaction(head: Head): number {
   return Math.max(0, head.nextTransaction - limits.transactionsKept);
 }

@@ -28,7 +28,7 @@ export class LogCheck {
     else this.#latest = Array.from(rowsOf(body), ({ sequence }) => sequence);
   }
 
-  /** A block of entries; they come in order. */
+  /** Checks a block of entries, in order. */
   block(key: Uint8Array, body: Uint8Array): void {
     if (key.length !== 8 || body.length !== recentBlockBytes) {
       this.#bad("A block of log entries has the wrong length.", "recent", key);

@@ -45,7 +45,7 @@ export class VersionCheck {
     this.#find({ kind: "version", version, message });
   }
 
-  /** An entry of `versions`; they come in order. */
+  /** Checks an entry of `versions`, in order. */
   version(key: Uint8Array, body: Uint8Array): void {
     const version = key.length === 8 ? readU53(key) : -1;
     if (version < 0 || body.length !== versionEntryBytes)
@@ -58,7 +58,7 @@ export class VersionCheck {
     else this.#entries.push(decodeVersion(version, body));
   }
 
-  /** A part of what a version closed; parts come in order. */
+  /** Checks a part of the closed ordinals of a version, in order. */
   closed(key: Uint8Array, body: Uint8Array): void {
     const version = key.length === 12 ? readU53(key) : -1;
     if (version < 0 || body.length % 4 !== 0 || body.length === 0) {

@@ -163,7 +163,7 @@ class Verification {
     contents.end();
   }
 
-  /** A vector of the second walk; undefined where it is damaged. */
+  /** A vector of the second walk; undefined if it is damaged. */
   #vector({ key, stored, isLong }: RawEntry): Uint8Array | undefined {
     const body = stored && payloadOf("dense", key, stored);
     if (isLong) this.#value("dense", key, stored);

@@ -68,7 +68,7 @@ import { KeptSnapshots } from "./snapshots.ts";
 
 const silent: DatabaseLog = { info: () => {}, warn: () => {}, error: () => {} };
 
-/** Milliseconds between two looks at idle transactions and memory, at most. */
+/** Maximum interval between two checks of idle transactions and memory, in milliseconds. */
 const housekeepingMs = 10_000;
 
 /** Name of a background task. */
@@ -86,8 +86,8 @@ const optionNames = [
 ] as const satisfies (keyof DatabaseOptions)[];
 
 /**
- * Opens, or makes, the database in a directory. A collection whose store is damaged is quarantined (quarantine.ts) and keeps none of
- * the others from being served; a catalog whose pages are damaged keeps the database from opening.
+ * Opens or creates the database in a directory. A collection with a damaged store is quarantined (quarantine.ts) and does not affect the
+ * others; a catalog with damaged pages prevents the database from opening.
  * @throws storage_failed, format_too_new, format_too_old, data_corrupted
  */
 export async function openDatabase(options: DatabaseOptions): Promise<Database> {

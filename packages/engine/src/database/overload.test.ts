@@ -181,7 +181,7 @@ it("[O5] loads, indexes and writes beyond the process' budget are rejected and c
   await transaction.abort();
 });
 
-it("[O5] a collection can have a budget of its own", async () => {
+it("[O5] a collection can have its own budget", async () => {
   const db = await open();
   const collection = await makeCollection(db, "c", 2_000_000);
   expect(collection.describe().config).toMatchObject({ memory_budget_bytes: 2_000_000 });

@@ -112,7 +112,7 @@ it("[Q4] results come by descending score, ties by id in the order of code point
     );
 });
 
-it("[Q5] every result has id, document_id, score and text; text only when asked for and stored", async () => {
+it("[Q5] every result has id, document_id, score and text; text only if requested and stored", async () => {
   const stored = await make();
   await stored.upsert([dense("a", 1, 0, { text: "Green Tea", document_id: "d" }), dense("b", 1, 1)]);
   const [a, b] = (await stored.searchDense({ query_vector: [1, 0], return_raw_text: true })).results;
@@ -148,7 +148,7 @@ it("[Q6] sparse scores are exact dot products over records that share a dimensio
   expect(pairs(await collection.searchSparse({ query_terms: [] }))).toEqual([]);
 });
 
-it("[Q7] early_terminate_threshold 0 is exact; above it small contributions are no reason to look, scores stay exact", async () => {
+it("[Q7] early_terminate_threshold 0 is exact; above it small contributions are ignored in the selection, scores remain exact", async () => {
   const collection = await make();
   await collection.upsert([
     { id: "strong", sparse_indices: [1, 2], sparse_values: [10, 1] },
@@ -211,7 +211,7 @@ it("[Q9] English is stemmed and freed of stop words by default; a language can b
   expect(ids(await none.searchText({ query: "東京" }))).toEqual(["b"]);
 });
 
-it("[Q15] stop_words stand for the language's list, empty for none; they are kept with the definition", async () => {
+it("[Q15] stop_words replace the language's list, empty for none; they are stored with the definition", async () => {
   const text = "the heap and the stack";
   const own = await make({ text: { stop_words: ["Stack", "don’t"] } });
   const none = await make({ text: { stop_words: [] } });
@@ -390,7 +390,7 @@ it("[Q18] a phrase needs an index with positions, and is rejected without", asyn
   expect(
     (await refused(() => collection.searchBatchHybrid({ queries: [hybrid], syntax }))).details.path,
   ).toBe("queries[0].query_text");
-  // All else works without: a phrase of one word is that word.
+  // Everything else works without positions: a phrase of one word is that word.
   expect(ids(await collection.searchText({ query: '+"waggle" -trees bee*', syntax })).sort()).toEqual([
     "a",
     "b",
@@ -626,7 +626,7 @@ it("[Q10] a hybrid search fuses the legs that are given, each with at least max(
   expect(batch).toEqual([hybrid, deep]);
 });
 
-it("[Q11] a batch answers in the order of its queries; one bad query fails it whole, with its position", async () => {
+it("[Q11] the results of a batch are in the order of its queries; one invalid query fails the whole batch, with its position", async () => {
   const collection = await make();
   await collection.upsert([dense("x", 1, 0), dense("y", 0, 1)]);
   const queries = [{ vector: [1, 0] }, { vector: [0, 1] }, { vector: [1, 0] }];
@@ -783,7 +783,7 @@ it("[I6] everything has a limit, and what exceeds it is rejected with its positi
   expect(await path(() => collection.searchBatchText({ queries }))).toEqual(["invalid_request", "queries"]);
 });
 
-it("[D3] a vector comes back bit for bit, as objects and as JSON, with metadata in the text it was written in", async () => {
+it("[D3] a vector is returned bit for bit, as objects and as JSON, with metadata as it was written", async () => {
   const collection = await make();
   const metadataJson = '{"big":12345678901234567890,"e":1e999,"__proto__":{"x":1},"f":1.0}';
   const values = [-0, Math.fround(0.1)];

@@ -385,7 +385,7 @@ async function writeFile(
   return hash.digest("hex");
 }
 
-/** What a source gives, until the signal says that nobody waits for it any more. */
+/** The chunks of a source, until the signal aborts. */
 async function* until<T>(signal: AbortSignal, source: AsyncIterable<T>): AsyncGenerator<T> {
   const iterator = source[Symbol.asyncIterator]();
   let stop = () => {};
@@ -393,7 +393,7 @@ async function* until<T>(signal: AbortSignal, source: AsyncIterable<T>): AsyncGe
     stop = () => reject(signal.reason);
     signal.addEventListener("abort", stop, { once: true });
   });
-  // Nobody listens while a chunk is being written; the next turn of the loop does.
+  // There is no listener while a chunk is being written; the next iteration of the loop adds one.
   aborted.catch(() => undefined);
   try {
     for (;;) {
@@ -404,7 +404,7 @@ async function* until<T>(signal: AbortSignal, source: AsyncIterable<T>): AsyncGe
     }
   } finally {
     signal.removeEventListener("abort", stop);
-    // A source that hangs would never answer this.
+    // A source that hangs would never resolve this.
     iterator.return?.()?.catch(() => undefined);
   }
 }

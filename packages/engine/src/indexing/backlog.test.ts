@@ -4,7 +4,7 @@ import { Deadline } from "../base/deadline.ts";
 import { loudBackground } from "../base/testing/loud-background.ts";
 import { Backlog, type Standing } from "./backlog.ts";
 
-/** What became of a promise, some looks later. */
+/** The state of a promise, some event loop iterations later. */
 async function fateOf(promise: Promise<void> | undefined): Promise<string> {
   if (promise === undefined) return "at once";
   const told = promise.then(

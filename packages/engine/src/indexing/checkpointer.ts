@@ -76,7 +76,7 @@ export class Checkpointer {
     reader: () => Snapshot,
     isLast: boolean,
   ): Promise<void> | undefined {
-    // The checkpoint that is being written may lack the latest changes: wait for it, and look again.
+    // The checkpoint that is being written may lack the latest changes: wait for it, and check again.
     if (this.#saving !== undefined && isLast)
       return this.settled().then(() => this.keep(index, version, reader, isLast));
     if (this.#saving !== undefined || this.#isForgotten) return undefined;

@@ -34,7 +34,7 @@ import type { Reader, Snapshot } from "../storage/store.ts";
 import type { Checkpointer } from "./checkpointer.ts";
 import { type Analysts, ReadAhead } from "./read-ahead.ts";
 
-/** Rows read between two looks at the clock. */
+/** Rows read between two checks of the clock. */
 const rowsPerLook = 16;
 
 /** From this many ordinals on, other threads help; adding fewer takes less time than posting them. */
@@ -43,7 +43,7 @@ const readAheadMin = 2_000;
 /** Analysing a text of this many bytes takes a whole time slice or longer, so another thread does it. */
 const longRowBytes = 64 * 1024;
 
-/** Keys passed between two looks at the clock. */
+/** Keys scanned between two checks of the clock. */
 const keysPerLook = 256;
 
 /** How other threads prepare the records of an index. */

@@ -54,10 +54,10 @@ export type IndexerEvents = {
 /** Name of the background task, in the log and in the status. */
 export const indexing = "indexing";
 
-/** Postings of deferred work (merging) between two looks at the clock. */
+/** Postings of deferred work (merging) between two checks of the clock. */
 const postingsPerLook = 20_000;
 
-/** Records that are removed between two looks at the clock, and the share of a time slice that removals may take first. */
+/** Records that are removed between two checks of the clock, and the share of a time slice that removals may take first. */
 const reclaimedPerLook = 16;
 const reclaimingShare = 0.25;
 
@@ -79,7 +79,7 @@ export class Indexer {
   #scheduled = false;
   #stopped = false;
   readonly #backlog: Backlog;
-  /** Where the ordinals of the newest known version end. */
+  /** The end of the ordinals of the newest known version. */
   #seenEnd = 0;
   /** The newest known version. */
   #seenVersion = -1;

@@ -31,7 +31,7 @@ export type Analysts = {
 const batchRowsMax = 256;
 const batchBytes = 2 ** 19;
 
-/** Records added between two looks at the clock. */
+/** Records added between two checks of the clock. */
 const addedPerLook = 16;
 
 /** Check the clock after every text with this many terms. */

@@ -49,7 +49,7 @@ export type SequencerOptions = {
   record?(entry: LogEntry): void;
 };
 
-/** The result of a trial. A failure is that of the request at `position`, or of all requests if there is no position. */
+/** The result of a trial. A failure concerns the request at `position`, or all requests if there is no position. */
 type Tried =
   | { ok: true; outcomes: WriteOutcome[] }
   | { ok: false; error: unknown; position: number | undefined };
@@ -213,7 +213,7 @@ class Trial {
 const failed = (requests: readonly WriteRequest[], error: unknown): WriteOutcome[] =>
   requests.map(() => ({ ok: false, error }));
 
-/** The end of the group that begins at `from`. A group has limited requests and bytes; a commit is a group of its own. */
+/** The end of the group that begins at `from`. A group has limited requests and bytes; a commit is a separate group. */
 function groupEnd(requests: readonly WriteRequest[], from: number): number {
   let end = from;
   let bytes = 0;

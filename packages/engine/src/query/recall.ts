@@ -23,7 +23,7 @@ export type RecallMeasurement = {
   readonly recall: number;
   /** The lowest recall of a single query. */
   readonly worst: number;
-  /** The beam that searches took; null where the index has no graph yet and all was scanned. */
+  /** The beam width of the measured searches; null if the index has no graph yet and all records were scanned. */
   readonly ef: number | null;
   /** Number of queries; fewer than requested if the collection has fewer vectors. */
   readonly queries: number;

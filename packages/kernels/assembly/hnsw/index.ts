@@ -1,7 +1,7 @@
 // Which functions does the module of the HNSW graph export?
 //
-// A module apart from the row kernels', for it wants relaxed SIMD. Like it, it has no data, stack or heap of its own;
-// everything lies in the imported memory, as layout.ts says, so any thread can search by instantiating it.
+// Separate from the module of the row kernels, because it uses relaxed SIMD. Like that module, it has no data, stack or heap; everything is
+// in the imported memory (layout.ts), so any thread can search by instantiating it.
 
 export { hnswInsert, hnswReconnect } from "./insert";
 export { keysOf, queryOfNode } from "./keys";

@@ -1,9 +1,9 @@
-// How does a node come into the graph?
+// How is a node inserted into the graph?
 //
-// Algorithm 1 of Malkov and Yashunin with the neighbour selection of Algorithm 4: of the candidates, nearest first, one
-// is kept when it is nearer to the node than to every one kept before. The whole beam, not its best alone, enters the level
-// below (as the paper says; hnswlib takes the best), and pruned candidates are not kept. Removed nodes lead the search
-// like others but get no link, so links to them only become fewer. Links of the backbone (layout.ts) are kept before all others.
+// Algorithm 1 of Malkov and Yashunin with the neighbour selection of Algorithm 4: of the candidates, nearest first, one is kept when it is
+// nearer to the node than to every one kept before. The whole beam, not its best alone, enters the level below (as the paper says; hnswlib
+// takes the best), and pruned candidates are not kept. The search traverses removed nodes like others, but they get no new links, so the
+// number of links to them only decreases. Links of the backbone (layout.ts) have priority over all others.
 //
 // Selection compares distances from the candidate, to the owner of the list and to the nodes kept before, by one query code and
 // one kernel call: the distance that the search found is rounded in another way, and where many vectors are nearly equal, that
@@ -51,7 +51,7 @@ import { beginBeam, entryOf, insert, nodeOf, restartBeam, searchLayer } from "./
 
 /** Distances that differ by less than this share are equal. */
 const EQUAL: f32 = 1 / 1024;
-/** The least normal number: a distance of zero is below it. */
+/** The smallest normal number: a distance of zero is below it. */
 const LEAST: f32 = 1.1754944e-38;
 /** A node at less than this share of its distance to the centre has the same code. */
 const SAME: f32 = 1 / 1_048_576;
@@ -109,7 +109,7 @@ function insertNode(scratch: usize, node: u32, level: u32): void {
   }
 }
 
-/** Makes the node the entry point and the root of an empty graph; another builder may be quicker. */
+/** Makes the node the entry point and the root of an empty graph; another builder may do it first. */
 function isFirst(node: u32): boolean {
   lock(ENTRY_LOCK);
   const first = load<u32>(ENTRY) === NONE;
@@ -131,7 +131,7 @@ function enterAt(node: u32, level: u32): boolean {
   return isHigher;
 }
 
-/** Gives a new node its parent: the first of the beam that takes one, living ones first. */
+/** Assigns a parent to a new node: the first of the beam with room for a child, live ones first. */
 function findParent(scratch: usize, node: u32, candidates: usize): void {
   const beam = <usize>load<u32>(scratch, S_BEAM);
   const found = load<u32>(scratch, S_FOUND);
@@ -142,7 +142,7 @@ function findParent(scratch: usize, node: u32, candidates: usize): void {
       if (adopt(scratch, node, host, candidates)) return;
     }
   }
-  // All of them have as many children as they take: one of those, or of theirs, has room.
+  // All of them have the maximum number of children; some node among their descendants has room.
   let host = load<u32>(ROOT);
   for (let i: u32 = 0; i < found; i++) {
     const near = nodeOf(load<u64>(beam + ((<usize>i) << 3)));
@@ -166,9 +166,9 @@ export function adopt(scratch: usize, node: u32, host: u32, candidates: usize): 
 }
 
 /**
- * Looks for a node by its own code with a beam of `ef`; where it is not found, it gets a link, as a child, from the nearest node that
- * is found. That the node is in the tree of ways is not enough: a search for a lonely vector ends at those that came later and lie a
- * little nearer than its parent. Wants no other reconnection beside it.
+ * Searches for a node by its own code with a beam of `ef`; if it is not found, it becomes a child of the nearest found node. Membership in
+ * the backbone is not enough: a search for a lonely vector ends at later nodes that are slightly nearer than its parent. No other
+ * reconnection may run at the same time.
  */
 export function hnswReconnect(scratch: usize, node: u32, ef: u32): void {
   enter(scratch);
@@ -226,7 +226,7 @@ function childOf(host: u32, random: u32): u32 {
   return child;
 }
 
-/** Where `select` leaves the ids that it kept. */
+/** The ids that `select` kept. */
 export function keptIds(scratch: usize): usize {
   return <usize>load<u32>(scratch, S_KEPT) + 4;
 }
@@ -244,7 +244,7 @@ export function select(
   limit: u32,
   length: u32 = 0,
 ): u32 {
-  // The owner stands before the kept ids: its key is computed with theirs.
+  // The owner precedes the kept ids, so that its key is computed together with theirs.
   const ids = <usize>load<u32>(scratch, S_KEPT);
   const keys = <usize>load<u32>(scratch, S_KEYS);
   const query = <usize>load<u32>(scratch, S_CANDIDATE);
@@ -260,14 +260,14 @@ export function select(
   return length;
 }
 
-/** Whether a node is among the `count` ids that were kept before; mostly there is none, or one. */
+/** Whether a node is among the `count` previously kept ids, of which there are usually none or one. */
 function isAmong(node: u32, ids: usize, count: u32): boolean {
   for (let at = ids + 4; at < ids + 4 + ((<usize>count) << 2); at += 4)
     if (load<u32>(at) === node) return true;
   return false;
 }
 
-/** Whether a candidate is nearer to the owner, the first of the ids, than to each of the `length` others, one at least. */
+/** Whether a candidate is nearer to the owner, the first of the ids, than to each of the `length` others (at least one). */
 function isWanted(node: u32, ids: usize, length: u32, query: usize, keys: usize): boolean {
   queryOfNode(node, query);
   compareDistances(query);
@@ -282,7 +282,7 @@ function isWanted(node: u32, ids: usize, length: u32, query: usize, keys: usize)
   const least = max<f32>(distance - distance * EQUAL, max<f32>(bias * SAME, LEAST));
   const bound = f32x4.splat(least - bias);
   let near = f32x4.lt(v128.load(keys), bound);
-  // The owner's own key says nothing here.
+  // The owner's own key is not relevant here.
   near = v128.and(near, i32x4(0, -1, -1, -1));
   let at = ids + 16;
   while (!v128.any_true(near)) {
@@ -294,7 +294,7 @@ function isWanted(node: u32, ids: usize, length: u32, query: usize, keys: usize)
   return false;
 }
 
-/** Adds a link from `owner` to `node`; where the list is full, its links are chosen anew. */
+/** Adds a link from `owner` to `node`; if the list is full, its links are selected again. */
 function connect(scratch: usize, owner: u32, node: u32, level: u32, candidates: usize): void {
   lockNode(owner);
   connectLocked(scratch, owner, node, level, candidates);
@@ -315,7 +315,7 @@ function connectLocked(scratch: usize, owner: u32, node: u32, level: u32, candid
   }
   const query = <usize>load<u32>(scratch, S_OWNER);
   queryOfNode(owner, query);
-  // The ids to weigh, in the batch-sized place behind the candidates: the links, the new one, and three to fill up.
+  // The ids to compare, in the batch buffer after the candidates: the links, the new one, and three as padding.
   const ids = candidates + ((<usize>limit + 1) << 3);
   memory.copy(ids, list + 4, (<usize>count) << 2);
   for (let i: usize = 0; i < 4; i++) store<u32>(ids + ((<usize>count + i) << 2), node);
@@ -331,7 +331,7 @@ function connectLocked(scratch: usize, owner: u32, node: u32, level: u32, candid
   atomic.store<u32>(list, kept);
 }
 
-/** Begins the kept ids with those of `count` links that are of the backbone; returns how many there are. */
+/** Starts the kept ids with the backbone links among `count` links; returns their number. */
 function keepProtected(scratch: usize, owner: u32, links: usize, count: u32): u32 {
   const kept = keptIds(scratch);
   const parents = <usize>load<u32>(NODES_AT) + <usize>load<u32>(CODE_BYTES) + PARENT;

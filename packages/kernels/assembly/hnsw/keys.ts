@@ -43,9 +43,7 @@ const Q_OFFSET: usize = 4;
 const Q_WEIGHT: usize = 8;
 const Q_VALUES: usize = 16;
 
-/**
- * Writes the f32 keys of `count` nodes, rounded up to whole fours: the ids behind the last are read and must be nodes.
- */
+/** Writes the f32 keys of `count` nodes, rounded up to whole fours: the ids after the last one are read, too, and must be nodes. */
 export function keysOf(query: usize, ids: usize, count: u32, keys: usize): void {
   const codeBytes = <usize>load<u32>(CODE_BYTES);
   const type = load<u32>(DATA_TYPE);
@@ -72,7 +70,7 @@ export function keysOf(query: usize, ids: usize, count: u32, keys: usize): void 
     else if (type === BINARY) dots = centred(dots4Bits(values, 1, codeBytes, a, b, c, d), offset);
     else if (type === QUATERNAY) dots = centred(dots4Bits(values, 2, codeBytes, a, b, c, d), offset);
     else dots = centred(dots4Octal(values, codeBytes, a, b, c, d), offset);
-    // Factor and bias stand together: two nodes' fill a register.
+    // Factor and bias are adjacent: those of two nodes fill a register.
     const ab = v128.load64_lane(b + codeBytes, v128.load64_zero(a + codeBytes), 1);
     const cd = v128.load64_lane(d + codeBytes, v128.load64_zero(c + codeBytes), 1);
     const factor = v128.shuffle<i32>(ab, cd, 0, 2, 4, 6);

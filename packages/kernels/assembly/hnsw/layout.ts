@@ -1,4 +1,4 @@
-// Where does everything lie in the memory of an HNSW graph?
+// What is the memory layout of an HNSW graph?
 //
 //   0        header: the numbers below, as u32
 //   locks    one u32 for each of `lockCount` stripes of nodes: 1 while a builder changes a list of such a node
@@ -50,7 +50,7 @@ export const SLOTS: usize = 32;
 export const ENTRY: usize = 36;
 /** Bytes of a query code. */
 export const QUERY_BYTES: usize = 40;
-/** Whether insertion looks for candidates by product (0) or by distance (1). */
+/** Whether insertion searches for candidates by product (0) or by distance (1). */
 export const BUILD_MODE: usize = 44;
 
 /** Raised by the owner when nodes were unlinked; never 0. */
@@ -63,11 +63,11 @@ export const ROOT: usize = 60;
 /** A power of two. */
 export const LOCK_COUNT: u32 = 4096;
 
-/** A searcher's scratch memory begins with these, and goes on with arrays whose places are relative to it. */
+/** A searcher's scratch memory starts with these fields, followed by arrays whose offsets are relative to it. */
 export const S_EPOCH: usize = 0;
 export const S_FOUND: usize = 4;
 export const S_SINK: usize = 8;
-/** One more than a node that the search passes by as if it were not there; 0: none. */
+/** One plus the number of a node that the search ignores; 0: none. */
 export const S_BANNED: usize = 12;
 export const S_TAGS: usize = 20;
 export const S_BEAM: usize = 24;
@@ -75,7 +75,7 @@ export const S_BATCH: usize = 28;
 export const S_KEYS: usize = 32;
 export const S_KEPT: usize = 36;
 export const S_SHRINK: usize = 40;
-/** Three query codes: of the search or new node, of a node whose links are chosen anew, of a candidate. */
+/** Three query codes: of the search or new node, of a node whose links are selected again, of a candidate. */
 export const S_QUERY: usize = 44;
 export const S_OWNER: usize = 48;
 export const S_CANDIDATE: usize = 52;
@@ -84,12 +84,12 @@ export const S_CANDIDATE: usize = 52;
 export const S_ACTIVE: usize = 56;
 
 export const NONE: u32 = 0xffff_ffff;
-/** An ordinal that says: removed. */
+/** The ordinal of a removed node. */
 export const DEAD: u32 = 0xffff_ffff;
 
 /** Announces that links are followed from here on: no slot that can be met now is reused before `leave`. */
 export function enter(scratch: usize): void {
-  // An owner that raised the epoch between the load and the store may not have seen the scratch memory: say it again.
+  // An owner that raised the epoch between the load and the store may not have seen the store, so repeat it.
   let epoch: u32;
   do {
     epoch = atomic.load<u32>(EPOCH);
@@ -104,7 +104,7 @@ export function leave(scratch: usize): void {
 /** Waits of 100 microseconds after which the holder of a lock must have died: 10 seconds and more. */
 const WAITS_MAX = 100_000;
 
-/** Takes the lock of a node's lists. Held for some microseconds; who waits longer lets the holder run. */
+/** Takes the lock of a node's lists, which is held for some microseconds. A thread that waits longer yields to the holder. */
 export function lockNode(node: u32): void {
   lock(<usize>load<u32>(LOCKS_AT) + ((<usize>(node & (LOCK_COUNT - 1))) << 2));
 }
@@ -115,7 +115,7 @@ export function unlockNode(node: u32): void {
 
 export function lock(at: usize): void {
   for (let spins = 0; atomic.cmpxchg<u32>(at, 0, 1) !== 0; spins++) {
-    // 100 microseconds at most: a waker that came just before is not missed for long.
+    // At most 100 microseconds, so that a wake-up just before the wait costs little.
     if (spins > 200) atomic.wait<i32>(at, 1, 100_000);
     if (spins > WAITS_MAX) unreachable();
   }
@@ -134,7 +134,7 @@ export function isDead(node: u32): boolean {
   return load<u32>(nodeAt(node) + load<u32>(CODE_BYTES), 8) === DEAD;
 }
 
-/** Where a node's parent stands behind its code. */
+/** Offset of a node's parent after its code. */
 export const PARENT: usize = 16;
 
 export function parentAt(node: u32): usize {
@@ -157,7 +157,7 @@ export function levelOf(node: u32): u32 {
   return upper === NONE ? 0 : load<u32>(nodeAt(upper), 4);
 }
 
-/** Where the count of a node's link list of this level stands; the links follow it. */
+/** Address of the count of a node's link list at this level; the links follow it. */
 export function listAt(node: u32, level: u32): usize {
   const at = nodeAt(node) + load<u32>(CODE_BYTES);
   if (level === 0) return at + 20;

@@ -1,8 +1,8 @@
-// How does a node do without its removed neighbours?
+// How are the links of a node repaired after neighbours were removed?
 //
-// A link to a removed node is replaced by that node's own links (FreshDiskANN, arXiv:2105.09613, algorithm 4): the links
-// are chosen anew from what is left of them and the living neighbours of the removed ones. A removed node that still is part of the
-// backbone, because it was removed after that was drawn anew, keeps its link until the next time.
+// A link to a removed node is replaced by that node's own links (FreshDiskANN, arXiv:2105.09613, algorithm 4): the links are selected again
+// from the remaining ones and the live neighbours of the removed ones. A removed node that is still part of the backbone, because it was
+// removed after the backbone was rebuilt, keeps its link until the next sweep.
 
 import { keptIds, select } from "./insert";
 import { keysOf, queryOfNode } from "./keys";
@@ -67,7 +67,7 @@ function repairLevel(scratch: usize, node: u32, level: u32, candidatesMax: u32):
   atomic.store<u32>(list, length);
 }
 
-/** Whether a link has to go: it leads to a removed node, and is not of the backbone. */
+/** Whether a link must be removed: it leads to a removed node and is not part of the backbone. */
 function isLost(node: u32, link: u32, level: u32): boolean {
   return isDead(link) && !(level === 0 && isProtected(node, link));
 }

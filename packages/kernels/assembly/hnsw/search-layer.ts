@@ -88,7 +88,7 @@ export function restartBeam(scratch: usize, length: u32): void {
   store<u32>(scratch, count, S_FOUND);
 }
 
-/** Improves the beam, which holds one node at least, to the `ef` nearest nodes found. */
+/** Extends the beam, which has at least one node, to the `ef` nearest nodes found. */
 export function searchLayer(scratch: usize, level: u32, ef: u32): void {
   const beam = <usize>load<u32>(scratch, S_BEAM);
   const ids = <usize>load<u32>(scratch, S_BATCH);
@@ -150,8 +150,8 @@ export function searchLayer(scratch: usize, level: u32, ef: u32): void {
 }
 
 /**
- * Merges `count` entries, one at least, into the sorted beam, of which the `ef` least are kept; returns the place of the
- * least of the new ones. Every entry of the beam is moved once at most, however many come.
+ * Merges `count` entries (at least one) into the sorted beam and keeps the `ef` smallest; returns the position of the smallest new one.
+ * Every entry of the beam is moved at most once, however many are merged.
  */
 export function merge(beam: usize, found: u32, ef: u32, entries: usize, count: u32): u32 {
   const entriesEnd = entries + ((<usize>count) << 3);
@@ -161,7 +161,7 @@ export function merge(beam: usize, found: u32, ef: u32, entries: usize, count: u
     for (; at > entries && load<u64>(at - 8) > entry; at -= 8) store<u64>(at, load<u64>(at - 8));
     store<u64>(at, entry);
   }
-  // The greatest first. What lies between its place and that of the one before moves up by as many as are still to come.
+  // From the greatest to the smallest. Entries between two insertion points move up by the number of entries that are still to be inserted.
   const limit = beam + ((<usize>ef) << 3);
   let end = beam + ((<usize>found) << 3);
   for (let left = entriesEnd - entries; left > 0; left -= 8) {

@@ -4,8 +4,8 @@ import { ENTRY, levelOf, NONE, S_FOUND } from "./layout";
 import { beginBeam, restartBeam, searchLayer } from "./search-layer";
 
 /**
- * Searches with a beam of `ef`; leaves it in the scratch memory, sorted, and returns its length. Removed nodes are in it, too.
- * The caller has entered the scratch memory (`hnswEnter`) and leaves it when it has read the ordinals of what was found.
+ * Searches with a beam of `ef`, leaves the sorted beam in the scratch memory, and returns its length. The beam also has removed nodes. The
+ * caller must have entered the scratch memory (`hnswEnter`), and leaves it after reading the ordinals of the results.
  */
 export function hnswSearch(scratch: usize, ef: u32): u32 {
   const entry = atomic.load<u32>(ENTRY);

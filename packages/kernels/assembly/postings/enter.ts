@@ -1,7 +1,7 @@
-// What can the terms of a query add in a segment?
+// How much can the terms of a query contribute in a segment?
 //
-// Made of the lists' headers when a search enters the segment: where the columns of each list lie, and its bounds, scaled so that the
-// greatest sum that there can be is 1.
+// Computed from the headers of the lists when a search enters the segment: the offsets of each list's columns, and its bounds, scaled so
+// that the greatest possible sum is 1.
 
 import {
   E_BASE,
@@ -62,7 +62,7 @@ const MARGIN: f64 = 1.0 + 1.0 / 1048576.0;
 /** f32 sums of n terms, of which the greatest possible is 1, are wrong by less than n + 4 times this. */
 const SUM_ERROR: f64 = 1.0 / 8388608.0;
 
-/** Makes the terms of the query; returns whether a record of the segment can reach the floor. */
+/** Prepares the terms of the query; returns whether a record of the segment can reach the floor. */
 export function enterSegment(scratch: usize): bool {
   const count = load<u32>(scratch, S_QUERY_COUNT);
   const query = <usize>load<u32>(scratch, S_QUERY);
@@ -94,7 +94,7 @@ export function enterSegment(scratch: usize): bool {
   return true;
 }
 
-/** What a list's postings add at most: base + slope * quantized impact each, `most` any of them. */
+/** Upper bounds of what a list's postings add: base + slope * quantized impact for each, `most` for all. */
 function bound(entry: usize, growth: f64): void {
   const list = <usize>load<u32>(entry, Q_ENTRY);
   const weight = load<f64>(entry, Q_WEIGHT);
@@ -106,14 +106,18 @@ function bound(entry: usize, growth: f64): void {
     store<f64>(entry, factor * slope, Q_SLOPE);
     store<f64>(entry, factor * <f64>load<f32>(list, E_MOST), Q_MOST);
   } else {
-    // With a negative weight the least impact counts most, and a posting has at least what the next smaller quantized impact says.
+    // With a negative weight the smallest impact adds most, and the impact of a posting is at least that of the next smaller quantized
+    // impact.
     store<f64>(entry, weight * (base - slope), Q_BASE);
     store<f64>(entry, weight * slope, Q_SLOPE);
     store<f64>(entry, weight * base, Q_MOST);
   }
 }
 
-/** Raises the floor to what k records are known to reach, from the top-k impact bounds of long lists: one posting gives them as much. */
+/**
+ * Raises the floor to what k records are known to reach, from the top-k impact bounds of long lists: a single posting contributes that
+ * much.
+ */
 function raiseFloor(scratch: usize, query: usize, queryEnd: usize): void {
   const rank = load<u32>(scratch, S_K) + load<u32>(scratch, S_MISSING);
   const power: u32 = max<u32>(TOP_IMPACT_BITS, rank <= 1 ? 0 : 32 - clz<u32>(rank - 1));
@@ -126,7 +130,7 @@ function raiseFloor(scratch: usize, query: usize, queryEnd: usize): void {
     const count = load<u32>(list, E_COUNT);
     if (count < LONG || (<u32>1) << power > count) continue;
     const quantized = load<u8>(list + <usize>(power - TOP_IMPACT_BITS), E_TOP_IMPACTS);
-    // A quantized impact is rounded up: what it stands for is more than the next smaller one.
+    // A quantized impact is rounded up, so the true impact is greater than the next smaller one.
     const impact =
       <f64>load<f32>(list, E_BASE) +
       <f64>load<f32>(list, E_SLOPE) * (quantized === 0 ? 0 : <f64>(quantized - 1));
@@ -205,13 +209,13 @@ function writeTerms(scratch: usize, query: usize, count: u32, scale: f64): void 
   }
 }
 
-/** The least quantized impact that reaches the limit; more than 255 where none does. Only for slopes that are not negative. */
+/** The smallest quantized impact that reaches the limit; more than 255 if none does. Only for non-negative slopes. */
 function leastQuantized(term: usize, limit: f32): u32 {
   const base = load<f32>(term, T_BASE);
   const slope = load<f32>(term, T_SLOPE);
   if (base >= limit) return 0;
   if (!(slope > 0)) return 256;
-  // A quotient can be rounded to the wrong side of a whole number: from two less on, each is tried.
+  // A quotient can be rounded to the wrong side of an integer, so the candidates from two below are tried.
   let quantized = <u32>min<f32>(max<f32>((limit - base) / slope - 2, 0), 256);
   while (quantized < 256 && base + slope * <f32>quantized < limit) quantized++;
   return quantized;

@@ -1,7 +1,7 @@
 // What is the exact score of a record?
 //
-// Every posting that the record has in the query's lists counts. The program's own scores (engine/index/postings/score-all.ts) take
-// the same steps, so a record's score does not depend on where it lies.
+// Every posting that the record has in the query's lists counts. The TypeScript code (engine/index/postings/score-all.ts) takes the same
+// steps, so a record's score does not depend on where it is stored.
 
 import { enterSegment } from "./enter";
 import {
@@ -45,7 +45,7 @@ export function scoreRecords(scratch: usize): void {
   }
 }
 
-/** Whether a record has a posting in any of the lists, which are entered where it can be. */
+/** Whether a record has a posting in any of the lists, searched where it can be. */
 function hasAny(terms: usize, termsEnd: usize, record: u32): bool {
   for (let term = terms; term < termsEnd; term += TERM_BYTES)
     if (postingOf(term, load<u32>(term, T_CURSOR), load<u32>(term, T_END), record) >= 0) return true;
@@ -65,8 +65,8 @@ function enterWindowOf(term: usize, record: u32): void {
 }
 
 /**
- * The exact score of a record: impacts in the order of the query, each times its weight. Every list is entered where the record's
- * posting can be.
+ * The exact score of a record: impacts in the order of the query, each times its weight. Every list is searched where the record's posting
+ * can be.
  */
 export function exactScore(scratch: usize, record: u32): f64 {
   const terms = <usize>load<u32>(scratch, S_TERMS);

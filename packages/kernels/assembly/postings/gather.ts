@@ -36,9 +36,9 @@ import {
 import { recordAt } from "./posting-of";
 
 /**
- * Gathers from the segment that the scratch memory names, from the beginning or from where it left off, until all is done or
- * `WINDOW` records were found; returns whether all is done. The caller takes what was found out, and sets its count to 0, before it
- * goes on. Scores of what is found are sums of some of the impacts, each rounded up. No impact may be negative.
+ * Gathers from the segment given in the scratch memory, from the start or from where it stopped, until all is done or `WINDOW` records were
+ * found; returns whether all is done. Before the next call, the caller takes the found records and sets their count to 0. Their scores are
+ * sums of some of the impacts, each rounded up. No impact may be negative.
  */
 export function gatherSegment(scratch: usize): bool {
   if (load<u32>(scratch, S_IS_ENTERED) === 0) {
@@ -95,7 +95,7 @@ function addReaching(scratch: usize): void {
   store<u32>(scratch, <u32>(top - touched) >> 1, S_TOUCHED_COUNT);
 }
 
-/** The same for the high-impact prefix of a list, of which not all reach the limit. @returns where the next record is listed */
+/** The same for the high-impact prefix of a list, not all of which reaches the limit. @returns where the next record is listed */
 function addHighImpact(
   term: usize,
   highImpact: usize,
@@ -126,7 +126,7 @@ function addSpan(term: usize, from: u32, end: u32, least: u32, sums: usize, top:
   const wanted = i8x16.splat(<i8>least);
   for (let posting = from; posting < end; posting += 16) {
     let reaching = i8x16.bitmask(i8x16.ge_u(v128.load(quantizedImpacts + <usize>posting), wanted));
-    // What lies behind is of another window or list.
+    // What follows belongs to another window or list.
     if (end - posting < 16) reaching &= (1 << (end - posting)) - 1;
     for (; reaching !== 0; reaching &= reaching - 1) {
       const at = posting + ctz<u32>(reaching);

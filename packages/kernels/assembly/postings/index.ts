@@ -1,4 +1,4 @@
-// What the program sees of the kernels for postings: these functions are one module, bound to one memory.
+// Which functions does the module of the postings kernels export? They are bound to one memory.
 
 export { scoreRecords } from "./exact";
 export { gatherSegment } from "./gather";

@@ -1,4 +1,4 @@
-// How is the memory laid out that a search of postings uses?
+// What is the memory layout of a search of postings?
 //
 // A *segment* is up to 65,536 records and their postings, which never change: record numbers are 16 bits. A *list* is the
 // postings of one term (or dimension) in a segment, by ascending record, in columns side by side:
@@ -52,7 +52,7 @@ export const BLOCK_BITS: usize = 9;
 export const W_IMPACTS: usize = 68;
 export const W_BLOCK_IMPACTS: usize = 84;
 
-/** Where the high-impact prefix begins; of so many postings one is a high-impact posting (a power of two). */
+/** Offset of the high-impact prefix; one in this many postings is a high-impact posting (a power of two). */
 export const W_HIGH_IMPACT: usize = 212;
 export const HIGH_IMPACT_BITS: u32 = 3;
 
@@ -64,14 +64,14 @@ export const E_SLOPE: usize = 12;
 export const E_MOST: usize = 16;
 export const E_TOP_IMPACTS: usize = 20;
 
-/** The first top-k impact bound is that of the 2 ** TOP_IMPACT_BITS-th greatest posting, and there are so many. */
+/** The first top-k impact bound is that of the 2 ** TOP_IMPACT_BITS-th greatest posting; the number of bounds. */
 export const TOP_IMPACT_BITS: u32 = 4;
 export const TOP_IMPACTS: u32 = 12;
 
-/** A list of so many postings has windows. */
+/** A list with this many postings has windows. */
 export const LONG: u32 = 512;
 
-/** Of a term of the query; what is behind the weight, f64, the kernel finds out: unscaled base, slope and bound. */
+/** Fields of a term of the query; the kernel computes those after the weight (f64): unscaled base, slope and bound. */
 export const Q_BYTES: usize = 40;
 export const Q_ENTRY: usize = 0;
 export const Q_WEIGHT: usize = 8;
@@ -84,7 +84,7 @@ export const T_RECORDS: usize = 0;
 export const T_QUANTIZED: usize = 4;
 export const T_EXACT: usize = 8;
 export const T_COUNT: usize = 12;
-/** 0 where there are none. */
+/** 0 if there are none. */
 export const T_WINDOWS: usize = 16;
 export const T_BASE: usize = 20;
 export const T_SLOPE: usize = 24;
@@ -92,7 +92,7 @@ export const T_SLOPE: usize = 24;
 export const T_BOUND: usize = 28;
 /** What exact impacts are multiplied with. */
 export const T_WEIGHT: usize = 32;
-/** Where the list goes on; 0 at first. */
+/** Where the list continues; 0 at first. */
 export const T_CURSOR: usize = 40;
 /** Where the window's postings end. */
 export const T_END: usize = 44;
@@ -100,7 +100,7 @@ export const T_END: usize = 44;
 export const T_MOST: usize = 48;
 /** ... in the block. */
 export const T_BLOCK_MOST: usize = 52;
-/** The least quantized impact that reaches the limit; more than 255 where none does. */
+/** The smallest quantized impact that reaches the limit; more than 255 if none does. */
 export const T_LEAST: usize = 56;
 
 export const S_TERMS: usize = 0;
@@ -117,7 +117,7 @@ export const S_SUMS: usize = 36;
 export const S_MARKS: usize = 40;
 export const S_FOUND: usize = 44;
 export const S_FOUND_COUNT: usize = 48;
-/** The window to go on with; 0 at first. */
+/** The next window; 0 at first. */
 export const S_WINDOW: usize = 52;
 export const S_RECORD_COUNT: usize = 56;
 /** f32, scaled: only impacts that are as great count where candidates are gathered; minus infinity: all. */
@@ -129,14 +129,17 @@ export const S_QUERY: usize = 108;
 export const S_QUERY_COUNT: usize = 112;
 /** The greatest quantized impact. */
 export const S_LEVELS: usize = 116;
-/** Records that are removed or not to be found: a list's greatest ones may be among them. */
+/** Number of records that are removed or excluded: they may include a list's greatest postings. */
 export const S_MISSING: usize = 120;
-/** Whether the terms are made. */
+/** Whether the terms are prepared. */
 export const S_IS_ENTERED: usize = 124;
-/** f64: by how much an impact can have grown since the quantized impacts were made, at least 1; and shrunk, at most 1. */
+/**
+ * f64: the factor by which impacts can have grown since the quantized impacts were computed, at least 1; and that by which they can have
+ * shrunk, at most 1.
+ */
 export const S_GROWTH: usize = 128;
 export const S_SHRINKAGE: usize = 136;
-/** f64: what a single posting must give to count where candidates are gathered; unscaled. */
+/** f64: minimum contribution of a single posting while candidates are gathered; unscaled. */
 export const S_LEAST: usize = 144;
 export const S_SORTED: usize = 152;
 export const S_RECORD_SUMS: usize = 156;
@@ -152,12 +155,12 @@ export const S_SLACK: usize = 72;
 /** f64, of texts: k1 (1 - b), and k1 b / average length. */
 export const S_FIXED: usize = 80;
 export const S_PER_TERM: usize = 88;
-/** f64: what a score is multiplied with to be compared with a sum; the terms' base, slope and bound are scaled too. */
+/** f64: the factor that makes a score comparable with a sum; the terms' base, slope and bound are scaled, too. */
 export const S_SCALE: usize = 96;
 
 /** Sparse vectors: an impact is the weight, f32. */
 export const SPARSE: u32 = 0;
 /** Texts: an impact is tf / (tf + fixed + perTerm * length), tf in one byte. */
 export const TEXT: u32 = 1;
-/** Texts of a segment where a tf does not fit a byte: all are u32. */
+/** For texts of a segment with a tf that does not fit into a byte: all are u32. */
 export const TEXT_WIDE: u32 = 2;

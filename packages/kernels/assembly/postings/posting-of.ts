@@ -3,9 +3,9 @@
 import { T_RECORDS, WINDOW, WINDOW_BITS } from "./layout";
 
 /**
- * The place of a record's posting among those from `from` to `end` of a list, all in the record's window, or -1. Looks at the 32
- * postings around where it would be were they spread evenly, all at once: mostly it is there, or nowhere. A search step by step
- * takes more than twice as long, for the processor cannot guess where it goes.
+ * The place of a record's posting among those from `from` to `end` of a list, all in the record's window, or -1. Compares, all at once, the
+ * 32 postings around the position expected for an even spread: usually it is there or nowhere. A binary search takes more than twice as
+ * long, because its branches are unpredictable.
  */
 export function postingOf(term: usize, from: u32, end: u32, record: u32): i32 {
   const records = <usize>load<u32>(term, T_RECORDS);

@@ -46,9 +46,8 @@ import {
 import { postingOf } from "./posting-of";
 
 /**
- * Searches the segment that the scratch memory names, from the beginning or from the window noted there on, until all is done or
- * more than `WINDOW` records were found; returns whether all is done. The caller takes what was found out, and sets its count to 0,
- * before it goes on.
+ * Searches the segment given in the scratch memory, from the start or from the window stored there, until all is done or more than `WINDOW`
+ * records were found; returns whether all is done. Before the next call, the caller takes the found records and sets their count to 0.
  */
 export function searchSegment(scratch: usize): bool {
   if (load<u32>(scratch, S_IS_ENTERED) === 0 && !enterSegment(scratch)) return true;
@@ -60,9 +59,9 @@ export function searchSegment(scratch: usize): bool {
 }
 
 /**
- * How much of the floor the lists that are left aside may give together. All of it would leave most aside, and then nearly any
- * record can still reach the floor and has to be looked up. Adding up a posting takes a few cycles and a look-up a hundred: with
- * half, sparse vectors take 0.55 and texts 0.7 to 0.8 of the time (0.4 and 0.85 are slower).
+ * The fraction of the floor that the lists left aside may contribute together. With all of it most lists would be left aside, and then
+ * nearly any record could still reach the floor and would have to be looked up. Adding up a posting takes a few cycles and a look-up a
+ * hundred: with half, sparse vectors take 0.55 and texts 0.7 to 0.8 of the time (0.4 and 0.85 are slower).
  */
 const ASIDE: f32 = 0.55;
 
@@ -92,7 +91,7 @@ function searchWindow(scratch: usize, window: u32): void {
   clear(essential, termsEnd, sums);
 }
 
-/** Whether no record of a window may be found. Where so few may that this can be, their windows are all that is worth adding up. */
+/** Whether no record of a window may be found. If few records may be found, only their windows need to be added up. */
 function isHidden(scratch: usize, window: u32): bool {
   if (load<u32>(scratch, S_MISSING) < WINDOW) return false;
   const hidden = <usize>load<u32>(scratch, S_HIDDEN) + <usize>((window << WINDOW_BITS) >> 3);
@@ -118,7 +117,7 @@ function enterWindow(term: usize, window: u32): f32 {
     store<u32>(term, from, T_CURSOR);
     store<u32>(term, end, T_END);
     if (from < end) {
-      // With a negative slope the least quantized impact adds most; a list's bound is for that one.
+      // With a negative slope the smallest quantized impact adds most; a list's bound is for that one.
       const slope = load<f32>(term, T_SLOPE);
       const quantized = <f32>load<u8>(windows + <usize>window, W_IMPACTS);
       most = slope < 0 ? load<f32>(term, T_BOUND) : load<f32>(term, T_BASE) + slope * quantized;
@@ -158,9 +157,9 @@ function addList(term: usize, sums: usize, marks: usize): void {
 }
 
 /**
- * The same, where no impact is negative: sums only rise, so a record is marked when its sum reaches what it needs. That few do
- * is why this takes half as long: nothing waits for the bits just written, and the harvest finds hardly more than it scores. The
- * impacts of eight are made at once, for which searches of SPLADE-like vectors take 0.92 of the time.
+ * The same if no impact is negative: sums only rise, so a record is marked when its sum reaches the required value. Few records do, so this
+ * takes half as long: nothing waits for the bits just written, and few marked records are not scored. The impacts of eight postings are
+ * computed at once, which reduces the time of SPLADE-like searches to 0.92.
  */
 function addListUpTo(term: usize, needed: f32, sums: usize, marks: usize): void {
   const from = load<u32>(term, T_CURSOR);
@@ -200,7 +199,7 @@ function addListUpTo(term: usize, needed: f32, sums: usize, marks: usize): void 
   }
 }
 
-/** Adds an impact to the sum at a place of the window, and marks it when the sum reaches what it needs. */
+/** Adds an impact to the sum at a position of the window, and marks it when the sum reaches the required value. */
 function addOne(place: u32, impact: f32, needed: f32, sums: usize, marks: usize): void {
   const at = sums + ((<usize>place) << 2);
   const sum = load<f32>(at) + impact;
@@ -210,13 +209,13 @@ function addOne(place: u32, impact: f32, needed: f32, sums: usize, marks: usize)
   store<u64>(mark, load<u64>(mark) | ((<u64>1) << (<u64>place & 63)));
 }
 
-/** Sets the sums to zero: by list where few were touched, for a window has 4,096 of them. */
+/** Sets the sums to zero: by list if few were touched, because a window has 4,096 of them. */
 function clear(essential: usize, termsEnd: usize, sums: usize): void {
   if (postingsOf(essential, termsEnd) > FILLED_MIN) memory.fill(sums, 0, WINDOW << 2);
   else for (let term = essential; term < termsEnd; term += TERM_BYTES) clearSums(term, sums);
 }
 
-/** Filling all sums takes as long as clearing those of about so many postings. */
+/** Filling all sums takes as long as clearing those of about this many postings. */
 const FILLED_MIN: u32 = 400;
 
 /** Sets the sums of a list's records in the window to zero. */
@@ -227,7 +226,7 @@ function clearSums(term: usize, sums: usize): void {
     store<f32>(sums + ((<usize>load<u16>(at) & (WINDOW - 1)) << 2), 0);
 }
 
-/** Looks at the marked records, takes the marks away, and scores those exactly that can be among the best. */
+/** Walks the marked records, clears the marks, and exactly scores those that can be among the best. */
 function harvest(scratch: usize, firstRecord: u32, terms: usize, essential: usize): void {
   const sums = <usize>load<u32>(scratch, S_SUMS);
   const marks = <usize>load<u32>(scratch, S_MARKS);

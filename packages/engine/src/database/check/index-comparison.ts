@@ -14,7 +14,7 @@ import { kindNamed } from "../../index/registry.ts";
 import type { View } from "../../runtime/view.ts";
 import { PostingSums } from "./posting-sums.ts";
 
-/** Records read between two looks at the clock. */
+/** Records read between two checks of the clock. */
 const recordsPerLook = 16;
 /** Attempts to compare an index whose segments are merged meanwhile. */
 const attemptsMax = 10;

@@ -132,7 +132,7 @@ test("[N9] [N13] if codes turn out to lose too much, auto builds better ones in 
     index.add(i, bytesOfFloats(row));
   }
   expect(before).not.toBe("f32");
-  expect(notices.join()).toMatch(/lost 0\.\d+ of the exact answers/);
+  expect(notices.join()).toMatch(/lost 0\.\d+ of the exact results/);
   expect(index.encoding?.dataType).not.toBe(before);
   expect(index.encoding?.reason).toContain("lost");
   index.check();
@@ -149,7 +149,7 @@ test("a range that misses the data is not applied, and the status says how much 
   const state = index.encoding;
   expect(state?.clampedShare).toBe(1);
   expect(state?.range).toBeNull();
-  expect(state?.reason).toContain("cuts off 100.0 %");
+  expect(state?.reason).toContain("clamps 100.0 %");
 });
 
 test.each([1e-44, 1e-38, 1, 1e19, 1e38])(

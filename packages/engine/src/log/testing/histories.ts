@@ -57,7 +57,7 @@ export function stateOf(store: Store): string[] {
   );
 }
 
-/** What users see of a store, whatever of its past it keeps. */
+/** The state of a store that users see, independent of the history that it keeps. */
 export function seenOf(store: Store): unknown {
   return read(store, (snapshot) => ({
     hash: toHex(readHead(snapshot).hash),
