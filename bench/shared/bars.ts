@@ -13,7 +13,7 @@ const right = 90;
 const top = 62;
 const rowHeight = 30;
 const barHeight = 18;
-/** Times the least cost: longer bars would hide the differences of the short ones. */
+/** Bars are cut off at this multiple of the lowest cost, because longer bars would hide the differences between the short ones. */
 const longest = 25;
 
 export function bars(title: string, unit: string, all: readonly Bar[]): string {

@@ -1,8 +1,8 @@
 // How is one set measured with all engines?
 //
 //   build     one engine after the other, each in its own process
-//   rounds    for each effort, each engine gets the same queries; the order rotates with each round; the first round warms up
-//   deep      more results, once, if the plan asks for it; and the memory of the process
+//   rounds    for each effort (a setting that trades time for recall), each engine gets the same queries; the order rotates with each round; the first round warms up
+//   deep      one more round with more results, if the plan wants it, and the memory of the process at the end
 //
 // An engine that fails is left out, with the reason; the others continue.
 

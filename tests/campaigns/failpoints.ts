@@ -198,7 +198,7 @@ class Lane {
   }
 }
 
-/** Records with so many dimensions that a few fill a segment of the sparse index; segments are merged. */
+/** Records with so many dimensions that a few records fill a segment of the sparse index, so that segments are merged. */
 function wideRecords(part: number): Written[] {
   return Array.from({ length: 9 }, (_, i) => {
     const indices = Array.from({ length: 30_000 }, (__, n) => n + 6);

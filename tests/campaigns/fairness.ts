@@ -228,7 +228,7 @@ function lineOf({ attack, p50, p99, worst, healthWorst, holds, refused, report }
   return `${attack.padEnd(40)} p50 ${ms(p50)} p99 ${ms(p99)} worst ${ms(worst)} health ${ms(healthWorst)} held ${ms(holds.p99Ms)} ${ms(holds.worstMs)} refused ${refused}   {${statuses}} ${(report.bytes / 2 ** 20).toFixed(1)} MiB`;
 }
 
-/** @throws Error naming each promise that was broken */
+/** @throws Error naming each bound that was exceeded */
 function judge([quiet, ...attacked]: readonly Outcome[]): void {
   const p99Max = Math.max(p99MsLeast, p99Factor * quiet.p99);
   const broken = attacked.flatMap(({ attack, p99, refused, healthWorst }) => [

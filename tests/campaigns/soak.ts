@@ -305,7 +305,7 @@ class Soak {
     this.tally.note(`a ${kind} search`, answer, collection === "side" ? [200, 400] : [200]);
   }
 
-  /** The operations that run one after the other in parallel with the requests. */
+  /** Operations that run in sequence, while requests run in parallel with them. */
   async cycle(): Promise<void> {
     while (!this.#isOver) {
       this.cycles++;

@@ -1,4 +1,4 @@
-// Which data has zero vectors, copies and near copies?
+// Data sets with zero vectors, copies and near copies.
 
 import type { OddData } from "./odd-data.ts";
 import { type Random, rowsOf, scaled, textLike } from "./random.ts";

@@ -7,7 +7,7 @@ it("the client runs in browsers: it loads only its own files and the parts of th
   expect(files).toContain("client.ts");
   for (const name of files) {
     const source = readFileSync(join(import.meta.dirname, name), "utf8").replaceAll(/^\s*\*.*$/gm, "");
-    // Types are erased, so they may come from anywhere.
+    // The compiler erases types, so types may be imported from any module.
     const loads = [...source.matchAll(/^(?:import|export) (?!type\b)[^;"()=]*from "([^"]+)"/gm)].map(
       ([, from]) => from,
     );

@@ -118,7 +118,7 @@ describe("the collections of a key", () => {
     expect(loaded.json).toEqual(["a", "logs-1", "logs-2"]);
     for (const collection_id of ["a", "logs-1"])
       expect((await server.ask(pathOf("getCollection", { collection_id }), { key })).status).toBe(200);
-    // Missing but accessible: the usual response. Not accessible: the same response, whether it exists or not.
+    // A name that the key may access and that does not exist gets 404. A name that it may not access gets the same response, existing or not.
     const missing = pathOf("getCollection", { collection_id: "logs-9" });
     expectError(await server.ask(missing, { key }), 404, "collection_not_found");
     for (const collection_id of ["other", "nowhere", "A", "a-1", "logs", "*", "a*"])
@@ -210,7 +210,7 @@ describe("the end of a key", () => {
       const revoked = await makeKey({ role: "write" }, first);
       expect((await first.ask("/vectordb/collections", { key: kept.key })).status).toBe(200);
       expect((await first.ask("/vectordb/collections", { key: revoked.key })).status).toBe(200);
-      // A second use within the minute is stored when the server stops.
+      // The time of a key's last use is stored at most once a minute, and when the server stops.
       now += 30_000;
       for (const { key } of [kept, revoked]) await first.ask("/vectordb/collections", { key });
       expect((await first.call("revokeKey", { key_id: revoked.key_id })).status).toBe(204);

@@ -214,7 +214,7 @@ function withoutDamage(answer: string): string {
   return JSON.stringify(told);
 }
 
-/** The same list, of which some are marked as damaged. */
+/** The same list, in which some entries are marked as damaged. */
 function isSnapshotListWithDamage(expected: string, answer: string): boolean {
   const listed = (text: string) => (JSON.parse(text) as { snapshots: Snapshot[] }).snapshots;
   const told = listed(answer).map((snapshot) => withoutDamage(JSON.stringify(snapshot)));
@@ -225,7 +225,7 @@ function isSnapshotListWithDamage(expected: string, answer: string): boolean {
 
 type List = { collections: { name: string; damaged?: boolean }[] };
 
-/** The same list, of which some are marked as damaged, be their names readable or not. */
+/** The same list, in which some entries are marked as damaged, with readable names or without. */
 function isListWithDamage(expected: string, answer: string): boolean {
   const [before, after] = [expected, answer].map((text) => (JSON.parse(text) as List).collections);
   const intact = after.filter(({ damaged }) => damaged !== true);

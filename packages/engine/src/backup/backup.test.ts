@@ -232,7 +232,7 @@ describe("files that are not as they were written", () => {
     return fault;
   };
 
-  /** The first places, where prefix and header's head lie, the last ones, and others by chance. */
+  /** The first offsets, which hold the prefix and the start of the header, the last ones, and random ones. */
   const places = (next: () => number) => [
     ...Array.from({ length: 40 }, (_, i) => i),
     ...Array.from({ length: 20 }, (_, i) => bytes.length - 1 - i),

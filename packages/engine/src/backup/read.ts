@@ -305,7 +305,7 @@ export function checkRestored(store: Store, header: BackupHeader, onRow: () => v
         throw invalidSnapshot(
           "damaged",
           0,
-          `has two live records with one id, of ordinal ${readU32Key(key)}`,
+          `has two live records with the same id, one of them with ordinal ${readU32Key(key)}`,
         );
       onRow();
     }

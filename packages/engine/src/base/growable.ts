@@ -14,7 +14,7 @@ export type Column<T extends Numbers = Uint32Array> = { readonly values: T; read
 
 /** A growing column of numbers of one type: `new Growable(Uint32Array)`. */
 export class Growable<T extends Numbers> {
-  /** The numbers at 0 to length - 1; the rest is unused. Replaced when it grows. */
+  /** The numbers at 0 to length - 1; the rest of the array is unused. A push may replace the array by a larger one. */
   values: T;
   length = 0;
   readonly #make: (length: number) => T;

@@ -36,7 +36,10 @@ export class TransactionCheck {
     }
     const sequence = key.length === 8 ? readU53(key) : -1;
     if (entry.sequence !== sequence || !String(entry.id).startsWith(`${sequence.toString(36)}-`))
-      this.#bad(`The transaction '${entry.id}' lies under the number ${sequence}.`, key);
+      this.#bad(
+        `The transaction '${entry.id}' is stored under the number ${sequence}, which is not its own.`,
+        key,
+      );
     if (!states.includes(entry.state)) this.#bad(`The transaction '${entry.id}' is '${entry.state}'.`, key);
     this.#entries.set(sequence, entry);
   }

@@ -263,8 +263,8 @@ export class KeptSnapshots implements Snapshots {
     const path = this.#directory.pathOf(id);
     const { size_bytes: size, sha256 } = snapshot;
     const onWrong = () => {
-      this.#mark(id, "Its file fails its SHA-256.");
-      return damaged(id, "Its file fails its SHA-256.");
+      this.#mark(id, "Its file does not match its SHA-256.");
+      return damaged(id, "Its file does not match its SHA-256.");
     };
     return {
       snapshot,

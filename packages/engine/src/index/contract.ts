@@ -59,7 +59,7 @@ export interface Index {
   readonly linkedEnd?: number;
   /** Why the index can no longer be built, if so; its results stay correct. */
   readonly failure?: unknown;
-  /** Whether something waits for memory (`mayTake`); absent: never. */
+  /** Whether something waits for memory (`mayTake`); absent: false. */
   readonly isPostponed?: boolean;
   /**
    * Does deferred work, such as merging, for about this many postings; absent if there is never any. Does not change results.

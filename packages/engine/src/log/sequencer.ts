@@ -156,7 +156,7 @@ class Trial {
     this.#application = new Application(writer, readHead(writer), this.#timeMs, options.versionsKept);
   }
 
-  /** Accepts and applies a request, or records its rejection. @throws the error with which it fails half-way */
+  /** Accepts and applies a request, or records its rejection. @throws the error of a request that fails after it was applied in part */
   request(request: WriteRequest): void {
     try {
       this.outcomes.push(this.#attempt(request));

@@ -25,7 +25,7 @@ it("[O5] reservations count, memory is freed once, and requests that do not fit 
     code: "memory_budget_exceeded",
     details: { scope: "process", needed_bytes: 200, budget_bytes: 1_000, index_bytes: 900 },
   });
-  // Soon after, `freeMemory` learns that the last attempt failed.
+  // A call shortly after a failed attempt tells `freeMemory` so.
   expect(await codeOf(memory.admit({ what: "A load", indexBytes: 200 }))).toBe("memory_budget_exceeded");
   expect(made).toEqual([false, true]);
   done();

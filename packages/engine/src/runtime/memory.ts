@@ -65,7 +65,7 @@ export class MemoryBudget {
   readonly #processBytes: () => number;
   /** Bytes that were admitted and that no measurement of the indexes contains yet. */
   #reserved = 0;
-  /** The part of `#reserved` whose operations have ended. It counts until the indexes are measured again. */
+  /** The part of `#reserved` whose operations have ended. It stays reserved until the indexes are measured again. */
   #done = 0;
   /** Bytes of the process when the database was opened. */
   readonly #before: number;

@@ -3,7 +3,7 @@
 // What does each language need?
 //
 // One line a language: its stop words, its Snowball stemmer where there is one, and what an apostrophe means in
-// it. The names are those of the API (protocol/shapes/index-definition); a new language is a line here and there.
+// it. The names are those of the API (protocol/shapes/index-definition); a new language is one line here and one there.
 
 import type { TextLanguage } from "@quiver/protocol/shapes/index-definition";
 import * as stopword from "stopword";

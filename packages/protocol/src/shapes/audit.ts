@@ -32,7 +32,7 @@ export const AuditEntry = Type.Object({
         description:
           "What is changed and how: the names in the path, the fields of the body that define what may be done or what is " +
           "created (`role`, `collections`, `overwrite`, `config.max_vectors`; lists as JSON; absent fields are left " +
-          "out), and, with the outcome, the ids that the server assigned (`key_id`, `snapshot_id`).",
+          "out). The entry with the outcome also has the ids that the server assigned (`key_id`, `snapshot_id`).",
       },
     ),
   ),

@@ -72,7 +72,7 @@ function partOf({ keyword, instancePath }: ShapeFault, faults: readonly ShapeFau
   return ` whose ${name} is ${describe(part.data)}`;
 }
 
-/** An `invalid_request` about one field. `path` is `vectors[17].dense_values[3]`. */
+/** An `invalid_request` about one field, with its path, such as `vectors[17].dense_values[3]`. */
 export function fieldError(path: string, expected: string, received: string, message: string): QuiverError {
   return new QuiverError("invalid_request", `${message} Correct the request and send it again.`, {
     path,

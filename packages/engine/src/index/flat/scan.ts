@@ -143,7 +143,7 @@ export class FlatScan {
     return keepBest(ordinals, scores, count, k);
   }
 
-  /** Adds the missed records that the searched version sees. Their visibility has not been tested before. */
+  /** Adds the records that the scan has missed, if they are visible to the searched version: their visibility was not tested before. */
   #withMissed(ordinals: Uint32Array): Uint32Array {
     if (this.#missed.size === 0) return ordinals;
     const visible = this.#request.visible();

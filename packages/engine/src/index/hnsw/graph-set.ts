@@ -1,10 +1,10 @@
-// Which graphs hold the vectors of an index by one encoding?
+// Which graphs hold the vectors of an index in one encoding?
 //
 // The owner's side of a set of graphs: it adds and removes names (node-map.ts, link-queue.ts), assigns jobs to builders (graph-jobs.ts),
 // and makes checkpoints. Searches use its `reader` (graph-search.ts).
 //
 // Invariants (see check):
-//   1. The node map has each linked name, with its partition and node; every live node is one of them.
+//   1. The node map has each linked name, with its partition and node; every live node belongs to a linked name.
 //   2. A queued name is not linked. A name that was handed out is linked when the job is done, unless it was removed meanwhile.
 
 import { invariant } from "../../base/invariant.ts";

@@ -16,7 +16,7 @@ export type GraphSetOptions = {
   readonly scratchCount: number;
 };
 
-/** The shape of a graph by an encoding. */
+/** The layout of a graph whose vectors have an encoding. */
 export function shapeOf(encoding: Encoding, options: GraphSetOptions): GraphShape {
   const { m, m0, efConstruction, memoryBytesMax, scratchCount } = options;
   const { codeBytes, queryBytes, dataType, metric } = encoding;

@@ -52,7 +52,7 @@ export class StoredVectors extends SearchedVectors {
   /** Number of vectors in the cache before it requests more memory. */
   #cacheGranted = 0;
 
-  /** @param graphs the graphs that serve */
+  /** @param graphs the graphs that serve searches */
   constructor(options: VectorOptions, graphs: () => GraphSet | undefined) {
     const { dimension, metric, fingerprintKey } = options;
     super(dimension, metrics[metric]);

@@ -84,7 +84,7 @@ export function checkParts(
     last = ordinalsOf(buffer).at(-1) ?? last;
   }
   for (const ordinal of parts.retired)
-    invariant(parts.has(ordinal), `ordinal ${ordinal} is retired and gone`);
+    invariant(parts.has(ordinal), `the index marks ordinal ${ordinal} as retired, but does not hold it`);
 }
 
 /** The records of a mutable buffer that were not removed, ascending. */

@@ -32,7 +32,7 @@ export type { Accepts };
 /** Of a step: words that are analysed, and terms that are located. */
 const wordsPerStep = 2_048;
 const termsPerStep = 256;
-/** Forms that are stemmed at a step. */
+/** Number of forms that one step stems. */
 const formsPerStep = 512;
 /** Number of postings that are scored in one step. */
 const postingsAtOnce = 50_000;
