@@ -29,7 +29,7 @@ export type Candidates = Scored;
 
 /**
  * Whether the searched version sees an ordinal; null: it sees all. Pure for the length of a search, and must not
- * call the index. Called only for records that could matter.
+ * call the index. Called only for records that could matter, and for some that were removed, where any answer will do.
  *
  * A record that is held but not visible is either retired or younger than every visible record. An index may rely on this and call
  * `visible` for no others.

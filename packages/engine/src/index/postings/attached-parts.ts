@@ -16,7 +16,7 @@
 //     as a whole, and everything outside of arenas, live as long as a thread refers to them.
 //
 // A thread keeps what it has made of arenas and segments (views, kernels, scratch memory) for as long as a reader of the index is in
-// use, and takes over only the removals that are new.
+// use. Of a segment that it knows it takes over only the removals that are new, into bits of its own for each description.
 
 import type { Column } from "../../base/growable.ts";
 import { attachOnce } from "../attached.ts";
@@ -84,9 +84,7 @@ class KnownParts {
     for (const shared of sharedSegments) {
       const arena = arenas[shared.arena];
       arena.refresh(shared.at + shared.bytes);
-      const segment = this.#segments.get(shared.number) ?? SegmentReader.attach(arena, shared);
-      segment.catchUp(shared.removed);
-      segments.set(shared.number, segment);
+      segments.set(shared.number, SegmentReader.attach(arena, shared, this.#segments.get(shared.number)));
     }
     this.#segments = segments;
     return [...segments.values()];

@@ -5,9 +5,10 @@
 // A segment counts the removed records of a list when a search asks for them, and caches the count together with the number of
 // removals that it covers. Most terms are never asked for.
 //
-// The owner has a `Segment`. A thread that reads it has a `SegmentReader`, which knows the records that were removed at a moment by the
-// log of removals, up to then. Later removals concern only records that its version does not see (they are hidden from it anyway), so
-// it does not matter which of them the shared bits show when the kernel reads them.
+// The owner has a `Segment`. A thread that reads it has a `SegmentReader` for each moment, which knows the records that were removed by then
+// by the log of removals. Later removals concern only records that its version does not see (they are hidden from it anyway), so it
+// does not matter which of them the shared bits show when the kernel reads them. Readers of one segment share what never changes, and
+// the counts.
 
 import { entry, entryBytes, kinds, windowRecords } from "@quiver/kernels/postings";
 import { type Column, Growable } from "../../base/growable.ts";
@@ -24,6 +25,9 @@ export type SegmentState = {
   /** A bit for each record: whether it was removed. */
   readonly removed: Uint8Array;
 };
+
+/** Per list: how many of its records were removed, and how many removals were looked at for that. Empty before the first query. */
+type RemovedCounts = { removed: Uint32Array; seen: Uint32Array };
 
 /** Removed records are looked up one by one if that is less work than walking a list. */
 const probeCost = 16;
@@ -64,15 +68,14 @@ export class SegmentReader {
   readonly #stepBits: number;
   /** In the arena, a bit for each record: whether it was removed by now. */
   readonly removedBits: Uint8Array;
-  /** ... by the moment up to which removals were taken over. The owner's are those of the arena. */
+  /** ... by the reader's moment. The owner's are those of the arena. */
   protected bits: Uint8Array;
   /** In the order of removal. */
   protected removed: Column = { values: new Uint32Array(0), length: 0 };
-  /** Of each list: how many of its records were removed, of so many removals. Empty before the first. */
-  #removedIn = new Uint32Array(0);
-  #removalsSeen = new Uint32Array(0);
+  readonly #counts: RemovedCounts;
 
-  constructor(arena: SegmentMemory, at: number) {
+  /** @param other a reader of the same segment */
+  constructor(arena: SegmentMemory, at: number, other?: SegmentReader) {
     const field = (name: keyof typeof segmentHeader): number => arena.words[(at + segmentHeader[name]) >>> 2];
     const column = (name: keyof typeof segmentHeader, count: number): Uint32Array =>
       new Uint32Array(arena.words.buffer, at + field(name), count);
@@ -89,28 +92,29 @@ export class SegmentReader {
     this.lengths = column("lengthsAt", this.kind === kinds.sparse ? 0 : this.recordCount);
     this.terms = column("termsAt", this.listCount);
     this.#entriesAt = at + field("entriesAt");
-    this.#stepBits = stepBitsFor(this.terms);
-    this.#steps = stepsOf(this.terms, this.#stepBits);
+    this.#stepBits = other === undefined ? stepBitsFor(this.terms) : other.#stepBits;
+    this.#steps = other === undefined ? stepsOf(this.terms, this.#stepBits) : other.#steps;
+    this.#counts =
+      other === undefined ? { removed: new Uint32Array(0), seen: new Uint32Array(0) } : other.#counts;
     const bits = Math.ceil(this.recordCount / windowRecords) * windowRecords;
     this.removedBits = new Uint8Array(arena.bytes.buffer, at + field("removedAt"), bits / 8);
     this.bits = this.removedBits;
   }
 
-  /** A segment of another thread. @param arena its arena, seen from this thread */
-  static attach(arena: SegmentMemory, { at }: SharedSegment): SegmentReader {
-    const segment = new SegmentReader(arena, at);
-    segment.bits = new Uint8Array(segment.removedBits.length);
+  /**
+   * A segment of another thread as it was at a moment.
+   * @param arena its arena, seen from this thread
+   * @param other a reader of the segment at another moment
+   */
+  static attach(arena: SegmentMemory, { at, removed }: SharedSegment, other?: SegmentReader): SegmentReader {
+    if (other?.removed.length === removed.length) return other;
+    const segment = new SegmentReader(arena, at, other);
+    const isLater = other !== undefined && other.removed.length < removed.length;
+    segment.bits = isLater ? other.bits.slice() : new Uint8Array(segment.removedBits.length);
+    segment.removed = removed;
+    for (let i = isLater ? other.removed.length : 0; i < removed.length; i++)
+      segment.bits[removed.values[i] >> 3] |= 1 << (removed.values[i] & 7);
     return segment;
-  }
-
-  /** Takes over the removals up to a moment, if it is later than those before. */
-  catchUp(removed: Column): void {
-    if (removed.length <= this.removed.length) return;
-    for (let i = this.removed.length; i < removed.length; i++) {
-      const record = removed.values[i];
-      this.bits[record >> 3] |= 1 << (record & 7);
-    }
-    this.removed = removed;
   }
 
   /** Bytes of the allocation. */
@@ -123,8 +127,8 @@ export class SegmentReader {
     return (
       this.#steps.byteLength +
       this.removed.values.byteLength +
-      this.#removedIn.byteLength +
-      this.#removalsSeen.byteLength
+      this.#counts.removed.byteLength +
+      this.#counts.seen.byteLength
     );
   }
 
@@ -190,22 +194,25 @@ export class SegmentReader {
   removedIn(list: number): number {
     const removals = this.removed.length;
     if (removals === 0) return 0;
-    if (this.#removedIn.length === 0) {
-      this.#removedIn = new Uint32Array(this.listCount);
-      this.#removalsSeen = new Uint32Array(this.listCount);
+    const counts = this.#counts;
+    if (counts.seen.length === 0) {
+      counts.removed = new Uint32Array(this.listCount);
+      counts.seen = new Uint32Array(this.listCount);
     }
-    const since = removals - this.#removalsSeen[list];
-    if (since === 0) return this.#removedIn[list];
+    const since = removals - counts.seen[list];
+    if (since === 0) return counts.removed[list];
+    // A reader of a later moment has asked before.
+    if (since < 0) return this.#countRemoved(list);
     if (probeCost * since < this.countOf(list)) {
       let found = 0;
       for (let i = removals - since; i < removals; i++)
         if (this.postingOf(list, this.removed.values[i]) >= 0) found++;
-      this.#removedIn[list] += found;
+      counts.removed[list] += found;
     } else {
-      this.#removedIn[list] = this.#countRemoved(list);
+      counts.removed[list] = this.#countRemoved(list);
     }
-    this.#removalsSeen[list] = removals;
-    return this.#removedIn[list];
+    counts.seen[list] = removals;
+    return counts.removed[list];
   }
 
   /** The place of a record's posting in a list, or -1. */

@@ -129,3 +129,35 @@ test.each([1, 2, 3, 4])(
     }
   },
 );
+
+test("a form that only hidden records have is none, also after the thread has attached to a later moment without them", () => {
+  const options: TextOptions = { language: "english", k1: 1.2, b: 0.75 };
+  const versions = new Versioned((retire) => new TextIndex({ ...options, retire }));
+  const { index } = versions;
+  const [hidden, seen] = [versions.next(), versions.next()];
+  index.add(hidden, ["navigating"]);
+  index.add(seen, ["navigation"]);
+  // So many that the segment is not merged when one is removed.
+  for (let i = 0; i < 10; i++) index.add(versions.next(), ["other"]);
+  index.freeze();
+  const first = versions.publish();
+  versions.close(hidden);
+  const statistics = index.statistics();
+  const second = versions.publish();
+  const attach = () => textKind.attach?.(posted(textKind.descriptor?.(index) as object), 1) as TextReader;
+  const reader = attach();
+  const found = (by: TextReader, text: string): number[] => {
+    const leg: TextLeg = { kind: "tf-idf", text, clauses: parseOperators(text, "query"), path: "query" };
+    const version = { visible: () => second.visible, statistics, vectorOf: () => new Uint8Array(0) };
+    const options = { allowed: null, isExact: false, ef: undefined };
+    const { ordinals, count } = finishAtOnce(textKind.search(by, [leg], version, options).search(0, 10));
+    return Array.from(ordinals).slice(0, count);
+  };
+  expect([found(reader, "navigatin*"), found(reader, "navigatio*")]).toEqual([[], [seen]]);
+  versions.release(first);
+  versions.reclaim();
+  expect(index.has(hidden)).toBe(false);
+  const later = attach();
+  for (const each of [reader, later, index.reader])
+    expect([found(each, "navigatin*"), found(each, "navigatio*")]).toEqual([[], [seen]]);
+});
