@@ -83,3 +83,35 @@ test("who has attached gets the values of that time, or none, and never those of
     { numRuns: 60 },
   );
 });
+
+test("a page that loses its last ordinal between a reader's two looks holds no other ordinal's value for it", () => {
+  const retired: (() => void)[] = [];
+  const map = new OrdinalMap((free) => retired.push(free));
+  const other = 8 * 1_024 + 5;
+  map.set(5, 50);
+  // The chunk of the page stays.
+  map.set(20 * 1_024, 1);
+  const { directories, chunks } = map.shared;
+  let between = () => {};
+  // The first look is at the directory, the second at the chunk.
+  const watched = chunks.map(
+    (chunk) =>
+      chunk &&
+      new Proxy(chunk, {
+        get(words, place) {
+          between();
+          return words[Number(place)];
+        },
+      }),
+  );
+  const reader = new OrdinalMapReader({ directories, chunks: watched });
+  between = () => {
+    between = () => {};
+    map.delete(5);
+    map.set(other, 77);
+  };
+  expect(reader.get(5)).toBe(absent);
+  expect(map.get(other)).toBe(77);
+  for (const free of retired) free();
+  map.check();
+});

@@ -60,4 +60,20 @@ describe("rings of copies that change while they are walked", () => {
       headless: Uint32Array.from([7]),
     });
   });
+
+  test("a name that is gone stays without a record for those who have found it", () => {
+    const retired: (() => void)[] = [];
+    const copies = new Copies((free) => retired.push(free));
+    copies.add(7, 12);
+    copies.remove(7);
+    for (const free of retired.splice(0)) free();
+    const reader = CopiesReader.attach(copies.shared);
+    expect(copies.remove(12)).toBe(7);
+    // That 7 was closed is forgotten; that 12 was is not.
+    expect(reader.seen(7, (ordinal) => ordinal !== 12)).toBe(0xffff_ffff);
+    copies.check(() => true);
+    for (const free of retired.splice(0)) free();
+    copies.check(() => true);
+    expect([copies.isEmpty, copies.extraCount]).toEqual([true, 0]);
+  });
 });

@@ -17,6 +17,7 @@
 //   - A record is added at the end of a ring: it leads back to the name before any other record leads to it.
 //   - A record that is taken out is passed by first. It goes on leading to the next one until no search goes on that may stand there.
 //     That one may be taken out, too, and leads on likewise; so each walk comes to the name.
+//   - A name that has no record any more stays headless for those who have found it: that its own record was closed may be forgotten.
 
 import { invariant } from "../../base/invariant.ts";
 import type { Visible } from "../contract.ts";
@@ -94,8 +95,9 @@ export class Copies extends CopiesReader {
   readonly #names: OrdinalMap;
   readonly #next: OrdinalMap;
   readonly #previous = new OrdinalMap();
+  #copyCount = 0;
   #headlessCount = 0;
-  /** Records that were taken out, and still lead on. */
+  /** Records that were taken out and still lead on, and names that are gone and still headless. */
   #leaving = 0;
   readonly #retire: Retire;
 
@@ -115,13 +117,14 @@ export class Copies extends CopiesReader {
 
   /** Records besides those that are names of themselves, less names whose record is gone. */
   get extraCount(): number {
-    return this.#names.size - 2 * this.#headlessCount;
+    return this.#copyCount - this.#headlessCount;
   }
 
   /** A name gets another record. */
   add(name: number, ordinal: number): void {
     const last = this.#previous.get(name);
     const before = last === absent ? name : last;
+    this.#copyCount++;
     this.#names.set(ordinal, name);
     this.#next.set(ordinal, name);
     this.#previous.set(name, ordinal);
@@ -140,13 +143,10 @@ export class Copies extends CopiesReader {
     }
     const next = this.#next.get(ordinal);
     const previous = this.#previous.get(ordinal);
+    this.#copyCount--;
     this.#names.delete(ordinal);
     this.#previous.delete(ordinal);
-    this.#leaving++;
-    this.#retire(() => {
-      this.#leaving--;
-      this.#next.delete(ordinal);
-    });
+    this.#deleteLater(this.#next, ordinal);
     if (next !== previous) {
       this.#next.set(previous, next);
       this.#previous.set(next, previous);
@@ -156,9 +156,17 @@ export class Copies extends CopiesReader {
     this.#next.delete(name);
     this.#previous.delete(name);
     if (this.#names.get(name) === absent) return absent;
-    this.#names.delete(name);
+    this.#deleteLater(this.#names, name);
     this.#headlessCount--;
     return name;
+  }
+
+  #deleteLater(map: OrdinalMap, ordinal: number): void {
+    this.#leaving++;
+    this.#retire(() => {
+      this.#leaving--;
+      map.delete(ordinal);
+    });
   }
 
   /** What a checkpoint stores of the names that it contains: their records below `end`. */
@@ -167,6 +175,7 @@ export class Copies extends CopiesReader {
     const headless: number[] = [];
     for (const [ordinal, name] of this.#names.entries())
       if (name === ordinal) {
+        // A name that is gone is not.
         if (isCheckpointed(name)) headless.push(name);
       } else if (ordinal < end && isCheckpointed(name)) pairs.push(name, ordinal);
     return { pairs: Uint32Array.from(pairs), headless: Uint32Array.from(headless) };
@@ -194,6 +203,7 @@ export class Copies extends CopiesReader {
     this.#names.clear();
     this.#next.clear();
     this.#previous.clear();
+    this.#copyCount = 0;
     this.#headlessCount = 0;
   }
 
@@ -201,18 +211,17 @@ export class Copies extends CopiesReader {
   check(isName: (ordinal: number) => boolean): void {
     for (const map of [this.#names, this.#next, this.#previous]) map.check();
     let headless = 0;
+    let leaving = 0;
     for (const [ordinal, name] of this.#names.entries()) {
-      if (name === ordinal) headless++;
-      invariant(
-        this.#next.get(ordinal) !== absent,
-        `the record ${ordinal} of the name ${name} is in no ring`,
-      );
+      const isInRing = this.#next.get(ordinal) !== absent;
+      if (name === ordinal && isInRing) headless++;
+      else if (name === ordinal) leaving++;
+      else invariant(isInRing, `the record ${ordinal} of the name ${name} is in no ring`);
     }
     invariant(
       headless === this.#headlessCount,
       `${headless} names have no record, ${this.#headlessCount} counted`,
     );
-    let leaving = 0;
     for (const [ordinal, next] of this.#next.entries()) {
       if (this.#previous.get(ordinal) === absent) {
         leaving++;

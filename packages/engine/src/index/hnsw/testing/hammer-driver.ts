@@ -38,6 +38,13 @@ class LateBuilders extends InPlaceBuilders {
 
 const buildersOf = new WeakMap<Index, LateBuilders>();
 
+/** What ends the checkpoints that are being written: until then graphs are held, and what is removed stays marked as living. */
+const checkpointsOf = new WeakMap<Index, (() => void)[]>();
+
+function endCheckpoints(index: Index): void {
+  for (const end of checkpointsOf.get(index)?.splice(0) ?? []) end();
+}
+
 function mixed(a: number, b: number): number {
   let hash = Math.imul(a ^ 0x9e37_79b9, 0x85eb_ca6b) ^ b;
   hash = Math.imul(hash ^ (hash >>> 15), 0xc2b2_ae35);
@@ -142,6 +149,7 @@ export const denseDriver: HammerDriver = {
       cacheMax: 500,
     });
     buildersOf.set(index, builders);
+    checkpointsOf.set(index, []);
     return index;
   },
   add: (index, seed, ordinal) => (index as HnswIndex).add(ordinal, bytesOfFloats(vectorOf(seed, ordinal))),
@@ -149,10 +157,14 @@ export const denseDriver: HammerDriver = {
     const builders = buildersOf.get(index) as LateBuilders;
     for (let jobs = Math.floor(random() * 6); jobs > 0 && builders.work(); jobs--);
     if (random() < 0.2) (index as HnswIndex).tidy();
+    if (random() < 0.05)
+      (index as HnswIndex).save((_state, _graphs, done) => checkpointsOf.get(index)?.push(() => done(true)));
+    if (random() < 0.1) endCheckpoints(index);
     if ((index as HnswIndex).failure !== undefined) throw (index as HnswIndex).failure;
   },
   check(index, seed) {
     const builders = buildersOf.get(index) as LateBuilders;
+    do endCheckpoints(index);
     while (builders.work());
     (index as HnswIndex).check((name) => vectorOf(seed, name));
   },
