@@ -89,6 +89,8 @@ test("a page that loses its last ordinal between a reader's two looks holds no o
   const map = new OrdinalMap((free) => retired.push(free));
   const other = 8 * 1_024 + 5;
   map.set(5, 50);
+  // The chunk of the page stays.
+  map.set(20 * 1_024, 1);
   const { directories, chunks } = map.shared;
   let between = () => {};
   // The first look is at the directory, the second at the chunk.
