@@ -125,7 +125,11 @@ export async function hammer({
   const ended = writers.map(({ worker }) => messageOf(worker, "ended"));
   for (const { flags } of writers) Atomics.store(flags, 0, 1);
   const written = (await Promise.all(ended)).map(({ report }) => report);
-  return { ...sumOf(reports), writers: written, deaths };
+  const sum = sumOf(reports);
+  // The reports of readers that were ended are lost.
+  const lost = Atomics.load(stop, 2) - sum.wrong.length;
+  const wrong = lost > 0 ? [...sum.wrong, `${lost} wrong answers of readers that were ended`] : sum.wrong;
+  return { ...sum, wrong, writers: written, deaths };
 }
 
 function sumOf(reports: readonly ReadingReport[]): Omit<HammerReport, "writers" | "deaths"> {

@@ -47,6 +47,11 @@ function receive(collection: Collection): void {
   Atomics.store(collection.flags, slot, 1);
 }
 
+function wrongly(what: string): void {
+  Atomics.add(stop, 2, 1);
+  report.wrong.push(what);
+}
+
 function search(collection: Collection): void {
   const { kept, pins, history } = collection;
   const at = random() < 0.6 ? kept.length - 1 : Math.floor(random() * kept.length);
@@ -84,13 +89,12 @@ function search(collection: Collection): void {
         Atomics.add(stop, 1, 1);
         counts.wanted += wanted;
         counts.found += found;
-        if (wrong !== undefined) report.wrong.push(`version ${view.version}: ${question}: ${wrong}`);
+        if (wrong !== undefined) wrongly(`version ${view.version}: ${question}: ${wrong}`);
       } catch (error) {
-        report.wrong.push(`version ${view.version}: ${kind.name}: ${(error as Error).stack}`);
+        wrongly(`version ${view.version}: ${kind.name}: ${(error as Error).stack}`);
       }
     }
   }
-  Atomics.add(stop, 2, report.wrong.length);
   pins.unpin(view.epoch);
 }
 
