@@ -159,7 +159,9 @@ test("every string has clauses, or is rejected with a position", () => {
       for (const { kind, words, distance, position } of clauses) {
         expect(position).toBeGreaterThan(last);
         last = position;
-        expect(words.length).toBeGreaterThanOrEqual(kind === "phrase" ? 2 : 1);
+        // A run of three characters, such as "東東東", is a phrase of two grams.
+        const isRun = words.length === 1 && [...words[0]].length >= 3;
+        expect(words.length).toBeGreaterThanOrEqual(kind === "phrase" && !isRun ? 2 : 1);
         expect(kind === "fuzzy" ? [1, 2] : [0]).toContain(distance);
       }
       expect(last).toBeLessThan(query.length);
