@@ -92,13 +92,20 @@ export async function hammer({
   readers = 4,
   deathEvery,
 }: HammerOptions): Promise<HammerReport> {
+  let failure: unknown;
+  const watch = (worker: Worker) =>
+    worker.on("error", (error) => {
+      failure ??= error;
+    });
   const writers = await Promise.all(
     Array.from({ length: writerCount }, (_, i) => startWriter(seed + i, kinds, readers)),
   );
+  for (const { worker } of writers) watch(worker);
   const stop = words(3);
   const reading = new Map<number, { worker: Worker; report: Promise<ReadingReport> }>();
   const start = (slot: number, readerSeed: number) => {
     const worker = startReader(slot, readerSeed, writers, stop);
+    watch(worker);
     const report = once(worker, "message").then(([message]) => message as ReadingReport);
     report.catch(() => {});
     reading.set(slot, { worker, report });
@@ -109,6 +116,7 @@ export async function hammer({
     const count = Atomics.load(stop, 1);
     if (count >= answers || Atomics.load(stop, 2) > 0) break;
     await sleep(20);
+    if (failure !== undefined) throw failure;
     if (deathEvery === undefined || count < (deaths + 1) * deathEvery) continue;
     const slot = 1 + (deaths++ % readers);
     await reading.get(slot)?.worker.terminate();

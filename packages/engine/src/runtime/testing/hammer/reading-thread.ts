@@ -1,5 +1,6 @@
 // A thread that searches the collections of other threads, and compares every answer with brute force of the version that it has pinned.
 
+import "../../node-host.ts";
 import { parentPort, receiveMessageOnPort, workerData } from "node:worker_threads";
 import { randomNumbers } from "@quiver/kernels/random";
 import { EpochReader } from "../../../base/epochs.ts";

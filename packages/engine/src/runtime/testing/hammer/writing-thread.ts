@@ -1,5 +1,6 @@
 // The owner of a hammered collection: what an indexer does, as fast and as irregularly as possible.
 
+import "../../node-host.ts";
 import { type MessagePort, parentPort, workerData } from "node:worker_threads";
 import { randomNumbers } from "@quiver/kernels/random";
 import { Visibility } from "../../../collection/visibility.ts";
