@@ -59,7 +59,10 @@ describe("a broken history is caught:", () => {
       [1, absent],
     ];
     const verdict = check([write(0, 9, both.sets), read(2, 3, half)], 3);
-    expect(verdict).toMatchObject({ isExplained: false, why: expect.stringContaining("it was never the state") });
+    expect(verdict).toMatchObject({
+      isExplained: false,
+      why: expect.stringContaining("it was never the state"),
+    });
   });
 
   it("a client sees an older state than before", () => {
