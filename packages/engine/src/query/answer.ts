@@ -60,7 +60,7 @@ export async function answer(
     const answers = await runPlan(view, plan, ef);
     invariant(
       answers.length === plan.queries.length,
-      `${answers.length} answers to ${plan.queries.length} queries`,
+      () => `${answers.length} answers to ${plan.queries.length} queries`,
     );
     return answers;
   } finally {

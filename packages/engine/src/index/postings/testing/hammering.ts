@@ -1,6 +1,8 @@
 // What do the hammer's drivers of both inverted kinds share?
 
+import { finishAtOnce } from "../../../base/steps.ts";
 import type { Candidates, Index } from "../../contract.ts";
+import type { LegSearches } from "../../kind.ts";
 import type { HammeredVersion } from "../../testing/hammer-driver.ts";
 
 export function mixed(a: number, b: number): number {
@@ -82,6 +84,21 @@ export function differenceOf(
     if (score !== scores[i]) return `record ${ordinals[i]} has the score ${scores[i]} instead of ${score}`;
   }
   return count === expected.size ? undefined : `${count} records instead of ${expected.size}`;
+}
+
+/** What is wrong with the explanations of some of the best records of the first leg. @param parts of a record's score, as explained */
+export function unexplained<Explained>(
+  searches: LegSearches,
+  best: ReadonlyMap<number, number>,
+  parts: (explained: Explained) => readonly number[],
+): string | undefined {
+  const ordinals = [...best.keys()].slice(0, 5);
+  const explained = finishAtOnce(searches.explain(0, ordinals, () => {})) as readonly Explained[];
+  for (const [i, each] of explained.entries()) {
+    const sum = parts(each).reduce((total, part) => total + part, 0);
+    if (sum !== best.get(ordinals[i])) return `record ${ordinals[i]} is explained with ${sum}`;
+  }
+  return undefined;
 }
 
 /** Some of what a version sees; null: all. */

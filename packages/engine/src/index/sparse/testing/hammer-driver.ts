@@ -13,6 +13,7 @@ import {
   mixed,
   remembered,
   someOf,
+  unexplained,
 } from "../../postings/testing/hammering.ts";
 import type { HammerAnswer, HammerDriver, HammeredVersion } from "../../testing/hammer-driver.ts";
 import { sparseKind } from "../kind.ts";
@@ -86,18 +87,12 @@ function ask(reader: object, version: HammeredVersion, random: () => number): Ha
     );
     return { question, ...(wrong !== undefined && { wrong }) };
   }
-  const wrong = differenceOf(found, best) ?? unexplained();
+  const wrong =
+    differenceOf(found, best) ??
+    unexplained(searches, best, ({ matches }: { matches: { product: number }[] }) =>
+      matches.map(({ product }) => product),
+    );
   return { question, ...(wrong !== undefined && { wrong }) };
-
-  function unexplained(): string | undefined {
-    const ordinals = [...best.keys()].slice(0, 5);
-    const explained = finishAtOnce(searches.explain(0, ordinals, () => {}));
-    for (const [i, { matches }] of (explained as { matches: { product: number }[] }[]).entries()) {
-      const sum = matches.reduce((total, { product }) => total + product, 0);
-      if (sum !== best.get(ordinals[i])) return `record ${ordinals[i]} is explained with ${sum}`;
-    }
-    return undefined;
-  }
 }
 
 export const sparseDriver: HammerDriver = {

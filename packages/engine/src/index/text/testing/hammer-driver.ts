@@ -16,6 +16,7 @@ import {
   mixed,
   remembered,
   someOf,
+  unexplained,
 } from "../../postings/testing/hammering.ts";
 import type { HammerAnswer, HammerDriver, HammeredVersion } from "../../testing/hammer-driver.ts";
 import { averageOf, Bm25, idf, type TextStatistics } from "../bm25.ts";
@@ -136,18 +137,13 @@ function ask(reader: object, version: HammeredVersion, random: () => number): Ha
   const found = finishAtOnce(searches.search(0, k));
   const all = isPlain ? truth.plain(text) : truth.found(leg, { ...options, allowed: null });
   const best = bestOf(new Map([...all].filter(([each]) => allowed === null || allowed.has(each))), k);
-  const wrong = truth.wrongStatistics ?? differenceOf(found, best) ?? unexplained();
+  const wrong =
+    truth.wrongStatistics ??
+    differenceOf(found, best) ??
+    unexplained(searches, best, ({ matches }: { matches: { contribution: number }[] }) =>
+      matches.map(({ contribution }) => contribution),
+    );
   return { question, ...(wrong !== undefined && { wrong }) };
-
-  function unexplained(): string | undefined {
-    const ordinals = [...best.keys()].slice(0, 5);
-    const explained = finishAtOnce(searches.explain(0, ordinals, () => {}));
-    for (const [i, { matches }] of (explained as { matches: { contribution: number }[] }[]).entries()) {
-      const sum = matches.reduce((total, { contribution }) => total + contribution, 0);
-      if (sum !== best.get(ordinals[i])) return `record ${ordinals[i]} is explained with ${sum}`;
-    }
-    return undefined;
-  }
 }
 
 export const textDriver: HammerDriver = {
