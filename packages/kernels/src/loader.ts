@@ -76,7 +76,7 @@ type KernelReader = (build: URL) => Uint8Array;
 let read: KernelReader = (build) => {
   throw new Error(
     `Nobody has provided the kernels to this thread, so ${build} cannot be loaded. Call provideKernels first, or import ` +
-      "@quiver/engine/runtime/node-host in Node.js.",
+      "@quiver/engine/runtime/node-host in Node.js",
   );
 };
 

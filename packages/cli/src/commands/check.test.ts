@@ -138,6 +138,36 @@ it("[Z4] repair exits with 0 if everything was saved and with 1 if something is 
   expect((await quiver("repair", dataDir, "--into", join(folder, "part"))).code).toBe(2);
 });
 
+it("[Z1] [Z4] check compares the checkpoints of all indexes, and repair keeps all records of such a collection", async () => {
+  const server = await serve();
+  const records = Array.from({ length: 1_200 }, (_, n) => ({
+    id: `r${n}`,
+    dense_values: [n % 7, n % 11, n % 13, 1],
+    sparse_values: [[n % 50, 1]] as [number, number][],
+    text: `word${n % 100} common`,
+  }));
+  try {
+    const collection = await createClient({ url: server.url }).createCollection({
+      name: "c",
+      dense_vector: { enabled: true, dimension: 4, auto_create_index: true },
+      sparse_vector: { enabled: true, auto_create_index: true },
+      tf_idf_options: { enabled: true },
+      store_raw_text: true,
+    });
+    await collection.createTextIndex({});
+    await collection.upsert(records);
+    await collection.waitForIndex();
+    await collection.unload();
+  } finally {
+    await server.close();
+  }
+  const json = await quiver("check", dataDir, "--json");
+  expect(JSON.parse(json.out)).toMatchObject({ findings: [], collections: [{ records: 1_200 }] });
+  expect(JSON.parse(json.out).collections[0].indexes.sort()).toEqual(["dense", "sparse", "tf-idf"]);
+  const repaired = await quiver("repair", dataDir, "--into", join(folder, "repaired"));
+  expect(repaired).toMatchObject({ code: 0, err: "" });
+}, 60_000);
+
 it("[Z1] [Z4] check and repair handle snapshots: damaged ones are named, intact ones are copied", async () => {
   await fill();
   const server = await serve();

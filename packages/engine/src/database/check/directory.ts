@@ -3,6 +3,8 @@
 // The check reads the files without LMDB, changes nothing, and does not crash on damaged content (collection/verify.ts). Users need it
 // most for a server that does not start.
 
+// First: a checkpoint is restored with the kernels, and this may be the only module of the engine in its process.
+import "../../runtime/node-host.ts";
 import { existsSync, readdirSync, realpathSync } from "node:fs";
 import { join } from "node:path";
 import { QuiverError } from "@quiver/protocol/errors";

@@ -5,6 +5,7 @@
 // keys and sessions, the intact snapshots, and the audit log. Versions start again at 1. Every record and snapshot that is lost is
 // reported.
 
+import "../../runtime/node-host.ts";
 import {
   chmodSync,
   copyFileSync,
