@@ -16,16 +16,22 @@ export type Written = { readonly record: ModelRecord; readonly canonical: string
 
 export type IndexState = { dense?: Metric; sparse?: true; text?: { k1: number; b: number } };
 
+export type OpenTransaction = {
+  /** Null if the response was lost. */
+  readonly id: string | null;
+  /** What a commit applies: id -> record, null for a delete. */
+  readonly staged: ReadonlyMap<string, Written | null>;
+  /** Operations sent; an id that was sent twice counts twice [T12]. They tell whether a call without a response happened. */
+  readonly upserts: number;
+  readonly deletes: number;
+};
+
 /** The state of a client's part of a collection; the owner's part also has the transaction and the indexes. */
 export type PieceState = {
   /** Counts the successive collections of one name, so that their versions are not mixed up. */
   readonly incarnation: number;
   readonly records: ReadonlyMap<string, Written>;
-  /** The open transaction: id -> record, null for a delete. Its id is null if the response was lost. */
-  readonly transaction: {
-    readonly id: string | null;
-    readonly staged: ReadonlyMap<string, Written | null>;
-  } | null;
+  readonly transaction: OpenTransaction | null;
   readonly indexes: IndexState;
 };
 

@@ -8,7 +8,14 @@ import { createHash } from "node:crypto";
 import { type Collection, type QuiverClient, QuiverError } from "@quiver/client";
 import type { Snapshot } from "@quiver/protocol/shapes/snapshot";
 import type { ModelRecord } from "../../model.ts";
-import { canonical, type Ledger, type Piece, type PieceState, type Written } from "./ledger.ts";
+import {
+  canonical,
+  type Ledger,
+  type OpenTransaction,
+  type Piece,
+  type PieceState,
+  type Written,
+} from "./ledger.ts";
 
 export type Random = () => number;
 
@@ -229,7 +236,8 @@ export async function open(
   piece: Piece,
   state: PieceState,
 ): Promise<void> {
-  const begun: PieceState = { ...state, transaction: { id: null, staged: new Map() } };
+  const transaction: OpenTransaction = { id: null, staged: new Map(), upserts: 0, deletes: 0 };
+  const begun: PieceState = { ...state, transaction };
   let id: string | null = null;
   await piece.attempt(
     load.ledger.clock,
@@ -238,7 +246,7 @@ export async function open(
     async () => {
       ({ id } = await collection.transaction(noRetries));
     },
-    () => ({ ...begun, transaction: { id, staged: new Map() } }),
+    () => ({ ...begun, transaction: { ...transaction, id } }),
   );
   done(load, "transactions opened");
 }
@@ -251,7 +259,7 @@ export async function close(
   how: "commit" | "abort",
 ): Promise<void> {
   const { ledger } = load;
-  const transaction = state.transaction as NonNullable<PieceState["transaction"]>;
+  const transaction = state.transaction as OpenTransaction;
   const id = transaction.id as string;
   const resumed = collection.resumeTransaction(id);
   const closed: PieceState = { ...state, transaction: null };
@@ -271,29 +279,36 @@ export async function close(
   done(load, "commits");
 }
 
-/** Every call stages an id that was not staged, so that the transaction's counts tell whether it happened. */
 export async function stage(
   load: Load,
   collection: Collection,
   piece: Piece,
   state: PieceState,
 ): Promise<void> {
-  const transaction = state.transaction as NonNullable<PieceState["transaction"]>;
+  const transaction = state.transaction as OpenTransaction;
   const open = collection.resumeTransaction(transaction.id as string);
   const staged = new Map(transaction.staged);
-  const next: PieceState = { ...state, transaction: { id: transaction.id, staged } };
+  const next = (upserts: number, deletes: number): PieceState => ({
+    ...state,
+    transaction: {
+      id: transaction.id,
+      staged,
+      upserts: transaction.upserts + upserts,
+      deletes: transaction.deletes + deletes,
+    },
+  });
   const deletable = [...state.records.keys()].filter((id) => !staged.has(id));
   if (load.random() < 0.3 && deletable.length > 0) {
     const id = pick(load.random, deletable);
     staged.set(id, null);
-    await piece.attempt(load.ledger.clock, next, false, () => open.delete(id, noRetries));
+    await piece.attempt(load.ledger.clock, next(0, 1), false, () => open.delete(id, noRetries));
     done(load, "staged deletes");
     return;
   }
   const fresh = randomRecord(load.random, `c${piece.client}-t${++load.stamp}`, load.stamp);
   const written = [...batch(load, piece), fresh];
   for (const one of written) staged.set(one.record.id, one);
-  await piece.attempt(load.ledger.clock, next, false, async () => {
+  await piece.attempt(load.ledger.clock, next(written.length, 0), false, async () => {
     await open.upsert(
       written.map(({ record }) => record),
       noRetries,
