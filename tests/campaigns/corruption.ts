@@ -344,12 +344,12 @@ async function recordsOf(dataDir: string): Promise<Records> {
   const root = collectionsDirectory(dataDir);
   for (const internalId of readdirSync(root)) {
     const store = new LmdbStore(join(root, internalId), collectionTables);
-    const snapshot = store.snapshot();
-    const { name } = JSON.parse(text(snapshot.get("meta", metaKeys.definition) as Uint8Array)) as {
+    const readTxn = store.beginRead();
+    const { name } = JSON.parse(text(readTxn.get("meta", metaKeys.definition) as Uint8Array)) as {
       name: string;
     };
-    for (const record of allVectors(snapshot)) records.set(`${name}/${record.id}`, record.toJson());
-    snapshot.release();
+    for (const record of allVectors(readTxn)) records.set(`${name}/${record.id}`, record.toJson());
+    readTxn.release();
     await store.close();
   }
   return records;

@@ -66,30 +66,30 @@ function write(store: Store, next: () => number, times: number, versionsKept = 1
 
 /** Everything of a store but its transactions and the opIds that it remembers. */
 function contents(store: Store): unknown {
-  const snapshot = store.snapshot();
+  const readTxn = store.beginRead();
   try {
     return collectionTables
       .filter((table) => !["transactions", "staged", "stagedIds", "recent"].includes(table))
       .map((table) => [
         table,
-        [...snapshot.entries(table)]
+        [...readTxn.entries(table)]
           .filter(([key]) => toHex(key) !== toHex(metaKeys.recent))
           .map(([key, value]) => `${toHex(key)} ${toHex(value)}`)
           // No indexes are created here: an absent list of definitions is restored as an empty one.
           .filter((entry) => !entry.endsWith(Buffer.from("{}").toString("hex"))),
       ]);
   } finally {
-    snapshot.release();
+    readTxn.release();
   }
 }
 
 function backUp(store: Store, since: { version: number; hash: string | null } | null = null): string {
   const path = join(directory, `f${files++}`);
-  const snapshot = store.snapshot();
+  const readTxn = store.beginRead();
   const file = openSync(path, "wx");
   try {
     const written = writeBackup(
-      snapshot,
+      readTxn,
       file,
       { collection: definition, since, createdMs: 5 },
       () => undefined,
@@ -97,7 +97,7 @@ function backUp(store: Store, since: { version: number; hash: string | null } | 
     expect(statSync(path).size).toBe(written.bytes);
   } finally {
     closeSync(file);
-    snapshot.release();
+    readTxn.release();
   }
   return path;
 }
@@ -124,11 +124,11 @@ function restore(paths: readonly string[], versionsKept = 1_000): Store {
 }
 
 const headOf = (store: Store) => {
-  const snapshot = store.snapshot();
+  const readTxn = store.beginRead();
   try {
-    return readHead(snapshot);
+    return readHead(readTxn);
   } finally {
-    snapshot.release();
+    readTxn.release();
   }
 };
 
@@ -203,9 +203,9 @@ describe("chains", () => {
     const store = newStore();
     write(store, randomNumbers(5), 40);
     const { version } = headOf(store);
-    const snapshot = restore([backUp(store)], 5).snapshot();
-    const versions = [...snapshot.keys("versions")];
-    snapshot.release();
+    const readTxn = restore([backUp(store)], 5).beginRead();
+    const versions = [...readTxn.keys("versions")];
+    readTxn.release();
     expect(versions).toHaveLength(5);
     expect(toHex(versions[4])).toBe(version.toString(16).padStart(16, "0"));
   });

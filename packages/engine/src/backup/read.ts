@@ -290,17 +290,17 @@ function openRecord(batches: Batches, { ordinal, record, dense }: RecordRow): vo
  * @throws invalid_snapshot
  */
 export function checkRestored(store: Store, header: BackupHeader, onRow: () => void): void {
-  const snapshot = store.snapshot();
+  const readTxn = store.beginRead();
   try {
     const counts = { live: 0, dense: 0, sparse: 0, text: 0, ids: 0 };
-    for (const [key, value] of snapshot.entries("records")) {
+    for (const [key, value] of readTxn.entries("records")) {
       const reader = new RecordReader(value);
       const { dense, sparse, text } = reader.contents;
       counts.live++;
       if (dense) counts.dense++;
       if (sparse) counts.sparse++;
       if (text) counts.text++;
-      const ordinal = snapshot.get("ids", reader.idBytes);
+      const ordinal = readTxn.get("ids", reader.idBytes);
       if (ordinal === undefined || readU32Key(ordinal) !== readU32Key(key))
         throw invalidSnapshot(
           "damaged",
@@ -309,7 +309,7 @@ export function checkRestored(store: Store, header: BackupHeader, onRow: () => v
         );
       onRow();
     }
-    for (const _ of snapshot.keys("ids")) counts.ids++;
+    for (const _ of readTxn.keys("ids")) counts.ids++;
     const { live, dense, sparse, text } = header;
     const expected = { live, dense, sparse, text, ids: live };
     for (const name of Object.keys(counts) as (keyof typeof counts)[])
@@ -320,6 +320,6 @@ export function checkRestored(store: Store, header: BackupHeader, onRow: () => v
           `results in ${counts[name]} (${name}), but its header says ${expected[name]}`,
         );
   } finally {
-    snapshot.release();
+    readTxn.release();
   }
 }

@@ -21,7 +21,7 @@ import { readHead } from "../collection/head.ts";
 import { RecordReader } from "../collection/record-reader.ts";
 import { ordinalKey, versionKey } from "../collection/tables.ts";
 import { oldestVersion, readVersion } from "../collection/versions.ts";
-import type { Snapshot } from "../storage/store.ts";
+import type { ReadTransaction } from "../storage/store.ts";
 import { type BlockKind, BlockWriter } from "./block-file.ts";
 import { type BackupHeader, headerBytes, headerOf } from "./header.ts";
 
@@ -36,27 +36,27 @@ export type WrittenBackup = { header: BackupHeader; records: number; bytes: numb
 
 /** @param onRow called for every record; may throw to cancel the work */
 export function writeBackup(
-  snapshot: Snapshot,
+  readTxn: ReadTransaction,
   file: number,
   request: BackupRequest,
   onRow: (done: number, total: number) => void,
 ): WrittenBackup {
-  const head = readHead(snapshot);
-  const since = request.since && findSince(snapshot, head.version, request.since);
-  const definitions = readIndexDefinitions(snapshot);
+  const head = readHead(readTxn);
+  const since = request.since && findSince(readTxn, head.version, request.since);
+  const definitions = readIndexDefinitions(readTxn);
   const header = headerOf(request.collection, definitions, head, since, request.createdMs);
   const blocks = new BlockWriter(file);
   blocks.block("header", headerBytes(header), 1);
   const from = since ? { start: versionKey(since.version + 1) } : {};
   const versions = new RowBlocks(blocks, "versions");
-  for (const [key, value] of snapshot.entries("versions", from))
+  for (const [key, value] of readTxn.entries("versions", from))
     versions.row((out) => {
       out.bytes(key);
       out.bytes(value);
     });
   versions.flush();
   const closed = new RowBlocks(blocks, "closed");
-  for (const [key, value] of snapshot.entries("closed", from))
+  for (const [key, value] of readTxn.entries("closed", from))
     closed.row((out) => {
       out.bytes(key);
       writeSized(out, value);
@@ -65,9 +65,9 @@ export function writeBackup(
   const records = new RowBlocks(blocks, "records");
   // An estimate: not all ordinals are live, and for an incremental backup the number of live ones is unknown.
   const total = since ? Math.min(head.live, head.nextOrdinal - header.first_ordinal) : head.live;
-  for (const [key, value] of snapshot.entries("records", { start: ordinalKey(header.first_ordinal) })) {
+  for (const [key, value] of readTxn.entries("records", { start: ordinalKey(header.first_ordinal) })) {
     const hasDense = new RecordReader(value).contents.dense;
-    const dense = hasDense ? snapshot.get("dense", key) : emptyBytes;
+    const dense = hasDense ? readTxn.get("dense", key) : emptyBytes;
     invariant(dense !== undefined, `ordinal ${readU32Key(key)} has no dense vector`);
     records.row((out) => {
       out.bytes(key);
@@ -114,7 +114,7 @@ class RowBlocks {
 
 /** The version from which an incremental backup starts, read from the log. @throws version_not_kept, invalid_request */
 function findSince(
-  snapshot: Snapshot,
+  readTxn: ReadTransaction,
   current: number,
   since: NonNullable<BackupRequest["since"]>,
 ): { version: number; hash: Uint8Array; ordinalEnd: number } {
@@ -125,8 +125,8 @@ function findSince(
       `since_version is ${version}, but the collection is at version ${current}. Give an existing version.`,
       { path: "since_version", current_version: current },
     );
-  const entry = readVersion(snapshot, version);
-  const oldest = oldestVersion(snapshot);
+  const entry = readVersion(readTxn, version);
+  const oldest = oldestVersion(readTxn);
   if (entry === undefined)
     throw new QuiverError(
       "version_not_kept",

@@ -99,12 +99,12 @@ describe.each(kinds)("writes to a collection: %s", (_name, makeStore) => {
     transactionId,
     batch: encodeUpserts(definition, vectors, "vectors"),
   });
-  const read = <T>(store: Store, act: (snapshot: ReturnType<Store["snapshot"]>) => T): T => {
-    const snapshot = store.snapshot();
+  const read = <T>(store: Store, act: (readTxn: ReturnType<Store["beginRead"]>) => T): T => {
+    const readTxn = store.beginRead();
     try {
-      return act(snapshot);
+      return act(readTxn);
     } finally {
-      snapshot.release();
+      readTxn.release();
     }
   };
   const ids = (store: Store) => read(store, (s) => [...allVectors(s)].map((vector) => vector.id));

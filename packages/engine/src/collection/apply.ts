@@ -86,18 +86,18 @@ export function applyEntry(store: Store, entry: LogEntry, versionsKept: number):
 
 /** Whether the entry's number was applied before. */
 function isApplied(store: Store, { sequence, epoch, opId }: EntryName): boolean {
-  const snapshot = store.snapshot();
+  const readTxn = store.beginRead();
   try {
-    const last = readHead(snapshot);
+    const last = readHead(readTxn);
     if (sequence > last.sequence) return false;
-    const applied = opIdOf(snapshot, sequence) ?? opId;
+    const applied = opIdOf(readTxn, sequence) ?? opId;
     invariant(
       applied === opId,
       `entry ${sequence} of epoch ${epoch} is not the one that was applied under this number`,
     );
     return true;
   } finally {
-    snapshot.release();
+    readTxn.release();
   }
 }
 

@@ -38,15 +38,15 @@ function requireKnown({ format }: Format, what: Format["what"]): void {
 
 /** Checks the format of a store, or writes it to a new store. @returns whether the store had one @throws format_too_new, format_too_old */
 function settleFormat(store: Store, what: Format["what"]): boolean {
-  const snapshot = store.snapshot();
+  const readTxn = store.beginRead();
   try {
-    const bytes = snapshot.get("meta", metaKeys.format);
+    const bytes = readTxn.get("meta", metaKeys.format);
     if (bytes) {
       requireKnown(JSON.parse(text(bytes)) as Format, what);
       return true;
     }
   } finally {
-    snapshot.release();
+    readTxn.release();
   }
   return false;
 }
@@ -105,12 +105,12 @@ export function prepareCollection(store: Store, createdMs: number, definition: C
 
 /** Writes the copy of the definition if the store, from an earlier version of Quiver, has none. */
 function keepDefinition(store: Store, copy: Uint8Array): void {
-  const snapshot = store.snapshot();
+  const readTxn = store.beginRead();
   let isThere: boolean;
   try {
-    isThere = snapshot.get("meta", metaKeys.definition) !== undefined;
+    isThere = readTxn.get("meta", metaKeys.definition) !== undefined;
   } finally {
-    snapshot.release();
+    readTxn.release();
   }
   if (!isThere) store.write((writer) => writer.put("meta", metaKeys.definition, copy));
 }

@@ -1,7 +1,7 @@
 // What is the state of a collection right now, in one small record?
 //
-// Every log entry replaces the head in the store write that applies it. So the head in a snapshot of the store gives the version of
-// everything in that snapshot (invariant 3), and the last log entry that it contains.
+// Every log entry replaces the head in the store write that applies it. So the head in a read transaction of the store gives the version of
+// everything in that read transaction (invariant 3), and the last log entry that it contains.
 
 import { QuiverError } from "@quiver/protocol/errors";
 import { readU32Key, readU53, toHex, u32Key, writeU53 } from "../base/bytes.ts";
@@ -55,7 +55,7 @@ export function writeHead(writer: Writer, head: Head): void {
   writer.put("meta", metaKeys.head, bytes);
 }
 
-/** The head in a snapshot or inside a write. @throws data_corrupted */
+/** The head in a read transaction or inside a write. @throws data_corrupted */
 export function readHead(reader: Reader): Head {
   const bytes = reader.get("meta", metaKeys.head);
   if (bytes === undefined)

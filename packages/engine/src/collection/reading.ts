@@ -166,7 +166,7 @@ function documentTooLarge(documentId: string, count: number): QuiverError {
   );
 }
 
-/** All vectors of a snapshot, by ordinal. */
+/** All vectors of a read transaction, by ordinal. */
 export function* allVectors(reader: Reader): Generator<StoredVector> {
   for (const key of reader.keys("records")) yield storedVector(reader, key);
 }

@@ -244,12 +244,12 @@ class OpenDatabase implements Database {
     this.#background.every(keepingMemory, everyMs, () => this.#balance.balance());
   }
 
-  #readCatalog<T>(read: (snapshot: ReturnType<LmdbStore["snapshot"]>) => T): T {
-    const snapshot = this.#catalog.snapshot();
+  #readCatalog<T>(read: (readTxn: ReturnType<LmdbStore["beginRead"]>) => T): T {
+    const readTxn = this.#catalog.beginRead();
     try {
-      return read(snapshot);
+      return read(readTxn);
     } finally {
-      snapshot.release();
+      readTxn.release();
     }
   }
 
@@ -403,8 +403,8 @@ class OpenDatabase implements Database {
   // ---- Credentials
 
   readonly credentials: Credentials = {
-    get: (key) => this.#readCatalog((snapshot) => readCredential(snapshot, key)),
-    entries: (prefix) => this.#readCatalog((snapshot) => readCredentials(snapshot, prefix)),
+    get: (key) => this.#readCatalog((readTxn) => readCredential(readTxn, key)),
+    entries: (prefix) => this.#readCatalog((readTxn) => readCredentials(readTxn, prefix)),
     put: (key, value) => this.#changeCatalog({ kind: "putCredential", key, value }),
     delete: (key) => this.#changeCatalog({ kind: "deleteCredential", key }),
   };

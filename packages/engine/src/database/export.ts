@@ -6,25 +6,25 @@
 
 import { readHead } from "../collection/head.ts";
 import { allVectors, type StoredVector } from "../collection/reading.ts";
-import type { Snapshot } from "../storage/store.ts";
+import type { ReadTransaction } from "../storage/store.ts";
 import type { VectorExport } from "./contract.ts";
 
 export class RunningExport implements VectorExport, Iterator<StoredVector> {
   readonly version: number;
   readonly count: number;
-  readonly #snapshot: Snapshot;
+  readonly #readTxn: ReadTransaction;
   readonly #vectors: Generator<StoredVector>;
   readonly #onEnd: () => void;
   #stoppedBy: Error | null = null;
   #isOver = false;
 
   /** Takes ownership of the snapshot. */
-  constructor(snapshot: Snapshot, onEnd: () => void) {
-    const { version, live } = readHead(snapshot);
+  constructor(readTxn: ReadTransaction, onEnd: () => void) {
+    const { version, live } = readHead(readTxn);
     this.version = version;
     this.count = live;
-    this.#snapshot = snapshot;
-    this.#vectors = allVectors(snapshot);
+    this.#readTxn = readTxn;
+    this.#vectors = allVectors(readTxn);
     this.#onEnd = onEnd;
   }
 
@@ -55,7 +55,7 @@ export class RunningExport implements VectorExport, Iterator<StoredVector> {
     if (this.#isOver) return;
     this.#isOver = true;
     this.#vectors.return(undefined);
-    this.#snapshot.release();
+    this.#readTxn.release();
     this.#onEnd();
   }
 

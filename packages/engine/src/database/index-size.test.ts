@@ -152,7 +152,7 @@ const collectionDirectory = () => readdirSync(join(directory, "collections"))[0]
 /** The estimate for an index without a checkpoint. */
 function estimate(kind: IndexKind): number {
   const store = new LmdbStore(join(directory, "collections", collectionDirectory()), collectionTables);
-  const reader = store.snapshot();
+  const reader = store.beginRead();
   try {
     const collection = { dimension: 32, dense: true, sparse: true, text: true } as CollectionDefinition;
     const sized = {

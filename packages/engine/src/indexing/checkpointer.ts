@@ -13,7 +13,7 @@ import { readHead } from "../collection/head.ts";
 import { readVersion } from "../collection/versions.ts";
 import type { CheckpointAdapter, CheckpointMeta, CheckpointPlace } from "../index/checkpoint-adapter.ts";
 import type { Index } from "../index/contract.ts";
-import type { Snapshot } from "../storage/store.ts";
+import type { ReadTransaction } from "../storage/store.ts";
 
 /**
  * An idle index gets a checkpoint after this many changes, if they are also this fraction of its records. For a large index the fraction is
@@ -52,7 +52,9 @@ export class Checkpointer {
   }
 
   /** The index of the checkpoint, the version of its closures, and where its records end; null when the checkpoint is not valid. */
-  async restore(reader: () => Snapshot): Promise<{ index: Index; version: number; cursor: number } | null> {
+  async restore(
+    reader: () => ReadTransaction,
+  ): Promise<{ index: Index; version: number; cursor: number } | null> {
     try {
       const { meta, state } = await this.#place.open();
       if (meta.configuration !== this.#configuration) return null;
@@ -73,7 +75,7 @@ export class Checkpointer {
   keep(
     index: Index,
     version: () => number,
-    reader: () => Snapshot,
+    reader: () => ReadTransaction,
     isLast: boolean,
   ): Promise<void> | undefined {
     // The checkpoint that is being written may lack the latest changes: wait for it, and check again.
@@ -99,7 +101,7 @@ export class Checkpointer {
   async #write(
     index: Index,
     version: number,
-    reader: () => Snapshot,
+    reader: () => ReadTransaction,
     state: unknown,
     images: readonly Uint8Array[],
   ): Promise<boolean> {
@@ -136,23 +138,23 @@ export class Checkpointer {
 }
 
 /** Whether the version of a checkpoint is in the history of the collection. */
-function isOf(snapshot: Snapshot, meta: CheckpointMeta, cursor: number): boolean {
+function isOf(readTxn: ReadTransaction, meta: CheckpointMeta, cursor: number): boolean {
   try {
-    const head = readHead(snapshot);
+    const head = readHead(readTxn);
     if (meta.version > head.version || cursor > head.nextOrdinal) return false;
-    const entry = readVersion(snapshot, meta.version);
+    const entry = readVersion(readTxn, meta.version);
     return entry === undefined || toHex(entry.hash) === meta.hash;
   } finally {
-    snapshot.release();
+    readTxn.release();
   }
 }
 
 /** The hash of a version; undefined when the log no longer has it. */
-function hashOf(snapshot: Snapshot, version: number): string | undefined {
+function hashOf(readTxn: ReadTransaction, version: number): string | undefined {
   try {
-    const entry = readVersion(snapshot, version);
+    const entry = readVersion(readTxn, version);
     return entry && toHex(entry.hash);
   } finally {
-    snapshot.release();
+    readTxn.release();
   }
 }

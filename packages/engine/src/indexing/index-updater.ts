@@ -5,13 +5,13 @@
 //   closedVersion   the updater has applied all closures up to this version;
 //   cursor          the index has all records with smaller ordinals that are live at `closedVersion`.
 //
-// Given a snapshot at version v, a step applies the closures of (closedVersion, v] and then adds the records from `cursor` on. A closed
-// record is not in the snapshot, so every record that the step finds is live at v. A new index, a loaded one and one that lags by one
+// Given a read transaction at version v, a step applies the closures of (closedVersion, v] and then adds the records from `cursor` on. A closed
+// record is not in the read transaction, so every record that the step finds is live at v. A new index, a loaded one and one that lags by one
 // commit take the same path: building, recovery and catching up are one loop. When the cursor reaches the end of v, the index equals the
 // replay of the log up to v (invariant 4).
 //
 // When the log no longer reaches back to `closedVersion`, the updater *reconciles*: a record that the index holds below the cursor and
-// that the snapshot does not have was closed, at the snapshot's version at the latest.
+// that the read transaction does not have was closed, at the read transaction's version at the latest.
 //
 // When a read of the store fails, the next step continues from the same place. An index that fails in the middle of a change may be
 // inconsistent. It is *stuck*: the indexer builds another one (indexer.ts).
@@ -30,7 +30,7 @@ import { ordinalKey } from "../collection/tables.ts";
 import { oldestVersion, readClosed, readVersion } from "../collection/versions.ts";
 import type { Index } from "../index/contract.ts";
 import type { Kind, KindStatus, MeasuredRecall, Preparation } from "../index/kind.ts";
-import type { Reader, Snapshot } from "../storage/store.ts";
+import type { Reader, ReadTransaction } from "../storage/store.ts";
 import type { Checkpointer } from "./checkpointer.ts";
 import { type Analysts, ReadAhead } from "./read-ahead.ts";
 
@@ -175,7 +175,7 @@ export class IndexUpdater {
   }
 
   /** Loads the checkpoint, if there is a valid one. @param reader at the newest version */
-  async restore(reader: () => Snapshot): Promise<void> {
+  async restore(reader: () => ReadTransaction): Promise<void> {
     if (!this.#checkpointer?.isThere) return;
     this.#isRestoring = true;
     try {
@@ -199,7 +199,7 @@ export class IndexUpdater {
   }
 
   /** Writes a checkpoint when enough has changed. @param isLast the index is about to be closed */
-  keep(reader: () => Snapshot, isLast = false): Promise<void> | undefined {
+  keep(reader: () => ReadTransaction, isLast = false): Promise<void> | undefined {
     if (this.#isRestoring || this.#closedVersion < 0 || this.#reconciling) return undefined;
     return this.#checkpointer?.keep(this.#index, () => this.#closedVersion, reader, isLast);
   }
@@ -220,7 +220,7 @@ export class IndexUpdater {
   }
 
   /**
-   * Applies the changes up to the snapshot's version, until the time is over.
+   * Applies the changes up to the read transaction's version, until the time is over.
    * @param onClosed called with each closed ordinal that the index may hold, and the version that closed it
    * @returns whether the index is at the version of `head`
    */
@@ -274,7 +274,7 @@ export class IndexUpdater {
   }
 
   /**
-   * Closes the records that the index holds and the snapshot does not have. The exact closing versions are lost; the snapshot's version
+   * Closes the records that the index holds and the read transaction does not have. The exact closing versions are lost; the read transaction's version
    * is as good, because no view of the versions in between was ever published.
    */
   #reconcile(

@@ -146,7 +146,7 @@ export class IndexUpdaters {
     this.#background.run(`reading the ${updater.kind} index from disk`, async () => {
       if (!isTried) {
         isTried = true;
-        await updater.restore(() => this.#store.snapshot());
+        await updater.restore(() => this.#store.beginRead());
       }
       if (this.#isStopped) updater.index.close();
       else this.#events.wake();
@@ -197,7 +197,7 @@ export class IndexUpdaters {
 
   /** Writes the last checkpoints, if worthwhile. Resolves with the errors. */
   async checkpointLast(): Promise<unknown[]> {
-    const keeping = this.inUse.map(async (updater) => updater.keep(() => this.#store.snapshot(), true));
+    const keeping = this.inUse.map(async (updater) => updater.keep(() => this.#store.beginRead(), true));
     return (await Promise.allSettled(keeping)).flatMap((kept) =>
       kept.status === "rejected" ? [kept.reason] : [],
     );
@@ -206,7 +206,7 @@ export class IndexUpdaters {
   keep(): void {
     for (const updater of this.#updaters.values())
       this.#background.run(`keeping the ${updater.kind} index on disk`, () =>
-        updater.keep(() => this.#store.snapshot()),
+        updater.keep(() => this.#store.beginRead()),
       );
   }
 

@@ -13,7 +13,7 @@
 //   and its searches get the error. The other indexes are not affected.
 //
 // Invariants:
-//   - A published view has one version: that of its snapshot and of all its indexes (4).
+//   - A published view has one version: that of its read transaction and of all its indexes (4).
 //   - A time slice holds the event loop for about `limits.sliceMs`. Requests run between slices.
 //   - A search that must see version v calls `acquireView(v)`. It helps with the indexing, so a small lag costs no wait.
 //   - Building one index does not delay searches of the others.
@@ -39,7 +39,7 @@ import { Task } from "../base/scheduler.ts";
 import { type Head, readHead } from "../collection/head.ts";
 import { Visibility } from "../collection/visibility.ts";
 import { type LiveIndexes, type View, Views } from "../runtime/view.ts";
-import type { Snapshot, Store } from "../storage/store.ts";
+import type { ReadTransaction, Store } from "../storage/store.ts";
 import { Backlog, type Standing } from "./backlog.ts";
 import { Completion } from "./completion.ts";
 import type { IndexUpdater } from "./index-updater.ts";
@@ -61,8 +61,8 @@ const postingsPerLook = 20_000;
 const reclaimedPerLook = 16;
 const reclaimingShare = 0.25;
 
-/** A snapshot, and its head. */
-type Newest = { readonly snapshot: Snapshot; readonly head: Head };
+/** A read transaction, and its head. */
+type Newest = { readonly readTxn: ReadTransaction; readonly head: Head };
 
 export class Indexer {
   readonly #store: Store;
@@ -304,7 +304,7 @@ export class Indexer {
     this.#background.forget(indexing);
     this.#views.withdraw();
     this.#updaters.stop();
-    this.#target?.snapshot.release();
+    this.#target?.readTxn.release();
     this.#target = undefined;
   }
 
@@ -331,7 +331,7 @@ export class Indexer {
   }
 
   #slice(): boolean {
-    const { snapshot, head } = this.#takeTarget();
+    const { readTxn, head } = this.#takeTarget();
     let isKept = false;
     try {
       const beganMs = performance.now();
@@ -341,7 +341,7 @@ export class Indexer {
       // Removals must keep up even when commits arrive without a pause.
       this.#reclaim(() => performance.now() >= reclaimEnd);
       const advance = (updater: IndexUpdater) => {
-        const isThere = updater.step(snapshot, head, isTimeOver, (ordinal, version) =>
+        const isThere = updater.step(readTxn, head, isTimeOver, (ordinal, version) =>
           this.#visibility.close(ordinal, version),
         );
         this.#visibility.indexedUpTo(updater.cursor);
@@ -352,7 +352,7 @@ export class Indexer {
       for (const updater of updaters) {
         if (!updater.isBuilt || updater.watermark >= head.version || advance(updater)) continue;
         isKept = true;
-        this.#target = { snapshot, head };
+        this.#target = { readTxn, head };
         return updater.isWaiting;
       }
       const built = updaters.filter((updater) => updater.watermark === head.version);
@@ -360,7 +360,7 @@ export class Indexer {
       this.#wasIdle = false;
       if (isStale || !this.#isPublished(head.version, built)) {
         isKept = true;
-        this.#publish(head.version, head.nextOrdinal, snapshot, built);
+        this.#publish(head.version, head.nextOrdinal, readTxn, built);
       }
       const behind = [
         ...updaters.filter((updater) => !updater.isBuilt),
@@ -386,15 +386,15 @@ export class Indexer {
         behind.every((updater) => updater.isWaiting) && !isReclaiming && head.version === this.#seenVersion
       );
     } finally {
-      if (!isKept) snapshot.release();
+      if (!isKept) readTxn.release();
     }
   }
 
   /** The version that this slice works towards: the unfinished target, or the newest version. */
   #takeTarget(): Newest {
-    const snapshot = this.#store.snapshot();
+    const readTxn = this.#store.beginRead();
     try {
-      const head = readHead(snapshot);
+      const head = readHead(readTxn);
       invariant(
         head.version >= this.#seenVersion && head.nextOrdinal >= this.#seenEnd,
         () => `the log goes back from version ${this.#seenVersion} to ${head.version}`,
@@ -402,16 +402,16 @@ export class Indexer {
       this.#seenEnd = head.nextOrdinal;
       this.#seenVersion = head.version;
       const target = this.#target;
-      if (target === undefined) return { snapshot, head };
+      if (target === undefined) return { readTxn, head };
       this.#target = undefined;
       invariant(
         target.head.version <= head.version,
         () => `the indexes follow version ${target.head.version}, and the log is at ${head.version}`,
       );
-      snapshot.release();
+      readTxn.release();
       return target;
     } catch (error) {
-      snapshot.release();
+      readTxn.release();
       throw error;
     }
   }
@@ -426,7 +426,12 @@ export class Indexer {
     );
   }
 
-  #publish(version: number, ordinalEnd: number, snapshot: Snapshot, built: readonly IndexUpdater[]): void {
+  #publish(
+    version: number,
+    ordinalEnd: number,
+    readTxn: ReadTransaction,
+    built: readonly IndexUpdater[],
+  ): void {
     for (const { kind, watermark, cursor } of built)
       invariant(
         watermark === version && cursor === ordinalEnd,
@@ -434,7 +439,7 @@ export class Indexer {
       );
     const indexes: LiveIndexes = Object.fromEntries(built.map(({ kind, index }) => [kind, index]));
     const statistics = Object.fromEntries(built.map(({ kind, index }) => [kind, index.statistics?.()]));
-    this.#views.publish({ version, ordinalEnd, snapshot, indexes, statistics }, this.#visibility);
+    this.#views.publish({ version, ordinalEnd, readTxn, indexes, statistics }, this.#visibility);
     this.#waiters.serve(this.#views.current as View);
   }
 

@@ -5,7 +5,7 @@
 // The request thread reads rows and adds the results. Builder threads tokenize, stem and count. Batches are few and small, which bounds
 // the memory in between and keeps a builder free for others.
 //
-// A row is read from one snapshot and added later. `close` reports records that were closed in between. They are left out, because no
+// A row is read from one read transaction and added later. `close` reports records that were closed in between. They are left out, because no
 // view that would see them is published any more (index-updater.ts).
 
 import { limits } from "@quiver/protocol/limits";

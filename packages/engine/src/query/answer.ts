@@ -52,7 +52,7 @@ export async function answer(
           plan.beam,
           legDepth(plan),
           view,
-          collection.indexDefinitions(view.snapshot),
+          collection.indexDefinitions(view.readTxn),
           collection.beams,
         )
       : undefined;

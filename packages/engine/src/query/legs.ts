@@ -68,10 +68,10 @@ function versionOf(view: View, kind: IndexKind): SearchedVersion {
   };
 }
 
-/** Reads full-precision vectors from the view's snapshot. */
+/** Reads full-precision vectors from the view's read transaction. */
 export function vectorsOf(view: View): (ordinal: number) => Uint8Array {
   return (ordinal) => {
-    const bytes = view.snapshot.get("dense", ordinalKey(ordinal));
+    const bytes = view.readTxn.get("dense", ordinalKey(ordinal));
     invariant(
       bytes !== undefined,
       `the index found ordinal ${ordinal}, whose vector the version does not have`,

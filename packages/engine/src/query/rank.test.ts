@@ -24,7 +24,7 @@ it("[Q4] [Q20] thousands of tied hits are ordered by id, and other tasks run whi
     for (let ordinal = 0; ordinal < count; ordinal++)
       writer.put("records", ordinalKey(ordinal), recordWithId(idOf(ordinal)));
   });
-  const reader = store.snapshot();
+  const reader = store.beginRead();
   const inOrder = Array.from({ length: count }, (_, ordinal) => ordinal)
     .filter((ordinal) => ordinal !== 7)
     .sort((a, b) => (idOf(a) < idOf(b) ? -1 : 1));

@@ -47,7 +47,7 @@ function sampleOf(view: View, count: number): Sample[] {
   // The golden ratio's multiples are spread evenly over any range, however many are taken.
   for (let i = 0; i < 4 * count && samples.size < count; i++) {
     const start = Math.floor(((0.5 + i * 0.618_033_988_749_894_9) % 1) * view.ordinalEnd);
-    for (const [key, value] of view.snapshot.entries("dense", { start: ordinalKey(start), limit: 1 })) {
+    for (const [key, value] of view.readTxn.entries("dense", { start: ordinalKey(start), limit: 1 })) {
       const ordinal = readU32Key(key);
       samples.set(ordinal, { ordinal, vector: readFloats(value) });
     }

@@ -64,12 +64,12 @@ async function runQuery(
   const depth = legDepth(plan);
   const rankings: Ranking[] = [];
   for (const leg of legs) rankings.push({ hits: await runLeg(leg, depth), weight: fusion.weights[leg.kind] });
-  const hits = await slices.finish(rankHits(view.snapshot, fuse(rankings, fusion.constant), topK));
+  const hits = await slices.finish(rankHits(view.readTxn, fuse(rankings, fusion.constant), topK));
   return { hits, rankings };
 }
 
 function* hitsOf(view: View, leg: SearchedLeg, k: number): Steps<Hit[]> {
-  return yield* rankCandidates(view.snapshot, yield* leg.search(k), k);
+  return yield* rankCandidates(view.readTxn, yield* leg.search(k), k);
 }
 
 /** Records that are fetched at a step. */
@@ -88,7 +88,7 @@ function* fetchAll(
 }
 
 function fetch(view: View, { ordinal, score }: Hit, returnRawText: boolean): SearchResult {
-  const record = recordOf(view.snapshot, ordinal);
+  const record = recordOf(view.readTxn, ordinal);
   return {
     id: record.id,
     document_id: record.documentId,

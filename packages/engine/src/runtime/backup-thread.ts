@@ -78,15 +78,15 @@ async function write({
 }: Extract<BackupJob, { kind: "write" }>): Promise<BackupReport> {
   try {
     return await withStore(directory, (store) => {
-      const snapshot = store.snapshot();
+      const readTxn = store.beginRead();
       try {
         return withFile(path, "wx", (file) => {
-          const written = writeBackup(snapshot, file, request, (done, total) => step(() => done / total));
+          const written = writeBackup(readTxn, file, request, (done, total) => step(() => done / total));
           fsyncSync(file);
           return written;
         });
       } finally {
-        snapshot.release();
+        readTxn.release();
       }
     });
   } catch (error) {

@@ -1,6 +1,6 @@
 // Which version do searches see, and how long does it stay readable?
 //
-// A `View` is one version of a collection that all its indexes contain, with the snapshot of the store at that version. Indexing
+// A `View` is one version of a collection that all its indexes contain, with the read transaction of the store at that version. Indexing
 // publishes views. A search pins one view for all its legs and fetches, so it sees one version, whatever is written or indexed
 // meanwhile (invariant 2).
 //
@@ -25,13 +25,13 @@ import { invariant } from "../base/invariant.ts";
 import type { SharedVisibility, Visibility, VisibleAt } from "../collection/visibility.ts";
 import type { Index } from "../index/contract.ts";
 import { kindNamed } from "../index/registry.ts";
-import type { Snapshot } from "../storage/store.ts";
+import type { ReadTransaction } from "../storage/store.ts";
 
 /** The indexes of a view. Kinds that the collection does not have are absent. */
 export type LiveIndexes = Readonly<Partial<Record<IndexKind, Index>>>;
 
 /** What is published of a version. */
-export type ViewFields = Pick<View, "version" | "ordinalEnd" | "snapshot" | "indexes" | "statistics">;
+export type ViewFields = Pick<View, "version" | "ordinalEnd" | "readTxn" | "indexes" | "statistics">;
 
 /** A view as it is posted to a thread, which pins `epoch` before it attaches to anything (`Kind.attach`). */
 export type SharedView = {
@@ -49,7 +49,7 @@ export class View {
   readonly epoch: number;
   /** The next unused ordinal at this version. */
   readonly ordinalEnd: number;
-  readonly snapshot: Snapshot;
+  readonly readTxn: ReadTransaction;
   readonly indexes: LiveIndexes;
   /** The statistics of its indexes when the version was current (`Index.statistics`). */
   readonly statistics: Readonly<Partial<Record<IndexKind, unknown>>>;
@@ -61,7 +61,7 @@ export class View {
     this.version = fields.version;
     this.epoch = epoch;
     this.ordinalEnd = fields.ordinalEnd;
-    this.snapshot = fields.snapshot;
+    this.readTxn = fields.readTxn;
     this.indexes = fields.indexes;
     this.statistics = fields.statistics;
     this.#visibility = visibility;
@@ -103,7 +103,7 @@ export class View {
   unpin(): void {
     invariant(this.#pins > 0, "a view is unpinned too often");
     if (--this.#pins > 0) return;
-    this.snapshot.release();
+    this.readTxn.release();
     this.#onRelease(this);
   }
 }

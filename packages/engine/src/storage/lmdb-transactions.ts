@@ -10,7 +10,7 @@ import {
   assertRange,
   type Range,
   type Reader,
-  type Snapshot,
+  type ReadTransaction,
   verifiedPayload,
   type Writer,
   withChecksum,
@@ -83,11 +83,11 @@ function lmdbRange(range: Range): Record<string, unknown> {
 }
 
 /** A read transaction. */
-export class LmdbSnapshot extends LmdbReader implements Snapshot {
+export class LmdbReadTransaction extends LmdbReader implements ReadTransaction {
   #released = false;
 
   protected override options(): { transaction?: Transaction } {
-    invariant(!this.#released, "a released snapshot is used");
+    invariant(!this.#released, "a released read transaction is used");
     return super.options();
   }
 

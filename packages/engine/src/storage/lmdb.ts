@@ -31,8 +31,8 @@ import { open, type RootDatabase } from "lmdb";
 import { invariant } from "../base/invariant.ts";
 import { failureMessages, freeBytes, reserveBytes, storageError } from "./disk-error.ts";
 import { CommitMarkerWriter } from "./lmdb-commit-marker.ts";
-import { type Bytes, LmdbSnapshot, LmdbWriter } from "./lmdb-transactions.ts";
-import type { Snapshot, Store, Writer } from "./store.ts";
+import { type Bytes, LmdbReadTransaction, LmdbWriter } from "./lmdb-transactions.ts";
+import type { ReadTransaction, Store, Writer } from "./store.ts";
 
 export class LmdbStore implements Store {
   readonly #path: string;
@@ -143,7 +143,7 @@ export class LmdbStore implements Store {
 
   #canRead(): boolean {
     try {
-      this.snapshot().release();
+      this.beginRead().release();
       return true;
     } catch {
       // Whatever the error is: a store that cannot start a read transaction must be reopened.
@@ -151,12 +151,12 @@ export class LmdbStore implements Store {
     }
   }
 
-  snapshot(): Snapshot {
+  beginRead(): ReadTransaction {
     try {
       // lmdb-js shares a read transaction among all reads in one iteration of the event loop, so it may be older than the last
       // commit. The reset makes the next one new.
       this.#environment.resetReadTxn();
-      return new LmdbSnapshot(this.#tables, this.#environment.useReadTransaction());
+      return new LmdbReadTransaction(this.#tables, this.#environment.useReadTransaction());
     } catch (error) {
       // A commit failed in another thread, and this thread has not been notified yet.
       if (error instanceof Error && refusesAll.test(error.message)) throw reopening(error);

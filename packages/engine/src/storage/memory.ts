@@ -11,7 +11,7 @@ import {
   assertRange,
   type Range,
   type Reader,
-  type Snapshot,
+  type ReadTransaction,
   type Store,
   verifiedPayload,
   type Writer,
@@ -42,7 +42,7 @@ class MemoryReader implements Reader {
   protected table(name: string): Table {
     invariant(
       this.tables !== null,
-      () => `table '${name}' of a released snapshot, or of a write that is over, is used`,
+      () => `table '${name}' of a released read transaction, or of a write that is over, is used`,
     );
     const table = this.tables.get(name);
     invariant(table !== undefined, `the store has no table '${name}'`);
@@ -75,14 +75,14 @@ class MemoryReader implements Reader {
   }
 }
 
-class MemorySnapshot extends MemoryReader implements Snapshot {
+class MemoryReadTransaction extends MemoryReader implements ReadTransaction {
   release(): void {
     this.tables = null;
   }
 }
 
 class MemoryWriter extends MemoryReader implements Writer {
-  /** The write has ended: its tables may be a snapshot's. */
+  /** The write has ended: its tables may belong to a read transaction. */
   end(): void {
     this.tables = null;
   }
@@ -162,8 +162,8 @@ export class MemoryStore implements Store {
     }
   }
 
-  snapshot(): Snapshot {
-    return new MemorySnapshot(this.#tables);
+  beginRead(): ReadTransaction {
+    return new MemoryReadTransaction(this.#tables);
   }
 
   sizeBytes(): number {

@@ -38,18 +38,18 @@ const read = (reader: Reader, table: string, key: Uint8Array) => {
 };
 
 describe.each(kinds)("store contract: %s", (_name, open) => {
-  it("[S1] a write is seen whole by later snapshots", () => {
+  it("[S1] a write is seen whole by later read transactions", () => {
     const store = open();
     store.write((w) => {
       w.put("a", utf8("x"), utf8("1"));
       w.put("b", utf8("x"), utf8("2"));
       expect(read(w, "a", utf8("x"))).toBe("1");
     });
-    const snapshot = store.snapshot();
-    expect(read(snapshot, "a", utf8("x"))).toBe("1");
-    expect(read(snapshot, "b", utf8("x"))).toBe("2");
-    expect(snapshot.get("a", utf8("y"))).toBeUndefined();
-    snapshot.release();
+    const readTxn = store.beginRead();
+    expect(read(readTxn, "a", utf8("x"))).toBe("1");
+    expect(read(readTxn, "b", utf8("x"))).toBe("2");
+    expect(readTxn.get("a", utf8("y"))).toBeUndefined();
+    readTxn.release();
   });
 
   it("[S1] a write that throws leaves nothing", () => {
@@ -65,23 +65,23 @@ describe.each(kinds)("store contract: %s", (_name, open) => {
         throw bug;
       }),
     ).toThrow(bug);
-    const snapshot = store.snapshot();
-    expect(read(snapshot, "a", utf8("x"))).toBe("1");
-    expect(snapshot.get("a", utf8("y"))).toBeUndefined();
-    snapshot.release();
+    const readTxn = store.beginRead();
+    expect(read(readTxn, "a", utf8("x"))).toBe("1");
+    expect(readTxn.get("a", utf8("y"))).toBeUndefined();
+    readTxn.release();
     store.write((w) => w.put("a", utf8("y"), utf8("3")));
   });
 
-  it("[S2] a snapshot keeps its state", () => {
+  it("[S2] a read transaction keeps its state", () => {
     const store = open();
     store.write((w) => w.put("a", utf8("x"), utf8("1")));
-    const before = store.snapshot();
+    const before = store.beginRead();
     for (let i = 0; i < 20; i++)
       store.write((w) => {
         w.put("a", utf8("x"), utf8(`later ${i}`));
         w.put("a", u32Key(i), new Uint8Array(5000));
       });
-    const after = store.snapshot();
+    const after = store.beginRead();
     expect(read(before, "a", utf8("x"))).toBe("1");
     expect([...before.keys("a")]).toHaveLength(1);
     expect(read(after, "a", utf8("x"))).toBe("later 19");
@@ -102,21 +102,21 @@ describe.each(kinds)("store contract: %s", (_name, open) => {
       value.fill(8);
       w.put("a", key, value);
     });
-    const snapshot = store.snapshot();
-    expect(snapshot.get("a", utf8("k1"))?.every((byte) => byte === 7)).toBe(true);
-    expect(snapshot.get("a", utf8("k2"))?.every((byte) => byte === 8)).toBe(true);
-    const kept = [...snapshot.entries("a")];
+    const readTxn = store.beginRead();
+    expect(readTxn.get("a", utf8("k1"))?.every((byte) => byte === 7)).toBe(true);
+    expect(readTxn.get("a", utf8("k2"))?.every((byte) => byte === 8)).toBe(true);
+    const kept = [...readTxn.entries("a")];
     expect(kept.map(([k, v]) => [Buffer.from(k).toString(), v[0], v.length])).toEqual([
       ["k1", 7, 100_000],
       ["k2", 8, 100_000],
     ]);
-    const got = snapshot.get("a", utf8("k1")) as Uint8Array;
-    for (const bytes of [got, ...kept.flat(), ...snapshot.keys("a")]) {
+    const got = readTxn.get("a", utf8("k1")) as Uint8Array;
+    for (const bytes of [got, ...kept.flat(), ...readTxn.keys("a")]) {
       const copy = bytes.slice();
       copy.fill(0);
       expect(bytes.some((byte) => byte !== 0)).toBe(true);
     }
-    snapshot.release();
+    readTxn.release();
   });
 
   it("[S3] behaves as a sorted map, in ranges of both directions", () => {
@@ -163,12 +163,12 @@ describe.each(kinds)("store contract: %s", (_name, open) => {
           );
           if (interval.reverse) expected.reverse();
           expected = expected.slice(0, interval.limit ?? expected.length);
-          const snapshot = store.snapshot();
+          const readTxn = store.beginRead();
           const plain = (entries: Iterable<[Uint8Array, Uint8Array]>) =>
             [...entries].map(([k, v]) => [[...k], [...v]]);
-          expect(plain(snapshot.entries("a", interval))).toEqual(plain(expected));
-          expect([...snapshot.keys("a", interval)].map((k) => [...k])).toEqual(expected.map(([k]) => [...k]));
-          snapshot.release();
+          expect(plain(readTxn.entries("a", interval))).toEqual(plain(expected));
+          expect([...readTxn.keys("a", interval)].map((k) => [...k])).toEqual(expected.map(([k]) => [...k]));
+          readTxn.release();
         },
       ),
       { numRuns: 150 },

@@ -1,11 +1,11 @@
 // What does a store guarantee?
 //
 // A store is a set of named tables of byte keys and byte values, ordered by key. It makes one atomic, durable change at a time and
-// gives readers consistent snapshots.
+// gives readers read transactions.
 //
-//   S1  `write` is all or nothing. When it returns, everything it wrote is durable and visible to every snapshot taken afterwards.
+//   S1  `write` is all or nothing. When it returns, everything it wrote is durable and visible to every read transaction begun afterwards.
 //       When it throws, it has written nothing.
-//   S2  A snapshot sees exactly one state, however long it lives and whatever is written meanwhile.
+//   S2  A read transaction sees exactly one state, however long it lives and whatever is written meanwhile.
 //   S3  Keys have 1 to 1,900 bytes and iterate in byte order. Values have 0 to 2^31 bytes.
 //   S4  The store copies the bytes that it is given before the call returns. The bytes that it returns are borrowed: they are valid
 //       until the next call on the store in the same thread, unless the method says otherwise. They are plain Uint8Arrays, never
@@ -39,8 +39,8 @@ export interface Reader {
   keys(table: string, range?: Range): Iterable<Uint8Array>;
 }
 
-export interface Snapshot extends Reader {
-  /** Gives the snapshot back. Using it afterwards throws. */
+export interface ReadTransaction extends Reader {
+  /** Ends it. Using it afterwards throws. */
   release(): void;
 }
 
@@ -56,7 +56,7 @@ export interface Store {
   /** Runs `action` as one atomic, durable change (S1). Not reentrant, not async. @throws storage_failed, storage_full */
   write<T>(action: (writer: Writer) => T): T;
   /** The newest state. Release it soon: pages that it sees cannot be reused. */
-  snapshot(): Snapshot;
+  beginRead(): ReadTransaction;
   /** Bytes on disk. */
   sizeBytes(): number;
   close(): Promise<void>;

@@ -57,7 +57,7 @@ async function compare(
     if (!(await slices.run(walk))) continue;
     await slices.run(subtractRecords(view, side, sums));
     for (const ordinal of sums.notZero()) {
-      const stored = view.snapshot.get("records", ordinalKey(ordinal));
+      const stored = view.readTxn.get("records", ordinalKey(ordinal));
       const id = stored && new RecordReader(stored).id;
       find({
         kind: "index",
@@ -80,7 +80,7 @@ function* subtractRecords(view: View, side: PostingHashes, sums: PostingSums): G
   let from = 0;
   for (;;) {
     let read = 0;
-    for (const [key, stored] of view.snapshot.entries("records", {
+    for (const [key, stored] of view.readTxn.entries("records", {
       start: ordinalKey(from),
       limit: recordsPerLook,
     })) {

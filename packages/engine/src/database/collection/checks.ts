@@ -34,9 +34,9 @@ export class Checks {
 
   #check(): Promise<CheckReport> {
     return this.#state.gate.pass(async () => {
-      // Before the snapshot, so that the images are at most as new as the records that they are compared with.
+      // Before the read transaction, so that the images are at most as new as the records that they are compared with.
       const images = await this.#imagesOfIndexes();
-      const snapshot = this.#state.store.snapshot();
+      const readTxn = this.#state.store.beginRead();
       const { directory } = this.#state.dependencies;
       const running = new RunningCheck({
         kind: "collection",
@@ -58,16 +58,16 @@ export class Checks {
       } finally {
         this.#checks.delete(running);
         running.stop(new QuiverError("internal", "The check was given up."));
-        snapshot.release();
+        readTxn.release();
       }
     });
   }
 
   /** Compares the postings of indexes in memory with the records. @returns the kinds that were compared */
   async #compareIndexes(find: (finding: Finding) => void): Promise<string[]> {
-    const { version, kinds } = this.#state.read((snapshot, head) => ({
+    const { version, kinds } = this.#state.read((readTxn, head) => ({
       version: head.version,
-      kinds: (Object.keys(readIndexDefinitions(snapshot)) as IndexKind[]).filter(
+      kinds: (Object.keys(readIndexDefinitions(readTxn)) as IndexKind[]).filter(
         (kind) => kindNamed(kind).postings !== undefined,
       ),
     }));
@@ -94,7 +94,7 @@ export class Checks {
   async #imagesOfIndexes(): Promise<IndexImage[]> {
     const indexer = this.#state.indexer;
     if (indexer === null) return [];
-    const definitions = this.#state.read((snapshot) => readIndexDefinitions(snapshot));
+    const definitions = this.#state.read((readTxn) => readIndexDefinitions(readTxn));
     const images: IndexImage[] = [];
     for (const kind of Object.keys(definitions) as IndexKind[]) {
       const updater = indexer.updater(kind);

@@ -106,8 +106,8 @@ export class IndexAdministration {
 
   async #admitIndex(index: IndexKind, definitions: IndexDefinitions): Promise<() => void> {
     if (!this.#memory.isLimited) return () => {};
-    const { bytes } = this.#state.read((snapshot, head) =>
-      this.#memory.sizeOf(index, definitions, snapshot, head),
+    const { bytes } = this.#state.read((readTxn, head) =>
+      this.#memory.sizeOf(index, definitions, readTxn, head),
     );
     if (!this.#state.isLoaded) {
       this.#memory.refuseUnloadable(`A ${index} index of the collection '${this.#state.name}'`, bytes);
@@ -131,8 +131,8 @@ export class IndexAdministration {
   }
 
   indexes(): Indexes {
-    const { definitions, head } = this.#state.read((snapshot, current) => ({
-      definitions: readIndexDefinitions(snapshot),
+    const { definitions, head } = this.#state.read((readTxn, current) => ({
+      definitions: readIndexDefinitions(readTxn),
       head: current,
     }));
     const withStatus = Object.entries(definitions).map(([kind, definition]) => [
@@ -179,7 +179,7 @@ export class IndexAdministration {
     const { text } = request;
     const { task } = Deadline.of(options);
     checkText(text, "text");
-    const definitions = this.#state.read((snapshot) => readIndexDefinitions(snapshot));
+    const definitions = this.#state.read((readTxn) => readIndexDefinitions(readTxn));
     requireIndexes(definitions, [kinds.text], this.#state.name);
     const { language, stop_words } = definitions[kinds.text] as TextIndex;
     const analyzer = createAnalyzer(language ?? "english", stop_words);

@@ -134,7 +134,7 @@ export class LoadState {
     this.#state.indexer = indexer;
     this.#events.onLoading();
     this.#memory.forgetSizes();
-    const definitions = this.#state.read((snapshot) => readIndexDefinitions(snapshot));
+    const definitions = this.#state.read((readTxn) => readIndexDefinitions(readTxn));
     for (const kind of Object.keys(definitions) as IndexKind[])
       indexer.add(
         makeUpdater(

@@ -11,7 +11,7 @@ import type { IndexSize } from "../../index/kind.ts";
 import { kindNamed } from "../../index/registry.ts";
 import { checkpointSize } from "../../runtime/checkpoint-place.ts";
 import { mib } from "../../runtime/memory.ts";
-import type { Snapshot } from "../../storage/store.ts";
+import type { ReadTransaction } from "../../storage/store.ts";
 import { sizeToLoad } from "../index-size.ts";
 import { checkpointOf, checkpointPath, type UpdaterDependencies } from "../updaters.ts";
 import type { CollectionState } from "./state.ts";
@@ -63,14 +63,14 @@ export class CollectionMemory {
   }
 
   #measureSizes(): Map<IndexKind, IndexSize> {
-    return this.#state.read((snapshot, head) => {
-      const definitions = readIndexDefinitions(snapshot);
+    return this.#state.read((readTxn, head) => {
+      const definitions = readIndexDefinitions(readTxn);
       const kinds = Object.keys(definitions) as IndexKind[];
-      return new Map(kinds.map((kind) => [kind, this.sizeOf(kind, definitions, snapshot, head)]));
+      return new Map(kinds.map((kind) => [kind, this.sizeOf(kind, definitions, readTxn, head)]));
     });
   }
 
-  sizeOf(kind: IndexKind, definitions: IndexDefinitions, reader: Snapshot, head: Head): IndexSize {
+  sizeOf(kind: IndexKind, definitions: IndexDefinitions, reader: ReadTransaction, head: Head): IndexSize {
     const { directory, builders } = this.#state.dependencies;
     const sized = {
       reader,

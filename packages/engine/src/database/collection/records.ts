@@ -28,12 +28,12 @@ export class Records {
 
   get(id: string): reading.StoredVector {
     checkId(id, "vector_id");
-    return this.#state.readServed((snapshot) => reading.vectorById(snapshot, id));
+    return this.#state.readServed((readTxn) => reading.vectorById(readTxn, id));
   }
 
   has(id: string): boolean {
     checkId(id, "vector_id");
-    return this.#state.readServed((snapshot) => reading.vectorExists(snapshot, id));
+    return this.#state.readServed((readTxn) => reading.vectorExists(readTxn, id));
   }
 
   async byDocument(documentId: string, options?: CallOptions): Promise<reading.StoredVector[]> {
@@ -49,9 +49,9 @@ export class Records {
   ): Promise<void> {
     return this.#state.gate.pass(async () => {
       checkId(documentId, "document_id");
-      const { snapshot, release } = this.#state.served();
+      const { readTxn, release } = this.#state.served();
       try {
-        await Deadline.of(options).task.finish(reading.tellDocument(snapshot, documentId, take));
+        await Deadline.of(options).task.finish(reading.tellDocument(readTxn, documentId, take));
       } finally {
         release();
       }
@@ -60,18 +60,18 @@ export class Records {
 
   exportVectors(): VectorExport {
     this.#state.gate.assertOpen();
-    // Not the snapshot of a view: a slow reader would keep removed records in the indexes.
-    const snapshot = this.#state.newest();
+    // Not the read transaction of a view: a slow reader would keep removed records in the indexes.
+    const readTxn = this.#state.newest();
     try {
       const end = this.#state.dependencies.beginExport();
-      const exported = new RunningExport(snapshot, () => {
+      const exported = new RunningExport(readTxn, () => {
         this.#exports.delete(exported);
         end();
       });
       this.#exports.add(exported);
       return exported;
     } catch (error) {
-      snapshot.release();
+      readTxn.release();
       throw error;
     }
   }
@@ -92,14 +92,14 @@ export class Records {
 
   versions(page?: { limit?: number; before?: number }): VersionList {
     refuseUnknownOptions(page, ["limit", "before"]);
-    return this.#state.readServed((snapshot) => listVersions(snapshot, page));
+    return this.#state.readServed((readTxn) => listVersions(readTxn, page));
   }
 
   currentVersion(): Version {
-    return this.#state.readServed((snapshot) => currentVersion(snapshot));
+    return this.#state.readServed((readTxn) => currentVersion(readTxn));
   }
 
   version(hash: string): Version {
-    return this.#state.readServed((snapshot) => versionByHash(snapshot, hash));
+    return this.#state.readServed((readTxn) => versionByHash(readTxn, hash));
   }
 }

@@ -111,9 +111,7 @@ export class Searches implements Searched {
   async #loadAndAcquire(needed: readonly IndexKind[], deadline: Deadline): Promise<View> {
     const version = this.#state.toldVersion;
     const requireNeeded = () =>
-      this.#state.read((snapshot) =>
-        requireIndexes(this.indexDefinitions(snapshot), needed, this.#state.name),
-      );
+      this.#state.read((readTxn) => requireIndexes(this.indexDefinitions(readTxn), needed, this.#state.name));
     for (;;) {
       deadline.check();
       requireNeeded();
@@ -151,7 +149,7 @@ export class Searches implements Searched {
     const view = await this.acquireView([kinds.dense], deadline);
     try {
       const beam = { exact: false, efSearch: efSearch ?? null, recallTarget: null };
-      const ef = await beamWidth(beam, topK, view, this.indexDefinitions(view.snapshot), this.beams);
+      const ef = await beamWidth(beam, topK, view, this.indexDefinitions(view.readTxn), this.beams);
       const measured = await measureRecall(view, sample, topK, ef, deadline);
       return {
         recall: measured.recall,

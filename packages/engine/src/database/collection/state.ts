@@ -16,7 +16,7 @@ import type { Builders } from "../../runtime/builders.ts";
 import type { MemoryBudget } from "../../runtime/memory.ts";
 import type { Writer } from "../../runtime/writer.ts";
 import { LmdbStore } from "../../storage/lmdb.ts";
-import type { Snapshot } from "../../storage/store.ts";
+import type { ReadTransaction } from "../../storage/store.ts";
 import type { DatabaseLog } from "../contract.ts";
 import { loggedBackground } from "../failing-tasks.ts";
 import { Gate } from "../gate.ts";
@@ -81,45 +81,45 @@ export class CollectionState {
     return { collection: this.name, store: this.entry.internalId };
   }
 
-  read<T>(read: (snapshot: Snapshot, head: Head) => T): T {
+  read<T>(read: (readTxn: ReadTransaction, head: Head) => T): T {
     this.gate.assertOpen();
-    const snapshot = this.store.snapshot();
+    const readTxn = this.store.beginRead();
     try {
-      return read(snapshot, readHead(snapshot));
+      return read(readTxn, readHead(readTxn));
     } finally {
-      snapshot.release();
+      readTxn.release();
     }
   }
 
   /**
    * Reads the version of the current view, if that is new enough, so that reads and searches agree. Otherwise reads the newest version.
    */
-  readServed<T>(read: (snapshot: Snapshot, head: Head) => T): T {
+  readServed<T>(read: (readTxn: ReadTransaction, head: Head) => T): T {
     this.gate.assertOpen();
-    const { snapshot, release } = this.served();
+    const { readTxn, release } = this.served();
     try {
-      return read(snapshot, readHead(snapshot));
+      return read(readTxn, readHead(readTxn));
     } finally {
       release();
     }
   }
 
   /** The same for reads that take several turns of the event loop. */
-  served(): { snapshot: Snapshot; release(): void } {
+  served(): { readTxn: ReadTransaction; release(): void } {
     const view = this.indexer?.viewAt(this.toldVersion)?.pin();
-    if (view) return { snapshot: view.snapshot, release: () => view.unpin() };
-    const snapshot = this.newest();
-    return { snapshot, release: () => snapshot.release() };
+    if (view) return { readTxn: view.readTxn, release: () => view.unpin() };
+    const readTxn = this.newest();
+    return { readTxn, release: () => readTxn.release() };
   }
 
   /** The newest version; later reads see it, too. */
-  newest(): Snapshot {
-    const snapshot = this.store.snapshot();
+  newest(): ReadTransaction {
+    const readTxn = this.store.beginRead();
     try {
-      this.told(readHead(snapshot).version);
-      return snapshot;
+      this.told(readHead(readTxn).version);
+      return readTxn;
     } catch (error) {
-      snapshot.release();
+      readTxn.release();
       throw error;
     }
   }
@@ -131,9 +131,9 @@ export class CollectionState {
   /** Resolves when the indexes have all records that exist now. */
   async indexed(): Promise<void> {
     for (;;) {
-      const { head, kinds } = this.read((snapshot, current) => ({
+      const { head, kinds } = this.read((readTxn, current) => ({
         head: current,
-        kinds: Object.keys(readIndexDefinitions(snapshot)) as IndexKind[],
+        kinds: Object.keys(readIndexDefinitions(readTxn)) as IndexKind[],
       }));
       const indexer = this.indexer;
       if (!indexer) return;

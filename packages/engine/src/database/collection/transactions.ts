@@ -20,7 +20,7 @@ import {
   transactionSequence,
 } from "../../collection/transaction.ts";
 import { readVersion } from "../../collection/versions.ts";
-import type { Snapshot } from "../../storage/store.ts";
+import type { ReadTransaction } from "../../storage/store.ts";
 import type { Transaction } from "../contract.ts";
 import { flatStatusOf, type IndexingProgress, isoTime, stateOf } from "../transaction-status.ts";
 import type { CollectionMemory } from "./memory.ts";
@@ -42,9 +42,9 @@ export class Transactions {
     this.#state = state;
     this.#memory = memory;
     this.#writes = writes;
-    state.read((snapshot) => {
-      for (const transaction of listTransactions(snapshot))
-        if (transaction.state === "committed" && indexedMs(snapshot, transaction.sequence) === undefined)
+    state.read((readTxn) => {
+      for (const transaction of listTransactions(readTxn))
+        if (transaction.state === "committed" && indexedMs(readTxn, transaction.sequence) === undefined)
           this.#indexingTransactions.set(transaction.id, transaction.version as number);
     });
   }
@@ -123,8 +123,8 @@ export class Transactions {
 
   /** The records and bytes that a commit adds, and the transient bytes of changed pages, up to a bound of the store. */
   #stagedSize(transactionId: string): { records: number; bytes: number; transientBytes: number } {
-    const { staged, stagedBytes = 0 } = this.#state.read((snapshot) =>
-      readTransaction(snapshot, transactionId),
+    const { staged, stagedBytes = 0 } = this.#state.read((readTxn) =>
+      readTransaction(readTxn, transactionId),
     );
     return { records: staged, bytes: stagedBytes, transientBytes: Math.min(stagedBytes, commitBytesMax) };
   }
@@ -140,29 +140,29 @@ export class Transactions {
 
   transactions(): TransactionList {
     const now = this.#state.dependencies.clock();
-    return this.#state.read((snapshot) => ({
-      transactions: listTransactions(snapshot).map((kept) => {
+    return this.#state.read((readTxn) => ({
+      transactions: listTransactions(readTxn).map((kept) => {
         const entry = this.#asTold(kept);
         return {
           transaction_id: entry.id,
           created_at: isoTime(entry.createdMs),
-          status: stateOf(entry, this.#progressOf(entry, snapshot), now),
+          status: stateOf(entry, this.#progressOf(entry, readTxn), now),
         };
       }),
     }));
   }
 
   #status(transactionId: string): TransactionStatus {
-    return this.#state.read((snapshot) => {
-      const entry = this.#asTold(readTransaction(snapshot, transactionId));
-      return { status: stateOf(entry, this.#progressOf(entry, snapshot), this.#state.dependencies.clock()) };
+    return this.#state.read((readTxn) => {
+      const entry = this.#asTold(readTransaction(readTxn, transactionId));
+      return { status: stateOf(entry, this.#progressOf(entry, readTxn), this.#state.dependencies.clock()) };
     });
   }
 
   #flatStatus(transactionId: string): FlatTransactionStatus {
-    return this.#state.read((snapshot) => {
-      const entry = this.#asTold(readTransaction(snapshot, transactionId));
-      return flatStatusOf(entry, this.#progressOf(entry, snapshot), this.#state.dependencies.clock());
+    return this.#state.read((readTxn) => {
+      const entry = this.#asTold(readTransaction(readTxn, transactionId));
+      return flatStatusOf(entry, this.#progressOf(entry, readTxn), this.#state.dependencies.clock());
     });
   }
 
@@ -177,11 +177,11 @@ export class Transactions {
     return { ...rest, state: "open" };
   }
 
-  #progressOf(entry: TransactionEntry, snapshot: Snapshot): IndexingProgress | null {
+  #progressOf(entry: TransactionEntry, readTxn: ReadTransaction): IndexingProgress | null {
     if (entry.state !== "committed") return null;
-    const completedMs = indexedMs(snapshot, entry.sequence) ?? this.#completedMs.get(entry.id);
+    const completedMs = indexedMs(readTxn, entry.sequence) ?? this.#completedMs.get(entry.id);
     if (completedMs !== undefined) return { completedMs };
-    const version = readVersion(snapshot, entry.version as number);
+    const version = readVersion(readTxn, entry.version as number);
     const { firstOrdinal = 0, opened = 0 } = version ?? {};
     // 100 % only when the watermark has passed the version.
     return { fraction: Math.min(0.99, this.#state.indexer?.progress(firstOrdinal, opened) ?? 0.99) };
@@ -218,7 +218,7 @@ export class Transactions {
   /** Aborts the open transaction when its last operation is older than the limit. */
   async abortIdleTransaction(idleMs: number): Promise<void> {
     const idleSinceMs = this.#state.dependencies.clock() - idleMs;
-    const open = this.#state.read((snapshot, head) => openTransaction(snapshot, head));
+    const open = this.#state.read((readTxn, head) => openTransaction(readTxn, head));
     if (!open || open.updatedMs > idleSinceMs) return;
     await this.#state.gate.pass(() =>
       this.#writes.write({ kind: "abort", transactionId: open.id, idleSinceMs }),

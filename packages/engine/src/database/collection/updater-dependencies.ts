@@ -20,7 +20,7 @@ export function updaterDependencies(
     directory,
     builders,
     memoryBudgetBytes,
-    readVector: (ordinal) => state.read((snapshot) => snapshot.get("dense", ordinalKey(ordinal))?.slice()),
+    readVector: (ordinal) => state.read((readTxn) => readTxn.get("dense", ordinalKey(ordinal))?.slice()),
     mayTake: (bytes) => memory?.mayTake(bytes) ?? false,
     onProgress: () => indexer()?.progressed(),
     onNotice: (notice) => log.info(state.logged, `dense index: ${notice}`),

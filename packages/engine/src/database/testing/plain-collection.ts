@@ -22,7 +22,7 @@ import { BeamTable } from "../../query/recall.ts";
 import { requireIndexes } from "../../query/require-indexes.ts";
 import type { View } from "../../runtime/view.ts";
 import { MemoryStore } from "../../storage/memory.ts";
-import type { Reader, Snapshot } from "../../storage/store.ts";
+import type { Reader, ReadTransaction } from "../../storage/store.ts";
 import type { SteppedCollection } from "./plain-steps.ts";
 
 export class PlainCollection implements Searched, SteppedCollection {
@@ -59,7 +59,7 @@ export class PlainCollection implements Searched, SteppedCollection {
     const blueprint = kind.blueprint(this.definition, definition, {
       builders: new InPlaceBuilders(),
       memoryBudgetBytes: undefined,
-      readVector: (ordinal) => this.#read((snapshot) => snapshot.get("dense", ordinalKey(ordinal))?.slice()),
+      readVector: (ordinal) => this.#read((readTxn) => readTxn.get("dense", ordinalKey(ordinal))?.slice()),
       mayTake: () => false,
       onProgress: () => this.#indexer.progressed(),
       wake: () => this.#indexer.wake(),
@@ -104,16 +104,16 @@ export class PlainCollection implements Searched, SteppedCollection {
   }
 
   async acquireView(needed: readonly IndexKind[], deadline: Deadline): Promise<View> {
-    this.#read((snapshot) => requireIndexes(readIndexDefinitions(snapshot), needed, this.definition.name));
+    this.#read((readTxn) => requireIndexes(readIndexDefinitions(readTxn), needed, this.definition.name));
     return this.#indexer.acquireView(
-      this.#read((snapshot) => readHead(snapshot).version),
+      this.#read((readTxn) => readHead(readTxn).version),
       needed,
       deadline,
     );
   }
 
   async built(): Promise<void> {
-    const { nextOrdinal } = this.#read((snapshot) => readHead(snapshot));
+    const { nextOrdinal } = this.#read((readTxn) => readHead(readTxn));
     while (this.#indexer.progress(0, nextOrdinal) < 1) await new Promise<void>((done) => setTimeout(done, 5));
   }
 
@@ -123,15 +123,15 @@ export class PlainCollection implements Searched, SteppedCollection {
 
   /** The hash of the current version. */
   get hash(): Uint8Array {
-    return this.#read((snapshot) => readHead(snapshot).hash);
+    return this.#read((readTxn) => readHead(readTxn).hash);
   }
 
-  #read<T>(read: (snapshot: Snapshot) => T): T {
-    const snapshot = this.#store.snapshot();
+  #read<T>(read: (readTxn: ReadTransaction) => T): T {
+    const readTxn = this.#store.beginRead();
     try {
-      return read(snapshot);
+      return read(readTxn);
     } finally {
-      snapshot.release();
+      readTxn.release();
     }
   }
 }

@@ -15,7 +15,7 @@ import { listTransactions } from "../../collection/transaction.ts";
 import { defaultDenseIndex } from "../../index/hnsw/definition.ts";
 import { defaultSparseIndex } from "../../index/sparse/definition.ts";
 import { MemoryStore } from "../../storage/memory.ts";
-import type { Snapshot, Store } from "../../storage/store.ts";
+import type { ReadTransaction, Store } from "../../storage/store.ts";
 import { encodeEntry } from "../entry.ts";
 import { LocalSequencer, type WriteOutcome } from "../sequencer.ts";
 
@@ -37,33 +37,33 @@ export function prepared<S extends Store>(store: S): S {
   return store;
 }
 
-export function read<T>(store: Store, act: (snapshot: Snapshot) => T): T {
-  const snapshot = store.snapshot();
+export function read<T>(store: Store, act: (readTxn: ReadTransaction) => T): T {
+  const readTxn = store.beginRead();
   try {
-    return act(snapshot);
+    return act(readTxn);
   } finally {
-    snapshot.release();
+    readTxn.release();
   }
 }
 
 /** Every byte of a store that follows from the log: all tables but the one that is local to a node. */
 export function stateOf(store: Store): string[] {
-  return read(store, (snapshot) =>
+  return read(store, (readTxn) =>
     collectionTables
       .filter((table) => table !== "indexed")
       .flatMap((table) =>
-        Array.from(snapshot.entries(table), ([key, value]) => `${table} ${toHex(key)} ${toHex(value)}`),
+        Array.from(readTxn.entries(table), ([key, value]) => `${table} ${toHex(key)} ${toHex(value)}`),
       ),
   );
 }
 
 /** The state of a store that users see, independent of the history that it keeps. */
 export function seenOf(store: Store): unknown {
-  return read(store, (snapshot) => ({
-    hash: toHex(readHead(snapshot).hash),
-    vectors: Array.from(allVectors(snapshot), (vector) => JSON.stringify(vector.toRecord())),
-    definitions: readIndexDefinitions(snapshot),
-    transactions: listTransactions(snapshot),
+  return read(store, (readTxn) => ({
+    hash: toHex(readHead(readTxn).hash),
+    vectors: Array.from(allVectors(readTxn), (vector) => JSON.stringify(vector.toRecord())),
+    definitions: readIndexDefinitions(readTxn),
+    transactions: listTransactions(readTxn),
   }));
 }
 

@@ -1,10 +1,10 @@
 // How does a test make reads of a store fail?
 //
-// It wraps every snapshot of an LMDB store in this thread. It counts each step (taking the snapshot, a value, the next entry or key), and
+// It wraps every read transaction of an LMDB store in this thread. It counts each step (its beginning, a value, the next entry or key), and
 // makes the chosen steps throw the error of a failing disk.
 
 import { LmdbStore } from "../lmdb.ts";
-import type { Range, Snapshot } from "../store.ts";
+import type { Range, ReadTransaction } from "../store.ts";
 
 export class FailingReads {
   /** Number of reads before the first one that fails; Infinity if none is to fail. */
@@ -14,20 +14,20 @@ export class FailingReads {
   /** Reads that have failed. */
   failed = 0;
   #isAside = false;
-  readonly #original = LmdbStore.prototype.snapshot;
+  readonly #original = LmdbStore.prototype.beginRead;
 
   /** Starts to count the reads of all stores, until `end`. */
   constructor() {
     const count = () => this.#count();
     const original = this.#original;
-    LmdbStore.prototype.snapshot = function (this: LmdbStore): Snapshot {
+    LmdbStore.prototype.beginRead = function (this: LmdbStore): ReadTransaction {
       count();
       return wrapped(original.call(this), count);
     };
   }
 
   end(): void {
-    LmdbStore.prototype.snapshot = this.#original;
+    LmdbStore.prototype.beginRead = this.#original;
   }
 
   /** Makes the n-th read from now on fail, and the given number after it. */
@@ -59,7 +59,7 @@ export class FailingReads {
   }
 }
 
-function wrapped(snapshot: Snapshot, count: () => void): Snapshot {
+function wrapped(readTxn: ReadTransaction, count: () => void): ReadTransaction {
   function* each<T>(items: Iterable<T>): Generator<T> {
     count();
     for (const item of items) {
@@ -70,10 +70,10 @@ function wrapped(snapshot: Snapshot, count: () => void): Snapshot {
   return {
     get(table: string, key: Uint8Array) {
       count();
-      return snapshot.get(table, key);
+      return readTxn.get(table, key);
     },
-    entries: (table: string, range?: Range) => each(snapshot.entries(table, range)),
-    keys: (table: string, range?: Range) => each(snapshot.keys(table, range)),
-    release: () => snapshot.release(),
+    entries: (table: string, range?: Range) => each(readTxn.entries(table, range)),
+    keys: (table: string, range?: Range) => each(readTxn.keys(table, range)),
+    release: () => readTxn.release(),
   };
 }

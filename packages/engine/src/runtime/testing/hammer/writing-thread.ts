@@ -9,7 +9,7 @@ import type { GraphBuilders } from "../../../index/hnsw/jobs.ts";
 import type { IndexDependencies } from "../../../index/kind.ts";
 import type { HammerDriver } from "../../../index/testing/hammer-driver.ts";
 import { hammerDrivers } from "../../../index/testing/hammer-drivers.ts";
-import type { Snapshot } from "../../../storage/store.ts";
+import type { ReadTransaction } from "../../../storage/store.ts";
 import { type LiveIndexes, Views } from "../../view.ts";
 import { hasRoom } from "./history.ts";
 import type { FromWriter, PostedView, ToWriter, WritingReport, WritingStart } from "./messages.ts";
@@ -55,7 +55,7 @@ const held: { readonly driver: HammerDriver; readonly index: Index }[] = drivers
   index: driver.make(seed, dependencies),
 }));
 const indexes: LiveIndexes = Object.fromEntries(held.map(({ driver, index }) => [driver.kind.name, index]));
-const snapshot = { release() {} } as Snapshot;
+const readTxn = { release() {} } as ReadTransaction;
 
 let version = 0;
 let end = 0;
@@ -82,7 +82,7 @@ function change(): void {
   const statistics = Object.fromEntries(
     held.map(({ driver, index }) => [driver.kind.name, index.statistics?.()]),
   );
-  views.publish({ version, ordinalEnd: end, snapshot, indexes, statistics }, visibility);
+  views.publish({ version, ordinalEnd: end, readTxn, indexes, statistics }, visibility);
 }
 
 /** Closes a living record: an old one, or any. */
