@@ -8,6 +8,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { Deadline } from "../base/deadline.ts";
 import { defineCollection } from "../collection/definition.ts";
 import { prepareCollection } from "../collection/format.ts";
+import { Identities } from "../collection/identities.ts";
 import { encodeUpserts } from "../collection/schema.ts";
 import { collectionTables } from "../collection/tables.ts";
 import { Visibility } from "../collection/visibility.ts";
@@ -106,7 +107,14 @@ test("[I4] a plan's legs of a kind that only the registry knows are searched, ra
   const toy = new Toy();
   for (const [ordinal, text] of texts.entries()) toy.add(ordinal, text.length);
   const view = new Views(() => {}).publish(
-    { version: 1, ordinalEnd: 5, readTxn: store.beginRead(), indexes: { [toyName]: toy }, statistics: {} },
+    {
+      version: 1,
+      ordinalEnd: 5,
+      identities: new Identities(),
+      readTxn: store.beginRead(),
+      indexes: { [toyName]: toy },
+      statistics: {},
+    },
     new Visibility(),
   );
   const leg = (length: number): ToyLeg => ({ kind: toyName, length });

@@ -37,6 +37,7 @@ import { Deadline } from "../base/deadline.ts";
 import { invariant } from "../base/invariant.ts";
 import { Task } from "../base/scheduler.ts";
 import { type Head, readHead } from "../collection/head.ts";
+import { Identities } from "../collection/identities.ts";
 import { Visibility } from "../collection/visibility.ts";
 import { type LiveIndexes, type View, Views } from "../runtime/view.ts";
 import type { ReadTransaction, Store } from "../storage/store.ts";
@@ -49,6 +50,8 @@ import { ViewWaiters, type Working } from "./view-waiters.ts";
 export type IndexerEvents = {
   /** Every index has all records of this version in their final places. */
   onComplete(version: number): void;
+  /** Whether this many more bytes may be taken for optional memory. Default: always. */
+  mayTake?(bytes: number): boolean;
 };
 
 /** Name of the background task, in the log and in the status. */
@@ -70,6 +73,7 @@ export class Indexer {
   readonly #updaters: IndexUpdaters;
   readonly #views: Views;
   readonly #visibility: Visibility;
+  readonly #identities: Identities;
   readonly #waiters = new ViewWaiters();
   readonly #completion: Completion;
   /** The version that built indexes are brought to, over several slices. */
@@ -108,6 +112,7 @@ export class Indexer {
       if (this.#visibility.closedCount > 0) this.wake();
     });
     this.#visibility = new Visibility((free) => this.retire(free));
+    this.#identities = new Identities((bytes) => events.mayTake?.(bytes) ?? true);
   }
 
   /** Frees something that searches cannot find any more, when none goes on that has found it (runtime/view.ts). */
@@ -140,12 +145,19 @@ export class Indexer {
   }
 
   get memoryBytes(): number {
-    return this.#updaters.memoryBytes;
+    return this.#updaters.memoryBytes + this.#identities.memoryBytes;
+  }
+
+  /** Of `memoryBytes`, what remembers ids of records. */
+  get identityBytes(): number {
+    return this.#identities.memoryBytes;
   }
 
   /** Frees up to the given number of bytes of caches. */
   giveUp(bytes: number): void {
-    this.#updaters.giveUp(bytes);
+    const left = bytes - this.#identities.memoryBytes;
+    this.#identities.clear();
+    if (left > 0) this.#updaters.giveUp(left);
   }
 
   /** Writes that wait for the indexes. */
@@ -439,7 +451,10 @@ export class Indexer {
       );
     const indexes: LiveIndexes = Object.fromEntries(built.map(({ kind, index }) => [kind, index]));
     const statistics = Object.fromEntries(built.map(({ kind, index }) => [kind, index.statistics?.()]));
-    this.#views.publish({ version, ordinalEnd, readTxn, indexes, statistics }, this.#visibility);
+    this.#views.publish(
+      { version, ordinalEnd, readTxn, identities: this.#identities, indexes, statistics },
+      this.#visibility,
+    );
     this.#waiters.serve(this.#views.current as View);
   }
 

@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import { EpochReader } from "../base/epochs.ts";
+import { Identities } from "../collection/identities.ts";
 import { Visibility, visibleAt } from "../collection/visibility.ts";
 import type { Index } from "../index/contract.ts";
 import { MemoryStore } from "../storage/memory.ts";
@@ -8,7 +9,14 @@ import { Views } from "./view.ts";
 const store = new MemoryStore([]);
 const published = (views: Views, visibility: Visibility, version: number, indexes = {}) =>
   views.publish(
-    { version, ordinalEnd: 10 * version, readTxn: store.beginRead(), indexes, statistics: {} },
+    {
+      version,
+      ordinalEnd: 10 * version,
+      identities: new Identities(),
+      readTxn: store.beginRead(),
+      indexes,
+      statistics: {},
+    },
     visibility,
   );
 

@@ -22,6 +22,7 @@
 import type { IndexKind } from "@quiver/protocol/shapes/index-definition";
 import { EpochReader, Epochs, isBefore, type SharedEpochs } from "../base/epochs.ts";
 import { invariant } from "../base/invariant.ts";
+import type { Identities } from "../collection/identities.ts";
 import type { SharedVisibility, Visibility, VisibleAt } from "../collection/visibility.ts";
 import type { Index } from "../index/contract.ts";
 import { kindNamed } from "../index/registry.ts";
@@ -31,7 +32,10 @@ import type { ReadTransaction } from "../storage/store.ts";
 export type LiveIndexes = Readonly<Partial<Record<IndexKind, Index>>>;
 
 /** What is published of a version. */
-export type ViewFields = Pick<View, "version" | "ordinalEnd" | "readTxn" | "indexes" | "statistics">;
+export type ViewFields = Pick<
+  View,
+  "version" | "ordinalEnd" | "readTxn" | "identities" | "indexes" | "statistics"
+>;
 
 /** A view as it is posted to a thread, which pins `epoch` before it attaches to anything (`Kind.attach`). */
 export type SharedView = {
@@ -50,6 +54,7 @@ export class View {
   /** The next unused ordinal at this version. */
   readonly ordinalEnd: number;
   readonly readTxn: ReadTransaction;
+  readonly identities: Identities;
   readonly indexes: LiveIndexes;
   /** The statistics of its indexes when the version was current (`Index.statistics`). */
   readonly statistics: Readonly<Partial<Record<IndexKind, unknown>>>;
@@ -62,6 +67,7 @@ export class View {
     this.epoch = epoch;
     this.ordinalEnd = fields.ordinalEnd;
     this.readTxn = fields.readTxn;
+    this.identities = fields.identities;
     this.indexes = fields.indexes;
     this.statistics = fields.statistics;
     this.#visibility = visibility;
