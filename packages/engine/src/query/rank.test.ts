@@ -1,4 +1,6 @@
+import { randomNumbers } from "@quiver/kernels/random";
 import { expect, it } from "vitest";
+import { finishAtOnce } from "../base/steps.ts";
 import { rankHits } from "./rank.ts";
 
 it("[Q4] [Q20] thousands of tied hits are ordered by id, and other tasks run while the ids are read", () => {
@@ -16,4 +18,18 @@ it("[Q4] [Q20] thousands of tied hits are ordered by id, and other tasks run whi
     expect(step.value.map(({ ordinal }) => ordinal)).toEqual([7, ...inOrder].slice(0, k));
     expect(turns).toBe(k === 1 ? 0 : 4);
   }
+});
+
+it("[Q4] of many hits, the first k are those of a full sort", () => {
+  const random = randomNumbers(3);
+  const idOf = (ordinal: number) => `r${(ordinal * 2_311) % 1_000}`;
+  for (const count of [1, 9, 21, 300])
+    for (const values of [2, 10, 1_000]) {
+      const hits = Array.from({ length: count }, (_, ordinal) => ({
+        ordinal,
+        score: Math.floor(random() * values),
+      }));
+      const all = [...hits].sort((a, b) => b.score - a.score || (idOf(a.ordinal) < idOf(b.ordinal) ? -1 : 1));
+      for (const k of [1, 10, 150]) expect(finishAtOnce(rankHits(idOf, hits, k))).toEqual(all.slice(0, k));
+    }
 });

@@ -6,6 +6,7 @@
 
 import { compareText } from "../base/bytes.ts";
 import type { Steps } from "../base/steps.ts";
+import { Greatest } from "../base/top-k.ts";
 import type { Candidates } from "../index/contract.ts";
 
 /** The id of a record. */
@@ -14,8 +15,8 @@ export type IdOf = (ordinal: number) => string;
 export type Hit = { ordinal: number; score: number };
 
 /** Sorts hits by descending score, ties by id, and keeps the first `k`. */
-export function* rankHits(idOf: IdOf, hits: Hit[], k: number): Steps<Hit[]> {
-  hits.sort((a, b) => b.score - a.score);
+export function* rankHits(idOf: IdOf, found: readonly Hit[], k: number): Steps<Hit[]> {
+  const hits = atLeastKth(found, k).sort((a, b) => b.score - a.score);
   const ranked: Hit[] = [];
   for (let from = 0; from < hits.length && ranked.length < k; ) {
     let to = from + 1;
@@ -25,6 +26,14 @@ export function* rankHits(idOf: IdOf, hits: Hit[], k: number): Steps<Hit[]> {
     from = to;
   }
   return ranked;
+}
+
+/** The k best hits, and all that tie with the k-th: fused rankings have many more. */
+function atLeastKth(hits: readonly Hit[], k: number): Hit[] {
+  if (hits.length <= 2 * k) return [...hits];
+  const best = new Greatest(k);
+  for (const { score } of hits) best.offer(score);
+  return hits.filter(({ score }) => score >= best.floor);
 }
 
 /** Ids that are read at a step. */
