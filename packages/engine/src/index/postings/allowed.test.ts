@@ -206,10 +206,10 @@ describe("texts", () => {
     const statistics = index.statistics();
     for (const count of [1, 3, 12]) {
       const query = Array.from({ length: count }, () => words[Math.floor(next() ** 2 * 400)]).join(" ");
-      const terms = index.termsOf(query);
-      compare(history, (k, visible, allowed) => index.search(query, k, statistics, visible, allowed));
+      const terms = index.reader.termsOf(query);
+      compare(history, (k, visible, allowed) => index.reader.search(query, k, statistics, visible, allowed));
       compare(history, (k, visible, allowed) =>
-        finishAtOnce(index.searchTermsInSteps(terms, k, statistics, () => visible, null, allowed)),
+        finishAtOnce(index.reader.searchTermsInSteps(terms, k, statistics, () => visible, null, allowed)),
       );
     }
   });
@@ -219,13 +219,13 @@ describe("texts", () => {
     const statistics = index.statistics();
     const accepts = (ordinal: number) => ordinal % 3 > 0;
     const within = Uint32Array.from(history.ordinals.filter((ordinal) => ordinal % 5 < 2));
-    const plain = index.termsOf(`${words[2]} ${words[5]} ${words[60]}`);
+    const plain = index.reader.termsOf(`${words[2]} ${words[5]} ${words[60]}`);
     for (const terms of [plain, plain.map((term, i) => (i === 1 ? { ...term, within } : term))]) {
       compare(history, (k, visible, allowed) =>
-        index.searchTerms(terms, k, statistics, visible, accepts, allowed),
+        index.reader.searchTerms(terms, k, statistics, visible, accepts, allowed),
       );
       compare(history, (k, visible, allowed) =>
-        finishAtOnce(index.searchTermsInSteps(terms, k, statistics, () => visible, accepts, allowed)),
+        finishAtOnce(index.reader.searchTermsInSteps(terms, k, statistics, () => visible, accepts, allowed)),
       );
     }
   });
@@ -238,8 +238,8 @@ describe("texts", () => {
     const visible: Visible = (ordinal) => seen.has(ordinal);
     const allowed = bitmapOf(history.ordinals.filter((ordinal) => ordinal % 2 === 0));
     const accepts = (ordinal: number) => ordinal % 3 > 0;
-    const all = index.searchTerms(terms, history.ordinals.length, statistics, visible, accepts);
-    const steps = index.searchTermsInSteps(terms, 20, statistics, () => visible, accepts, allowed);
+    const all = index.reader.searchTerms(terms, history.ordinals.length, statistics, visible, accepts);
+    const steps = index.reader.searchTermsInSteps(terms, 20, statistics, () => visible, accepts, allowed);
     let count = 0;
     for (let step = steps.next(); ; step = steps.next(), count++) {
       if (step.done) {
