@@ -202,7 +202,10 @@ test.each([1, 2, 3])(
       expect(restored.count).toBe(fresh.count);
       for (let i = 0; i < 20; i++) {
         const query = sparseOf(random);
-        expectSame(asMap(restored.search(query, 10, 0, null)), asMap(fresh.search(query, 10, 0, null)));
+        expectSame(
+          asMap(restored.reader.search(query, 10, 0, null)),
+          asMap(fresh.reader.search(query, 10, 0, null)),
+        );
       }
     }
   },

@@ -12,7 +12,7 @@
 // between that and the place of its hash; at most half of the slots are not free.
 
 import { invariant } from "../../base/invariant.ts";
-import { sharedArray } from "../../base/shared-array.ts";
+import { grownShared, sharedArray } from "../../base/shared-array.ts";
 import { columnsFor, DictionaryReader, hashOf, left, type SharedDictionary } from "./dictionary-reader.ts";
 
 const slotsMin = 1_024;
@@ -215,22 +215,23 @@ export class Dictionary extends DictionaryReader {
   #reserve(number: number, units: number): void {
     if (number >= this.begins.length) {
       const length = Math.max(Math.ceil(growth * this.begins.length), number + 1);
-      this.hashes = grown(this.hashes, sharedArray(Uint32Array, length));
-      this.begins = grown(this.begins, sharedArray(Uint32Array, length));
-      this.lengths = grown(this.lengths, sharedArray(Uint16Array, length));
+      this.hashes = grownShared(Uint32Array, this.hashes, length);
+      this.begins = grownShared(Uint32Array, this.begins, length);
+      this.lengths = grownShared(Uint16Array, this.lengths, length);
     }
     this.numbersEnd = Math.max(this.numbersEnd, number + 1);
     if (this.#unitsEnd + units <= this.units.length) return;
     // Where many units belong to terms that are gone, the others are closed up instead.
     const needed = Math.ceil(growth * (this.#unitsUsed + units));
-    this.#closeUp(sharedArray(Uint16Array, Math.max(needed, Math.min(this.units.length, 2 * needed))));
+    this.#closeUp(Math.max(needed, Math.min(this.units.length, 2 * needed)));
   }
 
-  #closeUp(units: Uint16Array): void {
+  #closeUp(length: number): void {
     if (this.#unitsUsed === this.#unitsEnd) {
-      this.units = grown(this.units, units);
+      this.units = grownShared(Uint16Array, this.units, length);
       return;
     }
+    const units = sharedArray(Uint16Array, length);
     // Readers of the old units go by the old begins.
     const begins = sharedArray(Uint32Array, this.begins.length);
     let end = 0;
@@ -245,9 +246,4 @@ export class Dictionary extends DictionaryReader {
     this.units = units;
     this.#unitsEnd = end;
   }
-}
-
-function grown<T extends Uint16Array | Uint32Array>(from: T, to: T): T {
-  to.set(from);
-  return to;
 }

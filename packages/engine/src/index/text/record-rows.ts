@@ -11,7 +11,7 @@
 
 import { Growable } from "../../base/growable.ts";
 import { invariant } from "../../base/invariant.ts";
-import { sharedArray } from "../../base/shared-array.ts";
+import { grownShared, sharedArray } from "../../base/shared-array.ts";
 import { firstFrom } from "../ordinal-sets.ts";
 import { checkRows, FrozenRows, type RowsState } from "./frozen-rows.ts";
 import { placeIn, type Row, type RowSource, type SharedRows } from "./rows-reader.ts";
@@ -53,10 +53,8 @@ export class RecordRows implements RowSource {
   /** Ensures room for the given number of numbers. */
   reserve(numbers: number): void {
     const needed = this.#length + numberBytesMax * numbers;
-    if (needed <= this.#bytes.length) return;
-    const larger = sharedArray(Uint8Array, Math.max(2 * this.#bytes.length, needed));
-    larger.set(this.#bytes);
-    this.#bytes = larger;
+    if (needed > this.#bytes.length)
+      this.#bytes = grownShared(Uint8Array, this.#bytes, Math.max(2 * this.#bytes.length, needed));
   }
 
   /** Writes the first `count` numbers at the end of the row that was begun. */
