@@ -47,7 +47,7 @@ const groups: readonly (readonly Step[])[] = [
     {
       name: "floors",
       what: "imports go downwards; Node.js only where it may be",
-      run: async () => ({ errors: [...checkFloors(root), ...checkHosts(root)] }),
+      run: async () => ({ errors: [...checkFloors(root), ...(await checkHosts(root))] }),
     },
     {
       name: "links",
