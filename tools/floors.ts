@@ -1,5 +1,7 @@
 // Do imports go downwards, and never sideways?
 //
+// A contributor who takes a short cut from an index to the disk learns it before the review, with the rule in words.
+//
 // The table below lists the modules and their floors (ARCHITECTURE.md draws them). An import is every mention of another module: `import`,
 // `export from`, `import type`, `import("x")` as value or as type, and the file given to `new URL("./x.ts", import.meta.url)`, because
 // worker threads are started that way. Circular imports inside a module are found by Biome (biome.json).

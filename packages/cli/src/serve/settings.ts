@@ -1,5 +1,7 @@
 // Which settings does `quiver serve` use, and where does each come from?
 //
+// A user sets them by flags at a terminal, by variables in a container, by a file on a host; a wrong one is named with its source.
+//
 //   flag  >  environment variable  >  configuration file  >  default
 //
 // One row of the table below defines the flag, the variable, the key of the file and the line of the help: the variable is QUIVER_ plus the

@@ -1,5 +1,7 @@
 // Does the checkpoint of an index agree with the records?
 //
+// A user whose searches miss records learns from `quiver check` whether an index is to blame, and that nothing is lost: it can be rebuilt.
+//
 // The check verifies the checksums of the file, restores the index from it as a start would, and removes the records that were closed
 // since. Then a dense index compares its graph with the stored vectors: codes, links, levels, and whether every node can be reached. An
 // inverted index proves its invariants, and its postings are compared with the records (posting-sums.ts). A checkpoint of another

@@ -1,6 +1,6 @@
 // Does an inverted index have exactly the postings of its records?
 //
-// `quiver check` answers this for a user who doubts his results: searches of an index that lacks a posting miss a record silently, and
+// `quiver check` answers this for a user who doubts the results: searches of an index that lacks a posting miss a record silently, and
 // nothing else would show it.
 //
 // For each record, the comparison sums a hash of every posting (index/postings/posting-hash.ts); the order does not matter. Postings of
