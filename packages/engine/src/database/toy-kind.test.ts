@@ -8,7 +8,6 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { Deadline } from "../base/deadline.ts";
 import { defineCollection } from "../collection/definition.ts";
 import { prepareCollection } from "../collection/format.ts";
-import { Identities } from "../collection/identities.ts";
 import { encodeUpserts } from "../collection/schema.ts";
 import { collectionTables } from "../collection/tables.ts";
 import { Visibility } from "../collection/visibility.ts";
@@ -110,7 +109,7 @@ test("[I4] a plan's legs of a kind that only the registry knows are searched, ra
     {
       version: 1,
       ordinalEnd: 5,
-      identities: new Identities(),
+
       readTxn: store.beginRead(),
       indexes: { [toyName]: toy },
       statistics: {},

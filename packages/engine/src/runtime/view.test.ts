@@ -1,6 +1,5 @@
 import { expect, test } from "vitest";
 import { EpochReader } from "../base/epochs.ts";
-import { Identities } from "../collection/identities.ts";
 import { Visibility, visibleAt } from "../collection/visibility.ts";
 import type { Index } from "../index/contract.ts";
 import { MemoryStore } from "../storage/memory.ts";
@@ -12,7 +11,7 @@ const published = (views: Views, visibility: Visibility, version: number, indexe
     {
       version,
       ordinalEnd: 10 * version,
-      identities: new Identities(),
+
       readTxn: store.beginRead(),
       indexes,
       statistics: {},

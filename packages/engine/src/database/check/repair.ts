@@ -40,7 +40,8 @@ import {
   takeDataDirectory,
 } from "../../runtime/data-directory.ts";
 import { lockForReading } from "../../runtime/directory-lock.ts";
-import { problemWords, SnapshotDirectory } from "../../runtime/snapshot-directory.ts";
+import { problemWords } from "../../runtime/file-errors.ts";
+import { SnapshotDirectory } from "../../runtime/snapshot-directory.ts";
 import { difference, snapshotOf } from "../../runtime/snapshot-entry.ts";
 import { LmdbStore } from "../../storage/lmdb.ts";
 

@@ -1,6 +1,5 @@
 // The owner of a hammered collection: what an indexer does, as fast and as irregularly as possible.
 
-import { Identities } from "../../../collection/identities.ts";
 import "../../node-host.ts";
 import { type MessagePort, parentPort, workerData } from "node:worker_threads";
 import { randomNumbers } from "@quiver/kernels/random";
@@ -57,7 +56,6 @@ const held: { readonly driver: HammerDriver; readonly index: Index }[] = drivers
 }));
 const indexes: LiveIndexes = Object.fromEntries(held.map(({ driver, index }) => [driver.kind.name, index]));
 const readTxn = { release() {} } as ReadTransaction;
-const identities = new Identities();
 
 let version = 0;
 let end = 0;
@@ -84,7 +82,7 @@ function change(): void {
   const statistics = Object.fromEntries(
     held.map(({ driver, index }) => [driver.kind.name, index.statistics?.()]),
   );
-  views.publish({ version, ordinalEnd: end, readTxn, identities, indexes, statistics }, visibility);
+  views.publish({ version, ordinalEnd: end, readTxn, indexes, statistics }, visibility);
 }
 
 /** Closes a living record: an old one, or any. */
