@@ -56,7 +56,12 @@ export function clientOf(url: string): { send: Send; end(): void } {
 }
 
 /** Sends `count` requests with these bodies in turn, over all connections at once. */
-export async function drive(send: Send, path: string, bodies: readonly Buffer[], count: number): Promise<void> {
+export async function drive(
+  send: Send,
+  path: string,
+  bodies: readonly Buffer[],
+  count: number,
+): Promise<void> {
   let next = 0;
   const connection = async () => {
     while (next < count) await send(path, bodies[next++ % bodies.length]);
@@ -71,9 +76,20 @@ export async function startBare(): Promise<MeasuredServer> {
 }
 
 /** Quiver, with authentication and its log at the default level. @param nodeFlags for profiles */
-export async function startQuiver(dataDir: string, nodeFlags: readonly string[] = []): Promise<MeasuredServer> {
+export async function startQuiver(
+  dataDir: string,
+  nodeFlags: readonly string[] = [],
+): Promise<MeasuredServer> {
   const main = resolve(import.meta.dirname, "../../packages/cli/src/main.ts");
-  const { url, end } = await startProcess([...nodeFlags, main, "serve", "--port", "0", "--data-dir", dataDir]);
+  const { url, end } = await startProcess([
+    ...nodeFlags,
+    main,
+    "serve",
+    "--port",
+    "0",
+    "--data-dir",
+    dataDir,
+  ]);
   const headers = { authorization: `Bearer ${adminKey}` };
   return {
     url,

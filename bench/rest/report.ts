@@ -40,7 +40,14 @@ export function report(result: RestResult, write: boolean): string {
       ((quiverUs - searchUs) / bareUs).toFixed(2),
     ]),
   );
-  const titles = ["vector as", "bytes of the body", "Quiver, µs", "bare server, µs", "ratio", "ratio without the search"];
+  const titles = [
+    "vector as",
+    "bytes of the body",
+    "Quiver, µs",
+    "bare server, µs",
+    "ratio",
+    "ratio without the search",
+  ];
   const page = `# What a search costs through REST
 
 Written by \`npm run bench:rest -- --write\`. Processor time of the server's whole process for one dense search of ${dimension} numbers with
