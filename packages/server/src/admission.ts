@@ -323,12 +323,15 @@ export class Work {
     return this.#beginning;
   }
 
-  /** Updates the estimate of the work. A request that turns out to be large waits for a place for large work. @throws overloaded */
-  async expect(ms: number): Promise<void> {
+  /**
+   * Updates the estimate of the work. A request that turns out to be large waits for a place for large work; for any other, there is nothing
+   * to wait for. @throws overloaded
+   */
+  expect(ms: number): Promise<void> | undefined {
     this.task.expect(ms);
-    if (ms <= limits.largeWorkMs || this.#place === "large") return;
+    if (ms <= limits.largeWorkMs || this.#place === "large") return undefined;
     this.end();
-    await this.#enter("large");
+    return this.#enter("large");
   }
 
   async #enter(name: QueueName): Promise<void> {

@@ -12,6 +12,9 @@
 //   answer is out       log line, metrics, bytes given back
 //
 // A request is refused at the earliest step that can refuse it, and nothing is changed before the last check.
+//
+// A hook that can answer at once takes a callback: a promise costs a round of microtasks. Fastify reads no body: what it would do for each
+// is more than the reading itself (docs/decisions/rest-path.md).
 
 import { randomUUID } from "node:crypto";
 import type { IncomingMessage } from "node:http";
@@ -22,8 +25,8 @@ import { QuiverError } from "@quiver/protocol/errors";
 import { refuseUnknownFields } from "@quiver/protocol/fields";
 import { limits } from "@quiver/protocol/limits";
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
-import type { Logger } from "pino";
 import type { TSchema } from "typebox";
+import { Accounting } from "./accounting.ts";
 import { Admission, kindOf, type Work } from "./admission.ts";
 import type { AuditLog } from "./audit/audit-log.ts";
 import { type Access, type Need, needOf, strictestNeed } from "./auth/access.ts";
@@ -34,6 +37,7 @@ import { errorAnswer } from "./error-answer.ts";
 import { FairShare } from "./fair-share.ts";
 import { docsPath, registerDocs } from "./operations/docs.ts";
 import { registerHealth } from "./operations/health.ts";
+import type { ServerLog } from "./operations/log.ts";
 import { Metrics } from "./operations/metrics.ts";
 import { registerOpenapi, serveOpenapi } from "./operations/openapi.ts";
 import { arrivingBytes, BodyShare, drain, readBody } from "./request/body.ts";
@@ -52,8 +56,6 @@ declare module "fastify" {
   interface FastifyRequest {
     /** The body before parsing; absent if there is none. */
     parsedBody: ParsedBody | undefined;
-    /** The client's Content-Type. For Fastify every body is JSON, so that our own reader decides. */
-    declaredMediaType: string | undefined;
     bodyShare: BodyShare | undefined;
     /** The caller; absent if the endpoint needs no key. */
     access: Access | undefined;
@@ -70,22 +72,13 @@ export type ApplicationParts = {
   readonly database: Database;
   readonly gate: Gate;
   readonly audit: AuditLog;
-  readonly logger: Logger;
+  readonly log: ServerLog;
   readonly connections: Connections;
   /** True from the start of a stop. */
   readonly isStopping: () => boolean;
   /** Version of the program, for the API reference. */
   readonly version: string;
 };
-
-/** How long a client may continue to send a body after it was answered. */
-const lingerMs = 10_000;
-
-/** Smaller responses are not counted, because socket buffers hold them. */
-const countedAnswerBytes = 16 * 1024;
-
-/** Status in log and metrics for a request whose client disconnected before the response. */
-const clientGone = 499;
 
 export async function createApplication(parts: ApplicationParts): Promise<FastifyInstance> {
   const { config, database, gate, connections, isStopping } = parts;
@@ -98,7 +91,7 @@ export async function createApplication(parts: ApplicationParts): Promise<Fastif
     () => answers.taken,
     admission,
   );
-  const account = accounting(parts.logger, metrics, connections);
+  const account = new Accounting(parts.log, metrics, connections, answers, config.answerStallMs);
   const paths = new KnownPaths();
   const privateTexts = [config.dataDir];
 
@@ -116,7 +109,7 @@ export async function createApplication(parts: ApplicationParts): Promise<Fastif
     },
     forceCloseConnections: "idle",
     return503OnClosing: false,
-    serverFactory: (listener) => createHttpServer(config, connections, listener as never, parts.logger),
+    serverFactory: (listener) => createHttpServer(config, connections, listener as never, parts.log.logger),
     clientErrorHandler: (error, socket) => {
       const requestId = randomUUID();
       refuseUnreadable(error, socket as never, connections, requestId, (status) =>
@@ -136,7 +129,6 @@ export async function createApplication(parts: ApplicationParts): Promise<Fastif
   });
 
   app.decorateRequest("parsedBody", undefined);
-  app.decorateRequest("declaredMediaType", undefined);
   app.decorateRequest("bodyShare", undefined);
   app.decorateRequest("access", undefined);
   app.decorateRequest("waits", undefined as never);
@@ -171,7 +163,7 @@ export async function createApplication(parts: ApplicationParts): Promise<Fastif
       strictPreflight: false,
     });
   }
-  app.addHook("onRequest", (request, reply, done) => {
+  app.addHook("onRequest", (request, _reply, done) => {
     const need = needFor(request);
     const access = need.role === "anyone" ? undefined : enter(request);
     request.access = access;
@@ -179,66 +171,44 @@ export async function createApplication(parts: ApplicationParts): Promise<Fastif
     const { params } = request as { params: Record<string, string> };
     access?.require(need, params.collection_id);
     for (const name in params) if (params[name] === "") throw paths.errorFor(request.method, "");
-    declareJson(request);
+    const body = declaredBody(request.raw);
     const { route, name } = request.routeOptions.config;
-    if (route !== undefined && name !== undefined) {
-      const kind = kindOf(name);
-      const key = payerOf(request);
-      const times = {
-        defaultMs: kind === "search" ? config.requestDeadlineMs : undefined,
-        maxMs: config.requestDeadlineMaxMs,
-        workMs: kind === "export" ? undefined : config.requestWorkMaxMs,
-      };
-      const payer = {
-        key,
-        weight: access?.weight,
-        group: params.collection_id,
-        expectedMs: route.upload ? 0 : bodyMsPerByte * declaredBytes(request),
-      };
-      request.waits = new Waits(request.raw, reply.raw, times, payer, access);
-      const work = admission.arrive({ kind, key, deadline: request.waits.deadline });
-      request.work = work;
-      reply.raw.once("close", () => work.left());
-    }
+    if (route === undefined || name === undefined) return done();
+    const kind = kindOf(name);
+    const key = payerOf(request);
+    const times = {
+      defaultMs: kind === "search" ? config.requestDeadlineMs : undefined,
+      maxMs: config.requestDeadlineMaxMs,
+      workMs: kind === "export" ? undefined : config.requestWorkMaxMs,
+    };
+    const payer = {
+      key,
+      weight: access?.weight,
+      group: params.collection_id,
+      expectedMs: route.upload ? 0 : bodyMsPerByte * (body?.expectedBytes ?? 0),
+    };
+    request.waits = new Waits(request.raw, times, payer, access);
+    request.work = admission.arrive({ kind, key, deadline: request.waits.deadline });
+    if (body === undefined || bodyless.has(request.method)) return done();
+    if (route.upload) request.body = acceptUpload(request.raw, body);
+    else return void takeBody(request, body).then(() => done(), done);
     done();
   });
-  app.removeAllContentTypeParsers();
-  app.addContentTypeParser("*", async (request: FastifyRequest, stream: IncomingMessage) => {
-    const share = new BodyShare(budget, payerOf(request));
-    request.bodyShare = share;
-    const { declaredMediaType } = request;
-    if (request.routeOptions.config.route?.upload) return acceptUpload(request, stream);
-    const bytes = await readBody(
-      stream,
-      share,
-      config.bodyLimitBytes,
-      () => mediaTypeFault(declaredMediaType, request.headers["content-encoding"]),
-      arrivalTask(request),
-    );
-    if (bytes === undefined) return undefined;
-    // Parsing the body is the first work of a request, if its path exists.
-    if (request.work === undefined) return undefined;
-    await request.work.begin();
-    request.parsedBody = await request.work.task.finish(parseBody(bytes));
-    return request.parsedBody.value;
-  });
-  app.addHook("preValidation", async (request) => {
+  app.addHook("preValidation", (request, _reply, done) => {
     const { route, name } = request.routeOptions.config;
-    if (route === undefined || name === undefined) return;
+    if (route === undefined || name === undefined) return done();
     checkBody(route, name, request.body);
     // Fastify validates a large body without its long arrays; those are validated here, in steps.
     const schema = route.body as Schema | undefined;
-    if (schema === undefined || request.parsedBody?.spans === undefined) return;
+    if (schema === undefined || request.parsedBody?.spans === undefined) return done();
     const check: CheckShape = (part, value) => {
       const validate = request.compileValidationSchema(part as Record<string, unknown>);
       return validate(value) ? undefined : (validate.errors as unknown as ShapeFault[]);
     };
-    request.body = await request.work.task.finish(checkLongArrays(schema, request.body, check));
-  });
-  // Other endpoints, such as metrics and pages, queue as well. Health is always answered at once.
-  app.addHook("preHandler", async (request) => {
-    if (request.work !== undefined || request.routeOptions.url?.startsWith("/health/")) return;
-    await new Task({ key: payerOf(request) }).slice();
+    void request.work.task.finish(checkLongArrays(schema, request.body, check)).then((shell) => {
+      request.body = shell;
+      done();
+    }, done);
   });
   app.addHook("preHandler", (request, _reply, done) => {
     if (request.validationError) {
@@ -248,16 +218,18 @@ export async function createApplication(parts: ApplicationParts): Promise<Fastif
       throw request.validationError;
     }
     if (request.parsedBody !== undefined) request.body = request.parsedBody.value;
-    done();
+    // Other endpoints, such as metrics and pages, queue as well. Health is always answered at once.
+    if (request.work !== undefined || request.routeOptions.url?.startsWith("/health/")) return done();
+    void new Task({ key: payerOf(request) }).slice().then(() => done(), done);
   });
   app.addHook("onSend", (request, reply, payload, done) => {
     if (isStopping()) reply.header("connection", "close");
+    const bytes =
+      typeof payload === "string" ? payload.length : Number(reply.getHeader("content-length") ?? 0);
+    account.holds(request, reply, payerOf(request), bytes);
+    // The answers of the endpoints of the list are watched once they were sent; pages and metrics from here on.
+    if (request.work === undefined) account.watch(reply);
     // When a stream fails, the status was already sent: the connection is cut, and only the log has the reason.
-    hold(
-      request,
-      reply,
-      typeof payload === "string" ? payload.length : Number(reply.getHeader("content-length") ?? 0),
-    );
     if (payload instanceof Readable) payload.once("error", (error) => account.fault(request, error));
     done();
   });
@@ -267,7 +239,13 @@ export async function createApplication(parts: ApplicationParts): Promise<Fastif
   });
 
   await registerOpenapi(app, parts.version);
-  registerRoutes(app, { database, gate, audit: parts.audit, onAuditError: account.fault });
+  registerRoutes(app, {
+    database,
+    gate,
+    audit: parts.audit,
+    watch: account.watch,
+    onAuditError: account.fault,
+  });
   registerHealth(app, database);
   metrics.register(app);
   serveOpenapi(app);
@@ -281,13 +259,21 @@ export async function createApplication(parts: ApplicationParts): Promise<Fastif
     return gate.enter(request.headers, request.ip);
   }
 
-  /** Counts a response until the client has read it, and aborts it if the client reads nothing for too long. */
-  function hold(request: FastifyRequest, reply: FastifyReply, bytes: number): void {
-    reply.raw.setTimeout(config.answerStallMs, () => reply.raw.socket?.destroy());
-    if (bytes < countedAnswerBytes) return;
-    const key = payerOf(request);
-    answers.force(key, bytes);
-    reply.raw.once("close", () => answers.giveBack(key, bytes));
+  /** Reads and parses the body of a request. */
+  async function takeBody(request: FastifyRequest, body: DeclaredBody): Promise<void> {
+    const { raw, work } = request;
+    const share = new BodyShare(budget, payerOf(request));
+    request.bodyShare = share;
+    const fault = () => mediaTypeFault(body.mediaType, raw.headers["content-encoding"]);
+    const bytes = await readBody(raw, body.bytes, share, config.bodyLimitBytes, fault, () =>
+      arrivalTask(request),
+    );
+    if (bytes === undefined) return;
+    // Parsing the body is the first work of a request.
+    await work.begin();
+    const parsed = work.task.begin(parseBody(bytes));
+    request.parsedBody = parsed instanceof Promise ? await parsed : parsed;
+    request.body = request.parsedBody.value;
   }
 
   function sendError(error: unknown, request: FastifyRequest, reply: FastifyReply): void {
@@ -299,28 +285,50 @@ export async function createApplication(parts: ApplicationParts): Promise<Fastif
     const answer = errorAnswer(error, request.routeOptions.config.route, request.id, privateTexts);
     // Without this, a source that has lost its reader would be read at full speed.
     if (!request.raw.complete && request.raw.listenerCount("data") === 0)
-      drain(request.raw, arrivalTask(request));
+      drain(request.raw, () => arrivalTask(request));
     const { code, details } = answer.body.error;
     if (answer.serverFault) account.fault(request, error);
-    // Fastify closes the connection after a fault in a body. Here the body was read completely or is being discarded, so the connection can
-    // stay open.
-    if (reply.hasHeader("connection")) reply.removeHeader("connection");
     if (answer.status === 401) reply.header("www-authenticate", "Bearer");
     if (answer.status === 503 || answer.status === 429) {
       reply.header("retry-after", String(details.retry_after_seconds ?? 1));
     }
     if (code === "method_not_allowed") reply.header("allow", (details.allowed as string[]).join(", "));
     reply.code(answer.status).type("application/json; charset=utf-8").send(JSON.stringify(answer.body));
+    if (request.work !== undefined) account.watch(reply);
   }
 }
 
 /** Estimated work per byte of a body, in milliseconds. */
 const bodyMsPerByte = 30 / 2 ** 20;
 
-/** Declared length of a request's body; if it declares none, the size that is parsed in one step. */
-function declaredBytes({ raw }: FastifyRequest): number {
-  if (raw.headers["transfer-encoding"] !== undefined) return limits.bodyPieceBytes;
-  return Number(raw.headers["content-length"] ?? 0);
+/** What the headers say of a body. */
+type DeclaredBody = {
+  readonly mediaType: string | undefined;
+  /** Content-Length; NaN if there is none. */
+  readonly bytes: number;
+  /** If there is no Content-Length: the size that is parsed in one step. */
+  readonly expectedBytes: number;
+};
+
+/** Methods whose body is not read. */
+const bodyless = new Set(["GET", "HEAD", "TRACE"]);
+
+/**
+ * What a request says of its body; undefined if it has none. Its headers are removed, because Fastify would read the body again, and rejects
+ * a Content-Type that it cannot parse even if the body is empty.
+ */
+function declaredBody({ headers }: IncomingMessage): DeclaredBody | undefined {
+  const {
+    "content-type": mediaType,
+    "content-length": length,
+    "transfer-encoding": transferEncoding,
+  } = headers;
+  headers["content-type"] = undefined;
+  headers["content-length"] = undefined;
+  headers["transfer-encoding"] = undefined;
+  const bytes = length === undefined ? Number.NaN : Number(length);
+  if (transferEncoding !== undefined) return { mediaType, bytes, expectedBytes: limits.bodyPieceBytes };
+  return bytes > 0 ? { mediaType, bytes, expectedBytes: bytes } : undefined;
 }
 
 /** The task in whose slices a body is read. Reading has the lowest priority among the work of a key, so started work comes first. */
@@ -336,53 +344,11 @@ const arrivalTask = (request: FastifyRequest): Task =>
 const payerOf = ({ access }: FastifyRequest): string => access?.payer ?? "nobody";
 
 /** The body of an upload is not read here: its handler streams it. */
-function acceptUpload(request: FastifyRequest, stream: IncomingMessage): IncomingMessage {
-  const fault = uploadFault(request.declaredMediaType, request.headers["content-encoding"]);
-  if (fault === undefined) return stream;
-  stream.on("error", () => undefined).resume();
+function acceptUpload(request: IncomingMessage, { mediaType }: DeclaredBody): IncomingMessage {
+  const fault = uploadFault(mediaType, request.headers["content-encoding"]);
+  if (fault === undefined) return request;
+  request.on("error", () => undefined).resume();
   throw fault;
-}
-
-/** The log line, the numbers and the memory of each request. */
-function accounting(logger: Logger, metrics: Metrics, connections: Connections) {
-  return {
-    begin(request: FastifyRequest, reply: FastifyReply): void {
-      const begun = performance.now();
-      const { raw } = request;
-      reply.header("x-request-id", request.id);
-      metrics.requestBegins();
-      connections.begin(raw, reply.raw);
-      reply.raw.once("finish", () => linger(raw));
-      reply.raw.once("close", () => {
-        request.bodyShare?.end();
-        const ms = performance.now() - begun;
-        const status = reply.raw.writableFinished ? reply.raw.statusCode : clientGone;
-        const route = request.is404 ? "unknown" : (request.routeOptions.url ?? "unknown");
-        metrics.requestEnds(route, request.method, status, ms / 1000);
-        logger.info(
-          { request_id: request.id, method: request.method, route, status, ms: Math.round(ms * 100) / 100 },
-          "request",
-        );
-      });
-    },
-    unreadable(requestId: string, status: number): void {
-      metrics.requestBegins();
-      metrics.requestEnds("unreadable", "other", status, 0);
-      logger.info({ request_id: requestId, route: "unreadable", status }, "request");
-    },
-    fault(request: FastifyRequest, error: unknown): void {
-      const route = request.routeOptions.url ?? "unknown";
-      logger.error({ request_id: request.id, method: request.method, route, err: error }, "request failed");
-    },
-  };
-}
-
-/** After an early response Node.js continues to read the request, so that the client can read the response; this limits for how long. */
-function linger(request: IncomingMessage): void {
-  if (request.complete) return;
-  const timer = setTimeout(() => request.socket.destroy(), lingerMs);
-  timer.unref();
-  request.once("close", () => clearTimeout(timer));
 }
 
 /** The client's own id if it is well-formed, so that logs on both sides can be joined. */
@@ -395,18 +361,6 @@ function needFor(request: FastifyRequest): Need {
   const { url, config } = request.routeOptions;
   if (url === docsPath || url?.startsWith(`${docsPath}/`)) return { role: "anyone", collections: "nowhere" };
   return config.route ? needOf(config.route) : (config.need ?? strictestNeed);
-}
-
-/**
- * Fastify selects a parser by the content type, and rejects a header that it cannot parse even if the body is empty. So all bodies go to
- * one parser, which knows the declared type.
- */
-function declareJson(request: FastifyRequest): void {
-  const { headers } = request.raw;
-  request.declaredMediaType = headers["content-type"];
-  const hasBody = headers["transfer-encoding"] !== undefined || Number(headers["content-length"] ?? 0) > 0;
-  if (hasBody) headers["content-type"] = "application/json";
-  else delete headers["content-type"];
 }
 
 /** Fastify's type for the arguments of `frameworkErrors` lacks the defaults of its own generics. */

@@ -3,15 +3,14 @@
 // Node.js distinguishes idle and active connections. A stop, and an error of the HTTP parser, need more: whether a connection ever sent
 // anything, and whether a complete request on it still waits for its response.
 
-import type { IncomingMessage, Server, ServerResponse } from "node:http";
+import type { Server, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import type { TLSSocket } from "node:tls";
 import { arrived } from "@quiver/engine/database/contract";
 
-type Exchange = { readonly request: IncomingMessage; readonly response: ServerResponse };
-
 export class Connections {
-  readonly #exchanges = new Map<Socket, Set<Exchange>>();
+  /** The unfinished responses of each connection, oldest first; each has its request. */
+  readonly #exchanges = new Map<Socket, ServerResponse[]>();
   /** Connections that have not finished their TLS handshake, by the remote address and port. */
   readonly #handshakes = new Map<string, Socket>();
 
@@ -39,7 +38,7 @@ export class Connections {
   }
 
   #watch(socket: Socket): void {
-    this.#exchanges.set(socket, new Set());
+    this.#exchanges.set(socket, []);
     socket.once("close", () => this.#exchanges.delete(socket));
   }
 
@@ -48,16 +47,19 @@ export class Connections {
   }
 
   /** A request has begun: its headers have arrived. */
-  begin(request: IncomingMessage, response: ServerResponse): void {
-    const exchanges = this.#exchanges.get(request.socket);
-    if (exchanges === undefined) return;
-    const exchange = { request, response };
-    exchanges.add(exchange);
-    response.once("close", () => exchanges.delete(exchange));
+  begin(response: ServerResponse): void {
+    this.#exchanges.get(response.req.socket)?.push(response);
   }
 
-  /** The unfinished exchanges of a connection, oldest first. */
-  exchangesOf(socket: Socket): readonly Exchange[] {
+  /** The response was sent, or its connection is closed. */
+  end(response: ServerResponse): void {
+    const exchanges = this.#exchanges.get(response.req.socket);
+    const at = exchanges?.indexOf(response) ?? -1;
+    if (at >= 0) exchanges?.splice(at, 1);
+  }
+
+  /** The unfinished responses of a connection, oldest first. */
+  exchangesOf(socket: Socket): readonly ServerResponse[] {
     return [...(this.#exchanges.get(socket) ?? [])];
   }
 
@@ -74,9 +76,7 @@ export class Connections {
   endAllButWorking(): void {
     for (const socket of this.#handshakes.values()) socket.destroy();
     for (const [socket, exchanges] of this.#exchanges) {
-      const working = [...exchanges].some(
-        ({ request, response }) => request.complete && !response.headersSent,
-      );
+      const working = exchanges.some(({ req, headersSent }) => req.complete && !headersSent);
       if (!working) socket.destroy();
     }
   }

@@ -30,7 +30,7 @@ import {
   type ServerConfig,
 } from "./config.ts";
 import { Connections } from "./connections.ts";
-import { openLog } from "./operations/log.ts";
+import { givenLog, openLog, type ServerLog } from "./operations/log.ts";
 import type { RunningServer } from "./running-server.ts";
 
 /** Maximum number of connections that wait to be accepted; the operating system has its own limit, too. */
@@ -54,7 +54,8 @@ export async function startServer(given: ServerConfig): Promise<RunningServer> {
   // A start that cannot listen must not leave a new data directory and a key behind. Where there is one already, the port may belong
   // to its last owner, which is ending.
   if (!existsSync(config.dataDir)) await assertFree(config);
-  const logger = config.logger ?? openLog(config.logLevel);
+  const log = config.logger === undefined ? openLog(config.logLevel) : givenLog(config.logger);
+  const { logger } = log;
   const database = await openDatabase({
     dataDir: config.dataDir,
     lockWaitMs: config.lockWaitMs,
@@ -76,7 +77,7 @@ export async function startServer(given: ServerConfig): Promise<RunningServer> {
       database,
       gate,
       audit,
-      logger,
+      log,
       connections,
       isStopping: () => stopping.now,
       version,
@@ -89,7 +90,7 @@ export async function startServer(given: ServerConfig): Promise<RunningServer> {
       );
     }
     logger.info({ url, data_dir: config.dataDir, authentication: !config.noAuth }, "serving");
-    const stop = stopper(app, gate, audit, database, connections, stopping, config, logger);
+    const stop = stopper(app, gate, audit, database, connections, stopping, config, log);
     return { url, port, database, adminKeyFile, close: stop };
   } catch (error) {
     await app?.close();
@@ -189,8 +190,9 @@ function stopper(
   connections: Connections,
   stopping: { now: boolean },
   config: CompleteServerConfig,
-  logger: Logger,
+  log: ServerLog,
 ): () => Promise<void> {
+  const { logger } = log;
   let stopped: Promise<void> | undefined;
   return () => {
     stopped ??= stop();
@@ -221,5 +223,6 @@ function stopper(
       }
     }
     logger.info("stopped");
+    log.end();
   }
 }

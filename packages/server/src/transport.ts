@@ -74,15 +74,15 @@ export function refuseUnreadable(
     return;
   }
   const exchanges = connections.exchangesOf(socket);
-  const earlier = exchanges.filter(({ request }) => request.complete).at(-1);
+  const earlier = exchanges.filter(({ req }) => req.complete).at(-1);
   if (earlier !== undefined) {
-    earlier.response.once("close", () => {
+    earlier.once("close", () => {
       if (socket.writable) refuseUnreadable(error, socket, connections, requestId, onAnswered);
     });
     return;
   }
   // The response to this request has already begun, such as a 413; a second one would garble it.
-  if (exchanges.some(({ response }) => response.headersSent)) {
+  if (exchanges.some(({ headersSent }) => headersSent)) {
     socket.destroy();
     return;
   }

@@ -1,4 +1,4 @@
-// Does a log without a reader block requests?
+// Does a log without a reader block requests, and is its line of a request like every other line?
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -7,7 +7,7 @@ import { expect, test } from "vitest";
 const lines = 5_000;
 const program = `
   import { openLog } from ${JSON.stringify(new URL("../src/operations/log.ts", import.meta.url).href)};
-  const log = openLog("info", 100_000);
+  const { logger: log } = openLog("info", 100_000);
   for (let i = 0; i < ${lines}; i++) {
     log.info({ i, filling: "x".repeat(200) }, "line");
     if (i % 100 === 0) await new Promise((resolve) => setTimeout(resolve, 1));
@@ -33,4 +33,41 @@ test("[O8] a log without a reader blocks nothing, is bounded, and reports how ma
   expect(leftOut).toBeGreaterThan(0);
   expect(told.length + leftOut).toBe(lines);
   expect(told.map(({ i }) => i)).toEqual(told.map(({ i }) => i).toSorted((a, b) => a - b));
+});
+
+test("[H22] the line of a request is what the general logger would write, at its level, and in order with other lines", async () => {
+  const given = { request_id: "a-1", method: "POST", route: "/a/:b", status: 200, ms: 1.25 };
+  const unreadable = { request_id: "a-2", route: "unreadable", status: 400 };
+  const source = `
+    import { openLog } from ${JSON.stringify(new URL("../src/operations/log.ts", import.meta.url).href)};
+    for (const level of ["info", "warn"]) {
+      const { logger, request, end } = openLog(level);
+      for (const line of [${JSON.stringify(given)}, ${JSON.stringify(unreadable)}]) {
+        request(line);
+        logger.info(line, "request");
+      }
+      logger.warn("last of " + level);
+      end();
+    }
+    process.exit(0);
+  `;
+  const child = spawn(process.execPath, ["--input-type=module", "--eval", source]);
+  let text = "";
+  for await (const chunk of child.stdout) text += chunk;
+  const lines = text
+    .trimEnd()
+    .split("\n")
+    .map((line) => ({ ...JSON.parse(line), time: "then" }));
+  expect(lines.map(({ msg }) => msg)).toEqual([
+    "request",
+    "request",
+    "request",
+    "request",
+    "last of info",
+    "last of warn",
+  ]);
+  expect(lines[0]).toEqual(lines[1]);
+  expect(lines[2]).toEqual(lines[3]);
+  expect(lines[0]).toMatchObject({ level: 30, ...given });
+  expect(Object.keys(lines[0])).toEqual(Object.keys(lines[1]));
 });

@@ -18,7 +18,7 @@ export type CallLimits = {
   /** Milliseconds, above 0, after which the call fails with `deadline_exceeded`. Default: no limit. */
   readonly timeoutMs?: number | undefined;
   /** Cancels the call when it aborts; the call then rejects with its reason. */
-  readonly signal?: AbortSignal | undefined;
+  readonly signal?: CancelSignal | undefined;
   /** Called at every step. Throws if the caller is no longer allowed to continue, for example because its key was revoked. */
   readonly recheck?: (() => void) | undefined;
   /** Milliseconds of time slices, above 0, after which the call fails with `deadline_exceeded`. Default: no limit. */
@@ -27,13 +27,21 @@ export type CallLimits = {
   readonly account?: Account | undefined;
 };
 
+/** What a deadline uses of an AbortSignal. */
+export type CancelSignal = {
+  readonly aborted: boolean;
+  readonly reason: unknown;
+  addEventListener(type: "abort", act: () => void, options?: { once: boolean }): void;
+  removeEventListener(type: "abort", act: () => void): void;
+};
+
 /** The account of callers that name none, as in embedded use. */
 const anonymous: Account = { key: "" };
 
 export class Deadline {
   readonly #endMs: number;
   readonly #timeoutMs: number;
-  readonly #signal: AbortSignal | undefined;
+  readonly #signal: CancelSignal | undefined;
   readonly #recheck: (() => void) | undefined;
   readonly #account: Account | undefined;
   readonly #workMs: number;

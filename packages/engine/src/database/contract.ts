@@ -71,7 +71,7 @@ export type DatabaseLog = {
   error(fields: Record<string, unknown>, message: string): void;
 };
 
-export { type CallOptions, Deadline } from "../base/deadline.ts";
+export { type CallOptions, type CancelSignal, Deadline } from "../base/deadline.ts";
 export type { Account } from "../base/fair-queue.ts";
 export { LevelQueue, levelOf } from "../base/level-queue.ts";
 export { arrived, scheduler, Task } from "../base/scheduler.ts";

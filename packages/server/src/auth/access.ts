@@ -32,7 +32,14 @@ export class Access {
   readonly weight: number;
   /** Names, and prefixes that end in a star; null for all. */
   readonly #collections: readonly string[] | null;
-  readonly #requireValid: () => void;
+  /** The account for the caller's work: its key. Sessions are created with the admin key and use its account. */
+  readonly payer: string;
+  /**
+   * Checks again that the key or session is valid. Call it before anything is applied: since the request began, the body may have arrived
+   * slowly, and the request may have waited in a queue.
+   * @throws unauthorized
+   */
+  readonly requireValid: () => void;
 
   /** @param requireValid throws if the caller's key or session is no longer valid; absent if it cannot become invalid */
   constructor(
@@ -46,21 +53,8 @@ export class Access {
     this.role = role;
     this.weight = weight;
     this.#collections = collections;
-    this.#requireValid = requireValid;
-  }
-
-  /**
-   * Checks again that the key or session is valid. Call it before anything is applied: since the request began, the body may have arrived
-   * slowly, and the request may have waited in a queue.
-   * @throws unauthorized
-   */
-  requireValid(): void {
-    this.#requireValid();
-  }
-
-  /** The account for the caller's work: its key. Sessions are created with the admin key and use its account. */
-  get payer(): string {
-    return this.who.startsWith("session:") ? "admin-key" : this.who;
+    this.payer = who.startsWith("session:") ? "admin-key" : who;
+    this.requireValid = requireValid;
   }
 
   /** True if the caller may see a collection of this name. */

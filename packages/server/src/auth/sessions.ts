@@ -7,11 +7,14 @@ import type { Credentials } from "@quiver/engine/database/contract";
 import { QuiverError } from "@quiver/protocol/errors";
 import { limits } from "@quiver/protocol/limits";
 import type { Session } from "@quiver/protocol/shapes/session";
+import { Access } from "./access.ts";
 import { BackgroundWrites } from "./background-writes.ts";
 import { digest, randomSecret } from "./secrets.ts";
 
 const prefix = "session:";
 const writeEveryMs = 60_000;
+/** Of every token; other secrets are not looked up, because a digest costs some microseconds. */
+const form = /^qs_[\w-]{43}$/;
 
 type StoredSession = { createdAtMs: number; lastUsedMs: number; keyId: string };
 type LiveSession = StoredSession & { writtenMs: number };
@@ -82,10 +85,11 @@ export class Sessions {
   }
 
   /**
-   * The id of the token's live session, whose expiry this use extends. The id is a prefix of the token's digest: it distinguishes sessions
-   * in the audit log without revealing anything.
+   * The access of the token's live session, whose expiry this use extends; undefined if it has none. The id of a session is a prefix of the
+   * token's digest: it distinguishes sessions in the audit log without revealing anything.
    */
-  use(token: string): string | undefined {
+  use(token: string): Access | undefined {
+    if (!form.test(token)) return undefined;
     const key = keyOf(token);
     const session = this.#live.get(key);
     if (session === undefined) return undefined;
@@ -95,12 +99,13 @@ export class Sessions {
     }
     session.lastUsedMs = this.#clock();
     if (session.lastUsedMs - session.writtenMs >= writeEveryMs) this.#write(key, session);
-    return key.slice(prefix.length, prefix.length + 16);
+    const id = key.slice(prefix.length, prefix.length + 16);
+    return new Access(`session:${id}`, "admin", null, () => this.#requireLiving(key));
   }
 
-  /** @throws unauthorized if the token has no live session */
-  requireLiving(token: string): void {
-    const session = this.#live.get(keyOf(token));
+  /** @throws unauthorized if there is no live session under this key */
+  #requireLiving(key: string): void {
+    const session = this.#live.get(key);
     if (session !== undefined && !this.#isOver(session)) return;
     throw new QuiverError(
       "unauthorized",

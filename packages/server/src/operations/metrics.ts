@@ -5,8 +5,9 @@
 
 import { type Database, type DatabaseStatistics, scheduler } from "@quiver/engine/database/contract";
 import type { FastifyInstance } from "fastify";
-import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "prom-client";
+import { Counter, collectDefaultMetrics, Gauge, Registry } from "prom-client";
 import type { Admission, Queue } from "../admission.ts";
+import { RequestCounter, SecondsHistogram } from "./request-metrics.ts";
 
 let processMetrics: Registry | undefined;
 
@@ -19,33 +20,19 @@ function processRegistry(): Registry {
   return processMetrics;
 }
 
-const secondsBuckets = [
-  0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60,
-];
-
 /** Methods with their own label value; all others share one, because a client can send any word. */
 const methods = new Set(["GET", "HEAD", "POST", "DELETE", "PUT", "PATCH", "OPTIONS"]);
 
 export class Metrics {
   readonly #registry = new Registry();
-  readonly #requests = new Counter({
-    name: "quiver_http_requests_total",
-    help: "Requests that were answered, by route, method and status.",
-    labelNames: ["route", "method", "status"] as const,
-    registers: [this.#registry],
-  });
-  readonly #seconds = new Histogram({
-    name: "quiver_http_request_duration_seconds",
-    help: "Seconds from the arrival of a request's headers to the end of its answer, by route.",
-    labelNames: ["route"] as const,
-    buckets: secondsBuckets,
-    registers: [this.#registry],
-  });
-  readonly #inFlight = new Gauge({
-    name: "quiver_http_requests_in_flight",
-    help: "Requests that have started and are not answered yet.",
-    registers: [this.#registry],
-  });
+  readonly #requests = new RequestCounter(this.#registry);
+  readonly #seconds = new SecondsHistogram(
+    "quiver_http_request_duration_seconds",
+    "Seconds from the arrival of a request's headers to the end of its answer, by route.",
+    "route",
+    this.#registry,
+  );
+  #inFlight = 0;
 
   constructor(database: Database, bodyBytes: () => number, answerBytes: () => number, admission: Admission) {
     for (const [name, help, read] of queueGauges) {
@@ -59,15 +46,19 @@ export class Metrics {
         },
       });
     }
-    const waits = new Histogram({
-      name: "quiver_queue_wait_seconds",
-      help: "Seconds that requests waited in a queue until they started or were rejected, by queue.",
-      labelNames: ["queue"] as const,
-      buckets: secondsBuckets,
-      registers: [this.#registry],
-    });
+    const waits = new SecondsHistogram(
+      "quiver_queue_wait_seconds",
+      "Seconds that requests waited in a queue until they started or were rejected, by queue.",
+      "queue",
+      this.#registry,
+    );
     for (const queue of Object.values(admission.queues))
-      queue.onWaited = (ms) => waits.observe({ queue: queue.name }, ms / 1_000);
+      queue.onWaited = (ms) => waits.observe(queue.name, ms / 1_000);
+    this.#gauge(
+      "quiver_http_requests_in_flight",
+      "Requests that have started and are not answered yet.",
+      () => this.#inFlight,
+    );
     this.#gauge(
       "quiver_slice_longest_seconds",
       "The longest time slice of the request thread since the last scrape.",
@@ -143,14 +134,14 @@ export class Metrics {
   }
 
   requestBegins(): void {
-    this.#inFlight.inc();
+    this.#inFlight++;
   }
 
   /** @param status 499 for a client that disconnected before the response */
   requestEnds(route: string, method: string, status: number, seconds: number): void {
-    this.#inFlight.dec();
-    this.#requests.inc({ route, method: methods.has(method) ? method : "other", status });
-    this.#seconds.observe({ route }, seconds);
+    this.#inFlight--;
+    this.#requests.add(route, methods.has(method) ? method : "other", status);
+    this.#seconds.observe(route, seconds);
   }
 
   register(app: FastifyInstance): void {

@@ -3,7 +3,7 @@
 // `JSON.parse` uses its own stack for nested values, so depth cannot exhaust the thread's stack. It treats `__proto__` and `constructor` as
 // ordinary keys, and if a key occurs twice, it keeps the last value.
 
-import { isUtf8 } from "node:buffer";
+import { isAscii, isUtf8 } from "node:buffer";
 import type { Steps } from "@quiver/engine/database/contract";
 import { QuiverError } from "@quiver/protocol/errors";
 import { limits } from "@quiver/protocol/limits";
@@ -20,12 +20,15 @@ export type ParsedBody = {
 /** Bytes that are validated as UTF-8 in one step. */
 const utf8PieceBytes = 1024 * 1024;
 
-/** Parses a body, a large one in steps. @throws invalid_json with line, column and position */
+/** Parses a body; only a large one takes more than one step. @throws invalid_json with line, column and position */
 export function* parseBody(bytes: Buffer): Steps<ParsedBody> {
-  yield* assertUtf8(bytes);
+  const isSmall = bytes.length <= limits.bodyPieceBytes;
+  // Text of only ASCII, as most small bodies are, is copied and not decoded.
+  const isSimple = isSmall && isAscii(bytes);
+  if (!isSimple) yield* assertUtf8(bytes);
   try {
-    if (bytes.length > limits.bodyPieceBytes) return { bytes, ...(yield* parseInPieces(bytes)) };
-    return { bytes, value: JSON.parse(bytes.toString("utf8")), spans: undefined };
+    if (!isSmall) return { bytes, ...(yield* parseInPieces(bytes)) };
+    return { bytes, value: JSON.parse(bytes.toString(isSimple ? "latin1" : "utf8")), spans: undefined };
   } catch (error) {
     if (!(error instanceof SyntaxError || error instanceof NotJson)) throw error;
     throw yield* notJson(bytes.toString("utf8"));

@@ -7,6 +7,7 @@ export function mediaTypeFault(
   contentType: string | undefined,
   contentEncoding: string | undefined,
 ): QuiverError | undefined {
+  if (contentType === "application/json" && contentEncoding === undefined) return undefined;
   if (contentType === undefined) {
     return unsupported("The request has a body but no Content-Type. Send `Content-Type: application/json`.");
   }

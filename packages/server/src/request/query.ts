@@ -36,6 +36,8 @@ export function parseQuery(text: string): RawQuery {
   }
 }
 
+const noQuery: Query = Object.freeze(Object.create(null));
+
 /** @throws invalid_request for a malformed string, a repeated parameter, a missing required one; unknown_field */
 export function queryOf(raw: RawQuery, route: Route): Query {
   if (raw.malformed) {
@@ -46,6 +48,7 @@ export function queryOf(raw: RawQuery, route: Route): Query {
       "The query string has a percent sign without two hex digits behind it, or bytes that are not UTF-8.",
     );
   }
+  if (route.query === undefined && raw.pairs.length === 0) return noQuery;
   const known = Object.keys(route.query ?? {}).map((declared) => declared.replace(/^!/, ""));
   const unknown = raw.pairs.find(([name]) => !known.includes(name))?.[0];
   if (unknown !== undefined) throw unknownNameError(unknown, known, "query parameter");

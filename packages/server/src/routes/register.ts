@@ -6,6 +6,7 @@
 import { Readable } from "node:stream";
 import type { Database } from "@quiver/engine/database/contract";
 import { isQuiverError } from "@quiver/protocol/errors";
+import { invariant } from "@quiver/protocol/invariant";
 import { type Route, type RouteName, routes } from "@quiver/protocol/routes";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import type { AuditedChange, AuditLog } from "../audit/audit-log.ts";
@@ -42,6 +43,8 @@ export type EndpointParts = {
   readonly database: Database;
   readonly gate: Gate;
   readonly audit: AuditLog;
+  /** Called when a response was sent. */
+  readonly watch: (reply: FastifyReply) => void;
   /** Called when the outcome of a change could not be written to the audit log. */
   readonly onAuditError: (request: FastifyRequest, error: unknown) => void;
 };
@@ -109,8 +112,9 @@ function register(app: FastifyInstance, name: RouteName, route: Route, parts: En
     // A hook reports validation faults, because it checks for unknown fields first.
     attachValidation: true,
     config,
-    handler: async (request, reply) => answer(request, reply),
+    handler: answer,
   });
+  const isBodyName = needOf(route).collections === "body.name";
 
   async function answer(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
     const access: Access = request.access ?? nobody;
@@ -129,34 +133,41 @@ function register(app: FastifyInstance, name: RouteName, route: Route, parts: En
       work: request.work,
       deadline: request.waits.deadline,
     } as unknown as Call<RouteName>;
-    if (needOf(route).collections === "body.name") access.requireCollection(bodyName(request) ?? "");
-    const carryOut = () => {
-      access.requireValid();
-      return handler(call);
-    };
-    await request.work.begin();
+    if (isBodyName) access.requireCollection(bodyName(request) ?? "");
+    // It has begun already if there was a body.
+    if (request.parsedBody === undefined) await request.work.begin();
     let answered: unknown;
     try {
-      answered = route.audited
-        ? await recorded(request, access, call, route.audited, carryOut)
-        : await carryOut();
+      if (route.audited) answered = await recorded(request, access, call, route.audited);
+      else {
+        access.requireValid();
+        answered = await handler(call);
+      }
     } finally {
       request.work.end();
     }
     reply.code(route.status);
-    if (route.answer === undefined) return reply.send();
-    if (answered instanceof FileAnswer) return answered.send(reply, request.headers.range);
-    if (answered instanceof Lines)
-      return reply
-        .headers(answered.headers)
-        .type(`${route.mediaType}; charset=utf-8`)
-        .send(answered.stream());
-    reply.type("application/json; charset=utf-8");
-    if (answered instanceof JsonPieces)
-      return reply
+    send(request, reply, answered);
+    parts.watch(reply);
+    return reply;
+  }
+
+  function send(request: FastifyRequest, reply: FastifyReply, answered: unknown): void {
+    if (typeof answered === "string") reply.type("application/json; charset=utf-8").send(answered);
+    else if (route.answer === undefined) reply.send();
+    else if (answered instanceof FileAnswer) answered.send(reply, request.headers.range);
+    else if (answered instanceof Lines)
+      reply.headers(answered.headers).type(`${route.mediaType}; charset=utf-8`).send(answered.stream());
+    else {
+      invariant(
+        answered instanceof JsonPieces,
+        () => `the handler of ${name} has returned ${typeof answered}`,
+      );
+      reply
+        .type("application/json; charset=utf-8")
         .header("content-length", answered.bytes)
         .send(Readable.from(answered.pieces, { objectMode: false }));
-    return reply.send(answered);
+    }
   }
 
   /** Executes a change between its two lines in the audit log. */
@@ -165,7 +176,6 @@ function register(app: FastifyInstance, name: RouteName, route: Route, parts: En
     access: Access,
     call: Call<RouteName>,
     fields: readonly string[],
-    act: () => unknown,
   ): Promise<unknown> {
     const { names } = call;
     for (const [what, text] of Object.entries(call.params)) names[what] = short(text);
@@ -190,7 +200,8 @@ function register(app: FastifyInstance, name: RouteName, route: Route, parts: En
     await parts.audit.record(change(), "begun");
     let answered: unknown;
     try {
-      answered = await act();
+      access.requireValid();
+      answered = await handler(call);
     } catch (error) {
       await outcome("failed", isQuiverError(error) ? error.code : "internal");
       throw error;

@@ -1,0 +1,126 @@
+// How does the benchmark start a server in its own process, drive it, and read its processor time?
+
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { Agent, request } from "node:http";
+import { resolve } from "node:path";
+import { createInterface } from "node:readline";
+
+export const adminKey = "bench-admin-key";
+
+/** Connections that send at the same time. */
+const connections = 8;
+
+export type MeasuredServer = {
+  readonly url: string;
+  /** Processor time of the whole process until now, in milliseconds. */
+  cpuMs(): Promise<number>;
+  /** Stops it, and waits until it has. */
+  end(): Promise<void>;
+};
+
+/** Sends one request and reads the answer to its end. @throws if the status is not in the two hundreds */
+export type Send = (path: string, body: Buffer, contentType?: string) => Promise<Buffer>;
+
+/** A client that keeps its connections. */
+export function clientOf(url: string): { send: Send; end(): void } {
+  const agent = new Agent({ keepAlive: true, maxSockets: connections });
+  const send: Send = (path, body, contentType = "application/json") =>
+    new Promise((answered, failed) => {
+      const sent = request(
+        `${url}${path}`,
+        {
+          agent,
+          method: "POST",
+          headers: {
+            authorization: `Bearer ${adminKey}`,
+            "content-type": contentType,
+            "content-length": body.length,
+          },
+        },
+        (response) => {
+          const chunks: Buffer[] = [];
+          response.on("data", (chunk: Buffer) => chunks.push(chunk));
+          response.on("error", failed);
+          response.on("end", () => {
+            const whole = Buffer.concat(chunks);
+            if ((response.statusCode ?? 500) < 300) answered(whole);
+            else failed(new Error(`${path}: ${response.statusCode} ${whole}`));
+          });
+        },
+      );
+      sent.on("error", failed);
+      sent.end(body);
+    });
+  return { send, end: () => agent.destroy() };
+}
+
+/** Sends `count` requests with these bodies in turn, over all connections at once. */
+export async function drive(
+  send: Send,
+  path: string,
+  bodies: readonly Buffer[],
+  count: number,
+): Promise<void> {
+  let next = 0;
+  const connection = async () => {
+    while (next < count) await send(path, bodies[next++ % bodies.length]);
+  };
+  await Promise.all(Array.from({ length: connections }, connection));
+}
+
+/** The bare server. */
+export async function startBare(): Promise<MeasuredServer> {
+  const { url, end } = await startProcess([resolve(import.meta.dirname, "bare-server.ts")]);
+  return { url, end, cpuMs: async () => Number(await (await fetch(`${url}/cpu`)).text()) };
+}
+
+/** Quiver, with authentication and its log at the default level. @param nodeFlags for profiles */
+export async function startQuiver(
+  dataDir: string,
+  nodeFlags: readonly string[] = [],
+): Promise<MeasuredServer> {
+  const main = resolve(import.meta.dirname, "../../packages/cli/src/main.ts");
+  const { url, end } = await startProcess([
+    ...nodeFlags,
+    main,
+    "serve",
+    "--port",
+    "0",
+    "--data-dir",
+    dataDir,
+  ]);
+  const headers = { authorization: `Bearer ${adminKey}` };
+  return {
+    url,
+    end,
+    async cpuMs() {
+      const text = await (await fetch(`${url}/metrics`, { headers })).text();
+      const seconds = /^process_cpu_seconds_total (\S+)/m.exec(text)?.[1];
+      if (seconds === undefined) throw new Error("the metrics have no processor time");
+      return Number(seconds) * 1000;
+    },
+  };
+}
+
+/** Starts a program of Node.js, and waits until it says where it listens. */
+function startProcess(args: readonly string[]): Promise<{ url: string; end(): Promise<void> }> {
+  const child = spawn(process.execPath, args, {
+    env: { ...process.env, QUIVER_ADMIN_KEY: adminKey },
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  const ended = once(child, "exit");
+  const end = async () => {
+    child.kill("SIGTERM");
+    await ended;
+  };
+  return new Promise((started, failed) => {
+    // The log is read all the time, as a service manager does.
+    createInterface({ input: child.stdout }).on("line", (line) => {
+      const match = /listens on (http:\/\/127\.0\.0\.1:\d+)/.exec(line);
+      if (match) started({ url: match[1], end });
+    });
+    const onEnd = ([code]: unknown[]) => failed(new Error(`${args.join(" ")} has ended with ${code}`));
+    ended.then(onEnd, failed);
+  });
+}

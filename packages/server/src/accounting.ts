@@ -1,0 +1,106 @@
+// What is begun, counted, logged and given back for each request?
+//
+//   headers are there --begin--> in flight --(the answer is out, or the client is gone)--> end
+//
+// Invariant: whatever a request takes (a place, bytes of its body and its answer, its entry among the connection's requests) is given back
+// in `end`, which runs exactly once, when the response is closed. One listener does it all: each further one costs a microsecond.
+
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { FastifyReply, FastifyRequest } from "fastify";
+import type { Connections } from "./connections.ts";
+import type { FairShare } from "./fair-share.ts";
+import type { ServerLog } from "./operations/log.ts";
+import type { Metrics } from "./operations/metrics.ts";
+
+/** How long a client may continue to send a body after it was answered. */
+const lingerMs = 10_000;
+
+/** Smaller responses are not counted, because socket buffers hold them. */
+const countedAnswerBytes = 16 * 1024;
+
+/** Status in log and metrics for a request whose client disconnected before the response. */
+const clientGone = 499;
+
+export class Accounting {
+  readonly #log: ServerLog;
+  readonly #metrics: Metrics;
+  readonly #connections: Connections;
+  readonly #answers: FairShare;
+  readonly #answerStallMs: number;
+
+  /**
+   * @param answers bytes of responses that clients have not read yet, by key
+   * @param answerStallMs a response is aborted when the client reads nothing of it for this long
+   */
+  constructor(
+    log: ServerLog,
+    metrics: Metrics,
+    connections: Connections,
+    answers: FairShare,
+    answerStallMs: number,
+  ) {
+    this.#log = log;
+    this.#metrics = metrics;
+    this.#connections = connections;
+    this.#answers = answers;
+    this.#answerStallMs = answerStallMs;
+  }
+
+  begin(request: FastifyRequest, reply: FastifyReply): void {
+    const begunMs = performance.now();
+    const response = reply.raw;
+    reply.header("x-request-id", request.id);
+    this.#metrics.requestBegins();
+    this.#connections.begin(response);
+    response.once("close", () => this.#end(request, response, begunMs));
+  }
+
+  /** Counts a response until the client has read it. Call it before the response is sent. */
+  holds(request: FastifyRequest, { raw }: FastifyReply, key: string, bytes: number): void {
+    if (!request.raw.complete) raw.once("finish", () => linger(request.raw));
+    if (bytes < countedAnswerBytes) return;
+    this.#answers.force(key, bytes);
+    raw.once("close", () => this.#answers.giveBack(key, bytes));
+  }
+
+  /** Aborts a response if the client reads nothing of it for too long. Call it after it was sent: most of them are out by then. */
+  readonly watch = ({ raw }: FastifyReply): void => {
+    if (!raw.writableFinished) raw.setTimeout(this.#answerStallMs, () => raw.socket?.destroy());
+  };
+
+  /** A request that could not be read. */
+  unreadable(requestId: string, status: number): void {
+    this.#metrics.requestBegins();
+    this.#metrics.requestEnds("unreadable", "other", status, 0);
+    this.#log.request({ request_id: requestId, route: "unreadable", status });
+  }
+
+  /** A request that failed through a fault of the server. */
+  readonly fault = (request: FastifyRequest, error: unknown): void => {
+    const route = request.routeOptions.url ?? "unknown";
+    const fields = { request_id: request.id, method: request.method, route, err: error };
+    this.#log.logger.error(fields, "request failed");
+  };
+
+  #end(request: FastifyRequest, response: ServerResponse, begunMs: number): void {
+    const isOut = response.writableFinished;
+    this.#connections.end(response);
+    if (!isOut) request.waits?.leave();
+    request.work?.left();
+    request.bodyShare?.end();
+    const ms = performance.now() - begunMs;
+    const status = isOut ? response.statusCode : clientGone;
+    const route = request.is404 ? "unknown" : (request.routeOptions.url ?? "unknown");
+    const { method } = request;
+    this.#metrics.requestEnds(route, method, status, ms / 1000);
+    this.#log.request({ request_id: request.id, method, route, status, ms: Math.round(ms * 100) / 100 });
+  }
+}
+
+/** After an early response Node.js continues to read the request, so that the client can read the response; this limits for how long. */
+function linger(request: IncomingMessage): void {
+  if (request.complete) return;
+  const timer = setTimeout(() => request.socket.destroy(), lingerMs);
+  timer.unref();
+  request.once("close", () => clearTimeout(timer));
+}
