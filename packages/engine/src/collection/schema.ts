@@ -70,11 +70,6 @@ export function encodeUpserts(
   return finishAtOnce(encodeUpsertsInSteps(definition, vectors, path));
 }
 
-/** `encodeUpsertInSteps`, at once. */
-export function encodeUpsert(definition: CollectionDefinition, vector: VectorWrite): Uint8Array<ArrayBuffer> {
-  return finishAtOnce(encodeUpsertInSteps(definition, vector));
-}
-
 export function encodeDelete(id: string): Uint8Array<ArrayBuffer> {
   const out = new ByteWriter(8 + id.length);
   writeDelete(out, id);

@@ -6,7 +6,7 @@
 // the memory in between and keeps a builder free for others.
 //
 // A row is read from one read transaction and added later. `close` reports records that were closed in between. They are left out, because no
-// view that would see them is published any more (index-updater.ts).
+// view that would see them is published any more (applied-log.ts).
 
 import { limits } from "@quiver/protocol/limits";
 import { readU32Key } from "../base/bytes.ts";

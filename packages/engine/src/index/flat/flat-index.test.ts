@@ -6,7 +6,8 @@ import { bytesOfFloats } from "../../vector/floats.ts";
 import { exactScore } from "../../vector/metric.ts";
 import { metrics } from "../../vector/metrics.ts";
 import type { Visible } from "../contract.ts";
-import { asMap, bestOf, expectSame } from "../test/reference.ts";
+import { bestOf } from "../test/best-of.ts";
+import { asMap, expectSame } from "../test/reference.ts";
 import { FlatIndex } from "./flat-index.ts";
 
 /** The bytes of floats at an odd offset, as a record's bytes may lie. */

@@ -16,7 +16,6 @@ import { Encoding, type EncodingState } from "./encoding.ts";
 import type { Graph } from "./graph.ts";
 import { type GraphHost, GraphJobs } from "./graph-jobs.ts";
 import { GraphSearch } from "./graph-search.ts";
-import type { Target } from "./jobs.ts";
 import { LinkQueue } from "./link-queue.ts";
 import { NodeMap } from "./node-map.ts";
 import { Partition, type PartitionState } from "./partition.ts";
@@ -121,10 +120,6 @@ export class GraphSet {
 
   get graphs(): readonly Graph[] {
     return this.#nodes.graphs;
-  }
-
-  get targets(): readonly Target[] {
-    return this.#nodes.living().map(({ target }) => target);
   }
 
   /** Bytes of codes and links. */

@@ -65,10 +65,6 @@ export class Partition {
     this.count--;
   }
 
-  get deadCount(): number {
-    return this.#dead.length;
-  }
-
   get isSweeping(): boolean {
     return this.#sweepAt >= 0;
   }

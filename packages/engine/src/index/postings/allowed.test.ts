@@ -10,7 +10,8 @@ import type { OrdinalBitmap } from "../ordinal-bitmap.ts";
 import { SparseIndex } from "../sparse/sparse-index.ts";
 import type { SparseVector } from "../sparse/sparse-reader.ts";
 import { allowedSets, bestAllowed, bitmapOf } from "../test/allowed-sets.ts";
-import { asMap, bestOf, expectSame } from "../test/reference.ts";
+import { bestOf } from "../test/best-of.ts";
+import { asMap, expectSame } from "../test/reference.ts";
 import { TextIndex } from "../text/text-index.ts";
 
 const next = randomNumbers(14);

@@ -2,7 +2,8 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { seenAndAllowed, type Visible } from "../contract.ts";
 import { type AllowedShare, allowedOf, anyAllowed } from "../test/allowed-sets.ts";
-import { asMap, bestOf, expectSame } from "../test/reference.ts";
+import { bestOf } from "../test/best-of.ts";
+import { asMap, expectSame } from "../test/reference.ts";
 import { SparseIndex, type SparseOptions } from "./sparse-index.ts";
 import type { SparseMatch, SparseVector } from "./sparse-reader.ts";
 

@@ -20,7 +20,7 @@ export type SparseOptions = ArenaOptions & {
   /** See SegmentSetOptions. */
   readonly mayTake?: (bytes: number) => boolean;
   readonly retire?: ((free: () => void) => void) | undefined;
-  /** Less for tests, see posting-index.ts. */
+  /** Less for tests, see buffers.ts. */
   readonly bufferRecordsMax?: number;
 };
 

@@ -3,7 +3,8 @@
 import fc from "fast-check";
 import type { Candidates } from "../contract.ts";
 import { type Allowed, OrdinalBitmap } from "../ordinal-bitmap.ts";
-import { asMap, bestOf } from "./reference.ts";
+import { bestOf } from "./best-of.ts";
+import { asMap } from "./reference.ts";
 
 export type AllowedSet = { readonly name: string; readonly allowed: OrdinalBitmap };
 

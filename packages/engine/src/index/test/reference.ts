@@ -12,12 +12,6 @@ export function asMap(candidates: Candidates): Map<number, number> {
   return map;
 }
 
-/** The k best of all scored records, and all ties with the k-th: what `search` must return. */
-export function bestOf(scored: ReadonlyMap<number, number>, k: number): Map<number, number> {
-  const floor = [...scored.values()].sort((a, b) => b - a)[Math.min(k, scored.size) - 1];
-  return new Map([...scored].filter(([, score]) => k > 0 && score >= floor));
-}
-
 /** Two results as maps are equal, whatever their order, and -0 equals 0. */
 export function expectSame(found: ReadonlyMap<number, number>, expected: ReadonlyMap<number, number>): void {
   const sorted = (map: ReadonlyMap<number, number>) =>

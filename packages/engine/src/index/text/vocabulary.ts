@@ -1,7 +1,7 @@
 // Which numbers do the terms and forms of a text have?
 //
 // Postings know terms by number. A term has a number for as long as a segment or mutable buffer has postings of it;
-// then another term reuses it. Readers of versions before need not be waited for: see dictionary.ts. The vocabulary caches the numbers of frequent words, because most words of a text are among them.
+// then another term reuses it. Readers of versions before need not be waited for: see dictionary-reader.ts. The vocabulary caches the numbers of frequent words, because most words of a text are among them.
 
 import { Growable } from "../../base/growable.ts";
 import { invariant } from "../../base/invariant.ts";

@@ -65,13 +65,6 @@ function settle(index: Index): void {
   saving.delete(index);
 }
 
-/** The k best of some scores, with what ties. */
-export function bestOf(scores: ReadonlyMap<number, number>, k: number): Map<number, number> {
-  const sorted = [...scores.values()].sort((a, b) => b - a);
-  const least = sorted.length <= k ? Number.NEGATIVE_INFINITY : sorted[k - 1];
-  return new Map([...scores].filter(([, score]) => score >= least));
-}
-
 /** What is wrong with an answer that should be exact. */
 export function differenceOf(
   { count, ordinals, scores }: Candidates,

@@ -6,7 +6,6 @@ import { finishAtOnce } from "../../../base/steps.ts";
 import type { LegOptions } from "../../kind.ts";
 import { OrdinalBitmap } from "../../ordinal-bitmap.ts";
 import {
-  bestOf,
   check,
   differenceOf,
   disturb,
@@ -15,6 +14,7 @@ import {
   someOf,
   unexplained,
 } from "../../postings/testing/hammering.ts";
+import { bestOf } from "../../test/best-of.ts";
 import type { HammerAnswer, HammerDriver, HammeredVersion } from "../../testing/hammer-driver.ts";
 import { sparseKind } from "../kind.ts";
 import type { SparseLeg } from "../legs.ts";

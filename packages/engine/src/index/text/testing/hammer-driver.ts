@@ -9,7 +9,6 @@ import { tokenize } from "../../../text/tokenize.ts";
 import type { LegOptions } from "../../kind.ts";
 import { OrdinalBitmap } from "../../ordinal-bitmap.ts";
 import {
-  bestOf,
   check,
   differenceOf,
   disturb,
@@ -18,6 +17,7 @@ import {
   someOf,
   unexplained,
 } from "../../postings/testing/hammering.ts";
+import { bestOf } from "../../test/best-of.ts";
 import type { HammerAnswer, HammerDriver, HammeredVersion } from "../../testing/hammer-driver.ts";
 import { averageOf, Bm25, idf, type TextStatistics } from "../bm25.ts";
 import { textKind } from "../kind.ts";
