@@ -3,6 +3,7 @@
 import { isGramCharacter } from "./grams.ts";
 
 const unknown = 0;
+/** What is in no word, and the classes of what can be in one. */
 export const separator = 1;
 export const letter = 2;
 export const digit = 3;
@@ -41,7 +42,7 @@ function classify(character: string): number {
   return isEmoji(character) ? emoji : separator;
 }
 
-/** The signs that stand for each of these. */
+/** All the signs that stand for an apostrophe, a middle dot, a Hebrew quotation mark. */
 export const apostrophes = "'`\u2018\u2019\u201b\u2032\u05f3";
 export const middleDots = "\u00b7\u2022\u2027";
 export const quotations = '"\u201d\u05f4';

@@ -30,16 +30,21 @@ export type Values = Float32Array | Uint32Array;
 /** No slice: the end of a chain. */
 export const none = -1;
 
+/** A position is the number of its chunk and, in the lowest of these bits, its place there. */
 export const chunkBits = 16;
 export const chunkLength = 1 << chunkBits;
 export const chunkMask = chunkLength - 1;
+/** Sizes of slices: all from the 20th of a list on have the greatest. */
 export const sizeClasses = 11;
 
 /** A link to a slice is the next greater number: 0, as in places that were never written, leads nowhere. */
 export const linkTo = (slice: number): number => slice + 1;
+/** The slice that a link leads to. */
 export const sliceAt = (link: number): number => link - 1;
 
+/** The size class of the slice of this number in its list. */
 export const sizeClassOf = (slice: number): number => Math.min(slice >> 1, sizeClasses - 1);
+/** Places of a slice, its header included. */
 export const sliceLength = (sizeClass: number): number => 4 << sizeClass;
 
 /** A list as returned by `read`: the first `count` entries of both arrays, valid until the next call. */
