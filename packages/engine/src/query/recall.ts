@@ -10,7 +10,8 @@ import { invariant } from "../base/invariant.ts";
 import type { IndexDefinitions } from "../collection/apply.ts";
 import { ordinalKey } from "../collection/tables.ts";
 import type { Candidates } from "../index/contract.ts";
-import { efMax, type HnswIndex } from "../index/hnsw/hnsw-index.ts";
+import { efMax } from "../index/hnsw/graph-layout.ts";
+import type { HnswIndex } from "../index/hnsw/hnsw-index.ts";
 import { exactQueriesFor } from "../index/hnsw/legs.ts";
 import type { View } from "../runtime/view.ts";
 import { readFloats } from "../vector/floats.ts";
@@ -84,7 +85,7 @@ function exactAnswers(
   slices: Slices,
 ): Promise<Candidates[]> {
   const queries = samples.map(({ vector }) => vector);
-  return slices.run(denseOf(view).beginExactly(queries, k, () => view.visible, vectorsOf(view)));
+  return slices.run(denseOf(view).reader.beginExactly(queries, k, () => view.visible, vectorsOf(view)));
 }
 
 /** Searches for a sample as if the sample were not in the graph. */
@@ -97,7 +98,7 @@ async function searchBut(
 ): Promise<Candidates> {
   await slices.pause();
   const options = { ef, vectorOf: vectorsOf(view), without: ordinal };
-  return (await slices.run(denseOf(view).begin(vector, k, () => view.visible, options)))[0];
+  return (await slices.run(denseOf(view).reader.begin(vector, k, () => view.visible, options)))[0];
 }
 
 /** Measures the index of a pinned view. @param ef beam; default: the index's own */
@@ -128,7 +129,7 @@ export async function measureRecall(
     }
   }
   const queries = samples.length;
-  const beam = index.encoding === undefined ? null : index.beamOf(topK, ef);
+  const beam = index.encoding === undefined ? null : index.reader.beamOf(topK, ef);
   if (queries === 0) return { recall: 1, worst: 1, ef: beam, queries, searchMs: 0, exactMs: 0 };
   return {
     recall: sum / queries,
@@ -195,7 +196,7 @@ export class BeamTable {
       for (const beam of beams) {
         for (const [row, depth] of depths.entries()) {
           // A search may use a wider beam than requested: the table has the one that was used.
-          const ef = index.beamOf(depth + 1, beam);
+          const ef = index.reader.beamOf(depth + 1, beam);
           if (points[row].at(-1)?.ef === ef) continue;
           let sum = 0;
           for (const [i, drawn] of sample.entries())

@@ -35,7 +35,7 @@ import type { Metric } from "../../vector/metric.ts";
 import { assertAscending, type Index } from "../contract.ts";
 import { absent } from "../ordinal-map.ts";
 import { Building } from "./building.ts";
-import type { SteppedSearch, VectorReader } from "./exact-search.ts";
+import type { VectorReader } from "./exact-search.ts";
 import type { Graph } from "./graph.ts";
 import { efMax } from "./graph-layout.ts";
 import type { GraphSet } from "./graph-set.ts";
@@ -46,8 +46,6 @@ import { Names } from "./names.ts";
 import { RecallSample } from "./recall-sample.ts";
 import { type HnswState, type MeasuredEf, SavedChanges } from "./saved-changes.ts";
 import { StoredVectors } from "./stored-vectors.ts";
-
-export { efMax };
 
 export class HnswIndex extends HnswStatus implements Index {
   readonly dimension: number;
@@ -106,21 +104,6 @@ export class HnswIndex extends HnswStatus implements Index {
 
   set measuredEf(measured: MeasuredEf) {
     this.saved.measuredEf = measured;
-  }
-
-  /** The actual beam width of a search: see HnswReader.beamOf. */
-  beamOf(k: number, ef?: number): number {
-    return this.reader.beamOf(k, ef);
-  }
-
-  /** Starts a search: see HnswReader.begin. */
-  begin(...asked: Parameters<HnswReader["begin"]>): SteppedSearch {
-    return this.reader.begin(...asked);
-  }
-
-  /** Starts an exact search: see HnswReader.beginExactly. */
-  beginExactly(...asked: Parameters<HnswReader["beginExactly"]>): SteppedSearch {
-    return this.reader.beginExactly(...asked);
   }
 
   // ---- Changing
