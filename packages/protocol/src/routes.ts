@@ -41,6 +41,8 @@ export type Route = {
   readonly tag: string;
   readonly summary: string;
   readonly body?: TSchema;
+  /** The field of the body that is a dense vector, if it has one of its own. */
+  readonly vectorField?: string;
   /** Query parameters, all strings on the wire: name -> description. A leading `!` marks a required one. */
   readonly query?: Readonly<Record<string, string>>;
   readonly status: 200 | 201 | 204;
@@ -256,6 +258,7 @@ export const routes = {
     tag: "Search",
     summary: "Dense search",
     body: search.DenseSearch,
+    vectorField: "query_vector",
     status: 200,
     answer: search.SearchResponse,
     ...searchErrors,
@@ -322,6 +325,7 @@ export const routes = {
     tag: "Search",
     summary: "Hybrid search",
     body: search.HybridSearch,
+    vectorField: "query_vector",
     status: 200,
     answer: search.SearchResponse,
     ...searchErrors,
