@@ -107,7 +107,8 @@ export class ModelCollection {
   dense(query: readonly number[]): Ranked {
     const scored: Ranked = [];
     for (const { id, dense_values } of this.records.values())
-      if (dense_values) scored.push({ id, score: denseScore(this.metric as Metric, query, dense_values) });
+      if (dense_values)
+        scored.push({ id, score: denseScore(this.metric as Metric, query, [...dense_values]) });
     return sorted(scored);
   }
 

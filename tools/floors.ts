@@ -36,7 +36,7 @@ const MODULES: Readonly<Record<string, Module>> = {
   "engine/query": { floor: 3 },
   "engine/indexing": { floor: 3 },
   "engine/database": { floor: 4 },
-  server: { floor: 5, sees: ["protocol", "engine/database"] },
+  server: { floor: 5, sees: ["protocol", "kernels", "engine/database"] },
   client: { floor: 5, sees: ["protocol"] },
   cli: { floor: 6, sees: ["protocol", "client", "server"] },
   console: { floor: 6, sees: ["protocol", "client"] },

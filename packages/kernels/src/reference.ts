@@ -69,3 +69,15 @@ export function exactSums(query: Float32Array, row: Float32Array, kind: 0 | 1): 
   const sum = ([a, b, c, d]: number[]) => a + b + (c + d);
   return [sum(sums), sum(squares)];
 }
+
+/** Reference implementation of the kernel `parseFloats`: undefined for what is not a list of numbers with finite floats. */
+export function parseFloats(list: string): Float32Array | undefined {
+  let values: unknown[];
+  try {
+    values = JSON.parse(`[${list}]`);
+  } catch {
+    return undefined;
+  }
+  const isNumber = (value: unknown) => typeof value === "number" && Number.isFinite(f32(value));
+  return values.length > 0 && values.every(isNumber) ? Float32Array.from(values as number[]) : undefined;
+}

@@ -49,24 +49,30 @@ function nodeOf(shape: TSchema): Node | undefined {
 function compile({ anyOf, items, properties, additionalProperties }: JsonSchema): Node | undefined {
   // Branches differ in their type: an object, an array, a number.
   if (anyOf) return Object.assign({}, ...anyOf.map((branch) => compile(branch) ?? {}));
-  if (items) {
-    const inner = compile(items);
-    return inner && { items: inner };
-  }
-  if (additionalProperties !== false) return undefined;
-  const entries = Object.entries(properties ?? {});
+  const ofItems = items && compile(items);
+  const node: Node = {
+    ...(ofItems !== undefined && { items: ofItems }),
+    ...(additionalProperties === false && { object: closedObject(properties ?? {}) }),
+  };
+  return node.items === undefined && node.object === undefined ? undefined : node;
+}
+
+function closedObject(properties: Readonly<Record<string, JsonSchema>>): ClosedObject {
+  const entries = Object.entries(properties);
   const inside = entries.flatMap(([name, field]) => {
     const node = compile(field);
     return node === undefined ? [] : [[name, node] as const];
   });
-  return { object: { names: new Set(entries.map(([name]) => name)), inside } };
+  return { names: new Set(entries.map(([name]) => name)), inside };
 }
 
 type Found = { path: string; readonly name: string; readonly object: ClosedObject };
 
 function find(node: Node, value: unknown): Found | undefined {
   if (typeof value !== "object" || value === null) return undefined;
-  return Array.isArray(value) ? findInItems(node, value) : findInFields(node, value);
+  if (Array.isArray(value)) return findInItems(node, value);
+  // The numbers of a typed array would look like fields.
+  return ArrayBuffer.isView(value) ? undefined : findInFields(node, value);
 }
 
 function findInItems({ items }: Node, values: readonly unknown[]): Found | undefined {
@@ -193,7 +199,7 @@ export function withoutUnknownFields(
 }
 
 function strip(node: Node, value: unknown, path: string, removed: Set<string>): unknown {
-  if (typeof value !== "object" || value === null) return value;
+  if (typeof value !== "object" || value === null || ArrayBuffer.isView(value)) return value;
   if (Array.isArray(value)) {
     const { items } = node;
     return items === undefined ? value : value.map((item) => strip(items, item, `${path}[]`, removed));

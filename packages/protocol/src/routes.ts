@@ -39,6 +39,8 @@ export type Route = Pick<Endpoint, "method" | "path"> & {
   readonly tag: string;
   readonly summary: string;
   readonly body?: TSchema;
+  /** The field of the body that is a dense vector, if it has one of its own. */
+  readonly vectorField?: string;
   /** Query parameters, all strings on the wire: name -> description. A leading `!` marks a required one. */
   readonly query?: Readonly<Record<string, string>>;
   readonly status: 200 | 201 | 204;
@@ -220,6 +222,7 @@ const descriptions = {
     tag: "Search",
     summary: "Dense search",
     body: search.DenseSearch,
+    vectorField: "query_vector",
     status: 200,
     answer: search.SearchResponse,
     ...searchErrors,
@@ -274,6 +277,7 @@ const descriptions = {
     tag: "Search",
     summary: "Hybrid search",
     body: search.HybridSearch,
+    vectorField: "query_vector",
     status: 200,
     answer: search.SearchResponse,
     ...searchErrors,

@@ -198,9 +198,13 @@ export async function createApplication(parts: ApplicationParts): Promise<Fastif
     const { route, name } = request.routeOptions.config;
     if (route === undefined || name === undefined) return done();
     checkBody(route, name, request.body);
-    // Fastify validates a large body without its long arrays; those are validated here, in steps.
     const schema = route.body as Schema | undefined;
-    if (schema === undefined || request.parsedBody?.spans === undefined) return done();
+    const parsed = request.parsedBody;
+    if (schema === undefined || parsed === undefined) return done();
+    // Fastify validates a body without its long arrays. Floats are numbers already; other long arrays are validated here, in steps.
+    if (parsed.floatsField !== undefined)
+      request.body = { ...(parsed.value as object), [parsed.floatsField]: [] };
+    if (parsed.spans === undefined) return done();
     const check: CheckShape = (part, value) => {
       const validate = request.compileValidationSchema(part as Record<string, unknown>);
       return validate(value) ? undefined : (validate.errors as unknown as ShapeFault[]);
@@ -271,7 +275,7 @@ export async function createApplication(parts: ApplicationParts): Promise<Fastif
     if (bytes === undefined) return;
     // Parsing the body is the first work of a request.
     await work.begin();
-    const parsed = work.task.begin(parseBody(bytes));
+    const parsed = work.task.begin(parseBody(bytes, request.routeOptions.config.route?.vectorField));
     request.parsedBody = parsed instanceof Promise ? await parsed : parsed;
     request.body = request.parsedBody.value;
   }

@@ -99,9 +99,10 @@ const pathText = (steps: readonly Step[]) =>
 function withValue(body: unknown, steps: readonly Step[], value: unknown): unknown {
   const copy = structuredClone(body) as Record<Step, unknown>;
   let at = copy;
-  // Creates an optional object that the body does not have yet.
-  for (const step of steps.slice(0, -1)) {
+  // Creates an object that the body does not have: an optional one, or one that stands in place of a list.
+  for (const [i, step] of steps.slice(0, -1).entries()) {
     at[step] ??= {};
+    if (Array.isArray(at[step]) && typeof steps[i + 1] === "string") at[step] = {};
     at = at[step] as Record<Step, unknown>;
   }
   at[steps.at(-1) as Step] = value;

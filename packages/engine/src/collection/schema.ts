@@ -6,7 +6,7 @@ import { QuiverError } from "@quiver/protocol/errors";
 import { refuseUnknownFields } from "@quiver/protocol/fields";
 import { kindOf } from "@quiver/protocol/kind-of";
 import { limits } from "@quiver/protocol/limits";
-import { ExactVectorInput } from "@quiver/protocol/shapes/vector";
+import { type DenseVector, ExactVectorInput } from "@quiver/protocol/shapes/vector";
 import { ByteWriter } from "../base/byte-writer.ts";
 import { bytesBeyond } from "../base/bytes.ts";
 import { invariant } from "../base/invariant.ts";
@@ -133,7 +133,7 @@ function requireEnabled(enabled: boolean, path: string, kind: string): void {
 
 function checkDense(
   definition: CollectionDefinition,
-  values: readonly number[] | null,
+  values: DenseVector | null,
   path: string,
 ): ArrayLike<number> | null {
   if (values === null) return null;

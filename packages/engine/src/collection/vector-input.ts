@@ -13,10 +13,17 @@ export function invalid(path: string, problem: string, details: Record<string, u
 
 /** The first position whose value is not a finite number as a 32-bit float, or -1. */
 export function firstNotFloat(values: ArrayLike<unknown>): number {
+  if (values instanceof Float32Array) return firstNotFinite(values);
   for (let i = 0; i < values.length; i++) {
     const value = values[i];
     if (typeof value !== "number" || !Number.isFinite(Math.fround(value))) return i;
   }
+  return -1;
+}
+
+/** The same for floats, in a loop of its own: one for all kinds of arrays makes an object of each number. */
+function firstNotFinite(values: Float32Array): number {
+  for (let i = 0; i < values.length; i++) if (values[i] - values[i] !== 0) return i;
   return -1;
 }
 

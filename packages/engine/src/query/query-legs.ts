@@ -7,6 +7,7 @@ import { QuiverError } from "@quiver/protocol/errors";
 import { limits } from "@quiver/protocol/limits";
 import { kinds } from "@quiver/protocol/shapes/index-definition";
 import * as search from "@quiver/protocol/shapes/search";
+import type { DenseVector } from "@quiver/protocol/shapes/vector";
 import { bytesBeyond } from "../base/bytes.ts";
 import type { Steps } from "../base/steps.ts";
 import type { CollectionDefinition } from "../collection/definition.ts";
@@ -42,11 +43,7 @@ export function* eachQuery<T>(
   return legs;
 }
 
-export function denseLeg(
-  definition: CollectionDefinition,
-  vector: readonly number[],
-  path: string,
-): DenseLeg {
+export function denseLeg(definition: CollectionDefinition, vector: DenseVector, path: string): DenseLeg {
   requireEnabled(definition.dense, "dense vectors", path);
   if (!Array.isArray(vector) && !ArrayBuffer.isView(vector))
     throw invalid(path, "must be an array of numbers.");

@@ -5,7 +5,7 @@
 
 import Type, { type TObjectOptions, type TProperties, type TSchema } from "typebox";
 
-type JsonSchema = { type: string; enum?: readonly unknown[] } & Record<string, unknown>;
+type JsonSchema = { type: string | readonly string[]; enum?: readonly unknown[] } & Record<string, unknown>;
 
 /** An object of a request with these fields; any other field is rejected with `unknown_field` (fields.ts). */
 export function Fields<T extends TProperties>(properties: T, options: TObjectOptions = {}) {
@@ -13,13 +13,13 @@ export function Fields<T extends TProperties>(properties: T, options: TObjectOpt
 }
 
 /**
- * An optional key that also accepts `null`, which means absent. The schema must have a single `type`.
+ * An optional key that also accepts `null`, which means absent. The schema must have a `type`, not an `anyOf`.
  * @param schema the shape of the value, if it is given
  */
 export function Maybe<T extends TSchema>(schema: T) {
   const json = schema as unknown as JsonSchema;
-  if (typeof json.type !== "string") throw new Error("Maybe() takes a schema with a single type");
-  const widened: Record<string, unknown> = { ...json, type: [json.type, "null"] };
+  if (json.type === undefined) throw new Error("Maybe() takes a schema with a type");
+  const widened: Record<string, unknown> = { ...json, type: [json.type, "null"].flat() };
   if (json.enum) widened.enum = [...json.enum, null];
   return Type.Optional(Type.Unsafe<Type.Static<T> | null>(widened as TSchema));
 }

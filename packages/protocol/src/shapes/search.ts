@@ -3,7 +3,7 @@
 import Type, { type Static, type TSchema } from "typebox";
 import { limits } from "../limits.ts";
 import { Fields, Maybe, OneOf } from "./common.ts";
-import { IndexValue, IndexValuePair } from "./vector.ts";
+import { DenseVector, IndexValue, IndexValuePair } from "./vector.ts";
 
 const TopK = Maybe(
   Type.Integer({
@@ -55,9 +55,9 @@ const FusionWeights = Maybe(
   ),
 );
 
-const QueryVector = Type.Array(Type.Number(), {
-  description: "As many finite numbers as the collection's dimension.",
-});
+const QueryVector = DenseVector(
+  'As many finite numbers as the collection\'s dimension; or {"f32": their bytes in base64}.',
+);
 export const QueryTerms = Type.Array(Type.Union([IndexValue, IndexValuePair]), {
   description: "Sparse query: {index, value} or [index, value], indices unique.",
 });

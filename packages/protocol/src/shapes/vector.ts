@@ -16,6 +16,26 @@ export const IndexValue = Fields({
   value: Type.Number(),
 });
 
+/**
+ * The values of a dense vector: numbers, or the bytes of 32-bit floats, which cost a quarter of the size and nothing to parse. The type is
+ * that of a call in the same process, where the floats are an array; in a request they are `{"f32": "<base64>"}`. One schema and no `anyOf`,
+ * so that a wrong number is reported with its position.
+ */
+export const DenseVector = (description: string) =>
+  Type.Unsafe<DenseVector>({
+    type: ["array", "object"],
+    items: { type: "number" },
+    properties: {
+      f32: {
+        type: "string",
+        description: "32-bit floats, little-endian, as padded base64 (RFC 4648).",
+      },
+    },
+    required: ["f32"],
+    additionalProperties: false,
+    description,
+  } as unknown as TSchema);
+
 export const VectorInput = Fields(
   {
     id: Type.String({ description: "Unique identifier, 1 to 512 bytes of UTF-8." }),
@@ -23,9 +43,9 @@ export const VectorInput = Fields(
       Type.String({ description: "Document the vector belongs to, 1 to 512 bytes of UTF-8." }),
     ),
     dense_values: Maybe(
-      Type.Array(Type.Number(), {
-        description: "Exactly `dimension` finite numbers, stored as 32-bit floats.",
-      }),
+      DenseVector(
+        'Exactly `dimension` finite numbers, stored as 32-bit floats; or {"f32": their bytes in base64}.',
+      ),
     ),
     sparse_indices: Maybe(
       Type.Array(Type.Integer({ minimum: 0, maximum: 0xffff_ffff }), {
@@ -85,6 +105,8 @@ export const VectorRecord = Type.Object({
 
 export const VectorRecords = Type.Array(VectorRecord);
 
+/** Numbers of a dense vector. */
+export type DenseVector = readonly number[] | Float32Array;
 export type IndexValuePair = Static<typeof IndexValuePair>;
 export type IndexValue = Static<typeof IndexValue>;
 export type VectorInput = Static<typeof VectorInput>;

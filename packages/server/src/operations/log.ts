@@ -120,11 +120,18 @@ export function openLog(
   });
   const who = `,"pid":${process.pid},"hostname":${JSON.stringify(hostname())}`;
   const head = `{"level":${infoLevel}`;
+  // Many requests end in the same millisecond.
+  let now = 0;
+  let time = "";
   return {
     logger,
     request(line) {
       if (!logger.isLevelEnabled("info")) return;
-      lines.add(`${head}${stdTimeFunctions.isoTime()}${who}${fieldsOf(line)},"msg":"request"}\n`);
+      if (now !== Date.now()) {
+        now = Date.now();
+        time = stdTimeFunctions.isoTime();
+      }
+      lines.add(`${head}${time}${who}${fieldsOf(line)},"msg":"request"}\n`);
     },
     end() {
       gathering.delete(lines);

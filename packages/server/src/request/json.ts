@@ -8,6 +8,7 @@ import type { Steps } from "@quiver/engine/database/contract";
 import { QuiverError } from "@quiver/protocol/errors";
 import { limits } from "@quiver/protocol/limits";
 import { NotJson, parseInPieces, type RecordSpans } from "./large-json.ts";
+import { parseWithFloats } from "./number-list.ts";
 
 /** A parsed body and its source text. */
 export type ParsedBody = {
@@ -15,13 +16,21 @@ export type ParsedBody = {
   readonly bytes: Buffer;
   /** For a large body: the start and end of each of its "vectors", in bytes. Undefined for a small body. */
   readonly spans: RecordSpans | undefined;
+  /** The field that was read as an array of floats, if one was (number-list.ts). */
+  readonly floatsField?: string | undefined;
 };
 
 /** Bytes that are validated as UTF-8 in one step. */
 const utf8PieceBytes = 1024 * 1024;
 
-/** Parses a body; only a large one takes more than one step. @throws invalid_json with line, column and position */
-export function* parseBody(bytes: Buffer): Steps<ParsedBody> {
+/**
+ * Parses a body; only a large one takes more than one step.
+ * @param floatsField a field that may have many numbers, which may be read as floats
+ * @throws invalid_json with line, column and position
+ */
+export function* parseBody(bytes: Buffer, floatsField?: string): Steps<ParsedBody> {
+  const read = floatsField === undefined ? undefined : parseWithFloats(bytes, floatsField);
+  if (read !== undefined) return { bytes, value: read, spans: undefined, floatsField };
   const isSmall = bytes.length <= limits.bodyPieceBytes;
   // Text of only ASCII, as most small bodies are, is copied and not decoded.
   const isSimple = isSmall && isAscii(bytes);

@@ -128,6 +128,7 @@ function expectation(fault: ShapeFault): string {
   const noun = typeNames(parentSchema?.type) || "a value";
   switch (keyword) {
     case "type":
+      if (isVector(parentSchema)) return 'an array of numbers or {"f32": "<base64>"}';
       return typeNames(params.type) + range(parentSchema);
     case "enum": {
       const values = (params.allowedValues as unknown[]).filter((value) => value !== null);
@@ -152,6 +153,10 @@ function expectation(fault: ShapeFault): string {
       return noun;
   }
 }
+
+/** Whether the schema is that of a dense vector (shapes/vector.ts). */
+const isVector = (schema: Record<string, unknown> | undefined): boolean =>
+  Object.hasOwn((schema?.properties as object | undefined) ?? {}, "f32");
 
 /** One branch of an `anyOf`: an object by its keys, an array by its length. */
 function branchName(branch: Record<string, unknown>): string {

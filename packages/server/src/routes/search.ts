@@ -5,6 +5,7 @@ import { invariant } from "@quiver/protocol/invariant";
 import { limits } from "@quiver/protocol/limits";
 import type { SearchResponse } from "@quiver/protocol/shapes/search";
 import { arrayJson, type JsonPieces, type JsonText, JsonWriter, json } from "../json-answer.ts";
+import { readVector, readVectors } from "../request/dense-vectors.ts";
 import type { Call, Handlers } from "./handlers.ts";
 
 type SearchName =
@@ -18,14 +19,26 @@ type SearchName =
   | "searchBatchHybrid";
 
 export const searchHandlers: Handlers<SearchName> = {
-  searchDense: (call) => one(call, (to, deadline) => to.searchDense(call.body, deadline)),
-  searchBatchDense: (call) => batch(call, (to, deadline) => to.searchBatchDense(call.body, deadline)),
+  searchDense(call) {
+    readVector(call.body, "query_vector");
+    return one(call, (to, deadline) => to.searchDense(call.body, deadline));
+  },
+  async searchBatchDense(call) {
+    await call.work.task.finish(readVectors(call.body.queries, "vector", "queries"));
+    return batch(call, (to, deadline) => to.searchBatchDense(call.body, deadline));
+  },
   searchSparse: (call) => one(call, (to, deadline) => to.searchSparse(call.body, deadline)),
   searchBatchSparse: (call) => batch(call, (to, deadline) => to.searchBatchSparse(call.body, deadline)),
   searchText: (call) => one(call, (to, deadline) => to.searchText(call.body, deadline)),
   searchBatchText: (call) => batch(call, (to, deadline) => to.searchBatchText(call.body, deadline)),
-  searchHybrid: (call) => one(call, (to, deadline) => to.searchHybrid(call.body, deadline)),
-  searchBatchHybrid: (call) => batch(call, (to, deadline) => to.searchBatchHybrid(call.body, deadline)),
+  searchHybrid(call) {
+    readVector(call.body, "query_vector");
+    return one(call, (to, deadline) => to.searchHybrid(call.body, deadline));
+  },
+  async searchBatchHybrid(call) {
+    await call.work.task.finish(readVectors(call.body.queries, "query_vector", "queries"));
+    return batch(call, (to, deadline) => to.searchBatchHybrid(call.body, deadline));
+  },
 };
 
 type SearchCall = Pick<Call<"searchDense">, "database" | "params" | "deadline" | "work"> & {

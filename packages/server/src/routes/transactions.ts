@@ -1,6 +1,7 @@
 // How are transactions served over HTTP: create, add, upsert, delete, commit or abort?
 
 import { emptyObject, json } from "../json-answer.ts";
+import { readVector, readVectors } from "../request/dense-vectors.ts";
 import { withExactMetadata } from "../request/exact-metadata.ts";
 import { wordParameter } from "../request/query.ts";
 import type { Call, Handlers } from "./handlers.ts";
@@ -27,12 +28,14 @@ export const transactionHandlers: Handlers<
   abortTransaction: (call) => transactionOf(call).abort(call.deadline),
   async addVector(call) {
     const { body, parsed, work, deadline } = call;
+    readVector(body, "dense_values");
     const [vector] = await work.task.finish(withExactMetadata([body], parsed, "body"));
     await transactionOf(call).add(vector, deadline);
     return emptyObject;
   },
   async upsertVectors(call) {
     const { body, parsed, work, deadline } = call;
+    await work.task.finish(readVectors(body.vectors, "dense_values", "vectors"));
     const vectors = await work.task.finish(withExactMetadata(body.vectors, parsed, "vectors"));
     await transactionOf(call).upsert(vectors, deadline);
     return emptyObject;
