@@ -61,10 +61,12 @@ type SourceFile = {
 const BUILTINS = new Set(builtinModules);
 
 /** Code that names a kind of index, or casts around its types; allowed only in the folders of the kinds, the protocol and the registry. */
-const NAMED_KIND = /"tf-idf"|'tf-idf'|\binstanceof (?:Hnsw|Sparse|Text)Index\b|\bas unknown as\b/;
+const NAMED_KIND = /"tf-idf"|'tf-idf'|\b(?:instanceof|as) (?:Hnsw|Sparse|Text)Index\b|\bas unknown as\b/;
 /** Exceptions in which the match means something else, with the reason. */
 const NAMED_KIND_ALLOWED: Readonly<Record<string, string>> = {
   "packages/engine/src/storage/lmdb.ts": "a field of lmdb-js that its types do not have",
+  "packages/engine/src/query/recall.ts": "measures graphs, which no other kind has",
+  "packages/engine/src/database/collection/indexes.ts": "TextIndex is the shape of a definition there",
 };
 
 /** Every violation of the rules under `root`, as `file:line: import "x": rule`, in the order of files and lines. */

@@ -14,14 +14,14 @@ const forbidden = /[/\\?#%\u0000-\u001f\u007f-\u009f]/u;
 export function collectionNameProblem(name: unknown): string | null {
   if (typeof name !== "string") return "must be a string";
   if (name === "") return "is empty";
-  const problem = beginningProblem(name);
+  const problem = prefixProblem(name);
   if (problem !== null) return problem;
   if (name === "." || name === ".." || name === "loaded") return `is '${name}', which is reserved`;
   return null;
 }
 
 /** The same check for a name prefix. A prefix may equal a reserved word, because a name continues it. */
-export function beginningProblem(beginning: string): string | null {
+export function prefixProblem(beginning: string): string | null {
   if (!beginning.isWellFormed()) return "contains half of a surrogate pair";
   const bytes = new TextEncoder().encode(beginning).length;
   if (bytes > limits.collectionNameBytesMax) return `has ${bytes} bytes`;

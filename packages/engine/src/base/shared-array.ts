@@ -6,7 +6,7 @@ export interface ArrayClass<T> {
   readonly BYTES_PER_ELEMENT: number;
 }
 
-/** So many zeros in shared memory. */
+/** A shared array of that many zeros. */
 export function sharedArray<T>(Values: ArrayClass<T>, length: number): T {
   return new Values(new SharedArrayBuffer(Values.BYTES_PER_ELEMENT * length));
 }

@@ -16,7 +16,7 @@ import type { WriteRequest } from "./accept.ts";
 import type { CollectionDefinition } from "./definition.ts";
 import { prepareCollection } from "./format.ts";
 import { readHead } from "./head.ts";
-import { allVectors, tellDocument, vectorById } from "./reading.ts";
+import { allVectors, eachOfDocument, vectorById } from "./reading.ts";
 import { encodeDelete, encodeUpserts } from "./schema.ts";
 import { collectionTables, metaKeys } from "./tables.ts";
 import { listTransactions, readTransaction, type TransactionEntry } from "./transaction.ts";
@@ -380,7 +380,7 @@ describe.each(kinds)("writes to a collection: %s", (_name, makeStore) => {
     const of = (document: string) =>
       read(store, (s) => {
         const ids: string[] = [];
-        finishAtOnce(tellDocument(s, document, ({ id }) => ids.push(id)));
+        finishAtOnce(eachOfDocument(s, document, ({ id }) => ids.push(id)));
         return ids;
       });
     apply(store, [

@@ -115,14 +115,14 @@ export function vectorExists(reader: Reader, id: string): boolean {
 
 /** Keys read, and vectors returned, in one step. */
 const readPerStep = 256;
-const toldPerStep = 64;
+const vectorsPerStep = 64;
 
 /**
  * Passes on all vectors of a document, by id, in steps. It reads them one by one: all objects of a large document together are 100 MB of
  * small buffers, whose garbage collection blocks the thread for 50 ms.
  * @throws invalid_request if there are more than one response may contain
  */
-export function* tellDocument(
+export function* eachOfDocument(
   reader: Reader,
   documentId: string,
   take: (vector: StoredVector) => void,
@@ -153,7 +153,7 @@ export function* tellDocument(
     `${sorted.length} of ${found.length} vectors of '${documentId}' are sorted`,
   );
   for (const [i, { ordinal }] of sorted.entries()) {
-    if (i % toldPerStep === toldPerStep - 1) yield;
+    if (i % vectorsPerStep === vectorsPerStep - 1) yield;
     take(storedVector(reader, ordinalKey(ordinal)));
   }
 }

@@ -46,7 +46,7 @@ export class Salvage {
   readonly #meta = new Map<string, Uint8Array>();
   readonly #closed = new OrdinalSet();
   readonly #taken = new OrdinalSet();
-  readonly #told = new OrdinalSet();
+  readonly #reported = new OrdinalSet();
   #areIdsWhole = true;
   #areFreePagesKnown = true;
   /** Number of records saved, and of records known to be lost. */
@@ -197,7 +197,7 @@ export class Salvage {
   }
 
   #lose(ordinal: number, loss: Omit<LossOf, "ordinal">): void {
-    if (!this.#told.add(ordinal)) return;
+    if (!this.#reported.add(ordinal)) return;
     this.lost++;
     this.#onLoss({ ordinal, ...loss });
   }

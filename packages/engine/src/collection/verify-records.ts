@@ -168,7 +168,7 @@ export class RecordCheck {
     const record = new RecordReader(body);
     if (record.born < this.#lastBorn)
       found(
-        `The record '${record.id}' was born at ${record.born}, after ordinals of ${this.#lastBorn}.`,
+        `The record '${record.id}' is of version ${record.born}, but a smaller ordinal is of version ${this.#lastBorn}.`,
         record.id,
       );
     this.#lastBorn = Math.max(this.#lastBorn, record.born);

@@ -231,12 +231,12 @@ export class OpenCollection implements Collection {
     return this.#records.byDocument(documentId, options);
   }
 
-  tellDocument(
+  eachOfDocument(
     documentId: string,
     take: (vector: StoredVector) => void,
     options?: CallOptions,
   ): Promise<void> {
-    return this.#records.tellDocument(documentId, take, options);
+    return this.#records.eachOfDocument(documentId, take, options);
   }
 
   exportVectors(): VectorExport {

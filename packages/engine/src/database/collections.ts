@@ -108,14 +108,14 @@ export class Collections {
   async recovered(): Promise<void> {
     await Promise.all(
       [...this.served.values()].map((collection) =>
-        collection
-          .indexed()
-          .catch((error: unknown) =>
-            this.#dependencies.log.error(
-              { collection: collection.name, err: error },
-              "a collection did not recover",
-            ),
-          ),
+        collection.indexed().catch((error: unknown) => {
+          // The database is closed while it starts: the next start continues.
+          if (isQuiverError(error) && error.code === "shutting_down") return;
+          this.#dependencies.log.error(
+            { collection: collection.name, err: error },
+            "a collection did not recover",
+          );
+        }),
       ),
     );
   }

@@ -243,7 +243,7 @@ export interface Collection {
   /** All vectors of a document, by id. */
   byDocument(documentId: string, options?: CallOptions): Promise<StoredVector[]>;
   /** Passes all vectors of a document, by id, to a callback, one by one, so that a large document need not be in memory. */
-  tellDocument(
+  eachOfDocument(
     documentId: string,
     take: (vector: StoredVector) => void,
     options?: CallOptions,

@@ -35,7 +35,7 @@ import { Restores } from "./restores.ts";
 import { KeptSnapshots } from "./snapshots.ts";
 
 /** Maximum interval between two checks of idle transactions and memory, in milliseconds. */
-const housekeepingMs = 10_000;
+const idleCheckMs = 10_000;
 
 /** Name of a background task. */
 const keepingMemory = "keeping the memory budget";
@@ -139,7 +139,7 @@ export class OpenDatabase implements Database {
     failpoint("open:collections-open");
     this.recovered = this.#recover();
     const idleMs = this.#options.transactionIdleMs ?? limits.transactionIdleMsDefault;
-    const everyMs = Math.max(50, Math.min(housekeepingMs, idleMs / 4));
+    const everyMs = Math.max(50, Math.min(idleCheckMs, idleMs / 4));
     this.#background.every("aborting idle transactions", everyMs, () => this.#collections.abortIdle(idleMs));
     this.#background.every(keepingMemory, everyMs, () => this.#balance.balance());
   }

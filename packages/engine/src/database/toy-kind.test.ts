@@ -1,3 +1,4 @@
+import { OrdinalBitmap } from "../index/ordinal-bitmap.ts";
 // Does a new kind of index need more than its object and a line of the registry?
 
 import { mkdtempSync, rmSync } from "node:fs";
@@ -109,7 +110,6 @@ test("[I4] a plan's legs of a kind that only the registry knows are searched, ra
     {
       version: 1,
       ordinalEnd: 5,
-
       readTxn: store.beginRead(),
       indexes: { [toyName]: toy },
       statistics: {},
@@ -134,6 +134,10 @@ test("[I4] a plan's legs of a kind that only the registry knows are searched, ra
   ]);
   expect(three.results.map(({ id }) => id)).toEqual(["id-eee"]);
   expect(none.results).toEqual([]);
+  const allowed = OrdinalBitmap.of(Uint32Array.of(0, 2, 3));
+  const [among, nothing] = await runPlan(view, { ...plan, allowed });
+  expect(nothing.results).toEqual([]);
+  expect(among.results.map(({ id }) => id)).toEqual(["id-cc", "id-dd"]);
   const weights = { dense: 0, sparse: 0, "tf-idf": 0, [toyName]: 2 };
   const fused = { ...plan, queries: [[leg(2), leg(3)]], topK: 4, fusion: { constant: 60, weights } };
   const [both] = await runPlan(view, fused);

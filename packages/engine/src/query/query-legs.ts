@@ -126,9 +126,11 @@ export function* hybridLegs(
   if (query_terms != null) legs.push(sparseLeg(definition, query_terms, threshold, field("query_terms")));
   if (query_text != null) legs.push(yield* textLeg(definition, query_text, syntax, field("query_text")));
   if (legs.length < 2)
-    throw invalid(
-      field("query_vector"),
-      `, ${field("query_terms")} and ${field("query_text")}: ${legs.length} of them given; a hybrid search needs at least two.`,
+    throw new QuiverError(
+      "invalid_request",
+      `A hybrid search needs at least two of ${field("query_vector")}, ${field("query_terms")} and ${field("query_text")}; ` +
+        `${legs.length} given.`,
+      { path: field("query_vector") },
     );
   return legs;
 }

@@ -144,9 +144,9 @@ export async function measureRecall(
 /** Beams that are measured, and the numbers of results that they are measured for. */
 const beams = [10, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1_024, 1_536, 2_048, 3_072, 4_096];
 const depths = [1, 10, 100];
-const effortSample = 50;
+const efSample = 50;
 /** The measurement is repeated when this multiple of the measured number of records has been linked or removed. */
-const effortChange = 0.5;
+const efChange = 0.5;
 /** Maximum fraction of the records in the tail for a measurement: the tail is scanned, so any beam width finds its records. */
 const tailShareMax = 0.02;
 
@@ -164,7 +164,7 @@ export class BeamTable {
     const index = denseOf(view);
     if (index.encoding !== undefined && index.tailCount <= tailShareMax * index.count) {
       if (index.measuredEf === undefined) await this.#measureOnce(pin);
-      else if (index.work - index.measuredEf.work > effortChange * index.measuredEf.count)
+      else if (index.work - index.measuredEf.work > efChange * index.measuredEf.count)
         // If the measurement fails, the next search tries again.
         this.#measureOnce(pin).catch(() => undefined);
     }
@@ -190,7 +190,7 @@ export class BeamTable {
       const { work } = index;
       const slices = new Slices();
       const deepest = depths[depths.length - 1];
-      const sample = sampleOf(view, effortSample);
+      const sample = sampleOf(view, efSample);
       const truths = await exactAnswers(view, sample, deepest + 1, slices);
       const points: { ef: number; recall: number }[][] = depths.map(() => []);
       for (const beam of beams) {

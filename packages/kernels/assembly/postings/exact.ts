@@ -52,7 +52,7 @@ function hasAny(terms: usize, termsEnd: usize, record: u32): bool {
   return false;
 }
 
-/** Finds the postings among which a record's can be. */
+/** Sets the cursor to the window of postings that can contain the record. */
 function enterWindowOf(term: usize, record: u32): void {
   const windows = <usize>load<u32>(term, T_WINDOWS);
   if (windows === 0) {

@@ -13,11 +13,7 @@
 
 import { randomBytes } from "node:crypto";
 import type { Credentials } from "@quiver/engine/database/contract";
-import {
-  beginningProblem,
-  collectionNameProblem,
-  collectionNameRule,
-} from "@quiver/protocol/collection-name";
+import { collectionNameProblem, collectionNameRule, prefixProblem } from "@quiver/protocol/collection-name";
 import { QuiverError } from "@quiver/protocol/errors";
 import { limits } from "@quiver/protocol/limits";
 import type { CreateKey, KeyCreated, KeyInformation, Role } from "@quiver/protocol/shapes/key";
@@ -209,7 +205,7 @@ function checkCreateKey(request: CreateKey, now: number): void {
   checkText("name", request.name, limits.apiKeyNameBytesMax);
   request.collections?.forEach((pattern, index) => {
     const problem = pattern.endsWith("*")
-      ? beginningProblem(pattern.slice(0, -1))
+      ? prefixProblem(pattern.slice(0, -1))
       : collectionNameProblem(pattern);
     if (problem === null) return;
     const path = `collections[${index}]`;

@@ -18,7 +18,7 @@ export const vectorHandlers: Handlers<
       out.add(separator + vector.toJson());
       separator = ",";
     };
-    await database.collection(params.collection_id).tellDocument(documentId, take, deadline);
+    await database.collection(params.collection_id).eachOfDocument(documentId, take, deadline);
     out.add(separator === "[" ? "[]" : "]");
     return out.end();
   },

@@ -171,17 +171,17 @@ class Repair {
 
   /** The description in a snapshot's file; undefined, and reported as lost, if the file is not the one that was acknowledged. */
   #wholeSnapshot(from: SnapshotDirectory, id: string): Snapshot | undefined {
-    const told = from.readEntry(id);
+    const entry = from.readEntry(id);
     let problem: string | undefined;
     try {
       const found = snapshotOf(id, from.verify(id));
-      const differs = told && difference(told, found);
+      const differs = entry && difference(entry, found);
       if (differs === undefined) return found;
       problem = `It ${differs}.`;
     } catch (error) {
       problem = problemWords(error);
     }
-    const name = told?.collection_name ?? from.headerOf(id)?.collection.name ?? "";
+    const name = entry?.collection_name ?? from.headerOf(id)?.collection.name ?? "";
     this.#lose(name, `The snapshot ${id} is lost. ${problem}`);
     return undefined;
   }

@@ -24,7 +24,7 @@ export type SnapshotCheckOptions = {
 };
 
 /** A snapshot whose file is intact. */
-type Whole = { readonly told: Snapshot; readonly header: BackupHeader };
+type Whole = { readonly entry: Snapshot; readonly header: BackupHeader };
 
 /** Adds findings, and the number of files read, to a report. */
 export function checkSnapshots(dataDir: string, report: Report, options: SnapshotCheckOptions = {}): void {
@@ -58,17 +58,17 @@ class SnapshotCheck {
   }
 
   #look(id: string): void {
-    const told = this.#directory.readEntry(id);
+    const entry = this.#directory.readEntry(id);
     const { collection } = this.#options;
     if (collection !== undefined) {
-      const name = told?.collection_name ?? this.#directory.headerOf(id)?.collection.name;
+      const name = entry?.collection_name ?? this.#directory.headerOf(id)?.collection.name;
       if (name !== collection) return;
     }
     const find = (finding: Finding) =>
       this.#report.add({
         ...finding,
         snapshot_id: id,
-        ...(told && { collection: told.collection_name, version: told.version_number }),
+        ...(entry && { collection: entry.collection_name, version: entry.version_number }),
       });
     const lost = "Delete the snapshot, and make or upload another one.";
     let found: Snapshot;
@@ -86,22 +86,22 @@ class SnapshotCheck {
       else if (this.#directory.isMissing(id))
         find({ kind: "snapshot_missing", message: `The file of the snapshot ${id} is missing. ${lost}` });
       else return;
-      if (told !== undefined) this.#damaged.push(told);
+      if (entry !== undefined) this.#damaged.push(entry);
       return;
     }
     this.#report.snapshots++;
-    const differs = told && difference(told, found);
+    const differs = entry && difference(entry, found);
     if (differs !== undefined) {
       find({
         kind: "snapshot",
         message: `The file is not that of the snapshot ${id}, which ${differs}. ${lost}`,
       });
-      this.#damaged.push(told as Snapshot);
+      this.#damaged.push(entry as Snapshot);
       return;
     }
-    this.#whole.push({ told: found, header });
+    this.#whole.push({ entry: found, header });
     // Look again: the snapshot may have been deleted meanwhile.
-    if (told === undefined && this.#directory.readEntry(id) === undefined && this.#directory.isThere(id))
+    if (entry === undefined && this.#directory.readEntry(id) === undefined && this.#directory.isThere(id))
       this.#report.add({
         kind: "snapshot",
         derived: true,
@@ -119,19 +119,19 @@ class SnapshotCheck {
       base.version_number === of.since_version &&
       base.hash === of.since_hash &&
       base.id !== of.id;
-    for (const { told, header } of this.#whole) {
+    for (const { entry, header } of this.#whole) {
       if (header.since === null) continue;
-      const bases = this.#whole.filter((each) => isBase(told)(each.told));
+      const bases = this.#whole.filter((each) => isBase(entry)(each.entry));
       if (bases.some((base) => base.header.next_ordinal === header.first_ordinal)) continue;
-      const broken = bases[0]?.told ?? this.#damaged.find(isBase(told));
+      const broken = bases[0]?.entry ?? this.#damaged.find(isBase(entry));
       if (broken === undefined) continue;
       const why = bases.length > 0 ? "which does not end where it begins" : "which is damaged or missing";
       this.#report.add({
         kind: "snapshot_chain",
-        snapshot_id: told.id,
-        collection: told.collection_name,
-        version: told.version_number,
-        message: `The incremental snapshot ${told.id} continues the snapshot ${broken.id}, ${why}. It can be restored only with another file of version ${told.since_version}.`,
+        snapshot_id: entry.id,
+        collection: entry.collection_name,
+        version: entry.version_number,
+        message: `The incremental snapshot ${entry.id} continues the snapshot ${broken.id}, ${why}. It can be restored only with another file of version ${entry.since_version}.`,
       });
     }
   }

@@ -38,11 +38,11 @@ export class Records {
 
   async byDocument(documentId: string, options?: CallOptions): Promise<reading.StoredVector[]> {
     const vectors: reading.StoredVector[] = [];
-    await this.tellDocument(documentId, (vector) => vectors.push(vector), options);
+    await this.eachOfDocument(documentId, (vector) => vectors.push(vector), options);
     return vectors;
   }
 
-  tellDocument(
+  eachOfDocument(
     documentId: string,
     take: (vector: reading.StoredVector) => void,
     options?: CallOptions,
@@ -51,7 +51,7 @@ export class Records {
       checkId(documentId, "document_id");
       const { readTxn, release } = this.#state.served();
       try {
-        await Deadline.of(options).task.finish(reading.tellDocument(readTxn, documentId, take));
+        await Deadline.of(options).task.finish(reading.eachOfDocument(readTxn, documentId, take));
       } finally {
         release();
       }

@@ -101,7 +101,7 @@ export class Searches implements Searched {
 
   acquireView(needed: readonly IndexKind[], deadline: Deadline): View | Promise<View> {
     // Usually the current view serves. An index of a view is one that the collection has.
-    const view = this.#state.indexer?.viewAt(this.#state.toldVersion);
+    const view = this.#state.indexer?.viewAt(this.#state.seenVersion);
     if (!view?.serves(view.version, needed)) return this.#loadAndAcquire(needed, deadline);
     this.#load.used();
     return view.pin();
@@ -109,7 +109,7 @@ export class Searches implements Searched {
 
   /** Loads the collection if necessary, also when it is unloaded meanwhile. */
   async #loadAndAcquire(needed: readonly IndexKind[], deadline: Deadline): Promise<View> {
-    const version = this.#state.toldVersion;
+    const version = this.#state.seenVersion;
     const requireNeeded = () =>
       this.#state.read((readTxn) => requireIndexes(this.indexDefinitions(readTxn), needed, this.#state.name));
     for (;;) {

@@ -52,7 +52,7 @@ export class CollectionState {
   /** The newest version that this process has written. */
   writtenVersion = 0;
   /** The newest version that was acknowledged or returned to any client. Every new read sees it, or a later one. */
-  toldVersion = 0;
+  seenVersion = 0;
   isOpen = true;
 
   /** The writer must have opened the store. */
@@ -61,7 +61,7 @@ export class CollectionState {
     this.dependencies = dependencies;
     this.store = new LmdbStore(dependencies.directory, collectionTables);
     this.background = loggedBackground(dependencies.log, this.logged);
-    this.toldVersion = this.read((_, head) => head.version);
+    this.seenVersion = this.read((_, head) => head.version);
   }
 
   get name(): string {
@@ -106,7 +106,7 @@ export class CollectionState {
 
   /** The same for reads that take several turns of the event loop. */
   served(): { readTxn: ReadTransaction; release(): void } {
-    const view = this.indexer?.viewAt(this.toldVersion)?.pin();
+    const view = this.indexer?.viewAt(this.seenVersion)?.pin();
     if (view) return { readTxn: view.readTxn, release: () => view.unpin() };
     const readTxn = this.newest();
     return { readTxn, release: () => readTxn.release() };
@@ -116,7 +116,7 @@ export class CollectionState {
   newest(): ReadTransaction {
     const readTxn = this.store.beginRead();
     try {
-      this.told(readHead(readTxn).version);
+      this.markSeen(readHead(readTxn).version);
       return readTxn;
     } catch (error) {
       readTxn.release();
@@ -124,8 +124,8 @@ export class CollectionState {
     }
   }
 
-  told(version: number): void {
-    this.toldVersion = Math.max(this.toldVersion, version);
+  markSeen(version: number): void {
+    this.seenVersion = Math.max(this.seenVersion, version);
   }
 
   /** Resolves when the indexes have all records that exist now. */

@@ -142,7 +142,7 @@ export class Transactions {
     const now = this.#state.dependencies.clock();
     return this.#state.read((readTxn) => ({
       transactions: listTransactions(readTxn).map((kept) => {
-        const entry = this.#asTold(kept);
+        const entry = this.#asSeen(kept);
         return {
           transaction_id: entry.id,
           created_at: isoTime(entry.createdMs),
@@ -154,23 +154,23 @@ export class Transactions {
 
   #status(transactionId: string): TransactionStatus {
     return this.#state.read((readTxn) => {
-      const entry = this.#asTold(readTransaction(readTxn, transactionId));
+      const entry = this.#asSeen(readTransaction(readTxn, transactionId));
       return { status: stateOf(entry, this.#progressOf(entry, readTxn), this.#state.dependencies.clock()) };
     });
   }
 
   #flatStatus(transactionId: string): FlatTransactionStatus {
     return this.#state.read((readTxn) => {
-      const entry = this.#asTold(readTransaction(readTxn, transactionId));
+      const entry = this.#asSeen(readTransaction(readTxn, transactionId));
       return flatStatusOf(entry, this.#progressOf(entry, readTxn), this.#state.dependencies.clock());
     });
   }
 
   /** A transaction counts as open until its commit is acknowledged or visible to searches. */
-  #asTold(entry: TransactionEntry): TransactionEntry {
-    if (entry.version === undefined || entry.version <= this.#state.toldVersion) return entry;
+  #asSeen(entry: TransactionEntry): TransactionEntry {
+    if (entry.version === undefined || entry.version <= this.#state.seenVersion) return entry;
     if (this.#state.indexer === null || this.#state.indexer.viewAt(entry.version) !== null) {
-      this.#state.told(entry.version);
+      this.#state.markSeen(entry.version);
       return entry;
     }
     const { version: _, committedMs: __, ...rest } = entry;

@@ -52,7 +52,7 @@ export class Writes {
       const indexer = this.#state.indexer;
       const served = indexer === null ? Number.POSITIVE_INFINITY : (indexer.viewAt(0)?.version ?? -1);
       if (!this.#unserved.isLittle(served)) await indexer?.published(written.version, patience);
-      this.#state.told(written.version);
+      this.#state.markSeen(written.version);
       return written;
     } catch (error) {
       end();

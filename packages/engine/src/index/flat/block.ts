@@ -84,7 +84,7 @@ export const blockBytesOf = ({ rowsAt, rowBytes }: BlockLayout, rows: number): n
 /** What a row is, for who owns the block; 0 when it is added. */
 type State = 0 | 1 | 2;
 
-/** What a thread needs to search the rows that a block of another has. Can be posted to it. */
+/** What a thread needs to search the rows of a block that another thread owns. Can be posted to it. */
 export type SharedBlock = {
   readonly id: number;
   readonly layout: BlockLayout;

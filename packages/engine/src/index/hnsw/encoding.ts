@@ -2,14 +2,14 @@
 //
 //   x  --cosine: / |x|-->  --  - centre -->  r  --  1 to 3 bits: rotate -->  --  round by the vector's own scale -->  u
 //
-// The centre is the mean of a sample; for dot products there is none, for those would no longer be of the vectors
-// themselves. Everything is in units of the sample's usual length, a power of two, so that no key comes near the ends of f32.
+// The centre is the mean of a sample; dot products use none, because subtracting it
+// would change them. Everything is in units of the sample's usual length, a power of two, so that no key comes near the ends of f32.
 //
-// Each vector has the scale by which its code has the greatest cosine with it, of a few that are tried; so nothing drifts
-// out of a range, and short vectors are as precise as long ones. What is kept beside the code is drawn in
+// Each vector has its own scale: of a few that are tried, the one whose code has the greatest cosine with the vector. So no range
+// goes stale, and short vectors are as precise as long ones. What is kept beside the code is drawn in
 // kernels/assembly/hnsw/keys.ts: `factor`, which makes estimates of products that err to neither side, and `bias`, exact.
-// 1 to 3 bits follow RaBitQ (Gao and Long, SIGMOD 2024; extended, SIGMOD 2025), but for the search of the scale, where a few
-// steps about the best one for normally distributed values take the place of all that make a difference. The query is
+// 1 to 3 bits follow RaBitQ (Gao and Long, SIGMOD 2024; extended, SIGMOD 2025), except that only a few scales are tried, near
+// the best one for normally distributed values. The query is
 // rounded to 8 bits by its own scale, and not at random: its error is small beside that of the codes.
 //
 // The steps from a vector to its code share one set of buffers, so they are one class, and one file.

@@ -125,10 +125,10 @@ export class GraphJobs {
   /** Starts the next job, or does what takes no time; returns whether there was any. */
   start(): boolean {
     if (this.#isExclusive) return false;
-    const wish = this.#exclusiveWish();
-    if (wish !== undefined) {
+    const exclusive = this.#exclusiveJob();
+    if (exclusive !== undefined) {
       if (this.#running > 0) return false;
-      wish();
+      exclusive();
       return true;
     }
     const lonely = this.#isReconnecting ? undefined : this.#reconnecting.shift();
@@ -173,7 +173,7 @@ export class GraphJobs {
   }
 
   /** The next job that needs all builders idle. */
-  #exclusiveWish(): (() => void) | undefined {
+  #exclusiveJob(): (() => void) | undefined {
     for (const [number, partition] of this.#nodes.partitions.entries()) {
       if (partition === undefined) continue;
       partition.reclaim();

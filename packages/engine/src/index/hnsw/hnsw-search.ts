@@ -231,7 +231,7 @@ export class HnswReader {
     for (let beam = Math.max(options.ef ?? this.efDefault, wanted); beam <= efMax; beam = longerBeam(beam)) {
       names.length = 0;
       const isExhausted = graphs.reader.search(query, beam, isAdaptive ? beam : wanted, sees, without, names);
-      // Where too few of the beam can be seen, a longer one finds more, unless it has met all there is on its way.
+      // If too few entries of the beam are visible, a longer beam finds more, unless this one has visited every node that it can reach.
       if (this.#isEnough(names, k, visible, graphs)) {
         const best = this.#rescoring.best(query, names, isAdaptive ? wanted : names.length, k, read);
         if (options.ef !== undefined || !this.#isFar(query, best)) return best;

@@ -114,14 +114,14 @@ export class Succession {
   #wantedAfter({ codeLoss }: Quality, encoding: Encoding): Wanted | undefined {
     if (codeLoss <= codeLossMax) return undefined;
     const { dataType, range } = encoding.toState();
-    const told = `codes of type ${dataType} lost ${codeLoss.toFixed(3)} of the exact results`;
+    const lossText = `codes of type ${dataType} lost ${codeLoss.toFixed(3)} of the exact results`;
     const next = better[dataType];
     if (this.#options.dataType === "auto" && next !== undefined) {
-      const reason = `${told}, which is more than ${codeLossMax}`;
+      const reason = `${lossText}, which is more than ${codeLossMax}`;
       return { dataType: next, range: range ?? undefined, notice: reason, reason };
     }
     if (range === null) return undefined;
-    const reason = `${told}, because the range clamps values; the range is not applied`;
+    const reason = `${lossText}, because the range clamps values; the range is not applied`;
     return { dataType, range: undefined, notice: reason, reason };
   }
 

@@ -1,7 +1,8 @@
 // Which records are held and were retired?
 //
-// A set, and a log of what was added to it, in shared memory. Other threads are given the log as it is at a moment; what was removed
-// since it was written is still there, and they know what is held. When most of the log is such, it is written anew.
+// A set, and a log of what was added to it, in shared memory. Another thread gets the log as it was at one moment. The log still has
+// records that were removed since; the thread ignores those, because it knows which records are held. When most of the log is out of
+// date, it is written anew.
 
 import { type Column, Growable } from "../../base/growable.ts";
 

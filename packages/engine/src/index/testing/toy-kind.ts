@@ -3,7 +3,7 @@
 // It proves that a kind is one object: a collection can do everything with it that it does with other indexes.
 
 import type { IndexKind, SparseIndex } from "@quiver/protocol/shapes/index-definition";
-import type { Index } from "../contract.ts";
+import { type Index, seenAndAllowed } from "../contract.ts";
 import type { Kind, Leg, PreparedRecords } from "../kind.ts";
 
 export const toyName = "toy" as IndexKind;
@@ -106,10 +106,10 @@ export const toyKind: Kind<SparseIndex, Toy, ToyState, PreparedRecords, Toy> = {
     if (text !== null) index.add(ordinal, text.value.length);
   },
   estimate: (_collection, _definition, { counts }) => ({ bytes: 10 * counts.text, recordBytes: 10 }),
-  search: (index, legs, version) => ({
+  search: (index, legs, version, { allowed }) => ({
     *search(leg, k) {
       yield;
-      const sees = version.visible();
+      const sees = seenAndAllowed(version.visible(), allowed);
       const all = index.withLength((legs as readonly ToyLeg[])[leg].length);
       const ordinals = all.filter((ordinal) => sees === null || sees(ordinal)).slice(0, k);
       return { count: ordinals.length, ordinals, scores: ordinals.map(() => 1) };

@@ -1,7 +1,7 @@
 // How does another thread read a text index?
 //
-// The owner describes its parts as they are at a moment (`SharedText`), and posts that; the thread attaches them. What they have of records
-// that the thread's version sees stays as it is: see attached-parts.ts, dictionary-reader.ts, forms-reader.ts and rows-reader.ts.
+// The owner describes its parts as they are at a moment (`SharedText`), and posts that; the thread attaches them. The parts keep
+// everything about the records that the thread's version sees: see attached-parts.ts, dictionary-reader.ts, forms-reader.ts and rows-reader.ts.
 
 import type { TextLanguage } from "@quiver/protocol/shapes/index-definition";
 import { type Analyzer, createAnalyzer } from "../../text/analyzer.ts";

@@ -1,15 +1,15 @@
 // Which terms does a clause of a text query stand for?
 //
-// Terms are stems, and a prefix or fuzzy word is about words. It is compared with the forms of words (analyzer.ts), which the
-// index keeps where they are not their term, and with terms; it stands for the terms of what it is like. A prefix stands besides
-// for its own stem: "running*" finds runs. A fuzzy word is compared as it is written, and by its stem, as if the slip left the
-// ending alone: "galcier~" (galcier) finds glaciers (glacier).
+// Terms are stems, but prefixes and fuzzy words match words. So each is compared with terms, and with the forms of words (analyzer.ts)
+// that the index keeps where they differ from their term; it stands for the terms of all matches. A prefix also stands for its own
+// stem: "running*" finds runs. A fuzzy word is compared as it is written and by its stem, as if the typing error were not in the
+// ending: "galcier~" (galcier) finds glaciers (glacier).
 //
 // Chinese, Japanese and Korean are found by parts anyway: there a prefix is what it would be without its sign, and a fuzzy word
 // stands for any of its pieces.
 //
-// Nothing here depends on what only older versions have: of more terms than a word may stand for, those remain that most
-// records of the searched version have.
+// If a word matches more terms than it may stand for, those remain that occur in most records of the searched version. Records that
+// only other versions have do not count.
 
 import { limits } from "@quiver/protocol/limits";
 import { compareText } from "../../base/bytes.ts";

@@ -42,7 +42,7 @@ export class Counters {
     return this.#values.values[number]++;
   }
 
-  /** @returns the count of then */
+  /** @returns the count after it */
   decrease(number: number): number {
     this.#change(number);
     return --this.#values.values[number];

@@ -7,7 +7,7 @@
 //     phrase. What a prefix stands for is scored as if the query had all of it; of a fuzzy word, a term d edits away
 //     counts 1 / (1 + d);
 //   - a filter: the records that satisfy all required clauses and no excluded one. It is kept apart from the terms, so that
-//     df, and with it every score, is what it would be without it.
+//     it changes neither document frequencies nor scores.
 //
 // A record satisfies a clause when it has each of its words, a term for a prefix or fuzzy word, and of a phrase the words
 // in their places. So an excluded clause excludes exactly what the required one would leave.
