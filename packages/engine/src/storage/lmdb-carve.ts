@@ -6,6 +6,7 @@
 // over table, key and value. So the search tries each even offset of an unreachable page as the start of a node: a node whose
 // trailer matches a table is an entry of that table. Free pages are skipped, because their entries were deleted.
 
+import { invariant } from "../base/invariant.ts";
 import { LmdbFile, type RawEntry } from "./lmdb-file.ts";
 import { treeBytes } from "./lmdb-meta.ts";
 import {
@@ -87,6 +88,10 @@ export function openBySearch(directory: string, expected: readonly string[]): Lm
   }
   const { txn: known, root } = file.meta?.tables ?? { txn: -1, root: -1 };
   if (best.page < 0 || best.txn < known || best.page === root) return file;
+  invariant(
+    best.page <= lastPage && best.txn >= known,
+    () => `page ${best.page} of transaction ${best.txn} is taken for the newest list of tables`,
+  );
   const empty = { flags: 0, depth: 0, branches: 0, leaves: 0, overflows: 0, entries: 0, root: -1 };
   const { txn } = best;
   file.meta = {

@@ -13,6 +13,7 @@
 import { closeSync, constants, openSync, readFileSync, readSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import { crc32 } from "node:zlib";
+import { invariant } from "../base/invariant.ts";
 import { type CommitMarker, checksumOf, findPageBytes, metaPageBytes, txnAt } from "./lmdb-meta.ts";
 import { u32At, u64At } from "./lmdb-page.ts";
 
@@ -68,8 +69,10 @@ export class CommitMarkerWriter {
   /** @throws the system's error; the store is unchanged, and its marker still names an older transaction */
   write(): void {
     const [even, odd] = this.#metaPages;
-    readSync(this.#data, even, 0, metaPageBytes, 0);
-    readSync(this.#data, odd, 0, metaPageBytes, this.#oddAt);
+    const read =
+      readSync(this.#data, even, 0, metaPageBytes, 0) +
+      readSync(this.#data, odd, 0, metaPageBytes, this.#oddAt);
+    invariant(read === 2 * metaPageBytes, () => `the meta pages of a committed store have ${read} bytes`);
     const newest = u64At(even, txnAt) > u64At(odd, txnAt) ? even : odd;
     const bytes = this.#bytes;
     bytes.set(newest.subarray(txnAt, txnAt + 8), 8);

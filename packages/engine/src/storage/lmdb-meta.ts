@@ -7,6 +7,7 @@
 //   tree      u32 (page size) | u16 flags | u16 depth | u64 branches | u64 leaves | u64 overflow pages | u64 entries | u64 root
 
 import { crc32 } from "node:zlib";
+import { invariant } from "../base/invariant.ts";
 import { headerBytes, pageFlags, u16At, u32At, u64At } from "./lmdb-page.ts";
 
 /** The root of a table, as it is stored. */
@@ -60,6 +61,7 @@ export type ReadBytes = (at: number, length: number) => Uint8Array | undefined;
 
 /** @param txn the transaction of the state to which the tree belongs */
 export function readTree(bytes: Uint8Array, at: number, name: string, txn: number): Tree {
+  invariant(at + treeBytes <= bytes.length, () => `${bytes.length} bytes have no tree at ${at}`);
   const root = u64At(bytes, at + 40);
   return {
     name,

@@ -11,6 +11,8 @@
 //   overflow  a long value, which follows the header of its first page; its node has u64 page | u64 transaction | u64 pages
 //   meta      pages 0 and 1, of which the newer counts: the roots of the two trees, and the last page (lmdb-meta.ts)
 
+import { invariant } from "../base/invariant.ts";
+
 /** Bytes of a page before its node offsets. */
 export const headerBytes = 24;
 const nodeHeaderBytes = 8;
@@ -60,6 +62,7 @@ export function leafNode(page: Uint8Array, i: number): LeafNode | undefined {
 
 /** The leaf node that starts at a byte offset; undefined if none can start there. */
 export function nodeAt(page: Uint8Array, at: number): LeafNode | undefined {
+  invariant(at >= headerBytes, () => `a node is looked for at ${at}, in the header of its page`);
   if (at + nodeHeaderBytes > page.length) return undefined;
   const valueBytes = u32At(page, at);
   const flags = u16At(page, at + 4);
@@ -78,6 +81,7 @@ export function nodeAt(page: Uint8Array, at: number): LeafNode | undefined {
 
 /** The i-th child of a branch; undefined if its offset or length is impossible. */
 export function childAt(page: Uint8Array, i: number): Child | undefined {
+  invariant(i >= 0 && headerBytes + 2 * i + 2 <= page.length, () => `a page has no place for a child ${i}`);
   const at = placeOf(page, i);
   if (at + nodeHeaderBytes > page.length) return undefined;
   const keyBytes = u16At(page, at + 6);
@@ -102,6 +106,7 @@ function nodeBytes(page: Uint8Array, i: number, isLeaf: boolean): number {
  * @param txnMax the latest transaction that may have written this page
  */
 export function pageProblem(page: Uint8Array, number: number, txnMax: number): string | undefined {
+  invariant(number >= 2, () => `the meta page ${number} is checked as a branch or leaf`);
   const flags = u16At(page, 18);
   if (u64At(page, 0) !== number) return `has the page number ${u64At(page, 0)}`;
   if (flags !== pageFlags.branch && flags !== pageFlags.leaf) return `is neither branch nor leaf (${flags})`;
