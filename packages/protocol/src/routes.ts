@@ -43,6 +43,8 @@ export type Route = {
   readonly body?: TSchema;
   /** The field of the body that is a dense vector, if it has one of its own. */
   readonly vectorField?: string;
+  /** The body `{"vectors": [...]}` can also be lines of JSON or MessagePack, with the records alone. */
+  readonly bulk?: true;
   /** Query parameters, all strings on the wire: name -> description. A leading `!` marks a required one. */
   readonly query?: Readonly<Record<string, string>>;
   readonly status: 200 | 201 | 204;
@@ -414,6 +416,7 @@ export const routes = {
     tag: "Transactions",
     summary: "Upsert vectors",
     body: vector.UpsertVectors,
+    bulk: true,
     status: 200,
     answer: Empty,
     statusOf: missingIs400,
@@ -490,6 +493,7 @@ export const routes = {
     tag: "Streaming",
     summary: "Streaming upsert",
     body: vector.UpsertVectors,
+    bulk: true,
     status: 200,
     answer: Empty,
     errors: [400, 404, 500],
