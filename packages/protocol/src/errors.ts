@@ -27,6 +27,10 @@ export const errorKinds = {
     "A body, a record or the query string has an unknown field; details.suggestion is the most similar known name, if there is one. Nothing was changed.",
   ),
   invalid_json: kind(400, "The request body is not JSON in UTF-8."),
+  invalid_msgpack: kind(
+    400,
+    "The request body is not MessagePack, or has a value that JSON does not have; details.byte_offset says where.",
+  ),
   invalid_vector: kind(400, "A vector record breaks a rule of its collection; nothing was changed."),
   invalid_name: kind(400, "The collection name is empty, too long or has a character that is not allowed."),
   invalid_version_hash: kind(400, "The path does not name a version of this collection."),
@@ -60,7 +64,10 @@ export const errorKinds = {
   index_already_exists: kind(409, "The collection already has an index of this kind."),
   transaction_ongoing: kind(409, "The collection already has an open transaction."),
   body_too_large: kind(413, "The request body is larger than the server's limit."),
-  unsupported_media_type: kind(415, "The Content-Type of the request body is not application/json."),
+  unsupported_media_type: kind(
+    415,
+    "The Content-Type of the request body is not application/json, or another that the endpoint takes.",
+  ),
   range_not_satisfiable: kind(416, "The Range header requests bytes beyond the end of the file."),
   rate_limited: kind(429, "Too many failed attempts to authenticate from this address.", true),
   too_many_sessions: kind(

@@ -41,6 +41,8 @@ export type Route = Pick<Endpoint, "method" | "path"> & {
   readonly body?: TSchema;
   /** The field of the body that is a dense vector, if it has one of its own. */
   readonly vectorField?: string;
+  /** The body `{"vectors": [...]}` can also be lines of JSON or MessagePack, with the records alone. */
+  readonly bulk?: true;
   /** Query parameters, all strings on the wire: name -> description. A leading `!` marks a required one. */
   readonly query?: Readonly<Record<string, string>>;
   readonly status: 200 | 201 | 204;
@@ -350,6 +352,7 @@ const descriptions = {
     tag: "Transactions",
     summary: "Upsert vectors",
     body: vector.UpsertVectors,
+    bulk: true,
     status: 200,
     answer: Empty,
     statusOf: missingIs400,
@@ -412,6 +415,7 @@ const descriptions = {
     tag: "Streaming",
     summary: "Streaming upsert",
     body: vector.UpsertVectors,
+    bulk: true,
     status: 200,
     answer: Empty,
     errors: [400, 404, 500],

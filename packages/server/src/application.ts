@@ -42,9 +42,10 @@ import { Metrics } from "./operations/metrics.ts";
 import { registerOpenapi, serveOpenapi } from "./operations/openapi.ts";
 import { arrivingBytes, BodyShare, drain, readBody } from "./request/body.ts";
 import { checkBody } from "./request/body-fields.ts";
-import { type ParsedBody, parseBody } from "./request/json.ts";
+import { type ParsedBody, parseBody, parseLines } from "./request/json.ts";
 import { type CheckShape, checkLongArrays, type Schema } from "./request/large-validation.ts";
-import { mediaTypeFault, uploadFault } from "./request/media-type.ts";
+import { bodyFormatOf, uploadFault } from "./request/media-type.ts";
+import { parseMsgpack } from "./request/msgpack.ts";
 import { parseQuery } from "./request/query.ts";
 import { type ShapeFault, shapeError, validatorOptions } from "./request/validation.ts";
 import { Waits } from "./request/waits.ts";
@@ -268,14 +269,22 @@ export async function createApplication(parts: ApplicationParts): Promise<Fastif
     const { raw, work } = request;
     const share = new BodyShare(budget, payerOf(request));
     request.bodyShare = share;
-    const fault = () => mediaTypeFault(body.mediaType, raw.headers["content-encoding"]);
+    const { route } = request.routeOptions.config;
+    const format = bodyFormatOf(body.mediaType, raw.headers["content-encoding"], route?.bulk === true);
+    const fault = () => (typeof format === "string" ? undefined : format);
     const bytes = await readBody(raw, body.bytes, share, config.bodyLimitBytes, fault, () =>
       arrivalTask(request),
     );
     if (bytes === undefined) return;
     // Parsing the body is the first work of a request.
     await work.begin();
-    const parsed = work.task.begin(parseBody(bytes, request.routeOptions.config.route?.vectorField));
+    const steps =
+      format === "msgpack"
+        ? parseMsgpack(bytes)
+        : format === "ndjson"
+          ? parseLines(bytes)
+          : parseBody(bytes, route?.vectorField);
+    const parsed = work.task.begin(steps);
     request.parsedBody = parsed instanceof Promise ? await parsed : parsed;
     request.body = request.parsedBody.value;
   }

@@ -54,7 +54,11 @@ describe("openapi", () => {
     const plain = (shape: unknown) => JSON.parse(JSON.stringify(shape));
     if (route.body) {
       expect(operation.requestBody.required).toBe(true);
-      expect(operation.requestBody.content["application/json"].schema).toEqual(plain(route.body));
+      const { content } = operation.requestBody;
+      expect(content["application/json"].schema).toEqual(plain(route.body));
+      const bulk = ["application/x-ndjson", "application/msgpack"];
+      expect(Object.keys(content)).toEqual(["application/json", ...(route.bulk ? bulk : [])]);
+      if (route.bulk) for (const type of bulk) expect(content[type].schema.properties.metadata).toBeDefined();
     } else if (route.upload) {
       expect(operation.requestBody.content["application/octet-stream"].schema.format).toBe("binary");
     } else expect(operation.requestBody).toBeUndefined();

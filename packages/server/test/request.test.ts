@@ -13,7 +13,7 @@ import { BodyShare } from "../src/request/body.ts";
 import { metadataSpans, withExactMetadata } from "../src/request/exact-metadata.ts";
 import { parseBody } from "../src/request/json.ts";
 import { type CheckShape, checkLongArrays, type Schema } from "../src/request/large-validation.ts";
-import { mediaTypeFault } from "../src/request/media-type.ts";
+import { bodyFormatOf } from "../src/request/media-type.ts";
 import { idParameter, integerParameter, parseQuery, queryOf, wordParameter } from "../src/request/query.ts";
 import { describe as describeValue, readablePath, shapeError } from "../src/request/validation.ts";
 
@@ -346,12 +346,29 @@ describe("media type", () => {
       'application/json;charset="UTF-8"',
       "application/json; x=y",
     ];
-    for (const type of good) expect([type, mediaTypeFault(type, undefined)]).toEqual([type, undefined]);
+    const isBulk = [false, true];
+    for (const bulk of isBulk)
+      for (const type of good) expect([type, bodyFormatOf(type, undefined, bulk)]).toEqual([type, "json"]);
     const bad = [undefined, "", "text/plain", "application/jsonx", "application/json; charset=latin1", "*/*"];
-    for (const type of bad)
-      expect([type, mediaTypeFault(type, undefined)?.code]).toEqual([type, "unsupported_media_type"]);
-    expect(mediaTypeFault("application/json", "gzip")?.code).toBe("unsupported_media_type");
-    expect(mediaTypeFault("application/json", "identity")).toBeUndefined();
+    for (const bulk of isBulk)
+      for (const type of [...bad, "application/x-ndjson; charset=latin1", "constructor"])
+        expect(bodyFormatOf(type, undefined, bulk), String(type)).toMatchObject({
+          code: "unsupported_media_type",
+        });
+    expect(bodyFormatOf("application/json", "gzip", true)).toMatchObject({ code: "unsupported_media_type" });
+    expect(bodyFormatOf("application/json", "identity", false)).toBe("json");
+  });
+
+  test("[H28] routes that take many records also take lines of JSON and MessagePack, others do not", () => {
+    for (const [type, format] of [
+      ["application/x-ndjson", "ndjson"],
+      ["Application/X-NDJSON; charset=utf-8", "ndjson"],
+      ["application/msgpack", "msgpack"],
+    ] as const) {
+      expect(bodyFormatOf(type, undefined, true)).toBe(format);
+      expect(bodyFormatOf(type, undefined, false)).toMatchObject({ code: "unsupported_media_type" });
+      expect(bodyFormatOf(type, "gzip", true)).toMatchObject({ code: "unsupported_media_type" });
+    }
   });
 });
 

@@ -8,6 +8,7 @@ import { errorKinds } from "@quiver/protocol/errors";
 import type { Route, RouteName } from "@quiver/protocol/routes";
 import { ErrorShape } from "@quiver/protocol/shapes/common";
 import type { FastifyInstance } from "fastify";
+import type { TSchema } from "typebox";
 import { needOf } from "../auth/access.ts";
 
 export const openapiPaths = ["/openapi.json", "/api-docs/openapi.json"] as const;
@@ -49,7 +50,7 @@ function operation(name: RouteName, route: Route): Record<string, unknown> {
     summary: route.summary,
     ...(isPublic ? {} : { description: needText(route) }),
     ...(isPublic ? { security: [] } : {}),
-    ...(route.body ? { body: plain(route.body) } : {}),
+    ...(route.body ? { body: route.bulk ? bulkBody(route.body) : plain(route.body) } : {}),
     ...(route.upload ? uploadBody : {}),
     ...(route.query ? { querystring: querySchema(route.query) } : {}),
     ...paramsSchema(route.path),
@@ -72,6 +73,31 @@ const uploadBody = {
   consumes: ["application/octet-stream"],
   body: { type: "string", format: "binary", description: "The bytes of the file." },
 };
+
+/** A body of many records in each of its formats. */
+function bulkBody(shape: TSchema): unknown {
+  const json = plain(shape);
+  const record = json.properties.vectors.items;
+  const bytes = {
+    type: "string",
+    format: "binary",
+    description: "MessagePack bin: the bytes of `dimension` 32-bit floats, little-endian.",
+  };
+  const dense_values = { oneOf: [bytes, { type: "array", items: { type: "number" } }, { type: "null" }] };
+  return {
+    content: {
+      "application/json": { schema: json },
+      "application/x-ndjson": { schema: { ...record, title: "One record a line" } },
+      "application/msgpack": {
+        schema: {
+          ...record,
+          title: "One record after the other, or an array of them",
+          properties: { ...record.properties, dense_values },
+        },
+      },
+    },
+  };
+}
 
 function success(route: Route): unknown {
   const description = statusTexts[route.status];
@@ -160,7 +186,8 @@ const tagTexts = [
 
 const introduction = `Stores vectors in named collections and searches them: dense, sparse, full text (BM25), and fused.
 
-Every request carries \`Authorization: Bearer <key>\`. Bodies are JSON in UTF-8; unknown fields are rejected, and
+Every request carries \`Authorization: Bearer <key>\`. Bodies are JSON in UTF-8, upserts of many records also lines of JSON or MessagePack. A dense
+vector is a list of numbers, or \`{"f32": "<base64>"}\`, which is smaller and costs less: the bytes of its 32-bit floats. Unknown fields are rejected, and
 \`null\` for an optional key means that it is absent. Every error response is \`{"error": {"code", "message", "details"}}\`.
 
 In addition to the endpoints below there are \`GET /health/live\`, \`GET /health/ready\` (both without a key) and

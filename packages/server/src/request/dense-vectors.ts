@@ -23,33 +23,56 @@ export function readVector(object: object, field: string, at = ""): void {
   const fields = object as Record<string, DenseVector | { readonly f32: string } | null | undefined>;
   const given = fields[field];
   if (typeof given !== "object" || given === null || !("f32" in given)) return;
-  fields[field] = floatsOf(given.f32, `${at === "" ? field : `${at}.${field}`}.f32`);
+  fields[field] = floatsOfText(given.f32, `${at === "" ? field : `${at}.${field}`}.f32`);
 }
 
-/** The same for each object of a list, in steps. @param path of the list */
-export function* readVectors(objects: readonly object[], field: string, path: string): Steps<void> {
+/**
+ * The same for each object of a list, in steps.
+ * @param path of the list
+ * @param floats of MessagePack: vectors that were read already, by position
+ */
+export function* readVectors(
+  objects: readonly object[],
+  field: string,
+  path: string,
+  floats?: ReadonlyMap<number, Float32Array>,
+): Steps<void> {
   for (let i = 0; i < objects.length; i++) {
     if (i % itemsPerStep === itemsPerStep - 1) yield;
-    readVector(objects[i], field, `${path}[${i}]`);
+    const read = floats?.get(i);
+    if (read === undefined) readVector(objects[i], field, `${path}[${i}]`);
+    else (objects[i] as Record<string, unknown>)[field] = read;
   }
 }
 
-/** The floats of little-endian bytes in base64. @param path of the text, for messages */
-function floatsOf(text: string, path: string): Float32Array {
+/** The floats of bytes in base64. @param path of the text, for messages */
+function floatsOfText(text: string, path: string): Float32Array {
   const padding = text.endsWith("==") ? 2 : text.endsWith("=") ? 1 : 0;
   const byteCount = (text.length / 4) * 3 - padding;
   if (text.length % 4 !== 0)
-    throw notFloats(path, `base64 in whole groups of four characters, padded`, `${text.length} characters`);
-  if (byteCount % floatBytes !== 0)
-    throw notFloats(path, `the bytes of whole 32-bit floats`, `base64 of ${byteCount} bytes`);
+    throw notFloats(path, "base64 in whole groups of four characters, padded", `${text.length} characters`);
   const bytes = Buffer.from(new ArrayBuffer(byteCount));
   // Node.js leaves out what is not base64.
   if (bytes.write(text, "base64") !== byteCount) {
     const at = text.search(/[^\w+/-]/);
     throw notFloats(path, "base64", `something else at position ${at} of ${text.length} characters`);
   }
+  return ownFloats(bytes, path);
+}
+
+/** The floats of little-endian bytes, in memory of their own. @throws invalid_request. @param path for messages */
+export function floatsOf(bytes: Buffer, path: string): Float32Array {
+  const own = Buffer.from(new ArrayBuffer(bytes.length));
+  bytes.copy(own);
+  return ownFloats(own, path);
+}
+
+/** @param bytes a whole buffer, which is changed if this machine is big-endian */
+function ownFloats(bytes: Buffer, path: string): Float32Array {
+  if (bytes.length % floatBytes !== 0)
+    throw notFloats(path, "the bytes of whole 32-bit floats", `${bytes.length} bytes`);
   if (isBigEndian) bytes.swap32();
-  return new Float32Array(bytes.buffer, bytes.byteOffset, byteCount / floatBytes);
+  return new Float32Array(bytes.buffer, bytes.byteOffset, bytes.length / floatBytes);
 }
 
 const notFloats = (path: string, expected: string, received: string) =>

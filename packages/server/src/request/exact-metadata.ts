@@ -22,7 +22,9 @@ type SourceText = {
   ): unknown;
   rawJSON(text: string): unknown;
 };
-const { parse: parseWithSource, rawJSON } = JSON as unknown as SourceText;
+const { parse: parseWithSource } = JSON as unknown as SourceText;
+/** A number that JSON.stringify writes with this text. */
+export const { rawJSON } = JSON as unknown as SourceText;
 
 /** Where a body has its records: in `{"vectors": [...]}`, or the body is a single record. */
 export type RecordsAt = "vectors" | "body";
@@ -51,6 +53,10 @@ export function* withExactMetadata(
     numbers ||= hasNumber;
   }
   if (!numbers) return vectors;
+  if (body.binary !== undefined) {
+    for (const [index, text] of body.binary.metadata) (vectors[index] as VectorWrite).metadataJson = text;
+    return vectors;
+  }
   const texts = metadataTexts(body, at);
   for (const [index, vector] of vectors.entries()) {
     if (index % recordsPerStep === recordsPerStep - 1) yield;

@@ -10,12 +10,22 @@ import { limits } from "@quiver/protocol/limits";
 import { NotJson, parseInPieces, type RecordSpans } from "./large-json.ts";
 import { parseWithFloats } from "./number-list.ts";
 
-/** A parsed body and its source text. */
+/** What a body in MessagePack has that JSON values cannot say, by the position of the record. */
+export type BinaryParts = {
+  /** Dense vectors that were sent as bytes; the records have an empty list in their place. */
+  readonly floats: ReadonlyMap<number, Float32Array>;
+  /** The exact JSON text of metadata, if it is not what JSON.stringify writes. */
+  readonly metadata: ReadonlyMap<number, string>;
+};
+
+/** A parsed body and its source. */
 export type ParsedBody = {
   readonly value: unknown;
   readonly bytes: Buffer;
-  /** For a large body: the start and end of each of its "vectors", in bytes. Undefined for a small body. */
+  /** The start and end of each of its "vectors" in bytes, of a large body or one of many records. Undefined for a small body. */
   readonly spans: RecordSpans | undefined;
+  /** Present if the body is MessagePack. */
+  readonly binary?: BinaryParts;
   /** The field that was read as an array of floats, if one was (number-list.ts). */
   readonly floatsField?: string | undefined;
 };
@@ -44,6 +54,49 @@ export function* parseBody(bytes: Buffer, floatsField?: string): Steps<ParsedBod
   }
 }
 
+/**
+ * Parses lines of JSON, each of them a record: the same as `{"vectors": [...]}` with the records of all lines. Blank lines are skipped.
+ * @throws invalid_json with line, column, position, and the record's path
+ */
+export function* parseLines(bytes: Buffer): Steps<ParsedBody> {
+  yield* assertUtf8(bytes);
+  const vectors: unknown[] = [];
+  const spans: RecordSpans = [];
+  let steppedAt = 0;
+  for (let from = 0; from < bytes.length; ) {
+    const newline = bytes.indexOf(NEWLINE, from);
+    const end = newline < 0 ? bytes.length : newline;
+    const line = bytes.subarray(from, end);
+    if (!isBlank(line)) {
+      vectors.push(yield* parseLine(bytes, from, end, vectors.length));
+      spans.push(from, end);
+    }
+    from = end + 1;
+    if (from - steppedAt < limits.bodyPieceBytes) continue;
+    steppedAt = from;
+    yield;
+  }
+  return { bytes, value: { vectors }, spans };
+}
+
+function* parseLine(bytes: Buffer, from: number, end: number, index: number): Steps<unknown> {
+  try {
+    if (end - from > limits.bodyPieceBytes) return (yield* parseInPieces(bytes.subarray(from, end))).value;
+    return JSON.parse(bytes.toString("utf8", from, end));
+  } catch (error) {
+    if (!(error instanceof SyntaxError || error instanceof NotJson)) throw error;
+    throw yield* notJson(bytes.toString("utf8", from, end), bytes.toString("utf8", 0, from), index);
+  }
+}
+
+const NEWLINE = 0x0a;
+
+/** Whether a line has no character but blanks. */
+function isBlank(line: Buffer): boolean {
+  for (const byte of line) if (byte !== 0x20 && byte !== 0x09 && byte !== 0x0d) return false;
+  return true;
+}
+
 /** The text of a body, whole. */
 export const textOf = ({ bytes }: ParsedBody): string => bytes.toString("utf8");
 
@@ -68,9 +121,15 @@ function* assertUtf8(bytes: Buffer): Steps<void> {
 
 const linesPerStep = 16 * 1024;
 
-function* notJson(text: string): Steps<QuiverError> {
-  const fault = yield* firstFault(text);
-  const { position, expected } = fault ?? { position: text.length, expected: "a JSON value" };
+/**
+ * @param before the text before, if `text` is one of several lines
+ * @param index of the record that the line is
+ */
+function* notJson(rest: string, before = "", index?: number): Steps<QuiverError> {
+  const fault = yield* firstFault(rest);
+  const position = before.length + (fault?.position ?? rest.length);
+  const expected = fault?.expected ?? "a JSON value";
+  const text = before + rest;
   let line = 1;
   let lineBegin = 0;
   for (let end = text.indexOf("\n"); end >= 0 && end < position; end = text.indexOf("\n", lineBegin)) {
@@ -79,12 +138,13 @@ function* notJson(text: string): Steps<QuiverError> {
     if (line % linesPerStep === 0) yield;
   }
   const column = position - lineBegin + 1;
-  const found = position >= text.length ? "the body ends" : `there is ${shown(text, position)}`;
+  const [what, place] = index === undefined ? ["body", ""] : ["line", ` (vectors[${index}])`];
+  const found = position >= text.length ? `the ${what} ends` : `there is ${shown(text, position)}`;
   return new QuiverError(
     "invalid_json",
-    `The request body is not JSON: at line ${line}, column ${column} ${found}, expected ${expected}. ` +
+    `The request body is not JSON: at line ${line}${place}, column ${column} ${found}, expected ${expected}. ` +
       "Correct the body and send it again.",
-    { position, line, column },
+    { position, line, column, ...(index !== undefined && { path: `vectors[${index}]` }) },
   );
 }
 

@@ -1,20 +1,37 @@
-// Is a body declared as JSON in UTF-8, without compression?
+// In which format is a body declared, in UTF-8 and without compression?
+//
+// Every route with a body takes JSON. Those that take many records also take them as lines of JSON, and as MessagePack.
 
 import { QuiverError } from "@quiver/protocol/errors";
 
-/** The error, or undefined for `application/json` with no charset or UTF-8 and no content encoding. */
-export function mediaTypeFault(
+export type BodyFormat = "json" | "ndjson" | "msgpack";
+
+/** The formats by their media types. */
+const formats: Readonly<Record<string, BodyFormat>> = {
+  "application/json": "json",
+  "application/x-ndjson": "ndjson",
+  "application/msgpack": "msgpack",
+};
+
+/**
+ * The format of a body with these headers, or the error that rejects it.
+ * @param isBulk whether the route takes many records
+ */
+export function bodyFormatOf(
   contentType: string | undefined,
   contentEncoding: string | undefined,
-): QuiverError | undefined {
-  if (contentType === "application/json" && contentEncoding === undefined) return undefined;
+  isBulk: boolean,
+): BodyFormat | QuiverError {
+  if (contentType === "application/json" && contentEncoding === undefined) return "json";
+  const accepted = isBulk ? Object.keys(formats).join(", ") : "application/json";
   if (contentType === undefined) {
-    return unsupported("The request has a body but no Content-Type. Send `Content-Type: application/json`.");
+    return unsupported(`The request has a body but no Content-Type. Send one of: ${accepted}.`);
   }
   const [mediaType, ...parameters] = contentType.split(";").map((part) => part.trim().toLowerCase());
-  if (mediaType !== "application/json") {
+  const format = Object.hasOwn(formats, mediaType) ? formats[mediaType] : undefined;
+  if (format === undefined || (format !== "json" && !isBulk)) {
     return unsupported(
-      "The Content-Type of the request body is not application/json. Send JSON with `Content-Type: application/json`.",
+      `The Content-Type of the request body is not one that the endpoint takes. Send one of: ${accepted}.`,
     );
   }
   const charset = parameters.find((parameter) => parameter.startsWith("charset="))?.slice("charset=".length);
@@ -24,7 +41,7 @@ export function mediaTypeFault(
   if (contentEncoding !== undefined && contentEncoding.toLowerCase() !== "identity") {
     return unsupported("The request body is declared as compressed. Send it without a Content-Encoding.");
   }
-  return undefined;
+  return format;
 }
 
 /** The error, or undefined for `application/octet-stream` without a content encoding. */

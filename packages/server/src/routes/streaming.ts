@@ -9,7 +9,7 @@ import type { Handlers } from "./handlers.ts";
 export const streamingHandlers: Handlers<"streamingUpsert" | "streamingDelete" | "streamingDeleteAlias"> = {
   async streamingUpsert({ database, params, body, parsed, deadline, work }) {
     const collection = database.collection(params.collection_id);
-    await work.task.finish(readVectors(body.vectors, "dense_values", "vectors"));
+    await work.task.finish(readVectors(body.vectors, "dense_values", "vectors", parsed.binary?.floats));
     const vectors = await work.task.finish(withExactMetadata(body.vectors, parsed, "vectors"));
     invariant(
       vectors.length === body.vectors.length,

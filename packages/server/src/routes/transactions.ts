@@ -35,7 +35,7 @@ export const transactionHandlers: Handlers<
   },
   async upsertVectors(call) {
     const { body, parsed, work, deadline } = call;
-    await work.task.finish(readVectors(body.vectors, "dense_values", "vectors"));
+    await work.task.finish(readVectors(body.vectors, "dense_values", "vectors", parsed.binary?.floats));
     const vectors = await work.task.finish(withExactMetadata(body.vectors, parsed, "vectors"));
     await transactionOf(call).upsert(vectors, deadline);
     return emptyObject;
