@@ -15,12 +15,12 @@ import { type Collection, createClient, type RecordInput } from "@quiver/client"
 import type { SearchResult } from "@quiver/protocol/shapes/search";
 import { startServer } from "@quiver/server/server";
 
-const DIMENSION = 256;
-const LINE_CHARS_MAX = 100;
+const dimensions = 256;
+const lineCharsMax = 100;
 
 const say = (line = "") => process.stdout.write(`${line}\n`);
 const title = (text: string) =>
-  say(`\n== ${text} ${"=".repeat(Math.max(0, LINE_CHARS_MAX - text.length - 4))}`);
+  say(`\n== ${text} ${"=".repeat(Math.max(0, lineCharsMax - text.length - 4))}`);
 
 // --- The texts ---------------------------------------------------------------------------------------------------
 
@@ -135,10 +135,10 @@ const weightOf = (word: string) => Math.log(1 + texts.length / (documentFrequenc
 
 /** A unit vector: each word, and with less weight its prefix, is added to or subtracted from one dimension. */
 function denseOf(text: string): Float32Array {
-  const vector = new Float32Array(DIMENSION);
+  const vector = new Float32Array(dimensions);
   const add = (feature: string, weight: number) => {
     const h = hash(feature);
-    vector[h % DIMENSION] += h & 0x8000_0000 ? weight : -weight;
+    vector[h % dimensions] += h & 0x8000_0000 ? weight : -weight;
   };
   for (const word of wordsOf(text)) {
     add(word, weightOf(word));
@@ -178,7 +178,7 @@ function recordOf({ id, topic, text }: { id: string; topic: string; text: string
 function show(results: readonly SearchResult[]): void {
   for (const [i, { id, score, text }] of results.entries()) {
     const line = `${String(i + 1).padStart(3)}. ${score.toFixed(4).padStart(8)}  ${id.padEnd(13)} ${text ?? ""}`;
-    say(line.length > LINE_CHARS_MAX ? `${line.slice(0, LINE_CHARS_MAX - 1)}…` : line);
+    say(line.length > lineCharsMax ? `${line.slice(0, lineCharsMax - 1)}…` : line);
   }
   if (results.length === 0) say("   nothing found");
 }
@@ -301,7 +301,7 @@ try {
     const collection = await client.createCollection({
       name: "demo",
       description: "Short texts on six topics",
-      dense_vector: { enabled: true, dimension: DIMENSION },
+      dense_vector: { enabled: true, dimension: dimensions },
       sparse_vector: { enabled: true },
       tf_idf_options: { enabled: true },
       store_raw_text: true,

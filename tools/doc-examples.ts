@@ -22,10 +22,10 @@ import { type Ending, endOf, startNode } from "./children.ts";
 import { type CodeBlock, type Placed, readMarkdown } from "./markdown.ts";
 import { isTestFile, projectFiles } from "./project-files.ts";
 
-const CONCURRENT_PROGRAMS = 2;
-const SERVER_START_MAX_MS = 30_000;
-const SERVER_STOP_MAX_MS = 15_000;
-const PROGRAM_MAX_MS = 120_000;
+const concurrentPrograms = 2;
+const serverStartMaxMs = 30_000;
+const serverStopMaxMs = 15_000;
+const programMaxMs = 120_000;
 
 export type Example = { path: string; line: number; runs: boolean; text: string };
 
@@ -58,7 +58,7 @@ export async function checkExamples(root: string): Promise<ExamplesReport> {
   const worker = async () => {
     for (const program of queue) report.errors.push(...(await runWithServer(root, program)));
   };
-  await Promise.all(Array.from({ length: CONCURRENT_PROGRAMS }, worker));
+  await Promise.all(Array.from({ length: concurrentPrograms }, worker));
   return report;
 }
 
@@ -158,7 +158,7 @@ async function runWithServer(root: string, program: Program): Promise<string[]> 
         return [`${path}:${line}: the server did not start:\n${(await ended).output}`];
       }
       const env = { ...process.env, QUIVER_URL: url, QUIVER_API_KEY: key };
-      const options = { cwd: folder, env, timeout: PROGRAM_MAX_MS };
+      const options = { cwd: folder, env, timeout: programMaxMs };
       const result = await endOf(startNode([program.file], options));
       if (result.code === 0) return [];
       const how = result.signal === null ? `exit code ${result.code}` : `signal ${result.signal}`;
@@ -179,7 +179,7 @@ async function addressOf(server: ChildProcess): Promise<string | undefined> {
     createInterface({ input: stream as NodeJS.ReadableStream }),
   );
   return await new Promise((done) => {
-    const giveUp = setTimeout(() => done(undefined), SERVER_START_MAX_MS);
+    const giveUp = setTimeout(() => done(undefined), serverStartMaxMs);
     const settle = (address: string | undefined) => {
       clearTimeout(giveUp);
       done(address);
@@ -195,7 +195,7 @@ async function addressOf(server: ChildProcess): Promise<string | undefined> {
 }
 
 async function stop(server: ChildProcess, ended: Promise<Ending>): Promise<void> {
-  const kill = setTimeout(() => server.kill("SIGKILL"), SERVER_STOP_MAX_MS);
+  const kill = setTimeout(() => server.kill("SIGKILL"), serverStopMaxMs);
   server.kill("SIGTERM");
   await ended;
   clearTimeout(kill);

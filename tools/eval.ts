@@ -21,9 +21,9 @@ import type { TextLanguage } from "@quiver/protocol/shapes/index-definition";
 import type { IndexValue } from "@quiver/protocol/shapes/vector";
 import { startServer } from "@quiver/server/server";
 
-const DEPTH = 10;
+const depth = 10;
 const DIMENSION = 256;
-const QUERIES_AT_ONCE = 8;
+const queriesAtOnce = 8;
 
 type Query = { id: string; text: string; terms?: IndexValue[]; vector?: Float32Array };
 type RelevanceSet = {
@@ -43,7 +43,7 @@ const goals: Record<string, Record<string, number>> = {
   scifact: { text: 0.675, sparse: 0.678, dense: 0.5007 },
 };
 /** By how much the hybrid of dense and text may be worse than the better of the two. */
-const HYBRID_SLACK = 0.02;
+const hybridSlack = 0.02;
 
 type Fusion = {
   fusion_constant_k: number;
@@ -166,7 +166,7 @@ async function measure(collection: Collection, relevance: RelevanceSet, kind: Ki
       gains.push(ndcg(ids, relevance.judgements.get(query.id) as Map<string, number>));
     }
   };
-  await Promise.all(Array.from({ length: QUERIES_AT_ONCE }, ask));
+  await Promise.all(Array.from({ length: queriesAtOnce }, ask));
   const seconds = (performance.now() - start) / 1000;
   return {
     kind: kind.name,
@@ -186,14 +186,14 @@ async function search(collection: Collection, kind: Kind, query: Query): Promise
         query_vector: vector,
         query_terms: terms,
         query_text: text,
-        top_k: DEPTH,
+        top_k: depth,
         fusion_constant_k: Number(flags["fusion-constant"]),
         ...kind.fusion,
       });
     }
-    if (vector) return search.dense({ query_vector: vector, top_k: DEPTH });
-    if (terms) return search.sparse({ query_terms: terms, top_k: DEPTH });
-    return search.text({ query: text, top_k: DEPTH });
+    if (vector) return search.dense({ query_vector: vector, top_k: depth });
+    if (terms) return search.sparse({ query_terms: terms, top_k: depth });
+    return search.text({ query: text, top_k: depth });
   })();
   return answer.results.map(({ id }) => id);
 }
@@ -201,7 +201,7 @@ async function search(collection: Collection, kind: Kind, query: Query): Promise
 /** nDCG at the depth of `ids`' ranking. */
 function ndcg(ids: readonly string[], judgements: ReadonlyMap<string, number>): number {
   const discounted = (gains: readonly number[]) =>
-    gains.slice(0, DEPTH).reduce((sum, gain, i) => sum + gain / Math.log2(i + 2), 0);
+    gains.slice(0, depth).reduce((sum, gain, i) => sum + gain / Math.log2(i + 2), 0);
   const ideal = discounted([...judgements.values()].sort((a, b) => b - a));
   return discounted(ids.map((id) => judgements.get(id) ?? 0)) / ideal;
 }
@@ -213,7 +213,7 @@ function printRows(name: string, results: readonly Row[]): number {
     const text = found.get("text");
     const dense = found.get("dense");
     if (kind.startsWith("dense + text") && text !== undefined && dense !== undefined) {
-      return Math.max(text, dense) - HYBRID_SLACK;
+      return Math.max(text, dense) - hybridSlack;
     }
     return known[kind];
   };

@@ -17,7 +17,7 @@ import { isTestFile, projectFiles } from "./project-files.ts";
 /** A module: its floor, and the lower modules that it may import (all of them if `sees` is absent). */
 type Module = { floor: number; sees?: readonly string[] };
 
-const MODULES: Readonly<Record<string, Module>> = {
+const modules: Readonly<Record<string, Module>> = {
   protocol: { floor: 0 },
   kernels: { floor: 0 },
   "engine/base": { floor: 0, sees: ["protocol"] },
@@ -43,7 +43,7 @@ const MODULES: Readonly<Record<string, Module>> = {
 };
 
 /** The only pair of modules on one floor in which one may import the other. */
-const MAY_SEE_SIDEWAYS: readonly string[] = ["engine/base -> protocol"];
+const maySeeSideways: readonly string[] = ["engine/base -> protocol"];
 
 /** A mention of a module. `line` counts from 1. */
 export type ModuleImport = { specifier: string; line: number };
@@ -58,12 +58,12 @@ type SourceFile = {
   imports: readonly ModuleImport[];
 };
 
-const BUILTINS = new Set(builtinModules);
+const builtins = new Set(builtinModules);
 
 /** Code that names a kind of index, or casts around its types; allowed only in the folders of the kinds, the protocol and the registry. */
-const NAMED_KIND = /"tf-idf"|'tf-idf'|\b(?:instanceof|as) (?:Hnsw|Sparse|Text)Index\b|\bas unknown as\b/;
+const namedKind = /"tf-idf"|'tf-idf'|\b(?:instanceof|as) (?:Hnsw|Sparse|Text)Index\b|\bas unknown as\b/;
 /** Exceptions in which the match means something else, with the reason. */
-const NAMED_KIND_ALLOWED: Readonly<Record<string, string>> = {
+const namedKindAllowed: Readonly<Record<string, string>> = {
   "packages/engine/src/storage/lmdb.ts": "a field of lmdb-js that its types do not have",
   "packages/engine/src/query/recall.ts": "measures graphs, which no other kind has",
   "packages/engine/src/database/collection/indexes.ts": "TextIndex is the shape of a definition there",
@@ -122,7 +122,7 @@ function moduleOf(path: string): string {
 }
 
 function checkModule(file: SourceFile): string[] {
-  if (file.isTest || file.module in MODULES) return [];
+  if (file.isTest || file.module in modules) return [];
   return [
     `${file.path}:1: the module "${file.module}" is not in the table of tools/floors.ts; add it with its floor`,
   ];
@@ -130,12 +130,12 @@ function checkModule(file: SourceFile): string[] {
 
 /** The engine outside `index/` must not name a kind of index. */
 function checkKinds(root: string, { path, module, isTest }: SourceFile): string[] {
-  if (isTest || !module.startsWith("engine") || module === "engine/index" || path in NAMED_KIND_ALLOWED)
+  if (isTest || !module.startsWith("engine") || module === "engine/index" || path in namedKindAllowed)
     return [];
   return readFileSync(join(root, path), "utf8")
     .split("\n")
     .flatMap((line, i) =>
-      NAMED_KIND.test(line) && !line.trimStart().startsWith("//")
+      namedKind.test(line) && !line.trimStart().startsWith("//")
         ? [
             `${path}:${i + 1}: names a kind of index, or casts around its types; use its object in index/registry.ts`,
           ]
@@ -169,15 +169,15 @@ function brokenRule(root: string, file: SourceFile, specifier: string): string |
 
 function brokenFloor(from: string, to: string): string | undefined {
   if (from === to) return undefined;
-  const lower = MODULES[to];
-  const upper = MODULES[from];
+  const lower = modules[to];
+  const upper = modules[from];
   if (lower === undefined) return `the module "${to}" is not in the table of tools/floors.ts`;
   // If the file's own module is unknown, that is reported once for the file.
   if (upper === undefined) return undefined;
   if (lower.floor > upper.floor) {
     return `imports go downwards; ${from} is on floor ${upper.floor}, ${to} is above it on floor ${lower.floor}`;
   }
-  if (lower.floor === upper.floor && !MAY_SEE_SIDEWAYS.includes(`${from} -> ${to}`)) {
+  if (lower.floor === upper.floor && !maySeeSideways.includes(`${from} -> ${to}`)) {
     return `imports never go sideways; ${from} and ${to} are both on floor ${upper.floor}`;
   }
   if (upper.sees !== undefined && !upper.sees.includes(to)) {
@@ -209,7 +209,7 @@ function manifestOf(root: string, pkg: string) {
 }
 
 function undeclaredPackage(root: string, file: SourceFile, specifier: string): string | undefined {
-  if (specifier.startsWith("node:") || BUILTINS.has(specifier)) return undefined;
+  if (specifier.startsWith("node:") || builtins.has(specifier)) return undefined;
   // `new URL("https://...")` has no second argument; a scheme here is an address, not a package.
   if (/^[a-z][a-z+.-]+:/.test(specifier)) return undefined;
   const [first, second] = specifier.split("/");

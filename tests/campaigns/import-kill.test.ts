@@ -6,8 +6,8 @@ import { afterAll, beforeAll, expect, it } from "vitest";
 import { TemporaryFolder } from "./campaign.ts";
 import { type Mode, readSource, runOnce, type Source } from "./import-kill.ts";
 
-const ROWS = 5_000;
-const DIMENSION = 16;
+const rows = 5_000;
+const dimension = 16;
 const seed = Number(process.env.QUIVER_TEST_SEED ?? 7);
 
 let folder: TemporaryFolder;
@@ -16,10 +16,10 @@ let source: Source;
 beforeAll(() => {
   folder = new TemporaryFolder("import-kill-source");
   const random = randomNumbers(seed);
-  const values = new Float32Array(ROWS * DIMENSION).map(() => random() * 2 - 1);
+  const values = new Float32Array(rows * dimension).map(() => random() * 2 - 1);
   const path = folder.join("vectors.f32");
   writeFileSync(path, values);
-  source = readSource(path, DIMENSION);
+  source = readSource(path, dimension);
 });
 afterAll(() => folder[Symbol.dispose]());
 
@@ -30,7 +30,7 @@ it.each<[Mode, boolean]>([
   `a killed server keeps every acknowledged record of a %s import (gives up: %s, seed ${seed})`,
   async (mode, givesUp) => {
     const result = await runOnce({ source, mode, givesUp, seed });
-    expect(result.total).toBe(ROWS);
+    expect(result.total).toBe(rows);
   },
   120_000,
 );

@@ -28,8 +28,8 @@ import { adminKey, main, ServerProcess } from "./server-process.ts";
 
 const gloveBase = resolve(import.meta.dirname, "../../../shared/data/glove100-100k/base.f32");
 const collectionName = "killed";
-const QUERIES = 20;
-const TOP_K = 10;
+const queries = 20;
+const topK = 10;
 
 export type Mode = "streaming" | "transaction";
 
@@ -187,19 +187,19 @@ async function checkComplete(collection: Collection, source: Source): Promise<vo
 async function checkSearch(collection: Collection, source: Source, random: () => number): Promise<void> {
   const rows = source.values.length / source.dimension;
   await collection.waitForIndex();
-  for (let i = 0; i < QUERIES; i++) {
+  for (let i = 0; i < queries; i++) {
     const at = Math.floor(random() * rows) * source.dimension;
     const query = source.values
       .slice(at, at + source.dimension)
       .map((value) => value + (random() - 0.5) * 0.1);
-    const { results } = await collection.search.dense({ query_vector: query, top_k: TOP_K, exact: true });
+    const { results } = await collection.search.dense({ query_vector: query, top_k: topK, exact: true });
     const expected = bruteForce(source, query);
     const found = results.map(({ id }) => Number(id));
     // Two vectors may be equally near within the rounding of floats.
     const nearEnough = found.every(
       (row, rank) => Math.abs(cosine(source, row, query) - expected[rank].score) < 1e-5,
     );
-    if (found.length !== Math.min(TOP_K, rows) || !nearEnough) {
+    if (found.length !== Math.min(topK, rows) || !nearEnough) {
       throw new Error(`search ${i} found ${found}, expected ${expected.map(({ row }) => row)}`);
     }
   }
@@ -209,7 +209,7 @@ function bruteForce(source: Source, query: Float32Array): { row: number; score: 
   const rows = source.values.length / source.dimension;
   return Array.from({ length: rows }, (_, row) => ({ row, score: cosine(source, row, query) }))
     .sort((a, b) => b.score - a.score)
-    .slice(0, TOP_K);
+    .slice(0, topK);
 }
 
 function cosine({ values, dimension }: Source, row: number, query: Float32Array): number {

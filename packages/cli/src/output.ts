@@ -11,9 +11,9 @@ export type Column<T> = {
   readonly right?: boolean;
 };
 
-const GAP = "  ";
+const gap = "  ";
 /** Some terminals report a width of 0. */
-const WIDTH_UNKNOWN = 100;
+const widthUnknown = 100;
 
 export function printJson(value: unknown): void {
   process.stdout.write(`${JSON.stringify(value, null, process.stdout.isTTY ? 2 : undefined)}\n`);
@@ -32,7 +32,7 @@ export function printTable<T>(rows: readonly T[], columns: readonly Column<T>[],
   const cells = rows.map((row) => columns.map((column) => plain(column.value(row))));
   printLine(
     process.stdout.isTTY
-      ? alignedTable(columns, cells, process.stdout.columns || WIDTH_UNKNOWN)
+      ? alignedTable(columns, cells, process.stdout.columns || widthUnknown)
       : cells.map((row) => row.join("\t")).join("\n"),
   );
 }
@@ -50,7 +50,7 @@ export function alignedTable(
     const padded = row.map((cell, i) =>
       columns[i].right ? cell.padStart(widths[i]) : cell.padEnd(widths[i]),
     );
-    const joined = padded.join(GAP).trimEnd();
+    const joined = padded.join(gap).trimEnd();
     return joined.length <= width ? joined : `${joined.slice(0, Math.max(0, width - 1))}…`;
   };
   return [columns.map(({ title }) => title), ...cells].map(line).join("\n");

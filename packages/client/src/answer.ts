@@ -19,7 +19,7 @@ export type Failure = {
   readonly retryAfterMs?: number;
 };
 
-const EXCERPT_CHARS_MAX = 200;
+const excerptCharsMax = 200;
 
 /** Codes of the operating system and of undici for a connection that was never established. */
 const neverConnected = new Set([
@@ -208,5 +208,5 @@ function innermostMessage(thrown: unknown): string {
 
 function excerpt(body: string): string {
   const line = body.replace(/\s+/g, " ").trim();
-  return line.length <= EXCERPT_CHARS_MAX ? line : `${line.slice(0, EXCERPT_CHARS_MAX)}...`;
+  return line.length <= excerptCharsMax ? line : `${line.slice(0, excerptCharsMax)}...`;
 }

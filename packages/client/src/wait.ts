@@ -12,7 +12,7 @@ export type WaitOptions = {
   pollMs?: number;
 };
 
-const FIRST_POLL_MS = 20;
+const firstPollMs = 20;
 
 /**
  * Polls until `ask` returns a value.
@@ -30,7 +30,7 @@ export async function waitFor<T>(
   const pollMsMax = options.pollMs ?? 1_000;
   const deadline = options.timeoutMs === undefined ? undefined : runtime.now() + options.timeoutMs;
   const signal = options.signal ?? new AbortController().signal;
-  for (let pollMs = Math.min(FIRST_POLL_MS, pollMsMax); ; pollMs = Math.min(pollMs * 2, pollMsMax)) {
+  for (let pollMs = Math.min(firstPollMs, pollMsMax); ; pollMs = Math.min(pollMs * 2, pollMsMax)) {
     const answer = await ask({ signal });
     if (answer !== undefined) return answer;
     if (deadline !== undefined && runtime.now() + pollMs > deadline) {

@@ -13,7 +13,7 @@ import { formatCount, formatDuration } from "../values.ts";
 type ExportOptions = ConnectionOptions & { output?: string; gzip?: boolean };
 
 /** Lines are joined into pieces of about this size, because a write per line would cost more than the line itself. */
-const PIECE_CHARS = 64 * 1024;
+const pieceChars = 64 * 1024;
 
 export function exportCommand(): Command {
   const command = new QuiverCommand("export")
@@ -59,7 +59,7 @@ async function write(collection: Collection, { output, gzip }: ExportOptions) {
       records++;
       piece += line;
       piece += "\n";
-      if (piece.length < PIECE_CHARS) continue;
+      if (piece.length < pieceChars) continue;
       yield piece;
       piece = "";
     }

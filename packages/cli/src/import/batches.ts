@@ -18,7 +18,7 @@ export type Batch = {
 };
 
 /** Bytes of `{"vectors":[` and `]}`; each record adds its text and a comma. */
-const FRAME_BYTES = 16;
+const frameBytes = 16;
 
 /** Packs items into batches of at most `recordsMax` records and `bytesMax` bytes; a larger record goes alone. */
 export async function* packBatches(
@@ -30,7 +30,7 @@ export async function* packBatches(
   let bytesRead = 0;
   let records: Item[] = [];
   let problems: Item[] = [];
-  let bytes = FRAME_BYTES;
+  let bytes = frameBytes;
   let last: Item | undefined;
 
   const take = (): Batch => {
@@ -38,7 +38,7 @@ export async function* packBatches(
     const batch = { sequence: sequence++, file, records, problems, end, bytesRead };
     records = [];
     problems = [];
-    bytes = FRAME_BYTES;
+    bytes = frameBytes;
     return batch;
   };
 

@@ -12,7 +12,7 @@ import { dimensionOf, type Input, type InputOptions } from "./inputs.ts";
 import type { Item } from "./item.ts";
 import { readJsonLines } from "./json-lines.ts";
 
-const RECORDS_LOOKED_AT = 1_000;
+const recordsLookedAt = 1_000;
 
 export type Needs = { dimension: number | undefined; sparse: boolean; text: boolean };
 
@@ -30,7 +30,7 @@ export async function needsOf(inputs: readonly Input[], options: InputOptions): 
   }
   if (needs.dimension === undefined && !needs.sparse && !needs.text) {
     throw new CommandError(
-      `The first ${RECORDS_LOOKED_AT} records have no dense_values, no sparse_values and no text; so no collection can be created for them.`,
+      `The first ${recordsLookedAt} records have no dense_values, no sparse_values and no text; so no collection can be created for them.`,
     );
   }
   return needs;
@@ -92,9 +92,9 @@ async function firstRecords(path: string): Promise<Item[]> {
   const items: Item[] = [];
   for await (const more of readJsonLines(chunks, { offset: 0, number: 0 }, "ignore")) {
     items.push(...more.filter(({ problem }) => !problem));
-    if (items.length >= RECORDS_LOOKED_AT) break;
+    if (items.length >= recordsLookedAt) break;
   }
-  return items.slice(0, RECORDS_LOOKED_AT);
+  return items.slice(0, recordsLookedAt);
 }
 
 function addNeeds(needs: Needs, items: readonly Item[]): void {

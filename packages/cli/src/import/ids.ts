@@ -7,7 +7,7 @@ import { CommandError } from "../exit-codes.ts";
 import { openInput } from "./input-file.ts";
 import { splitLines } from "./lines.ts";
 
-const ID_LINE_BYTES_MAX = 64 * 1024;
+const idLineBytesMax = 64 * 1024;
 
 export interface RowIds {
   /** Ids of the next `count` rows. @throws CommandError when there are no more */
@@ -94,7 +94,7 @@ class IdsFile implements RowIds {
 
   async *#read(): AsyncGenerator<string[]> {
     const { chunks } = await openInput(this.#path);
-    for await (const lines of splitLines(chunks, { offset: 0, number: 0 }, ID_LINE_BYTES_MAX)) {
+    for await (const lines of splitLines(chunks, { offset: 0, number: 0 }, idLineBytesMax)) {
       yield lines.map(
         ({ bytes, number }) => this.#options.prefix + readId(bytes, number, this.#path, this.#options.field),
       );

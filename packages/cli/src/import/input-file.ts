@@ -12,9 +12,9 @@ import { CommandError } from "../exit-codes.ts";
 
 export const standardInput = "-";
 
-const CHUNK_BYTES = 256 * 1024;
-const FINGERPRINT_BYTES = 64 * 1024;
-const GZIP_MAGIC = [0x1f, 0x8b];
+const chunkBytes = 256 * 1024;
+const fingerprintBytes = 64 * 1024;
+const gzipMagic = [0x1f, 0x8b];
 
 export type InputFile = {
   /** The content, uncompressed. */
@@ -40,7 +40,7 @@ export async function openInput(path: string, offset = 0): Promise<InputFile> {
   // Compressed content must be read from its start to reach an offset in it.
   const start = gzip === false ? offset : 0;
   const stream =
-    path === standardInput ? process.stdin : createReadStream(path, { highWaterMark: CHUNK_BYTES, start });
+    path === standardInput ? process.stdin : createReadStream(path, { highWaterMark: chunkBytes, start });
   const counted = { bytes: start };
   const chunks = content(stream, path, gzip, gzip === false ? 0 : offset, counted);
   return { chunks, bytesRead: () => counted.bytes };
@@ -77,9 +77,9 @@ export async function fingerprint(path: string): Promise<Fingerprint> {
   const file = await open(path);
   try {
     const hash = createHash("sha256");
-    const buffer = Buffer.alloc(FINGERPRINT_BYTES);
-    for (const position of [0, Math.max(0, size - FINGERPRINT_BYTES)]) {
-      const { bytesRead } = await file.read(buffer, 0, FINGERPRINT_BYTES, position);
+    const buffer = Buffer.alloc(fingerprintBytes);
+    for (const position of [0, Math.max(0, size - fingerprintBytes)]) {
+      const { bytesRead } = await file.read(buffer, 0, fingerprintBytes, position);
       hash.update(buffer.subarray(0, bytesRead));
     }
     return { path, size, mtimeMs, hash: hash.digest("hex") };
@@ -100,7 +100,7 @@ async function isGzip(path: string): Promise<boolean> {
   }
 }
 
-const startsAsGzip = (bytes: Uint8Array) => GZIP_MAGIC.every((byte, i) => bytes[i] === byte);
+const startsAsGzip = (bytes: Uint8Array) => gzipMagic.every((byte, i) => bytes[i] === byte);
 
 /** @param gzip whether the stream is compressed; undefined: its first bytes decide */
 async function* content(
@@ -136,7 +136,7 @@ async function* count(stream: Readable, counted: { bytes: number }): AsyncGenera
 }
 
 async function* gunzip(first: Buffer, rest: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
-  const unzip = createGunzip({ chunkSize: CHUNK_BYTES });
+  const unzip = createGunzip({ chunkSize: chunkBytes });
   const feed = async () => {
     let more = unzip.write(first);
     for await (const chunk of rest) {

@@ -12,8 +12,8 @@ import type { Item, ReadFrom } from "./item.ts";
 import { type Line, splitLines } from "./lines.ts";
 
 /** The server accepts no larger body, so a longer line cannot be a record. */
-const LINE_BYTES_MAX = limits.bodyBytesDefault;
-const BYTE_ORDER_MARK = Buffer.from([0xef, 0xbb, 0xbf]);
+const lineBytesMax = limits.bodyBytesDefault;
+const byteOrderMark = Buffer.from([0xef, 0xbb, 0xbf]);
 
 const utf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
@@ -26,7 +26,7 @@ export async function* readJsonLines(
   from: ReadFrom,
   unknown: Unknown,
 ): AsyncGenerator<Item[]> {
-  for await (const lines of splitLines(chunks, from, LINE_BYTES_MAX)) {
+  for await (const lines of splitLines(chunks, from, lineBytesMax)) {
     const items = lines.map((line) => readLine(line, unknown)).filter((item) => item !== undefined);
     if (items.length > 0) yield items;
   }
@@ -44,10 +44,10 @@ export function readLine({ number, end, bytes, start }: Line, unknown: Unknown):
   if (!bytes) {
     return reject(
       start?.toString("latin1") ?? "",
-      `is longer than ${LINE_BYTES_MAX} bytes, the maximum size of a request`,
+      `is longer than ${lineBytesMax} bytes, the maximum size of a request`,
     );
   }
-  const hasMark = number === 1 && bytes.subarray(0, 3).equals(BYTE_ORDER_MARK);
+  const hasMark = number === 1 && bytes.subarray(0, 3).equals(byteOrderMark);
   let text: string;
   try {
     text = utf8.decode(hasMark ? bytes.subarray(3) : bytes);

@@ -11,9 +11,9 @@ export type Line = {
   readonly start?: Buffer;
 };
 
-const LINE_FEED = 0x0a;
-const CARRIAGE_RETURN = 0x0d;
-const KEPT_OF_LONG_LINE_BYTES = 1_024;
+const lineFeed = 0x0a;
+const carriageReturn = 0x0d;
+const keptOfLongLineBytes = 1_024;
 
 /**
  * Splits at line feeds; a carriage return before one belongs to the break. Yields the lines that end in each chunk.
@@ -34,14 +34,14 @@ export async function* splitLines(
     if (longStart) return;
     parts.push(part);
     if (length <= lineBytesMax) return;
-    longStart = Buffer.from(Buffer.concat(parts).subarray(0, KEPT_OF_LONG_LINE_BYTES));
+    longStart = Buffer.from(Buffer.concat(parts).subarray(0, keptOfLongLineBytes));
     parts = [];
   };
   const finish = (breakBytes: number): Line => {
     offset += length + breakBytes;
     number++;
     const whole = parts.length === 1 ? parts[0] : Buffer.concat(parts);
-    const bytes = whole.at(-1) === CARRIAGE_RETURN ? whole.subarray(0, -1) : whole;
+    const bytes = whole.at(-1) === carriageReturn ? whole.subarray(0, -1) : whole;
     const line = longStart
       ? { number, end: offset, bytes: undefined, start: longStart }
       : { number, end: offset, bytes };
@@ -54,7 +54,7 @@ export async function* splitLines(
   for await (const chunk of chunks) {
     const lines: Line[] = [];
     let at = 0;
-    for (let next = chunk.indexOf(LINE_FEED, at); next >= 0; next = chunk.indexOf(LINE_FEED, at)) {
+    for (let next = chunk.indexOf(lineFeed, at); next >= 0; next = chunk.indexOf(lineFeed, at)) {
       add(chunk.subarray(at, next));
       lines.push(finish(1));
       at = next + 1;

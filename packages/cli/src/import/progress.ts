@@ -5,9 +5,9 @@
 import progressBar from "cli-progress";
 import { formatBytes, formatCount, formatDuration } from "../values.ts";
 
-const LINE_EVERY_MS = 5_000;
+const lineEveryMs = 5_000;
 /** The rate is measured over about this many milliseconds. */
-const RATE_WINDOW_MS = 10_000;
+const rateWindowMs = 10_000;
 
 export type ProgressUpdate = { readonly bytes: number; readonly records: number };
 
@@ -74,7 +74,7 @@ function lines(
   return {
     update: (update) => {
       rate.add(update);
-      if (now() - lastLineAt < LINE_EVERY_MS) return;
+      if (now() - lastLineAt < lineEveryMs) return;
       lastLineAt = now();
       const total = totalBytes > 0 ? ` of ${formatBytes(totalBytes)}, ${rate.left(totalBytes)}` : "";
       write(
@@ -100,7 +100,7 @@ export class Rate {
     const at = this.#now();
     this.#points.push({ ...update, at });
     // One point older than the window is kept, so that the window is always covered.
-    while (this.#points.length > 2 && this.#points[1].at < at - RATE_WINDOW_MS) this.#points.shift();
+    while (this.#points.length > 2 && this.#points[1].at < at - rateWindowMs) this.#points.shift();
   }
 
   get recordsPerSecond(): number {

@@ -9,8 +9,8 @@ import { appendFileSync, writeFileSync } from "node:fs";
 import type { Rejected } from "./isolate.ts";
 import type { Item } from "./item.ts";
 
-const SHOWN_MAX = 20;
-const KEPT_MAX = 100;
+const shownMax = 20;
+const keptMax = 100;
 
 export type RejectedLine = { file: string; line: number; code: string; reason: string };
 
@@ -32,11 +32,11 @@ export class Rejects {
     let text = "";
     for (const { item, code, reason } of rejected) {
       this.count++;
-      if (this.count <= SHOWN_MAX) this.#say(`${file}:${item.number}: rejected (${code}): ${reason}`);
-      if (this.count === SHOWN_MAX + 1)
+      if (this.count <= shownMax) this.#say(`${file}:${item.number}: rejected (${code}): ${reason}`);
+      if (this.count === shownMax + 1)
         this.#say("... more lines were rejected; --rejects FILE saves all of them");
       const line = { file, line: item.number, code, reason };
-      if (this.kept.length < KEPT_MAX) this.kept.push(line);
+      if (this.kept.length < keptMax) this.kept.push(line);
       text += rejectLine(line, item);
     }
     if (this.#path !== undefined && text !== "") appendFileSync(this.#path, text);

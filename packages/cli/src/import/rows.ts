@@ -12,8 +12,8 @@ import { CommandError } from "../exit-codes.ts";
 import type { RowIds } from "./ids.ts";
 import type { Item, ReadFrom } from "./item.ts";
 
-const INT32_BYTES = 4;
-const FLOAT32_BYTES = 4;
+const int32Bytes = 4;
+const float32Bytes = 4;
 
 /** Yields the rows of each chunk of an .fvecs file. `path` is for messages. */
 export async function* readFvecs(
@@ -25,10 +25,10 @@ export async function* readFvecs(
   let dimension: number | undefined;
   const rowBytes = (pending: Buffer) => {
     if (dimension === undefined) {
-      if (pending.length < INT32_BYTES) return undefined;
+      if (pending.length < int32Bytes) return undefined;
       dimension = readDimension(pending, 0, path);
     }
-    return INT32_BYTES + dimension * FLOAT32_BYTES;
+    return int32Bytes + dimension * float32Bytes;
   };
   const values = (row: Buffer, number: number) => {
     const own = row.readInt32LE(0);
@@ -37,7 +37,7 @@ export async function* readFvecs(
         `${path}, row ${number}: has ${own} dimensions, but the rows before have ${dimension}. The file is damaged or not in the fvecs format.`,
       );
     }
-    return row.subarray(INT32_BYTES);
+    return row.subarray(int32Bytes);
   };
   yield* readRows(chunks, from, ids, path, rowBytes, values);
 }
@@ -55,14 +55,14 @@ export async function* readF32(
     from,
     ids,
     path,
-    () => dimension * FLOAT32_BYTES,
+    () => dimension * float32Bytes,
     (row) => row,
   );
 }
 
 /** The dimension at the start of an .fvecs file. @throws CommandError */
 export function readDimension(start: Buffer, offset: number, path: string): number {
-  const dimension = start.length >= offset + INT32_BYTES ? start.readInt32LE(offset) : 0;
+  const dimension = start.length >= offset + int32Bytes ? start.readInt32LE(offset) : 0;
   if (dimension >= 1 && dimension <= limits.dimensionMax) return dimension;
   throw new CommandError(
     `${path}: the first row has ${dimension} dimensions, expected 1 to ${limits.dimensionMax}. The file is not in the fvecs format.`,
@@ -104,8 +104,8 @@ async function* readRows(
 
 /** The floats of a row, copied: the row need not be aligned. */
 function floats(bytes: Buffer): Float32Array {
-  const values = new Float32Array(bytes.length / FLOAT32_BYTES);
-  for (let i = 0; i < values.length; i++) values[i] = bytes.readFloatLE(i * FLOAT32_BYTES);
+  const values = new Float32Array(bytes.length / float32Bytes);
+  for (let i = 0; i < values.length; i++) values[i] = bytes.readFloatLE(i * float32Bytes);
   return values;
 }
 

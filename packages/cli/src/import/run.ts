@@ -76,9 +76,9 @@ export type ImportReport = {
 };
 
 /** How long to wait for responses after Ctrl-C. */
-const INTERRUPT_GRACE_MS = 5_000;
+const interruptGraceMs = 5_000;
 /** Interval at which the state is written; in between it lags behind. */
-const STATE_EVERY_MS = 100;
+const stateEveryMs = 100;
 
 export type ImportContext = {
   readonly client: QuiverClient;
@@ -263,7 +263,7 @@ class ImportRun {
     const batches = packBatches(items, { recordsMax: batchRecords, bytesMax: batchBytes });
     const grace = new AbortController();
     const reading = new InterruptibleReading(this.#context.interrupt, () =>
-      setTimeout(() => grace.abort(new CommandError("Interrupted.")), INTERRUPT_GRACE_MS).unref(),
+      setTimeout(() => grace.abort(new CommandError("Interrupted.")), interruptGraceMs).unref(),
     );
     try {
       for (;;) {
@@ -345,7 +345,7 @@ class ImportRun {
       ignored: withIgnored(this.#state.ignored ?? noneIgnored, batch),
     };
     this.#progress?.update({ bytes: batch.bytesRead, records: this.#state.acknowledged });
-    if (performance.now() - this.#stateSavedAt >= STATE_EVERY_MS) this.#saveState();
+    if (performance.now() - this.#stateSavedAt >= stateEveryMs) this.#saveState();
   }
 
   /** Saves the state for the next run, and throws an error with a message for the user. */

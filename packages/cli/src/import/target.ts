@@ -9,9 +9,9 @@ import type { Item } from "./item.ts";
 import type { ImportState } from "./state.ts";
 
 /** A commit may write far more data than fits into memory, so it may take long. */
-const COMMIT_TIMEOUT_MS = 6 * 3_600_000;
+const commitTimeoutMs = 6 * 3_600_000;
 /** Versions are kept only for a while (by default 1,000 of them), so the saved one is renewed well before it expires. */
-const REQUESTS_BETWEEN_VERSIONS = 200;
+const requestsBetweenVersions = 200;
 
 export type StatePart = Pick<ImportState, "transactionId" | "version">;
 
@@ -75,7 +75,7 @@ export class StreamingTarget implements Target {
   async send(records: readonly Item[], signal: AbortSignal): Promise<void> {
     await this.#collection.upsert(raw(records), whole(records, signal));
     this.#requests++;
-    if (this.#requests % REQUESTS_BETWEEN_VERSIONS === 0) this.#version = await versionOf(this.#collection);
+    if (this.#requests % requestsBetweenVersions === 0) this.#version = await versionOf(this.#collection);
   }
 
   async finish(): Promise<void> {}
@@ -136,7 +136,7 @@ export class TransactionTarget implements Target {
   }
 
   async finish(): Promise<void> {
-    await this.#transaction.commit({ timeoutMs: COMMIT_TIMEOUT_MS });
+    await this.#transaction.commit({ timeoutMs: commitTimeoutMs });
   }
 
   async abandon(): Promise<string> {

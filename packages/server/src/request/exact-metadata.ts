@@ -157,13 +157,13 @@ function metadataOf(cursor: JsonCursor, position: number): { span: Span | undefi
   return { span, end };
 }
 
-const QUOTE = 0x22;
-const COMMA = 0x2c;
-const OPEN_BRACKET = 0x5b;
-const BACKSLASH = 0x5c;
-const CLOSE_BRACKET = 0x5d;
-const OPEN_BRACE = 0x7b;
-const CLOSE_BRACE = 0x7d;
+const quoteMark = 0x22;
+const comma = 0x2c;
+const openBracket = 0x5b;
+const backslash = 0x5c;
+const closeBracket = 0x5d;
+const openBrace = 0x7b;
+const closeBrace = 0x7d;
 
 /** Finds the end of values in valid JSON without parsing them. Positions are offsets in the text. */
 class JsonCursor {
@@ -185,9 +185,9 @@ class JsonCursor {
    */
   members(position: number, visit: (key: string, start: number) => number): number {
     const text = this.#text;
-    if (text.charCodeAt(position) !== OPEN_BRACE) return this.pastValue(position);
+    if (text.charCodeAt(position) !== openBrace) return this.pastValue(position);
     let at = this.afterBlanks(position + 1);
-    while (text.charCodeAt(at) !== CLOSE_BRACE) {
+    while (text.charCodeAt(at) !== closeBrace) {
       const keyEnd = this.#pastString(at);
       const raw = text.slice(at + 1, keyEnd - 1);
       const key = raw.includes("\\") ? (JSON.parse(`"${raw}"`) as string) : raw;
@@ -199,9 +199,9 @@ class JsonCursor {
 
   /** The same for the items of an array. */
   items(position: number, visit: (start: number) => number): number {
-    if (this.#text.charCodeAt(position) !== OPEN_BRACKET) return this.pastValue(position);
+    if (this.#text.charCodeAt(position) !== openBracket) return this.pastValue(position);
     let at = this.afterBlanks(position + 1);
-    while (this.#text.charCodeAt(at) !== CLOSE_BRACKET) at = this.#afterComma(visit(at));
+    while (this.#text.charCodeAt(at) !== closeBracket) at = this.#afterComma(visit(at));
     return at + 1;
   }
 
@@ -215,20 +215,20 @@ class JsonCursor {
   pastValue(position: number): number {
     const text = this.#text;
     const first = text.charCodeAt(position);
-    if (first === QUOTE) return this.#pastString(position);
-    if (first === OPEN_BRACKET) {
+    if (first === quoteMark) return this.#pastString(position);
+    if (first === openBracket) {
       const close = this.#nextClose(position);
       if (close < this.#nextOpen(position + 1) && close < this.#nextQuote(position)) return close + 1;
-    } else if (first !== OPEN_BRACE) return this.#pastScalar(position);
+    } else if (first !== openBrace) return this.#pastScalar(position);
     let depth = 0;
     for (let at = position; ; ) {
       const code = text.charCodeAt(at);
-      if (code === QUOTE) {
+      if (code === quoteMark) {
         at = this.#pastString(at);
         continue;
       }
-      if (code === OPEN_BRACE || code === OPEN_BRACKET) depth++;
-      else if (code === CLOSE_BRACE || code === CLOSE_BRACKET) depth--;
+      if (code === openBrace || code === openBracket) depth++;
+      else if (code === closeBrace || code === closeBracket) depth--;
       at++;
       if (depth === 0) return at;
     }
@@ -236,14 +236,14 @@ class JsonCursor {
 
   #afterComma(position: number): number {
     const at = this.afterBlanks(position);
-    return this.#text.charCodeAt(at) === COMMA ? this.afterBlanks(at + 1) : at;
+    return this.#text.charCodeAt(at) === comma ? this.afterBlanks(at + 1) : at;
   }
 
   #pastScalar(position: number): number {
     let at = position;
     for (; at < this.#text.length; at++) {
       const code = this.#text.charCodeAt(at);
-      if (code === COMMA || code === CLOSE_BRACE || code === CLOSE_BRACKET || isBlank(code)) break;
+      if (code === comma || code === closeBrace || code === closeBracket || isBlank(code)) break;
     }
     return at;
   }
@@ -253,7 +253,7 @@ class JsonCursor {
     for (let quote = position; ; ) {
       quote = this.#text.indexOf('"', quote + 1);
       let slashes = 0;
-      while (this.#text.charCodeAt(quote - 1 - slashes) === BACKSLASH) slashes++;
+      while (this.#text.charCodeAt(quote - 1 - slashes) === backslash) slashes++;
       if (slashes % 2 === 0) return quote + 1;
     }
   }

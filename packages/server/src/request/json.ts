@@ -64,7 +64,7 @@ export function* parseLines(bytes: Buffer): Steps<ParsedBody> {
   const spans: RecordSpans = [];
   let steppedAt = 0;
   for (let from = 0; from < bytes.length; ) {
-    const newline = bytes.indexOf(NEWLINE, from);
+    const newline = bytes.indexOf(lineFeed, from);
     const end = newline < 0 ? bytes.length : newline;
     const line = bytes.subarray(from, end);
     if (!isBlank(line)) {
@@ -89,7 +89,7 @@ function* parseLine(bytes: Buffer, from: number, end: number, index: number): St
   }
 }
 
-const NEWLINE = 0x0a;
+const lineFeed = 0x0a;
 
 /** Whether a line has no character but blanks. */
 function isBlank(line: Buffer): boolean {

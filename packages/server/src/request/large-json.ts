@@ -17,14 +17,14 @@ import type { Steps } from "@quiver/engine/database/contract";
 import { QuiverError } from "@quiver/protocol/errors";
 import { limits } from "@quiver/protocol/limits";
 
-const QUOTE = 0x22;
-const COMMA = 0x2c;
-const COLON = 0x3a;
-const OPEN_BRACKET = 0x5b;
-const BACKSLASH = 0x5c;
-const CLOSE_BRACKET = 0x5d;
-const OPEN_BRACE = 0x7b;
-const CLOSE_BRACE = 0x7d;
+const quoteMark = 0x22;
+const comma = 0x2c;
+const colon = 0x3a;
+const openBracket = 0x5b;
+const backslash = 0x5c;
+const closeBracket = 0x5d;
+const openBrace = 0x7b;
+const closeBrace = 0x7d;
 
 const openMax = 256;
 const deepBytesMax = 4 * 1024 * 1024;
@@ -63,21 +63,21 @@ export function* parseInPieces(bytes: Buffer): Steps<{ value: unknown; spans: Re
   const passSeparator = (): boolean => {
     at = scanner.afterBlanks(at);
     const frame = frames.at(-1) as Frame;
-    const closer = frame.kind === "array" ? CLOSE_BRACKET : CLOSE_BRACE;
+    const closer = frame.kind === "array" ? closeBracket : closeBrace;
     if (bytes[at] === closer) {
       at++;
       return false;
     }
-    if (bytes[at] !== COMMA) throw new NotJson();
+    if (bytes[at] !== comma) throw new NotJson();
     at = scanner.afterBlanks(at + 1);
     return true;
   };
   const readKey = (frame: Frame & { kind: "object" }): void => {
-    if (bytes[at] !== QUOTE) throw new NotJson();
+    if (bytes[at] !== quoteMark) throw new NotJson();
     const end = scanner.pastString(at);
     frame.key = parsePiece(bytes, at, end) as string;
     at = scanner.afterBlanks(end);
-    if (bytes[at] !== COLON) throw new NotJson();
+    if (bytes[at] !== colon) throw new NotJson();
     at = scanner.afterBlanks(at + 1);
   };
 
@@ -93,15 +93,15 @@ export function* parseInPieces(bytes: Buffer): Steps<{ value: unknown; spans: Re
     } else {
       const end = scanner.pastValue(at, limits.bodyPieceBytes);
       const first = bytes[at];
-      const isContainer = first === OPEN_BRACE || first === OPEN_BRACKET;
+      const isContainer = first === openBrace || first === openBracket;
       if (end < 0 && isContainer && frames.length < openMax) {
         if (top?.kind === "array") top.spans?.push(at);
         const isRecords = frames.length === 1 && top?.kind === "object" && top.key === "vectors";
         if (isRecords) spans = [];
         begin = at;
         at = scanner.afterBlanks(at + 1);
-        const isArray = first === OPEN_BRACKET;
-        if (bytes[at] === (isArray ? CLOSE_BRACKET : CLOSE_BRACE)) {
+        const isArray = first === openBracket;
+        if (bytes[at] === (isArray ? closeBracket : closeBrace)) {
           // Only white space remains.
           at++;
           if (top?.kind === "array") top.spans?.push(at);
@@ -181,7 +181,7 @@ class Scanner {
   readonly #bytes: Buffer;
   /** By byte: where it comes next after `from`. */
   readonly #nexts: Record<number, { from: number; at: number }> = Object.fromEntries(
-    [QUOTE, OPEN_BRACKET, OPEN_BRACE, CLOSE_BRACKET].map((byte) => [byte, { from: 0, at: -1 }]),
+    [quoteMark, openBracket, openBrace, closeBracket].map((byte) => [byte, { from: 0, at: -1 }]),
   );
 
   constructor(bytes: Buffer) {
@@ -201,10 +201,10 @@ class Scanner {
   pastString(position: number): number {
     const bytes = this.#bytes;
     for (let quote = position; ; ) {
-      quote = bytes.indexOf(QUOTE, quote + 1);
+      quote = bytes.indexOf(quoteMark, quote + 1);
       if (quote < 0) throw new NotJson();
       let slashes = 0;
-      while (bytes[quote - 1 - slashes] === BACKSLASH) slashes++;
+      while (bytes[quote - 1 - slashes] === backslash) slashes++;
       if (slashes % 2 === 0) return quote + 1;
     }
   }
@@ -218,23 +218,23 @@ class Scanner {
     let run = 0;
     for (let at = position; at < stop; ) {
       const byte = bytes[at];
-      if (byte === QUOTE) {
+      if (byte === quoteMark) {
         at = this.#stringEnd(at, stop);
         run = Number.NEGATIVE_INFINITY;
         if (at < 0) return -1;
-      } else if (byte === OPEN_BRACE || byte === OPEN_BRACKET) {
+      } else if (byte === openBrace || byte === openBracket) {
         depth++;
         at++;
-        run = byte === OPEN_BRACKET ? 0 : Number.NEGATIVE_INFINITY;
+        run = byte === openBracket ? 0 : Number.NEGATIVE_INFINITY;
         continue;
-      } else if (byte === CLOSE_BRACE || byte === CLOSE_BRACKET) {
+      } else if (byte === closeBrace || byte === closeBracket) {
         // The end of a number: the bracket or comma that follows it, or a fault.
         if (depth === 0) return at > position ? at : this.#fault();
         depth--;
         at++;
         run = Number.NEGATIVE_INFINITY;
       } else {
-        if (depth === 0 && (byte === COMMA || isBlank(byte))) return at > position ? at : this.#fault();
+        if (depth === 0 && (byte === comma || isBlank(byte))) return at > position ? at : this.#fault();
         at++;
         if (++run === runLong) at = this.#flatEnd(at);
         continue;
@@ -247,8 +247,8 @@ class Scanner {
 
   /** The end of the array that `position` is in, before its bracket; `position` itself if a string or container comes first. */
   #flatEnd(position: number): number {
-    const end = this.#next(CLOSE_BRACKET, position);
-    for (const inner of [QUOTE, OPEN_BRACKET, OPEN_BRACE])
+    const end = this.#next(closeBracket, position);
+    for (const inner of [quoteMark, openBracket, openBrace])
       if (this.#next(inner, position) < end) return position;
     return end === Number.POSITIVE_INFINITY ? position : end;
   }
@@ -273,7 +273,7 @@ class Scanner {
       spans?.push(at, to);
       end = to;
       const behind = this.afterBlanks(to);
-      if (bytes[behind] !== COMMA) break;
+      if (bytes[behind] !== comma) break;
       at = this.afterBlanks(behind + 1);
     }
     return end;
@@ -290,17 +290,17 @@ class Scanner {
         pieceEnd = at + limits.bodyPieceBytes;
       }
       const byte = bytes[at];
-      if (byte === QUOTE) at = this.pastString(at);
-      else if (byte === OPEN_BRACE || byte === OPEN_BRACKET) {
+      if (byte === quoteMark) at = this.pastString(at);
+      else if (byte === openBrace || byte === openBracket) {
         depth++;
         at++;
         continue;
-      } else if (byte === CLOSE_BRACE || byte === CLOSE_BRACKET) {
+      } else if (byte === closeBrace || byte === closeBracket) {
         if (depth === 0) return at;
         depth--;
         at++;
       } else {
-        if (depth === 0 && (byte === COMMA || isBlank(byte))) return at;
+        if (depth === 0 && (byte === comma || isBlank(byte))) return at;
         at++;
         continue;
       }
@@ -314,8 +314,8 @@ class Scanner {
   #stringEnd(position: number, stop: number): number {
     const bytes = this.#bytes;
     for (let at = position + 1; at < stop; at++) {
-      if (bytes[at] === BACKSLASH) at++;
-      else if (bytes[at] === QUOTE) return at + 1;
+      if (bytes[at] === backslash) at++;
+      else if (bytes[at] === quoteMark) return at + 1;
     }
     return -1;
   }

@@ -24,9 +24,9 @@ const markText = `"${mark}"`;
 
 let reader: FloatListReader | undefined;
 
-const OPEN_BRACKET = 0x5b;
-const CLOSE_BRACKET = 0x5d;
-const COLON = 0x3a;
+const openBracket = 0x5b;
+const closeBracket = 0x5d;
+const colonMark = 0x3a;
 
 /**
  * The value of a body, in which the list of numbers under `key` is an array of floats. Undefined if there is no such list, or if anything
@@ -39,10 +39,10 @@ export function parseWithFloats(bytes: Buffer, key: string): Record<string, unkn
   const keyAt = bytes.indexOf(quoted, 0, "latin1");
   if (keyAt < 0) return undefined;
   const colon = afterBlanks(bytes, keyAt + quoted.length);
-  if (bytes[colon] !== COLON) return undefined;
+  if (bytes[colon] !== colonMark) return undefined;
   const open = afterBlanks(bytes, colon + 1);
-  if (bytes[open] !== OPEN_BRACKET) return undefined;
-  const close = bytes.indexOf(CLOSE_BRACKET, open);
+  if (bytes[open] !== openBracket) return undefined;
+  const close = bytes.indexOf(closeBracket, open);
   const restBytes = bytes.length - (close - open);
   if (close < 0 || close - open > listBytesMax || restBytes > limits.bodyPieceBytes) return undefined;
   const before = bytes.subarray(0, open);
