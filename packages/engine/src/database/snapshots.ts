@@ -29,7 +29,7 @@ import type { DatabaseLog, SnapshotFile, Snapshots } from "./contract.ts";
 import { damaged, KnownSnapshots, notFound } from "./known-snapshots.ts";
 import { provedBytes, writeFile } from "./snapshot-transfer.ts";
 
-export type SnapshotSurroundings = {
+export type SnapshotDependencies = {
   readonly dataDir: string;
   /** Returns a collection by its name. @throws collection_not_found */
   find(name: string): OpenCollection;
@@ -40,7 +40,7 @@ export type SnapshotSurroundings = {
 };
 
 export class KeptSnapshots implements Snapshots {
-  readonly #around: SnapshotSurroundings;
+  readonly #dependencies: SnapshotDependencies;
   readonly #directory: SnapshotDirectory;
   readonly #known: KnownSnapshots;
   readonly #closing = new AbortController();
@@ -49,10 +49,10 @@ export class KeptSnapshots implements Snapshots {
   /** Files without an entry, until their entries are regenerated. */
   readonly #unlisted: readonly string[];
 
-  constructor(around: SnapshotSurroundings) {
-    this.#around = around;
-    const { log } = around;
-    this.#directory = new SnapshotDirectory(around.dataDir);
+  constructor(dependencies: SnapshotDependencies) {
+    this.#dependencies = dependencies;
+    const { log } = dependencies;
+    this.#directory = new SnapshotDirectory(dependencies.dataDir);
     this.#known = new KnownSnapshots(this.#directory, log);
     const { listed, unlisted, strays, removed } = this.#directory.open();
     for (const snapshot of listed) {
@@ -66,7 +66,7 @@ export class KeptSnapshots implements Snapshots {
 
   /** To be awaited at start: reads the files without entries, one after the other, and lists the intact ones. */
   async draw(): Promise<void> {
-    const { log } = this.#around;
+    const { log } = this.#dependencies;
     for (const id of this.#unlisted) {
       try {
         const job = { kind: "verify", path: this.#directory.pathOf(id) } as const;
@@ -82,11 +82,11 @@ export class KeptSnapshots implements Snapshots {
 
   async check(name?: string): Promise<CheckReport> {
     if (name !== undefined && this.#known.of(name).snapshots.length === 0) this.#requireKnown(name);
-    return this.#around.checkAlone(async () => {
+    return this.#dependencies.checkAlone(async () => {
       const before = this.#known.ids;
       const running = new RunningCheck({
         kind: "snapshots",
-        dataDir: this.#around.dataDir,
+        dataDir: this.#dependencies.dataDir,
         collection: name,
       });
       const stop = () => running.stop(this.#closing.signal.reason);
@@ -105,7 +105,7 @@ export class KeptSnapshots implements Snapshots {
   /** @throws collection_not_found; a damaged collection, which is not served, counts as existing */
   #requireKnown(name: string): void {
     try {
-      this.#around.find(name);
+      this.#dependencies.find(name);
     } catch (error) {
       if (!isQuiverError(error, "data_corrupted")) throw error;
     }
@@ -121,7 +121,7 @@ export class KeptSnapshots implements Snapshots {
         { path: "since_hash" },
       );
     const since = since_version == null ? null : { version: since_version, hash: since_hash ?? null };
-    const collection = this.#around.find(name);
+    const collection = this.#dependencies.find(name);
     this.#known.requireRoom(name);
     const id = randomBytes(12).toString("hex");
     const path = this.#directory.unfinishedPathOf(id);
@@ -130,7 +130,11 @@ export class KeptSnapshots implements Snapshots {
       this.#known.running.set(id, running);
       try {
         const report = await collection.workAside((directory, signal) => {
-          const wanted = { collection: collection.entry.definition, since, createdMs: this.#around.clock() };
+          const wanted = {
+            collection: collection.entry.definition,
+            since,
+            createdMs: this.#dependencies.clock(),
+          };
           const ending = AbortSignal.any([signal, this.#closing.signal]);
           return this.jobs.run({ kind: "write", directory, path, request: wanted }, ending, (share) => {
             running.percentage_complete = Math.floor(share * 1000) / 10;
@@ -161,7 +165,7 @@ export class KeptSnapshots implements Snapshots {
   list(name: string): SnapshotList {
     const list = this.#known.of(name);
     // A collection that does not exist and has no snapshots is reported as missing.
-    if (list.snapshots.length === 0) this.#around.find(name);
+    if (list.snapshots.length === 0) this.#dependencies.find(name);
     return list;
   }
 
@@ -208,7 +212,10 @@ export class KeptSnapshots implements Snapshots {
       this.#directory.clear(id);
     } catch (err) {
       // It is durably deleted; the next start removes leftovers.
-      this.#around.log.warn({ snapshot: id, err }, "the file of a deleted snapshot could not be removed");
+      this.#dependencies.log.warn(
+        { snapshot: id, err },
+        "the file of a deleted snapshot could not be removed",
+      );
     }
   }
 

@@ -12,6 +12,8 @@
 //   (index-updaters.ts). An index that fails in the middle of a change may be inconsistent: it is out of use until it is replaced,
 //   and its searches get the error. The other indexes are not affected.
 //
+// When it works and who is told is one state machine, and so one file; what it does in a slice is indexing-slices.ts.
+//
 // Invariants:
 //   - A search that must see version v calls `acquireView(v)`. It helps with the indexing, so a small lag costs no wait.
 //   - Building one index does not delay searches of the others.

@@ -11,7 +11,8 @@
 // with the last row. The memory grows by an eighth. Pages that were never written take no physical memory.
 //
 // Another thread attaches to the rows that are there (`shared`, `attach`). It may go on for as long as those are neither moved nor
-// overwritten, which is up to who owns the block (index/hnsw/tail.ts): rows may be added, and states change.
+// overwritten, which is up to who owns the block (index/hnsw/tail.ts): rows may be added, and states change. Owner and reader share the layout, so
+// both are in this file.
 //
 // Invariants: length <= capacity; every row below length fits the memory; padding is zero.
 

@@ -3,7 +3,7 @@
 // Building calibrates codes when there is a sample, and hands jobs on graphs to builders. Two parts of it decide what else is to be
 // done: recall-watch.ts measures what the graphs find and chooses the beam of searches, and succession.ts has graphs of better codes
 // built beside those that serve. This file has the jobs themselves. Both of these parts, and every change of the index, wait for
-// them.
+// them: so the jobs, and the counters by which everybody waits, are one class.
 
 import type { BuildingOptions, Vectors } from "./build-host.ts";
 import type { CalibrationRequest } from "./calibrate.ts";

@@ -10,6 +10,8 @@
 //
 // Names are linked about in their order, so rows leave at the front. A block of which nothing waits is dropped; one of which less than half
 // waits is copied, without the others, to a new one. Who reads the old one keeps it alive.
+//
+// What the owner does to rows and what a reader may rely on are one agreement, so both are in this file.
 
 import type { MetricName } from "@quiver/protocol/shapes/index-definition";
 import { invariant } from "../../base/invariant.ts";
