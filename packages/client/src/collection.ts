@@ -28,7 +28,7 @@ import { CollectionSearch } from "./search.ts";
 import { SnapshotDownload } from "./snapshot-download.ts";
 import { Transaction } from "./transaction.ts";
 import { type CallOptions, defaults, type Transport } from "./transport.ts";
-import { type BatchOptions, type Records, type UpsertResult, upsertInBatches } from "./upsert.ts";
+import { type BatchOptions, type Records, type UpsertResult, upsertInBatches, upsertType } from "./upsert.ts";
 import { type WaitOptions, waitFor } from "./wait.ts";
 
 /** A dense index. Defaults for omitted options: name "dense", quantization auto, HNSW with its defaults. */
@@ -228,7 +228,12 @@ export class Collection {
    */
   upsert(records: Records, options: BatchOptions & CallOptions = {}): Promise<UpsertResult> {
     return upsertInBatches(records, options, (body) =>
-      this.#transport.request("streamingUpsert", { params: this.#params, body, call: options }),
+      this.#transport.request("streamingUpsert", {
+        params: this.#params,
+        body,
+        contentType: upsertType,
+        call: options,
+      }),
     );
   }
 

@@ -1,32 +1,81 @@
 import fc from "fast-check";
-import { describe, expect, it } from "vitest";
-import { encodeFloats, encodeRecord, plainNumbers, RawRecord } from "./record.ts";
+import { afterEach, describe, expect, it, vi } from "vitest";
+import { type DenseValues, encodeRecord, RawRecord, wireQuery, wireVector } from "./record.ts";
 
-describe("32-bit floats", () => {
-  it("are the same again after being read as JSON and rounded to 32 bits", () => {
+afterEach(() => {
+  vi.unstubAllGlobals();
+  vi.resetModules();
+});
+
+/** What a server reads: the floats of a vector as it is sent. */
+function floatsOf(sent: unknown): number[] {
+  if (Array.isArray(sent)) return sent.map(Math.fround);
+  const bytes = Buffer.from((sent as { f32: string }).f32, "base64");
+  return Array.from({ length: bytes.length / 4 }, (_, i) => bytes.readFloatLE(4 * i));
+}
+
+const numbers = fc.oneof(
+  fc.float({ noNaN: true, noDefaultInfinity: true }),
+  fc.constantFrom(-0, 2 ** -149, 3.4028234663852886e38, 1 / 3, 1e-300),
+);
+const vectors = fc.array(numbers, { maxLength: 100 });
+
+describe("[H27] a dense vector", () => {
+  it("is the same again when it was read, however it is given and sent", () => {
     fc.assert(
-      fc.property(fc.array(fc.float({ noNaN: true, noDefaultInfinity: true })), (values) => {
-        const floats = new Float32Array(values);
-        const read = new Float32Array(JSON.parse(encodeFloats(floats)));
-        expect(new Uint32Array(read.buffer)).toEqual(new Uint32Array(floats.buffer));
+      fc.property(vectors, (values) => {
+        const expected = values.map(Math.fround);
+        for (const given of [values, new Float32Array(values), new Float64Array(values)])
+          expect(floatsOf(wireVector(given))).toEqual(expected);
       }),
-      { numRuns: 2_000 },
+      { numRuns: 1_000 },
     );
   });
 
-  it("are exact at the edges of the format", () => {
-    const edges = [0, -0, 1, -1, 2 ** -149, 2 ** -126, 3.4028234663852886e38, 16777217, 1e-45, 1 / 3];
-    const floats = new Float32Array(edges);
-    const read = new Float32Array(JSON.parse(encodeFloats(floats)));
-    expect(new Uint32Array(read.buffer)).toEqual(new Uint32Array(floats.buffer));
+  it("is sent as bytes, except a short list of plain numbers", () => {
+    const long = Array.from({ length: 32 }, (_, i) => i);
+    for (const bytes of [new Float32Array([1]), new Float64Array([1]), new Float32Array(0), long])
+      expect(wireVector(bytes)).toEqual({ f32: expect.any(String) });
+    expect(wireVector([1, -0.5])).toEqual([1, -0.5]);
+  });
+
+  it("is a part of a larger array as well as an array of its own", () => {
+    const part = new Float32Array([9, 1, 2, 9]).subarray(1, 3);
+    expect(floatsOf(wireVector(part))).toEqual([1, 2]);
+  });
+
+  it("that the server must reject is sent as it is", () => {
+    const long = Array.from({ length: 40 }, (_, i) => i);
+    const words = long.with(7, "7" as never);
+    expect(wireVector(words)).toEqual(words);
+    expect(wireVector(long.with(7, null as never))[7 as never]).toBeNull();
+    expect(wireVector(long.with(7, 1e39))).toEqual(long.with(7, 1e39));
+    expect(wireVector(new Float64Array([1, 1e39]))).toEqual([1, 1e39]);
+  });
+
+  it.each([
+    ["without Buffer", { Buffer: undefined }],
+    ["with Buffer", {}],
+  ])("has the same bytes in a runtime %s", async (_what, globals) => {
+    for (const [name, value] of Object.entries(globals)) vi.stubGlobal(name, value);
+    vi.resetModules();
+    const other = await import("./record.ts");
+    vi.unstubAllGlobals();
+    for (const length of [0, 1, 2, 3, 5_000]) {
+      const values = Float32Array.from({ length }, (_, i) => Math.sin(i));
+      const bytes = Buffer.from(values.buffer).toString("base64");
+      expect(other.wireVector(values)).toEqual({ f32: bytes });
+    }
   });
 });
 
 describe("a record", () => {
   it("reads the same with a typed array as with plain numbers", () => {
     const plain = { id: "a", document_id: "d", dense_values: [0.5, -2, 3], metadata: { k: [1] } };
-    for (const dense_values of [new Float32Array([0.5, -2, 3]), new Float64Array([0.5, -2, 3])]) {
-      expect(JSON.parse(encodeRecord({ ...plain, dense_values }, 0))).toEqual(plain);
+    const typed: DenseValues[] = [new Float32Array([0.5, -2, 3]), new Float64Array([0.5, -2, 3])];
+    for (const dense_values of typed) {
+      const sent = JSON.parse(encodeRecord({ ...plain, dense_values }, 0));
+      expect({ ...sent, dense_values: floatsOf(sent.dense_values) }).toEqual(plain);
     }
     expect(JSON.parse(encodeRecord(plain, 0))).toEqual(plain);
   });
@@ -37,6 +86,7 @@ describe("a record", () => {
 
   it.each([
     [{ id: "a", dense_values: [1, Number.POSITIVE_INFINITY] }, "vectors[3].dense_values[1]"],
+    [{ id: "a", dense_values: new Float32Array([1, Number.NaN]) }, "vectors[3].dense_values[1]"],
     [{ id: "a", sparse_indices: [1], sparse_values: [Number.NaN] }, "vectors[3].sparse_values[0]"],
     [{ id: "a", text: "t", metadata: { big: 1n } }, "vectors[3]"],
     [null, "vectors[3]"],
@@ -49,6 +99,6 @@ describe("a record", () => {
 });
 
 it("a query with a number that JSON cannot carry is refused with its position", () => {
-  expect(() => plainNumbers([1, Number.NaN], "query_vector")).toThrow(/query_vector\[1\] is NaN/);
-  expect(plainNumbers(new Float32Array([0.1]), "query_vector")).toEqual([Math.fround(0.1)]);
+  expect(() => wireQuery([1, Number.NaN], "query_vector")).toThrow(/query_vector\[1\] is NaN/);
+  expect(floatsOf(wireQuery(new Float32Array([0.1]), "query_vector"))).toEqual([Math.fround(0.1)]);
 });

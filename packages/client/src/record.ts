@@ -1,8 +1,8 @@
 // How is a record encoded as JSON text?
 //
-// Dense values from a Float32Array are written with nine significant digits, which are enough to restore the same 32-bit float (IEEE 754).
-// The shortest text of the same number as a 64-bit float takes nearly twice the bytes and three times as long to parse. Numbers that JSON
-// cannot represent are rejected here, with their position; JSON.stringify would write them as null.
+// Dense vectors are sent as the bytes of their 32-bit floats, `{"f32": "<base64>"}`: for 768 numbers 4 KB in place of 16, at a twelfth of
+// the time to write and a sixth of the time to read them. Short lists of plain numbers stay as they are, because people read them in logs.
+// Numbers that JSON cannot represent are rejected here, with their position; JSON.stringify would write them as null.
 
 import { QuiverError } from "@quiver/protocol/errors";
 import { kindOf } from "@quiver/protocol/kind-of";
@@ -43,25 +43,65 @@ export function encodeRecord(record: RecordInput | RawRecord, position: number):
   }
   const dense = record.dense_values;
   checkNumbers(dense, position, "dense_values");
-  if (!(dense instanceof Float32Array || dense instanceof Float64Array)) return stringify(record, position);
-  const rest = stringify({ ...record, dense_values: undefined }, position);
-  const values = dense instanceof Float32Array ? encodeFloats(dense) : JSON.stringify(Array.from(dense));
-  return rest === "{}" ? `{"dense_values":${values}}` : `${rest.slice(0, -1)},"dense_values":${values}}`;
+  if (!Array.isArray(dense) && !ArrayBuffer.isView(dense)) return stringify(record, position);
+  return stringify({ ...record, dense_values: wireVector(dense as DenseValues) }, position);
 }
 
-/** The exact JSON text of 32-bit floats: parsed and rounded to 32 bits, every value is the same again. */
-export function encodeFloats(values: Float32Array): string {
-  let text = "";
-  for (let i = 0; i < values.length; i++) {
-    const value = values[i];
-    if (i > 0) text += ",";
-    text += Number.isInteger(value) ? encodeInteger(value) : value.toPrecision(9);
+/** A dense vector as it is sent. */
+export type WireVector = readonly number[] | { readonly f32: string };
+
+/** Plain lists with fewer numbers are sent as they are. */
+const numbersMin = 32;
+
+/** The form in which a dense vector is sent: the same vector, rounded to 32-bit floats as the server does. */
+export function wireVector(values: DenseValues): WireVector {
+  const floats = floatsOf(values);
+  // What is not a vector of floats is sent as it is, so that the server reports what is wrong with it.
+  return floats === undefined ? Array.from(values) : { f32: base64(littleEndian(floats)) };
+}
+
+function floatsOf(values: DenseValues): Float32Array | undefined {
+  if (values instanceof Float32Array) return values;
+  if (Array.isArray(values)) {
+    const isVector = values.length >= numbersMin && values.every((value) => typeof value === "number");
+    if (!isVector) return undefined;
   }
-  return `[${text}]`;
+  const floats = new Float32Array(values);
+  return floats.every(Number.isFinite) ? floats : undefined;
 }
 
-/** Values of a query as plain numbers; a Float32Array's values keep their 32-bit meaning. */
-export function plainNumbers(values: DenseValues, path: string): number[] {
+const isLittleEndian = new Uint8Array(new Uint16Array([1]).buffer)[0] === 1;
+
+function littleEndian(floats: Float32Array): Uint8Array {
+  if (isLittleEndian) return new Uint8Array(floats.buffer, floats.byteOffset, floats.byteLength);
+  const view = new DataView(new ArrayBuffer(floats.byteLength));
+  floats.forEach((value, i) => {
+    view.setFloat32(i * floats.BYTES_PER_ELEMENT, value, true);
+  });
+  return new Uint8Array(view.buffer);
+}
+
+/** What makes base64, the fastest first: an ECMAScript method that not every runtime has yet, Node.js, every browser. */
+const { Buffer: NodeBuffer } = globalThis as {
+  Buffer?: {
+    from(buffer: ArrayBufferLike, offset: number, length: number): { toString(encoding: "base64"): string };
+  };
+};
+const charactersAtOnce = 4_096;
+
+function base64(bytes: Uint8Array): string {
+  const { toBase64 } = bytes as { toBase64?: () => string };
+  if (toBase64 !== undefined) return toBase64.call(bytes);
+  if (NodeBuffer !== undefined)
+    return NodeBuffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("base64");
+  let characters = "";
+  for (let from = 0; from < bytes.length; from += charactersAtOnce)
+    characters += String.fromCharCode(...bytes.subarray(from, from + charactersAtOnce));
+  return btoa(characters);
+}
+
+/** A query's vector as it is sent. @throws QuiverError invalid_request for a number that is not finite. @param path of it in messages */
+export function wireQuery(values: DenseValues, path: string): WireVector {
   for (let i = 0; i < values.length; i++) {
     if (typeof values[i] === "number" && !Number.isFinite(values[i])) {
       throw new QuiverError("invalid_request", `${path}[${i}] is ${values[i]}, expected a finite number.`, {
@@ -69,12 +109,7 @@ export function plainNumbers(values: DenseValues, path: string): number[] {
       });
     }
   }
-  return Array.isArray(values) ? (values as number[]) : Array.from(values);
-}
-
-function encodeInteger(value: number): string {
-  // The sign of -0 is part of the stored float; String() would drop it.
-  return Object.is(value, -0) ? "-0" : String(value);
+  return wireVector(values);
 }
 
 function stringify(record: object, position: number): string {

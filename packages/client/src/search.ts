@@ -1,7 +1,7 @@
 // Which searches does a collection support?
 //
 // Requests and responses have the fields of the REST interface, as the API reference describes them. The client adds two things: vectors
-// may be typed arrays, and numbers that JSON cannot represent are rejected with their position.
+// may be typed arrays, and are sent as bytes (record.ts); and numbers that JSON cannot represent are rejected with their position.
 
 import { invariant } from "@quiver/protocol/invariant";
 import type {
@@ -16,7 +16,7 @@ import type {
   SparseSearch,
   TextSearch,
 } from "@quiver/protocol/shapes/search";
-import { type DenseValues, plainNumbers } from "./record.ts";
+import { type DenseValues, wireQuery } from "./record.ts";
 import type { CallOptions, Transport } from "./transport.ts";
 
 type WithVector<T> = Omit<T, "query_vector"> & { query_vector: DenseValues };
@@ -58,14 +58,14 @@ export class CollectionSearch {
   dense(request: DenseSearchInput, call: CallOptions = {}): Promise<SearchResponse> {
     return this.#transport.request("searchDense", {
       params: this.#params,
-      body: withPlainVector(request, "query_vector", "query_vector"),
+      body: withWireVector(request, "query_vector", "query_vector"),
       call,
     });
   }
 
   /** Many dense searches in one request; the results are in the order of the queries. */
   async batchDense(request: BatchDenseSearchInput, call: CallOptions = {}): Promise<BatchSearchResponse> {
-    const body = withPlainQueries(request, "vector");
+    const body = withWireQueries(request, "vector");
     const answers = await this.#transport.request("searchBatchDense", { params: this.#params, body, call });
     return oneEach(answers, request.queries);
   }
@@ -131,14 +131,14 @@ export class CollectionSearch {
   hybrid(request: HybridSearchInput, call: CallOptions = {}): Promise<SearchResponse> {
     return this.#transport.request("searchHybrid", {
       params: this.#params,
-      body: withPlainVector(request, "query_vector", "query_vector"),
+      body: withWireVector(request, "query_vector", "query_vector"),
       call,
     });
   }
 
   /** Many hybrid searches in one request; the results are in the order of the queries. */
   async batchHybrid(request: BatchHybridSearchInput, call: CallOptions = {}): Promise<BatchSearchResponse> {
-    const body = withPlainQueries(request, "query_vector");
+    const body = withWireQueries(request, "query_vector");
     const answers = await this.#transport.request("searchBatchHybrid", { params: this.#params, body, call });
     return oneEach(answers, request.queries);
   }
@@ -150,23 +150,23 @@ function oneEach(answers: BatchSearchResponse, queries: readonly unknown[]): Bat
   return answers;
 }
 
-/** The request with its vector as a plain array. Any other value is sent unchanged, so that the server reports what is wrong with it. */
-function withPlainVector<Field extends string>(
+/** The request with its vector as it is sent. Any other value is sent unchanged, so that the server reports what is wrong with it. */
+function withWireVector<Field extends string>(
   request: { readonly [field in Field]?: DenseValues | null },
   field: Field,
   path: string,
 ): unknown {
   const vector: unknown = request?.[field];
   if (!Array.isArray(vector) && !ArrayBuffer.isView(vector)) return request;
-  return { ...request, [field]: plainNumbers(vector as DenseValues, path) };
+  return { ...request, [field]: wireQuery(vector as DenseValues, path) };
 }
 
 /** The same for each query of a batch. */
-function withPlainQueries<Field extends string>(
+function withWireQueries<Field extends string>(
   request: { readonly queries: readonly { readonly [field in Field]?: DenseValues | null }[] },
   field: Field,
 ): unknown {
   if (!Array.isArray(request?.queries)) return request;
-  const queries = request.queries.map((query, i) => withPlainVector(query, field, `queries[${i}].${field}`));
+  const queries = request.queries.map((query, i) => withWireVector(query, field, `queries[${i}].${field}`));
   return { ...request, queries };
 }

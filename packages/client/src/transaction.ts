@@ -10,7 +10,7 @@ import type { TransactionState } from "@quiver/protocol/shapes/transaction";
 import { quiverError } from "./answer.ts";
 import { encodeRecord, type RawRecord, type RecordInput } from "./record.ts";
 import type { CallOptions, Transport } from "./transport.ts";
-import { type BatchOptions, type Records, type UpsertResult, upsertInBatches } from "./upsert.ts";
+import { type BatchOptions, type Records, type UpsertResult, upsertInBatches, upsertType } from "./upsert.ts";
 import { type WaitOptions, waitFor } from "./wait.ts";
 
 export type CommitOptions = CallOptions & {
@@ -56,7 +56,12 @@ export class Transaction {
    */
   upsert(records: Records, options: BatchOptions & CallOptions = {}): Promise<UpsertResult> {
     return upsertInBatches(records, options, (body) =>
-      this.#transport.request("upsertVectors", { params: this.#params, body, call: options }),
+      this.#transport.request("upsertVectors", {
+        params: this.#params,
+        body,
+        contentType: upsertType,
+        call: options,
+      }),
     );
   }
 

@@ -134,8 +134,10 @@ const systemRuntime: Runtime = {
 export type RequestParts = {
   params?: Readonly<Record<string, string>>;
   query?: Readonly<Record<string, string | undefined>>;
-  /** A value to send as JSON, or the bytes of a JSON text. */
+  /** A value to send as JSON, or bytes of the `contentType`. */
   body?: unknown;
+  /** Default: application/json. */
+  contentType?: string;
   /** Returns the bytes of a file to send, anew for every attempt. */
   upload?: () => ReadableStream<Uint8Array> | Blob;
   /** Headers of this request only. */
@@ -256,7 +258,11 @@ export class Transport {
     return url;
   }
 
-  #init({ method }: Endpoint, { body, upload, headers }: RequestParts, signal: AbortSignal): RequestInit {
+  #init(
+    { method }: Endpoint,
+    { body, contentType, upload, headers }: RequestParts,
+    signal: AbortSignal,
+  ): RequestInit {
     const own = { ...this.#headers, ...headers };
     if (upload !== undefined) {
       const init = { method, signal, headers: { ...own, "content-type": "application/octet-stream" } };
@@ -268,7 +274,7 @@ export class Transport {
     return {
       method,
       signal,
-      headers: { ...own, "content-type": "application/json" },
+      headers: { ...own, "content-type": contentType ?? "application/json" },
       body: bytes as Uint8Array<ArrayBuffer>,
     };
   }

@@ -7,8 +7,8 @@ import { upsertInBatches } from "./upsert.ts";
 const records = (count: number): RecordInput[] =>
   Array.from({ length: count }, (_, i) => ({ id: `r${i}`, dense_values: [i] }));
 
-const idsOf = (body: string): string[] =>
-  (JSON.parse(body).vectors as { id: string }[]).map((record) => record.id);
+const recordsOf = (body: string) => body.split("\n").map((line) => JSON.parse(line) as { id: string });
+const idsOf = (body: string): string[] => recordsOf(body).map((record) => record.id);
 
 const ok = answer(200, {});
 
@@ -26,12 +26,12 @@ describe("batches", () => {
             id: String(i),
             text: text.replace(/[\ud800-\udfff]/g, "?"),
           }));
-          const sent: string[] = [];
+          const sent: unknown[] = [];
           const result = await upsertInBatches(
             given,
             { batchRecords, batchBytes, concurrency },
             async (body) => {
-              const { vectors } = JSON.parse(decoder.decode(body));
+              const vectors = recordsOf(decoder.decode(body));
               expect(vectors.length).toBeLessThanOrEqual(batchRecords);
               if (vectors.length > 1) expect(body.length).toBeLessThanOrEqual(batchBytes);
               sent.push(...vectors);
@@ -67,8 +67,33 @@ describe("batches", () => {
     await using server = await scriptedServer(ok);
     const json = '{"id":"a","dense_values":[1.0],  "metadata":{"n":9007199254740993,"x":1e999,"a":1,"a":2}}';
     await createClient({ url: server.url }).collection("c").upsert(new RawRecord(json));
-    expect(server.received[0].body).toBe(`{"vectors":[${json}]}`);
+    expect(server.received[0].body).toBe(json);
+    expect(server.received[0].headers["content-type"]).toBe("application/x-ndjson");
   });
+
+  it("[H28] send a raw record of several lines as one line with the same meaning", async () => {
+    await using server = await scriptedServer(ok);
+    const record = { id: "a\n", metadata: { list: [1, { b: "\\n" }] } };
+    const raw = [new RawRecord(JSON.stringify(record, null, 2)), new RawRecord('{"id":\r\n"b"}')];
+    await createClient({ url: server.url }).collection("c").upsert(raw);
+    expect(recordsOf(server.received[0].body)).toEqual([record, { id: "b" }]);
+  });
+
+  it.each([
+    ["no JSON", '{"id":"a\nb"}'],
+    ["two records", '{"id":"a"}\n{"id":"b"}'],
+    ["empty", " \n "],
+  ])(
+    "refuse a raw record of several lines that is %s, and send nothing of its batch",
+    async (_what, json) => {
+      await using server = await scriptedServer();
+      const call = createClient({ url: server.url })
+        .collection("c")
+        .upsert([...records(2), new RawRecord(json)]);
+      await expect(call).rejects.toMatchObject({ code: "invalid_vector", details: { path: "vectors[2]" } });
+      expect(server.received).toHaveLength(0);
+    },
+  );
 
   it("keep at most `concurrency` requests in progress", async () => {
     let underWay = 0;

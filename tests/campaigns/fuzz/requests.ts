@@ -3,6 +3,7 @@
 // A request is a route of the list, with parameters, query, headers and body that are valid, nearly valid or hostile. Existing ids, names
 // and vectors (the grounds, below) are used often, so that most requests get past the first check.
 
+import { encode } from "@msgpack/msgpack";
 import { type Route, type RouteName, routes } from "@quiver/protocol/routes";
 import fc from "fast-check";
 import { adminKey } from "../server-process.ts";
@@ -33,7 +34,22 @@ export type FuzzRequest = {
 
 const quoted = (...values: unknown[]) => fc.constantFrom(...values.map((value) => JSON.stringify(value)));
 const small = fc.integer({ min: -4, max: 4 });
-const vectorText = fc.tuple(small, small, small).map((values) => JSON.stringify(values));
+const bytesOf = (values: readonly number[]) => Buffer.from(new Float32Array(values).buffer);
+const vectorText = fc.oneof(
+  { weight: 6, arbitrary: fc.tuple(small, small, small).map((values) => JSON.stringify(values)) },
+  {
+    weight: 2,
+    arbitrary: fc
+      .tuple(small, small, small)
+      .map((values) => JSON.stringify({ f32: bytesOf(values).toString("base64") })),
+  },
+  {
+    weight: 1,
+    arbitrary: fc
+      .oneof(fc.base64String({ maxLength: 40 }), fc.string({ maxLength: 20 }))
+      .map((f32) => JSON.stringify({ f32 })),
+  },
+);
 const words = [
   "bee",
   "bees",
@@ -280,6 +296,7 @@ const contentTypes: fc.Arbitrary<readonly Header[]> = fc.oneof(
         "text/plain",
         "multipart/form-data; boundary=x",
         "application/x-ndjson",
+        "application/msgpack",
         "nonsense",
         "",
         "application/json;;;",
@@ -340,6 +357,28 @@ function bodies(route: Route): fc.Arbitrary<Buffer | undefined> {
   );
 }
 
+/** The formats of many records besides JSON: a body, and its media type. */
+function bulkBodies(route: Route): fc.Arbitrary<{ type: string; body: Buffer }> {
+  const shape = (route.body as { properties?: { vectors?: { items?: unknown } } }).properties?.vectors?.items;
+  const records = (flawPermille: number) =>
+    fc.array(shaped(shape, { flawPermille, hints }), { maxLength: 5 });
+  const lines = fc
+    .tuple(fc.oneof(records(0), records(30)), fc.constantFrom("\n", "\n", "\r\n", "\n\n", " "))
+    .map(([texts, between]) => Buffer.from(texts.join(between)));
+  const packed = fc
+    .tuple(records(0), fc.array(small, { minLength: 3, maxLength: 3 }), fc.nat(3))
+    .map(([texts, values, how]) => {
+      const parsed = texts.map((text) => JSON.parse(text));
+      if (how > 0)
+        for (const record of parsed) if (record.dense_values) record.dense_values = bytesOf(values);
+      return how === 3 ? Buffer.from(encode(parsed)) : Buffer.concat(parsed.map((record) => encode(record)));
+    });
+  return fc.oneof(
+    fc.tuple(lines, damage).map(([body, spoil]) => ({ type: "application/x-ndjson", body: spoil(body) })),
+    fc.tuple(packed, damage).map(([body, spoil]) => ({ type: "application/msgpack", body: spoil(body) })),
+  );
+}
+
 const otherMethods = ["GET", "HEAD", "POST", "DELETE", "PUT", "PATCH", "OPTIONS", "TRACE", "PROPFIND"];
 
 /** Requests to one endpoint. */
@@ -368,16 +407,17 @@ export function requestsTo(name: RouteName, grounds: Grounds): fc.Arbitrary<Fuzz
       contentType: contentTypes,
       extra: extraHeaders,
       body: bodies(route),
+      bulk: route.bulk ? fc.option(bulkBodies(route), { nil: undefined }) : fc.constant(undefined),
     })
-    .map(({ method, path, query, authorization, contentType, extra, body }) => ({
+    .map(({ method, path, query, authorization, contentType, extra, body, bulk }) => ({
       method,
       target: path + query,
       headers: [
         ...authorization,
-        ...contentType,
+        ...(bulk === undefined ? contentType : [["Content-Type", bulk.type] as const]),
         ...extra.filter(([headerName]) => !/^(content-length|transfer-encoding)$/i.test(headerName)),
       ],
-      body,
+      body: bulk?.body ?? body,
     }));
 }
 

@@ -100,8 +100,16 @@ async function firstRecords(path: string): Promise<Item[]> {
 function addNeeds(needs: Needs, items: readonly Item[]): void {
   for (const { json } of items) {
     const record = JSON.parse(json) as Record<string, unknown>;
-    if (Array.isArray(record.dense_values)) needs.dimension ??= record.dense_values.length;
+    needs.dimension ??= lengthOf(record.dense_values);
     if (Array.isArray(record.sparse_values)) needs.sparse = true;
     if (typeof record.text === "string") needs.text = true;
   }
+}
+
+/** The length of a vector, as numbers or as the bytes of floats in base64; undefined if it is neither. */
+function lengthOf(values: unknown): number | undefined {
+  if (Array.isArray(values)) return values.length;
+  const { f32 } = (values ?? {}) as { f32?: unknown };
+  const dimension = typeof f32 === "string" ? Buffer.from(f32, "base64").length / 4 : undefined;
+  return Number.isInteger(dimension) ? dimension : undefined;
 }

@@ -192,7 +192,10 @@ describe("bare vectors", () => {
   );
   const f32 = Buffer.from(new Float32Array(vectors.flat()).buffer);
   const ids = (from = 0) => rowIds({ prefix: "v", field: "id" }, from);
-  const valuesOf = ({ json }: Item) => Array.from(new Float32Array(JSON.parse(json).dense_values));
+  const valuesOf = ({ json }: Item) => {
+    const bytes = Buffer.from(JSON.parse(json).dense_values.f32, "base64");
+    return Array.from({ length: bytes.length / 4 }, (_, i) => bytes.readFloatLE(4 * i));
+  };
   const rounded = vectors.map((row) => row.map(Math.fround));
 
   it("are read from .fvecs and .f32 for any chunking, and from the middle", async () => {

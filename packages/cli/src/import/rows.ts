@@ -6,7 +6,7 @@
 // After an error in the framing of such a file, the following rows cannot be trusted, so the import of the file stops; a value that is not
 // finite rejects only its row.
 
-import { encodeFloats } from "@quiver/client/record";
+import { encodeRecord } from "@quiver/client/record";
 import { limits } from "@quiver/protocol/limits";
 import { CommandError } from "../exit-codes.ts";
 import type { RowIds } from "./ids.ts";
@@ -112,7 +112,7 @@ function floats(bytes: Buffer): Float32Array {
 function rowItem(number: number, end: number, id: string, values: Float32Array): Item {
   const wrong = values.findIndex((value) => !Number.isFinite(value));
   if (wrong < 0) {
-    return { number, end, id, json: `{"id":${JSON.stringify(id)},"dense_values":${encodeFloats(values)}}` };
+    return { number, end, id, json: encodeRecord({ id, dense_values: values }, number) };
   }
   const reason = `dense_values[${wrong}] is ${values[wrong]}, expected a finite number`;
   return { number, end, id, json: JSON.stringify({ id }), problem: { code: "invalid_vector", reason } };
