@@ -30,11 +30,13 @@ export class Completion {
     if (this.watermark >= version) return false;
     const last = this.#incomplete.at(-1);
     invariant(
-      last === undefined || (last.version < version && last.ordinalEnd <= ordinalEnd),
+      last === undefined || (last.version <= version && last.ordinalEnd <= ordinalEnd),
       () =>
         `version ${version} ends at ordinal ${ordinalEnd}, after version ${last?.version} at ${last?.ordinalEnd}`,
     );
     this.watermark = version;
+    // An index that was added meanwhile has caught up with a version that others had reached, and that still waits.
+    if (last?.version === version) return true;
     // If very many wait, the newest two are merged into one.
     if (this.#incomplete.length >= incompleteMax) this.#incomplete.pop();
     this.#incomplete.push({ version, ordinalEnd });
