@@ -47,7 +47,10 @@ const groups: readonly (readonly Step[])[] = [
     {
       name: "floors",
       what: "imports go downwards; Node.js only where it may be",
-      run: async () => ({ errors: [...checkFloors(root), ...checkHosts(root)] }),
+      run: async () => {
+        const hosts = checkHosts(root);
+        return { errors: [...checkFloors(root), ...(await hosts)] };
+      },
     },
     {
       name: "links",

@@ -1,8 +1,10 @@
 // Do imports go downwards, and never sideways?
 //
+// A contributor who takes a short cut from an index to the disk learns it before the review, with the rule in words.
+//
 // The table below lists the modules and their floors (ARCHITECTURE.md draws them). An import is every mention of another module: `import`,
 // `export from`, `import type`, `import("x")` as value or as type, and the file given to `new URL("./x.ts", import.meta.url)`, because
-// worker threads are started that way.
+// worker threads are started that way. Circular imports inside a module are found by Biome (biome.json).
 //
 // Every rule has a test in floors.test.ts that violates it.
 
@@ -70,12 +72,11 @@ export function checkFloors(root: string): string[] {
   const files = projectFiles(root)
     .filter((path) => /^packages\/[^/]+\/src\/.*\.ts$/.test(path))
     .map((path) => readSource(root, path));
-  const errors = files.flatMap((file) => [
+  return files.flatMap((file) => [
     ...checkModule(file),
     ...checkImports(root, file),
     ...checkKinds(root, file),
   ]);
-  return [...errors, ...checkCycles(root, files)];
 }
 
 /** All modules that a TypeScript source mentions, in the order of the text. Throws when the source does not parse. */
@@ -220,52 +221,4 @@ function undeclaredPackage(root: string, file: SourceFile, specifier: string): s
     ...manifest.peerDependencies,
   };
   return name in declared ? undefined : `"${name}" is not among the dependencies of ${manifestPath}`;
-}
-
-/** Circular imports among the files of one module: one error for each group, naming one cycle. */
-function checkCycles(root: string, files: readonly SourceFile[]): string[] {
-  const byPath = new Map(files.map((file) => [file.path, file]));
-  const next = (file: SourceFile): SourceFile[] =>
-    file.imports.flatMap(({ specifier }) => {
-      const target = byPath.get(targetPath(root, file, specifier) ?? "");
-      return target?.module === file.module ? [target] : [];
-    });
-  const reported = new Set<SourceFile>();
-  const errors: string[] = [];
-  for (const file of files) {
-    if (reported.has(file)) continue;
-    const circle = shortestCircle(file, next);
-    if (circle === undefined) continue;
-    for (const member of circle) reported.add(member);
-    const names = [...circle, file].map((member) => member.path);
-    const line = lineOfImport(root, file, circle.length > 1 ? names[1] : file.path);
-    errors.push(`${file.path}:${line}: circular import: ${names.join(" -> ")}`);
-  }
-  return errors;
-}
-
-/** The shortest cycle from `start` back to itself, without the last step; breadth-first search with predecessors. */
-function shortestCircle(
-  start: SourceFile,
-  next: (file: SourceFile) => SourceFile[],
-): SourceFile[] | undefined {
-  const cameFrom = new Map<SourceFile, SourceFile>();
-  const queue = [start];
-  for (const file of queue) {
-    for (const target of next(file)) {
-      if (target === start) {
-        const circle = [file];
-        while (circle[0] !== start) circle.unshift(cameFrom.get(circle[0]) as SourceFile);
-        return circle;
-      }
-      if (cameFrom.has(target)) continue;
-      cameFrom.set(target, file);
-      queue.push(target);
-    }
-  }
-  return undefined;
-}
-
-function lineOfImport(root: string, file: SourceFile, path: string): number {
-  return file.imports.find(({ specifier }) => targetPath(root, file, specifier) === path)?.line ?? 1;
 }

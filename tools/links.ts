@@ -1,5 +1,7 @@
 // Does everything that the documents point at exist, and is every rule of SPEC.md proved by a test?
 //
+// A contributor who moves a function, renames a heading or deletes the one test of a promise learns it from the check, and not a reader.
+//
 //   links      a relative link or image names a file of the project; its #anchor names a heading of that file
 //   lines      a link to a line of code has the name of what is declared there (link-lines.ts)
 //   rules      SPEC.md numbers its rules at the start of list items, **[T3]**; ids are unique

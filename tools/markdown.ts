@@ -1,4 +1,6 @@
 // What does a Markdown document contain: links, anchors, code blocks, numbered rules?
+//
+// The checks of the links and of the examples read documents as GitHub shows them.
 
 import GithubSlugger from "github-slugger";
 import type { Code, Nodes, Root } from "mdast";

@@ -78,7 +78,7 @@ for (const ordinal of living) {
   freshRows.push(rowOf[ordinal]);
 }
 const truths = queries.map(
-  (query) => new Set(fresh.searchExactly(query, k, null).ordinals.map((o) => freshRows[o])),
+  (query) => new Set(fresh.reader.searchExactly(query, k, null).ordinals.map((o) => freshRows[o])),
 );
 
 type Point = { readonly recall: number; readonly cpuMs: number };
@@ -87,7 +87,7 @@ type Subject = { readonly index: HnswIndex; readonly rows: readonly number[] };
 
 function ask({ index, rows }: Subject, ef: number): { recall: number; cpuMs: number } {
   const begin = process.cpuUsage();
-  const found = queries.map((query) => index.search(query, k, { ef }).ordinals);
+  const found = queries.map((query) => index.reader.search(query, k, { ef }).ordinals);
   const { user, system } = process.cpuUsage(begin);
   let met = 0;
   for (const [i, ordinals] of found.entries())

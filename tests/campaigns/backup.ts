@@ -1,6 +1,6 @@
 // Does every backup contain exactly one acknowledged version, whatever is written or killed meanwhile?
 //
-//   node tests/campaigns/backup.ts [--backups 120] [--seed 1] [--write]
+//   node tests/campaigns/backup.ts [--backups 120]
 //
 // A server process is under load: one client sends upserts, deletes and transactions, and records what each version must contain (the
 // oracle). Meanwhile full and incremental backups are created and downloaded, and one of them is repeatedly restored on the same server
@@ -14,24 +14,20 @@
 //
 // The seed determines what is written and backed up; the timing depends on the machine.
 
-import { type ChildProcess, spawn } from "node:child_process";
 import { createHash } from "node:crypto";
-import { createReadStream, mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { createReadStream, readdirSync } from "node:fs";
 import { open } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join, resolve } from "node:path";
-import { createInterface } from "node:readline";
+import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { parseArgs } from "node:util";
-import { type Collection, createClient, isQuiverError, type QuiverClient } from "@quiver/client";
+import { type Collection, isQuiverError, type QuiverClient } from "@quiver/client";
 import type { Database } from "@quiver/engine/database/contract";
 import { openDatabase } from "@quiver/engine/database/database";
 import { randomNumbers } from "@quiver/kernels/random";
 import type { Snapshot } from "@quiver/protocol/shapes/snapshot";
-import { type Figures, writeFigures } from "./figures.ts";
+import { command, type Say, say, TemporaryFolder } from "./campaign.ts";
+import type { Figures } from "./figures.ts";
+import { ServerProcess } from "./server-process.ts";
 
-const main = resolve(import.meta.dirname, "../../packages/cli/src/main.ts");
-const apiKey = "backup-campaign";
 const idsMax = 400;
 /** Maximum number of incremental backups after a full one. */
 const chainMax = 6;
@@ -76,18 +72,17 @@ export type CampaignOptions = {
   /** Maximum number of backups to wait for before a kill. */
   backupsPerLife: number;
   seed: number;
-  say: (line: string) => void;
+  say: Say;
 };
 
 /** Runs until the given number of backups is verified. @throws at the first violation */
 export async function runCampaign(options: CampaignOptions): Promise<Figures> {
-  const folder = mkdtempSync(join(tmpdir(), "quiver-backup-campaign-"));
-  const campaign = new Campaign(folder, options);
+  using folder = new TemporaryFolder("backup-campaign");
+  const campaign = new Campaign(folder.path, options);
   try {
     return await campaign.run();
   } finally {
     await campaign.end();
-    rmSync(folder, { recursive: true, force: true });
   }
 }
 
@@ -168,8 +163,8 @@ class Campaign {
 
   /** Starts the server and compares its contents with the oracle. */
   async #start(): Promise<QuiverClient> {
-    this.#server = await startServer(this.#data);
-    const client = createClient({ url: this.#server.url, apiKey, retries: 0 });
+    this.#server = new ServerProcess(this.#data, { flags: ["--versions-kept", "100000"] });
+    const client = await this.#server.client({ retries: 0 });
     if (this.#oracle.versions.length === 0) {
       const created = await client.createCollection({
         name: "c",
@@ -409,60 +404,9 @@ function fileStream(path: string): ReadableStream<Uint8Array> {
   });
 }
 
-// ---- The server's process
-
-type ServerProcess = { url: string; kill(): Promise<void> };
-
-async function startServer(dataDir: string): Promise<ServerProcess> {
-  const child: ChildProcess = spawn(
-    process.execPath,
-    [
-      main,
-      "serve",
-      "--port",
-      "0",
-      "--data-dir",
-      dataDir,
-      "--log-level",
-      "error",
-      "--versions-kept",
-      "100000",
-    ],
-    { env: { ...process.env, QUIVER_ADMIN_KEY: apiKey }, stdio: ["ignore", "pipe", "inherit"] },
-  );
-  const ended = new Promise<void>((done) => child.once("close", () => done()));
-  const url = await new Promise<string>((found, failed) => {
-    createInterface({ input: child.stdout as NodeJS.ReadableStream }).on("line", (line) => {
-      const match = /http:\/\/127\.0\.0\.1:\d+$/.exec(line);
-      if (match) found(match[0]);
-    });
-    void ended.then(() => failed(new Error("the server ended by itself")));
+if (import.meta.main)
+  await command({
+    name: "backup",
+    options: { backups: 120 },
+    run: (options) => runCampaign({ ...options, backupsPerLife: 15, say }),
   });
-  return {
-    url,
-    async kill() {
-      child.kill("SIGKILL");
-      await ended;
-    },
-  };
-}
-
-if (import.meta.main) {
-  const { values } = parseArgs({
-    options: {
-      backups: { type: "string", default: "120" },
-      seed: { type: "string", default: String(Date.now() % 1_000_000) },
-      write: { type: "boolean", default: false },
-    },
-  });
-  const [backups, seed] = [Number(values.backups), Number(values.seed)];
-  console.log(`seed ${seed}, ${backups} backups`);
-  try {
-    const figures = await runCampaign({ backups, backupsPerLife: 15, seed, say: console.log });
-    console.table(figures);
-    if (values.write) writeFigures("backup", `npm run test:backup -- --seed ${seed}`, figures);
-  } catch (error) {
-    console.error(`seed ${seed}:`, error);
-    process.exitCode = 1;
-  }
-}

@@ -1,6 +1,6 @@
 // Does a server ever serve damaged data, and does the intact data stay available?
 //
-//   node tests/campaigns/corruption.ts [--runs 300] [--seed 1] [--figures] [--sum FILE]
+//   node tests/campaigns/corruption.ts [--runs 300] [--tally FILE]
 //
 // A data directory is created by real use (corruption/data.ts). Each run damages one random place in a random file of a copy: it flips a
 // bit, zeroes or overwrites a sector, or replaces one page by another; some snapshot files are removed. Then
@@ -14,11 +14,9 @@
 //   5. a second start has the same result as the first one;
 //   6. if any response was an error, `quiver check` had a finding.
 
-import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { cpSync, existsSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
-import { parseArgs } from "node:util";
-import { createClient, type QuiverClient } from "@quiver/client";
+import type { QuiverClient } from "@quiver/client";
 import { text } from "@quiver/engine/base/bytes";
 import { allVectors } from "@quiver/engine/collection/reading";
 import { collectionTables, metaKeys } from "@quiver/engine/collection/tables";
@@ -26,13 +24,14 @@ import { checkDirectory } from "@quiver/engine/database/check/directory";
 import { repairDirectory } from "@quiver/engine/database/check/repair";
 import { collectionsDirectory, snapshotsDirectory } from "@quiver/engine/runtime/data-directory";
 import { LmdbStore } from "@quiver/engine/storage/lmdb";
+import { randomNumbers } from "@quiver/kernels/random";
 import { isQuiverError } from "@quiver/protocol/errors";
-import { randomNumbers } from "../import-kill.ts";
+import { command, say, TemporaryFolder } from "./campaign.ts";
 import { type Damage, damage } from "./corruption/damage.ts";
 import { makeData } from "./corruption/data.ts";
 import { type Answers, answersOf, compare, makeProbes } from "./corruption/probes.ts";
-import { NotStarted, type ServerProcess, startServer } from "./corruption/server-process.ts";
-import { writeFigures } from "./figures.ts";
+import type { Figures } from "./figures.ts";
+import { NotStarted, ServerProcess } from "./server-process.ts";
 
 export type Summary = {
   runs: number;
@@ -57,6 +56,23 @@ export type Summary = {
   lostMost: Record<string, number>;
 };
 
+const nothing = (): Summary => ({
+  runs: 0,
+  inStores: 0,
+  inCatalog: 0,
+  inKeptIndexes: 0,
+  inSnapshots: 0,
+  found: 0,
+  allRight: 0,
+  refused: 0,
+  withErrors: 0,
+  answersRight: 0,
+  answersErrors: 0,
+  recordsSaved: 0,
+  recordsLost: 0,
+  lostMost: {},
+});
+
 type Records = Map<string, string>;
 
 export class Campaign {
@@ -67,26 +83,12 @@ export class Campaign {
   #records: Records = new Map();
   /** Chains of snapshots, each with what the restored collection exports. */
   readonly #chains: { ids: string[]; exported: string }[] = [];
-  readonly summary: Summary = {
-    runs: 0,
-    inStores: 0,
-    inCatalog: 0,
-    inKeptIndexes: 0,
-    inSnapshots: 0,
-    found: 0,
-    allRight: 0,
-    refused: 0,
-    withErrors: 0,
-    answersRight: 0,
-    answersErrors: 0,
-    recordsSaved: 0,
-    recordsLost: 0,
-    lostMost: {},
-  };
+  readonly summary: Summary;
 
-  constructor(folder: string, seed: number) {
+  constructor(folder: string, seed: number, summary = nothing()) {
     this.#folder = folder;
     this.#random = randomNumbers(seed);
+    this.summary = summary;
   }
 
   get #original(): string {
@@ -100,23 +102,23 @@ export class Campaign {
     if (clean.findings_total > 0)
       throw new Error(`undamaged data has findings: ${JSON.stringify(clean.findings[0])}`);
     const copy = this.#copy("oracle");
-    const server = await startServer(copy);
+    const server = new ServerProcess(copy, { makesKey: true });
     try {
+      const client = await server.client();
       this.#probes = await makeProbes(server, this.#random);
       this.#oracle = await answersOf(server, this.#probes);
       const again = compare(this.#probes, this.#oracle, await answersOf(server, this.#probes));
       if (again.wrong.length > 0) throw new Error(`the oracle is not stable: ${again.wrong[0]}`);
-      await this.#prepareChains(server);
+      await this.#prepareChains(client);
     } finally {
-      await server.stop();
+      await server.kill("SIGTERM");
     }
     this.#records = await recordsOf(copy);
     rmSync(copy, { recursive: true });
   }
 
   /** Restores every chain of snapshots on the undamaged server. */
-  async #prepareChains(server: ServerProcess): Promise<void> {
-    const client = createClient({ url: server.url, apiKey: server.adminKey });
+  async #prepareChains(client: QuiverClient): Promise<void> {
     const { snapshots } = await client.listSnapshots();
     for (const { id, since_hash } of snapshots) {
       const base = snapshots.find(({ hash }) => hash === since_hash);
@@ -126,8 +128,7 @@ export class Campaign {
   }
 
   /** Restores every chain; each restores to its original contents or is rejected. @returns the number of rejected chains */
-  async #restore(server: ServerProcess): Promise<number> {
-    const client = createClient({ url: server.url, apiKey: server.adminKey });
+  async #restore(client: QuiverClient): Promise<number> {
     let refused = 0;
     for (const { ids, exported } of this.#chains)
       try {
@@ -235,9 +236,10 @@ export class Campaign {
     copy: string,
     { file }: Damage,
   ): Promise<{ right: number; errors: number; isRefused: boolean }> {
-    let server: ServerProcess;
+    const server = new ServerProcess(copy, { makesKey: true });
+    let client: QuiverClient;
     try {
-      server = await startServer(copy);
+      client = await server.client();
     } catch (error) {
       requireReason(error);
       return { right: 0, errors: 1, isRefused: true };
@@ -250,19 +252,18 @@ export class Campaign {
       );
       if (wrong.length > 0)
         throw new Error(`${wrong.length} answers are wrong, the first is\n    ${wrong[0]}`);
-      if (server.ended() !== undefined)
-        throw new Error(`the server ended (${server.ended()}):\n${server.output()}`);
+      if (server.hasEnded()) throw new Error(`the server ended (${server.ending()}):\n${server.output()}`);
       await this.#write(server);
-      const refused = file.startsWith("snapshots") ? await this.#restore(server) : 0;
+      const refused = file.startsWith("snapshots") ? await this.#restore(client) : 0;
       return { right, errors: errors + refused, isRefused: false };
     } catch (error) {
-      if (server.ended() !== undefined)
-        throw new Error(`the server ended (${server.ended()}): ${server.output().slice(-2000)}`, {
+      if (server.hasEnded())
+        throw new Error(`the server ended (${server.ending()}): ${server.output().slice(-2000)}`, {
           cause: error,
         });
       throw error;
     } finally {
-      await server.stop();
+      await server.kill("SIGTERM");
     }
   }
 
@@ -299,9 +300,9 @@ export class Campaign {
 
   /** @returns whether the second start failed, too */
   async #startAgain(copy: string): Promise<boolean> {
+    await using server = new ServerProcess(copy, { makesKey: true });
     try {
-      const server = await startServer(copy);
-      await server.stop();
+      await server.client();
       return false;
     } catch (error) {
       requireReason(error);
@@ -355,62 +356,7 @@ async function recordsOf(dataDir: string): Promise<Records> {
   return records;
 }
 
-async function command(): Promise<void> {
-  const { values } = parseArgs({
-    options: {
-      runs: { type: "string", default: "300" },
-      seed: { type: "string", default: "1" },
-      figures: { type: "boolean", default: false },
-      /** Adds up the results of several commands, for a campaign in parts. */
-      sum: { type: "string" },
-    },
-  });
-  const folder = mkdtempSync(join(tmpdir(), "quiver-corruption-"));
-  process.stdout.write(`seed ${values.seed}\n`);
-  const campaign = new Campaign(folder, Number(values.seed));
-  let failures = 0;
-  try {
-    await campaign.prepare();
-    for (let run = 1; run <= Number(values.runs); run++)
-      try {
-        process.stdout.write(`run ${run}: ${await campaign.run()}\n`);
-      } catch (error) {
-        failures++;
-        process.stdout.write(`run ${run}: FAILED: ${(error as Error).message}\n`);
-      }
-  } finally {
-    rmSync(folder, { recursive: true, force: true });
-  }
-  process.stdout.write(`${JSON.stringify({ ...campaign.summary, failures })}\n`);
-  if (failures > 0) {
-    process.exitCode = 1;
-    return;
-  }
-  const summary = values.sum === undefined ? campaign.summary : addTo(values.sum, campaign.summary);
-  if (values.figures)
-    writeFigures(
-      "corruption",
-      `npm run test:corruption -- --runs ${values.runs} --seed ${values.seed}`,
-      figuresOf(summary),
-    );
-}
-
-/** Adds to the sums in a file. */
-function addTo(path: string, summary: Summary): Summary {
-  const before = (existsSync(path) ? JSON.parse(readFileSync(path, "utf8")) : {}) as Partial<Summary>;
-  const sums = Object.entries(summary).map(([name, value]) => [
-    name,
-    typeof value === "number" ? value + Number(before[name as keyof Summary] ?? 0) : value,
-  ]);
-  const lostMost = { ...summary.lostMost };
-  for (const [kind, lost] of Object.entries(before.lostMost ?? {}))
-    lostMost[kind] = Math.max(lost, lostMost[kind] ?? 0);
-  const whole = { ...Object.fromEntries(sums), lostMost } as Summary;
-  writeFileSync(path, JSON.stringify(whole));
-  return whole;
-}
-
-function figuresOf(summary: Summary) {
+function figuresOf(summary: Summary): Figures {
   const most = Object.entries(summary.lostMost).map(([kind, lost]) => [
     `most records lost by one damaged place: ${kind}`,
     lost,
@@ -436,4 +382,24 @@ function figuresOf(summary: Summary) {
   };
 }
 
-if (import.meta.main) await command();
+if (import.meta.main)
+  await command({
+    name: "corruption",
+    options: { runs: 300, seed: 1 },
+    counts: nothing,
+    async run({ runs, seed }, summary) {
+      using folder = new TemporaryFolder("corruption");
+      const campaign = new Campaign(folder.path, seed, summary);
+      await campaign.prepare();
+      let failures = 0;
+      for (let run = 1; run <= runs; run++)
+        try {
+          say(`run ${run}: ${await campaign.run()}`);
+        } catch (error) {
+          failures++;
+          say(`run ${run}: FAILED: ${(error as Error).message}`);
+        }
+      if (failures > 0) throw new Error(`${failures} of ${runs} runs failed`);
+      return figuresOf(summary);
+    },
+  });

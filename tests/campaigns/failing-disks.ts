@@ -1,6 +1,6 @@
 // What does a server do when its disk fails?
 //
-//   node tests/campaigns/failing-disks.ts [--trials 150] [--seed 1] | --replay DIR
+//   node tests/campaigns/failing-disks.ts [--trials 150]
 //
 // A server works under mixed load, with a shim (crash/disk-shim.c) between it and its disk. In each trial some calls fail from some moment
 // on: writes, syncs, the write of a commit's meta page, writes that need space, new names; of the catalog, of collections, of checkpoints
@@ -12,13 +12,12 @@
 //     stored as a whole or not at all), acknowledged ones are, and every collection accepts writes;
 //   - the same after a SIGKILL and a restart, which follow some of the trials.
 
-import { mkdirSync, mkdtempSync, realpathSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { parseArgs } from "node:util";
 import { type QuiverClient, QuiverError } from "@quiver/client";
 import { randomNumbers } from "@quiver/kernels/random";
+import { command, TemporaryFolder } from "./campaign.ts";
 import {
   calls,
   compileShim,
@@ -31,10 +30,10 @@ import {
 } from "./crash/disk-shim.ts";
 import { keptError, replayCommand } from "./crash/kept-failure.ts";
 import { Ledger } from "./crash/ledger.ts";
-import { begin, type Load, pick, type Random, upsert, work } from "./crash/load.ts";
-import { mustListen, type ServerProcess, startServer } from "./crash/server-process.ts";
+import { acknowledgedIn, begin, type Load, pick, type Random, upsert, work } from "./crash/load.ts";
 import { verify } from "./crash/verify.ts";
-import { type Figures, whileTelling, writeFigures } from "./figures.ts";
+import type { Figures } from "./figures.ts";
+import { ServerProcess } from "./server-process.ts";
 
 const clients = 4;
 const operationsPerTrial = 25;
@@ -66,14 +65,13 @@ export async function failingDisksCampaign(
   seed: number,
   counts = nothing(),
 ): Promise<FailingDisksCounts> {
-  const folder = realpathSync(mkdtempSync(join(tmpdir(), "quiver-failing-")));
-  const campaign = new Campaign(folder, seed, counts);
+  using folder = new TemporaryFolder("failing");
+  const campaign = new Campaign(folder.path, seed, counts);
   try {
     await campaign.run(trials);
     return counts;
   } finally {
     await campaign.stop();
-    rmSync(folder, { recursive: true, force: true });
   }
 }
 
@@ -144,8 +142,8 @@ class Campaign {
   }
 
   async #start(): Promise<QuiverClient> {
-    this.#server = startServer(join(this.#disk, "data"), this.#environment);
-    return mustListen(this.#server);
+    this.#server = new ServerProcess(join(this.#disk, "data"), { env: this.#environment });
+    return this.#server.client();
   }
 
   #randomFault() {
@@ -167,10 +165,9 @@ class Campaign {
   }
 
   async #trial(client: QuiverClient): Promise<void> {
-    const acknowledged = () => Object.values(this.#load.acknowledged).reduce((sum, count) => sum + count, 0);
-    const enough = acknowledged() + operationsPerTrial;
+    const enough = acknowledgedIn(this.#load) + operationsPerTrial;
     const working = Array.from({ length: clients }, (_, number) =>
-      work(this.#load, client, number, () => acknowledged() >= enough || this.#faults.failed > 3),
+      work(this.#load, client, number, () => acknowledgedIn(this.#load) >= enough || this.#faults.failed > 3),
     );
     const stopped = await Promise.all(working);
     if (this.#server?.hasEnded()) {
@@ -296,33 +293,13 @@ function figuresOf(counts: FailingDisksCounts): Figures {
   };
 }
 
-async function command(): Promise<void> {
-  const { values } = parseArgs({
-    options: {
-      trials: { type: "string", default: "150" },
-      seed: { type: "string", default: String(Date.now() % 1_000_000) },
-      replay: { type: "string" },
-    },
+if (import.meta.main)
+  await command({
+    name: "failing-disks",
+    options: { trials: 150 },
+    skip: whyNoShim,
+    counts: nothing,
+    progress: ({ trials }) => `${trials} trials`,
+    run: async ({ trials, seed }, counts) => figuresOf(await failingDisksCampaign(trials, seed, counts)),
+    replay: replayCommand,
   });
-  if (values.replay !== undefined) return replayCommand(values.replay);
-  const reason = whyNoShim();
-  if (reason !== null) {
-    process.stdout.write(`skipped: ${reason}\n`);
-    return;
-  }
-  process.stdout.write(`seed ${values.seed}\n`);
-  const counts = nothing();
-  await whileTelling(
-    () => `${counts.trials} trials`,
-    failingDisksCampaign(Number(values.trials), Number(values.seed), counts),
-  );
-  const figures = figuresOf(counts);
-  for (const [what, value] of Object.entries(figures)) process.stdout.write(`${what}: ${value}\n`);
-  writeFigures(
-    "failing-disks",
-    `npm run test:failing-disks -- --trials ${values.trials} --seed ${values.seed}`,
-    figures,
-  );
-}
-
-if (import.meta.main) await command();

@@ -7,14 +7,11 @@
 // must stay alive, another collection must be served all the time, and soon every index must recover by itself, report that it is ready,
 // and find all records. packages/engine/src/database/background.test.ts lets every single read of indexing fail.
 
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { parseArgs } from "node:util";
 import { type Collection, type QuiverClient, QuiverError } from "@quiver/client";
-import { mustListen, startServer } from "./crash/server-process.ts";
+import { command, say, TemporaryFolder } from "./campaign.ts";
 import { failpoints } from "./failpoints.ts";
+import { ServerProcess } from "./server-process.ts";
 
 /** Steps of the background. */
 const steps = /^(build|repair|checkpoint|merge):/;
@@ -32,18 +29,19 @@ export type FailingStepsCounts = { servers: number; thrown: number; searches: nu
 export async function failingStepsCampaign(
   names: readonly string[],
   times: readonly number[],
+  counts: FailingStepsCounts = { servers: 0, thrown: 0, searches: 0 },
 ): Promise<FailingStepsCounts> {
-  const counts: FailingStepsCounts = { servers: 0, thrown: 0, searches: 0 };
   for (const name of names) for (const each of times) await one(name, each, counts);
   return counts;
 }
 
 async function one(name: string, times: number, counts: FailingStepsCounts): Promise<void> {
-  const directory = mkdtempSync(join(tmpdir(), "quiver-steps-"));
-  const server = startServer(directory, { QUIVER_FAILPOINT_THROWS: String(times) }, false, `${name}@1`);
+  using folder = new TemporaryFolder("steps");
+  const env = { QUIVER_FAILPOINT_THROWS: String(times) };
+  await using server = new ServerProcess(folder.path, { env, failpoint: `${name}@1` });
   const thrown = () => server.output().match(new RegExp(`^failpoint ${name} throws$`, "gm"))?.length ?? 0;
   try {
-    const client = await mustListen(server);
+    const client = await server.client();
     const other = await makeCollection(client, "other");
     await other.upsert(recordsOf(0, 3));
     const serving = serve(other, () => server.hasEnded());
@@ -56,14 +54,11 @@ async function one(name: string, times: number, counts: FailingStepsCounts): Pro
     counts.servers++;
     counts.thrown += thrown();
   } catch (error) {
-    const end = server.hasEnded() ? `; it ended with ${JSON.stringify(await server.ended)}` : "";
+    const end = server.hasEnded() ? `; it ended with ${server.ending()}` : "";
     throw new Error(
       `${name}, ${times} times: ${(error as Error).message}${end}\n\nThe server said:\n${server.output()}`,
       { cause: error },
     );
-  } finally {
-    await server.kill();
-    rmSync(directory, { recursive: true, force: true });
   }
 }
 
@@ -174,15 +169,16 @@ async function expectFound(collection: Collection): Promise<void> {
   }
 }
 
-async function command(): Promise<void> {
-  const { values } = parseArgs({
-    options: { only: { type: "string" }, times: { type: "string", default: "1,3" } },
+if (import.meta.main)
+  await command({
+    name: "failing-steps",
+    options: { only: "", times: "1,3" },
+    async run({ only, times }) {
+      const total: FailingStepsCounts = { servers: 0, thrown: 0, searches: 0 };
+      for (const name of backgroundSteps().filter((each) => each.startsWith(only))) {
+        await failingStepsCampaign([name], times.split(",").map(Number), total);
+        say(`${name}: ${JSON.stringify(total)}`);
+      }
+      return { "servers, each with a failing step": total.servers, "errors thrown": total.thrown };
+    },
   });
-  const names = backgroundSteps().filter((name) => values.only === undefined || name.startsWith(values.only));
-  for (const name of names) {
-    const counts = await failingStepsCampaign([name], values.times.split(",").map(Number));
-    process.stdout.write(`${name}: ${JSON.stringify(counts)}\n`);
-  }
-}
-
-if (import.meta.main) await command();

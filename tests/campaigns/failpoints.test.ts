@@ -1,9 +1,7 @@
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { expect, it } from "vitest";
-import { startServer } from "./crash/server-process.ts";
+import { TemporaryFolder } from "./campaign.ts";
 import { failpointCampaign, failpoints } from "./failpoints.ts";
+import { ServerProcess } from "./server-process.ts";
 
 /** One of each kind; `npm run test:failpoints` runs all. */
 const names = [
@@ -32,17 +30,12 @@ it("a failpoint that is never reached is reported", async () => {
 }, 600_000);
 
 it("the environment variable alone does not arm a failpoint", async () => {
-  const folder = mkdtempSync(join(tmpdir(), "quiver-failpoints-"));
+  using folder = new TemporaryFolder("failpoints");
   // Every start passes this failpoint.
   const point = "open:locked@1";
-  const alone = startServer(join(folder, "alone"), { QUIVER_FAILPOINT: point });
-  const armed = startServer(join(folder, "armed"), {}, false, point);
-  try {
-    expect(await alone.listening, alone.output()).not.toBe(null);
-    expect(await armed.listening).toBe(null);
-    expect((await armed.ended).signal).toBe("SIGKILL");
-  } finally {
-    await Promise.all([alone.kill(), armed.kill()]);
-    rmSync(folder, { recursive: true, force: true });
-  }
+  await using alone = new ServerProcess(folder.join("alone"), { env: { QUIVER_FAILPOINT: point } });
+  await using armed = new ServerProcess(folder.join("armed"), { failpoint: point });
+  expect(await alone.listening, alone.output()).not.toBe(null);
+  expect(await armed.listening).toBe(null);
+  expect((await armed.ended).signal).toBe("SIGKILL");
 }, 600_000);

@@ -1,24 +1,22 @@
 // Does a server that crashes between any two steps keep all acknowledged data?
 //
-//   node tests/campaigns/failpoints.ts [--passages 1,2,3] [--only NAME] [--seed 1] [--lanes 2]
+//   node tests/campaigns/failpoints.ts [--passages 1,2,3] [--only NAME] [--lanes 2]
 //
 // The names of all failpoints are read from the engine's sources. For each, a server is started with the failpoint armed
 // (crash/arm-failpoint; without that module failpoints do nothing), compared with the ledger as in the kill campaign, and driven through
 // all operations on a collection until it crashes there. The next server, with the next failpoint armed, starts on the same directory. A
 // failpoint that is never reached fails the campaign.
 
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readdirSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { parseArgs } from "node:util";
 import { type QuiverClient, QuiverError } from "@quiver/client";
 import { randomNumbers } from "@quiver/kernels/random";
+import { command, inLanes, type Say, say, TemporaryFolder } from "./campaign.ts";
 import { canonical, Ledger, type Piece, type PieceState, type Written } from "./crash/ledger.ts";
 import * as load from "./crash/load.ts";
-import { mustListen, type ServerProcess, startServer } from "./crash/server-process.ts";
 import { verify } from "./crash/verify.ts";
-import { writeFigures } from "./figures.ts";
+import { ServerProcess } from "./server-process.ts";
 
 const engine = resolve(import.meta.dirname, "../../packages/engine/src");
 
@@ -41,7 +39,7 @@ export type FailpointOptions = {
   seed: number;
   lanes: number;
   /** Called after each failpoint. */
-  say?: (line: string) => void;
+  say?: Say;
 };
 
 export type FailpointResult = { reached: number; records: number; notReached: string[] };
@@ -49,22 +47,19 @@ export type FailpointResult = { reached: number; records: number; notReached: st
 /** Runs the campaign. @throws at the first violation, and for a failpoint that is never reached */
 export async function failpointCampaign(options: FailpointOptions): Promise<FailpointResult> {
   const result: FailpointResult = { reached: 0, records: 0, notReached: [] };
-  const waiting = options.passages.flatMap((passage) => options.names.map((name) => `${name}@${passage}`));
-  await Promise.all(
-    Array.from({ length: options.lanes }, async (_, number) => {
-      const lane = new Lane(randomNumbers(options.seed * 1_000 + number), result);
-      try {
-        for (let point = waiting.shift(); point !== undefined; point = waiting.shift()) {
-          if (point.startsWith(atFirstStart)) await endFirstStart(point, options, result);
-          else await lane.end(point);
-          options.say?.(point);
-        }
-        await lane.check();
-      } finally {
-        lane.remove();
-      }
-    }),
-  );
+  const { names, passages, seed, lanes } = options;
+  const points = passages.flatMap((passage) => names.map((name) => `${name}@${passage}`));
+  using all = new DisposableStack();
+  const newLane = (number: number) => all.use(new Lane(randomNumbers(seed * 1_000 + number), result));
+  const used = Array.from({ length: lanes }, (_, number) => newLane(number));
+  await inLanes(points, lanes, async (point, number) => {
+    const isFirst = point.startsWith(atFirstStart);
+    const lane = isFirst ? newLane(0) : used[number];
+    await lane.end(point);
+    if (isFirst) await lane.check();
+    options.say?.(point);
+  });
+  for (const lane of used) await lane.check();
   const missed = result.notReached.filter((point) => point.endsWith("@1"));
   if (missed.length > 0) throw new Error(`failpoints that were never reached: ${missed.join(", ")}`);
   return result;
@@ -73,18 +68,8 @@ export async function failpointCampaign(options: FailpointOptions): Promise<Fail
 /** Failpoints that only the first start on a directory reaches. */
 const atFirstStart = "open:catalog-made@";
 
-async function endFirstStart(point: string, { seed }: FailpointOptions, result: FailpointResult) {
-  const lane = new Lane(randomNumbers(seed), result);
-  try {
-    await lane.end(point);
-    await lane.check();
-  } finally {
-    lane.remove();
-  }
-}
-
 class Lane {
-  readonly #directory = mkdtempSync(join(tmpdir(), "quiver-failpoints-"));
+  readonly #folder = new TemporaryFolder("failpoints");
   readonly #load: load.Load;
   readonly #piece: Piece;
   readonly #result: FailpointResult;
@@ -95,44 +80,37 @@ class Lane {
     this.#result = result;
   }
 
-  remove(): void {
-    rmSync(this.#directory, { recursive: true, force: true });
+  [Symbol.dispose](): void {
+    this.#folder[Symbol.dispose]();
   }
 
   /** Runs a server that crashes at a failpoint, if it reaches it. */
   async end(point: string): Promise<void> {
-    const server = startServer(this.#directory, { QUIVER_VERSIONS_KEPT: "4" }, false, point);
+    const flags = ["--versions-kept", "4"];
+    await using server = new ServerProcess(this.#folder.path, { flags, failpoint: point });
     try {
-      const client = await server.listening;
-      if (client) await this.#untilEnd(server, client, point);
+      if ((await server.listening) !== null) await this.#untilEnd(server, await server.client(), point);
       if (await this.#hasEnded(server)) this.#result.reached++;
       else this.#result.notReached.push(point);
     } catch (error) {
       throw new Error(`at ${point}: ${(error as Error).message}\n\nThe server said:\n${server.output()}`, {
         cause: error,
       });
-    } finally {
-      await server.kill();
     }
   }
 
   /** A last server, without a failpoint. */
   async check(): Promise<void> {
-    const server = startServer(this.#directory);
-    try {
-      this.#result.records += (
-        await verify(this.#load.ledger, await mustListen(server), this.#load.random)
-      ).records;
-    } finally {
-      await server.kill();
-    }
+    await using server = new ServerProcess(this.#folder.path);
+    const { records } = await verify(this.#load.ledger, await server.client(), this.#load.random);
+    this.#result.records += records;
   }
 
   /** Whether the server killed itself; any other end is an error. */
   async #hasEnded(server: ServerProcess): Promise<boolean> {
     if (!server.hasEnded()) return false;
-    const { code, signal } = await server.ended;
-    if (signal !== "SIGKILL") throw new Error(`the server ended with ${signal ?? `code ${code}`}`);
+    if ((await server.ended).signal !== "SIGKILL")
+      throw new Error(`the server ended with ${server.ending()}`);
     return true;
   }
 
@@ -211,40 +189,28 @@ function wideRecords(part: number): Written[] {
   });
 }
 
-async function command(): Promise<void> {
-  const { values } = parseArgs({
-    options: {
-      passages: { type: "string", default: "1,2,3" },
-      only: { type: "string" },
-      seed: { type: "string", default: String(Date.now() % 1_000_000) },
-      lanes: { type: "string", default: "2" },
-    },
-  });
-  process.stdout.write(`seed ${values.seed}\n`);
-  const names = failpoints().filter((name) => values.only === undefined || name.startsWith(values.only));
-  const { reached, records, notReached } = await failpointCampaign({
-    names,
-    passages: values.passages.split(",").map(Number),
-    seed: Number(values.seed),
-    lanes: Number(values.lanes),
-    say: (line) => process.stdout.write(`${line}\n`),
-  });
-  process.stdout.write(
-    `${names.length} failpoints, ${reached} ends at them, ${records} records compared; passages that did not come: ${notReached.join(", ") || "none"}\n`,
-  );
-  if (values.only === undefined)
-    writeFigures(
-      "failpoints",
-      `npm run test:failpoints -- --passages ${values.passages} --seed ${values.seed}`,
-      {
+if (import.meta.main)
+  await command({
+    name: "failpoints",
+    options: { passages: "1,2,3", only: "", lanes: 2 },
+    async run({ passages, only, ...options }) {
+      const names = failpoints().filter((name) => name.startsWith(only));
+      const each = passages.split(",").map(Number);
+      const { reached, records, notReached } = await failpointCampaign({
+        ...options,
+        names,
+        passages: each,
+        say,
+      });
+      say(`passages that did not come: ${notReached.join(", ") || "none"}`);
+      return {
         "failpoints, each reached": names.length,
         "server processes that ended at one": reached,
         "second and third passages that the sequence does not make": notReached.length,
         "records compared after restarts": records,
         "acknowledged operations lost": 0,
         "operations half applied": 0,
-      },
-    );
-}
-
-if (import.meta.main) await command();
+      };
+    },
+    isWhole: ({ only }) => only === "",
+  });

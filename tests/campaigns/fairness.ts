@@ -1,6 +1,6 @@
 // Can one client make the server unusable for others?
 //
-//   node tests/campaigns/fairness.ts [--seconds 15] [--only TEXT] [--judge] [--write]
+//   node tests/campaigns/fairness.ts [--seconds 15] [--only TEXT] [--judge]
 //
 // A server runs in its own process with a collection of 20,000 records of 128 dimensions, with sparse vectors and texts. A well-behaved
 // client sends 20 small searches per second, first alone, then during each attack (fairness/attacks.ts), which runs in a third process with
@@ -12,20 +12,20 @@
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempSync, rmSync } from "node:fs";
 import { Agent, request } from "node:http";
-import { tmpdir } from "node:os";
-import { join, resolve } from "node:path";
+import { resolve } from "node:path";
 import { createInterface } from "node:readline";
 import { setTimeout as sleep } from "node:timers/promises";
-import { parseArgs } from "node:util";
-import { createClient } from "@quiver/client";
+import type { QuiverClient } from "@quiver/client";
+import { randomNumbers } from "@quiver/kernels/random";
+import { command, type Say, say, TemporaryFolder } from "./campaign.ts";
 import type { Holds } from "./child-probe.ts";
-import { adminKey, type ChildServer, startChildServer } from "./child-server.ts";
 import { type AttackOrder, type AttackReport, allAttacks } from "./fairness/attacker.ts";
 import type { Attack } from "./fairness/attacks.ts";
-import { collection, dimension, randomOf, recordOf } from "./fairness/attacks.ts";
-import { type Figures, writeFigures } from "./figures.ts";
+import { collection, dimension, recordOf } from "./fairness/attacks.ts";
+import type { Figures } from "./figures.ts";
+import { type ServerProcess, startPatientServer } from "./server-process.ts";
+import { quantile } from "./soak-watch.ts";
 
 const attackerPath = resolve(import.meta.dirname, "fairness/attacker.ts");
 
@@ -64,38 +64,31 @@ export type Outcome = {
 };
 
 /** Runs the attacks, one after the other. @throws Error if a promise is broken and the run is judged */
-export async function fairness(options: FairnessOptions, tell: (line: string) => void): Promise<Outcome[]> {
-  const directory = mkdtempSync(join(tmpdir(), "quiver-fairness-"));
-  const server = await startChildServer(join(directory, "data"), [
-    ...["--queue-wait", "2s", "--request-deadline", "1m"],
-  ]);
-  try {
-    const keys = await prepare(server.url, options.records, tell);
-    const outcomes: Outcome[] = [];
-    await server.holds();
-    const calm = await watch(server.port, keys.calm, 2 * options.seconds);
-    const quiet = outcomeOf("none", calm, await server.holds(), none);
-    tell(lineOf(quiet));
-    outcomes.push(quiet);
-    for (const attack of allAttacks().filter(({ name }) => name.includes(options.only))) {
-      const outcome = await play(attack, server, keys, options.seconds);
-      tell(lineOf(outcome));
-      outcomes.push(outcome);
-    }
-    if (options.isJudged) judge(outcomes);
-    return outcomes;
-  } finally {
-    await server.kill();
-    rmSync(directory, { recursive: true, force: true });
+export async function fairness(options: FairnessOptions, tell: Say): Promise<Outcome[]> {
+  using folder = new TemporaryFolder("fairness");
+  const usual = ["--queue-wait", "2s", "--request-deadline", "1m"];
+  await using server = await startPatientServer(folder.join("data"), usual);
+  const keys = await prepare(await server.client(), options.records, tell);
+  const outcomes: Outcome[] = [];
+  await server.holds();
+  const calm = await watch(server.port, keys.calm, 2 * options.seconds);
+  const quiet = outcomeOf("none", calm, await server.holds(), none);
+  tell(lineOf(quiet));
+  outcomes.push(quiet);
+  for (const attack of allAttacks().filter(({ name }) => name.includes(options.only))) {
+    const outcome = await play(attack, server, keys, options.seconds);
+    tell(lineOf(outcome));
+    outcomes.push(outcome);
   }
+  if (options.isJudged) judge(outcomes);
+  return outcomes;
 }
 
 const none: AttackReport = { statuses: {}, bytes: 0 };
 
 type Keys = { readonly calm: string; readonly read: string; readonly write: string };
 
-async function prepare(url: string, records: number, tell: (line: string) => void): Promise<Keys> {
-  const client = createClient({ url, apiKey: adminKey });
+async function prepare(client: QuiverClient, records: number, tell: Say): Promise<Keys> {
   const shared = await client.createCollection({
     name: collection,
     dense_vector: { enabled: true, dimension },
@@ -107,7 +100,7 @@ async function prepare(url: string, records: number, tell: (line: string) => voi
   await shared.createDenseIndex({ distance_metric_type: "cosine" });
   await shared.createSparseIndex({});
   await shared.createTextIndex({});
-  const random = randomOf(1);
+  const random = randomNumbers(1);
   for (let from = 0; from < records; from += 500)
     await shared.upsert(
       Array.from({ length: Math.min(500, records - from) }, (_, i) => recordOf(from + i, random)),
@@ -123,7 +116,7 @@ async function prepare(url: string, records: number, tell: (line: string) => voi
 }
 
 /** Runs an attack and the client at the same time. */
-async function play(attack: Attack, server: ChildServer, keys: Keys, seconds: number): Promise<Outcome> {
+async function play(attack: Attack, server: ServerProcess, keys: Keys, seconds: number): Promise<Outcome> {
   const { port } = server;
   const order: AttackOrder = { port, key: keys[attack.role], attack: attack.name };
   const attacker = spawn(process.execPath, [attackerPath, JSON.stringify(order)], {
@@ -152,7 +145,7 @@ async function play(attack: Attack, server: ChildServer, keys: Keys, seconds: nu
 /** Sends small searches and requests to /health/live at fixed rates, whether they are answered or not. */
 async function watch(port: number, key: string, seconds: number): Promise<Seen> {
   const agent = new Agent({ keepAlive: true });
-  const random = randomOf(99);
+  const random = randomNumbers(99);
   const seen: Seen = { searchMs: [], healthMs: [], statuses: new Map() };
   const ask = async (method: string, path: string, body: Buffer | undefined, times: number[]) => {
     const beganMs = performance.now();
@@ -194,11 +187,6 @@ async function watch(port: number, key: string, seconds: number): Promise<Seen> 
   await Promise.all(pending);
   agent.destroy();
   return seen;
-}
-
-function quantile(values: readonly number[], share: number): number {
-  const sorted = values.toSorted((a, b) => a - b);
-  return sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))];
 }
 
 function outcomeOf(
@@ -252,23 +240,10 @@ function figuresOf(outcomes: readonly Outcome[]): Figures {
   );
 }
 
-if (process.argv[1] === import.meta.filename) {
-  const { values } = parseArgs({
-    options: {
-      seconds: { type: "string", default: "15" },
-      only: { type: "string", default: "" },
-      write: { type: "boolean", default: false },
-      judge: { type: "boolean", default: false },
-    },
+if (import.meta.main)
+  await command({
+    name: "fairness",
+    options: { seconds: 15, only: "", judge: false, seed: 1 },
+    run: async ({ seconds, only, judge: isJudged }) =>
+      figuresOf(await fairness({ seconds, records: 20_000, only, isJudged }, say)),
   });
-  const seconds = Number(values.seconds);
-  const isJudged = values.judge;
-  const options = { seconds, records: 20_000, only: values.only, isJudged };
-  const outcomes = await fairness(options, (line) => process.stdout.write(`${line}\n`));
-  if (values.write)
-    writeFigures(
-      "fairness",
-      `npm run test:fairness -- --seconds ${seconds}${values.only === "" ? "" : ` --only "${values.only}"`}`,
-      figuresOf(outcomes),
-    );
-}

@@ -53,13 +53,3 @@ export function rewrite(page: string, change: (text: string) => string): void {
 export function writeFigures(campaign: string, command: string, figures: Figures): void {
   rewrite("reliability.md", (text) => withFigures(text, campaign, captionOf(command), figures));
 }
-
-/** Reports the progress of a long run once a minute. */
-export async function whileTelling<T>(line: () => string, run: Promise<T>): Promise<T> {
-  const telling = setInterval(() => process.stdout.write(`${line()}\n`), 60_000);
-  try {
-    return await run;
-  } finally {
-    clearInterval(telling);
-  }
-}

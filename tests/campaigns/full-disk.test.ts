@@ -6,8 +6,8 @@ import { join } from "node:path";
 import { type QuiverClient, QuiverError } from "@quiver/client";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { calls, compileShim, errors, Faults, shimEnvironment, whyNoShim } from "./crash/disk-shim.ts";
-import { adminKey, mustListen, type ServerProcess, startServer } from "./crash/server-process.ts";
 import { SmallDisk, whyNoMount } from "./crash/small-disk.ts";
+import { adminKey, ServerProcess } from "./server-process.ts";
 
 const noMount = whyNoMount();
 const noShim = whyNoShim();
@@ -26,8 +26,8 @@ afterEach(async () => {
 });
 
 async function start(dataDir: string, env: Record<string, string> = {}): Promise<QuiverClient> {
-  server = startServer(dataDir, env);
-  return mustListen(server);
+  server = new ServerProcess(dataDir, { env });
+  return server.client();
 }
 
 async function makeCollection(client: QuiverClient, name: string) {
@@ -209,8 +209,8 @@ describe.skipIf(noMount !== null)(`a full disk${skipped(noMount)}`, () => {
     await expectNoStart(join(disk.path, "new"), "Its disk is full");
     disk.free();
     // The first start on a directory generates an admin key, of which nothing may be left if it does not fit.
-    server = startServer(join(disk.path, "new"), {}, true);
-    await mustListen(server);
+    server = new ServerProcess(join(disk.path, "new"), { makesKey: true });
+    await server.client();
     expect(readdirSync(join(disk.path, "new")).filter((name) => name.startsWith("admin-key"))).toEqual([
       "admin-key",
     ]);
@@ -234,7 +234,7 @@ describe.skipIf(noMount !== null)(`a full disk${skipped(noMount)}`, () => {
 });
 
 async function expectNoStart(dataDir: string, reason: string): Promise<void> {
-  server = startServer(dataDir);
+  server = new ServerProcess(dataDir);
   expect(await server.listening).toBeNull();
   expect(await server.ended).toEqual({ code: 1, signal: null });
   expect(server.output()).toContain(dataDir);
@@ -321,10 +321,9 @@ describe.skipIf(process.platform !== "linux")("a truncated file", () => {
       truncateSync(join(dataDir, "collections", internalId, "data.mdb"), 8192);
       expect(await refusal(() => idsIn(client, "c"))).toBe("connection_failed");
       expect(await server?.ended).toEqual({ code: null, signal: "SIGBUS" });
-      server = startServer(dataDir);
-      const again = await mustListen(server);
-      expect(server.output()).toContain(internalId);
-      expect(server.output()).toContain("is not in the file");
+      const again = await start(dataDir);
+      expect(server?.output()).toContain(internalId);
+      expect(server?.output()).toContain("is not in the file");
       expect(await refusal(() => idsIn(again, "c"))).toBe("data_corrupted");
     } finally {
       await server?.kill();

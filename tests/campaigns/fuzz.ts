@@ -5,20 +5,16 @@
 // the shapes of the interface (fuzz/answers), without a 500, in time. After each round it must be alive, answer the canary's searches as
 // before, and, after garbage collection, use no more memory and no more open files than some rounds ago.
 //
-//   node tools/launch.mjs run tests/campaigns/fuzz.ts --rounds 160 --seed 1 [--figures]
+//   node tools/launch.mjs run tests/campaigns/fuzz.ts --rounds 160
 //
 // To repeat a failure, run one round: round i of a run with seed s is the same as the only round of a run with seed s + i.
 
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { parseArgs } from "node:util";
 import { type Route, type RouteName, routes } from "@quiver/protocol/routes";
 import fc from "fast-check";
+import { command, inLanes, type Say, say, TemporaryFolder } from "./campaign.ts";
 import type { Probe } from "./child-probe.ts";
-import { adminKey, type ChildServer, startChildServer } from "./child-server.ts";
-import { type Figures, writeFigures } from "./figures.ts";
+import type { Figures } from "./figures.ts";
 import { faultOf, routeOf } from "./fuzz/answers.ts";
 import { anyImportFile, importFault, importPrefix } from "./fuzz/import-files.ts";
 import { type Attack, anyAttack, canaryName } from "./fuzz/raw-http.ts";
@@ -34,6 +30,7 @@ import {
   openTransaction,
 } from "./fuzz/requests.ts";
 import { Wire } from "./fuzz/wire.ts";
+import { adminKey, type ServerProcess, startPatientServer } from "./server-process.ts";
 
 export type FuzzOptions = {
   readonly seed: number;
@@ -41,7 +38,7 @@ export type FuzzOptions = {
   readonly requestsPerRound: number;
   readonly attacksPerRound: number;
   readonly importsPerRound: number;
-  readonly say: (line: string) => void;
+  readonly say: Say;
 };
 
 /** Time in which every request must be answered and every connection closed. The server's own timeouts are shorter. */
@@ -63,87 +60,63 @@ class Broken extends Error {
 
 /** Runs all rounds. @throws with the request, the attack or the file that broke a promise */
 export async function fuzz(options: FuzzOptions): Promise<Figures> {
-  const folder = mkdtempSync(join(tmpdir(), "quiver-fuzz-"));
-  const dataDir = join(folder, "data");
-  const server = await startChildServer(dataDir, serverFlags);
+  using folder = new TemporaryFolder("fuzz");
+  const dataDir = folder.join("data");
+  await using server = await startPatientServer(dataDir, serverFlags);
   const statuses = new Map<number, number>();
   const count = (status: number) => statuses.set(status, (statuses.get(status) ?? 0) + 1);
   const probes: Probe[] = [];
   const reached = new Set<string>();
   const sent = { requests: 0, attacks: 0, imports: 0 };
   const startedAt = performance.now();
-  try {
-    await makeCanary(server);
-    for (let round = 0; round < options.rounds; round++) {
-      const seed = options.seed + round;
-      try {
-        const grounds = await makeGrounds(server);
-        const requests = fc.sample(anyRequest(grounds), { seed, numRuns: options.requestsPerRound });
-        await sendAll(server, dataDir, requests, count, reached);
-        const attacks = fc.sample(anyAttack, { seed, numRuns: options.attacksPerRound });
-        const files = fc.sample(anyImportFile, { seed, numRuns: options.importsPerRound });
-        const importing = importAll(server, files, folder);
-        await Promise.all([
-          inParallel(attacks, attacksAtOnce, (attack) => carryOut(server, dataDir, attack, count)),
-          importing,
-        ]);
-        await checkImports(server, dataDir);
-        await checkCanary(server);
-        sent.requests += requests.length;
-        sent.attacks += attacks.length;
-        sent.imports += files.length;
-        await deleteOthers(server);
-        probes.push(await server.measure());
-      } catch (error) {
-        const died = server.exit() === undefined ? "" : `\nthe server has ended (${server.exit()})`;
-        const output = server.output() === "" ? "" : `\nthe server wrote:\n${server.output()}`;
-        const command = `--seed ${seed} --rounds 1 --requests ${options.requestsPerRound}`;
-        throw new Broken(`round ${round + 1} (${command}): ${(error as Error).message}${died}${output}`, {
-          cause: error,
-        });
-      }
-      const { residentBytes, heapBytes, handles } = probes[round];
-      options.say(
-        `round ${round + 1}: ${sent.requests} requests, ${sent.attacks} attacks, ${sent.imports} imports; ${megabytes(residentBytes)} MB private, ${megabytes(heapBytes)} MB heap, ${handles} handles`,
-      );
+  await makeCanary(server);
+  for (let round = 0; round < options.rounds; round++) {
+    const seed = options.seed + round;
+    try {
+      const grounds = await makeGrounds(server);
+      const requests = fc.sample(anyRequest(grounds), { seed, numRuns: options.requestsPerRound });
+      await sendAll(server, dataDir, requests, count, reached);
+      const attacks = fc.sample(anyAttack, { seed, numRuns: options.attacksPerRound });
+      const files = fc.sample(anyImportFile, { seed, numRuns: options.importsPerRound });
+      const importing = importAll(server, files, folder.path);
+      await Promise.all([
+        inLanes(attacks, attacksAtOnce, (attack) => carryOut(server, dataDir, attack, count)),
+        importing,
+      ]);
+      await checkImports(server, dataDir);
+      await checkCanary(server);
+      sent.requests += requests.length;
+      sent.attacks += attacks.length;
+      sent.imports += files.length;
+      await deleteOthers(server);
+      probes.push(await server.measure());
+    } catch (error) {
+      const died = server.hasEnded() ? `\nthe server has ended (${server.ending()})` : "";
+      const output = server.output() === "" ? "" : `\nthe server wrote:\n${server.output()}`;
+      const command = `--seed ${seed} --rounds 1 --requests ${options.requestsPerRound}`;
+      throw new Broken(`round ${round + 1} (${command}): ${(error as Error).message}${died}${output}`, {
+        cause: error,
+      });
     }
-    checkGrowth(probes);
-    if (options.rounds * options.requestsPerRound >= reachRequestsMin) checkReach(reached);
-    await server.stop();
-    if (server.output().includes('"level":50'))
-      throw new Broken(`the server logged a fault:\n${server.output()}`);
-    return figures(options, sent, statuses, reached, probes, performance.now() - startedAt);
-  } finally {
-    if (server.exit() === undefined) await server.kill();
-    rmSync(folder, { recursive: true, force: true });
+    const { residentBytes, heapBytes, handles } = probes[round];
+    options.say(
+      `round ${round + 1}: ${sent.requests} requests, ${sent.attacks} attacks, ${sent.imports} imports; ${megabytes(residentBytes)} MB private, ${megabytes(heapBytes)} MB heap, ${handles} handles`,
+    );
   }
+  checkGrowth(probes);
+  if (options.rounds * options.requestsPerRound >= reachRequestsMin) checkReach(reached);
+  await server.stop();
+  if (server.output().includes('"level":50'))
+    throw new Broken(`the server logged a fault:\n${server.output()}`);
+  return figures(options, sent, statuses, reached, probes, performance.now() - startedAt);
 }
 
 // --- What is there before the requests ------------------------------------------------------------------------------
 
-type Asked = { readonly status: number; readonly text: string };
-
-async function ask(server: ChildServer, method: string, path: string, body?: unknown): Promise<Asked> {
-  const response = await fetch(`${server.url}${path}`, {
-    method,
-    headers: { authorization: `Bearer ${adminKey}`, "content-type": "application/json" },
-    body: body === undefined ? undefined : JSON.stringify(body),
-    signal: AbortSignal.timeout(answerMsMax),
-  });
-  return { status: response.status, text: await response.text() };
-}
-
-/** @throws unless it succeeds */
-async function must(server: ChildServer, method: string, path: string, body?: unknown): Promise<string> {
-  const { status, text } = await ask(server, method, path, body);
-  if (status < 200 || status > 299) throw new Broken(`${method} ${path} is answered ${status}: ${text}`);
-  return text;
-}
-
 const pathOf = (name: string) => `/vectordb/collections/${encodeURIComponent(name)}`;
 
-async function makeCollection(server: ChildServer, name: string, withIndexes: boolean): Promise<void> {
-  await must(server, "POST", "/vectordb/collections", {
+async function makeCollection(server: ServerProcess, name: string, withIndexes: boolean): Promise<void> {
+  await server.must("POST", "/vectordb/collections", {
     name,
     dense_vector: { enabled: true, dimension: 3 },
     sparse_vector: { enabled: true },
@@ -152,18 +125,18 @@ async function makeCollection(server: ChildServer, name: string, withIndexes: bo
     store_raw_text: true,
   });
   if (!withIndexes) return;
-  await must(server, "POST", `${pathOf(name)}/indexes/dense`, {
+  await server.must("POST", `${pathOf(name)}/indexes/dense`, {
     name: "d",
     distance_metric_type: "dot_product",
     quantization: { type: "auto", properties: { sample_threshold: 10 } },
     index: { type: "hnsw", properties: {} },
   });
-  await must(server, "POST", `${pathOf(name)}/indexes/sparse`, {
+  await server.must("POST", `${pathOf(name)}/indexes/sparse`, {
     name: "s",
     quantization: 64,
     sample_threshold: 10,
   });
-  await must(server, "POST", `${pathOf(name)}/indexes/tf-idf`, {
+  await server.must("POST", `${pathOf(name)}/indexes/tf-idf`, {
     name: "t",
     sample_threshold: 10,
     k1: 1.2,
@@ -181,16 +154,16 @@ const canarySong: readonly (readonly [path: string, body: unknown])[] = [
 ];
 let expectedSong: string[] = [];
 
-async function sing(server: ChildServer): Promise<string[]> {
+async function sing(server: ServerProcess): Promise<string[]> {
   const answers: string[] = [];
   for (const [path, body] of canarySong)
-    answers.push(await must(server, "POST", `${pathOf(canaryName)}/${path}`, body));
-  answers.push(await must(server, "GET", `${pathOf(canaryName)}/export`));
-  answers.push(await must(server, "GET", `${pathOf(canaryName)}/versions/current`));
+    answers.push(await server.must("POST", `${pathOf(canaryName)}/${path}`, body));
+  answers.push(await server.must("GET", `${pathOf(canaryName)}/export`));
+  answers.push(await server.must("GET", `${pathOf(canaryName)}/versions/current`));
   return answers;
 }
 
-async function makeCanary(server: ChildServer): Promise<void> {
+async function makeCanary(server: ServerProcess): Promise<void> {
   await makeCollection(server, canaryName, true);
   const vectors = Array.from({ length: 40 }, (_, i) => ({
     id: `c${i}`,
@@ -198,11 +171,11 @@ async function makeCanary(server: ChildServer): Promise<void> {
     sparse_values: [[i % 4, i + 1]],
     text: i % 3 === 0 ? "bees dance" : `a dance of ${i} bees`,
   }));
-  await must(server, "POST", `${pathOf(canaryName)}/streaming/upsert`, { vectors });
+  await server.must("POST", `${pathOf(canaryName)}/streaming/upsert`, { vectors });
   expectedSong = await sing(server);
 }
 
-async function checkCanary(server: ChildServer): Promise<void> {
+async function checkCanary(server: ServerProcess): Promise<void> {
   const song = await sing(server);
   for (const [i, answer] of song.entries()) {
     if (answer !== expectedSong[i])
@@ -210,21 +183,21 @@ async function checkCanary(server: ChildServer): Promise<void> {
   }
 }
 
-async function deleteOthers(server: ChildServer): Promise<void> {
-  const { collections } = JSON.parse(await must(server, "GET", "/vectordb/collections")) as {
+async function deleteOthers(server: ServerProcess): Promise<void> {
+  const { collections } = JSON.parse(await server.must("GET", "/vectordb/collections")) as {
     collections: { name: string }[];
   };
-  for (const { name } of collections) if (name !== canaryName) await must(server, "DELETE", pathOf(name));
-  const { snapshots } = JSON.parse(await must(server, "GET", "/vectordb/snapshots")) as {
+  for (const { name } of collections) if (name !== canaryName) await server.must("DELETE", pathOf(name));
+  const { snapshots } = JSON.parse(await server.must("GET", "/vectordb/snapshots")) as {
     snapshots: { collection_name: string; id: string }[];
   };
   for (const { collection_name, id } of snapshots)
-    await must(server, "DELETE", `${pathOf(collection_name)}/snapshots/${encodeURIComponent(id)}`);
-  const { keys } = JSON.parse(await must(server, "GET", "/auth/keys")) as { keys: { key_id: string }[] };
-  for (const { key_id } of keys) await must(server, "DELETE", `/auth/keys/${encodeURIComponent(key_id)}`);
+    await server.must("DELETE", `${pathOf(collection_name)}/snapshots/${encodeURIComponent(id)}`);
+  const { keys } = JSON.parse(await server.must("GET", "/auth/keys")) as { keys: { key_id: string }[] };
+  for (const { key_id } of keys) await server.must("DELETE", `/auth/keys/${encodeURIComponent(key_id)}`);
 }
 
-async function makeGrounds(server: ChildServer): Promise<Grounds> {
+async function makeGrounds(server: ServerProcess): Promise<Grounds> {
   await deleteOthers(server);
   await makeCollection(server, groundsName, true);
   await makeCollection(server, "plain", false);
@@ -236,15 +209,15 @@ async function makeGrounds(server: ChildServer): Promise<Grounds> {
     sparse_values: [[i, 1]],
     text: "honey bees dance",
   }));
-  await must(server, "POST", `${pathOf(groundsName)}/streaming/upsert`, { vectors });
-  const { hash } = JSON.parse(await must(server, "GET", `${pathOf(groundsName)}/versions/current`));
+  await server.must("POST", `${pathOf(groundsName)}/streaming/upsert`, { vectors });
+  const { hash } = JSON.parse(await server.must("GET", `${pathOf(groundsName)}/versions/current`));
   return { versionHash: hash };
 }
 
 // --- Requests -------------------------------------------------------------------------------------------------------
 
 async function sendAll(
-  server: ChildServer,
+  server: ServerProcess,
   dataDir: string,
   requests: readonly FuzzRequest[],
   count: (status: number) => void,
@@ -258,7 +231,7 @@ async function sendAll(
   const filledIn = (text: string) =>
     [...made].reduce((filled, [placeholder, value]) => filled.replaceAll(placeholder, () => value), text);
   try {
-    await inParallel(requests, connections, async (request, lane) => {
+    await inLanes(requests, connections, async (request, lane) => {
       let wire = wires.get(lane);
       if (wire === undefined || wire.isClosed) {
         wire = await Wire.open(server.port);
@@ -327,7 +300,7 @@ function checkReach(reached: ReadonlySet<string>): void {
 // --- Connections ----------------------------------------------------------------------------------------------------
 
 async function carryOut(
-  server: ChildServer,
+  server: ServerProcess,
   dataDir: string,
   attack: Attack,
   count: (status: number) => void,
@@ -369,7 +342,7 @@ async function carryOut(
 // --- Imports --------------------------------------------------------------------------------------------------------
 
 async function importAll(
-  server: ChildServer,
+  server: ServerProcess,
   files: readonly { name: string; content: Buffer; flags: readonly string[] }[],
   folder: string,
 ): Promise<void> {
@@ -384,8 +357,8 @@ async function importAll(
 }
 
 /** All imported records can be read back. */
-async function checkImports(server: ChildServer, dataDir: string): Promise<void> {
-  const { collections } = JSON.parse(await must(server, "GET", "/vectordb/collections")) as {
+async function checkImports(server: ServerProcess, dataDir: string): Promise<void> {
+  const { collections } = JSON.parse(await server.must("GET", "/vectordb/collections")) as {
     collections: { name: string }[];
   };
   for (const { name } of collections.filter((collection) => collection.name.startsWith(importPrefix))) {
@@ -437,30 +410,6 @@ function checkGrowth(probes: readonly Probe[]): void {
 
 const megabytes = (bytes: number) => (bytes / 1024 ** 2).toFixed(1);
 
-// --- Helpers of the campaign ----------------------------------------------------------------------------------------
-
-/** Processes all items with limited concurrency. The first failure stops it. */
-async function inParallel<T>(
-  items: readonly T[],
-  lanes: number,
-  act: (item: T, lane: number) => Promise<void>,
-): Promise<void> {
-  let next = 0;
-  let failed = false;
-  await Promise.all(
-    Array.from({ length: lanes }, async (_, lane) => {
-      while (next < items.length && !failed) {
-        try {
-          await act(items[next++], lane);
-        } catch (error) {
-          failed = true;
-          throw error;
-        }
-      }
-    }),
-  );
-}
-
 function shown(bytes: Buffer): string {
   const text = JSON.stringify(bytes.subarray(0, 4_000).toString("latin1"));
   return bytes.length > 4_000 ? `${text} and ${bytes.length - 4_000} bytes more` : text;
@@ -497,34 +446,17 @@ function figures(
   };
 }
 
-async function command(): Promise<void> {
-  const { values } = parseArgs({
-    options: {
-      seed: { type: "string", default: String(Date.now() % 1_000_000) },
-      rounds: { type: "string", default: "20" },
-      requests: { type: "string", default: "2000" },
-      attacks: { type: "string", default: "60" },
-      imports: { type: "string", default: "2" },
-      figures: { type: "boolean", default: false },
-    },
+if (import.meta.main)
+  await command({
+    name: "fuzz",
+    options: { rounds: 20, requests: 2_000, attacks: 60, imports: 2 },
+    run: ({ seed, rounds, requests, attacks, imports }) =>
+      fuzz({
+        seed,
+        rounds,
+        requestsPerRound: requests,
+        attacksPerRound: attacks,
+        importsPerRound: imports,
+        say,
+      }),
   });
-  const seed = Number(values.seed);
-  process.stdout.write(`seed ${seed}\n`);
-  const seen = await fuzz({
-    seed,
-    rounds: Number(values.rounds),
-    requestsPerRound: Number(values.requests),
-    attacksPerRound: Number(values.attacks),
-    importsPerRound: Number(values.imports),
-    say: (line) => process.stdout.write(`${line}\n`),
-  });
-  process.stdout.write(`${JSON.stringify(seen, null, 2)}\n`);
-  if (values.figures)
-    writeFigures(
-      "fuzz",
-      `npm run test:fuzz -- --seed ${seed} --rounds ${values.rounds} --requests ${values.requests}`,
-      seen,
-    );
-}
-
-if (import.meta.main) await command();

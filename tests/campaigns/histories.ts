@@ -5,22 +5,19 @@
 // and responses are a history (histories/clients); histories/checker searches for a serial order that explains it, and histories/versions
 // compares the versions in the responses.
 //
-//   node tools/launch.mjs run tests/campaigns/histories.ts --seconds 300 --seed 1 [--figures]
+//   node tools/launch.mjs run tests/campaigns/histories.ts --seconds 300
 //
 // The seed determines what each client does, but not how the requests interleave. So a failure is reported with everything that the checker
 // knows about it, and may not recur with its seed.
 
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { parseArgs } from "node:util";
-import { randomNumbers } from "../import-kill.ts";
-import { adminKey, type ChildServer, startChildServer } from "./child-server.ts";
-import { type Figures, writeFigures } from "./figures.ts";
+import { randomNumbers } from "@quiver/kernels/random";
+import { command, type Say, say, TemporaryFolder } from "./campaign.ts";
+import type { Figures } from "./figures.ts";
 import { check } from "./histories/checker.ts";
 import { Client, collectionPath, indexBodies, keyCount, Recording } from "./histories/clients.ts";
 import { versionFault } from "./histories/versions.ts";
+import { type ServerProcess, startPatientServer } from "./server-process.ts";
 
 export type HistoryOptions = {
   readonly seed: number;
@@ -29,14 +26,14 @@ export type HistoryOptions = {
   readonly secondsBetweenRestarts: number;
   readonly writers: number;
   readonly readers: number;
-  readonly say: (line: string) => void;
+  readonly say: Say;
 };
 
 /** Records a history and checks it. @throws if no serial order explains it */
 export async function histories(options: HistoryOptions): Promise<Figures> {
-  const folder = mkdtempSync(join(tmpdir(), "quiver-histories-"));
+  using folder = new TemporaryFolder("histories");
   const random = randomNumbers(options.seed);
-  let server = await startChildServer(folder);
+  let server = await startPatientServer(folder.path);
   let back: Promise<void> = Promise.resolve();
   const recording = new Recording();
   const restarts = { kills: 0, stops: 0 };
@@ -62,8 +59,8 @@ export async function histories(options: HistoryOptions): Promise<Figures> {
       const pauseMs = (0.5 + random()) * options.secondsBetweenRestarts * 1_000;
       await sleep(Math.min(pauseMs, Math.max(0, until - performance.now())));
       if (performance.now() >= until || isOver) break;
-      if (server.exit() !== undefined)
-        throw new Error(`the server ended by itself (${server.exit()}):\n${server.output()}`);
+      if (server.hasEnded())
+        throw new Error(`the server ended by itself (${server.ending()}):\n${server.output()}`);
       const kills = random() < 0.6;
       restarts[kills ? "kills" : "stops"]++;
       // Set before the server ends: clients that lose their connection wait for the next server.
@@ -81,32 +78,20 @@ export async function histories(options: HistoryOptions): Promise<Figures> {
     throw new Error(`${(error as Error).message}\nthe server wrote:\n${server.output()}`, { cause: error });
   } finally {
     await back.catch(() => undefined);
-    if (server.exit() === undefined) await server.kill();
-    rmSync(folder, { recursive: true, force: true });
+    await server.kill();
   }
 
   async function restart(kills: boolean): Promise<void> {
     await (kills ? server.kill() : server.stop());
-    const next = await startChildServer(folder);
+    const next = await startPatientServer(folder.path);
     // Aborts a transaction that was open when the server ended, because its client has lost it.
     await abortOpen(next);
     server = next;
   }
 }
 
-async function ask(server: ChildServer, method: string, path: string, body?: unknown): Promise<string> {
-  const response = await fetch(`${server.url}${path}`, {
-    method,
-    headers: { authorization: `Bearer ${adminKey}`, "content-type": "application/json" },
-    body: body === undefined ? undefined : JSON.stringify(body),
-  });
-  const text = await response.text();
-  if (response.status >= 300) throw new Error(`${method} ${path} is answered ${response.status}: ${text}`);
-  return text;
-}
-
-async function prepare(server: ChildServer): Promise<void> {
-  await ask(server, "POST", "/vectordb/collections", {
+async function prepare(server: ServerProcess): Promise<void> {
+  await server.must("POST", "/vectordb/collections", {
     name: "history",
     dense_vector: { enabled: true, dimension: 2 },
     sparse_vector: { enabled: true },
@@ -115,16 +100,16 @@ async function prepare(server: ChildServer): Promise<void> {
     store_raw_text: true,
   });
   for (const [kind, body] of Object.entries(indexBodies))
-    await ask(server, "POST", `${collectionPath}/indexes/${kind}`, body);
+    await server.must("POST", `${collectionPath}/indexes/${kind}`, body);
 }
 
-async function abortOpen(server: ChildServer): Promise<void> {
-  const { transactions } = JSON.parse(await ask(server, "GET", `${collectionPath}/transactions`)) as {
+async function abortOpen(server: ServerProcess): Promise<void> {
+  const { transactions } = JSON.parse(await server.must("GET", `${collectionPath}/transactions`)) as {
     transactions: { transaction_id: string; status: object }[];
   };
   for (const { transaction_id, status } of transactions)
     if ("NotStarted" in status)
-      await ask(server, "POST", `${collectionPath}/transactions/${transaction_id}/abort`);
+      await server.must("POST", `${collectionPath}/transactions/${transaction_id}/abort`);
 }
 
 function verdict(
@@ -160,33 +145,9 @@ function verdict(
   };
 }
 
-async function command(): Promise<void> {
-  const { values } = parseArgs({
-    options: {
-      seed: { type: "string", default: String(Date.now() % 1_000_000) },
-      seconds: { type: "string", default: "60" },
-      restart: { type: "string", default: "10" },
-      writers: { type: "string", default: "6" },
-      readers: { type: "string", default: "8" },
-      figures: { type: "boolean", default: false },
-    },
+if (import.meta.main)
+  await command({
+    name: "histories",
+    options: { seconds: 60, restart: 10, writers: 6, readers: 8 },
+    run: ({ restart, ...options }) => histories({ ...options, secondsBetweenRestarts: restart, say }),
   });
-  process.stdout.write(`seed ${values.seed}\n`);
-  const seen = await histories({
-    seed: Number(values.seed),
-    seconds: Number(values.seconds),
-    secondsBetweenRestarts: Number(values.restart),
-    writers: Number(values.writers),
-    readers: Number(values.readers),
-    say: (line) => process.stdout.write(`${line}\n`),
-  });
-  process.stdout.write(`${JSON.stringify(seen, null, 2)}\n`);
-  if (values.figures)
-    writeFigures(
-      "histories",
-      `npm run test:histories -- --seed ${values.seed} --seconds ${values.seconds} --restart ${values.restart}`,
-      seen,
-    );
-}
-
-if (import.meta.main) await command();

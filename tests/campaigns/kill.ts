@@ -1,6 +1,6 @@
 // Does a server that is killed at random moments keep exactly the acknowledged data?
 //
-//   node tests/campaigns/kill.ts [--kills 1000] [--seed 1] [--lanes 2] [--minutes 9 --tally FILE] | --replay DIR
+//   node tests/campaigns/kill.ts [--kills 1000] [--lanes 2] [--minutes 9 --tally FILE]
 //
 // A server process under mixed load from several clients is killed with SIGKILL, started again on the same directory, and
 // compared with the ledger (crash/ledger.ts): then the next load begins. About one kill in seven comes while the server is
@@ -9,21 +9,18 @@
 // parallel. The seed determines operations and moments, but not the timing of the machine. With a tally, a long run can be split into
 // parts: each continues the counts of the previous ones, with another seed.
 
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { parseArgs } from "node:util";
 import type { QuiverClient } from "@quiver/client";
 import { randomNumbers } from "@quiver/kernels/random";
 import type { CheckReport } from "@quiver/protocol/shapes/check";
 import { checkDirectory } from "@quiver/server/offline";
+import { command, inLanes, TemporaryFolder } from "./campaign.ts";
 import { keptError, replayCommand } from "./crash/kept-failure.ts";
 import { Ledger } from "./crash/ledger.ts";
-import { begin, type Load, type Random, work } from "./crash/load.ts";
-import { mustListen, startServer } from "./crash/server-process.ts";
+import { acknowledgedIn, begin, type Load, type Random, work } from "./crash/load.ts";
 import { verify } from "./crash/verify.ts";
-import { type Figures, whileTelling, writeFigures } from "./figures.ts";
+import type { Figures } from "./figures.ts";
+import { ServerProcess } from "./server-process.ts";
 
 const clients = 5;
 /** Enough records that the dense index gets a checkpoint; every second directory starts with this many. */
@@ -31,13 +28,7 @@ const records = 1_100;
 /** Maximum milliseconds under load after the first acknowledgement. */
 const loadMsMax = 250;
 
-export type KillOptions = {
-  kills: number;
-  seed: number;
-  lanes: number;
-  minutes?: number;
-  counts?: KillCounts;
-};
+export type KillOptions = { kills: number; seed: number; lanes: number; minutes?: number };
 
 export type KillCounts = {
   kills: number;
@@ -62,20 +53,18 @@ const nothing = (): KillCounts => ({
 });
 
 /** Runs the campaign. @throws at the first violation */
-export async function killCampaign({
-  kills,
-  seed,
-  lanes,
-  minutes,
+export async function killCampaign(
+  { kills, seed, lanes, minutes = Number.POSITIVE_INFINITY }: KillOptions,
   counts = nothing(),
-}: KillOptions): Promise<KillCounts> {
-  const endsAt = performance.now() + (minutes ?? Number.POSITIVE_INFINITY) * 60_000;
+): Promise<KillCounts> {
+  const endsAt = performance.now() + minutes * 60_000;
   const isEnough = () => counts.kills >= kills || performance.now() >= endsAt;
-  await Promise.all(
-    Array.from({ length: lanes }, async (_, number) => {
-      const random = randomNumbers(seed * 1_000 + number);
-      while (!isEnough()) await new Lane(random, seed, counts).live(isEnough, 20 + Math.floor(random() * 40));
-    }),
+  const random = Array.from({ length: lanes }, (_, number) => randomNumbers(seed * 1_000 + number));
+  function* directories() {
+    while (!isEnough()) yield;
+  }
+  await inLanes(directories(), lanes, (_, lane) =>
+    new Lane(random[lane], seed, counts).live(isEnough, 20 + Math.floor(random[lane]() * 40)),
   );
   return counts;
 }
@@ -99,7 +88,7 @@ function figuresOf(counts: KillCounts): Figures {
 
 /** One data directory and its servers. */
 class Lane {
-  readonly #directory = mkdtempSync(join(tmpdir(), "quiver-kills-"));
+  readonly #folder = new TemporaryFolder("kills");
   readonly #random: Random;
   readonly #seed: number;
   readonly #counts: KillCounts;
@@ -115,17 +104,18 @@ class Lane {
   }
 
   async live(isEnough: () => boolean, killsMax: number): Promise<void> {
-    let server = startServer(this.#directory);
+    using folder = this.#folder;
+    let server = new ServerProcess(folder.path);
     try {
-      let client = await mustListen(server);
+      let client = await server.client();
       await begin(this.#load, client, clients, this.#random() < 0.5 ? records : 0);
       for (let kill = 0; kill < killsMax && !isEnough(); kill++) {
         await this.#loadAndKill(server, client);
         if (this.#random() < 0.15) await this.#killWhileStarting();
         if (this.#random() < 0.25) await this.#checkFiles();
         const startedAt = performance.now();
-        server = startServer(this.#directory);
-        client = await mustListen(server);
+        server = new ServerProcess(folder.path);
+        client = await server.client();
         this.#startMs = performance.now() - startedAt;
         await this.#verify(client);
       }
@@ -133,19 +123,18 @@ class Lane {
         this.#mustBeWhole(await client.collection(name).check());
       await server.kill("SIGTERM");
       await this.#checkFiles();
-      server = startServer(this.#directory);
-      await this.#verify(await mustListen(server));
+      server = new ServerProcess(folder.path);
+      await this.#verify(await server.client());
     } catch (error) {
       await server.kill();
       const told = `kill ${this.#counts.kills}: ${(error as Error).message}\n\nThe server said:\n${server.output()}`;
       throw keptError(
         new Error(told, { cause: error }),
         { campaign: "kill", seed: this.#seed },
-        { ledger: this.#load.ledger, data: this.#directory },
+        { ledger: this.#load.ledger, data: folder.path },
       );
     } finally {
       await server.kill();
-      rmSync(this.#directory, { recursive: true, force: true });
     }
   }
 
@@ -157,7 +146,7 @@ class Lane {
 
   /** `quiver check DIR`, with no server on it. */
   async #checkFiles(): Promise<void> {
-    this.#mustBeWhole(await checkDirectory(this.#directory));
+    this.#mustBeWhole(await checkDirectory(this.#folder.path));
   }
 
   #mustBeWhole({ findings }: CheckReport): void {
@@ -166,12 +155,12 @@ class Lane {
       throw new Error(`quiver check found ${findings.length}, the first: ${JSON.stringify(findings[0])}`);
   }
 
-  async #loadAndKill(server: ReturnType<typeof startServer>, client: QuiverClient): Promise<void> {
-    const before = this.#acknowledged;
+  async #loadAndKill(server: ServerProcess, client: QuiverClient): Promise<void> {
+    const before = acknowledgedIn(this.#load);
     const working = Array.from({ length: clients }, (_, number) =>
       work(this.#load, client, number, () => false),
     );
-    while (this.#acknowledged === before && !server.hasEnded()) await sleep(1);
+    while (acknowledgedIn(this.#load) === before && !server.hasEnded()) await sleep(1);
     await sleep(this.#random() * loadMsMax);
     await server.kill();
     for (const stopped of await Promise.all(working)) {
@@ -182,12 +171,8 @@ class Lane {
     this.#counts.kills++;
   }
 
-  get #acknowledged(): number {
-    return Object.values(this.#load.acknowledged).reduce((sum, count) => sum + count, 0);
-  }
-
   async #killWhileStarting(): Promise<void> {
-    const starting = startServer(this.#directory);
+    const starting = new ServerProcess(this.#folder.path);
     await sleep((0.3 + 0.8 * this.#random()) * this.#startMs);
     await starting.kill();
     this.#counts.kills++;
@@ -195,30 +180,13 @@ class Lane {
   }
 }
 
-async function command(): Promise<void> {
-  const { values } = parseArgs({
-    options: {
-      kills: { type: "string", default: "1000" },
-      seed: { type: "string", default: String(Date.now() % 1_000_000) },
-      lanes: { type: "string", default: "2" },
-      minutes: { type: "string" },
-      tally: { type: "string" },
-      replay: { type: "string" },
-    },
+if (import.meta.main)
+  await command({
+    name: "kill",
+    options: { kills: 1_000, lanes: 2, minutes: Number.POSITIVE_INFINITY },
+    counts: nothing,
+    progress: ({ kills }) => `${kills} kills`,
+    run: async (options, counts) => figuresOf(await killCampaign(options, counts)),
+    isWhole: ({ kills }, counts) => counts.kills >= kills,
+    replay: replayCommand,
   });
-  if (values.replay !== undefined) return replayCommand(values.replay);
-  const [kills, seed, lanes] = [values.kills, values.seed, values.lanes].map(Number);
-  const minutes = values.minutes === undefined ? undefined : Number(values.minutes);
-  process.stdout.write(`seed ${seed}\n`);
-  const { tally } = values;
-  const counts =
-    tally && existsSync(tally) ? (JSON.parse(readFileSync(tally, "utf8")) as KillCounts) : nothing();
-  await whileTelling(() => `${counts.kills} kills`, killCampaign({ kills, seed, lanes, minutes, counts }));
-  if (tally) writeFileSync(tally, JSON.stringify(counts));
-  const figures = figuresOf(counts);
-  for (const [what, value] of Object.entries(figures)) process.stdout.write(`${what}: ${value}\n`);
-  if (counts.kills >= kills)
-    writeFigures("kill", `npm run test:kill -- --kills ${kills} --seed ${seed}`, figures);
-}
-
-if (import.meta.main) await command();

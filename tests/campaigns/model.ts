@@ -4,26 +4,23 @@
 // its own process over HTTP, and to a model of maps and full scans (tests/model.ts). After each command everything readable is compared
 // (model/pair). Some commands let several clients write at once, stop the server, or kill it in the middle of a write.
 //
-//   node tools/launch.mjs run tests/campaigns/model.ts --sequences 2000 --seed 1 [--figures]
+//   node tools/launch.mjs run tests/campaigns/model.ts --sequences 2000
 //
 // Sequence i of a run with seed s is the same as the only sequence of a run with seed s + i.
 
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { parseArgs } from "node:util";
 import { type RouteName, routes } from "@quiver/protocol/routes";
 import fc from "fast-check";
-import { startChildServer } from "./child-server.ts";
-import { type Figures, writeFigures } from "./figures.ts";
+import { command, inLanes, type Say, say, TemporaryFolder } from "./campaign.ts";
+import type { Figures } from "./figures.ts";
 import { type Command, sequence } from "./model/commands.ts";
 import { Pair, type Servers } from "./model/pair.ts";
 import { modelled } from "./model/routes.ts";
+import { startPatientServer } from "./server-process.ts";
 
 export type ModelOptions = {
   readonly seed: number;
   readonly sequences: number;
-  readonly say: (line: string) => void;
+  readonly say: Say;
 };
 
 /** Number of concurrent sequences, each on its own collections; those that stop the server run alone. */
@@ -31,8 +28,8 @@ const lanes = 4;
 
 /** Runs all sequences. @throws at the first disagreement of server and model, with its seed and commands */
 export async function modelCampaign({ seed, sequences, say }: ModelOptions): Promise<Figures> {
-  const folder = mkdtempSync(join(tmpdir(), "quiver-model-"));
-  let server = await startChildServer(folder);
+  using folder = new TemporaryFolder("model");
+  let server = await startPatientServer(folder.path);
   const ends = { stop: 0, kill: 0, idle: 0 };
   const called = new Set<RouteName>();
   const kinds = new Map<string, number>();
@@ -41,15 +38,15 @@ export async function modelCampaign({ seed, sequences, say }: ModelOptions): Pro
     async restart(how) {
       ends[how]++;
       await server[how]();
-      server = await startChildServer(folder);
+      server = await startPatientServer(folder.path);
     },
     async withoutPatience(act) {
       ends.idle++;
       await server.stop();
-      server = await startChildServer(folder, ["--transaction-idle", "1ms"]);
+      server = await startPatientServer(folder.path, ["--transaction-idle", "1ms"]);
       await act();
       await server.stop();
-      server = await startChildServer(folder);
+      server = await startPatientServer(folder.path);
     },
   };
   try {
@@ -66,27 +63,13 @@ export async function modelCampaign({ seed, sequences, say }: ModelOptions): Pro
       if (++done % 50 === 0) say(`${done} sequences`);
     };
     const together = all.filter((each) => !endsServer(each));
-    let next = 0;
-    let failed = false;
-    await Promise.all(
-      Array.from({ length: lanes }, async () => {
-        while (next < together.length && !failed) {
-          try {
-            await runOne(together[next++]);
-          } catch (error) {
-            failed = true;
-            throw error;
-          }
-        }
-      }),
-    );
+    await inLanes(together, lanes, runOne);
     for (const each of all.filter(endsServer)) await runOne(each);
     const missed = [...modelled].filter((name) => !called.has(name));
     if (sequences >= 300 && missed.length > 0) throw new Error(`no sequence called ${missed.join(", ")}`);
     await server.stop();
   } finally {
-    if (server.exit() === undefined) await server.kill();
-    rmSync(folder, { recursive: true, force: true });
+    await server.kill();
   }
   return {
     sequences,
@@ -124,24 +107,9 @@ async function runSequence(
   await pair.end();
 }
 
-async function command(): Promise<void> {
-  const { values } = parseArgs({
-    options: {
-      seed: { type: "string", default: String(Date.now() % 1_000_000) },
-      sequences: { type: "string", default: "100" },
-      figures: { type: "boolean", default: false },
-    },
+if (import.meta.main)
+  await command({
+    name: "model",
+    options: { sequences: 100 },
+    run: (options) => modelCampaign({ ...options, say }),
   });
-  process.stdout.write(`seed ${values.seed}\n`);
-  const say = (line: string) => process.stdout.write(`${line}\n`);
-  const seen = await modelCampaign({ seed: Number(values.seed), sequences: Number(values.sequences), say });
-  process.stdout.write(`${JSON.stringify(seen, null, 2)}\n`);
-  if (values.figures)
-    writeFigures(
-      "model",
-      `npm run test:model -- --seed ${values.seed} --sequences ${values.sequences}`,
-      seen,
-    );
-}
-
-if (import.meta.main) await command();

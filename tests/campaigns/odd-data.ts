@@ -11,11 +11,11 @@
 // Each case depends only on the seed and on its names, so naming it repeats it.
 
 import { writeFileSync } from "node:fs";
-import { parseArgs } from "node:util";
 import { randomNumbers } from "@quiver/kernels/random";
 import { denseDataTypes, type MetricName, metricNames } from "@quiver/protocol/shapes/index-definition";
 import { all, type Generated, generate, type OddData } from "../odd-data/odd-data.ts";
 import { Random } from "../odd-data/random.ts";
+import { command, type Say, say } from "./campaign.ts";
 import {
   emptyQueriesMax,
   hitsOfChance,
@@ -49,7 +49,7 @@ export type CampaignOptions = {
   /** Maximum number of stored vectors that are searched for themselves. */
   readonly itself: number;
   readonly withRival: boolean;
-  readonly say: (line: string) => void;
+  readonly say: Say;
 };
 
 /** The result of one case. */
@@ -210,13 +210,9 @@ export function lineOf({ data, metric, type, codes, mode, settings, counted, fau
 
 // --- The command ----------------------------------------------------------------------------------------------------
 
-/** The items with these names; all if none is given. @throws an error with the known names */
-function named<T>(
-  things: readonly T[],
-  nameOf: (thing: T) => string,
-  names: string | undefined,
-): readonly T[] {
-  if (names === undefined || names === "all") return things;
+/** The items with these names; all for "" or "all". @throws an error with the known names */
+function named<T>(things: readonly T[], nameOf: (thing: T) => string, names: string): readonly T[] {
+  if (names === "" || names === "all") return things;
   return names.split(",").map((name) => {
     const thing = things.find((each) => nameOf(each) === name);
     if (thing === undefined)
@@ -228,57 +224,47 @@ function named<T>(
 const itself = (name: string) => name;
 const byName = ({ name }: { name: string }) => name;
 
-async function command(): Promise<void> {
-  const { values } = parseArgs({
+if (import.meta.main) {
+  let cases: Case[] = [];
+  await command({
+    name: "odd-data",
     options: {
-      seed: { type: "string", default: "1" },
-      only: { type: "string" },
-      metric: { type: "string" },
-      type: { type: "string" },
-      mode: { type: "string" },
-      settings: { type: "string", default: "compared" },
-      rows: { type: "string", default: "1" },
-      queries: { type: "string", default: "100" },
-      itself: { type: "string", default: "1000" },
-      short: { type: "boolean", default: false },
-      "no-rival": { type: "boolean", default: false },
-      json: { type: "string" },
-      figures: { type: "boolean", default: false },
+      seed: 1,
+      only: "",
+      metric: "",
+      type: "",
+      mode: "",
+      settings: "compared",
+      rows: 1,
+      queries: 100,
+      itself: 1_000,
+      short: false,
+      "no-rival": false,
+      json: "",
     },
+    async run({ short, only, metric, type, mode, settings: setting, json, rows, ...options }) {
+      const refusal = options["no-rival"] ? "it is not asked for" : rivalRefusal();
+      if (refusal !== undefined) say(`hnswlib is left out: ${refusal}`);
+      const types: readonly Coding[] = ["auto", ...[...denseDataTypes].reverse(), "u8-elsewhere"];
+      const kinds = named(all, byName, only);
+      const orders = mode || (short ? "drawn" : "all");
+      cases = await oddDataCampaign({
+        ...options,
+        kinds: short ? kinds.filter(({ isLarge }) => !isLarge) : kinds,
+        metrics: named(metricNames, itself, metric),
+        types: named(types, itself, type || (short ? "auto,f32" : "")),
+        modes: orders === "drawn" ? undefined : named(modes, byName, orders),
+        settings: named(Object.values<Settings>(settings), byName, setting),
+        scale: rows,
+        withRival: refusal === undefined,
+        say,
+      });
+      if (json !== "") writeFileSync(json, JSON.stringify(cases, null, 1));
+      const failing = cases.filter(({ faults }) => faults.length > 0);
+      for (const each of failing) say(lineOf(each));
+      if (failing.length > 0) process.exitCode = 1;
+      return { cases: cases.length, "of them fail": failing.length };
+    },
+    write: (repeat) => writeFigures(cases, repeat),
   });
-  const say = (line: string) => process.stdout.write(`${line}\n`);
-  const refusal = values["no-rival"] ? "it is not asked for" : rivalRefusal();
-  if (refusal !== undefined) say(`hnswlib is left out: ${refusal}`);
-  const types: readonly Coding[] = ["auto", ...[...denseDataTypes].reverse(), "u8-elsewhere"];
-  const kinds = named(all, byName, values.only);
-  const mode = values.mode ?? (values.short ? "drawn" : "all");
-  const cases = await oddDataCampaign({
-    seed: Number(values.seed),
-    kinds: values.short ? kinds.filter(({ isLarge }) => !isLarge) : kinds,
-    metrics: named(metricNames, itself, values.metric),
-    types: named(types, itself, values.type ?? (values.short ? "auto,f32" : undefined)),
-    modes: mode === "drawn" ? undefined : named(modes, byName, mode),
-    settings: named(Object.values<Settings>(settings), byName, values.settings),
-    scale: Number(values.rows),
-    queries: Number(values.queries),
-    itself: Number(values.itself),
-    withRival: refusal === undefined,
-    say,
-  });
-  const failing = cases.filter(({ faults }) => faults.length > 0);
-  say(`\n${failing.length} of ${cases.length} cases fail${failing.length === 0 ? "" : ":"}`);
-  for (const each of failing) say(lineOf(each));
-  if (values.json !== undefined) writeFileSync(values.json, JSON.stringify(cases, null, 1));
-  if (values.figures) writeFigures(cases, commandOf(values));
-  process.exitCode = failing.length === 0 ? 0 : 1;
 }
-
-/** The command that repeats a run. */
-function commandOf(values: Readonly<Record<string, string | boolean | undefined>>): string {
-  const flags = Object.entries(values)
-    .filter(([name, value]) => name !== "json" && value !== undefined && value !== false)
-    .map(([name, value]) => (value === true ? `--${name}` : `--${name} ${value}`));
-  return ["npm run test:odd-data --", ...flags].join(" ");
-}
-
-if (import.meta.main) await command();

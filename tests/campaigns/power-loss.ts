@@ -1,6 +1,6 @@
 // Does acknowledged data survive a power loss?
 //
-//   node tests/campaigns/power-loss.ts [--images 1000] [--seed 1] [--minutes 9 --tally FILE] | --replay DIR
+//   node tests/campaigns/power-loss.ts [--images 1000] [--minutes 9 --tally FILE]
 //
 // A server works under mixed load. A shim (crash/disk-shim.c) between it and the disk logs all writes and syncs. For each operation the
 // campaign notes the log's length at the request and at the acknowledgement. Then it simulates a power loss at many moments of
@@ -13,31 +13,21 @@
 // Without gcc, or on a system other than Linux, the campaign is skipped with a message.
 
 import { type ChildProcess, fork } from "node:child_process";
-import {
-  cpSync,
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readFileSync,
-  realpathSync,
-  rmSync,
-  statSync,
-  writeFileSync,
-} from "node:fs";
+import { cpSync, existsSync, mkdirSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { parseArgs } from "node:util";
 import { createClient } from "@quiver/client";
 import { randomNumbers } from "@quiver/kernels/random";
+import { command, TemporaryFolder } from "./campaign.ts";
 import { Disk, fates, readLog } from "./crash/disk-log.ts";
 import { compileShim, shimEnvironment, whyNoShim } from "./crash/disk-shim.ts";
 import type { HostAnswer, HostRequest } from "./crash/host.ts";
 import { keptError, replayCommand } from "./crash/kept-failure.ts";
 import { Ledger } from "./crash/ledger.ts";
-import { begin, type Load, work } from "./crash/load.ts";
-import { mustListen, startServer } from "./crash/server-process.ts";
+import { acknowledgedIn, begin, type Load, work } from "./crash/load.ts";
 import { verify } from "./crash/verify.ts";
-import { type Figures, whileTelling, writeFigures } from "./figures.ts";
+import type { Figures } from "./figures.ts";
+import { ServerProcess } from "./server-process.ts";
 
 const clients = 5;
 const records = 1_100;
@@ -58,7 +48,6 @@ export type PowerLossOptions = {
   images: number;
   seed: number;
   minutes?: number;
-  counts?: PowerLossCounts;
   /** Simulates a disk that loses synced data, which the campaign must detect. */
   isLying?: boolean;
 };
@@ -74,18 +63,19 @@ const nothing = (): PowerLossCounts => ({
 });
 
 /** Runs the campaign. @throws at the first violation */
-export async function powerLossCampaign(options: PowerLossOptions): Promise<PowerLossCounts> {
-  const { images, seed, minutes, counts = nothing(), isLying = false } = options;
-  const endsAt = performance.now() + (minutes ?? Number.POSITIVE_INFINITY) * 60_000;
+export async function powerLossCampaign(
+  { images, seed, minutes = Number.POSITIVE_INFINITY, isLying = false }: PowerLossOptions,
+  counts = nothing(),
+): Promise<PowerLossCounts> {
+  const endsAt = performance.now() + minutes * 60_000;
   const isEnough = () => counts.images >= images || performance.now() >= endsAt;
   // In memory if there is such a folder, because syncs cost nothing there.
-  const parent = existsSync("/dev/shm") ? "/dev/shm" : tmpdir();
-  const folder = realpathSync(mkdtempSync(join(parent, "quiver-power-")));
+  using folder = new TemporaryFolder("power", existsSync("/dev/shm") ? "/dev/shm" : tmpdir());
   const host = new Host();
   try {
-    const shim = compileShim(folder);
+    const shim = compileShim(folder.path);
     for (let number = 0; !isEnough(); number++) {
-      const session = join(folder, `session-${number}`);
+      const session = folder.join(`session-${number}`);
       const random = randomNumbers(seed * 1_000 + number);
       const life = await makeLog(session, shim, random, number % 3 === 2 ? records : 0);
       counts.logs++;
@@ -95,7 +85,6 @@ export async function powerLossCampaign(options: PowerLossOptions): Promise<Powe
     }
   } finally {
     host.stop();
-    rmSync(folder, { recursive: true, force: true });
   }
   return counts;
 }
@@ -108,24 +97,20 @@ async function makeLog(session: string, shim: string, random: () => number, firs
   const ledger = new Ledger();
   ledger.clock = () => statSync(log).size;
   const load: Load = { ledger, random, acknowledged: {}, stamp: 0 };
-  const server = startServer(join(disk, "data"), shimEnvironment(shim, { directory: disk, log }), true);
-  try {
-    const client = await mustListen(server);
-    const life = { ledger, servedAt: ledger.clock() };
-    await begin(load, client, clients, first);
-    const acknowledged = () => Object.values(load.acknowledged).reduce((sum, count) => sum + count, 0);
-    const working = Array.from({ length: clients }, (_, number) =>
-      work(load, client, number, () => acknowledged() >= operationsPerLog),
-    );
-    for (const stopped of await Promise.all(working))
-      if (stopped)
-        throw new Error(`a client was refused: ${stopped.message}\n${server.output()}`, { cause: stopped });
-    // Half of the servers stop gracefully, with all their final writes.
-    await server.kill(random() < 0.5 ? "SIGTERM" : "SIGKILL");
-    return life;
-  } finally {
-    await server.kill();
-  }
+  const env = shimEnvironment(shim, { directory: disk, log });
+  await using server = new ServerProcess(join(disk, "data"), { env, makesKey: true });
+  const client = await server.client();
+  const life = { ledger, servedAt: ledger.clock() };
+  await begin(load, client, clients, first);
+  const working = Array.from({ length: clients }, (_, number) =>
+    work(load, client, number, () => acknowledgedIn(load) >= operationsPerLog),
+  );
+  for (const stopped of await Promise.all(working))
+    if (stopped)
+      throw new Error(`a client was refused: ${stopped.message}\n${server.output()}`, { cause: stopped });
+  // Half of the servers stop gracefully, with all their final writes.
+  await server.kill(random() < 0.5 ? "SIGTERM" : "SIGKILL");
+  return life;
 }
 
 type Life = {
@@ -244,34 +229,14 @@ function figuresOf(counts: PowerLossCounts): Figures {
   };
 }
 
-async function command(): Promise<void> {
-  const { values } = parseArgs({
-    options: {
-      images: { type: "string", default: "1000" },
-      seed: { type: "string", default: String(Date.now() % 1_000_000) },
-      minutes: { type: "string" },
-      tally: { type: "string" },
-      replay: { type: "string" },
-    },
+if (import.meta.main)
+  await command({
+    name: "power-loss",
+    options: { images: 1_000, minutes: Number.POSITIVE_INFINITY },
+    skip: whyNoShim,
+    counts: nothing,
+    progress: ({ images }) => `${images} images`,
+    run: async (options, counts) => figuresOf(await powerLossCampaign(options, counts)),
+    isWhole: ({ images }, counts) => counts.images >= images,
+    replay: replayCommand,
   });
-  if (values.replay !== undefined) return replayCommand(values.replay);
-  const reason = whyNoShim();
-  if (reason !== null) {
-    process.stdout.write(`skipped: ${reason}\n`);
-    return;
-  }
-  const [images, seed] = [Number(values.images), Number(values.seed)];
-  process.stdout.write(`seed ${seed}\n`);
-  const { tally } = values;
-  const minutes = values.minutes === undefined ? undefined : Number(values.minutes);
-  const counts =
-    tally && existsSync(tally) ? (JSON.parse(readFileSync(tally, "utf8")) as PowerLossCounts) : nothing();
-  await whileTelling(() => `${counts.images} images`, powerLossCampaign({ images, seed, minutes, counts }));
-  if (tally) writeFileSync(tally, JSON.stringify(counts));
-  const figures = figuresOf(counts);
-  for (const [what, value] of Object.entries(figures)) process.stdout.write(`${what}: ${value}\n`);
-  if (counts.images >= images)
-    writeFigures("power-loss", `npm run test:power-loss -- --images ${images} --seed ${seed}`, figures);
-}
-
-if (import.meta.main) await command();

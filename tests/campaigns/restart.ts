@@ -1,31 +1,25 @@
 // Does a server start again at once after a kill, while the killed process is still ending?
 //
-//   node tests/campaigns/restart.ts [--restarts 100] [--seed 1] | --replay DIR
+//   node tests/campaigns/restart.ts [--restarts 100]
 //
 // The campaign sends SIGKILL to a server under the load of five clients. It starts the next server on the same directory without waiting
 // for the killed process to end. Each start must succeed and have all acknowledged data (crash/ledger.ts). Every eighth time two servers
 // start at once: one must serve, and the other must be refused and name the owner.
 
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { parseArgs } from "node:util";
 import { randomNumbers } from "@quiver/kernels/random";
+import { command, TemporaryFolder } from "./campaign.ts";
 import { keptError, replayCommand } from "./crash/kept-failure.ts";
 import { Ledger } from "./crash/ledger.ts";
 import { begin, type Load, work } from "./crash/load.ts";
-import { mustListen, type ServerProcess, startServer } from "./crash/server-process.ts";
 import { verify } from "./crash/verify.ts";
-import { whileTelling, writeFigures } from "./figures.ts";
+import { ServerProcess } from "./server-process.ts";
 
 const clients = 5;
 /** Enough memory for the process's end to take some time. */
 const records = 1_100;
 /** Maximum milliseconds under load. */
 const loadMsMax = 150;
-
-export type RestartOptions = { restarts: number; seed: number; counts?: RestartCounts };
 
 export type RestartCounts = {
   restarts: number;
@@ -36,24 +30,28 @@ export type RestartCounts = {
   recordsCompared: number;
 };
 
-export const noRestarts = (): RestartCounts => ({ restarts: 0, waited: 0, contended: 0, recordsCompared: 0 });
+const nothing = (): RestartCounts => ({ restarts: 0, waited: 0, contended: 0, recordsCompared: 0 });
 
 /** Runs the campaign. @throws at the first failed start or violation */
-export async function restartCampaign({ restarts, seed, counts = noRestarts() }: RestartOptions) {
-  const directory = mkdtempSync(join(tmpdir(), "quiver-restarts-"));
+export async function restartCampaign(
+  { restarts, seed }: { restarts: number; seed: number },
+  counts = nothing(),
+): Promise<RestartCounts> {
+  using folder = new TemporaryFolder("restarts");
+  const directory = folder.path;
   const random = randomNumbers(seed);
   const load: Load = { ledger: new Ledger(), random, acknowledged: {}, stamp: 0 };
-  let server = startServer(directory);
+  let server = new ServerProcess(directory);
   try {
-    let client = await mustListen(server);
+    let client = await server.client();
     await begin(load, client, clients, records);
     while (counts.restarts < restarts) {
       const working = Array.from({ length: clients }, (_, number) => work(load, client, number, () => false));
       await sleep(random() * loadMsMax);
       const killed = server.kill();
       const isContended = counts.restarts % 8 === 7;
-      server = isContended ? await oneOfTwo(directory) : startServer(directory);
-      client = await mustListen(server);
+      server = isContended ? await oneOfTwo(directory) : new ServerProcess(directory);
+      client = await server.client();
       if (isContended) counts.contended++;
       else if (server.output().includes("Waiting for it to end")) counts.waited++;
       for (const stopped of await Promise.all(working))
@@ -74,13 +72,12 @@ export async function restartCampaign({ restarts, seed, counts = noRestarts() }:
     );
   } finally {
     await server.kill();
-    rmSync(directory, { recursive: true, force: true });
   }
 }
 
 /** Starts two servers at once. @returns the one that serves, when the other one has been refused */
 async function oneOfTwo(directory: string): Promise<ServerProcess> {
-  const both = [0, 1].map(() => startServer(directory, { QUIVER_LOCK_WAIT: "3s" }));
+  const both = [0, 1].map(() => new ServerProcess(directory, { flags: ["--lock-wait", "3s"] }));
   try {
     const listening = await Promise.all(both.map((each) => each.listening));
     const served = both.filter((_, i) => listening[i] !== null);
@@ -95,29 +92,22 @@ async function oneOfTwo(directory: string): Promise<ServerProcess> {
   }
 }
 
-async function command(): Promise<void> {
-  const { values } = parseArgs({
-    options: {
-      restarts: { type: "string", default: "100" },
-      seed: { type: "string", default: String(Date.now() % 1_000_000) },
-      replay: { type: "string" },
+if (import.meta.main)
+  await command({
+    name: "restart",
+    options: { restarts: 100 },
+    counts: nothing,
+    progress: ({ restarts }) => `${restarts} restarts`,
+    async run(options, counts) {
+      await restartCampaign(options, counts);
+      return {
+        "restarts right after SIGKILL": counts.restarts,
+        "of them starts that waited for the process that was ending": counts.waited,
+        "times that two servers were started at once, and one was refused": counts.contended,
+        "records compared after restarts": counts.recordsCompared,
+        "starts that failed": 0,
+        "acknowledged operations lost": 0,
+      };
     },
+    replay: replayCommand,
   });
-  if (values.replay !== undefined) return replayCommand(values.replay);
-  const [restarts, seed] = [values.restarts, values.seed].map(Number);
-  process.stdout.write(`seed ${seed}\n`);
-  const counts = noRestarts();
-  await whileTelling(() => `${counts.restarts} restarts`, restartCampaign({ restarts, seed, counts }));
-  const figures = {
-    "restarts right after SIGKILL": counts.restarts,
-    "of them starts that waited for the process that was ending": counts.waited,
-    "times that two servers were started at once, and one was refused": counts.contended,
-    "records compared after restarts": counts.recordsCompared,
-    "starts that failed": 0,
-    "acknowledged operations lost": 0,
-  };
-  for (const [what, value] of Object.entries(figures)) process.stdout.write(`${what}: ${value}\n`);
-  writeFigures("restart", `npm run test:restart -- --restarts ${restarts} --seed ${seed}`, figures);
-}
-
-if (import.meta.main) await command();

@@ -1,6 +1,6 @@
 // Does the server protect secrets, and do hostile requests get no access and cost little?
 //
-//   node tests/campaigns/security.ts [--seed 1] [--guesses 200] [--keys 10] [--length 16384] [--runs 2] [--write]
+//   node tests/campaigns/security.ts [--guesses 200] [--keys 10] [--length 16384] [--runs 2]
 //
 // All parts run against one server, one after the other; each response and each log line is searched for secrets, paths and stack traces
 // (security/probed-server.ts).
@@ -11,13 +11,12 @@
 //   pathological   texts that slow down regular expressions, in every field, timed against harmless ones
 //   faults         an engine that fails on every call
 //
-// The required roles of all endpoints are tested in packages/server/test/authorization.test.ts. With --write the figures go into
-// docs/reliability.md.
+// The required roles of all endpoints are tested in packages/server/test/authorization.test.ts.
 
-import { parseArgs } from "node:util";
+import { randomNumbers } from "@quiver/kernels/random";
 import { routes } from "@quiver/protocol/routes";
-import { randomNumbers } from "../../packages/kernels/src/random.ts";
-import { type Figures, writeFigures } from "./figures.ts";
+import { command, type Say, say } from "./campaign.ts";
+import type { Figures } from "./figures.ts";
 import { probeFaults } from "./security/faults.ts";
 import { probePathological } from "./security/pathological.ts";
 import { probePollution } from "./security/pollution.ts";
@@ -35,10 +34,7 @@ export type SecurityOptions = {
 };
 
 /** @throws Error at the first violation */
-export async function probeSecurity(
-  options: SecurityOptions,
-  tell: (line: string) => void,
-): Promise<Figures> {
+export async function probeSecurity(options: SecurityOptions, tell: Say): Promise<Figures> {
   const random = randomNumbers(options.seed);
   const probed = await probeServer();
   try {
@@ -80,28 +76,9 @@ export async function probeSecurity(
   }
 }
 
-async function command(): Promise<void> {
-  const { values } = parseArgs({
-    options: {
-      seed: { type: "string", default: "1" },
-      guesses: { type: "string", default: "200" },
-      keys: { type: "string", default: "10" },
-      length: { type: "string", default: "16384" },
-      runs: { type: "string", default: "2" },
-      write: { type: "boolean", default: false },
-    },
+if (import.meta.main)
+  await command({
+    name: "security",
+    options: { seed: 1, guesses: 200, keys: 10, length: 16_384, runs: 2 },
+    run: (options) => probeSecurity(options, say),
   });
-  const { write, ...texts } = values;
-  const numbers = Object.entries(texts).map(([name, text]) => [name, Number(text)]);
-  const options = Object.fromEntries(numbers) as SecurityOptions;
-  process.stdout.write(`seed ${options.seed}\n`);
-  try {
-    const figures = await probeSecurity(options, (line) => process.stdout.write(`${line}\n`));
-    if (write) writeFigures("security", `npm run test:security -- --seed ${options.seed}`, figures);
-  } catch (error) {
-    process.stdout.write(`FAILED with seed ${options.seed}: ${(error as Error).stack}\n`);
-    process.exitCode = 1;
-  }
-}
-
-if (import.meta.main) await command();

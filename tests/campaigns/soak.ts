@@ -1,6 +1,6 @@
 // Does a server stay healthy under twice its sustainable load?
 //
-//   node tests/campaigns/soak.ts [--minutes 30] [--seed 1] [--factor 2] [--write]
+//   node tests/campaigns/soak.ts [--minutes 30] [--factor 2]
 //
 // A server runs in its own process, with a memory budget. After some records were written,
 //
@@ -20,22 +20,15 @@
 //
 // Everything random is derived from the printed seed, except the timing of the machine.
 
-import { type ChildProcess, spawn } from "node:child_process";
-import { once } from "node:events";
-import { mkdtempSync, rmSync } from "node:fs";
 import { Agent, request } from "node:http";
-import { tmpdir } from "node:os";
-import { join, resolve } from "node:path";
-import { createInterface } from "node:readline";
 import { setTimeout as sleep } from "node:timers/promises";
-import { parseArgs } from "node:util";
-import { randomNumbers } from "../import-kill.ts";
-import { type Figures, writeFigures } from "./figures.ts";
+import { randomNumbers } from "@quiver/kernels/random";
+import { command, type Say, say, TemporaryFolder } from "./campaign.ts";
+import type { Figures } from "./figures.ts";
+import { adminKey, ServerProcess } from "./server-process.ts";
 import { type Content, contentOf, dimension, type Fate, Oracle } from "./soak-oracle.ts";
 import { quantile, type Sample, slopeOf, Watch } from "./soak-watch.ts";
 
-const main = resolve(import.meta.dirname, "../../packages/cli/src/main.ts");
-const key = "soak";
 const mib = 2 ** 20;
 
 export type SoakOptions = {
@@ -80,7 +73,7 @@ class Sender {
     const began = performance.now();
     return new Promise((done, failed) => {
       const headers: Record<string, string | number> = {
-        authorization: `Bearer ${key}`,
+        authorization: `Bearer ${adminKey}`,
         "content-type": "application/json",
         "x-quiver-timeout-ms": timeoutMs,
       };
@@ -400,52 +393,16 @@ class Soak {
   }
 }
 
-type ServerProcess = { readonly child: ChildProcess; readonly port: number; stop(): Promise<void> };
-
 async function startServer(dataDir: string): Promise<ServerProcess> {
-  const args = [
-    "serve",
-    "--port",
-    "0",
-    "--data-dir",
-    dataDir,
-    "--log-level",
-    "warn",
-    "--memory-budget",
-    "1GiB",
-  ];
-  const env = { ...process.env, QUIVER_ADMIN_KEY: key };
-  const child = spawn(process.execPath, [main, ...args], { env, stdio: ["ignore", "pipe", "pipe"] });
-  let output = "";
-  child.stderr.setEncoding("utf8").on("data", (text: string) => {
-    output += text;
-  });
-  const port = await new Promise<number>((found, failed) => {
-    createInterface({ input: child.stdout }).on("line", (line) => {
-      const match = /http:\/\/127\.0\.0\.1:(\d+)/.exec(line);
-      if (match) found(Number(match[1]));
-      else output += `${line}\n`;
-    });
-    child.once("exit", () => failed(new Error(`the server did not start:\n${output}`)));
-  });
-  return {
-    child,
-    port,
-    async stop() {
-      if (child.exitCode === null && child.signalCode === null) {
-        child.kill("SIGTERM");
-        await once(child, "exit");
-      }
-      if (child.exitCode !== 0)
-        throw new Error(`the server ended with ${child.exitCode ?? child.signalCode}:\n${output}`);
-    },
-  };
+  const server = new ServerProcess(dataDir, { flags: ["--memory-budget", "1GiB"] });
+  await server.client();
+  return server;
 }
 
 /** Runs one soak. @returns the results. @throws at the first violation */
-export async function soak(options: SoakOptions, say: (line: string) => void): Promise<Figures> {
-  const folder = mkdtempSync(join(tmpdir(), "quiver-soak-"));
-  const dataDir = join(folder, "data");
+export async function soak(options: SoakOptions, say: Say): Promise<Figures> {
+  using folder = new TemporaryFolder("soak");
+  const dataDir = folder.join("data");
   let server = await startServer(dataDir);
   let sender = new Sender(server.port);
   try {
@@ -464,7 +421,7 @@ export async function soak(options: SoakOptions, say: (line: string) => void): P
     run.tally.refusedMs.length = 0;
     run.tally.statuses.clear();
     const watching = sender;
-    const watch = new Watch(server.child.pid as number, async () => {
+    const watch = new Watch(server.pid, async () => {
       const answer = await watching.send("GET", "/metrics");
       if (answer?.status !== 200)
         throw new Error(`/metrics was answered with ${answer?.status ?? "nothing"}`);
@@ -494,11 +451,11 @@ export async function soak(options: SoakOptions, say: (line: string) => void): P
     if (afterwards !== records)
       throw new Error(`${records} records before the restart, ${afterwards} after it`);
     judge(run, watch.samples, options);
+    await server.stop();
     return { ...figures, "records compared with the oracle, twice": records };
   } finally {
     sender.close();
-    await server.stop();
-    rmSync(folder, { recursive: true, force: true });
+    await server.kill();
   }
 }
 
@@ -588,27 +545,13 @@ function figuresOf(
   };
 }
 
-if (import.meta.main) {
-  const { values } = parseArgs({
-    options: {
-      minutes: { type: "string", default: "30" },
-      seed: { type: "string", default: "1" },
-      factor: { type: "string", default: "2" },
-      records: { type: "string", default: "10000" },
-      write: { type: "boolean", default: false },
+if (import.meta.main)
+  await command({
+    name: "soak",
+    options: { minutes: 30, seed: 1, factor: 2, records: 10_000 },
+    run({ minutes, ...options }) {
+      const isJudged = minutes >= 1;
+      const seconds = 60 * minutes;
+      return soak({ ...options, seconds, measureSeconds: isJudged ? 20 : 5, isJudged }, say);
     },
   });
-  const minutes = Number(values.minutes);
-  const options: SoakOptions = {
-    seconds: 60 * minutes,
-    seed: Number(values.seed),
-    factor: Number(values.factor),
-    records: Number(values.records),
-    measureSeconds: minutes >= 1 ? 20 : 5,
-    isJudged: minutes >= 1,
-  };
-  process.stdout.write(`soak: ${minutes} minutes, seed ${values.seed}\n`);
-  const figures = await soak(options, (line) => process.stdout.write(`${line}\n`));
-  for (const [what, value] of Object.entries(figures)) process.stdout.write(`  ${what}: ${value}\n`);
-  if (values.write) writeFigures("soak", `npm run test:soak -- --seed ${values.seed}`, figures);
-}

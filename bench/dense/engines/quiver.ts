@@ -18,7 +18,7 @@ export function openQuiver(
     },
     // If the beam is narrower than the default number of results to re-score, fewer are re-scored; otherwise the beam would be widened.
     search: (query: Float32Array, k, ef) =>
-      index.search(query, k, { ef, rescore: Math.min(ef, rescoreDepth(dataType, k)) }).ordinals,
+      index.reader.search(query, k, { ef, rescore: Math.min(ef, rescoreDepth(dataType, k)) }).ordinals,
     bytes: () => index.graphBytes,
   } satisfies Engine;
 }

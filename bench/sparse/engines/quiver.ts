@@ -19,7 +19,8 @@ export const quiver: EngineKind = {
       finish() {
         while (index.tidy(tidiedAtOnce));
       },
-      search: (query: SparseVector, k, threshold) => bestFirst(index.search(query, k, threshold, null), k),
+      search: (query: SparseVector, k, threshold) =>
+        bestFirst(index.reader.search(query, k, threshold, null), k),
       bytes: () => index.memoryBytes,
     };
   },

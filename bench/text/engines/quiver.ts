@@ -22,7 +22,7 @@ export const quiver: EngineKind = {
         while (index.tidy(tidiedAtOnce));
       },
       search(query: string, k) {
-        return bestFirst(index.search(query, k, index.statistics(), null), k);
+        return bestFirst(index.reader.search(query, k, index.statistics(), null), k);
       },
       bytes: () => index.memoryBytes,
     };

@@ -3,6 +3,7 @@
 // Runs wherever fetch exists: Node.js, browsers, Deno, Bun, workers. Data uses the field names of the REST interface (`top_k`,
 // `dense_values`), as in the API reference; options of the client itself are in camel case.
 
+import { healthEndpoints } from "@quiver/protocol/endpoints";
 import { QuiverError } from "@quiver/protocol/errors";
 import type { RouteName } from "@quiver/protocol/routes";
 import type { AuditList } from "@quiver/protocol/shapes/audit";
@@ -16,7 +17,7 @@ import type { CreateKey, KeyCreated, KeyInformation } from "@quiver/protocol/sha
 import type { CreateSession, Session } from "@quiver/protocol/shapes/session";
 import type { Snapshot, SnapshotList } from "@quiver/protocol/shapes/snapshot";
 import { Collection } from "./collection.ts";
-import { type AnswerOf, healthEndpoints, type ParamsOf } from "./endpoints.ts";
+import type { AnswerOf, ParamsOf } from "./endpoints.ts";
 import { type CallOptions, type ClientOptions, Transport } from "./transport.ts";
 import { type WaitOptions, waitFor } from "./wait.ts";
 

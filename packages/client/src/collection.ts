@@ -1,5 +1,6 @@
 // What can a caller do with one collection?
 
+import { endpoints } from "@quiver/protocol/endpoints";
 import { isQuiverError } from "@quiver/protocol/errors";
 import { refuseUnknownOptions } from "@quiver/protocol/fields";
 import type { CheckReport } from "@quiver/protocol/shapes/check";
@@ -22,7 +23,6 @@ import type {
 import type { TransactionList } from "@quiver/protocol/shapes/transaction";
 import type { VectorRecord } from "@quiver/protocol/shapes/vector";
 import type { Version, VersionList } from "@quiver/protocol/shapes/version";
-import { endpoints } from "./endpoints.ts";
 import { RecordExport } from "./export.ts";
 import { CollectionSearch } from "./search.ts";
 import { SnapshotDownload } from "./snapshot-download.ts";

@@ -10,6 +10,7 @@
 // The wait is exponential with full jitter (a random time up to the step, so that many clients do not return at once), or Retry-After if
 // that is longer. `timeoutMs` bounds all attempts and waits together.
 
+import { type Endpoint, endpoints } from "@quiver/protocol/endpoints";
 import { QuiverError } from "@quiver/protocol/errors";
 import { refuseUnknownOptions } from "@quiver/protocol/fields";
 import { invariant } from "@quiver/protocol/invariant";
@@ -22,7 +23,7 @@ import {
   failureOfHead,
   quiverError,
 } from "./answer.ts";
-import { type AnswerOf, type Endpoint, endpoints } from "./endpoints.ts";
+import type { AnswerOf } from "./endpoints.ts";
 import type { BatchOptions } from "./upsert.ts";
 
 export const defaults = {

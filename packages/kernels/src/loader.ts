@@ -80,7 +80,7 @@ export function instantiateBuild(build: string, memory: WebAssembly.Memory): Web
   return new WebAssembly.Instance(module, { env: { memory } }).exports;
 }
 
-type KernelReader = (build: URL) => Uint8Array;
+type KernelReader = (build: URL) => Uint8Array<ArrayBuffer>;
 
 let read: KernelReader = (build) => {
   throw new Error(

@@ -1,11 +1,12 @@
-// Which endpoints exist?
+// What does each endpoint take and give, and who may call it?
 //
-// The server registers exactly this list, the client has one method for each entry, and the OpenAPI document and several tests are
-// generated from it. `not_found` gives the status of "no such ..." if it is not 404: the same condition has different codes on different
+// endpoints.ts lists them. The server registers exactly this list, the client has one method for each entry, and the OpenAPI document
+// and several tests are generated from it. `not_found` gives the status of "no such ..." if it is not 404: the same condition has different codes on different
 // endpoints (service-interface, "Errors").
 
 import type { TSchema } from "typebox";
 import Type from "typebox";
+import { type Endpoint, endpoints } from "./endpoints.ts";
 import type { ErrorCode } from "./errors.ts";
 import * as audit from "./shapes/audit.ts";
 import * as check from "./shapes/check.ts";
@@ -21,10 +22,7 @@ import * as transaction from "./shapes/transaction.ts";
 import * as vector from "./shapes/vector.ts";
 import * as version from "./shapes/version.ts";
 
-export type Route = {
-  readonly method: "GET" | "HEAD" | "POST" | "DELETE";
-  /** Path with `{name}` for parameters. */
-  readonly path: string;
+export type Route = Pick<Endpoint, "method" | "path"> & {
   /** The lowest role that may call it; `anyone` needs no key. */
   readonly role: Role | "anyone";
   /**
@@ -60,8 +58,6 @@ export type Route = {
   readonly errors: readonly number[];
 };
 
-const c = "/vectordb/collections/{collection_id}";
-const t = `${c}/transactions/{transaction_id}`;
 const missingCollectionIs400 = { collection_not_found: 400 } as const;
 const missingIs400 = {
   collection_not_found: 400,
@@ -70,10 +66,8 @@ const missingIs400 = {
 } as const;
 const searchErrors = { statusOf: { index_not_found: 400 }, errors: [400, 404, 500] } as const;
 
-export const routes = {
+const descriptions = {
   createCollection: {
-    method: "POST",
-    path: "/vectordb/collections",
     role: "write",
     collections: "body.name",
     audited: [
@@ -97,8 +91,6 @@ export const routes = {
     errors: [400, 409, 500],
   },
   listCollections: {
-    method: "GET",
-    path: "/vectordb/collections",
     role: "read",
     collections: "answer",
     tag: "Collections",
@@ -108,8 +100,6 @@ export const routes = {
     errors: [500],
   },
   loadedCollections: {
-    method: "GET",
-    path: "/vectordb/collections/loaded",
     role: "read",
     collections: "answer",
     tag: "Collections",
@@ -119,8 +109,6 @@ export const routes = {
     errors: [500],
   },
   getCollection: {
-    method: "GET",
-    path: c,
     role: "read",
     tag: "Collections",
     summary: "Get collection",
@@ -129,8 +117,6 @@ export const routes = {
     errors: [404, 500],
   },
   deleteCollection: {
-    method: "DELETE",
-    path: c,
     role: "admin",
     audited: [],
     tag: "Collections",
@@ -140,8 +126,6 @@ export const routes = {
     errors: [400, 500],
   },
   checkCollection: {
-    method: "POST",
-    path: `${c}/check`,
     role: "admin",
     tag: "Collections",
     summary: "Check stored data and indexes",
@@ -150,8 +134,6 @@ export const routes = {
     errors: [404, 500, 503],
   },
   loadCollection: {
-    method: "POST",
-    path: `${c}/load`,
     role: "write",
     tag: "Collections",
     summary: "Load collection into memory",
@@ -161,8 +143,6 @@ export const routes = {
     errors: [400, 500],
   },
   unloadCollection: {
-    method: "POST",
-    path: `${c}/unload`,
     role: "write",
     tag: "Collections",
     summary: "Unload collection from memory",
@@ -172,8 +152,6 @@ export const routes = {
     errors: [400, 500],
   },
   createDenseIndex: {
-    method: "POST",
-    path: `${c}/indexes/dense`,
     role: "write",
     audited: ["name", "distance_metric_type", "quantization.type", "quantization.properties.data_type"],
     tag: "Indexes",
@@ -184,8 +162,6 @@ export const routes = {
     errors: [400, 404, 409, 500],
   },
   createSparseIndex: {
-    method: "POST",
-    path: `${c}/indexes/sparse`,
     role: "write",
     audited: ["name", "quantization"],
     tag: "Indexes",
@@ -196,8 +172,6 @@ export const routes = {
     errors: [400, 404, 409, 500],
   },
   createTextIndex: {
-    method: "POST",
-    path: `${c}/indexes/tf-idf`,
     role: "write",
     audited: ["name", "language"],
     tag: "Indexes",
@@ -208,8 +182,6 @@ export const routes = {
     errors: [400, 404, 409, 500],
   },
   analyzeText: {
-    method: "POST",
-    path: `${c}/indexes/tf-idf/analyze`,
     role: "read",
     tag: "Indexes",
     summary: "Show the terms that the TF-IDF/BM25 index produces from a text",
@@ -219,8 +191,6 @@ export const routes = {
     errors: [400, 404, 500],
   },
   getIndexes: {
-    method: "GET",
-    path: `${c}/indexes`,
     role: "read",
     tag: "Indexes",
     summary: "Get indexes",
@@ -229,8 +199,6 @@ export const routes = {
     errors: [404, 500],
   },
   measureRecall: {
-    method: "GET",
-    path: `${c}/indexes/dense/recall`,
     role: "read",
     tag: "Indexes",
     summary: "Measure the recall of the dense index against exact search",
@@ -244,8 +212,6 @@ export const routes = {
     errors: [400, 404, 500],
   },
   deleteIndex: {
-    method: "DELETE",
-    path: `${c}/indexes/{index_type}`,
     role: "write",
     audited: [],
     tag: "Indexes",
@@ -254,8 +220,6 @@ export const routes = {
     errors: [400, 404, 500],
   },
   searchDense: {
-    method: "POST",
-    path: `${c}/search/dense`,
     role: "read",
     tag: "Search",
     summary: "Dense search",
@@ -266,8 +230,6 @@ export const routes = {
     ...searchErrors,
   },
   searchBatchDense: {
-    method: "POST",
-    path: `${c}/search/batch-dense`,
     role: "read",
     tag: "Search",
     summary: "Batch dense search",
@@ -277,8 +239,6 @@ export const routes = {
     ...searchErrors,
   },
   searchSparse: {
-    method: "POST",
-    path: `${c}/search/sparse`,
     role: "read",
     tag: "Search",
     summary: "Sparse search",
@@ -288,8 +248,6 @@ export const routes = {
     ...searchErrors,
   },
   searchBatchSparse: {
-    method: "POST",
-    path: `${c}/search/batch-sparse`,
     role: "read",
     tag: "Search",
     summary: "Batch sparse search",
@@ -299,8 +257,6 @@ export const routes = {
     ...searchErrors,
   },
   searchText: {
-    method: "POST",
-    path: `${c}/search/tf-idf`,
     role: "read",
     tag: "Search",
     summary: "TF-IDF/BM25 search",
@@ -310,8 +266,6 @@ export const routes = {
     ...searchErrors,
   },
   searchBatchText: {
-    method: "POST",
-    path: `${c}/search/batch-tf-idf`,
     role: "read",
     tag: "Search",
     summary: "Batch TF-IDF/BM25 search",
@@ -321,8 +275,6 @@ export const routes = {
     ...searchErrors,
   },
   searchHybrid: {
-    method: "POST",
-    path: `${c}/search/hybrid`,
     role: "read",
     tag: "Search",
     summary: "Hybrid search",
@@ -333,8 +285,6 @@ export const routes = {
     ...searchErrors,
   },
   searchBatchHybrid: {
-    method: "POST",
-    path: `${c}/search/batch-hybrid`,
     role: "read",
     tag: "Search",
     summary: "Batch hybrid search",
@@ -344,8 +294,6 @@ export const routes = {
     ...searchErrors,
   },
   createTransaction: {
-    method: "POST",
-    path: `${c}/transactions`,
     role: "write",
     tag: "Transactions",
     summary: "Create transaction",
@@ -355,8 +303,6 @@ export const routes = {
     errors: [400, 409, 500],
   },
   listTransactions: {
-    method: "GET",
-    path: `${c}/transactions`,
     role: "read",
     tag: "Transactions",
     summary: "List open and recent transactions",
@@ -366,8 +312,6 @@ export const routes = {
     errors: [400, 500],
   },
   getTransactionStatus: {
-    method: "GET",
-    path: `${t}/status`,
     role: "read",
     tag: "Transactions",
     summary: "Get transaction status",
@@ -378,8 +322,6 @@ export const routes = {
     errors: [400, 404, 500],
   },
   commitTransaction: {
-    method: "POST",
-    path: `${t}/commit`,
     role: "write",
     tag: "Transactions",
     summary: "Commit transaction",
@@ -388,8 +330,6 @@ export const routes = {
     errors: [400, 500],
   },
   abortTransaction: {
-    method: "POST",
-    path: `${t}/abort`,
     role: "write",
     tag: "Transactions",
     summary: "Abort transaction",
@@ -398,8 +338,6 @@ export const routes = {
     errors: [400, 500],
   },
   addVector: {
-    method: "POST",
-    path: `${t}/vectors`,
     role: "write",
     tag: "Transactions",
     summary: "Add vector",
@@ -410,8 +348,6 @@ export const routes = {
     errors: [400, 500],
   },
   upsertVectors: {
-    method: "POST",
-    path: `${t}/upsert`,
     role: "write",
     tag: "Transactions",
     summary: "Upsert vectors",
@@ -423,8 +359,6 @@ export const routes = {
     errors: [400, 500],
   },
   deleteVectorInTransaction: {
-    method: "DELETE",
-    path: `${t}/vectors/{vector_id}`,
     role: "write",
     tag: "Transactions",
     summary: "Delete vector in transaction",
@@ -433,8 +367,6 @@ export const routes = {
     errors: [400, 500],
   },
   vectorsByDocument: {
-    method: "GET",
-    path: `${c}/vectors`,
     role: "read",
     tag: "Vectors",
     summary: "Query vectors by document id",
@@ -445,8 +377,6 @@ export const routes = {
     errors: [400, 500],
   },
   getVector: {
-    method: "GET",
-    path: `${c}/vectors/{vector_id}`,
     role: "read",
     tag: "Vectors",
     summary: "Get vector by id",
@@ -456,8 +386,6 @@ export const routes = {
     errors: [400, 404, 500],
   },
   vectorExists: {
-    method: "HEAD",
-    path: `${c}/vectors/{vector_id}`,
     role: "read",
     tag: "Vectors",
     summary: "Check vector existence",
@@ -465,8 +393,6 @@ export const routes = {
     errors: [404, 500],
   },
   deleteVector: {
-    method: "DELETE",
-    path: `${c}/vectors/{vector_id}`,
     role: "write",
     tag: "Vectors",
     summary: "Delete vector (the same as a streaming delete)",
@@ -475,8 +401,6 @@ export const routes = {
     errors: [404, 500],
   },
   exportVectors: {
-    method: "GET",
-    path: `${c}/export`,
     role: "read",
     tag: "Vectors",
     summary:
@@ -487,8 +411,6 @@ export const routes = {
     errors: [404, 500],
   },
   streamingUpsert: {
-    method: "POST",
-    path: `${c}/streaming/upsert`,
     role: "write",
     tag: "Streaming",
     summary: "Streaming upsert",
@@ -499,8 +421,6 @@ export const routes = {
     errors: [400, 404, 500],
   },
   streamingDelete: {
-    method: "DELETE",
-    path: `${c}/streaming/delete/{vector_id}`,
     role: "write",
     tag: "Streaming",
     summary: "Streaming delete",
@@ -508,8 +428,6 @@ export const routes = {
     errors: [404, 500],
   },
   streamingDeleteAlias: {
-    method: "DELETE",
-    path: `${c}/streaming/vectors/{vector_id}`,
     role: "write",
     tag: "Streaming",
     summary: "Streaming delete (alternative path)",
@@ -517,8 +435,6 @@ export const routes = {
     errors: [404, 500],
   },
   listVersions: {
-    method: "GET",
-    path: `${c}/versions`,
     role: "read",
     tag: "Versions",
     summary: "List versions",
@@ -531,8 +447,6 @@ export const routes = {
     errors: [404, 500],
   },
   currentVersion: {
-    method: "GET",
-    path: `${c}/versions/current`,
     role: "read",
     tag: "Versions",
     summary: "Get current version",
@@ -541,8 +455,6 @@ export const routes = {
     errors: [400, 404, 500],
   },
   getVersion: {
-    method: "GET",
-    path: `${c}/versions/{version_hash}`,
     role: "read",
     tag: "Versions",
     summary: "Get version by hash",
@@ -551,8 +463,6 @@ export const routes = {
     errors: [400, 404, 500],
   },
   createSnapshot: {
-    method: "POST",
-    path: `${c}/snapshots`,
     role: "write",
     audited: ["since_version", "since_hash"],
     tag: "Snapshots",
@@ -564,8 +474,6 @@ export const routes = {
     errors: [400, 404, 500, 507],
   },
   listSnapshots: {
-    method: "GET",
-    path: `${c}/snapshots`,
     role: "read",
     tag: "Snapshots",
     summary: "List the snapshots of a collection, including a deleted one",
@@ -574,8 +482,6 @@ export const routes = {
     errors: [404, 500],
   },
   listAllSnapshots: {
-    method: "GET",
-    path: "/vectordb/snapshots",
     role: "admin",
     tag: "Snapshots",
     summary: "List all snapshots",
@@ -584,8 +490,6 @@ export const routes = {
     errors: [500],
   },
   uploadSnapshot: {
-    method: "POST",
-    path: "/vectordb/snapshots",
     role: "admin",
     audited: [],
     tag: "Snapshots",
@@ -596,8 +500,6 @@ export const routes = {
     errors: [400, 415, 500, 507],
   },
   checkSnapshots: {
-    method: "POST",
-    path: `${c}/snapshots/check`,
     role: "admin",
     tag: "Snapshots",
     summary: "Check the snapshot files of a collection, including a deleted one",
@@ -606,8 +508,6 @@ export const routes = {
     errors: [404, 500, 503],
   },
   checkAllSnapshots: {
-    method: "POST",
-    path: "/vectordb/snapshots/check",
     role: "admin",
     tag: "Snapshots",
     summary: "Check all snapshot files, and any other files in their directory",
@@ -616,8 +516,6 @@ export const routes = {
     errors: [500, 503],
   },
   getSnapshot: {
-    method: "GET",
-    path: `${c}/snapshots/{snapshot_id}`,
     role: "read",
     tag: "Snapshots",
     summary: "Get snapshot",
@@ -626,8 +524,6 @@ export const routes = {
     errors: [404, 500],
   },
   downloadSnapshot: {
-    method: "GET",
-    path: `${c}/snapshots/{snapshot_id}/download`,
     role: "read",
     tag: "Snapshots",
     summary: "Download a snapshot file; supports Range, and header x-quiver-sha256 has its SHA-256",
@@ -637,8 +533,6 @@ export const routes = {
     errors: [404, 416, 500],
   },
   deleteSnapshot: {
-    method: "DELETE",
-    path: `${c}/snapshots/{snapshot_id}`,
     role: "admin",
     audited: [],
     tag: "Snapshots",
@@ -647,8 +541,6 @@ export const routes = {
     errors: [404, 500],
   },
   restoreCollection: {
-    method: "POST",
-    path: `${c}/restore`,
     role: "admin",
     audited: ["snapshots", "overwrite"],
     tag: "Snapshots",
@@ -659,8 +551,6 @@ export const routes = {
     errors: [400, 404, 409, 500, 507],
   },
   createSession: {
-    method: "POST",
-    path: "/auth/create-session",
     role: "anyone",
     tag: "Authentication",
     summary: "Create session",
@@ -670,8 +560,6 @@ export const routes = {
     errors: [400, 500],
   },
   createKey: {
-    method: "POST",
-    path: "/auth/keys",
     role: "admin",
     audited: ["name", "role", "collections", "expires_at"],
     tag: "Authentication",
@@ -682,8 +570,6 @@ export const routes = {
     errors: [400, 500],
   },
   listKeys: {
-    method: "GET",
-    path: "/auth/keys",
     role: "admin",
     tag: "Authentication",
     summary: "List API keys",
@@ -692,8 +578,6 @@ export const routes = {
     errors: [500],
   },
   revokeKey: {
-    method: "DELETE",
-    path: "/auth/keys/{key_id}",
     role: "admin",
     audited: [],
     tag: "Authentication",
@@ -702,8 +586,6 @@ export const routes = {
     errors: [404, 500],
   },
   readAudit: {
-    method: "GET",
-    path: "/auth/audit",
     role: "admin",
     tag: "Authentication",
     summary: "Read the audit log, newest entries first",
@@ -712,6 +594,11 @@ export const routes = {
     answer: audit.AuditList,
     errors: [400, 500],
   },
-} as const satisfies Record<string, Route>;
+} as const satisfies Record<keyof typeof endpoints, Omit<Route, keyof Endpoint>>;
 
-export type RouteName = keyof typeof routes;
+export type RouteName = keyof typeof descriptions;
+
+/** All endpoints, each with its description. */
+export const routes = Object.fromEntries(
+  Object.entries(descriptions).map(([name, route]) => [name, { ...endpoints[name as RouteName], ...route }]),
+) as unknown as { readonly [R in RouteName]: (typeof endpoints)[R] & (typeof descriptions)[R] };

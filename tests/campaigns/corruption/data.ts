@@ -4,11 +4,10 @@
 // updates, deletes, ended and open transactions, checkpoints of every index, an unloaded collection, full and incremental snapshots, an
 // admin key and a session.
 
-import { createClient, type QuiverClient } from "@quiver/client";
 import { openDatabase } from "@quiver/engine/database/database";
 import type { VectorInput } from "@quiver/protocol/shapes/vector";
+import { ServerProcess } from "../server-process.ts";
 import type { Random } from "./damage.ts";
-import { startServer } from "./server-process.ts";
 
 const words =
   "the quick brown fox jumps over lazy dogs while seven wizards mix potions under old stone bridges".split(
@@ -57,13 +56,10 @@ export async function makeData(dataDir: string, random: Random): Promise<void> {
     await database.close();
   }
   // Writes the key and a session to the catalog.
-  const server = await startServer(dataDir);
-  try {
-    const client: QuiverClient = createClient({ url: server.url, apiKey: server.adminKey });
-    await client.createSession({ username: "admin", password: server.adminKey });
-  } finally {
-    await server.stop();
-  }
+  await using server = new ServerProcess(dataDir, { makesKey: true });
+  const client = await server.client();
+  await client.createSession({ username: "admin", password: server.adminKey });
+  await server.stop();
 }
 
 type Database = Awaited<ReturnType<typeof openDatabase>>;

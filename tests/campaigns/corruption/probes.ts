@@ -7,8 +7,8 @@
 
 import { createHash } from "node:crypto";
 import type { Snapshot } from "@quiver/protocol/shapes/snapshot";
+import type { ServerProcess } from "../server-process.ts";
 import type { Random } from "./damage.ts";
-import type { ServerProcess } from "./server-process.ts";
 
 /** One request, and the part of its response that must be the same. */
 type Probe = {

@@ -1,21 +1,20 @@
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { rmSync } from "node:fs";
 import { randomNumbers } from "@quiver/kernels/random";
 import { expect, it } from "vitest";
+import { TemporaryFolder } from "../campaign.ts";
+import { ServerProcess } from "../server-process.ts";
 import { keepFailure, keptError, replayFailure } from "./kept-failure.ts";
 import { Ledger } from "./ledger.ts";
 import { begin, type Load } from "./load.ts";
-import { mustListen, startServer } from "./server-process.ts";
 
 it("a failure is saved with its data and ledger, and fails again when it is replayed", async () => {
-  const directory = mkdtempSync(join(tmpdir(), "quiver-kept-"));
-  const data = join(directory, "data");
+  using folder = new TemporaryFolder("kept");
+  const data = folder.join("data");
   const kept: string[] = [];
-  const server = startServer(data);
+  const server = new ServerProcess(data);
   try {
     const load: Load = { ledger: new Ledger(), random: randomNumbers(1), acknowledged: {}, stamp: 0 };
-    await begin(load, await mustListen(server), 2, 20);
+    await begin(load, await server.client(), 2, 20);
     await server.kill();
     const { ledger } = load;
     const facts = { campaign: "kill", seed: 1 };
@@ -31,6 +30,6 @@ it("a failure is saved with its data and ledger, and fails again when it is repl
     expect((await replayFailure(kept[0])).records).toBeGreaterThan(0);
   } finally {
     await server.kill();
-    for (const folder of [directory, ...kept]) rmSync(folder, { recursive: true, force: true });
+    for (const each of kept) rmSync(each, { recursive: true, force: true });
   }
 }, 120_000);

@@ -8,13 +8,14 @@
 //
 // `node tests/campaigns/CAMPAIGN.ts --replay DIR` starts a server on a copy of `data` and compares it with the ledger again.
 
-import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { deserialize, serialize } from "node:v8";
 import { randomNumbers } from "@quiver/kernels/random";
+import { TemporaryFolder } from "../campaign.ts";
+import { ServerProcess } from "../server-process.ts";
 import { end, Ledger, type LedgerState } from "./ledger.ts";
-import { mustListen, startServer } from "./server-process.ts";
 import { type Verified, verify } from "./verify.ts";
 
 export type Facts = {
@@ -57,17 +58,10 @@ export function keptError(error: unknown, facts: Omit<Facts, "message">, kept: K
 export async function replayFailure(folder: string): Promise<Verified> {
   const facts = JSON.parse(readFileSync(join(folder, "facts.json"), "utf8")) as Facts;
   const ledger = Ledger.of(deserialize(readFileSync(join(folder, "ledger"))) as LedgerState);
-  const copy = mkdtempSync(join(tmpdir(), "quiver-replay-"));
-  const data = join(copy, "data");
-  cpSync(join(folder, "data"), data, { recursive: true });
-  const server = startServer(data);
-  try {
-    const client = await mustListen(server);
-    return await verify(ledger, client, randomNumbers(facts.seed), facts.moment ?? end);
-  } finally {
-    await server.kill();
-    rmSync(copy, { recursive: true, force: true });
-  }
+  using copy = new TemporaryFolder("replay");
+  cpSync(join(folder, "data"), copy.join("data"), { recursive: true });
+  await using server = new ServerProcess(copy.join("data"));
+  return await verify(ledger, await server.client(), randomNumbers(facts.seed), facts.moment ?? end);
 }
 
 /** Implements `--replay DIR` of a campaign: prints the saved failure and the result of the replay. */

@@ -61,6 +61,10 @@ export type Load = {
   stamp: number;
 };
 
+/** How many operations of a load were acknowledged. */
+export const acknowledgedIn = ({ acknowledged }: Load): number =>
+  Object.values(acknowledged).reduce((sum, count) => sum + count, 0);
+
 /** The definitions that a crash campaign's collections have. */
 const definition = {
   dense_vector: { enabled: true, dimension },

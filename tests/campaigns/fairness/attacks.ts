@@ -3,6 +3,7 @@
 // Two sorts: named attacks that once succeeded; and attacks that are generated from the protocol, one for each endpoint that a reader or a
 // writer may call, with everything in the body at its limit. New endpoints and fields are attacked without a change here.
 
+import { randomNumbers } from "@quiver/kernels/random";
 import { limits } from "@quiver/protocol/limits";
 import { type Route, type RouteName, routes } from "@quiver/protocol/routes";
 
@@ -38,15 +39,6 @@ export function wordOf(number: number): string {
 
 /** Words of the vocabulary. */
 export const vocabulary = 30_000;
-
-/** A deterministic sequence, so that a run can be repeated. */
-export function randomOf(seed: number): () => number {
-  let state = seed >>> 0;
-  return () => {
-    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
-    return state / 2 ** 32;
-  };
-}
 
 export type AttackRequest = {
   readonly method: string;
@@ -84,7 +76,7 @@ function post(path: string, bodies: readonly Buffer[]): () => AttackRequest {
 
 /** Attacks that once blocked a server, with the number of connections that they used. */
 export function namedAttacks(): Attack[] {
-  const random = randomOf(7);
+  const random = randomNumbers(7);
   const word = () => wordOf(Math.floor(random() * vocabulary));
   const bodies = (count: number, make: () => unknown) => Array.from({ length: count }, () => bytesOf(make()));
   const exported = (): AttackRequest => ({
@@ -160,7 +152,7 @@ export function generatedAttacks(role: "read" | "write", seed = 1): Attack[] {
   const attacks: Attack[] = [];
   for (const [name, route] of Object.entries(routes) as [RouteName, Route][]) {
     if (route.role !== role || spared.has(name) || route.upload) continue;
-    for (const [label, make] of variantsOf(name, route, randomOf(seed)))
+    for (const [label, make] of variantsOf(name, route, randomNumbers(seed)))
       attacks.push({ name: label, connections: 64, role, next: make });
   }
   return attacks;

@@ -10,7 +10,7 @@ import { ErrorShape } from "@quiver/protocol/shapes/common";
 import { VectorRecord } from "@quiver/protocol/shapes/vector";
 import type { TSchema } from "typebox";
 import { Compile } from "typebox/compile";
-import { adminKey } from "../child-server.ts";
+import { adminKey } from "../server-process.ts";
 import type { WireAnswer } from "./wire.ts";
 
 type Check = (value: unknown) => string | undefined;

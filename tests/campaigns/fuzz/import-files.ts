@@ -10,7 +10,7 @@ import { join, resolve } from "node:path";
 import { gzipSync } from "node:zlib";
 import { VectorInput } from "@quiver/protocol/shapes/vector";
 import fc from "fast-check";
-import { adminKey } from "../child-server.ts";
+import { adminKey } from "../server-process.ts";
 import { hostile, shaped } from "./shaped-json.ts";
 
 const main = resolve(import.meta.dirname, "../../../packages/cli/src/main.ts");

@@ -4,7 +4,7 @@
 // connection in time. Requests that are smuggled in a body or behind an ambiguous length are never executed.
 
 import fc from "fast-check";
-import { adminKey } from "../child-server.ts";
+import { adminKey } from "../server-process.ts";
 
 export type Attack = {
   readonly kind: string;

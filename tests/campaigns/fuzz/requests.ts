@@ -6,7 +6,7 @@
 import { encode } from "@msgpack/msgpack";
 import { type Route, type RouteName, routes } from "@quiver/protocol/routes";
 import fc from "fast-check";
-import { adminKey } from "../child-server.ts";
+import { adminKey } from "../server-process.ts";
 import { hostile, type Shaping, shaped } from "./shaped-json.ts";
 
 /** What a round creates in the server before its requests. */

@@ -7,7 +7,7 @@
 // Ballast records are never found by the searches of the history; they keep the indexes busy in the background.
 
 import { setTimeout as sleep } from "node:timers/promises";
-import { adminKey } from "../child-server.ts";
+import { adminKey } from "../server-process.ts";
 import { absent, type Operation, present, type Read, type Write } from "./checker.ts";
 
 export const groups = 6;

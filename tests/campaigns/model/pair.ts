@@ -13,7 +13,7 @@ import {
   type Ranked,
   tolerance,
 } from "../../model.ts";
-import { adminKey } from "../child-server.ts";
+import { adminKey } from "../server-process.ts";
 import {
   allIds,
   type Command,

@@ -11,7 +11,9 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { Collection, Database } from "@quiver/engine/database/contract";
 import { openDatabase } from "@quiver/engine/database/database";
 import type { Graph } from "@quiver/engine/index/hnsw/graph";
-import { HnswIndex, type HnswOptions, type HnswState } from "@quiver/engine/index/hnsw/hnsw-index";
+import { HnswIndex } from "@quiver/engine/index/hnsw/hnsw-index";
+import type { HnswOptions } from "@quiver/engine/index/hnsw/hnsw-options";
+import type { HnswState } from "@quiver/engine/index/hnsw/saved-changes";
 import type { Builders } from "@quiver/engine/runtime/builders";
 import { bytesOfFloats } from "@quiver/engine/vector/floats";
 import type { denseDataTypes, MetricName } from "@quiver/protocol/shapes/index-definition";
@@ -146,7 +148,7 @@ export function openIndex(wanted: Wanted, threads: Builders): Subject {
       return index.count;
     },
     async search(query, k) {
-      const { ordinals, scores } = index.search(query, k, { vectorOf });
+      const { ordinals, scores } = index.reader.search(query, k, { vectorOf });
       return Array.from(ordinals, (label, i) => ({ label, score: scores[i] }))
         .sort((a, b) => b.score - a.score || a.label - b.label)
         .slice(0, k)

@@ -1,5 +1,7 @@
 // How are the valid records of a batch stored when the server rejects some of them?
 //
+// A user who imports a million lines, of which a dozen are invalid, gets all others stored in one run.
+//
 // A request is applied as a whole or not at all, so one bad record blocks its neighbours. The server names the first bad record by
 // position: the records before it are sent again, it is rejected, and the rest follows. If no position is named, the request is halved
 // until the bad record is alone. After an error the next request is small, and the size doubles with each success: a file in which every

@@ -1,5 +1,7 @@
 // How are rejected lines reported?
 //
+// A user corrects the lines of the --rejects file and imports that file alone.
+//
 // Each is reported once with file, line and reason: the first ones on stderr, all of them in the --rejects file, as JSON Lines with the
 // record itself, so that it can be fixed and imported again.
 

@@ -1,5 +1,7 @@
 // Which settings does `quiver serve` use, and where does each come from?
 //
+// A user sets them by flags at a terminal, by variables in a container, by a file on a host; a wrong one is named with its source.
+//
 //   flag  >  environment variable  >  configuration file  >  default
 //
 // One row of the table below defines the flag, the variable, the key of the file and the line of the help: the variable is QUIVER_ plus the
@@ -30,167 +32,71 @@ export type Setting = {
   readonly read: (text: string) => unknown;
 };
 
-const camelCase = (flag: string) => flag.replaceAll(/-(.)/g, (_, letter: string) => letter.toUpperCase());
+/** How the text of a setting is read, and how its default is shown. */
+type Form = Pick<Setting, "value" | "read" | "list"> & { readonly shown?: (value: never) => string };
 
-function setting(
-  flag: string,
-  option: keyof ServerConfig,
-  read: (text: string) => unknown,
-  row: Pick<Setting, "value" | "help" | "fallback" | "list">,
-): Setting {
-  const env = `QUIVER_${flag.toUpperCase().replaceAll("-", "_")}`;
-  return { key: camelCase(flag), flag, env, option, read, ...row };
-}
-
-const text = (value: string) => value;
-const minutes = (ms: number) => (ms % 60_000 === 0 ? `${ms / 60_000}m` : `${ms / 1000}s`);
-const size = (bytes: number) =>
-  bytes % 1024 ** 3 === 0 ? `${bytes / 1024 ** 3}GiB` : `${bytes / 1024 ** 2}MiB`;
+const number: Form = { value: "number", read: (text) => readInteger(text), shown: String };
+const size: Form = {
+  value: "size",
+  read: readBytes,
+  shown: (bytes: number) => (bytes % 1024 ** 3 === 0 ? `${bytes / 1024 ** 3}GiB` : `${bytes / 1024 ** 2}MiB`),
+};
+const duration: Form = {
+  value: "duration",
+  read: readDuration,
+  shown: (ms: number) => (ms % 60_000 === 0 ? `${ms / 60_000}m` : `${ms / 1000}s`),
+};
+const text = (value: string): Form => ({ value, read: (given) => given, shown: String });
 
 export const defaultDataDir = "./quiver-data";
 
-export const settings: readonly Setting[] = [
-  setting("port", "port", (value) => readInteger(value, 0, 65_535), {
-    value: "number",
-    help: "TCP port; 0 selects a free one",
-    fallback: String(configDefaults.port),
-  }),
-  setting("host", "host", text, {
-    value: "address",
-    help: "address or host name to listen on",
-    fallback: configDefaults.host,
-  }),
-  setting("data-dir", "dataDir", text, {
-    value: "dir",
-    help: "directory of all data, created if it does not exist",
-    fallback: defaultDataDir,
-  }),
-  setting("lock-wait", "lockWaitMs", readDuration, {
-    value: "duration",
-    help: "how long a start waits for another server that has the directory open and is stopping",
-    fallback: minutes(configDefaults.lockWaitMs),
-  }),
-  setting("admin-key", "adminKey", text, {
-    value: "key",
-    help: "the admin key; prefer the variable, because other users can see flags",
-    fallback: "generated at the first start, which prints the file name",
-  }),
-  setting("no-auth", "noAuth", readBoolean, {
-    help: "serve every request without a key; only on a loopback address",
-    fallback: "off",
-  }),
-  setting("auth-failures-max", "authFailuresMax", readInteger, {
-    value: "number",
-    help: "wrong keys that one address may send per minute before it has to wait",
-    fallback: String(configDefaults.authFailuresMax),
-  }),
-  setting("tls-cert", "tlsCert", text, {
-    value: "file",
-    help: "PEM file of the certificate, which enables HTTPS; read again when it changes",
-    fallback: "none: HTTP",
-  }),
-  setting("tls-key", "tlsKey", text, {
-    value: "file",
-    help: "PEM file of the certificate's private key, without a passphrase",
-    fallback: "none",
-  }),
-  setting("cors-origin", "corsOrigins", text, {
-    value: "origin",
-    help: "origin of web pages that may call the server, or *; may be repeated",
-    fallback: "none",
-    list: true,
-  }),
-  setting("body-limit", "bodyLimitBytes", readBytes, {
-    value: "size",
-    help: "largest request body",
-    fallback: size(configDefaults.bodyLimitBytes),
-  }),
-  setting("bodies-in-memory", "bodiesInMemoryBytesMax", readBytes, {
-    value: "size",
-    help: "maximum bytes of request bodies in memory at a time",
-    fallback: size(configDefaults.bodiesInMemoryBytesMax),
-  }),
-  setting("answers-in-memory", "answersInMemoryBytesMax", readBytes, {
-    value: "size",
-    help: "maximum bytes of responses in memory that clients have not read yet",
-    fallback: size(configDefaults.answersInMemoryBytesMax),
-  }),
-  setting("request-deadline", "requestDeadlineMs", readDuration, {
-    value: "duration",
-    help: "deadline of a search that sends no x-quiver-timeout-ms",
-    fallback: minutes(configDefaults.requestDeadlineMs),
-  }),
-  setting("request-deadline-max", "requestDeadlineMaxMs", readDuration, {
-    value: "duration",
-    help: "upper bound of x-quiver-timeout-ms",
-    fallback: minutes(configDefaults.requestDeadlineMaxMs),
-  }),
-  setting("request-work-max", "requestWorkMaxMs", readDuration, {
-    value: "duration",
-    help: "a request that takes more processor time is stopped",
-    fallback: `${configDefaults.requestWorkMaxMs / 1_000} seconds`,
-  }),
-  setting("queue-wait", "queueWaitMs", readDuration, {
-    value: "duration",
-    help: "a request that has waited in a queue for this long gets 503",
-    fallback: minutes(configDefaults.queueWaitMs),
-  }),
-  setting("key-requests-max", "keyRequestsMax", readInteger, {
-    value: "number",
-    help: "maximum requests of one key in progress; further ones get 503 at once",
-    fallback: String(configDefaults.keyRequestsMax),
-  }),
-  setting("answer-stall", "answerStallMs", readDuration, {
-    value: "duration",
-    help: "a response is aborted if the client reads nothing of it for this long",
-    fallback: minutes(configDefaults.answerStallMs),
-  }),
-  setting("request-timeout", "requestTimeoutMs", readDuration, {
-    value: "duration",
-    help: "time in which a request must arrive completely",
-    fallback: minutes(configDefaults.requestTimeoutMs),
-  }),
-  setting("headers-timeout", "headersTimeoutMs", readDuration, {
-    value: "duration",
-    help: "time in which the headers of a request must arrive",
-    fallback: minutes(configDefaults.headersTimeoutMs),
-  }),
-  setting("keep-alive-timeout", "keepAliveTimeoutMs", readDuration, {
-    value: "duration",
-    help: "time after which a connection without a request is closed",
-    fallback: minutes(configDefaults.keepAliveTimeoutMs),
-  }),
-  setting("connections-max", "connectionsMax", readInteger, {
-    value: "number",
-    help: "maximum number of open connections; further ones are refused",
-    fallback: String(configDefaults.connectionsMax),
-  }),
-  setting("close-timeout", "closeTimeoutMs", readDuration, {
-    value: "duration",
-    help: "time for uploads in progress to finish when the server stops",
-    fallback: minutes(configDefaults.closeTimeoutMs),
-  }),
-  setting("log-level", "logLevel", readLogLevel, {
-    value: "level",
-    help: `minimum severity of log lines: ${logLevels.join(", ")}`,
-    fallback: configDefaults.logLevel,
-  }),
-  setting("memory-budget", "memoryBudgetBytes", readBytes, {
-    value: "size",
-    help: "memory for indexes; beyond it idle collections are unloaded, then requests get 507",
-    fallback: "no limit",
-  }),
-  setting("transaction-idle", "transactionIdleMs", readDuration, {
-    value: "duration",
-    help: "an open transaction without an operation for this long is aborted",
-    fallback: "1h",
-  }),
-  setting("versions-kept", "versionsKept", readInteger, {
-    value: "number",
-    help: "number of versions that are kept and listed per collection",
-    fallback: "1000",
-  }),
+type Row = readonly [flag: string, option: keyof ServerConfig, form: Form, help: string, fallback?: string];
+
+// biome-ignore format: a table is read by its columns.
+const rows: readonly Row[] = [
+  ["port", "port", { ...number, read: (given) => readInteger(given, 0, 65_535) }, "TCP port; 0 selects a free one"],
+  ["host", "host", text("address"), "address or host name to listen on"],
+  ["data-dir", "dataDir", text("dir"), "directory of all data, created if it does not exist", defaultDataDir],
+  ["lock-wait", "lockWaitMs", duration, "how long a start waits for another server that has the directory open and is stopping"],
+  ["admin-key", "adminKey", text("key"), "the admin key; prefer the variable, because other users can see flags", "generated at the first start, which prints the file name"],
+  ["no-auth", "noAuth", { read: readBoolean }, "serve every request without a key; only on a loopback address", "off"],
+  ["auth-failures-max", "authFailuresMax", number, "wrong keys that one address may send per minute before it has to wait"],
+  ["tls-cert", "tlsCert", text("file"), "PEM file of the certificate, which enables HTTPS; read again when it changes", "none: HTTP"],
+  ["tls-key", "tlsKey", text("file"), "PEM file of the certificate's private key, without a passphrase", "none"],
+  ["cors-origin", "corsOrigins", { ...text("origin"), list: true }, "origin of web pages that may call the server, or *; may be repeated", "none"],
+  ["body-limit", "bodyLimitBytes", size, "largest request body"],
+  ["bodies-in-memory", "bodiesInMemoryBytesMax", size, "maximum bytes of request bodies in memory at a time"],
+  ["answers-in-memory", "answersInMemoryBytesMax", size, "maximum bytes of responses in memory that clients have not read yet"],
+  ["request-deadline", "requestDeadlineMs", duration, "deadline of a search that sends no x-quiver-timeout-ms"],
+  ["request-deadline-max", "requestDeadlineMaxMs", duration, "upper bound of x-quiver-timeout-ms"],
+  ["request-work-max", "requestWorkMaxMs", duration, "a request that takes more processor time is stopped"],
+  ["queue-wait", "queueWaitMs", duration, "a request that has waited in a queue for this long gets 503"],
+  ["key-requests-max", "keyRequestsMax", number, "maximum requests of one key in progress; further ones get 503 at once"],
+  ["answer-stall", "answerStallMs", duration, "a response is aborted if the client reads nothing of it for this long"],
+  ["request-timeout", "requestTimeoutMs", duration, "time in which a request must arrive completely"],
+  ["headers-timeout", "headersTimeoutMs", duration, "time in which the headers of a request must arrive"],
+  ["keep-alive-timeout", "keepAliveTimeoutMs", duration, "time after which a connection without a request is closed"],
+  ["connections-max", "connectionsMax", number, "maximum number of open connections; further ones are refused"],
+  ["close-timeout", "closeTimeoutMs", duration, "time for uploads in progress to finish when the server stops"],
+  ["log-level", "logLevel", { ...text("level"), read: readLogLevel }, `minimum severity of log lines: ${logLevels.join(", ")}`],
+  ["memory-budget", "memoryBudgetBytes", size, "memory for indexes; beyond it idle collections are unloaded, then requests get 507", "no limit"],
+  ["transaction-idle", "transactionIdleMs", duration, "an open transaction without an operation for this long is aborted", "1h"],
+  ["versions-kept", "versionsKept", number, "number of versions that are kept and listed per collection", "1000"],
 ];
+
+const defaults: Partial<ServerConfig> = configDefaults;
+
+export const settings: readonly Setting[] = rows.map(
+  ([flag, option, { shown, ...form }, help, fallback]) => ({
+    key: flag.replaceAll(/-(.)/g, (_, letter: string) => letter.toUpperCase()),
+    flag,
+    env: `QUIVER_${flag.toUpperCase().replaceAll("-", "_")}`,
+    option,
+    help,
+    fallback: fallback ?? shown?.(defaults[option] as never),
+    ...form,
+  }),
+);
 
 export const configFlag = {
   flag: "config",

@@ -7,7 +7,8 @@
 import { QuiverError } from "@quiver/protocol/errors";
 import { refuseUnknownOptions } from "@quiver/protocol/fields";
 import { limits } from "@quiver/protocol/limits";
-import { type Account, Task } from "./scheduler.ts";
+import type { Account } from "./fair-queue.ts";
+import { Task } from "./scheduler.ts";
 import { inBackground, type Timer } from "./timers.ts";
 
 /** Options of every call that may take long: how long the caller waits. */

@@ -1,6 +1,8 @@
 import { limits } from "@quiver/protocol/limits";
 import { expect, it } from "vitest";
-import { type Account, type EventLoop, Scheduler, Task } from "./scheduler.ts";
+import type { Account } from "./fair-queue.ts";
+import { Task } from "./scheduler.ts";
+import { type EventLoop, SliceRounds } from "./slice-rounds.ts";
 
 /** An event loop with its own clock, which only `spend` advances. */
 class TestLoop implements EventLoop {
@@ -38,7 +40,7 @@ class TestLoop implements EventLoop {
 
 function scene() {
   const loop = new TestLoop();
-  const scheduler = new Scheduler(loop);
+  const scheduler = new SliceRounds(loop);
   const granted: string[] = [];
   /** A task with the given number of slices, each of `sliceMs`; every grant is recorded under its name. */
   const start = async (name: string, account: Account, slices: number, sliceMs: number = limits.sliceMs) => {

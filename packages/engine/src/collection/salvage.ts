@@ -1,5 +1,7 @@
 // Which records of a damaged collection are intact?
 //
+// A user without a backup runs `quiver repair` and keeps all records but those that are hit, each of which is named.
+//
 // Salvage saves every live record if its own checksum and that of its vector are right. It finds records through their table, or in
 // unreachable pages (storage/lmdb-carve.ts). If the list of free pages is damaged too, an unreachable record may have been deleted
 // before. Then the table of ids decides, and if that is damaged too, the change log.

@@ -1,5 +1,7 @@
 // Is everything in a collection's store intact and consistent?
 //
+// The server asks this at every start (quick), and a user with `quiver check` before trusting a copied or doubtful directory (full).
+//
 // The check reads the store's file with our own reader (storage/lmdb-file.ts), because LMDB trusts its file. There are two depths:
 //
 //   quick   every page; the checksums of all values except long records and vectors; that ids, documents, records and vectors refer

@@ -17,7 +17,7 @@ import type { MemoryBudget } from "../runtime/memory.ts";
 import type { Writer } from "../runtime/writer.ts";
 import type { CollectionDependencies } from "./collection/state.ts";
 import { OpenCollection } from "./collection.ts";
-import type { DatabaseLog } from "./contract.ts";
+import type { DatabaseLog, DatabaseStatistics } from "./contract.ts";
 import { type Quarantined, quarantineError, unopenedError } from "./quarantine.ts";
 
 export type CollectionsDependencies = {
@@ -104,6 +104,31 @@ export class Collections {
     }
   }
 
+  /** Waits until the indexes of all loaded collections have caught up or failed. */
+  async recovered(): Promise<void> {
+    await Promise.all(
+      [...this.served.values()].map((collection) =>
+        collection
+          .indexed()
+          .catch((error: unknown) =>
+            this.#dependencies.log.error(
+              { collection: collection.name, err: error },
+              "a collection did not recover",
+            ),
+          ),
+      ),
+    );
+  }
+
+  /** Aborts the transactions that have been idle for so long. @throws the first failure, when all collections were looked at */
+  async abortIdle(idleMs: number): Promise<void> {
+    const looking = [...this.served.values()].map((collection) =>
+      collection.isOpen ? collection.abortIdleTransaction(idleMs) : undefined,
+    );
+    const failed = (await Promise.allSettled(looking)).find(({ status }) => status === "rejected");
+    if (failed?.status === "rejected") throw failed.reason;
+  }
+
   /** Whether there is a collection of this name, served or not. */
   isTaken(name: string): boolean {
     return this.served.has(name) || this.quarantined.has(name);
@@ -172,8 +197,22 @@ export class Collections {
     return [...open, ...aside].sort((a, b) => compareText(a.name, b.name));
   }
 
+  statistics(): Pick<DatabaseStatistics, "collections" | "damaged"> {
+    const open = this.sorted().filter((collection) => collection.isOpen);
+    return {
+      collections: open.map((collection) => collection.statistics()),
+      damaged: Array.from(this.quarantined.values(), ({ name, error }) => ({ name, message: error.message })),
+    };
+  }
+
   sorted(): OpenCollection[] {
     return [...this.served.values()].sort((a, b) => Buffer.compare(Buffer.from(a.name), Buffer.from(b.name)));
+  }
+
+  loadedNames(): string[] {
+    return this.sorted()
+      .filter((collection) => collection.isLoaded)
+      .map(({ name }) => name);
   }
 
   find(name: string): OpenCollection {

@@ -72,8 +72,9 @@ export type DatabaseLog = {
 };
 
 export { type CallOptions, type CancelSignal, Deadline } from "../base/deadline.ts";
+export type { Account } from "../base/fair-queue.ts";
 export { LevelQueue, levelOf } from "../base/level-queue.ts";
-export { type Account, arrived, scheduler, Task } from "../base/scheduler.ts";
+export { arrived, scheduler, Task } from "../base/scheduler.ts";
 /** How a program that takes connections shares its event loop with searches and indexing. */
 export { finishAtOnce, type Steps } from "../base/steps.ts";
 export type { VectorWrite };

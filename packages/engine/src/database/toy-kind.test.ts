@@ -106,7 +106,14 @@ test("[I4] a plan's legs of a kind that only the registry knows are searched, ra
   const toy = new Toy();
   for (const [ordinal, text] of texts.entries()) toy.add(ordinal, text.length);
   const view = new Views(() => {}).publish(
-    { version: 1, ordinalEnd: 5, readTxn: store.beginRead(), indexes: { [toyName]: toy }, statistics: {} },
+    {
+      version: 1,
+      ordinalEnd: 5,
+
+      readTxn: store.beginRead(),
+      indexes: { [toyName]: toy },
+      statistics: {},
+    },
     new Visibility(),
   );
   const leg = (length: number): ToyLeg => ({ kind: toyName, length });

@@ -82,10 +82,6 @@ export class IndexUpdaters {
     return this.#successors.size > 0 || this.inUse.some((updater) => updater.failure !== undefined);
   }
 
-  get isAnyClosing(): boolean {
-    return this.#closing.length > 0;
-  }
-
   /** No version sees the record any more. */
   remove(ordinal: number): void {
     for (const updater of this.all()) updater.remove(ordinal);

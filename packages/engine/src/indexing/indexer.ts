@@ -13,11 +13,8 @@
 //   and its searches get the error. The other indexes are not affected.
 //
 // Invariants:
-//   - A published view has one version: that of its read transaction and of all its indexes (4).
-//   - A time slice holds the event loop for about `limits.sliceMs`. Requests run between slices.
 //   - A search that must see version v calls `acquireView(v)`. It helps with the indexing, so a small lag costs no wait.
 //   - Building one index does not delay searches of the others.
-//   - All built indexes reach one target version before a newer target is chosen. So views are published however fast commits arrive.
 //   - A write is acknowledged when a published view contains it (`published`). So the current view serves every search at once, and a
 //     client that writes a lot waits for the indexes itself.
 //
@@ -26,8 +23,7 @@
 // searches scan, and links them in the background. `linkedEnd` says how far it is. A version is *complete* when every index has linked
 // all of its records.
 //
-// One file: it is the one loop above and what wakes it; the parts with a state of their own have files (index-updaters.ts, view-waiters.ts,
-// backlog.ts, completion.ts).
+// This file says when the loop runs, and who waits for it. What it does in a slice: indexing-slices.ts.
 
 import { QuiverError } from "@quiver/protocol/errors";
 import { limits } from "@quiver/protocol/limits";
@@ -36,56 +32,41 @@ import type { Background } from "../base/background.ts";
 import { Deadline } from "../base/deadline.ts";
 import { invariant } from "../base/invariant.ts";
 import { Task } from "../base/scheduler.ts";
-import { type Head, readHead } from "../collection/head.ts";
+import { Identities } from "../collection/identities.ts";
 import { Visibility } from "../collection/visibility.ts";
-import { type LiveIndexes, type View, Views } from "../runtime/view.ts";
-import type { ReadTransaction, Store } from "../storage/store.ts";
+import { type View, Views } from "../runtime/view.ts";
+import type { Store } from "../storage/store.ts";
 import { Backlog, type Standing } from "./backlog.ts";
 import { Completion } from "./completion.ts";
 import type { IndexUpdater } from "./index-updater.ts";
 import { IndexUpdaters } from "./index-updaters.ts";
+import { IndexingSlices } from "./indexing-slices.ts";
 import { ViewWaiters, type Working } from "./view-waiters.ts";
 
 export type IndexerEvents = {
   /** Every index has all records of this version in their final places. */
   onComplete(version: number): void;
+  /** Whether this many more bytes may be taken for optional memory. Default: always. */
+  mayTake?(bytes: number): boolean;
 };
 
 /** Name of the background task, in the log and in the status. */
 export const indexing = "indexing";
 
-/** Postings of deferred work (merging) between two checks of the clock. */
-const postingsPerLook = 20_000;
-
-/** Records that are removed between two checks of the clock, and the share of a time slice that removals may take first. */
-const reclaimedPerLook = 16;
-const reclaimingShare = 0.25;
-
-/** A read transaction, and its head. */
-type Newest = { readonly readTxn: ReadTransaction; readonly head: Head };
-
 export class Indexer {
-  readonly #store: Store;
   readonly #background: Background;
   readonly #updaters: IndexUpdaters;
   readonly #views: Views;
   readonly #visibility: Visibility;
+  readonly #slices: IndexingSlices;
   readonly #waiters = new ViewWaiters();
   readonly #completion: Completion;
-  /** The version that built indexes are brought to, over several slices. */
-  #target: Newest | undefined;
   /** All background indexing is one key of the scheduler; collections get equal shares of it. */
   readonly #task: Task;
   #scheduled = false;
   #stopped = false;
   readonly #backlog: Backlog;
-  /** The end of the ordinals of the newest known version. */
-  #seenEnd = 0;
-  /** The newest known version. */
-  #seenVersion = -1;
   #hasFailed = false;
-  /** Whether the last slice left nothing to do. */
-  #wasIdle = false;
 
   /**
    * @param background of the collection: stopped when the collection closes
@@ -93,7 +74,6 @@ export class Indexer {
    */
   constructor(store: Store, events: IndexerEvents, background: Background, name = "") {
     this.#task = new Task({ key: "indexing", group: name });
-    this.#store = store;
     this.#background = background;
     this.#completion = new Completion((version) => events.onComplete(version));
     this.#backlog = new Backlog(() => this.#standing(), background);
@@ -103,11 +83,19 @@ export class Indexer {
       refuse: (kind, reason) => this.#waiters.refuse(kind, reason),
       onReplaced: () => this.#complete(),
     });
-    this.#views = new Views(() => {
-      if (this.#updaters.isAnyClosing) this.#updaters.closeIndexes();
+    const identities = new Identities((bytes) => events.mayTake?.(bytes) ?? true);
+    const onOldestReleased = () => {
+      this.#updaters.closeIndexes();
       if (this.#visibility.closedCount > 0) this.wake();
-    });
+    };
+    this.#views = new Views(onOldestReleased, 0, identities);
     this.#visibility = new Visibility((free) => this.retire(free));
+    this.#slices = new IndexingSlices(store, this.#updaters, this.#views, this.#visibility, {
+      onPublished: (view) => this.#waiters.serve(view),
+      onCaughtUp: (version, ordinalEnd) => {
+        if (this.#completion.rise(version, ordinalEnd)) this.#complete();
+      },
+    });
   }
 
   /** Frees something that searches cannot find any more, when none goes on that has found it (runtime/view.ts). */
@@ -140,12 +128,19 @@ export class Indexer {
   }
 
   get memoryBytes(): number {
-    return this.#updaters.memoryBytes;
+    return this.#updaters.memoryBytes + this.#views.identities.memoryBytes;
+  }
+
+  /** Of `memoryBytes`, what remembers ids of records. */
+  get identityBytes(): number {
+    return this.#views.identities.memoryBytes;
   }
 
   /** Frees up to the given number of bytes of caches. */
   giveUp(bytes: number): void {
-    this.#updaters.giveUp(bytes);
+    const left = bytes - this.#views.identities.memoryBytes;
+    this.#views.identities.clear();
+    if (left > 0) this.#updaters.giveUp(left);
   }
 
   /** Writes that wait for the indexes. */
@@ -160,14 +155,14 @@ export class Indexer {
 
   /** How far behind the indexes are. An index that failed, or that is being read from disk, does not delay writes. */
   #standing(): Standing {
-    let taken = this.#seenEnd;
+    let taken = this.#slices.seenEnd;
     let limit: number = limits.indexBacklogRecordsMax;
     for (const { isRestoring, finalEnd, failure, backlogMax } of this.#updaters.inUse) {
       if (isRestoring || this.#hasFailed || failure !== undefined) continue;
       limit = Math.min(limit, backlogMax);
       taken = Math.min(taken, finalEnd);
     }
-    return { taken, committed: this.#seenEnd, limit };
+    return { taken, committed: this.#slices.seenEnd, limit };
   }
 
   /** Fraction of a range of ordinals that the slowest index has applied, 0 to 1. */
@@ -304,8 +299,7 @@ export class Indexer {
     this.#background.forget(indexing);
     this.#views.withdraw();
     this.#updaters.stop();
-    this.#target?.readTxn.release();
-    this.#target = undefined;
+    this.#slices.stop();
   }
 
   /** After `stop`: resolves when no thread writes a checkpoint any more. Only then may the collection's directory be removed. */
@@ -320,7 +314,7 @@ export class Indexer {
    */
   #step(): boolean {
     try {
-      const isDone = this.#slice();
+      const isDone = this.#slices.run();
       this.#hasFailed = false;
       return isDone;
     } catch (error) {
@@ -330,140 +324,10 @@ export class Indexer {
     }
   }
 
-  #slice(): boolean {
-    const { readTxn, head } = this.#takeTarget();
-    let isKept = false;
-    try {
-      const beganMs = performance.now();
-      const end = beganMs + limits.sliceMs;
-      const isTimeOver = () => performance.now() >= end;
-      const reclaimEnd = beganMs + reclaimingShare * limits.sliceMs;
-      // Removals must keep up even when commits arrive without a pause.
-      this.#reclaim(() => performance.now() >= reclaimEnd);
-      const advance = (updater: IndexUpdater) => {
-        const isThere = updater.step(readTxn, head, isTimeOver, (ordinal, version) =>
-          this.#visibility.close(ordinal, version),
-        );
-        this.#visibility.indexedUpTo(updater.cursor);
-        return isThere;
-      };
-      this.#updaters.replaceFailed(head.version, head.nextOrdinal);
-      const updaters = this.#updaters.inUse.filter((updater) => !updater.isRestoring && !updater.isStuck);
-      for (const updater of updaters) {
-        if (!updater.isBuilt || updater.watermark >= head.version || advance(updater)) continue;
-        isKept = true;
-        this.#target = { readTxn, head };
-        return updater.isWaiting;
-      }
-      const built = updaters.filter((updater) => updater.watermark === head.version);
-      const isStale = this.#wasIdle && this.#views.hasRetired;
-      this.#wasIdle = false;
-      if (isStale || !this.#isPublished(head.version, built)) {
-        isKept = true;
-        this.#publish(head.version, head.nextOrdinal, readTxn, built);
-      }
-      const behind = [
-        ...updaters.filter((updater) => !updater.isBuilt),
-        ...this.#updaters.successors.filter(
-          (updater) => !updater.isRestoring && updater.watermark < head.version,
-        ),
-      ];
-      const isReclaiming = this.#reclaim(isTimeOver);
-      if (this.#updaters.hasUnseenFailure) return false;
-      if (behind.length === 0) {
-        if (updaters.length === this.#updaters.inUse.length) this.#rise(head.version, head.nextOrdinal);
-        const isMore = updaters.some((updater) => updater.tidy(postingsPerLook, isTimeOver));
-        this.#updaters.keep();
-        // A commit that arrived during the work on an older target did not wake the indexer.
-        this.#wasIdle = !isMore && !isReclaiming && head.version === this.#seenVersion;
-        // What was retired is freed after one more view; without this, only the next commit would publish one.
-        return this.#wasIdle && !this.#views.hasRetired;
-      }
-      const next = behind.find((updater) => !updater.isWaiting);
-      if (next && !isTimeOver()) advance(next);
-      this.#updaters.keep();
-      return (
-        behind.every((updater) => updater.isWaiting) && !isReclaiming && head.version === this.#seenVersion
-      );
-    } finally {
-      if (!isKept) readTxn.release();
-    }
-  }
-
-  /** The version that this slice works towards: the unfinished target, or the newest version. */
-  #takeTarget(): Newest {
-    const readTxn = this.#store.beginRead();
-    try {
-      const head = readHead(readTxn);
-      invariant(
-        head.version >= this.#seenVersion && head.nextOrdinal >= this.#seenEnd,
-        () => `the log goes back from version ${this.#seenVersion} to ${head.version}`,
-      );
-      this.#seenEnd = head.nextOrdinal;
-      this.#seenVersion = head.version;
-      const target = this.#target;
-      if (target === undefined) return { readTxn, head };
-      this.#target = undefined;
-      invariant(
-        target.head.version <= head.version,
-        () => `the indexes follow version ${target.head.version}, and the log is at ${head.version}`,
-      );
-      readTxn.release();
-      return target;
-    } catch (error) {
-      readTxn.release();
-      throw error;
-    }
-  }
-
-  #isPublished(version: number, built: readonly IndexUpdater[]): boolean {
-    const current = this.#views.current;
-    return (
-      current !== null &&
-      current.version === version &&
-      Object.keys(current.indexes).length === built.length &&
-      built.every((updater) => current.indexes[updater.kind] === updater.index)
-    );
-  }
-
-  #publish(
-    version: number,
-    ordinalEnd: number,
-    readTxn: ReadTransaction,
-    built: readonly IndexUpdater[],
-  ): void {
-    for (const { kind, watermark, cursor } of built)
-      invariant(
-        watermark === version && cursor === ordinalEnd,
-        () => `a view of version ${version} gets a ${kind} index of version ${watermark}, up to ${cursor}`,
-      );
-    const indexes: LiveIndexes = Object.fromEntries(built.map(({ kind, index }) => [kind, index]));
-    const statistics = Object.fromEntries(built.map(({ kind, index }) => [kind, index.statistics?.()]));
-    this.#views.publish({ version, ordinalEnd, readTxn, indexes, statistics }, this.#visibility);
-    this.#waiters.serve(this.#views.current as View);
-  }
-
-  #rise(version: number, ordinalEnd: number): void {
-    if (this.#completion.rise(version, ordinalEnd)) this.#complete();
-  }
-
   #complete(): void {
     let end = Number.POSITIVE_INFINITY;
     for (const updater of this.#updaters.inUse)
       end = Math.min(end, updater.isRestoring ? 0 : updater.finalEnd);
     this.#completion.reach(end);
-  }
-
-  /** Removes records that no search can see any more, until the time is over. Returns whether there may be more. */
-  #reclaim(isTimeOver: () => boolean): boolean {
-    if (this.#visibility.closedCount === 0) return false;
-    const oldest = this.#views.oldestVersion;
-    for (let count = reclaimedPerLook; count === reclaimedPerLook; ) {
-      const reclaimed = this.#visibility.reclaim(oldest, reclaimedPerLook);
-      count = reclaimed.length;
-      for (const ordinal of reclaimed) this.#updaters.remove(ordinal);
-      if (count === reclaimedPerLook && isTimeOver()) return true;
-    }
-    return false;
   }
 }

@@ -5,46 +5,46 @@
 // in steps and keeps only the first k.
 
 import { compareText } from "../base/bytes.ts";
-import { invariant } from "../base/invariant.ts";
 import type { Steps } from "../base/steps.ts";
-import { RecordReader } from "../collection/record-reader.ts";
-import { ordinalKey } from "../collection/tables.ts";
+import { Greatest } from "../base/top-k.ts";
 import type { Candidates } from "../index/contract.ts";
-import type { Reader } from "../storage/store.ts";
+
+/** The id of a record. */
+export type IdOf = (ordinal: number) => string;
 
 export type Hit = { ordinal: number; score: number };
 
-/** The record of a hit, borrowed from the store until the next read. */
-export function recordOf(reader: Reader, ordinal: number): RecordReader {
-  const bytes = reader.get("records", ordinalKey(ordinal));
-  invariant(bytes !== undefined, `the index found ordinal ${ordinal}, which the version does not have`);
-  return new RecordReader(bytes);
-}
-
 /** Sorts hits by descending score, ties by id, and keeps the first `k`. */
-export function* rankHits(reader: Reader, hits: Hit[], k: number): Steps<Hit[]> {
-  hits.sort((a, b) => b.score - a.score);
+export function* rankHits(idOf: IdOf, found: readonly Hit[], k: number): Steps<Hit[]> {
+  const hits = atLeastKth(found, k).sort((a, b) => b.score - a.score);
   const ranked: Hit[] = [];
   for (let from = 0; from < hits.length && ranked.length < k; ) {
     let to = from + 1;
     while (to < hits.length && hits[to].score === hits[from].score) to++;
     if (to === from + 1) ranked.push(hits[from]);
-    else ranked.push(...(yield* firstById(reader, hits.slice(from, to), k - ranked.length)));
+    else ranked.push(...(yield* firstById(idOf, hits.slice(from, to), k - ranked.length)));
     from = to;
   }
   return ranked;
+}
+
+/** The k best hits, and all that tie with the k-th: fused rankings have many more. */
+function atLeastKth(hits: readonly Hit[], k: number): Hit[] {
+  if (hits.length <= 2 * k) return [...hits];
+  const best = new Greatest(k);
+  for (const { score } of hits) best.offer(score);
+  return hits.filter(({ score }) => score >= best.floor);
 }
 
 /** Ids that are read at a step. */
 const idsPerStep = 1_024;
 
 /** Of tied hits, the `k` with the smallest ids. */
-function* firstById(reader: Reader, ties: readonly Hit[], k: number): Steps<Hit[]> {
+function* firstById(idOf: IdOf, ties: readonly Hit[], k: number): Steps<Hit[]> {
   const first: { hit: Hit; id: string }[] = [];
   for (let from = 0; from < ties.length; from += idsPerStep) {
     if (from > 0) yield;
-    for (const hit of ties.slice(from, from + idsPerStep))
-      first.push({ hit, id: recordOf(reader, hit.ordinal).id });
+    for (const hit of ties.slice(from, from + idsPerStep)) first.push({ hit, id: idOf(hit.ordinal) });
     first.sort((a, b) => compareText(a.id, b.id));
     if (first.length > k) first.length = k;
   }
@@ -52,9 +52,9 @@ function* firstById(reader: Reader, ties: readonly Hit[], k: number): Steps<Hit[
 }
 
 /** The first `k` of an index's candidates in their final order. */
-export function rankCandidates(reader: Reader, candidates: Candidates, k: number): Steps<Hit[]> {
+export function rankCandidates(idOf: IdOf, candidates: Candidates, k: number): Steps<Hit[]> {
   const { count, ordinals, scores } = candidates;
   const hits: Hit[] = [];
   for (let i = 0; i < count; i++) hits.push({ ordinal: ordinals[i], score: scores[i] });
-  return rankHits(reader, hits, k);
+  return rankHits(idOf, hits, k);
 }

@@ -8,12 +8,13 @@ import { QuiverError } from "@quiver/protocol/errors";
 import { limits } from "@quiver/protocol/limits";
 import type { SearchResponse, SearchResult } from "@quiver/protocol/shapes/search";
 import type { Steps } from "../base/steps.ts";
+import { recordOf } from "../collection/identities.ts";
 import type { View } from "../runtime/view.ts";
 import { Explainer } from "./explain.ts";
 import { fuse, type Ranking } from "./fusion.ts";
 import { Legs, type SearchedLeg } from "./legs.ts";
 import type { Plan } from "./plan.ts";
-import { type Hit, rankCandidates, rankHits, recordOf } from "./rank.ts";
+import { type Hit, rankCandidates, rankHits } from "./rank.ts";
 import { Slices } from "./slices.ts";
 
 /**
@@ -64,12 +65,14 @@ async function runQuery(
   const depth = legDepth(plan);
   const rankings: Ranking[] = [];
   for (const leg of legs) rankings.push({ hits: await runLeg(leg, depth), weight: fusion.weights[leg.kind] });
-  const hits = await slices.finish(rankHits(view.readTxn, fuse(rankings, fusion.constant), topK));
+  const hits = await slices.finish(rankHits(idsOf(view), fuse(rankings, fusion.constant), topK));
   return { hits, rankings };
 }
 
+const idsOf = (view: View) => (ordinal: number) => view.identities.of(view.readTxn, ordinal).id;
+
 function* hitsOf(view: View, leg: SearchedLeg, k: number): Steps<Hit[]> {
-  return yield* rankCandidates(view.readTxn, yield* leg.search(k), k);
+  return yield* rankCandidates(idsOf(view), yield* leg.search(k), k);
 }
 
 /** Records that are fetched at a step. */
@@ -88,13 +91,9 @@ function* fetchAll(
 }
 
 function fetch(view: View, { ordinal, score }: Hit, returnRawText: boolean): SearchResult {
-  const record = recordOf(view.readTxn, ordinal);
-  return {
-    id: record.id,
-    document_id: record.documentId,
-    score,
-    text: returnRawText ? record.rawText : null,
-  };
+  const { id, documentId } = view.identities.of(view.readTxn, ordinal);
+  const text = returnRawText ? recordOf(view.readTxn, ordinal).rawText : null;
+  return { id, document_id: documentId, score, text };
 }
 
 /** Approximate memory of the results of one request. */

@@ -15,7 +15,7 @@ import { invariant } from "../base/invariant.ts";
 import { collectionTables } from "../collection/tables.ts";
 import { LmdbStore } from "../storage/lmdb.ts";
 import { syncDirectory } from "./data-directory.ts";
-import { fileError } from "./snapshot-directory.ts";
+import { fileError } from "./file-errors.ts";
 import { toWire, type WireError } from "./writer-messages.ts";
 
 export type BackupJob =

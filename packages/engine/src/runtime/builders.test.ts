@@ -11,7 +11,9 @@ import { ByteWriter } from "../base/byte-writer.ts";
 import { loudBackground } from "../base/testing/loud-background.ts";
 import { readOperations, storedRecord, type UpsertOperation, writeUpsert } from "../collection/record.ts";
 import type { Graph } from "../index/hnsw/graph.ts";
-import { HnswIndex, type HnswOptions, type HnswState } from "../index/hnsw/hnsw-index.ts";
+import { HnswIndex } from "../index/hnsw/hnsw-index.ts";
+import type { HnswOptions } from "../index/hnsw/hnsw-options.ts";
+import type { HnswState } from "../index/hnsw/saved-changes.ts";
 import type { TextRows } from "../index/kind.ts";
 import { bytesOfFloats } from "../vector/floats.ts";
 import { Builders } from "./builders.ts";
@@ -89,7 +91,7 @@ describe("two builders", () => {
         oldest++;
       }
       if (i % 100 === 0) {
-        const found = index.search(rowOf(i % stable), 10, { ef: 64 });
+        const found = index.reader.search(rowOf(i % stable), 10, { ef: 64 });
         for (const ordinal of found.ordinals)
           expect(ordinal < stable || (ordinal >= oldest && ordinal <= i)).toBe(true);
         expect(new Set(found.ordinals).size).toBe(found.count);
@@ -101,7 +103,8 @@ describe("two builders", () => {
     await idle(index);
     Atomics.store(clock, 1, 1);
     let own = 0;
-    for (let i = 0; i < stable; i++) if (index.search(rowOf(i), 1, { ef: 64 }).ordinals[0] === i) own++;
+    for (let i = 0; i < stable; i++)
+      if (index.reader.search(rowOf(i), 1, { ef: 64 }).ordinals[0] === i) own++;
     const quiet = own / stable;
     expect(quiet).toBeGreaterThan(0.95);
     for (const waiting of reports) {
@@ -131,7 +134,7 @@ describe("two builders", () => {
     await idle(index);
     index.check();
     for (let i = 0; i < count; i++) if (i % 3 === 0) expect(index.has(i)).toBe(false);
-    const { ordinals } = index.search(vectors.subarray(0, dimension), index.count, { ef: 100 });
+    const { ordinals } = index.reader.search(vectors.subarray(0, dimension), index.count, { ef: 100 });
     for (const ordinal of ordinals) expect(index.has(ordinal)).toBe(true);
     expect(ordinals.length).toBe(index.count);
   });
@@ -210,7 +213,7 @@ test("[N2] several graphs, two builders, records that are added and removed, and
     expect(index.count).toBe(total - oldest);
     let own = 0;
     for (let i = oldest; i < total; i++)
-      if (index.search(rowOf(i), 1, { ef: 64, vectorOf }).ordinals[0] === i) own++;
+      if (index.reader.search(rowOf(i), 1, { ef: 64, vectorOf }).ordinals[0] === i) own++;
     expect(own / (total - oldest)).toBeGreaterThan(0.95);
   } finally {
     index.close();
@@ -234,7 +237,7 @@ test("a failing builder is reported, and every record is still found", async () 
   expect(String(index.failure)).toContain("no such graph");
   for (let i = 0; i < 300; i++) {
     const query = vectors.subarray(i * dimension, (i + 1) * dimension);
-    expect([...index.search(query, 1, { ef: 64 }).ordinals]).toEqual([i]);
+    expect([...index.reader.search(query, 1, { ef: 64 }).ordinals]).toEqual([i]);
   }
 });
 

@@ -17,37 +17,20 @@ import {
   closeSync,
   existsSync,
   fstatSync,
-  fsyncSync,
   openSync,
   readdirSync,
   readFileSync,
   renameSync,
   rmSync,
-  writeSync,
 } from "node:fs";
 import { join } from "node:path";
-import { QuiverError } from "@quiver/protocol/errors";
 import type { Snapshot } from "@quiver/protocol/shapes/snapshot";
 import type { BackupHeader } from "../backup/header.ts";
 import { readBackupHeader, type VerifiedBackup, verifyBackup } from "../backup/read.ts";
 import { failpoint } from "../base/failpoint.ts";
 import { snapshotsDirectory, syncDirectory } from "./data-directory.ts";
-import { entryText, headerDifference, readEntry } from "./snapshot-entry.ts";
-
-/** Translates a failure of the file system into an error of the table. Other errors pass through unchanged. */
-export function fileError(error: unknown): unknown {
-  const { code } = error as NodeJS.ErrnoException;
-  if (error instanceof QuiverError || typeof code !== "string" || !(error instanceof Error)) return error;
-  const isFull = code === "ENOSPC" || code === "EDQUOT";
-  return new QuiverError(
-    isFull ? "storage_full" : "storage_failed",
-    isFull
-      ? "The disk is full; nothing was stored. Free some space, or delete snapshots, and send the request again."
-      : `The file of a snapshot could not be read or written (${code}); nothing was changed.`,
-    {},
-    { cause: error },
-  );
-}
+import { fileError, problemWords } from "./file-errors.ts";
+import { headerDifference, readEntry, writeEntry } from "./snapshot-entry.ts";
 
 /** Which files of one snapshot id exist. */
 type Parts = { file: boolean; entry: boolean; unfinished: boolean; newEntry: boolean };
@@ -192,7 +175,7 @@ export class SnapshotDirectory {
     const { id } = snapshot;
     try {
       this.#sync(this.#path);
-      this.#writeEntry(snapshot);
+      writeEntry(this.#entryOf(snapshot.id), snapshot);
       failpoint("snapshot:entry-synced");
       renameSync(this.unfinishedPathOf(id), this.pathOf(id));
       failpoint("snapshot:named");
@@ -206,25 +189,11 @@ export class SnapshotDirectory {
   /** Writes the entry of an existing snapshot again. */
   rewriteEntry(snapshot: Snapshot): void {
     try {
-      this.#writeEntry(snapshot);
+      writeEntry(this.#entryOf(snapshot.id), snapshot);
       this.#sync(this.#path);
     } catch (error) {
       throw fileError(error);
     }
-  }
-
-  #writeEntry(snapshot: Snapshot): void {
-    const path = this.#entryOf(snapshot.id);
-    const unfinished = `${path}.new`;
-    const file = openSync(unfinished, "w", 0o600);
-    try {
-      const bytes = Buffer.from(entryText(snapshot));
-      for (let at = 0; at < bytes.length; ) at += writeSync(file, bytes, at);
-      fsyncSync(file);
-    } finally {
-      closeSync(file);
-    }
-    renameSync(unfinished, path);
   }
 
   /** Undoes a publication. If the disk refuses that too, what remains is an unfinished file or a complete snapshot. */
@@ -272,12 +241,4 @@ export class SnapshotDirectory {
     failpoint("snapshot:entry-gone");
     rmSync(this.unfinishedPathOf(id), { force: true });
   }
-}
-
-/** Describes an error in reading a snapshot's file. Errors of our own code are thrown on. */
-export function problemWords(error: unknown): string {
-  if (error instanceof QuiverError) return error.message.replace(" Nothing was changed.", "");
-  const { code } = error as NodeJS.ErrnoException;
-  if (typeof code !== "string") throw error;
-  return code === "ENOENT" ? "Its file is missing." : `Its file cannot be read (${code}).`;
 }

@@ -3,6 +3,7 @@
 // The file's header has nearly all the facts. But the SHA-256 and the number of records take a reading of the whole file. So the facts
 // are kept in an entry, a JSON file with a checksum, and listing reads no snapshot. A damaged entry is made again from the snapshot.
 
+import { closeSync, fsyncSync, openSync, renameSync, writeSync } from "node:fs";
 import { crc32 } from "node:zlib";
 import type { Snapshot } from "@quiver/protocol/shapes/snapshot";
 import type { BackupHeader } from "../backup/header.ts";
@@ -28,6 +29,20 @@ export function snapshotOf(id: string, { header, records, bytes, sha256 }: Verif
 /** The text of an entry: the snapshot's description and a CRC-32 of its JSON. */
 export const entryText = (snapshot: Snapshot): string =>
   JSON.stringify({ crc32: crc32(JSON.stringify(snapshot)), snapshot });
+
+/** Writes an entry durably, in place of an older one at once. Its name is durable when the directory is synced. */
+export function writeEntry(path: string, snapshot: Snapshot): void {
+  const unfinished = `${path}.new`;
+  const file = openSync(unfinished, "w", 0o600);
+  try {
+    const bytes = Buffer.from(entryText(snapshot));
+    for (let at = 0; at < bytes.length; ) at += writeSync(file, bytes, at);
+    fsyncSync(file);
+  } finally {
+    closeSync(file);
+  }
+  renameSync(unfinished, path);
+}
 
 /** Reads an entry. @returns undefined unless the text is byte for byte a valid entry of this id */
 export function readEntry(id: string, text: string): Snapshot | undefined {

@@ -8,7 +8,14 @@ import { Views } from "./view.ts";
 const store = new MemoryStore([]);
 const published = (views: Views, visibility: Visibility, version: number, indexes = {}) =>
   views.publish(
-    { version, ordinalEnd: 10 * version, readTxn: store.beginRead(), indexes, statistics: {} },
+    {
+      version,
+      ordinalEnd: 10 * version,
+
+      readTxn: store.beginRead(),
+      indexes,
+      statistics: {},
+    },
     visibility,
   );
 

@@ -22,6 +22,7 @@
 import type { IndexKind } from "@quiver/protocol/shapes/index-definition";
 import { EpochReader, Epochs, isBefore, type SharedEpochs } from "../base/epochs.ts";
 import { invariant } from "../base/invariant.ts";
+import { Identities } from "../collection/identities.ts";
 import type { SharedVisibility, Visibility, VisibleAt } from "../collection/visibility.ts";
 import type { Index } from "../index/contract.ts";
 import { kindNamed } from "../index/registry.ts";
@@ -50,6 +51,8 @@ export class View {
   /** The next unused ordinal at this version. */
   readonly ordinalEnd: number;
   readonly readTxn: ReadTransaction;
+  /** Shared by all views of the collection. */
+  readonly identities: Identities;
   readonly indexes: LiveIndexes;
   /** The statistics of its indexes when the version was current (`Index.statistics`). */
   readonly statistics: Readonly<Partial<Record<IndexKind, unknown>>>;
@@ -57,11 +60,18 @@ export class View {
   #pins = 1;
   readonly #onRelease: (view: View) => void;
 
-  constructor(fields: ViewFields, epoch: number, visibility: Visibility, onRelease: (view: View) => void) {
+  constructor(
+    fields: ViewFields,
+    epoch: number,
+    visibility: Visibility,
+    identities: Identities,
+    onRelease: (view: View) => void,
+  ) {
     this.version = fields.version;
     this.epoch = epoch;
     this.ordinalEnd = fields.ordinalEnd;
     this.readTxn = fields.readTxn;
+    this.identities = identities;
     this.indexes = fields.indexes;
     this.statistics = fields.statistics;
     this.#visibility = visibility;
@@ -110,6 +120,7 @@ export class View {
 
 /** The living views of a collection. */
 export class Views {
+  readonly identities: Identities;
   #current: View | null = null;
   readonly #living = new Set<View>();
   readonly #epochs: Epochs;
@@ -124,7 +135,8 @@ export class Views {
    * @param onOldestReleased called when closed records may have become removable
    * @param readerSlots other threads that may search at a time
    */
-  constructor(onOldestReleased: () => void, readerSlots = 0) {
+  constructor(onOldestReleased: () => void, readerSlots = 0, identities = new Identities()) {
+    this.identities = identities;
     this.#onOldestReleased = onOldestReleased;
     this.#epochs = new Epochs(1 + readerSlots);
     this.#pins = new EpochReader(this.#epochs.shared, 0);
@@ -189,7 +201,7 @@ export class Views {
     const epoch = this.#epochs.advance();
     invariant(this.#pins.tryPin(epoch), `the epoch ${epoch}, which begins, cannot be pinned`);
     this.#versions.set(epoch, fields.version);
-    const view = new View(fields, epoch, visibility, (released) => {
+    const view = new View(fields, epoch, visibility, this.identities, (released) => {
       this.#living.delete(released);
       this.#pins.unpin(released.epoch);
       this.#epochs.reclaim();

@@ -1,5 +1,7 @@
 // Which entries can still be recovered from pages that no table reaches any more?
 //
+// A user whose file has lost one branch page gets back the thousands of records below it (`quiver repair`).
+//
 // A damaged page hides the pages below it, and its own nodes if its header or offsets are wrong. Every value has a checksum trailer
 // over table, key and value. So the search tries each even offset of an unreachable page as the start of a node: a node whose
 // trailer matches a table is an entry of that table. Free pages are skipped, because their entries were deleted.

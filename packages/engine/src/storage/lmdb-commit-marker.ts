@@ -1,5 +1,7 @@
 // Which state of a store's file was the newest durable one?
 //
+// A user who puts an older copy of a file in place of the newest, or whose meta page has a flipped bit, is told so, and not served old data.
+//
 // LMDB has no checksum over its two meta pages and picks the one with the greater transaction number. A flipped bit there can silently
 // bring back the previous state, or point LMDB at the wrong pages. So after each commit the store writes a *commit marker* beside its
 // file: the transaction number and a checksum over the meta page. The marker is not synced. After a power loss it may name an older

@@ -1,5 +1,7 @@
 // Is every page of a store's file intact?
 //
+// Every start asks this before LMDB opens a store, so that a damaged collection is set apart with a reason instead of crashing the server.
+//
 // `verifyFile` walks every page of every table and proves that
 //
 //   - each page has the right number and type, is used once, and is not free;

@@ -25,10 +25,31 @@
 //
 // The table of docs/text-search.md has an example of each, and a test goes through it.
 //
-// One file: the rules for where a word ends look at each other's characters, and are read together.
+// The rules for where a word ends are here, because they look at each other's characters. They go by character-classes.ts, numbers.ts,
+// signs.ts and spaceless.ts.
 
 import type { Steps } from "../base/steps.ts";
-import { isGramCharacter } from "./grams.ts";
+import {
+  apostrophe,
+  classAt,
+  comma,
+  digit,
+  emoji,
+  format,
+  gram,
+  letter,
+  mark,
+  middleDot,
+  point,
+  quotation,
+  separator,
+  spaceless,
+  spacelessMark,
+  widthAt,
+} from "./character-classes.ts";
+import { numberEnd, plainNumber } from "./numbers.ts";
+import { hasVariants, tidied } from "./signs.ts";
+import { addRun, type Run, withWordsOf } from "./spaceless.ts";
 
 /** Combining marks in a row that are read; Unicode's stream-safe format (UAX #15) allows as many. */
 const marksMax = 30;
@@ -83,73 +104,6 @@ function apart(text: string): string {
     .replace(/[\u00b4\u1ffd]/g, "'")
     .replace(/[¼-¾⅐-⅞↉]/g, " $& ")
     .replace(/\p{Nd}(?=\p{No})|\p{No}(?=\p{Nd})/gu, "$& ");
-}
-
-// The role of a character in a word.
-const unknown = 0;
-const separator = 1;
-const letter = 2;
-const digit = 3;
-const mark = 4;
-const format = 5;
-const apostrophe = 6;
-const point = 7;
-/** A letter or mark of a script without spaces that has dictionaries, and of one that is taken apart. */
-const spaceless = 8;
-const spacelessMark = 9;
-const gram = 10;
-const emoji = 11;
-/** Signs that belong to a word between certain letters only. */
-const middleDot = 12;
-const quotation = 13;
-const comma = 14;
-
-/** The class of each code point, found when it is first met. Untouched parts of the table take no memory. */
-const classes = new Uint8Array(0x110000);
-
-function classify(character: string): number {
-  const isMark = /\p{M}/u.test(character);
-  if (isMark || /\p{L}/u.test(character)) {
-    if (/[\p{Script=Thai}\p{Script=Lao}\p{Script=Khmer}\p{Script=Myanmar}]/u.test(character))
-      return isMark ? spacelessMark : spaceless;
-    if (isMark) return mark;
-    return isGramCharacter(character) ? gram : letter;
-  }
-  if (/\p{N}/u.test(character)) return isGramCharacter(character) ? gram : digit;
-  if (/\p{Cf}/u.test(character)) return format;
-  if (apostrophes.includes(character)) return apostrophe;
-  if (character === ".") return point;
-  if (character === ",") return comma;
-  if (middleDots.includes(character)) return middleDot;
-  if (quotations.includes(character)) return quotation;
-  return isEmoji(character) ? emoji : separator;
-}
-
-const apostrophes = "'`\u2018\u2019\u201b\u2032\u05f3";
-const middleDots = "\u00b7\u2022\u2027";
-const quotations = '"\u201d\u05f4';
-
-/** What most systems show as a picture. Of older symbols those that have one too: ❤ and ☎, and not © and ↔. */
-function isEmoji(character: string): boolean {
-  if (/[\p{Emoji_Presentation}\p{Regional_Indicator}]/u.test(character)) return true;
-  const codePoint = character.codePointAt(0) as number;
-  const isSymbol = codePoint >= 0x1f000 || (codePoint >= 0x2600 && codePoint <= 0x27bf);
-  return isSymbol && /\p{Extended_Pictographic}/u.test(character);
-}
-
-/** The class of the character that begins at `at`. A lone surrogate separates. */
-function classAt(text: string, at: number): number {
-  const unit = text.charCodeAt(at);
-  const codePoint = (unit & 0xfc00) === 0xd800 ? (text.codePointAt(at) as number) : unit;
-  const known = classes[codePoint];
-  if (known !== unknown) return known;
-  classes[codePoint] = classify(String.fromCodePoint(codePoint));
-  return classes[codePoint];
-}
-
-/** UTF-16 code units of the character at `at`. */
-function widthAt(text: string, at: number): number {
-  return (text.charCodeAt(at) & 0xfc00) === 0xd800 && (text.charCodeAt(at + 1) & 0xfc00) === 0xdc00 ? 2 : 1;
 }
 
 /** The text without the marks that follow `marksMax` others. A regular expression would overflow its stack here. */
@@ -253,30 +207,17 @@ function signsAt(text: string, start: number, at: number): number {
   return next === letter || text[at + 1] === "#" ? 0 : 1;
 }
 
-/** Digits in groups of three, or as in India of two before the last three, and no further digit. */
-const thousands =
-  /(?<!\p{Nd},)(?:\p{Nd}{1,3}(?:,\p{Nd}{3}){1,12}|\p{Nd}{1,2}(?:,\p{Nd}{2}){1,12},\p{Nd}{3})(?![,\p{Nd}]\p{Nd}|\p{Nd})/uy;
-/** Places of atoms in the name of a molecule: 1,4,5-trisphosphate, PtdIns(3,4)P. */
-const locants = /(?<!\p{Nd},)\p{Nd}{1,2}(?:,\p{Nd}{1,2}){1,12}(?=-\p{L}|\)\p{L})/uy;
-/** Digits with one comma, which is a decimal one; two years are a list. */
-const decimals = /(?<!\p{Nd},)(?!\p{Nd}{4},\p{Nd}{4}(?!\p{Nd}))\p{Nd}{1,40},\p{Nd}{1,40}(?![.,]?\p{Nd})/uy;
+const isSpaceless = (kind: number): boolean => kind === spaceless || kind === spacelessMark;
 
-/** The end of the number that starts at `start` and has its first comma at `comma`; `comma` if it is a list. */
-function numberEnd(text: string, start: number, comma: number): number {
-  for (const pattern of [thousands, locants, decimals]) {
-    pattern.lastIndex = start;
-    const found = pattern.exec(text);
-    if (found !== null && found[0].length > comma - start) return start + found[0].length;
+/** Where the characters of a script end that begin at `start`, with marks and format characters among them. */
+function runEnd(text: string, start: number, isOfScript: (kind: number) => boolean): number {
+  let at = start;
+  while (at < text.length) {
+    const kind = classAt(text, at);
+    if (!isOfScript(kind) && kind !== mark && kind !== format) break;
+    at += widthAt(text, at);
   }
-  return comma;
-}
-
-/** The number at `start` as it is written without commas for thousands, and with a decimal point; locants as they are. */
-function plainNumber(word: string, text: string, start: number): string {
-  thousands.lastIndex = start;
-  if (thousands.test(text)) return word.replaceAll(",", "");
-  locants.lastIndex = start;
-  return locants.test(text) ? word : word.replace(",", ".");
+  return at;
 }
 
 /** The end of the emoji that starts at `start`, including its variation, skin tone, tags, and joined characters. */
@@ -301,72 +242,3 @@ const isRegional = (text: string, at: number): boolean => {
 /** Skin tones, and the tags that some flags have. */
 const isModifier = (codePoint: number): boolean =>
   (codePoint >= 0x1f3fb && codePoint <= 0x1f3ff) || (codePoint >= 0xe0020 && codePoint <= 0xe007f);
-
-/** Signs that are written in several ways, and how words have them; format characters, which they do not have. */
-const variants = /[`\u2018\u2019\u201b\u2032\u05f3"\u201d\u2022\u2027♯\p{Cf}]/gu;
-const hasVariants = /[`\u0080-\uffff]/;
-
-/** A word with one sign for each meaning and without format characters. */
-function tidied(word: string): string {
-  // Puts marks that a joiner separated in order.
-  return hasVariants.test(word) ? word.replace(variants, usual).normalize("NFC") : word;
-}
-
-function usual(sign: string): string {
-  if (apostrophes.includes(sign)) return "'";
-  if (middleDots.includes(sign)) return "\u00b7";
-  if (quotations.includes(sign)) return "\u05f4";
-  return sign === "♯" ? "#" : "";
-}
-
-const isSpaceless = (kind: number): boolean => kind === spaceless || kind === spacelessMark;
-
-/** Where the characters of a script end that begin at `start`, with marks and format characters among them. */
-function runEnd(text: string, start: number, isOfScript: (kind: number) => boolean): number {
-  let at = start;
-  while (at < text.length) {
-    const kind = classAt(text, at);
-    if (!isOfScript(kind) && kind !== mark && kind !== format) break;
-    at += widthAt(text, at);
-  }
-  return at;
-}
-
-/** A run of a script without spaces, and the number of other words before it. */
-type Run = { readonly text: string; readonly place: number };
-
-/** Code units per call of the segmenter. Longer runs are cut; real text has punctuation long before. */
-const segmenterUnits = 4_096;
-/** The locale is fixed, so that all machines agree; the dictionaries are the same for all locales. */
-const segmenter = new Intl.Segmenter("en", { granularity: "word" });
-const hasLetter = /[\p{L}\p{N}]/u;
-
-function addRun(runs: Run[], text: string, place: number): void {
-  for (let at = 0; at < text.length; ) {
-    let end = Math.min(text.length, at + segmenterUnits);
-    if (end < text.length && widthAt(text, end - 1) === 2) end--;
-    runs.push({ text: text.slice(at, end), place });
-    at = end;
-  }
-}
-
-/** The other words, with the words of the runs inserted. */
-function withWordsOf(runs: readonly Run[], others: readonly string[]): string[] {
-  const found: string[] = [];
-  let taken = 0;
-  for (let at = 0; at < runs.length; ) {
-    // A call of the segmenter costs 10 microseconds, so it gets many runs at a time, each on a line of its own.
-    const first = at;
-    let units = 0;
-    while (at < runs.length && units < segmenterUnits) units += runs[at++].text.length + 1;
-    const lines = runs.slice(first, at).map((run) => run.text);
-    let line = first;
-    for (; taken < runs[line].place; taken++) found.push(others[taken]);
-    for (const { segment: piece } of segmenter.segment(lines.join("\n"))) {
-      if (piece === "\n") for (line++; taken < runs[line].place; taken++) found.push(others[taken]);
-      else if (hasLetter.test(piece)) found.push(tidied(piece));
-    }
-  }
-  for (; taken < others.length; taken++) found.push(others[taken]);
-  return found;
-}

@@ -1,5 +1,7 @@
 // How are the intact parts of a damaged data directory saved?
 //
+// For a user whose server does not serve a collection any more because its store is damaged, and who has no newer backup.
+//
 // They are copied to a new directory. The source is read as `quiver check` reads it and is not changed. The new directory gets every
 // collection whose definition is intact, with its intact records and its index definitions (the first start builds the indexes), the
 // keys and sessions, the intact snapshots, and the audit log. Versions start again at 1. Every record and snapshot that is lost is
@@ -38,7 +40,8 @@ import {
   takeDataDirectory,
 } from "../../runtime/data-directory.ts";
 import { lockForReading } from "../../runtime/directory-lock.ts";
-import { problemWords, SnapshotDirectory } from "../../runtime/snapshot-directory.ts";
+import { problemWords } from "../../runtime/file-errors.ts";
+import { SnapshotDirectory } from "../../runtime/snapshot-directory.ts";
 import { difference, snapshotOf } from "../../runtime/snapshot-entry.ts";
 import { LmdbStore } from "../../storage/lmdb.ts";
 

@@ -11,7 +11,8 @@ import type { Snapshot } from "@quiver/protocol/shapes/snapshot";
 import { checkDefinitions } from "../../backup/definitions.ts";
 import type { BackupHeader } from "../../backup/header.ts";
 import { snapshotsDirectory } from "../../runtime/data-directory.ts";
-import { problemWords, SnapshotDirectory } from "../../runtime/snapshot-directory.ts";
+import { problemWords } from "../../runtime/file-errors.ts";
+import { SnapshotDirectory } from "../../runtime/snapshot-directory.ts";
 import { difference, snapshotOf } from "../../runtime/snapshot-entry.ts";
 import type { Report } from "./report.ts";
 

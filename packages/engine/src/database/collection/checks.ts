@@ -5,6 +5,7 @@ import { limits } from "@quiver/protocol/limits";
 import type { CheckReport, Finding } from "@quiver/protocol/shapes/check";
 import type { IndexKind } from "@quiver/protocol/shapes/index-definition";
 import { toHex } from "../../base/bytes.ts";
+import { Task } from "../../base/scheduler.ts";
 import { type IndexDefinitions, readIndexDefinitions } from "../../collection/apply.ts";
 import { kindNamed } from "../../index/registry.ts";
 import type { IndexUpdater } from "../../indexing/index-updater.ts";
@@ -73,13 +74,16 @@ export class Checks {
     }));
     const indexer = this.#state.indexer;
     if (indexer === null || kinds.length === 0) return [];
-    const unloaded = new QuiverError("not_ready", "The collection was unloaded meanwhile.");
     let view: View | undefined;
     try {
       view = await indexer.acquireView(version, kinds);
-      return await comparePostings(view, kinds, find, () => {
-        if (indexer.isStopped) throw unloaded;
-      });
+      const interest = {
+        get isOver() {
+          return indexer.isStopped;
+        },
+        reason: new QuiverError("not_ready", "The collection was unloaded meanwhile."),
+      };
+      return await comparePostings(view, kinds, find, new Task({ key: "check" }, interest));
     } catch (error) {
       this.#state.gate.assertOpen();
       // A collection that was unloaded meanwhile has no indexes to compare.

@@ -129,6 +129,7 @@ export class LoadState {
         this.#events.onIndexed(version);
         this.#state.dependencies.onMemoryUse();
       },
+      mayTake: (bytes: number) => this.#memory.mayTake(bytes),
     };
     const indexer = new Indexer(this.#state.store, events, this.#state.background, this.#state.name);
     this.#state.indexer = indexer;

@@ -40,7 +40,7 @@ export class CollectionMemory {
     if (indexer === null || !this.#state.isOpen || !this.isLimited) return this.memoryBytes;
     const isBehind = indexer.watermark < this.#state.writtenVersion;
     const end = isBehind ? this.#state.read((_, head) => head.nextOrdinal) : 0;
-    let bytes = 0;
+    let bytes = indexer.identityBytes;
     for (const [kind, size] of this.#knownSizes()) {
       const updater = indexer.updater(kind);
       if (updater === undefined) continue;

@@ -10,7 +10,8 @@ import type { OrdinalBitmap } from "../ordinal-bitmap.ts";
 import { allowedSets, bitmapOf } from "../test/allowed-sets.ts";
 import { asMap, bestOf, expectSame } from "../test/reference.ts";
 import type { SteppedSearch } from "./exact-search.ts";
-import { HnswIndex, type HnswOptions } from "./hnsw-index.ts";
+import { HnswIndex } from "./hnsw-index.ts";
+import type { HnswOptions } from "./hnsw-options.ts";
 import { LateBuilders } from "./test/late-builders.ts";
 
 const dimension = 12;
@@ -154,15 +155,19 @@ describe.each(metricNames)("%s", (metric) => {
       for (const { allowed } of allowedSets(scene.ordinals, scene.next)) {
         const truths = queries.map((query) => scene.scored(query, visible, allowed));
         for (const k of [1, 60]) {
-          const exact = inSteps(index.beginExactly(queries, k, () => visible, vectorOf, allowed));
+          const exact = inSteps(index.reader.beginExactly(queries, k, () => visible, vectorOf, allowed));
           for (const [i, query] of queries.entries()) {
             const best = bestOf(truths[i], k);
             expectSame(exact[i], best);
-            expectSame(asMap(index.searchExactly(query, k, visible, vectorOf, allowed)), best);
+            expectSame(asMap(index.reader.searchExactly(query, k, visible, vectorOf, allowed)), best);
             for (const way of [undefined, "graph", "scan"] as const) {
               const options = { ef: 32, allowed, vectorOf, way };
-              scene.expectFair(asMap(index.search(query, k, { ...options, visible })), truths[i], k);
-              scene.expectFair(inSteps(index.begin(query, k, () => visible, options))[0], truths[i], k);
+              scene.expectFair(asMap(index.reader.search(query, k, { ...options, visible })), truths[i], k);
+              scene.expectFair(
+                inSteps(index.reader.begin(query, k, () => visible, options))[0],
+                truths[i],
+                k,
+              );
             }
           }
         }
@@ -184,7 +189,7 @@ describe.each(metricNames)("%s", (metric) => {
           const query = scene.near(centre);
           const allowed = setOf(centre);
           const best = bestOf(scene.scored(query, null, allowed), 10);
-          const found = asMap(scene.index.search(query, 10, { ef: 64, allowed, way }));
+          const found = asMap(scene.index.reader.search(query, 10, { ef: 64, allowed, way }));
           expect(found.size).toBeGreaterThanOrEqual(10);
           for (const ordinal of found.keys()) if (best.has(ordinal)) met++;
         }
@@ -201,7 +206,11 @@ test("several graphs are searched as one", () => {
     const query = scene.near(2);
     const scored = scene.scored(query, null, allowed);
     for (const k of [1, 30])
-      scene.expectFair(asMap(scene.index.search(query, k, { ef: 40, allowed, way: "graph" })), scored, k);
+      scene.expectFair(
+        asMap(scene.index.reader.search(query, k, { ef: 40, allowed, way: "graph" })),
+        scored,
+        k,
+      );
   }
 });
 
@@ -209,7 +218,7 @@ test("few are compared, many are found by links: both ways are taken", () => {
   const scene = new Scene("euclidean", { measures: false });
   scene.fill(6_000);
   const { index } = scene;
-  const [few, half] = [index.estimate(20, 10, 32), index.estimate(3_000, 10, 32)];
+  const [few, half] = [index.reader.estimate(20, 10, 32), index.reader.estimate(3_000, 10, 32)];
   expect(few.allowedUs).toBeLessThan(few.graphUs);
   expect(half.graphUs).toBeLessThan(Math.min(half.allowedUs, half.allUs));
   expect(few.allUs).toBe(half.allUs);
@@ -225,7 +234,7 @@ test("records that are added and removed while few allowed ones are compared do 
   const allowed = bitmapOf(scene.ordinals.filter((ordinal) => ordinal % 3 === 0));
   const query = scene.near(1);
   const best = bestOf(scene.scored(query, visible, allowed), 10);
-  const search = index.beginExactly([query], 10, () => visible, vectorOf, allowed);
+  const search = index.reader.beginExactly([query], 10, () => visible, vectorOf, allowed);
   let steps = 0;
   for (; !search.run(() => true); steps++) {
     scene.fill(30);

@@ -22,6 +22,7 @@ export class AttachedGraphs {
   readonly reader: GraphSearch;
   /** Names that were linked. */
   readonly count: number;
+  readonly isAttached = true;
   readonly graphs: readonly Graph[];
   readonly #places: OrdinalMapReader;
 

@@ -7,7 +7,6 @@
 
 import type { BuildingOptions, Vectors } from "./build-host.ts";
 import type { CalibrationRequest } from "./calibrate.ts";
-import type { HnswDataType } from "./code-types.ts";
 import { Encoding } from "./encoding.ts";
 import type { Graph } from "./graph.ts";
 import type { GraphHost } from "./graph-jobs.ts";
@@ -36,7 +35,8 @@ export class Building {
   readonly #vectors: Vectors;
   readonly #setOptions: GraphSetOptions;
   readonly #watch: RecallWatch;
-  readonly #succession: Succession;
+  /** What is built to take the place of the serving graphs. */
+  readonly succession: Succession;
   #current: GraphSet | undefined;
   #running = 0;
   #turn = 0;
@@ -56,7 +56,7 @@ export class Building {
     const scratchCount = searchers + (builders instanceof InPlaceBuilders ? 0 : builders.width);
     this.#setOptions = { m, m0, efConstruction, levelsMax, seed, memoryBytesMax, scratchCount };
     const self = this;
-    this.#succession = new Succession(options, vectors, {
+    this.succession = new Succession(options, vectors, {
       get current() {
         return self.#current;
       },
@@ -71,7 +71,7 @@ export class Building {
         return self.#current;
       },
       get isBeingReplaced() {
-        return self.#isCalibrating || self.#succession.successor !== undefined;
+        return self.#isCalibrating || self.succession.successor !== undefined;
       },
       get isClosed() {
         return self.#isClosed;
@@ -79,7 +79,7 @@ export class Building {
       get work() {
         return self.#work;
       },
-      onMeasured: (quality) => this.#succession.onMeasured(quality),
+      onMeasured: (quality) => this.succession.onMeasured(quality),
       onFailure: (error) => this.#fail(error),
     });
   }
@@ -90,7 +90,7 @@ export class Building {
     this.#work = state.work;
     this.#watch.restore(state);
     if (this.#options.measures && state.quality !== undefined)
-      this.#succession.restore(state.quality, this.#current.encoding);
+      this.succession.restore(state.quality, this.#current.encoding);
   }
 
   /** The graphs that serve; undefined while the sample is gathered. */
@@ -118,11 +118,6 @@ export class Building {
     return this.#watch.isScanning;
   }
 
-  /** The type of the codes that are to take the place of the present ones. */
-  get successorType(): HnswDataType | undefined {
-    return this.#succession.successor?.encoding.dataType;
-  }
-
   /** Vectors that were linked or removed since the index was made. */
   get work(): number {
     return this.#work;
@@ -137,11 +132,11 @@ export class Building {
   /** Whether nothing is queued, being done or being measured. */
   get isIdle(): boolean {
     const isBuilt = this.#running === 0 && (this.#current?.isIdle ?? true);
-    return isBuilt && this.#succession.successor === undefined && !this.#watch.isMeasuring;
+    return isBuilt && this.succession.successor === undefined && !this.#watch.isMeasuring;
   }
 
   get memoryBytes(): number {
-    return (this.#current?.memoryBytes ?? 0) + (this.#succession.successor?.memoryBytes ?? 0);
+    return (this.#current?.memoryBytes ?? 0) + (this.succession.successor?.memoryBytes ?? 0);
   }
 
   /** Threads that search or build at a time. */
@@ -149,28 +144,18 @@ export class Building {
     return this.#setOptions.scratchCount;
   }
 
-  /** Bytes that the successor will take beyond those that it has. */
-  get reservedBytes(): number {
-    return this.#succession.reservedBytes;
-  }
-
-  /** Whether a successor waits for memory. */
-  get isPostponed(): boolean {
-    return this.#succession.isPostponed;
-  }
-
   // ---- Adding and removing names
 
   enqueue(name: number): void {
     this.#current?.enqueue(name);
-    this.#succession.successor?.enqueue(name);
+    this.succession.successor?.enqueue(name);
   }
 
   /** A name has no record any more. */
   remove(name: number): void {
     if (this.#current?.has(name)) this.#work++;
     this.#current?.remove(name);
-    this.#succession.remove(name);
+    this.succession.remove(name);
   }
 
   /**
@@ -206,7 +191,7 @@ export class Building {
   /** Ends what a thread that has died was doing in the scratch memory of this number. */
   abandon(number: number): void {
     this.#current?.abandon(number);
-    this.#succession.successor?.abandon(number);
+    this.succession.successor?.abandon(number);
   }
 
   close(): void {
@@ -214,7 +199,7 @@ export class Building {
     this.#watch.close();
     this.#current?.close();
     this.#current = undefined;
-    this.#succession.close();
+    this.succession.close();
     this.#drop();
   }
 
@@ -251,14 +236,14 @@ export class Building {
     if (this.#isClosed || this.#failure !== undefined) return false;
     let hasBegun = false;
     try {
-      this.#succession.goOn();
+      this.succession.goOn();
       hasBegun = this.#watch.begin();
       this.#watch.goOn();
     } catch (error) {
       this.#fail(error);
     }
     if (this.isIdle && !this.#isInPlace) this.#current?.tidy();
-    if (this.isIdle) this.#succession.compact();
+    if (this.isIdle) this.succession.compact();
     this.pump();
     return this.#watch.hasSteps || (this.#isInPlace && hasBegun);
   }
@@ -269,11 +254,11 @@ export class Building {
 
   /** Starts the next job; a successor gets two of three, so that it is completed even while records are added. */
   #start(): boolean {
-    const [current, { successor }] = [this.#current, this.#succession];
+    const [current, { successor }] = [this.#current, this.succession];
     if (current === undefined) return this.#calibrateFirst();
     if (successor === undefined) return current.start();
     // It replaces the other graphs as soon as no builder works on them.
-    if (this.#succession.isWaiting) return false;
+    if (this.succession.isWaiting) return false;
     if (this.#turn++ % 3 === 0) return current.start() || successor.start();
     return successor.start() || current.start();
   }
@@ -377,7 +362,7 @@ export class Building {
   /** Puts the successor in place when it has all names that the serving graphs have. @returns whether it did */
   #replace(): boolean {
     const current = this.#current;
-    const successor = current && !this.#isClosed ? this.#succession.takeOver(current) : undefined;
+    const successor = current && !this.#isClosed ? this.succession.takeOver(current) : undefined;
     if (current === undefined || successor === undefined) return false;
     this.#current = successor;
     for (const name of this.#vectors.waiting()) if (successor.has(name)) this.#vectors.onLinked(name);
@@ -391,7 +376,7 @@ export class Building {
   /** Building stops here. Vectors that are in no graph are scanned, so every result remains correct. */
   #fail(error: unknown): void {
     if (this.#failure === undefined) this.#failure = error;
-    this.#succession.abandon();
+    this.succession.abandon();
     this.#drop();
     this.#options.onError?.(error);
   }

@@ -20,7 +20,8 @@ onSet("glove100-100k", () => {
       let met = 0;
       for (const query of queries) {
         const truth = new Set(flat.search(query, 10, null).ordinals);
-        for (const ordinal of index.search(query, 10, { ef: 160 }).ordinals) if (truth.has(ordinal)) met++;
+        for (const ordinal of index.reader.search(query, 10, { ef: 160 }).ordinals)
+          if (truth.has(ordinal)) met++;
       }
       return met / (10 * queries.length);
     });

@@ -9,7 +9,8 @@ import { exactScore } from "../../vector/metric.ts";
 import type { Visible } from "../contract.ts";
 import { asMap } from "../test/reference.ts";
 import type { SteppedSearch } from "./exact-search.ts";
-import { efMax, HnswIndex } from "./hnsw-index.ts";
+import { efMax } from "./graph-layout.ts";
+import { HnswIndex } from "./hnsw-index.ts";
 import { LateBuilders } from "./test/late-builders.ts";
 
 const dimension = 6;
@@ -79,7 +80,11 @@ class Scene {
     if (draw < 0.3) this.builders.work();
     else if (draw < 0.5) this.add();
     else if (draw < 0.8)
-      this.index.search(this.vector(), k, { ef: 16, visible: this.visible(), vectorOf: this.vectorOf });
+      this.index.reader.search(this.vector(), k, {
+        ef: 16,
+        visible: this.visible(),
+        vectorOf: this.vectorOf,
+      });
     else
       for (const ordinal of this.#died) {
         this.index.remove(ordinal);
@@ -119,7 +124,7 @@ describe.each(metricNames)("%s", (metric) => {
       fc.property(fc.record(scenes), ({ cacheMax, seed, jobs }) => {
         const scene = new Scene(metric, cacheMax, seed, 3_000, jobs);
         const queries = [scene.vector(), scene.vector(), scene.vector()];
-        const search = scene.index.beginExactly(queries, k, scene.visible, scene.vectorOf);
+        const search = scene.index.reader.beginExactly(queries, k, scene.visible, scene.vectorOf);
         expect(scene.answer(search)).toEqual(queries.map((query) => scene.truth(query)));
         scene.index.close();
       }),
@@ -134,7 +139,7 @@ describe.each(metricNames)("%s", (metric) => {
         const query = scene.vector();
         // A beam of this width visits every node, and everything that it visits is scored exactly.
         const options = { ef: efMax, rescore: efMax, vectorOf: scene.vectorOf };
-        const search = scene.index.begin(query, k, scene.visible, options);
+        const search = scene.index.reader.begin(query, k, scene.visible, options);
         expect(scene.answer(search)).toEqual([scene.truth(query)]);
         scene.index.close();
       }),
@@ -145,7 +150,7 @@ describe.each(metricNames)("%s", (metric) => {
 
 test("a search that ended early gets no further notifications", () => {
   const scene = new Scene("euclidean", 30, 1, 3_000, 20);
-  const search = scene.index.beginExactly([scene.vector()], k, scene.visible, scene.vectorOf);
+  const search = scene.index.reader.beginExactly([scene.vector()], k, scene.visible, scene.vectorOf);
   expect(search.run(() => true)).toBe(false);
   search.end();
   for (let i = 0; i < 100; i++) scene.change();

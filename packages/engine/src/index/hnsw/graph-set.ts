@@ -35,6 +35,7 @@ export class GraphSet {
   readonly encoding: Encoding;
   /** The reader for searches. */
   readonly reader: GraphSearch;
+  readonly isAttached = false;
   readonly #host: GraphHost;
   readonly #id = nextMemoryId();
   readonly #nodes: NodeMap;

@@ -72,7 +72,7 @@ function recallOfTruth(
   let met = 0;
   queries.forEach((query, i) => {
     const worst = exactScore(metric, query, base[truth[i][9]]);
-    const { scores } = index.search(query, 10, { ef: 100 });
+    const { scores } = index.reader.search(query, 10, { ef: 100 });
     met += scores.filter((score) => score >= worst).length;
   });
   return met / (10 * queries.length);

@@ -86,7 +86,7 @@ describe.each(metricNames)("%s", (metric) => {
           pair.hnsw.check();
           for (const ordinal of pair.rows.keys()) expect(pair.hnsw.has(ordinal)).toBe(true);
           const query = Float32Array.of(1, 0, 0);
-          expect(pair.hnsw.search(query, 1_000, { ef: 1_000 }).count).toBe(pair.flat.count);
+          expect(pair.hnsw.reader.search(query, 1_000, { ef: 1_000 }).count).toBe(pair.flat.count);
         }),
         { numRuns: 25 },
       );
@@ -115,7 +115,7 @@ test("everything removed, also the entry point: the index is empty and can be fi
   for (let i = 0; i < 300; i++) add(pair, i, rows[i]);
   for (let i = 0; i < 300; i++) remove(pair, i);
   expect(pair.hnsw.count).toBe(0);
-  expect(pair.hnsw.search(rows[0], 3, { ef: 10 }).count).toBe(0);
+  expect(pair.hnsw.reader.search(rows[0], 3, { ef: 10 }).count).toBe(0);
   for (let i = 300; i < 600; i++) add(pair, i, rows[i]);
   pair.hnsw.check();
   expect(recallOf(pair, rows.slice(0, 50), 100)).toBeGreaterThan(0.98);
@@ -202,7 +202,7 @@ test("an index that is restored from a checkpoint continues unchanged", async ()
     // As long as it is written, which threads do, nothing of it may change, whatever is removed.
     const before = graphs.map(({ image }) => image.slice());
     remove(pair, 4);
-    expect(asMap(pair.hnsw.search(rows[4], 1_500, { ef: 1_500 })).has(4)).toBe(false);
+    expect(asMap(pair.hnsw.reader.search(rows[4], 1_500, { ef: 1_500 })).has(4)).toBe(false);
     const images = graphs.map(({ image }) => image.slice());
     expect(images).toEqual(before);
     restored = HnswIndex.restored(
@@ -234,7 +234,9 @@ test("an index that is restored from a checkpoint continues unchanged", async ()
   expect(hnsw.count).toBe(pair.hnsw.count);
   for (const query of rows.slice(0, 30)) {
     const options = { ef: 100, vectorOf };
-    expect(asMap(hnsw.search(query, 10, options))).toEqual(asMap(pair.hnsw.search(query, 10, options)));
+    expect(asMap(hnsw.reader.search(query, 10, options))).toEqual(
+      asMap(pair.hnsw.reader.search(query, 10, options)),
+    );
   }
 });
 
@@ -255,7 +257,7 @@ test.each([
   }
   pair.hnsw.check();
   for (let i = 600; i < 700; i++) {
-    const found = pair.hnsw.search(rows[i], 5, { ef: 4_096 });
+    const found = pair.hnsw.reader.search(rows[i], 5, { ef: 4_096 });
     for (const ordinal of found.ordinals) expect(pair.rows.has(ordinal)).toBe(true);
   }
   // A graph of one link or two finds little; a beam as long as the index finds it all.
@@ -266,6 +268,6 @@ test("wrong input is rejected and changes nothing", () => {
   const { hnsw } = pairOf(2, "cosine", { dataType: "f32" });
   expect(() => hnsw.add(0, new Uint8Array(12))).toThrow("12 bytes instead of 8");
   expect(() => hnsw.add(0, bytesOfFloats(Float32Array.of(1, Number.NaN)))).toThrow("not finite");
-  expect(() => hnsw.search(Float32Array.of(1), 1, { ef: 10 })).toThrow("1 values instead of 2");
+  expect(() => hnsw.reader.search(Float32Array.of(1), 1, { ef: 10 })).toThrow("1 values instead of 2");
   expect(hnsw.count).toBe(0);
 });

@@ -6,7 +6,7 @@ import type { Allowed } from "../ordinal-bitmap.ts";
 import type { HnswDataType } from "./code-types.ts";
 import type { VectorReader } from "./exact-search.ts";
 import type { FingerprintKey } from "./fingerprints.ts";
-import type { GraphBuilders } from "./jobs.ts";
+import { type GraphBuilders, InPlaceBuilders } from "./jobs.ts";
 
 export type HnswOptions = {
   /** 1 to 65,535. */
@@ -57,6 +57,39 @@ export type HnswOptions = {
   /** Called with a message about measures against low recall. */
   onNotice?: (notice: string) => void;
 };
+
+type Optional =
+  | "range"
+  | "retire"
+  | "mayTake"
+  | "readVector"
+  | "onError"
+  | "onProgress"
+  | "onMore"
+  | "onNotice";
+
+export type CompleteOptions = Required<Omit<HnswOptions, Optional>> & Pick<HnswOptions, Optional>;
+
+/** The options with their defaults. */
+export function completeOptions(options: HnswOptions): CompleteOptions {
+  const m = Math.max(2, options.m ?? 16);
+  return {
+    efConstruction: 128,
+    levelsMax: 9,
+    seed: 0,
+    sampleCount: 1_000,
+    memoryBytesMax: 2 ** 32,
+    cacheMax: Number.POSITIVE_INFINITY,
+    searchers: 1,
+    efSearch: 128,
+    builders: new InPlaceBuilders(),
+    measures: true,
+    fingerprintKey: [0x9e37_79b9, 0x7f4a_7c15],
+    ...options,
+    m,
+    m0: Math.max(2, options.m0 ?? 2 * m),
+  };
+}
 
 export type HnswSearch = {
   /** Beam width; at least k is used. A beam beyond `efMax` means an exact scan. */

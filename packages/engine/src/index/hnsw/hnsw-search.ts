@@ -295,7 +295,7 @@ export class HnswReader {
 
   /** Whether names have k records that are seen, or are all that the graphs have. */
   #isEnough(names: Growable<Uint32Array>, k: number, visible: Visible, graphs: GraphsSearched): boolean {
-    if (names.length >= Math.min(k, graphs.count)) return true;
+    if (names.length >= k || (names.length >= graphs.count && !graphs.isAttached)) return true;
     const { copies } = this.#vectors;
     if (copies.isEmpty) return false;
     let records = 0;

@@ -17,10 +17,13 @@ import type {
   PreparedRecords,
 } from "../kind.ts";
 import { defaultDenseIndex, defineDenseIndex } from "./definition.ts";
-import { efMax, HnswIndex, type HnswOptions, type HnswState } from "./hnsw-index.ts";
+import { efMax } from "./graph-layout.ts";
+import { HnswIndex } from "./hnsw-index.ts";
+import type { HnswOptions } from "./hnsw-options.ts";
 import { type DenseDescriptor, HnswReader } from "./hnsw-search.ts";
 import { type DenseLeg, DenseLegs } from "./legs.ts";
 import { type DenseShape, denseBytes } from "./memory.ts";
+import type { HnswState } from "./saved-changes.ts";
 
 /** Increase this when the bytes of a graph or the meaning of a code change: older checkpoints are then ignored. */
 const graphFormat = 6;
@@ -124,12 +127,12 @@ function statusOf(index: HnswIndex | undefined): KindStatus {
   if (index === undefined) return { served_by: "flat" };
   const { encoding, quality } = index;
   return {
-    served_by: index.isReadingAll ? "flat" : "hnsw",
+    served_by: index.reader.isReadingAll ? "flat" : "hnsw",
     ...(encoding && { data_type: encoding.dataType, data_type_reason: encoding.reason }),
     ...(encoding?.clampedShare !== undefined && { clamped_share: encoding.clampedShare }),
     ...(index.successorType && { next_data_type: index.successorType }),
     distinct_vectors: index.vectorCount,
-    ...(!index.isReadingAll && { ef_search_effective: index.efDefault }),
+    ...(!index.reader.isReadingAll && { ef_search_effective: index.reader.efDefault }),
     ...(quality && {
       recall: {
         recall_at_10: quality.recall,
@@ -147,8 +150,8 @@ function statusOf(index: HnswIndex | undefined): KindStatus {
   };
 }
 
-function recallOf({ quality, isReadingAll }: HnswIndex): MeasuredRecall | undefined {
-  return quality && { at10: quality.recall, itself: quality.itself, readsAll: isReadingAll };
+function recallOf({ quality, reader }: HnswIndex): MeasuredRecall | undefined {
+  return quality && { at10: quality.recall, itself: quality.itself, readsAll: reader.isReadingAll };
 }
 
 export const denseKind: Kind<DenseIndex, HnswIndex, HnswState, PreparedRecords, HnswReader> = {

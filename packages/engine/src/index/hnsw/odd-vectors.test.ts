@@ -7,7 +7,9 @@ import { bytesOfFloats } from "../../vector/floats.ts";
 import { FlatIndex } from "../flat/flat-index.ts";
 import { asMap } from "../test/reference.ts";
 import type { Graph } from "./graph.ts";
-import { HnswIndex, type HnswOptions, type HnswState } from "./hnsw-index.ts";
+import { HnswIndex } from "./hnsw-index.ts";
+import type { HnswOptions } from "./hnsw-options.ts";
+import type { HnswState } from "./saved-changes.ts";
 
 const dimension = 8;
 
@@ -79,8 +81,8 @@ test.each(metricNames)(
       for (const query of [...distinct.slice(8, 28), new Float32Array(dimension).fill(0.1)])
         for (const visible of [null, (ordinal: number) => ordinal % 3 !== 0]) {
           const exact = asMap(flat.search(query, 10, visible));
-          expect(asMap(index.searchExactly(query, 10, visible, vectorOf))).toEqual(exact);
-          const found = asMap(index.search(query, 10, { ef: 400, visible, vectorOf }));
+          expect(asMap(index.reader.searchExactly(query, 10, visible, vectorOf))).toEqual(exact);
+          const found = asMap(index.reader.search(query, 10, { ef: 400, visible, vectorOf }));
           // All found records exist, each with its exact score.
           for (const [ordinal, score] of found) expect(exact.get(ordinal) ?? score).toBe(score);
           expect([...exact.keys()].filter((ordinal) => found.has(ordinal)).length).toBeGreaterThan(
@@ -108,7 +110,7 @@ test("[N11] under cosine, vectors without direction take no place in a graph, an
     index.add(i, bytesOfFloats(i % 2 === 0 ? new Float32Array(dimension) : draw()));
   index.check();
   expect(index.graphs[0].slots).toBeLessThan(1_800);
-  const away = index.search(draw(), 1_600, { ef: 4_000 });
+  const away = index.reader.search(draw(), 1_600, { ef: 4_000 });
   // Half of the others have negative scores: zeros precede those.
   expect(away.scores.filter((score) => score === 0).length).toBe(1_500);
 });
@@ -137,7 +139,7 @@ test("[N9] [N13] if codes turn out to lose too much, auto builds better ones in 
   expect(index.encoding?.reason).toContain("lost");
   index.check();
   let own = 0;
-  for (const [ordinal, row] of rows) if (asMap(index.search(row, 1, {})).has(ordinal)) own++;
+  for (const [ordinal, row] of rows) if (asMap(index.reader.search(row, 1, {})).has(ordinal)) own++;
   expect(own / rows.size).toBeGreaterThan(0.999);
   expect(index.quality?.recall).toBeGreaterThan(0.98);
 });
@@ -166,7 +168,8 @@ test.each([1e-44, 1e-38, 1, 1e19, 1e38])(
     let met = 0;
     for (const query of rows.slice(0, 50)) {
       const exact = asMap(flat.search(query, 10, null));
-      for (const ordinal of asMap(index.search(query, 10, { ef: 128 })).keys()) if (exact.has(ordinal)) met++;
+      for (const ordinal of asMap(index.reader.search(query, 10, { ef: 128 })).keys())
+        if (exact.has(ordinal)) met++;
     }
     expect(met / 500).toBeGreaterThan(0.97);
   },
@@ -189,13 +192,13 @@ test.each(metricNames)(
     const recall = (ef?: number) => {
       let met = 0;
       for (const query of queries) {
-        const right = new Set(index.searchExactly(query, k, null).ordinals);
-        for (const ordinal of index.search(query, k, { ef }).ordinals) if (right.has(ordinal)) met++;
+        const right = new Set(index.reader.searchExactly(query, k, null).ordinals);
+        for (const ordinal of index.reader.search(query, k, { ef }).ordinals) if (right.has(ordinal)) met++;
       }
       return met / (k * queries.length);
     };
-    expect(index.isReadingAll).toBe(false);
-    expect(recall()).toBeGreaterThan(recall(index.efDefault) + 0.02);
+    expect(index.reader.isReadingAll).toBe(false);
+    expect(recall()).toBeGreaterThan(recall(index.reader.efDefault) + 0.02);
     expect(recall()).toBeGreaterThan(0.97);
     index.close();
   },

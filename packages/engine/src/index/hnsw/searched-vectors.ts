@@ -24,6 +24,8 @@ import type { TailView } from "./tail.ts";
 export interface GraphsSearched {
   /** Names that are linked. */
   readonly count: number;
+  /** Whether another thread owns them. Names that it links later are found, too, although they are not counted; the tail has them still. */
+  readonly isAttached: boolean;
   readonly encoding: Encoding;
   readonly reader: GraphSearch;
   readonly graphs: { readonly length: number };

@@ -7,7 +7,8 @@ import { describe, expect, test } from "vitest";
 import { finishAtOnce } from "../../base/steps.ts";
 import type { Candidates, Visible } from "../contract.ts";
 import type { OrdinalBitmap } from "../ordinal-bitmap.ts";
-import { SparseIndex, type SparseVector } from "../sparse/sparse-index.ts";
+import { SparseIndex } from "../sparse/sparse-index.ts";
+import type { SparseVector } from "../sparse/sparse-reader.ts";
 import { allowedSets, bestAllowed, bitmapOf } from "../test/allowed-sets.ts";
 import { asMap, bestOf, expectSame } from "../test/reference.ts";
 import { TextIndex } from "../text/text-index.ts";
@@ -103,9 +104,9 @@ describe("sparse vectors", () => {
     });
     for (const dimensions of [1, 3, 25]) {
       const query = someVector(dimensions, isSigned);
-      compare(history, (k, visible, allowed) => index.search(query, k, 0, visible, allowed));
+      compare(history, (k, visible, allowed) => index.reader.search(query, k, 0, visible, allowed));
       compare(history, (k, visible, allowed) =>
-        finishAtOnce(index.searchInSteps(query, k, 0, () => visible, allowed)),
+        finishAtOnce(index.reader.searchInSteps(query, k, 0, () => visible, allowed)),
       );
     }
   });
@@ -118,15 +119,15 @@ describe("sparse vectors", () => {
     });
     const indices = Uint32Array.from({ length: 3_000 }, (_, i) => i);
     const query = { indices, values: Float32Array.from(indices, (i) => 1 + (i % 4)) };
-    compare(history, (k, visible, allowed) => index.search(query, k, 0, visible, allowed));
+    compare(history, (k, visible, allowed) => index.reader.search(query, k, 0, visible, allowed));
     compare(history, (k, visible, allowed) =>
-      finishAtOnce(index.searchInSteps(query, k, 0, () => visible, allowed)),
+      finishAtOnce(index.reader.searchInSteps(query, k, 0, () => visible, allowed)),
     );
     // The greatest weights are elsewhere.
-    const all = asMap(index.search(query, history.ordinals.length, 0, null));
+    const all = asMap(index.reader.search(query, history.ordinals.length, 0, null));
     const best = bestOf(all, 500);
     const allowed = bitmapOf([...all.keys()].filter((ordinal) => !best.has(ordinal)).slice(0, 40));
-    const found = asMap(finishAtOnce(index.searchInSteps(query, 30, 1, () => null, allowed)));
+    const found = asMap(finishAtOnce(index.reader.searchInSteps(query, 30, 1, () => null, allowed)));
     expect(found.size).toBeGreaterThanOrEqual(30);
     for (const [ordinal, score] of found)
       expect([allowed.has(ordinal), score]).toEqual([true, all.get(ordinal)]);
@@ -141,14 +142,14 @@ describe("sparse vectors", () => {
     for (const dimensions of [2, 25]) {
       const query = someVector(dimensions, false);
       for (const visible of history.versions()) {
-        const all = asMap(index.search(query, history.ordinals.length, 0, visible));
+        const all = asMap(index.reader.search(query, history.ordinals.length, 0, visible));
         for (const { allowed } of allowedSets(history.ordinals, next))
           for (const threshold of [0.3, 0.9])
             for (const k of [1, 10, 500]) {
               const there = [...all.keys()].filter((ordinal) => allowed.has(ordinal)).length;
               for (const found of [
-                index.search(query, k, threshold, visible, allowed),
-                finishAtOnce(index.searchInSteps(query, k, threshold, () => visible, allowed)),
+                index.reader.search(query, k, threshold, visible, allowed),
+                finishAtOnce(index.reader.searchInSteps(query, k, threshold, () => visible, allowed)),
               ]) {
                 expect(found.count).toBeGreaterThanOrEqual(Math.min(k, there));
                 for (const [ordinal, score] of asMap(found)) {
@@ -167,7 +168,7 @@ describe("sparse vectors", () => {
     for (const ordinal of ordinals) index.add(ordinal, Uint32Array.of(1), Float32Array.of(1 + ordinal));
     index.freeze();
     expect(ordinals[16] - ordinals[0]).toBe(31);
-    const found = index.search(
+    const found = index.reader.search(
       { indices: Uint32Array.of(1), values: Float32Array.of(1) },
       3,
       0,
@@ -185,7 +186,7 @@ describe("sparse vectors", () => {
     });
     const query = someVector(25, false);
     const waysOf = allowedSets(history.ordinals, next).map(({ name, allowed }) => {
-      const { listUs, maskUs } = index.estimate(query, allowed.count);
+      const { listUs, maskUs } = index.reader.estimate(query, allowed.count);
       return [name, listUs < maskUs] as const;
     });
     const listed = new Map(waysOf);
@@ -206,10 +207,10 @@ describe("texts", () => {
     const statistics = index.statistics();
     for (const count of [1, 3, 12]) {
       const query = Array.from({ length: count }, () => words[Math.floor(next() ** 2 * 400)]).join(" ");
-      const terms = index.termsOf(query);
-      compare(history, (k, visible, allowed) => index.search(query, k, statistics, visible, allowed));
+      const terms = index.reader.termsOf(query);
+      compare(history, (k, visible, allowed) => index.reader.search(query, k, statistics, visible, allowed));
       compare(history, (k, visible, allowed) =>
-        finishAtOnce(index.searchTermsInSteps(terms, k, statistics, () => visible, null, allowed)),
+        finishAtOnce(index.reader.searchTermsInSteps(terms, k, statistics, () => visible, null, allowed)),
       );
     }
   });
@@ -219,13 +220,13 @@ describe("texts", () => {
     const statistics = index.statistics();
     const accepts = (ordinal: number) => ordinal % 3 > 0;
     const within = Uint32Array.from(history.ordinals.filter((ordinal) => ordinal % 5 < 2));
-    const plain = index.termsOf(`${words[2]} ${words[5]} ${words[60]}`);
+    const plain = index.reader.termsOf(`${words[2]} ${words[5]} ${words[60]}`);
     for (const terms of [plain, plain.map((term, i) => (i === 1 ? { ...term, within } : term))]) {
       compare(history, (k, visible, allowed) =>
-        index.searchTerms(terms, k, statistics, visible, accepts, allowed),
+        index.reader.searchTerms(terms, k, statistics, visible, accepts, allowed),
       );
       compare(history, (k, visible, allowed) =>
-        finishAtOnce(index.searchTermsInSteps(terms, k, statistics, () => visible, accepts, allowed)),
+        finishAtOnce(index.reader.searchTermsInSteps(terms, k, statistics, () => visible, accepts, allowed)),
       );
     }
   });
@@ -238,8 +239,8 @@ describe("texts", () => {
     const visible: Visible = (ordinal) => seen.has(ordinal);
     const allowed = bitmapOf(history.ordinals.filter((ordinal) => ordinal % 2 === 0));
     const accepts = (ordinal: number) => ordinal % 3 > 0;
-    const all = index.searchTerms(terms, history.ordinals.length, statistics, visible, accepts);
-    const steps = index.searchTermsInSteps(terms, 20, statistics, () => visible, accepts, allowed);
+    const all = index.reader.searchTerms(terms, history.ordinals.length, statistics, visible, accepts);
+    const steps = index.reader.searchTermsInSteps(terms, 20, statistics, () => visible, accepts, allowed);
     let count = 0;
     for (let step = steps.next(); ; step = steps.next(), count++) {
       if (step.done) {
@@ -264,9 +265,9 @@ test("records that span as many ordinals as a word has bits, with gaps between t
     index.freeze();
     for (const one of ordinals) {
       const others = bitmapOf(ordinals.filter((ordinal) => ordinal !== one));
-      expect([...asMap(index.search(vector, 100, 0, null, others)).keys()].sort((a, b) => a - b)).toEqual(
-        ordinals.filter((ordinal) => ordinal !== one),
-      );
+      expect(
+        [...asMap(index.reader.search(vector, 100, 0, null, others)).keys()].sort((a, b) => a - b),
+      ).toEqual(ordinals.filter((ordinal) => ordinal !== one));
     }
   }
 });

@@ -25,8 +25,8 @@ import { type OwnedParts, PostingParts } from "./posting-parts.ts";
 import { PostingReader } from "./posting-reader.ts";
 import { PostingSearcher } from "./posting-search.ts";
 import { FullScorer } from "./score-all.ts";
-import { SegmentReader, type SharedSegment } from "./segment.ts";
 import { ArenaReader, type SharedArena } from "./segment-memory.ts";
+import { SegmentReader, type SharedSegment } from "./segment-reader.ts";
 
 /** Parts as they are at a moment. Can be posted to another thread. */
 export type SharedParts = {

@@ -3,8 +3,8 @@
 import { foundBytes, scratch as scratchFields } from "@quiver/kernels/postings";
 import { keepBest } from "../../base/top-k.ts";
 import type { Candidates } from "../contract.ts";
-import type { SegmentReader } from "./segment.ts";
 import type { SegmentMemory } from "./segment-memory.ts";
+import type { SegmentReader } from "./segment-reader.ts";
 
 /** The candidates found so far, and the heap of the k best scores in the arena that used it last. */
 export class Best {

@@ -6,7 +6,8 @@ import { expect, test } from "vitest";
 import { finishAtOnce } from "../../base/steps.ts";
 import { SparseIndex, type SparseState } from "../sparse/sparse-index.ts";
 import { asMap, expectSame } from "../test/reference.ts";
-import { TextIndex, type TextOptions, type TextState } from "../text/text-index.ts";
+import { TextIndex } from "../text/text-index.ts";
+import type { TextOptions, TextState } from "../text/text-parts.ts";
 import type { CheckpointData } from "./checkpoint-data.ts";
 
 const bufferRecordsMax = 40;
@@ -147,25 +148,25 @@ function expectAlike(
   for (let i = 0; i < 20; i++) {
     const query = textOf(i, random).join(" ");
     expectSame(
-      asMap(index.search(query, 10, statistics, null)),
-      asMap(fresh.search(query, 10, statistics, null)),
+      asMap(index.reader.search(query, 10, statistics, null)),
+      asMap(fresh.reader.search(query, 10, statistics, null)),
     );
   }
   for (const [ordinal, words] of [...records].slice(-60)) {
     expect(index.has(ordinal)).toBe(true);
     const terms = index.analyzer.terms(words);
     for (const term of new Set(terms)) {
-      expect([...index.positionsOf(term, ordinal)]).toEqual(
+      expect([...index.reader.positionsOf(term, ordinal)]).toEqual(
         terms.flatMap((other, at) => (other === term ? [at] : [])),
       );
-      expect(index.holdersOf(term)).toEqual(fresh.holdersOf(term));
+      expect(index.reader.holdersOf(term)).toEqual(fresh.reader.holdersOf(term));
     }
   }
   for (const prefix of ["only", "wa1"]) {
     // Terms of records that are gone stay until their segments are merged.
     const formsOf = (of: TextIndex) =>
-      finishAtOnce(of.expand({ prefix }, () => null)).flatMap(({ form, term }) =>
-        of.holdersOf(term).length > 0 ? form : [],
+      finishAtOnce(of.reader.expand({ prefix }, () => null)).flatMap(({ form, term }) =>
+        of.reader.holdersOf(term).length > 0 ? form : [],
       );
     expect(formsOf(index).sort()).toEqual(formsOf(fresh).sort());
   }
@@ -201,7 +202,10 @@ test.each([1, 2, 3])(
       expect(restored.count).toBe(fresh.count);
       for (let i = 0; i < 20; i++) {
         const query = sparseOf(random);
-        expectSame(asMap(restored.search(query, 10, 0, null)), asMap(fresh.search(query, 10, 0, null)));
+        expectSame(
+          asMap(restored.reader.search(query, 10, 0, null)),
+          asMap(fresh.reader.search(query, 10, 0, null)),
+        );
       }
     }
   },

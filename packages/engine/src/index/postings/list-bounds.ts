@@ -1,7 +1,7 @@
 // What do the postings of a list add at most?
 
 import { entry, longList, topImpactBits, topImpactsMax } from "@quiver/kernels/postings";
-import type { SegmentReader } from "./segment.ts";
+import type { SegmentReader } from "./segment-reader.ts";
 
 /** Upper bounds of what a list's postings add: base + slope * quantized impact for each, `most` for all. */
 export type Bound = { base: number; slope: number; most: number };

@@ -4,7 +4,7 @@
 
 import { entryBytes, kinds, longList, segmentRecordsMax, windowRecords } from "@quiver/kernels/postings";
 import { arenaBytes } from "./arena.ts";
-import { emptyBufferBytes } from "./posting-index.ts";
+import { emptyBufferBytes } from "./buffers.ts";
 import {
   exactBytesOf,
   highImpactBytes,

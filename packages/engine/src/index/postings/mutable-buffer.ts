@@ -11,7 +11,8 @@ import { type Column, Growable } from "../../base/growable.ts";
 import { invariant } from "../../base/invariant.ts";
 import type { ArrayClass } from "../../base/shared-array.ts";
 import { firstFrom } from "../ordinal-sets.ts";
-import { PostingListReader, Postings, type PostingsRead, type SharedPostings } from "./lists.ts";
+import { Postings } from "./lists.ts";
+import { PostingListReader, type PostingsRead, type SharedPostings } from "./posting-list-reader.ts";
 import { type SharedTermLists, TermListReader, TermLists } from "./term-lists.ts";
 
 type Values = Float32Array | Uint32Array;

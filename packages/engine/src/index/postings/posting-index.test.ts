@@ -2,7 +2,8 @@
 
 import { describe, expect, test } from "vitest";
 import type { Visible } from "../contract.ts";
-import { SparseIndex, type SparseVector } from "../sparse/sparse-index.ts";
+import { SparseIndex } from "../sparse/sparse-index.ts";
+import type { SparseVector } from "../sparse/sparse-reader.ts";
 import { asMap, bestOf, expectSame } from "../test/reference.ts";
 import { Arena } from "./arena.ts";
 import { PostingIndex } from "./posting-index.ts";
@@ -117,7 +118,7 @@ describe("texts", () => {
     searchAll(texts);
     while (texts.index.work(100_000));
     // Small adjacent segments were merged: in no case do all of the twenty or more frozen ones remain.
-    expect(texts.index.segmentCount).toBeLessThan(12);
+    expect(texts.index.parts.segments.length).toBeLessThan(12);
     texts.index.check();
     searchAll(texts);
     for (let i = 0; i < 14_000; i++) {
@@ -135,7 +136,7 @@ describe("texts", () => {
     searchAll(texts);
     while (texts.index.work(100_000));
     texts.index.check();
-    expect([texts.index.count, texts.index.segmentCount]).toEqual([0, 0]);
+    expect([texts.index.count, texts.index.parts.segments.length]).toEqual([0, 0]);
   });
 
   test("bounds stay above the scores however much the average length moves", () => {
@@ -215,7 +216,8 @@ test("sparse vectors: long lists with and without negative weights equal brute f
       for (const i of order)
         for (const [ordinal, value] of byDimension.get(query.indices[i]) ?? [])
           scores.set(ordinal, (scores.get(ordinal) ?? 0) + query.values[i] * value);
-      for (const k of [1, 10, 200]) expectSame(asMap(index.search(query, k, 0, null)), bestOf(scores, k));
+      for (const k of [1, 10, 200])
+        expectSame(asMap(index.reader.search(query, k, 0, null)), bestOf(scores, k));
     }
   }
 });
@@ -272,7 +274,7 @@ test("with a threshold, the records whose greatest postings add most are found, 
             each.filter((product) => product > least - 1.5 * level).map((product) => product + 1.5 * level),
           ),
         );
-        const all = asMap(index.search(query, held.length, threshold, isThere));
+        const all = asMap(index.reader.search(query, held.length, threshold, isThere));
         for (const [ordinal, sum] of surely.entries()) {
           if (sum > 0 && isThere(ordinal)) expect(all.has(ordinal)).toBe(true);
           // If records are removed, the known greatest impact is slightly too low, and more records are found.
@@ -281,7 +283,7 @@ test("with a threshold, the records whose greatest postings add most are found, 
         }
         const ranked = atMost.filter((_, ordinal) => isThere(ordinal)).sort((a, b) => b - a);
         for (const k of [1, 10]) {
-          const found = asMap(index.search(query, k, threshold, isThere));
+          const found = asMap(index.reader.search(query, k, threshold, isThere));
           for (const [ordinal, score] of found) expect(score).toBe(sumOf(products[ordinal]));
           expect(found.size).toBeGreaterThanOrEqual(Math.min(k, all.size));
           // Records that are among the k + 10 best by their greatest postings, however quantized impacts are rounded, and have a sufficient
@@ -325,7 +327,7 @@ test("a record is found that owes its place to all the lists of which each alone
   }
   while (index.tidy(100_000));
   for (const k of [1, 6, 10, 26])
-    expectSame(asMap(index.search(query, k, 0, null)), bestOf(new Map(expected), k));
+    expectSame(asMap(index.reader.search(query, k, 0, null)), bestOf(new Map(expected), k));
 });
 
 test("lists are found wherever their dimensions lie", () => {
@@ -339,7 +341,7 @@ test("lists are found wherever their dimensions lie", () => {
         const query = { indices: Uint32Array.of(dimension), values: Float32Array.of(2) };
         const ordinal = some.indexOf(dimension);
         const expected = ordinal < 0 ? [] : [[ordinal, 2]];
-        expect([...asMap(index.search(query, 10, 0, null))]).toEqual(expected);
+        expect([...asMap(index.reader.search(query, 10, 0, null))]).toEqual(expected);
       }
     }
 });
@@ -350,7 +352,7 @@ test("a buffer is searched, hidden from and removed from while it is being froze
   let next = 0;
   for (const what of ["nothing", "some", "all"]) {
     while (texts.index.isIdle) texts.add(2 * next++, someText(random));
-    const { segmentCount } = texts.index;
+    const segmentCount = texts.index.parts.segments.length;
     expect(texts.index.work(2_000)).toBe(true);
     const frozen = [...texts.held.keys()].filter((ordinal) => ordinal >= texts.index.frozenEnd);
     expect(texts.index.bufferedCount).toBe(frozen.length);
@@ -362,7 +364,7 @@ test("a buffer is searched, hidden from and removed from while it is being froze
     texts.index.check();
     searchAll(texts);
     while (texts.index.work(3_000)) texts.search([1, 20, 2_000], 10);
-    expect(texts.index.segmentCount).toBe(what === "all" ? segmentCount : segmentCount + 1);
+    expect(texts.index.parts.segments.length).toBe(what === "all" ? segmentCount : segmentCount + 1);
     expect(texts.index.bufferedCount).toBe(3);
     texts.index.check();
     searchAll(texts);
@@ -381,12 +383,12 @@ test("an idle index makes a segment of a buffer that is worth it, and one of its
     for (let i = 0; i < count; i++) index.add(from + i, 0, [Math.floor(random() * 50)], [random()], 0);
   };
   add(0, 850);
-  expect([index.segmentCount, index.bufferedCount]).toEqual([1, 50]);
+  expect([index.parts.segments.length, index.bufferedCount]).toEqual([1, 50]);
   while (index.tidy(1_000));
-  expect([index.segmentCount, index.bufferedCount]).toEqual([1, 50]);
+  expect([index.parts.segments.length, index.bufferedCount]).toEqual([1, 50]);
   add(850, 250);
   while (index.tidy(1_000));
-  expect([index.segmentCount, index.bufferedCount, index.count]).toEqual([1, 0, 1_100]);
+  expect([index.parts.segments.length, index.bufferedCount, index.count]).toEqual([1, 0, 1_100]);
   index.check();
 });
 

@@ -7,7 +7,8 @@
 import type { Column } from "../../base/growable.ts";
 import type { BufferReader, MutableBuffer } from "./mutable-buffer.ts";
 import { RetiredOrdinals } from "./retired-ordinals.ts";
-import type { Segment, SegmentReader } from "./segment.ts";
+import type { Segment } from "./segment.ts";
+import type { SegmentReader } from "./segment-reader.ts";
 
 /** What readers look at. */
 export abstract class PostingParts<

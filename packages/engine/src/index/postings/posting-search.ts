@@ -6,13 +6,13 @@
 // If only some ordinals are allowed, there are two ways, and `estimate` returns the cost of each: scan every posting and mask out records
 // that are not allowed before scoring (segment-mask.ts), or look up only the allowed records in the lists.
 
-import { windowRecords } from "@quiver/kernels/postings";
 import { finishAtOnce, type Steps } from "../../base/steps.ts";
 import { type Candidates, nothing, type Visible } from "../contract.ts";
 import type { Allowed } from "../ordinal-bitmap.ts";
 import { contains, type OrdinalSet } from "../ordinal-sets.ts";
 import { Best } from "./best.ts";
 import type { BufferReader } from "./mutable-buffer.ts";
+import { listedMax, type PostingEstimate, postingCost } from "./posting-cost.ts";
 import type { PostingParts } from "./posting-parts.ts";
 import type { PostingReader } from "./posting-reader.ts";
 import type { Formula, Hidden, WeightedTerm } from "./query.ts";
@@ -26,25 +26,6 @@ import { searchListed, searchSegments } from "./segment-search.ts";
  * was faster.
  */
 export const prunedTermsMax = 2_048;
-
-/**
- * What a search among allowed records takes, in nanoseconds, as measured (docs/decisions/allowed.md). By masking: for each record, and more
- * where ordinals have gaps; for each window of a segment and term; and for each posting. By looking up: for each allowed record, and for
- * each term of it. Both ways: for each segment and term.
- */
-const maskRecordNs = 0.3;
-const maskGapNs = 1.7;
-const maskWindowNs = 250;
-const maskPostingNs = 1;
-const listRecordNs = 200;
-const listTermNs = 35;
-const enterNs = 170;
-
-/** Look-ups of a search that is done at once: some 20 ms. */
-const listedMax = 500_000;
-
-/** The cost of a search in microseconds: by scanning all postings, and by looking up the allowed records. */
-export type PostingEstimate = { readonly maskUs: number; readonly listUs: number };
 
 /** The records that may be found, as a test of an ordinal. */
 function allowedBy(allowed: Allowed, accepts: Accepts = null): Accepts {
@@ -143,23 +124,7 @@ export class PostingSearcher {
 
   /** The cost of a search in each way, for this number of allowed ordinals. @param terms as in the search */
   estimate(terms: readonly WeightedTerm[], allowedCount: number): PostingEstimate {
-    const { segments } = this.#parts;
-    let [records, unaligned, windows, postings] = [0, 0, 0, 0];
-    for (const [i, segment] of segments.entries()) {
-      records += segment.recordCount;
-      // Of records whose ordinals have a gap between them, each is asked for.
-      const gaps = segment.lastOrdinal - segment.firstOrdinal + 1 - segment.recordCount;
-      unaligned += Math.min(segment.recordCount, 32 * gaps);
-      windows += Math.ceil(segment.recordCount / windowRecords);
-      for (const { located } of terms)
-        if (located.segments[i] >= 0) postings += segment.countOf(located.segments[i]);
-    }
-    const count = terms.length;
-    const enteredNs = enterNs * segments.length * count;
-    const bitsNs = maskRecordNs * records + maskGapNs * unaligned;
-    const maskNs = bitsNs + maskWindowNs * windows * count + maskPostingNs * postings;
-    const listNs = (listRecordNs + listTermNs * count) * allowedCount;
-    return { maskUs: (enteredNs + maskNs) / 1_000, listUs: (enteredNs + listNs) / 1_000 };
+    return postingCost(this.#parts.segments, terms, allowedCount);
   }
 
   /** Whether looking the allowed records up is the cheaper way. */

@@ -8,17 +8,19 @@
 // A search that pauses has a `FullScorer` of its own; searches that do not pause share one.
 
 import type { Steps } from "../../base/steps.ts";
-import type { Candidates } from "../contract.ts";
-import { nothing } from "../contract.ts";
+import { type Candidates, nothing } from "../contract.ts";
 import { contains, firstFrom, type OrdinalSet } from "../ordinal-sets.ts";
 import type { BufferReader } from "./mutable-buffer.ts";
 import type { Formula, Hidden, Located, WeightedTerm } from "./query.ts";
 import { type Accepts, found, hidden as hiddenState, RecordScores } from "./record-scores.ts";
-import type { SegmentReader } from "./segment.ts";
+import type { SegmentReader } from "./segment-reader.ts";
 
 /** Postings scored in one step; each list counts as `postingsPerList` more. */
 const postingsPerStep = 20_000;
 const postingsPerList = 50;
+
+/** Goes through a list and returns its length. */
+type Walk = (list: number, weight: number, within: OrdinalSet | null) => number;
 
 export class FullScorer {
   readonly #scores = new RecordScores();
@@ -42,50 +44,61 @@ export class FullScorer {
     accepts: Accepts = null,
   ): Steps<Candidates> {
     if (buffer.count === 0) return nothing;
-    const isAnyFound = least === null;
-    const passes: ((list: number, weight: number) => number)[] = [
-      (list, weight) => this.#addSparse(buffer, list, weight, isAnyFound),
-    ];
-    if (least !== null) passes.unshift((list, weight) => this.#consider(buffer, list, weight, least));
-    return yield* this.#best(
-      buffer.slotsEnd,
-      hidden?.buffers[number],
-      () => buffer.ordinals.values,
-      () => buffer.removed.values,
-      k,
-      accepts,
-      eachList(terms, (located) => located.buffers[number], passes),
-    );
+    const walks: Walk[] = [(list, weight) => this.#addSparse(buffer, list, weight, least === null)];
+    if (least !== null) walks.unshift((list, weight) => this.#consider(buffer, list, weight, least));
+    return yield* this.#bestOfBuffer(buffer, number, terms, k, hidden, accepts, walks);
   }
 
-  /**
-   * The k best of records, when `add` has added up their scores.
-   * @param slotsEnd slots are below this
-   * @param hidden slots that are not to be found
-   * @param ordinals by slot
-   * @param removed by slot: 1 where it was removed; null: scores of such were not added
-   */
-  *#best(
+  /** The k best of the records of a mutable buffer that may be found, when all lists have been walked. */
+  #bestOfBuffer(
+    buffer: BufferReader,
+    number: number,
+    terms: readonly WeightedTerm[],
+    k: number,
+    hidden: Hidden | null,
+    accepts: Accepts,
+    walks: readonly Walk[],
+  ): Steps<Candidates> {
+    const { ordinals, removed } = buffer;
+    const add = eachList(terms, (located) => located.buffers[number], walks);
+    const best = () => this.#scores.best(ordinals.values, removed.values, k, accepts);
+    return this.#scored(buffer.slotsEnd, hidden?.buffers[number], add, best);
+  }
+
+  /** ... of a segment. Records that were removed have no score. */
+  #bestOfSegment(
+    segment: SegmentReader,
+    number: number,
+    terms: readonly WeightedTerm[],
+    k: number,
+    hidden: Hidden | null,
+    accepts: Accepts,
+    walks: readonly Walk[],
+  ): Steps<Candidates> {
+    const add = eachList(terms, (located) => located.segments[number], walks);
+    const best = () => this.#scores.best(segment.ordinals, null, k, accepts);
+    return this.#scored(segment.recordCount, hidden?.segments[number], add, best);
+  }
+
+  /** @param slotsEnd slots are below this. @param hidden slots that are not to be found */
+  *#scored(
     slotsEnd: number,
     hidden: readonly number[] | undefined,
-    ordinals: () => Uint32Array,
-    removed: () => Uint8Array | null,
-    k: number,
-    accepts: Accepts,
     add: Steps<void>,
+    best: () => Candidates,
   ): Steps<Candidates> {
     const scores = this.#scores;
     scores.begin(slotsEnd);
     try {
       if (hidden) for (const slot of hidden) scores.touch(slot, hiddenState);
       yield* add;
-      return scores.best(ordinals(), removed(), k, accepts);
+      return best();
     } finally {
       scores.end();
     }
   }
 
-  /** These go through a list and say how long it is. */
+  /** Finds the records with a contribution of at least `least`. @returns the length of the list */
   #consider(buffer: BufferReader, list: number, weight: number, least: number): number {
     const { states } = this.#scores;
     const { count, slots, values } = buffer.read(list);
@@ -137,17 +150,9 @@ export class FullScorer {
       }
       scores.scores[record] += product;
     };
-    const passes = [(list: number, weight: number) => each(list, weight, add)];
-    if (least !== null) passes.unshift((list, weight) => each(list, weight, consider));
-    return yield* this.#best(
-      segment.recordCount,
-      hidden?.segments[number],
-      () => segment.ordinals,
-      () => null,
-      k,
-      accepts,
-      eachList(terms, (located) => located.segments[number], passes),
-    );
+    const walks: Walk[] = [(list, weight) => each(list, weight, add)];
+    if (least !== null) walks.unshift((list, weight) => each(list, weight, consider));
+    return yield* this.#bestOfSegment(segment, number, terms, k, hidden, accepts, walks);
   }
 
   /** The k best of a text index's mutable buffer, of the records that may be found. @param number of the mutable buffer */
@@ -161,7 +166,7 @@ export class FullScorer {
     accepts: Accepts,
   ): Steps<Candidates> {
     if (buffer.count === 0) return nothing;
-    const add = (list: number, weight: number, within: OrdinalSet | null) => {
+    const add: Walk = (list, weight, within) => {
       const ordinals = buffer.ordinals.values;
       const { count, slots, values } = buffer.read(list);
       for (let i = 0; i < count; i++) {
@@ -170,15 +175,7 @@ export class FullScorer {
       }
       return count;
     };
-    return yield* this.#best(
-      buffer.slotsEnd,
-      hidden?.buffers[number],
-      () => buffer.ordinals.values,
-      () => buffer.removed.values,
-      k,
-      accepts,
-      eachList(terms, (located) => located.buffers[number], [add]),
-    );
+    return yield* this.#bestOfBuffer(buffer, number, terms, k, hidden, accepts, [add]);
   }
 
   /** ... of a segment. @param number of the segment */
@@ -191,7 +188,7 @@ export class FullScorer {
     hidden: Hidden | null,
     accepts: Accepts,
   ): Steps<Candidates> {
-    const add = (list: number, weight: number, within: OrdinalSet | null) => {
+    const add: Walk = (list, weight, within) => {
       if (within !== null) {
         this.#addWithin(segment, list, weight, within, formula);
         return within.length;
@@ -204,15 +201,7 @@ export class FullScorer {
       }
       return count;
     };
-    return yield* this.#best(
-      segment.recordCount,
-      hidden?.segments[number],
-      () => segment.ordinals,
-      () => null,
-      k,
-      accepts,
-      eachList(terms, (located) => located.segments[number], [add]),
-    );
+    return yield* this.#bestOfSegment(segment, number, terms, k, hidden, accepts, [add]);
   }
 
   /** Adds what a list gives some records: mostly few, which are looked up instead of all being gone through. */
@@ -242,19 +231,18 @@ export class FullScorer {
 /**
  * Walks the lists of the terms, in steps.
  * @param listOf the position of a term's list; below 0 if there is none
- * @param passes each walks a list and returns its length
  */
 function* eachList(
   terms: readonly WeightedTerm[],
   listOf: (located: Located) => number,
-  passes: readonly ((list: number, weight: number, within: OrdinalSet | null) => number)[],
+  walks: readonly Walk[],
 ): Steps<void> {
   let done = 0;
-  for (const pass of passes)
+  for (const walk of walks)
     for (const { located, weight, within = null } of terms) {
       const list = listOf(located);
       if (list < 0) continue;
-      done += postingsPerList + pass(list, weight, within);
+      done += postingsPerList + walk(list, weight, within);
       if (done < postingsPerStep) continue;
       done = 0;
       yield;

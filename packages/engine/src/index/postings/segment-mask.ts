@@ -4,7 +4,7 @@
 // Ordinals in a segment have few gaps, so the bits of 32 records are usually one shifted word of the allowed set.
 
 import type { Allowed, OrdinalBitmap } from "../ordinal-bitmap.ts";
-import type { SegmentReader } from "./segment.ts";
+import type { SegmentReader } from "./segment-reader.ts";
 
 /** Where the bits are in the arena's bytes, and how many records of the segment they exclude; null: all of them. */
 export type Mask = { readonly at: number; readonly missing: number } | null;

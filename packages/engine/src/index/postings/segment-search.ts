@@ -19,8 +19,8 @@ import type { Allowed } from "../ordinal-bitmap.ts";
 import { firstFrom, type OrdinalSet } from "../ordinal-sets.ts";
 import { Best } from "./best.ts";
 import type { Formula, Hidden, WeightedTerm } from "./query.ts";
-import type { SegmentReader } from "./segment.ts";
 import { type Mask, maskOf } from "./segment-mask.ts";
+import type { SegmentReader } from "./segment-reader.ts";
 
 /** The search parameters: see PostingIndex.search. */
 export type SegmentSearch = {

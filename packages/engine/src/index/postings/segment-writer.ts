@@ -5,30 +5,24 @@
 // greatest impact, so that one outlier among the terms coarsens no other.
 
 import {
-  blockRecords,
-  blocksMax,
   entry,
   entryBytes,
   kinds,
   longList,
   segmentRecordsMax,
-  topImpactBits,
-  topImpactsMax,
   windowRecords,
-  windowsMax,
 } from "@quiver/kernels/postings";
 import { invariant } from "../../base/invariant.ts";
 import type { Arena } from "./arena.ts";
+import { writeHighImpact, writeTopImpacts, writeWindows } from "./long-lists.ts";
 import { Segment } from "./segment.ts";
 import {
-  blockImpactsAt,
   columnsOf,
   exactBytesOf,
   highImpactBytes,
   highImpactCountOf,
   segmentHeader,
   segmentHeaderBytes,
-  windowImpactsAt,
   windowsBytes,
 } from "./segment-layout.ts";
 
@@ -123,15 +117,11 @@ export class SegmentWriter {
     else words.set(values.subarray(0, count), exact >>> 2);
     this.#encode(at, count, records, values);
     if (count >= longList) {
-      const havingImpact = this.#addWindows(
-        at + columns.windows,
-        at + columns.quantizedImpacts,
-        count,
-        records,
-      );
-      const highImpactAt = at + columns.windows + windowsBytes;
+      const quantized = bytes.subarray(at + columns.quantizedImpacts, at + columns.quantizedImpacts + count);
+      const havingImpact = writeWindows(this.#arena, at + columns.windows, quantized, records);
+      writeTopImpacts(this.#entries.bytes, entryBytes * this.#lists + entry.topImpacts, havingImpact);
       if (kind === kinds.sparse)
-        this.#addHighImpact(highImpactAt, at + columns.quantizedImpacts, count, records, havingImpact);
+        writeHighImpact(this.#arena, at + columns.windows + windowsBytes, quantized, records, havingImpact);
     }
     this.#terms[this.#lists] = term;
     const entryAt = entryBytes * this.#lists++;
@@ -203,59 +193,6 @@ export class SegmentWriter {
       if (quantized > 0 && base + slope * (quantized - 1) >= impacts[i]) quantized--;
       if (base + slope * quantized < impacts[i]) quantized++;
       bytes[quantizedImpacts + i] = quantized;
-    }
-  }
-
-  /** @returns how many postings have each quantized impact */
-  #addWindows(at: number, quantizedAt: number, count: number, records: Uint16Array): Uint32Array {
-    const { bytes, words } = this.#arena;
-    const quantizedImpacts = bytes.subarray(quantizedAt, quantizedAt + count);
-    const havingImpact = new Uint32Array(256);
-    const blocks = bytes.subarray(at + blockImpactsAt, at + blockImpactsAt + blocksMax).fill(0);
-    let i = 0;
-    for (let window = 0; window < windowsMax; window++) {
-      words[(at >>> 2) + window] = i;
-      let greatest = 0;
-      for (const end = (window + 1) * windowRecords; i < count && records[i] < end; i++) {
-        const quantized = quantizedImpacts[i];
-        havingImpact[quantized]++;
-        if (quantized > greatest) greatest = quantized;
-        const block = Math.floor(records[i] / blockRecords);
-        if (quantized > blocks[block]) blocks[block] = quantized;
-      }
-      bytes[at + windowImpactsAt + window] = greatest;
-    }
-    words[(at >>> 2) + windowsMax] = count;
-    let quantized = 255;
-    let above = havingImpact[255];
-    const topImpactsAt = entryBytes * this.#lists + entry.topImpacts;
-    for (let i = 0; i < topImpactsMax; i++) {
-      const rank = 2 ** (topImpactBits + i);
-      while (quantized > 0 && above < rank) above += havingImpact[--quantized];
-      this.#entries.bytes[topImpactsAt + i] = above >= rank ? quantized : 0;
-    }
-    return havingImpact;
-  }
-
-  #addHighImpact(
-    at: number,
-    quantizedAt: number,
-    count: number,
-    records: Uint16Array,
-    havingImpact: Uint32Array,
-  ): void {
-    const { bytes, halves } = this.#arena;
-    const highImpact = highImpactCountOf(count);
-    // Where the next posting of each quantized impact goes.
-    const places = new Uint32Array(256);
-    for (let quantized = 254; quantized >= 0; quantized--)
-      places[quantized] = places[quantized + 1] + havingImpact[quantized + 1];
-    for (let i = 0; i < count; i++) {
-      const quantized = bytes[quantizedAt + i];
-      const place = places[quantized]++;
-      if (place >= highImpact) continue;
-      halves[(at >>> 1) + place] = records[i];
-      bytes[at + 2 * highImpact + place] = quantized;
     }
   }
 }

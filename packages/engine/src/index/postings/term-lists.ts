@@ -7,7 +7,7 @@
 // given both finds each list that was set by then. Of a list that is set later it may read the term and no list yet, which is 0, or the
 // list, whose postings are all too young for it.
 
-import { sharedArray } from "../../base/shared-array.ts";
+import { grownShared, sharedArray } from "../../base/shared-array.ts";
 
 const arrayMax = 2 ** 22;
 const tableMin = 16;
@@ -81,11 +81,8 @@ export class TermLists extends TermListReader {
       this.#setInTable(term, list);
       return;
     }
-    if (term >= this.array.length) {
-      const larger = sharedArray(Uint32Array, Math.min(arrayMax, 2 * term + 1));
-      larger.set(this.array);
-      this.array = larger;
-    }
+    if (term >= this.array.length)
+      this.array = grownShared(Uint32Array, this.array, Math.min(arrayMax, 2 * term + 1));
     this.array[term] = list + 1;
   }
 

@@ -20,7 +20,9 @@ onSet("scifact", () => {
       const relevant = judgements.get(id);
       if (relevant === undefined) continue;
       const query = { indices: Uint32Array.from(indices), values: Float32Array.from(values) };
-      const found = [...asMap(index.search(query, 10, 0, null))].sort(([a, x], [b, y]) => y - x || a - b);
+      const found = [...asMap(index.reader.search(query, 10, 0, null))].sort(
+        ([a, x], [b, y]) => y - x || a - b,
+      );
       sum += ndcgAt10(
         found.map(([ordinal]) => corpus[ordinal].id),
         relevant,

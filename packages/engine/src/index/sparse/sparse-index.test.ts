@@ -3,7 +3,8 @@ import { expect, test } from "vitest";
 import { seenAndAllowed, type Visible } from "../contract.ts";
 import { type AllowedShare, allowedOf, anyAllowed } from "../test/allowed-sets.ts";
 import { asMap, bestOf, expectSame } from "../test/reference.ts";
-import { SparseIndex, type SparseMatch, type SparseOptions, type SparseVector } from "./sparse-index.ts";
+import { SparseIndex, type SparseOptions } from "./sparse-index.ts";
+import type { SparseMatch, SparseVector } from "./sparse-reader.ts";
 
 function sparse(entries: readonly (readonly [number, number])[]): SparseVector {
   return {
@@ -56,7 +57,7 @@ function expectExplained(
 ): void {
   const ordinals = [...found.keys()];
   const matches = ordinals.map((): SparseMatch[] => []);
-  const steps = index.explain(ordinals, query, (at, match) => matches[at].push(match));
+  const steps = index.reader.explain(ordinals, query, (at, match) => matches[at].push(match));
   for (let step = steps.next(); !step.done; step = steps.next());
   for (const [at, ordinal] of ordinals.entries()) {
     const record = reference.records.get(ordinal) as SparseVector;
@@ -145,7 +146,7 @@ test("explanations in steps equal those made at once, whatever changes meanwhile
   const query = sparse(Array.from({ length: 401 }, (_, i) => [400 - i, 1 + (i % 3)] as const));
   const ordinals = Array.from({ length: 400 }, (_, ordinal) => ordinal).filter((ordinal) => ordinal % 5 > 0);
   const products = ordinals.map((): number[] => []);
-  const steps = index.explain(ordinals, query, (at, { product }) => products[at].push(product));
+  const steps = index.reader.explain(ordinals, query, (at, { product }) => products[at].push(product));
   let count = 0;
   for (let step = steps.next(); !step.done; step = steps.next(), count++) {
     for (let i = 0; i < 30; i++) add(400 + 30 * count + i);
@@ -167,7 +168,7 @@ test("records hidden from a search do not affect the largest contribution", () =
     }
     if (isFrozen) index.freeze();
     index.retire(0);
-    const found = index.search(sparse([[1, 1]]), 3, 0.9, (ordinal) => ordinal !== 0);
+    const found = index.reader.search(sparse([[1, 1]]), 3, 0.9, (ordinal) => ordinal !== 0);
     expect([...found.ordinals].sort((a, b) => a - b)).toEqual([1_997, 1_998, 1_999]);
   }
 });
@@ -190,7 +191,9 @@ test("[Q7] where a weight is negative a search with a threshold is exact, in the
         [1, 1],
         [2, sign],
       ]);
-      expect(asMap(index.search(query, 10, 0.5, null))).toEqual(asMap(index.search(query, 10, 0, null)));
+      expect(asMap(index.reader.search(query, 10, 0.5, null))).toEqual(
+        asMap(index.reader.search(query, 10, 0, null)),
+      );
     }
 });
 
@@ -216,8 +219,8 @@ test.each([false, true])(
     expect(index.bufferedCount > 0).toBe(!isFrozen);
     const query = sparse(Array.from({ length: 3_000 }, (_, i) => [i, 1 + (i % 5)] as const));
     for (const visible of [null, (ordinal: number) => ordinal < 198]) {
-      expectSame(asMap(index.search(query, 10, 0, visible)), reference.search(query, 10, 0, visible));
-      const limited = asMap(index.search(query, 10, 0.9, visible));
+      expectSame(asMap(index.reader.search(query, 10, 0, visible)), reference.search(query, 10, 0, visible));
+      const limited = asMap(index.reader.search(query, 10, 0.9, visible));
       expectEnough(limited, reference, { vector: query, k: 10, threshold: 0.9 }, visible);
     }
   },
@@ -242,7 +245,7 @@ test("every search equals brute force, through all changes", () => {
               ? null
               : (ordinal: number) => ordinal < end && !(retired.has(ordinal) && ordinal % act.modulus !== 0);
           const allowed = allowedOf(act.allowed, [...reference.records.keys()]);
-          const found = asMap(index.search(act.vector, act.k, act.threshold, visible, allowed));
+          const found = asMap(index.reader.search(act.vector, act.k, act.threshold, visible, allowed));
           const may = seenAndAllowed(visible, allowed);
           if (act.threshold === 0) expectSame(found, reference.search(act.vector, act.k, 0, may));
           else expectEnough(found, reference, act, may);
@@ -272,7 +275,7 @@ test("removed records are swept: memory stays when everything is replaced, and d
     index.add(ordinal, Uint32Array.from(unique.keys()), Float32Array.from(unique.values()));
   };
   for (let ordinal = 0; ordinal < 5_000; ordinal++) add(ordinal);
-  index.search(vectorOf(1), 10, 0, null);
+  index.reader.search(vectorOf(1), 10, 0, null);
   const filled = index.memoryBytes;
   for (let ordinal = 5_000; ordinal < 20_000; ordinal++) {
     add(ordinal);
@@ -285,7 +288,7 @@ test("removed records are swept: memory stays when everything is replaced, and d
   expect(index.memoryBytes).toBeLessThan(3 * filled);
   for (let ordinal = 15_000; ordinal < 20_000; ordinal++) index.remove(ordinal);
   index.check();
-  expect(index.search(vectorOf(1), 10, 0, null).count).toBe(0);
+  expect(index.reader.search(vectorOf(1), 10, 0, null).count).toBe(0);
 });
 
 test("all records tie: all are returned", () => {
@@ -293,7 +296,7 @@ test("all records tie: all are returned", () => {
   for (let ordinal = 0; ordinal < 30_000; ordinal++)
     index.add(ordinal, Uint32Array.of(9, 4), Float32Array.of(0.1, 0.7));
   for (let ordinal = 0; ordinal < 30_000; ordinal++) if (ordinal % 3 !== 0) index.retire(ordinal);
-  const found = index.search(
+  const found = index.reader.search(
     sparse([
       [4, 0.3],
       [9, 0.2],
@@ -313,15 +316,15 @@ test("wrong input is rejected and changes nothing", () => {
   const index = new SparseIndex();
   expect(() => index.add(0, Uint32Array.of(1, 2), Float32Array.of(1))).toThrow("2 dimensions have 1 weights");
   expect(() => index.add(0, Uint32Array.of(1), Float32Array.of(Number.NaN))).toThrow("NaN");
-  expect(() => index.search(sparse([[1, 1]]), 1, 1.5, null)).toThrow("threshold 1.5");
+  expect(() => index.reader.search(sparse([[1, 1]]), 1, 1.5, null)).toThrow("threshold 1.5");
   expect(index.count).toBe(0);
   index.add(3, Uint32Array.of(1), Float32Array.of(2));
   expect(() => index.add(3, Uint32Array.of(1), Float32Array.of(2))).toThrow("ascend");
   const failing = () => {
     throw new Error("no view");
   };
-  expect(() => index.search(sparse([[1, 1]]), 1, 0, failing)).toThrow("no view");
-  expect(asMap(index.search(sparse([[1, 1]]), 1, 0, null))).toEqual(new Map([[3, 2]]));
+  expect(() => index.reader.search(sparse([[1, 1]]), 1, 0, failing)).toThrow("no view");
+  expect(asMap(index.reader.search(sparse([[1, 1]]), 1, 0, null))).toEqual(new Map([[3, 2]]));
   index.check();
   index.close();
   expect(index.memoryBytes).toBeLessThan(30_000);

@@ -6,17 +6,13 @@
 //
 // A record is found if it shares a dimension with the query, even if its score is zero or negative.
 
-import type { Steps } from "../../base/steps.ts";
-import type { Candidates, Index } from "../contract.ts";
+import type { Index } from "../contract.ts";
 import type { ArenaOptions } from "../postings/arena.ts";
 import type { SharedParts } from "../postings/attached-parts.ts";
 import type { CheckpointData } from "../postings/checkpoint-data.ts";
 import { PostingIndex, type PostingOptions, type PostingState } from "../postings/posting-index.ts";
-import type { PostingEstimate } from "../postings/posting-search.ts";
 import { postingsOf } from "../postings/posting-walk.ts";
-import { assertSparse, type SparseMatch, SparseReader, type SparseVector } from "./sparse-reader.ts";
-
-export type { SparseMatch, SparseVector };
+import { assertSparse, SparseReader } from "./sparse-reader.ts";
 
 export type SparseOptions = ArenaOptions & {
   /** Levels of the weights by which searches decide what to leave out, 16 to 256. Default 256. */
@@ -33,12 +29,13 @@ export type SparseState = { readonly postings: PostingState };
 
 export class SparseIndex implements Index {
   readonly #postings: PostingIndex;
-  readonly #reader: SparseReader;
+  /** What searches of this thread go through. */
+  readonly reader: SparseReader;
 
   /** @param postings restored from a checkpoint; absent: none */
   constructor(options: SparseOptions = {}, postings = new PostingIndex(postingOptions(options))) {
     this.#postings = postings;
-    this.#reader = new SparseReader(postings);
+    this.reader = new SparseReader(postings);
   }
 
   get count(): number {
@@ -64,32 +61,9 @@ export class SparseIndex implements Index {
     if (this.has(ordinal)) this.#postings.remove(ordinal);
   }
 
-  // ---- Searching (sparse-reader.ts)
-
-  /** What searches of this thread go through. */
-  get reader(): SparseReader {
-    return this.#reader;
-  }
-
   /** What another thread needs to read the index as it is now (SparseReader.attach). */
   get shared(): SharedParts {
     return this.#postings.shared;
-  }
-
-  search(...asked: Parameters<SparseReader["search"]>): Candidates {
-    return this.#reader.search(...asked);
-  }
-
-  estimate(...asked: Parameters<SparseReader["estimate"]>): PostingEstimate {
-    return this.#reader.estimate(...asked);
-  }
-
-  searchInSteps(...asked: Parameters<SparseReader["searchInSteps"]>): Steps<Candidates> {
-    return this.#reader.searchInSteps(...asked);
-  }
-
-  explain(...asked: Parameters<SparseReader["explain"]>): Generator<void, void> {
-    return this.#reader.explain(...asked);
   }
 
   // ---- Memory and checkpoints

@@ -9,8 +9,9 @@ import type { Candidates, Visible } from "../contract.ts";
 import type { Allowed } from "../ordinal-bitmap.ts";
 import { attachPostings, type SharedParts } from "../postings/attached-parts.ts";
 import { explainedTermsPerStep } from "../postings/explained.ts";
+import type { PostingEstimate } from "../postings/posting-cost.ts";
 import type { PostingIndex } from "../postings/posting-index.ts";
-import { type PostingEstimate, prunedTermsMax } from "../postings/posting-search.ts";
+import { prunedTermsMax } from "../postings/posting-search.ts";
 import type { Located } from "../postings/query.ts";
 
 /** Unique u32 dimensions, in any order, and their finite weights, side by side. Borrowed. */

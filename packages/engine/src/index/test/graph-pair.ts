@@ -6,7 +6,8 @@ import { bytesOfFloats } from "../../vector/floats.ts";
 import { exactScore } from "../../vector/metric.ts";
 import type { Visible } from "../contract.ts";
 import { FlatIndex } from "../flat/flat-index.ts";
-import { HnswIndex, type HnswOptions } from "../hnsw/hnsw-index.ts";
+import { HnswIndex } from "../hnsw/hnsw-index.ts";
+import type { HnswOptions } from "../hnsw/hnsw-options.ts";
 import { asMap } from "./reference.ts";
 
 /** Both indexes, with the same records. */
@@ -47,7 +48,7 @@ export function recallOf(
   let all = 0;
   for (const query of queries) {
     const exact = asMap(pair.flat.search(query, k, visible));
-    const found = asMap(pair.hnsw.search(query, k, { ef, visible }));
+    const found = asMap(pair.hnsw.reader.search(query, k, { ef, visible }));
     for (const [ordinal, score] of found) {
       const row = pair.rows.get(ordinal);
       if (row === undefined) throw new Error(`ordinal ${ordinal} was removed`);

@@ -2,7 +2,8 @@ import { randomNumbers } from "@quiver/kernels/random";
 import { expect, test } from "vitest";
 import { finishAtOnce, type Steps } from "../../base/steps.ts";
 import { createAnalyzer } from "../../text/analyzer.ts";
-import { AnalysedReader, analyseTexts } from "./analysed.ts";
+import { analyseTexts } from "./analysed.ts";
+import { AnalysedReader } from "./analysed-reader.ts";
 import { TextIndex } from "./text-index.ts";
 
 test.each([true, false])(
@@ -44,7 +45,9 @@ test.each([true, false])(
     one.check();
     other.check();
     const formsOf = (index: TextIndex) =>
-      finishAtOnce(index.expand({ prefix: "word" }, () => null)).map(({ form, term }) => `${form} ${term}`);
+      finishAtOnce(index.reader.expand({ prefix: "word" }, () => null)).map(
+        ({ form, term }) => `${form} ${term}`,
+      );
     expect(formsOf(other).sort()).toEqual(formsOf(one).sort());
     expect(formsOf(other).length).toBeGreaterThan(150);
     expect(other.statistics()).toEqual(one.statistics());
@@ -53,14 +56,15 @@ test.each([true, false])(
       expect(other.has(ordinal)).toBe(one.has(ordinal));
       if (!one.has(ordinal)) continue;
       for (const term of analyzer.terms(words)) {
-        expect(other.holdersOf(term)).toEqual(one.holdersOf(term));
-        if (positions) expect(other.positionsOf(term, ordinal)).toEqual(one.positionsOf(term, ordinal));
+        expect(other.reader.holdersOf(term)).toEqual(one.reader.holdersOf(term));
+        if (positions)
+          expect(other.reader.positionsOf(term, ordinal)).toEqual(one.reader.positionsOf(term, ordinal));
       }
     }
     for (let i = 0; i < 100; i++) {
       const query = texts[Math.floor(random() * texts.length)][1].join(" ");
-      const found = one.search(query, 5, one.statistics(), null);
-      expect(other.search(query, 5, other.statistics(), null)).toEqual(found);
+      const found = one.reader.search(query, 5, one.statistics(), null);
+      expect(other.reader.search(query, 5, other.statistics(), null)).toEqual(found);
     }
   },
 );

@@ -3,7 +3,8 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { finishAtOnce } from "../../base/steps.ts";
 import { posted } from "../postings/testing/versioned.ts";
-import { Dictionary, DictionaryReader } from "./dictionary.ts";
+import { Dictionary } from "./dictionary.ts";
+import { columnsFor, DictionaryReader } from "./dictionary-reader.ts";
 
 /** Words of few letters, so that they repeat, including letters with two code units. */
 const words = fc.string({ unit: fc.constantFrom("a", "b", "é", "\u{20000}"), minLength: 1, maxLength: 4 });
@@ -104,7 +105,7 @@ test("a reader finds the terms of its moment that were not removed, whatever is 
 /** Data as read from disk: a copy of the state and of the columns. */
 function restored(dictionary: Dictionary): Dictionary {
   const { state, columns } = dictionary.save();
-  const read = Dictionary.columnsFor(state);
+  const read = columnsFor(state);
   for (const [i, column] of read.entries()) column.set(columns[i]);
   const made = Dictionary.restored(structuredClone(state), read);
   made.check();

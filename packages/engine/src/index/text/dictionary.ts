@@ -1,11 +1,6 @@
-// Which number does a term have?
+// How do terms get and lose their numbers?
 //
-// In flat columns: a checkpoint writes them and a restore takes them over as they are, without touching a single term:
-//
-//   slots u32      | number + 1, or 0 for a free slot |      by hash of the term: open addressing, linear probing
-//   hashes u32     | begins u32 | lengths u16 |              by number; length 0: the number is free
-//   units u16      | the terms' UTF-16 code units, one term behind the other |
-//
+// In flat columns (dictionary-reader.ts): a checkpoint writes them and a restore takes them over as they are, without touching a single term.
 // A JavaScript Map of strings takes about the same time for a look-up and twice the memory, and has to be built key by key.
 //
 // The slot of a term that is removed is marked as left, and another term may take it. When half of the slots are not free, new ones are
@@ -13,21 +8,12 @@
 // once takes half a second, in which the thread would answer nothing else. Nothing is removed from old slots. An old slot may name a
 // number that has moved, is free, or belongs to another term: a look-up compares the number's term, so its answer is right.
 //
-// Other threads look terms up, too (`DictionaryReader`), in the columns as they were at a moment. These lie in shared memory. They are
-// appended to, replaced when they grow or are closed up, and overwritten in three places, without waiting for readers:
-//   - A slot that was free or left gets a term. Terms never move within a table, so those that were there are found as before.
-//   - A term that is removed gets the length 0, and its slot is left.
-//   - A number that was free gets another term, and no reader is waited for.
-// A term is removed, and its number free, when the last record that has it was removed from the index. No version that is pinned sees such
-// records. So whatever a reader makes of the number or of its term, old, new or half of each, it finds nothing there that its version
-// sees. A term that its version has keeps its number, and is compared as a whole.
-//
 // Invariants (see check): each number in use is in exactly one slot, or in an old one that has not moved, and no free slot lies
 // between that and the place of its hash; at most half of the slots are not free.
 
 import { invariant } from "../../base/invariant.ts";
-import { sharedArray } from "../../base/shared-array.ts";
-import type { Steps } from "../../base/steps.ts";
+import { grownShared, sharedArray } from "../../base/shared-array.ts";
+import { columnsFor, DictionaryReader, hashOf, left, type SharedDictionary } from "./dictionary-reader.ts";
 
 const slotsMin = 1_024;
 /** Full columns grow by this fraction, so less than this is unused. */
@@ -35,9 +21,6 @@ const growth = 1.25;
 
 /** Old slots that move with a term that is added: they have all moved long before the new ones are to be doubled. */
 const movedPerTerm = 8;
-
-/** Terms that are tested at a step. */
-const termsPerStep = 1_024;
 
 /** What a checkpoint stores of a dictionary, besides its columns. */
 export type DictionaryState = {
@@ -49,93 +32,6 @@ export type DictionaryState = {
   /** Slots that are not free. */
   readonly filled: number;
 };
-
-/** In place of a number and 1: the slot's term was removed. */
-const left = 0xffff_ffff;
-
-/** A dictionary as it is at a moment. Can be posted to another thread. */
-export type SharedDictionary = {
-  readonly slots: Uint32Array;
-  readonly old: Uint32Array | null;
-  readonly hashes: Uint32Array;
-  readonly begins: Uint32Array;
-  readonly lengths: Uint16Array;
-  readonly units: Uint16Array;
-  readonly numbersEnd: number;
-};
-
-/** A dictionary, for reading. */
-export class DictionaryReader {
-  protected slots: Uint32Array;
-  /** Slots some of which have not moved yet. */
-  protected old: Uint32Array | null;
-  protected hashes: Uint32Array;
-  protected begins: Uint32Array;
-  protected lengths: Uint16Array;
-  protected units: Uint16Array;
-  /** Numbers in use are below this. */
-  protected end: number;
-
-  constructor({ slots, old, hashes, begins, lengths, units, numbersEnd }: SharedDictionary) {
-    this.slots = slots;
-    this.old = old;
-    this.hashes = hashes;
-    this.begins = begins;
-    this.lengths = lengths;
-    this.units = units;
-    this.end = numbersEnd;
-  }
-
-  /** The number of a term, or undefined. */
-  get(term: string): number | undefined {
-    const hash = hashOf(term);
-    let number = this.#find(this.slots, hash, term);
-    if (number < 0 && this.old !== null) number = this.#find(this.old, hash, term);
-    return number < 0 ? undefined : number;
-  }
-
-  /** @returns the term's number, or -1 */
-  #find(slots: Uint32Array, hash: number, term: string): number {
-    const mask = slots.length - 1;
-    for (let at = hash & mask; ; at = (at + 1) & mask) {
-      const slot = slots[at];
-      if (slot === 0) return -1;
-      if (slot !== left && this.hashes[slot - 1] === hash && this.#isTerm(slot - 1, term)) return slot - 1;
-    }
-  }
-
-  #isTerm(number: number, term: string): boolean {
-    if (this.lengths[number] !== term.length) return false;
-    const begin = this.begins[number];
-    for (let i = 0; i < term.length; i++) if (this.units[begin + i] !== term.charCodeAt(i)) return false;
-    return true;
-  }
-
-  /** The term of a number in use. */
-  termOf(number: number): string {
-    return this.#termFrom(this.begins[number], this.lengths[number]);
-  }
-
-  #termFrom(begin: number, length: number): string {
-    return String.fromCharCode(...this.units.subarray(begin, begin + length));
-  }
-
-  /**
-   * The terms that pass a test, in no particular order, in steps, between which terms may be added and removed. Terms that exist throughout
-   * are reported once.
-   * @param passes called with code units: those of a term are from `begin` to `end`, exclusive
-   */
-  *termsThat(passes: (units: Uint16Array, begin: number, end: number) => boolean): Steps<string[]> {
-    const found: string[] = [];
-    for (let number = 0; number < this.end; number++) {
-      if (number % termsPerStep === termsPerStep - 1) yield;
-      const begin = this.begins[number];
-      const length = this.lengths[number];
-      if (length > 0 && passes(this.units, begin, begin + length)) found.push(this.#termFrom(begin, length));
-    }
-    return found;
-  }
-}
 
 export class Dictionary extends DictionaryReader {
   /** Slots of `old` from here on have not moved. */
@@ -162,7 +58,7 @@ export class Dictionary extends DictionaryReader {
 
   /** What another thread needs to look terms up as they are now. */
   get shared(): SharedDictionary {
-    const { slots, old, hashes, begins, lengths, units, end: numbersEnd } = this;
+    const { slots, old, hashes, begins, lengths, units, numbersEnd } = this;
     return { slots, old, hashes, begins, lengths, units, numbersEnd };
   }
 
@@ -209,24 +105,20 @@ export class Dictionary extends DictionaryReader {
 
   /** Whether a number has a term. */
   isUsed(number: number): boolean {
-    return number < this.end && this.lengths[number] > 0;
+    return number < this.numbersEnd && this.lengths[number] > 0;
   }
 
   *entries(): Generator<[term: string, number: number]> {
-    for (let number = 0; number < this.end; number++)
+    for (let number = 0; number < this.numbersEnd; number++)
       if (this.lengths[number] > 0) yield [this.termOf(number), number];
   }
 
   /** Numbers below the greatest in use that are free. */
   freeNumbers(): number[] {
     const free: number[] = [];
-    for (let number = 0; number < this.end; number++) if (this.lengths[number] === 0) free.push(number);
+    for (let number = 0; number < this.numbersEnd; number++)
+      if (this.lengths[number] === 0) free.push(number);
     return free;
-  }
-
-  /** Numbers in use are below this. */
-  get numbersEnd(): number {
-    return this.end;
   }
 
   /** What a checkpoint stores. The columns are copies, in shared memory. */
@@ -234,24 +126,18 @@ export class Dictionary extends DictionaryReader {
     this.#move(Number.POSITIVE_INFINITY);
     const state = {
       size: this.#size,
-      numbersEnd: this.end,
+      numbersEnd: this.numbersEnd,
       unitsEnd: this.#unitsEnd,
       unitsUsed: this.#unitsUsed,
       slots: this.slots.length,
       filled: this.#filled,
     };
-    const columns = columnsOf(state);
-    const from = [this.slots, this.hashes, this.begins, this.lengths, this.units];
+    const columns = columnsFor(state);
     columns.forEach((column, i) => {
-      const { buffer, byteOffset } = from[i];
+      const { buffer, byteOffset } = this.#columns[i];
       column.set(new Uint8Array(buffer, byteOffset, column.length));
     });
     return { state, columns };
-  }
-
-  /** Allocates the columns of a dictionary of a checkpoint. */
-  static columnsFor(state: DictionaryState): Uint8Array[] {
-    return columnsOf(state);
   }
 
   /** Restores a dictionary from a checkpoint. @param columns from `columnsFor`, filled from a checkpoint; the new object owns them */
@@ -265,30 +151,18 @@ export class Dictionary extends DictionaryReader {
     dictionary.units = new Uint16Array(units.buffer);
     dictionary.#size = state.size;
     dictionary.#filled = state.filled;
-    dictionary.end = state.numbersEnd;
+    dictionary.numbersEnd = state.numbersEnd;
     dictionary.#unitsEnd = state.unitsEnd;
     dictionary.#unitsUsed = state.unitsUsed;
     return dictionary;
   }
 
-  close(): void {
-    const empty = new Dictionary().shared;
-    this.slots = empty.slots;
-    this.old = null;
-    this.hashes = empty.hashes;
-    this.begins = empty.begins;
-    this.lengths = empty.lengths;
-    this.units = empty.units;
-    this.#size = 0;
-    this.#filled = 0;
-    this.end = 0;
-    this.#unitsEnd = 0;
-    this.#unitsUsed = 0;
+  get #columns(): readonly (Uint32Array | Uint16Array)[] {
+    return [this.slots, this.hashes, this.begins, this.lengths, this.units];
   }
 
   get memoryBytes(): number {
-    const columns = [this.slots, this.hashes, this.begins, this.lengths, this.units];
-    return columns.reduce((sum, column) => sum + column.byteLength, this.old?.byteLength ?? 0);
+    return this.#columns.reduce((sum, column) => sum + column.byteLength, this.old?.byteLength ?? 0);
   }
 
   check(): void {
@@ -302,12 +176,12 @@ export class Dictionary extends DictionaryReader {
       const end = this.begins[number] + term.length;
       invariant(end <= this.#unitsEnd, `"${term}" ends at ${end} of ${this.#unitsEnd}`);
     }
-    const used = this.slots.reduce((sum, slot) => sum + (slot === 0 || slot === left ? 0 : 1), 0);
+    const slots = this.slots.filter((slot) => slot !== 0);
+    const used = slots.filter((slot) => slot !== left).length;
     invariant(terms === this.#size && used === terms, `${terms} terms in ${used} slots, not ${this.#size}`);
-    const filled = this.slots.reduce((sum, slot) => sum + (slot === 0 ? 0 : 1), 0);
     invariant(
-      filled === this.#filled && 2 * filled <= this.slots.length,
-      `${filled} of ${this.slots.length} slots are not free, counted were ${this.#filled}`,
+      slots.length === this.#filled && 2 * this.#filled <= this.slots.length,
+      `${slots.length} of ${this.slots.length} slots are not free, counted were ${this.#filled}`,
     );
     invariant(units === this.#unitsUsed, `terms have ${units} characters, not ${this.#unitsUsed}`);
   }
@@ -341,26 +215,27 @@ export class Dictionary extends DictionaryReader {
   #reserve(number: number, units: number): void {
     if (number >= this.begins.length) {
       const length = Math.max(Math.ceil(growth * this.begins.length), number + 1);
-      this.hashes = grown(this.hashes, sharedArray(Uint32Array, length));
-      this.begins = grown(this.begins, sharedArray(Uint32Array, length));
-      this.lengths = grown(this.lengths, sharedArray(Uint16Array, length));
+      this.hashes = grownShared(Uint32Array, this.hashes, length);
+      this.begins = grownShared(Uint32Array, this.begins, length);
+      this.lengths = grownShared(Uint16Array, this.lengths, length);
     }
-    this.end = Math.max(this.end, number + 1);
+    this.numbersEnd = Math.max(this.numbersEnd, number + 1);
     if (this.#unitsEnd + units <= this.units.length) return;
     // Where many units belong to terms that are gone, the others are closed up instead.
     const needed = Math.ceil(growth * (this.#unitsUsed + units));
-    this.#closeUp(sharedArray(Uint16Array, Math.max(needed, Math.min(this.units.length, 2 * needed))));
+    this.#closeUp(Math.max(needed, Math.min(this.units.length, 2 * needed)));
   }
 
-  #closeUp(units: Uint16Array): void {
+  #closeUp(length: number): void {
     if (this.#unitsUsed === this.#unitsEnd) {
-      this.units = grown(this.units, units);
+      this.units = grownShared(Uint16Array, this.units, length);
       return;
     }
+    const units = sharedArray(Uint16Array, length);
     // Readers of the old units go by the old begins.
     const begins = sharedArray(Uint32Array, this.begins.length);
     let end = 0;
-    for (let number = 0; number < this.end; number++) {
+    for (let number = 0; number < this.numbersEnd; number++) {
       const begin = this.begins[number];
       const length = this.lengths[number];
       begins[number] = end;
@@ -371,24 +246,4 @@ export class Dictionary extends DictionaryReader {
     this.units = units;
     this.#unitsEnd = end;
   }
-}
-
-/** Columns of the bytes that are in use: slots, hashes, begins, lengths, units. */
-function columnsOf({ slots, numbersEnd, unitsEnd }: DictionaryState): Uint8Array[] {
-  const bytes = [4 * slots, 4 * numbersEnd, 4 * numbersEnd, 2 * numbersEnd, 2 * unitsEnd];
-  return bytes.map((length) => new Uint8Array(new SharedArrayBuffer(length)));
-}
-
-function grown<T extends Uint16Array | Uint32Array>(from: T, to: T): T {
-  to.set(from);
-  return to;
-}
-
-/** FNV-1a over code units, followed by the finalizer of MurmurHash3, because only the lowest bits select the slot. */
-export function hashOf(term: string): number {
-  let hash = 0x811c9dc5;
-  for (let i = 0; i < term.length; i++) hash = Math.imul(hash ^ term.charCodeAt(i), 0x01000193);
-  hash = Math.imul(hash ^ (hash >>> 16), 0x85ebca6b);
-  hash = Math.imul(hash ^ (hash >>> 13), 0xc2b2ae35);
-  return (hash ^ (hash >>> 16)) >>> 0;
 }

@@ -8,14 +8,16 @@ import { invertedCheckpoints } from "../postings/checkpoint-adapter.ts";
 import { postingFormat } from "../postings/format.ts";
 import { mix } from "../postings/posting-hash.ts";
 import { countsOf, sizeBy, TermSample } from "../postings/term-sample.ts";
-import { AnalysedReader } from "./analysed.ts";
+import { AnalysedReader } from "./analysed-reader.ts";
+import type { SharedText } from "./attached-text.ts";
 import { defineTextIndex } from "./definition.ts";
-import { hashOf } from "./dictionary.ts";
+import { hashOf } from "./dictionary-reader.ts";
 import { type TextLeg, TextLegs } from "./legs.ts";
 import { textBytes } from "./memory.ts";
 import { wordsOf } from "./stored-text.ts";
-import { TextIndex, type TextOptions, type TextState } from "./text-index.ts";
-import { type SharedText, TextReader } from "./text-search.ts";
+import { TextIndex } from "./text-index.ts";
+import type { TextOptions, TextState } from "./text-parts.ts";
+import { TextReader } from "./text-search.ts";
 
 /** Increase `number` when the terms of a text change: older checkpoints are then ignored. The runtime's character tables count too. */
 const analysisFormat = () => ({ number: 2, ...host.characterTables });

@@ -8,7 +8,8 @@
 // All are varints. A term takes about three bytes and a position one.
 
 import { invariant } from "../../base/invariant.ts";
-import { RecordRows, type RowsState } from "./record-rows.ts";
+import type { RowsState } from "./frozen-rows.ts";
+import { RecordRows } from "./record-rows.ts";
 import { RowReader, type RowSource, widthOf } from "./rows-reader.ts";
 
 /** Positions, for reading. */

@@ -23,7 +23,7 @@ onSet("scifact", () => {
       for (const { _id, text } of queries) {
         const relevant = judgements.get(_id);
         if (relevant === undefined) continue;
-        const best = [...asMap(index.search(text, 10, index.statistics(), null))];
+        const best = [...asMap(index.reader.search(text, 10, index.statistics(), null))];
         best.sort(([a, x], [b, y]) => y - x || (corpus[a]._id < corpus[b]._id ? -1 : 1));
         sum += ndcgAt10(
           best.map(([ordinal]) => corpus[ordinal]._id),

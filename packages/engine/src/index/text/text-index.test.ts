@@ -5,7 +5,9 @@ import { tokenize } from "../../text/tokenize.ts";
 import type { Visible } from "../contract.ts";
 import { type AllowedShare, allowedOf, anyAllowed } from "../test/allowed-sets.ts";
 import { asMap, bestOf, expectSame } from "../test/reference.ts";
-import { TextIndex, type TextOptions, type TextStatistics } from "./text-index.ts";
+import type { TextStatistics } from "./bm25.ts";
+import { TextIndex } from "./text-index.ts";
+import type { TextOptions } from "./text-parts.ts";
 
 type Held = { readonly terms: readonly string[]; readonly length: number };
 
@@ -71,8 +73,8 @@ function expectExplained(
   const sums = ordinals.map(() => 0);
   const asked = reference.asked(query);
   const explained = ordinals.map((): string[] => []);
-  const terms = index.termsOf(query);
-  const steps = index.explain(
+  const terms = index.reader.termsOf(query);
+  const steps = index.reader.explain(
     ordinals,
     terms,
     statistics,
@@ -90,7 +92,7 @@ function expectExplained(
         occurrences(terms),
         having.length,
       ]);
-      expect(index.lengthOf(ordinals[at])).toBe(length);
+      expect(index.reader.lengthOf(ordinals[at])).toBe(length);
     },
   );
   for (let step = steps.next(); !step.done; step = steps.next());
@@ -156,11 +158,11 @@ test("every search equals brute force, through all changes", () => {
               : (ordinal: number) =>
                   ordinal < end && !(reference.retired.has(ordinal) && ordinal % act.modulus !== 0);
           for (const searched of [statistics, reference.statistics()]) {
-            const found = asMap(index.search(act.text, act.k, searched, visible));
+            const found = asMap(index.reader.search(act.text, act.k, searched, visible));
             expectSame(found, reference.search(act.text, act.k, searched, visible));
             expectExplained(index, reference, act.text, searched, visible, found);
             const allowed = allowedOf(act.allowed, [...reference.records.keys()]);
-            const among = asMap(index.search(act.text, act.k, searched, visible, allowed));
+            const among = asMap(index.reader.search(act.text, act.k, searched, visible, allowed));
             const all = reference.search(act.text, reference.records.size, searched, visible);
             const may = [...all].filter(([each]) => allowed === null || allowed.has(each));
             expectSame(among, bestOf(new Map(may), act.k));
@@ -192,22 +194,22 @@ test("[Q8] the formula, by hand; a text without a term counts nowhere", () => {
   expect(index.statistics()).toEqual({ documents: 2, totalLength: 5 });
   const idf = Math.log(1 + (2 - 2 + 0.5) / (2 + 0.5));
   const score = (tf: number, dl: number) => (idf * tf) / (tf + 1.2 * (1 - 0.75 + (0.75 * dl) / (5 / 2)));
-  const found = asMap(index.search("cat", 10, index.statistics(), null));
+  const found = asMap(index.reader.search("cat", 10, index.statistics(), null));
   expect(found.get(0)).toBeCloseTo(score(1, 2), 14);
   expect(found.get(1)).toBeCloseTo(score(2, 3), 14);
-  const twice = asMap(index.search("cat, the CAT!", 10, index.statistics(), null));
+  const twice = asMap(index.reader.search("cat, the CAT!", 10, index.statistics(), null));
   expect(twice.get(1)).toBeCloseTo(2 * score(2, 3), 14);
 });
 
 test("nothing divides by zero: no records, no terms, no query", () => {
   const index = new TextIndex({ language: "english", k1: 0, b: 1 });
-  expect(index.search("cat", 10, index.statistics(), null).count).toBe(0);
+  expect(index.reader.search("cat", 10, index.statistics(), null).count).toBe(0);
   index.add(0, []);
-  expect(index.search("cat", 10, index.statistics(), null).count).toBe(0);
-  expect(index.search("", 10, index.statistics(), null).count).toBe(0);
-  expect(index.search("the and", 10, index.statistics(), null).count).toBe(0);
+  expect(index.reader.search("cat", 10, index.statistics(), null).count).toBe(0);
+  expect(index.reader.search("", 10, index.statistics(), null).count).toBe(0);
+  expect(index.reader.search("the and", 10, index.statistics(), null).count).toBe(0);
   index.add(1, ["cat"]);
-  const found = index.search("cat", 10, { documents: 0, totalLength: 0 }, null);
+  const found = index.reader.search("cat", 10, { documents: 0, totalLength: 0 }, null);
   expect([...found.scores]).toEqual([Math.log(1 + 0.5 / 1.5)]);
 });
 
@@ -216,7 +218,7 @@ test("removed texts are swept: memory stays when everything is replaced, and ter
   const wordsOf = (ordinal: number) =>
     Array.from({ length: 20 }, (_, i) => `word${(ordinal * 31 + i * i * 17) % 4_000}`);
   for (let ordinal = 0; ordinal < 5_000; ordinal++) index.add(ordinal, wordsOf(ordinal));
-  index.search("word1", 10, index.statistics(), null);
+  index.reader.search("word1", 10, index.statistics(), null);
   const filled = index.memoryBytes;
   for (let ordinal = 5_000; ordinal < 20_000; ordinal++) {
     index.add(ordinal, wordsOf(ordinal));
@@ -230,7 +232,7 @@ test("removed texts are swept: memory stays when everything is replaced, and ter
   for (let ordinal = 15_000; ordinal < 20_000; ordinal++) index.remove(ordinal);
   index.check();
   expect(index.statistics()).toEqual({ documents: 0, totalLength: 0 });
-  expect(index.search("word1 word2", 10, index.statistics(), null).count).toBe(0);
+  expect(index.reader.search("word1 word2", 10, index.statistics(), null).count).toBe(0);
   index.close();
   expect(index.memoryBytes).toBeLessThan(filled / 2);
 });
@@ -239,11 +241,11 @@ test("visibility is tested only for retired and the newest records, once each, w
   const index = new TextIndex({ language: "none", k1: 1.2, b: 0.75 });
   for (let ordinal = 0; ordinal < 100; ordinal++) index.add(ordinal, ["a", "b", `c${ordinal}`]);
   const asked: number[] = [];
-  index.search("a b c7 a", 5, index.statistics(), (ordinal) => asked.push(ordinal) > 0);
+  index.reader.search("a b c7 a", 5, index.statistics(), (ordinal) => asked.push(ordinal) > 0);
   expect(asked).toEqual([99]);
   for (const ordinal of [3, 7]) index.retire(ordinal);
   asked.length = 0;
-  index.search("a b c7 a", 5, index.statistics(), (ordinal) => asked.push(ordinal) > 0);
+  index.reader.search("a b c7 a", 5, index.statistics(), (ordinal) => asked.push(ordinal) > 0);
   expect(asked.sort((a, b) => a - b)).toEqual([3, 7, 99]);
 });
 
@@ -266,7 +268,7 @@ test("a query of thousands of words finds what brute force does, in the mutable 
   for (const visible of [null, (ordinal: number) => ordinal < 198]) {
     const statistics = reference.statistics();
     expectSame(
-      asMap(index.search(query, 10, statistics, visible)),
+      asMap(index.reader.search(query, 10, statistics, visible)),
       reference.search(query, 10, statistics, visible),
     );
   }
@@ -281,11 +283,11 @@ test("[Q20] explanations in steps equal those made at once, whatever changes mea
   const visible = (ordinal: number) => ordinal < 500 && ordinal % 5 !== 0;
   for (let ordinal = 0; ordinal < 500; ordinal += 5) index.retire(ordinal);
   const statistics = index.statistics();
-  const terms = index.termsOf(Array.from({ length: 401 }, (_, i) => `w${i}`).join(" "));
+  const terms = index.reader.termsOf(Array.from({ length: 401 }, (_, i) => `w${i}`).join(" "));
   const ordinals = Array.from({ length: 500 }, (_, ordinal) => ordinal).filter(visible);
   const explained = (change: (step: number) => void) => {
     const matches: unknown[] = [];
-    const steps = index.explain(
+    const steps = index.reader.explain(
       ordinals,
       terms,
       statistics,
@@ -322,9 +324,9 @@ test("[Q20] many terms scored in steps find what they find at once, whatever is 
   const terms = Array.from({ length: 400 }, (_, i) => ({ term: wordAt(i), weight: 1 + (i % 3) }));
   const statistics = index.statistics();
   const sees = (ordinal: number) => ordinal < end;
-  const atOnce = asMap(index.searchTerms(terms, 50, statistics, sees));
+  const atOnce = asMap(index.reader.searchTerms(terms, 50, statistics, sees));
   for (const isChanged of [false, true]) {
-    const steps = index.searchTermsInSteps(terms, 50, statistics, () => sees);
+    const steps = index.reader.searchTermsInSteps(terms, 50, statistics, () => sees);
     let next = end + (isChanged ? 1_000 : 0);
     let paused = 0;
     for (;;) {

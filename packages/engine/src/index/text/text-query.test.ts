@@ -13,11 +13,13 @@ import { tokenize } from "../../text/tokenize.ts";
 import type { Visible } from "../contract.ts";
 import { asMap, bestOf, expectSame } from "../test/reference.ts";
 import { onSet, readJsonLines } from "../test/reference-data.ts";
-import { TextIndex, type TextOptions, type TextStatistics } from "./text-index.ts";
+import type { TextStatistics } from "./bm25.ts";
+import { TextIndex } from "./text-index.ts";
+import type { TextOptions } from "./text-parts.ts";
 import { resolveTextQuery, type TextQuery } from "./text-query.ts";
 
 const stepsOf = (index: TextIndex, text: string, visible: Visible) =>
-  resolveTextQuery(index, { text, clauses: parseOperators(text, "query") }, () => visible);
+  resolveTextQuery(index.reader, { text, clauses: parseOperators(text, "query") }, () => visible);
 
 function resolve(index: TextIndex, text: string, visible: Visible): TextQuery {
   const steps = stepsOf(index, text, visible);
@@ -36,7 +38,7 @@ function search(
   statistics = index.statistics(),
 ) {
   const { terms, accepts } = resolve(index, query, visible);
-  return asMap(index.searchTerms(terms, k, statistics, visible, accepts));
+  return asMap(index.reader.searchTerms(terms, k, statistics, visible, accepts));
 }
 
 /** A clause as it is drawn; `text` is how it is written. */
@@ -280,7 +282,7 @@ test("[Q24] every search with operators equals brute force, bit for bit, through
             const sums = new Map([...found.keys()].map((ordinal) => [ordinal, 0]));
             const ordinals = [...found.keys()];
             const { terms } = resolve(index, query, visible);
-            const steps = index.explain(
+            const steps = index.reader.explain(
               ordinals,
               terms,
               searched,
@@ -311,7 +313,7 @@ test("a query without operators scores as the plain query, bit for bit", () => {
     fc.property(fc.array(anyText, { maxLength: 20 }), anyText, (texts, query) => {
       const index = new TextIndex({ language: "english", k1: 1.2, b: 0.75 });
       for (const [ordinal, text] of texts.entries()) index.add(ordinal, tokenize(text));
-      expect(search(index, query)).toEqual(asMap(index.search(query, 10, index.statistics(), null)));
+      expect(search(index, query)).toEqual(asMap(index.reader.search(query, 10, index.statistics(), null)));
     }),
   );
 });
@@ -397,7 +399,7 @@ onSet("scifact", () => {
           recordsOf.set(word, [...(recordsOf.get(word) ?? []), ordinal]);
     const expectAll = (query: string, isMeant: (word: string) => boolean) => {
       const found = new Set(
-        resolve(index, query, null).terms.flatMap(({ term }) => [...index.holdersOf(term)]),
+        resolve(index, query, null).terms.flatMap(({ term }) => [...index.reader.holdersOf(term)]),
       );
       for (const [word, records] of recordsOf)
         if (isMeant(word))
@@ -423,7 +425,7 @@ test("[Q24] a prefix does not expand to terms that the version does not see", ()
   const index = indexOf(texts);
   const seenBy = (query: string, visible: Visible) =>
     resolve(index, query, visible).terms.flatMap(({ term }) =>
-      index.holdersOf(term).length > 0 ? term : [],
+      index.reader.holdersOf(term).length > 0 ? term : [],
     );
   expect(seenBy("navigato*", null)).toEqual(["navig"]);
   expect(seenBy("navigato*", (ordinal) => ordinal !== 0 || !index.has(0))).toEqual(["navig"]);
@@ -477,7 +479,7 @@ test("[Q20] a query is evaluated in steps, whatever is added, removed and merged
   const statistics = index.statistics();
   const query = '"bee dance" +wasp -"run run" "dance wasp bee" -beech bee~ da* "bee dance"';
   const best = ({ terms, accepts }: TextQuery) =>
-    asMap(index.searchTerms(terms, 50, statistics, visible, accepts));
+    asMap(index.reader.searchTerms(terms, 50, statistics, visible, accepts));
   const before = best(resolve(index, query, visible));
   expect(before.size).toBeGreaterThan(10);
   const steps = stepsOf(index, query, visible);
@@ -501,12 +503,12 @@ test("positions are freed with their records, and counted", () => {
   const plain = indexOf(texts, { positions: false });
   const index = indexOf(texts);
   expect(index.memoryBytes).toBeGreaterThan(plain.memoryBytes + 500 * 8);
-  expect([...index.positionsOf("b", 7)]).toEqual([1, 4]);
-  expect([...index.positionsOf("c8", 7)]).toEqual([]);
-  expect([...index.holdersOf("c7")]).toEqual([7]);
+  expect([...index.reader.positionsOf("b", 7)]).toEqual([1, 4]);
+  expect([...index.reader.positionsOf("c8", 7)]).toEqual([]);
+  expect([...index.reader.holdersOf("c7")]).toEqual([7]);
   index.check();
   for (let ordinal = 0; ordinal < 500; ordinal++) index.remove(ordinal);
   index.check();
-  expect([...index.holdersOf("b")]).toEqual([]);
-  expect(() => plain.positionsOf("b", 7)).toThrow(/positions/);
+  expect([...index.reader.holdersOf("b")]).toEqual([]);
+  expect(() => plain.reader.positionsOf("b", 7)).toThrow(/positions/);
 });

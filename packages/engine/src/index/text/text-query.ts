@@ -12,34 +12,15 @@
 // A record satisfies a clause when it has each of its words, a term for a prefix or fuzzy word, and of a phrase the words
 // in their places. So an excluded clause excludes exactly what the required one would leave.
 //
-// Terms are stems, and a prefix or fuzzy word is about words. It is compared with the forms of words (analyzer.ts), which the
-// index keeps where they are not their term, and with terms; it stands for the terms of what it is like. A prefix stands besides
-// for its own stem: "running*" finds runs. A fuzzy word is compared as it is written, and by its stem, as if the slip left the
-// ending alone: "galcier~" (galcier) finds glaciers (glacier).
-//
-// Chinese, Japanese and Korean are found by parts anyway: there a prefix is what it would be without its sign, and a fuzzy word
-// stands for any of its pieces.
-//
-// Nothing here depends on what only older versions have: of more terms than a word may stand for, those remain that most
-// records of the searched version have.
-//
 // A query can be expensive: a thousand phrases of frequent words. So it is evaluated in steps, and other calls may use and change the
 // index between them. The searched version does not see records that are added meanwhile, and records that it sees are not removed:
 // the sets made so far stay right for it. Each term's records are fetched once. Phrases are tested last, and only on records that
 // satisfy all cheaper conditions.
 //
-// A query becomes terms and a filter in one pass over its clauses, which is this file.
-//
-// The index is asked by `termsInSteps`, `analyzer`, `expand`, `holdersOf` and `positionsOf` alone. `visible` may be asked
-// about a record more than once.
+// Which terms a clause stands for: clause-meaning.ts. `visible` may be asked about a record more than once.
 
-import { limits } from "@quiver/protocol/limits";
-import { compareText } from "../../base/bytes.ts";
 import type { Steps } from "../../base/steps.ts";
-import { EditDistance } from "../../text/edit-distance.ts";
-import { fold } from "../../text/fold.ts";
-import { isRun } from "../../text/grams.ts";
-import { type Clause, isExpanding } from "../../text/operators.ts";
+import type { Clause } from "../../text/operators.ts";
 import type { Visible } from "../contract.ts";
 import {
   contains,
@@ -50,15 +31,18 @@ import {
   unionInSteps,
   unionOf,
 } from "../ordinal-sets.ts";
-import type { Accepts, TextReader, WeightedTerm } from "./text-search.ts";
+import type { Accepts } from "../postings/record-scores.ts";
+import { type Meaning, meaningOf, type PlacedTerm } from "./clause-meaning.ts";
+import type { TermReader, WeightedTerm } from "./term-reader.ts";
 
 export type TextQuery = { readonly terms: readonly WeightedTerm[]; readonly accepts: Accepts };
 
-/** What this file needs from an index. */
-export type TermSource = Pick<
-  TextReader,
-  "termsInSteps" | "analyzer" | "expand" | "holdersOf" | "positionsOf"
->;
+/** Of a step: needs whose weights are added up, terms whose records are intersected or united, records that are tested for a short phrase. */
+const needsPerStep = 1_024;
+const termsPerStep = 64;
+const recordsPerStep = 64;
+/** Postings that are united at a step. */
+const postingsPerStep = 50_000;
 
 const findsNothing: TextQuery = { terms: [], accepts: null };
 
@@ -68,7 +52,7 @@ const findsNothing: TextQuery = { terms: [], accepts: null };
  * @param visible returns the visibility test; called at each step that needs it
  */
 export function* resolveTextQuery(
-  index: TermSource,
+  index: TermReader,
   query: { readonly text: string; readonly clauses: readonly Clause[] | null },
   visible: () => Visible,
 ): Steps<TextQuery> {
@@ -89,10 +73,10 @@ export function* resolveTextQuery(
 
 /** The records that have a term, fetched once for a query: it can have the same word in a thousand clauses. */
 class Holders {
-  readonly index: TermSource;
+  readonly index: TermReader;
   readonly #known = new Map<string, OrdinalSet>();
 
-  constructor(index: TermSource) {
+  constructor(index: TermReader) {
     this.index = index;
   }
 
@@ -104,129 +88,6 @@ class Holders {
     }
     return holders;
   }
-}
-
-/** The meaning of a clause for an index. */
-type Meaning = {
-  readonly occur: Clause["occur"];
-  /** Terms of which a record must have one, for each word that is not dropped; at least one list, which may be empty. */
-  readonly needs: readonly (readonly WeightedTerm[])[];
-  /** The terms of a phrase and their places in it; null of other clauses. */
-  readonly phrase: readonly PlacedTerm[] | null;
-};
-
-type PlacedTerm = { readonly term: string; readonly place: number };
-
-/** null where the analyzer drops all words: the clause then has no effect. */
-function* meaningOf(index: TermSource, clause: Clause, visible: () => Visible): Steps<Meaning | null> {
-  const { occur, kind, words } = clause;
-  const needs: WeightedTerm[][] = [];
-  const phrase: PlacedTerm[] = [];
-  const last = words[words.length - 1];
-  const expanding = isExpanding(clause) && !(kind === "prefix" && isRun(last)) ? last : null;
-  const plain = expanding === null ? words : words.slice(0, -1);
-  for (const { term, position: place } of yield* index.analyzer.analyzeQuery(plain)) {
-    if (term === null) continue;
-    needs.push([{ term, weight: 1 }]);
-    phrase.push({ term, place });
-  }
-  if (expanding !== null) {
-    const expansions = isRun(expanding)
-      ? piecesOf(index, expanding)
-      : yield* expansionsOf(index, clause, expanding, visible);
-    if (expansions !== null) needs.push(expansions);
-  }
-  if (needs.length === 0) return null;
-  return { occur, needs, phrase: kind === "phrase" ? phrase : null };
-}
-
-/** The equivalent terms of a run; null if it is a stop word. */
-function piecesOf(index: TermSource, run: string): WeightedTerm[] | null {
-  const terms = new Set(index.analyzer.queryTerms([run]));
-  return terms.size === 0 ? null : Array.from(terms, (term) => ({ term, weight: 1 })).sort(byWeight);
-}
-
-/** The terms that a prefix or fuzzy word expands to, best first; null if it is not a word. Here a stop word counts as a word. */
-function* expansionsOf(
-  index: TermSource,
-  { occur, kind, distance }: Clause,
-  word: string,
-  visible: () => Visible,
-): Steps<WeightedTerm[] | null> {
-  const { analyzer } = index;
-  const form = analyzer.form(word);
-  if (analyzer.analyze([word])[0].dropped === "too_long" || fold(form) === "") return null;
-  // Forms have apostrophes inside, and terms do not.
-  const written = new Set([form, fold(form)]);
-  const { term: stem } = analyzer.of(word);
-  const found =
-    kind === "prefix"
-      ? yield* prefixed(index, written, stem, visible)
-      : yield* similar(index, stem === "" ? written : written.add(stem), distance, visible);
-  // The terms of an excluded clause are not scored, so all of them can count.
-  if (occur === "mustNot") return found;
-  return (yield* mostFrequent(index, found, visible)).sort(byWeight);
-}
-
-function* prefixed(
-  index: TermSource,
-  prefixes: ReadonlySet<string>,
-  stem: string,
-  visible: () => Visible,
-): Steps<WeightedTerm[]> {
-  const terms = new Set(stem === "" ? [] : [stem]);
-  for (const prefix of prefixes)
-    for (const { term } of yield* index.expand({ prefix }, visible)) terms.add(term);
-  return Array.from(terms, (term) => ({ term, weight: 1 }));
-}
-
-function* similar(
-  index: TermSource,
-  words: ReadonlySet<string>,
-  distance: number,
-  visible: () => Visible,
-): Steps<WeightedTerm[]> {
-  const nearest = new Map<string, number>();
-  for (const fuzzy of words) {
-    const distances = new EditDistance(fuzzy);
-    const expansions = yield* index.expand({ fuzzy, distance }, visible);
-    for (const [i, { form, term }] of expansions.entries()) {
-      if (i % wordsPerStep === wordsPerStep - 1) yield;
-      const edits = distances.to(form, distance);
-      nearest.set(term, Math.min(edits, nearest.get(term) ?? edits));
-    }
-  }
-  return Array.from(nearest, ([term, edits]) => ({ term, weight: 1 / (1 + edits) }));
-}
-
-/** At most `queryExpansionsMax` of the terms: of equal weight, those that most visible records have. */
-function* mostFrequent(
-  index: TermSource,
-  terms: WeightedTerm[],
-  visible: () => Visible,
-): Steps<WeightedTerm[]> {
-  if (terms.length <= limits.queryExpansionsMax) return terms;
-  const counted: { weighted: WeightedTerm; df: number }[] = [];
-  let [counts, read] = [0, 0];
-  for (const weighted of terms) {
-    const sees = visible();
-    const holders = index.holdersOf(weighted.term);
-    const df = sees === null ? holders.length : holders.filter((ordinal) => sees(ordinal)).length;
-    // A term of removed records may be there for a while, or not.
-    if (df > 0) counted.push({ weighted, df });
-    read += holders.length;
-    if (++counts % termsPerStep !== 0 && read < postingsPerStep) continue;
-    read = 0;
-    yield;
-  }
-  return counted
-    .sort((a, b) => b.weighted.weight - a.weighted.weight || b.df - a.df || byWeight(a.weighted, b.weighted))
-    .slice(0, limits.queryExpansionsMax)
-    .map(({ weighted }) => weighted);
-}
-
-function byWeight(a: WeightedTerm, b: WeightedTerm): number {
-  return b.weight - a.weight || compareText(a.term, b.term);
 }
 
 /** The terms of the clauses that are not excluded, ordered by first occurrence, with their weights added up. */
@@ -241,7 +102,7 @@ function* termsOf(
     if (meaning.occur === "mustNot") continue;
     const within = yield* scopeOf(holders, meaning, required);
     for (const [i, alternatives] of meaning.needs.entries()) {
-      if (i % wordsPerStep === wordsPerStep - 1) yield;
+      if (i % needsPerStep === needsPerStep - 1) yield;
       for (const { term, weight } of alternatives) {
         const known = within === null ? everywhere.get(term) : undefined;
         if (known !== undefined) known.weight += weight;
@@ -316,7 +177,7 @@ function* satisfying(
 }
 
 /** The records that have one of some terms. */
-function* holdersOfAny(index: TermSource, terms: readonly WeightedTerm[]): Steps<OrdinalSet> {
+function* holdersOfAny(index: TermReader, terms: readonly WeightedTerm[]): Steps<OrdinalSet> {
   const sets: OrdinalSet[] = [];
   let read = 0;
   for (const { term } of terms) {
@@ -330,15 +191,8 @@ function* holdersOfAny(index: TermSource, terms: readonly WeightedTerm[]): Steps
   return yield* unionInSteps(sets);
 }
 
-/** Of a step: words that are compared, and postings that are read. */
-const wordsPerStep = 1_024;
-const postingsPerStep = 50_000;
-/** Per step: number of terms whose records are counted or intersected, and of records that are tested for a short phrase. */
-const termsPerStep = 64;
-const recordsPerStep = 64;
-
 /** Whether a record that has all terms of a phrase has them in their places somewhere. */
-function hasPhrase(index: TermSource, phrase: readonly PlacedTerm[], ordinal: number): boolean {
+function hasPhrase(index: TermReader, phrase: readonly PlacedTerm[], ordinal: number): boolean {
   const positions = new Map<string, Uint32Array>();
   let rarest = phrase[0];
   let rarestAt: Uint32Array | undefined;

@@ -11,9 +11,11 @@ import type { Visible } from "../contract.ts";
 import type { SearchedVersion } from "../kind.ts";
 import { type Published, posted, Versioned } from "../postings/testing/versioned.ts";
 import { asMap } from "../test/reference.ts";
+import type { TextStatistics } from "./bm25.ts";
 import { textKind } from "./kind.ts";
 import type { TextLeg } from "./legs.ts";
-import { TextIndex, type TextOptions, type TextStatistics } from "./text-index.ts";
+import { TextIndex } from "./text-index.ts";
+import type { TextOptions } from "./text-parts.ts";
 import type { TextReader } from "./text-search.ts";
 
 const stems = ["run", "walk", "navigat", "glacier", "mountain", "climb", "rain", "train", "strain", "brain"];

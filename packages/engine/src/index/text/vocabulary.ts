@@ -192,7 +192,7 @@ export class Vocabulary {
   }
 
   close(): void {
-    this.dictionary.close();
+    this.dictionary = new Dictionary();
     this.#uses.truncate(0);
     this.#frequencies.truncate(0);
     this.forgetWords();

@@ -1,6 +1,6 @@
 // Does an import survive a kill of the server in the middle?
 //
-//   node tests/import-kill.ts [--runs 10] [--seed 1] [--rows 100000]
+//   node tests/campaigns/import-kill.ts [--runs 10]
 //
 // A run: the command line imports vectors into a server process; at a random moment that process is killed with
 // SIGKILL and started again on the same directory. Then
@@ -15,20 +15,18 @@
 // again. Everything random is derived from the printed seed, except the timing of the machine.
 //
 // The vectors are ../shared/data/glove100-100k, read in place; if they are missing, the runs are skipped with a message.
-// tests/import-kill.test.ts makes one short run of each kind with generated vectors.
+// import-kill.test.ts makes one short run of each kind with generated vectors.
 
 import { type ChildProcess, spawn } from "node:child_process";
-import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join, resolve } from "node:path";
-import { createInterface } from "node:readline";
+import { existsSync, readFileSync } from "node:fs";
+import { resolve } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { parseArgs } from "node:util";
-import { type Collection, createClient, type QuiverClient } from "@quiver/client";
+import type { Collection, QuiverClient } from "@quiver/client";
+import { randomNumbers } from "@quiver/kernels/random";
+import { command, say, TemporaryFolder } from "./campaign.ts";
+import { adminKey, main, ServerProcess } from "./server-process.ts";
 
-const main = resolve(import.meta.dirname, "../packages/cli/src/main.ts");
-const gloveBase = resolve(import.meta.dirname, "../../shared/data/glove100-100k/base.f32");
-const adminKey = "import-kill";
+const gloveBase = resolve(import.meta.dirname, "../../../shared/data/glove100-100k/base.f32");
 const collectionName = "killed";
 const QUERIES = 20;
 const TOP_K = 10;
@@ -67,34 +65,23 @@ export function readSource(path: string, dimension: number): Source {
   };
 }
 
-/** Mulberry32: numbers of at least 0 and below 1. */
-export function randomNumbers(seed: number): () => number {
-  let state = seed >>> 0;
-  return () => {
-    state = (state + 0x6d2b79f5) >>> 0;
-    let t = Math.imul(state ^ (state >>> 15), 1 | state);
-    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
-    return ((t ^ (t >>> 14)) >>> 0) / 2 ** 32;
-  };
-}
-
 /** One run; throws at a violation. */
 export async function runOnce({ source, mode, givesUp, seed }: RunOptions): Promise<RunResult> {
   const random = randomNumbers(seed);
-  const folder = mkdtempSync(join(tmpdir(), "quiver-import-kill-"));
+  using folder = new TemporaryFolder("import-kill");
   const total = source.values.length / source.dimension;
   let server: ServerProcess | undefined;
   let importing: ImportProcess | undefined;
   try {
-    server = await startServer(join(folder, "data"), 0);
-    const client = createClient({ url: server.url, apiKey: adminKey });
+    server = await new ServerProcess(folder.join("data")).ready();
+    const client = await server.client();
     const collection = await client.createCollection({
       name: collectionName,
       dense_vector: { enabled: true, dimension: source.dimension },
     });
     await collection.createDenseIndex({ distance_metric_type: "cosine" });
 
-    const statePath = join(folder, "state.json");
+    const statePath = folder.join("state.json");
     const args = importArguments(source, mode, statePath, server.url, givesUp ? "0s" : "60s", total);
     const startedAt = performance.now();
     importing = startImport(args);
@@ -110,7 +97,8 @@ export async function runOnce({ source, mode, givesUp, seed }: RunOptions): Prom
     const wasReady = givesUp && (await importing.ended()) === 0;
     const acknowledged = wasReady ? total : readState(statePath).acknowledged;
 
-    server = await startServer(join(folder, "data"), server.port);
+    const flags = ["--port", String(server.port)];
+    server = await new ServerProcess(folder.join("data"), { flags }).ready();
     const seen = await checkAfterRestart(client, source, mode, acknowledged, givesUp);
 
     if (givesUp && !wasReady) importing = startImport(args);
@@ -123,7 +111,6 @@ export async function runOnce({ source, mode, givesUp, seed }: RunOptions): Prom
   } finally {
     importing?.kill();
     await server?.kill();
-    rmSync(folder, { recursive: true, force: true });
   }
 }
 
@@ -240,32 +227,6 @@ function cosine({ values, dimension }: Source, row: number, query: Float32Array)
 
 // --- The processes --------------------------------------------------------------------------------------------------
 
-type ServerProcess = { readonly url: string; readonly port: number; kill(): Promise<void> };
-
-async function startServer(dataDir: string, port: number): Promise<ServerProcess> {
-  const args = ["serve", "--port", String(port), "--data-dir", dataDir, "--log-level", "warn"];
-  const env = { ...process.env, QUIVER_ADMIN_KEY: adminKey };
-  const child = spawn(process.execPath, [main, ...args], { env, stdio: ["ignore", "pipe", "pipe"] });
-  const output = keepOutput(child);
-  const ended = new Promise<void>((done) => child.once("exit", () => done()));
-  const url = await new Promise<string>((found, failed) => {
-    createInterface({ input: child.stdout }).on("line", (line) => {
-      const match = /http:\/\/127\.0\.0\.1:\d+/.exec(line);
-      if (match) found(match[0]);
-    });
-    child.once("exit", () => failed(new Error(`the server did not start:\n${output()}`)));
-  });
-  await createClient({ url }).waitUntilReady({ timeoutMs: 120_000 });
-  return {
-    url,
-    port: Number(new URL(url).port),
-    kill: async () => {
-      child.kill("SIGKILL");
-      await ended;
-    },
-  };
-}
-
 function importArguments(
   source: Source,
   mode: Mode,
@@ -345,37 +306,31 @@ async function untilAcknowledged(statePath: string, wanted: number, importing: I
 
 // --- The command ----------------------------------------------------------------------------------------------------
 
-async function command(): Promise<void> {
-  const { values } = parseArgs({
-    options: {
-      runs: { type: "string", default: "10" },
-      seed: { type: "string", default: "1" },
+if (import.meta.main)
+  await command({
+    name: "import-kill",
+    options: { runs: 10, seed: 1 },
+    skip: () => (existsSync(gloveBase) ? null : "../shared/data/glove100-100k is not there"),
+    async run({ runs, seed: first }) {
+      const source = readSource(gloveBase, 100);
+      let failures = 0;
+      for (let run = 0; run < runs; run++) {
+        const seed = first + run;
+        const mode: Mode = run % 2 === 0 ? "streaming" : "transaction";
+        const givesUp = run % 4 < 2;
+        const name = `run ${run + 1}, seed ${seed}, ${mode}, the import ${givesUp ? "fails and is started again" : "waits"}`;
+        try {
+          const result = await runOnce({ source, mode, givesUp, seed });
+          const buffered = result.buffered === null ? "" : `, ${result.buffered} in the open transaction`;
+          say(
+            `${name}: ok; killed after ${result.killedAfterMs} ms with ${result.acknowledged} acknowledged, after the restart ${result.visible} visible${buffered}, at the end ${result.total}`,
+          );
+        } catch (error) {
+          failures++;
+          say(`${name}: FAILED: ${(error as Error).stack}`);
+        }
+      }
+      if (failures > 0) throw new Error(`${failures} of ${runs} runs failed`);
+      return { runs, failed: 0 };
     },
   });
-  if (!existsSync(gloveBase)) {
-    process.stdout.write("skipped: ../shared/data/glove100-100k is not there\n");
-    return;
-  }
-  const source = readSource(gloveBase, 100);
-  let failures = 0;
-  for (let run = 0; run < Number(values.runs); run++) {
-    const seed = Number(values.seed) + run;
-    const mode: Mode = run % 2 === 0 ? "streaming" : "transaction";
-    const givesUp = run % 4 < 2;
-    const name = `run ${run + 1}, seed ${seed}, ${mode}, the import ${givesUp ? "fails and is started again" : "waits"}`;
-    try {
-      const result = await runOnce({ source, mode, givesUp, seed });
-      const buffered = result.buffered === null ? "" : `, ${result.buffered} in the open transaction`;
-      process.stdout.write(
-        `${name}: ok; killed after ${result.killedAfterMs} ms with ${result.acknowledged} acknowledged, after the restart ${result.visible} visible${buffered}, at the end ${result.total}\n`,
-      );
-    } catch (error) {
-      failures++;
-      process.stdout.write(`${name}: FAILED: ${(error as Error).stack}\n`);
-    }
-  }
-  process.stdout.write(`${values.runs} runs, ${failures} failed\n`);
-  if (failures > 0) process.exitCode = 1;
-}
-
-if (import.meta.main) await command();

@@ -1,27 +1,27 @@
-// A short form of tests/import-kill.ts: generated vectors, one run of each kind.
+// A short form of import-kill.ts: generated vectors, one run of each kind.
 
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { writeFileSync } from "node:fs";
+import { randomNumbers } from "@quiver/kernels/random";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { type Mode, randomNumbers, readSource, runOnce, type Source } from "./import-kill.ts";
+import { TemporaryFolder } from "./campaign.ts";
+import { type Mode, readSource, runOnce, type Source } from "./import-kill.ts";
 
 const ROWS = 5_000;
 const DIMENSION = 16;
 const seed = Number(process.env.QUIVER_TEST_SEED ?? 7);
 
-let folder: string;
+let folder: TemporaryFolder;
 let source: Source;
 
 beforeAll(() => {
-  folder = mkdtempSync(join(tmpdir(), "quiver-import-kill-source-"));
+  folder = new TemporaryFolder("import-kill-source");
   const random = randomNumbers(seed);
   const values = new Float32Array(ROWS * DIMENSION).map(() => random() * 2 - 1);
-  const path = join(folder, "vectors.f32");
+  const path = folder.join("vectors.f32");
   writeFileSync(path, values);
   source = readSource(path, DIMENSION);
 });
-afterAll(() => rmSync(folder, { recursive: true }));
+afterAll(() => folder[Symbol.dispose]());
 
 it.each<[Mode, boolean]>([
   ["streaming", true],

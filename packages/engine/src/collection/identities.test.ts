@@ -1,0 +1,105 @@
+import { randomNumbers } from "@quiver/kernels/random";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { ByteWriter } from "../base/byte-writer.ts";
+import { MemoryStore } from "../storage/memory.ts";
+import type { ReadTransaction } from "../storage/store.ts";
+import { Identities } from "./identities.ts";
+import { readOperations, storedRecord, writeUpsert } from "./record.ts";
+import { ordinalKey } from "./tables.ts";
+
+const records = 20_000;
+const idOf = (ordinal: number) => (ordinal % 100 === 7 ? `${ordinal} `.padEnd(600, "x") : `id ${ordinal} é`);
+const documentOf = (ordinal: number) => (ordinal % 3 === 0 ? null : `document ${ordinal % 11}`);
+
+let store: MemoryStore;
+let reads = 0;
+let reader: ReadTransaction;
+
+function stored(ordinal: number): Uint8Array {
+  const out = new ByteWriter();
+  const content = { dense: null, sparse: null, text: null, metadataJson: null };
+  writeUpsert(out, { id: idOf(ordinal), documentId: documentOf(ordinal), ...content });
+  const [operation] = readOperations(out.take());
+  if (operation?.kind !== "upsert") throw new Error("an upsert was written");
+  return storedRecord(operation, 1);
+}
+
+beforeEach(() => {
+  store = new MemoryStore(["records"]);
+  store.write((writer) => {
+    for (let ordinal = 0; ordinal < records; ordinal++)
+      writer.put("records", ordinalKey(ordinal), stored(ordinal));
+  });
+  const read = store.beginRead();
+  reads = 0;
+  reader = {
+    get(table, key) {
+      reads++;
+      return read.get(table, key);
+    },
+    entries: (table, range) => read.entries(table, range),
+    keys: (table, range) => read.keys(table, range),
+    release: () => read.release(),
+  };
+});
+afterEach(async () => {
+  reader.release();
+  await store.close();
+});
+
+describe("identities", () => {
+  test("are those of the records, in any order, as often as they are asked for", () => {
+    const identities = new Identities();
+    const random = randomNumbers(1);
+    for (let asked = 0; asked < 50_000; asked++) {
+      const ordinal = Math.floor(random() ** 2 * records);
+      expect(identities.of(reader, ordinal)).toEqual({
+        ordinal,
+        id: idOf(ordinal),
+        documentId: documentOf(ordinal),
+      });
+    }
+  });
+
+  test("are read once where they are few, and again where they are long or forgotten", () => {
+    const identities = new Identities();
+    const askAll = () => {
+      for (let ordinal = 0; ordinal < 1_000; ordinal++) identities.of(reader, ordinal);
+    };
+    askAll();
+    expect(reads).toBe(1_000);
+    askAll();
+    expect(reads).toBe(1_010);
+    const { memoryBytes } = identities;
+    expect(memoryBytes).toBeGreaterThan(990 * 100);
+    expect(memoryBytes).toBeLessThan(990 * 200);
+    identities.clear();
+    expect(identities.memoryBytes).toBe(0);
+    askAll();
+    expect(reads).toBe(2_010);
+  });
+
+  test("of all records fit when they are asked for again and again", () => {
+    const identities = new Identities();
+    for (let round = 0; round < 6; round++)
+      for (let ordinal = 0; ordinal < records; ordinal++) identities.of(reader, ordinal);
+    reads = 0;
+    for (let ordinal = 0; ordinal < records; ordinal++) identities.of(reader, ordinal);
+    expect(reads).toBe(records / 100);
+  });
+
+  test("take no memory where none may be taken", () => {
+    const identities = new Identities(() => false);
+    for (let asked = 0; asked < 3; asked++)
+      for (let ordinal = 0; ordinal < 100; ordinal++)
+        expect(identities.of(reader, ordinal).id).toBe(idOf(ordinal));
+    expect(identities.memoryBytes).toBe(0);
+    expect(reads).toBe(300);
+  });
+
+  test("of a record that the version does not have are an error", () => {
+    expect(() => new Identities().of(reader, records)).toThrow(
+      /ordinal 20000, which the version does not have/,
+    );
+  });
+});

@@ -1,0 +1,91 @@
+// How is a collection created, and how is it deleted?
+//
+// create  make and sync the store -> write the catalog entry: from now on the collection exists
+// delete  remove the catalog entry: from now on the collection is gone -> stop indexing and searches, close the stores, remove the directory
+//
+// Both are durable with their change of the catalog. The next start removes what an interrupted one leaves.
+
+import { QuiverError } from "@quiver/protocol/errors";
+import type { CollectionCreated, CreateCollection } from "@quiver/protocol/shapes/collection";
+import { kinds } from "@quiver/protocol/shapes/index-definition";
+import type { Background } from "../base/background.ts";
+import { failpoint } from "../base/failpoint.ts";
+import { defineCollection, summaryOf } from "../collection/definition.ts";
+import { collectGarbage } from "../runtime/collect-garbage.ts";
+import type { Writer } from "../runtime/writer.ts";
+import { alreadyExists } from "./already-exists.ts";
+import type { Collections } from "./collections.ts";
+import type { DatabaseLog } from "./contract.ts";
+import type { Restores } from "./restores.ts";
+
+export type ChangeDependencies = {
+  readonly writer: Writer;
+  readonly background: Background;
+  readonly log: DatabaseLog;
+};
+
+export class CollectionChanges {
+  readonly #collections: Collections;
+  readonly #restores: Restores;
+  readonly #dependencies: ChangeDependencies;
+
+  constructor(collections: Collections, restores: Restores, dependencies: ChangeDependencies) {
+    this.#collections = collections;
+    this.#restores = restores;
+    this.#dependencies = dependencies;
+  }
+
+  async create(request: CreateCollection): Promise<CollectionCreated> {
+    const definition = defineCollection(request);
+    const { name } = definition;
+    if (this.#collections.isTaken(name) || this.#collections.changing.has(name) || this.#restores.has(name))
+      throw alreadyExists(name, "Choose another name or delete it first.");
+    this.#collections.requireRoom(name);
+    this.#collections.changing.add(name);
+    try {
+      const collection = await this.#collections.make(definition);
+      this.#collections.served.set(name, collection);
+      if (request.dense_vector.auto_create_index && definition.dense)
+        await collection.createAutomatic(kinds.dense);
+      if (request.sparse_vector.auto_create_index && definition.sparse)
+        await collection.createAutomatic(kinds.sparse);
+    } finally {
+      this.#collections.changing.delete(name);
+    }
+    return { id: name, ...summaryOf(definition) };
+  }
+
+  async delete(name: string): Promise<void> {
+    const aside = this.#collections.quarantined.get(name);
+    if (aside !== undefined) return this.#collections.deleteQuarantined(aside);
+    this.#collections.find(name);
+    await this.#restores.end(
+      name,
+      new QuiverError("collection_not_found", `The collection '${name}' was deleted meanwhile.`),
+    );
+    const collection = this.#collections.find(name);
+    this.#collections.served.delete(name);
+    this.#collections.changing.add(name);
+    try {
+      await this.#dependencies.writer.changeCatalog({ kind: "deleteCollection", name });
+    } catch (error) {
+      this.#collections.served.set(name, collection);
+      this.#collections.changing.delete(name);
+      throw error;
+    }
+    try {
+      failpoint("drop:out-of-catalog");
+      await this.#collections.remove(collection);
+      failpoint("drop:removed");
+      this.#dependencies.background.once("collecting garbage", collectGarbage);
+    } catch (error) {
+      // The deletion is durable, because the catalog no longer has the collection. The next start removes the remaining files.
+      this.#dependencies.log.warn(
+        { collection: collection.name, err: error },
+        "a collection's files are not all removed",
+      );
+    } finally {
+      this.#collections.changing.delete(name);
+    }
+  }
+}

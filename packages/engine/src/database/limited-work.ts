@@ -1,0 +1,38 @@
+// Which work of a database runs only so many times at once?
+
+import { QuiverError } from "@quiver/protocol/errors";
+import { limits } from "@quiver/protocol/limits";
+
+export class LimitedWork {
+  #exports = 0;
+  #isChecking = false;
+
+  /** Begins an export. @returns its end. @throws overloaded */
+  beginExport(): () => void {
+    if (this.#exports >= limits.exportsMax)
+      throw new QuiverError(
+        "overloaded",
+        `${this.#exports} exports are running, which is the limit. Send the request again later.`,
+        { limit: limits.exportsMax },
+      );
+    this.#exports++;
+    return () => {
+      this.#exports--;
+    };
+  }
+
+  /** Runs a check if no other one is running. @throws overloaded */
+  async checkAlone<T>(run: () => Promise<T>): Promise<T> {
+    if (this.#isChecking)
+      throw new QuiverError(
+        "overloaded",
+        "Another check is running; only one can run at a time. Try again later.",
+      );
+    this.#isChecking = true;
+    try {
+      return await run();
+    } finally {
+      this.#isChecking = false;
+    }
+  }
+}

@@ -1,0 +1,245 @@
+// What does an open database consist of?
+//
+// It makes the parts (collections.ts, collection-changes.ts, restores.ts, snapshots.ts, reopening.ts, memory-balance.ts) and has the calls
+// that concern them all.
+//
+// close   reject new calls, wait for running ones, stop the writer after its last write, release the lock
+
+import { QuiverError } from "@quiver/protocol/errors";
+import { limits } from "@quiver/protocol/limits";
+import type {
+  CollectionCreated,
+  CollectionSummary,
+  CreateCollection,
+} from "@quiver/protocol/shapes/collection";
+import type { RestoreCollection, RestoredCollection, Snapshot } from "@quiver/protocol/shapes/snapshot";
+import type { Background } from "../base/background.ts";
+import { failpoint } from "../base/failpoint.ts";
+import type { CatalogEntry } from "../collection/catalog.ts";
+import type { VerifiedCatalog } from "../collection/verify-catalog.ts";
+import { Builders } from "../runtime/builders.ts";
+import { collectionDirectory, removeOrphans } from "../runtime/data-directory.ts";
+import { MemoryBudget } from "../runtime/memory.ts";
+import type { Writer } from "../runtime/writer.ts";
+import { Catalog } from "./catalog.ts";
+import type { CollectionDependencies } from "./collection/state.ts";
+import { CollectionChanges } from "./collection-changes.ts";
+import { Collections } from "./collections.ts";
+import type { Collection, Credentials, Database, DatabaseOptions, DatabaseStatistics } from "./contract.ts";
+import { failingTasks, loggedBackground } from "./failing-tasks.ts";
+import { LimitedWork } from "./limited-work.ts";
+import { MemoryBalance } from "./memory-balance.ts";
+import { damagedError, verifyStore } from "./quarantine.ts";
+import { Reopening } from "./reopening.ts";
+import { Restores } from "./restores.ts";
+import { KeptSnapshots } from "./snapshots.ts";
+
+/** Maximum interval between two checks of idle transactions and memory, in milliseconds. */
+const housekeepingMs = 10_000;
+
+/** Name of a background task. */
+const keepingMemory = "keeping the memory budget";
+
+/** The options with what is needed of them in every case. */
+export type OpenOptions = DatabaseOptions & Required<Pick<DatabaseOptions, "log" | "clock" | "versionsKept">>;
+
+export class OpenDatabase implements Database {
+  readonly #options: OpenOptions;
+  readonly #writer: Writer;
+  readonly #builders: Builders;
+  readonly #release: () => void;
+  readonly #background: Background;
+  readonly #catalog: Catalog;
+  readonly credentials: Credentials;
+  readonly #collections: Collections;
+  readonly #restores: Restores;
+  readonly #changes: CollectionChanges;
+  readonly #balance: MemoryBalance;
+  readonly snapshots: KeptSnapshots;
+  #closing: Promise<void> | null = null;
+  readonly #memory: MemoryBudget;
+  readonly #limited = new LimitedWork();
+  recovered: Promise<void> = Promise.resolve();
+  isRecovered = false;
+
+  constructor(options: OpenOptions, writer: Writer, release: () => void) {
+    const { dataDir, memoryBudgetBytes, clock, log } = options;
+    this.#options = options;
+    this.#writer = writer;
+    this.#background = loggedBackground(log, {});
+    this.#builders = new Builders(this.#background, options.builderThreads);
+    this.#release = release;
+    const shared = {
+      dataDir,
+      writer,
+      background: this.#background,
+      log,
+      clock,
+      isClosing: () => this.#closing !== null,
+    };
+    this.#memory = new MemoryBudget({
+      budgetBytes: memoryBudgetBytes,
+      indexBytes: () => this.#collections.expectedBytes,
+      freeMemory: (indexBytesMax, isAgain) => this.#balance.freeMemory(indexBytesMax, isAgain),
+    });
+    this.#collections = new Collections(
+      {
+        ...shared,
+        memory: this.#memory,
+        memoryBudgetBytes,
+        of: (entry) => this.#dependenciesOf(entry),
+      },
+      () => this.#restores.count,
+    );
+    this.#balance = new MemoryBalance(this.#collections, { ...shared, budgetBytes: memoryBudgetBytes });
+    const reopening = new Reopening(this.#collections, {
+      ...shared,
+      reopenCatalog: () => this.#catalog.reopen(),
+    });
+    writer.onBroken = (internalId) => reopening.reopen(internalId);
+    this.#catalog = new Catalog(dataDir, writer);
+    this.credentials = this.#catalog.credentials(async (request) => {
+      this.#assertOpen();
+      await writer.changeCatalog(request);
+    });
+    this.snapshots = new KeptSnapshots({
+      ...shared,
+      find: (name) => this.#collections.find(name),
+      checkAlone: (run) => this.#limited.checkAlone(run),
+    });
+    this.#restores = new Restores(this.#collections, {
+      ...shared,
+      versionsKept: options.versionsKept,
+      snapshots: this.snapshots,
+    });
+    this.#changes = new CollectionChanges(this.#collections, this.#restores, shared);
+  }
+
+  /** @param verified the contents of the catalog before LMDB opened it; undefined for a new database */
+  async open(verified: VerifiedCatalog | undefined): Promise<void> {
+    const entries = verified?.entries ?? [];
+    failpoint("open:catalog-read");
+    for (const name of verified?.damagedNames ?? [])
+      this.#collections.quarantine(
+        name,
+        undefined,
+        damagedError(name, "Its entry in the catalog fails its checksum."),
+      );
+    // With a damaged entry it is unknown which directories are orphans.
+    if (verified?.damagedNames.length === 0) this.#removeOrphans(entries);
+    // Builder threads verify large stores in parallel.
+    const verifying = entries.map((entry) =>
+      verifyStore(collectionDirectory(this.#options.dataDir, entry.internalId), entry, this.#builders),
+    );
+    // An error is handled when its collection is opened.
+    for (const findings of verifying) findings.catch(() => {});
+    for (const [i, entry] of entries.entries()) await this.#collections.openOrQuarantine(entry, verifying[i]);
+    await this.snapshots.draw();
+    this.#collections.start();
+    failpoint("open:collections-open");
+    this.recovered = this.#recover();
+    const idleMs = this.#options.transactionIdleMs ?? limits.transactionIdleMsDefault;
+    const everyMs = Math.max(50, Math.min(housekeepingMs, idleMs / 4));
+    this.#background.every("aborting idle transactions", everyMs, () => this.#collections.abortIdle(idleMs));
+    this.#background.every(keepingMemory, everyMs, () => this.#balance.balance());
+  }
+
+  #dependenciesOf(entry: CatalogEntry): CollectionDependencies {
+    return {
+      directory: collectionDirectory(this.#options.dataDir, entry.internalId),
+      writer: this.#writer,
+      builders: this.#builders.share(),
+      memoryBudgetBytes: this.#options.memoryBudgetBytes,
+      memory: this.#memory,
+      log: this.#options.log,
+      clock: this.#options.clock,
+      saveEntry: (changed) => this.#catalog.save(changed),
+      checkAlone: (run) => this.#limited.checkAlone(run),
+      onMemoryUse: () => this.#background.run(keepingMemory, () => this.#balance.balance()),
+      beginExport: () => this.#limited.beginExport(),
+    };
+  }
+
+  #removeOrphans(entries: readonly CatalogEntry[]): void {
+    const orphans = removeOrphans(this.#options.dataDir, new Set(entries.map((entry) => entry.internalId)));
+    if (orphans > 0)
+      this.#options.log.info({ orphans }, "removed what interrupted creations and deletions had left");
+  }
+
+  async #recover(): Promise<void> {
+    await this.#collections.recovered();
+    this.isRecovered = true;
+  }
+
+  // ---- Collections
+
+  #assertOpen(): void {
+    if (this.#closing) throw new QuiverError("shutting_down", "The database is closing.");
+  }
+
+  async createCollection(request: CreateCollection): Promise<CollectionCreated> {
+    this.#assertOpen();
+    return this.#changes.create(request);
+  }
+
+  listCollections(): CollectionSummary[] {
+    return this.#collections.list();
+  }
+
+  loadedCollections(): string[] {
+    return this.#collections.loadedNames();
+  }
+
+  collection(name: string): Collection {
+    return this.#collections.find(name);
+  }
+
+  async deleteCollection(name: string): Promise<void> {
+    this.#assertOpen();
+    return this.#changes.delete(name);
+  }
+
+  async restoreCollection(
+    name: string,
+    request: RestoreCollection,
+    reaches?: (snapshot: Snapshot) => boolean,
+  ): Promise<RestoredCollection> {
+    this.#assertOpen();
+    return this.#restores.restore(name, request, reaches);
+  }
+
+  // ---- Maintenance
+
+  statistics(): DatabaseStatistics {
+    return {
+      ...this.#collections.statistics(),
+      failing: failingTasks(this.#background),
+      writerFailure: this.#writer.failure?.message,
+      commits: this.#writer.commits,
+      commitRequests: this.#writer.commitRequests,
+      writerQueueBytes: this.#writer.queueBytes,
+      memory: {
+        indexBytes: this.#memory.indexBytes,
+        processBytes: this.#memory.processBytes,
+        budgetBytes: this.#options.memoryBudgetBytes,
+      },
+    };
+  }
+
+  close(): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+
+  async #close(): Promise<void> {
+    this.#background.stop();
+    const reason = new QuiverError("shutting_down", "The database is closing.");
+    await this.#restores.close(reason);
+    await this.snapshots.close(reason);
+    await Promise.all([...this.#collections.served.values()].map((collection) => collection.close(reason)));
+    await this.#builders.close();
+    await this.#writer.stop();
+    await this.#catalog.close();
+    this.#release();
+  }
+}

@@ -1,0 +1,148 @@
+// What is there to say about a dense index, besides what a search finds?
+//
+// How many vectors it holds and where, of which type its codes are, what its recall was, how far its builders are, and its memory.
+
+import type { Building } from "./building.ts";
+import type { HnswDataType } from "./code-types.ts";
+import type { EncodingState } from "./encoding.ts";
+import type { Graph } from "./graph.ts";
+import type { GraphSet } from "./graph-set.ts";
+import { type DenseShape, denseBytes, indexBytes } from "./memory.ts";
+import type { Quality } from "./quality.ts";
+import type { SavedChanges } from "./saved-changes.ts";
+import type { StoredVectors } from "./stored-vectors.ts";
+
+export class HnswStatus {
+  protected readonly vectors: StoredVectors;
+  protected readonly building: Building;
+  protected readonly saved: SavedChanges;
+  readonly #shape: Omit<DenseShape, "scratchCount">;
+
+  /** @param shape of the graphs */
+  protected constructor(
+    vectors: StoredVectors,
+    building: Building,
+    saved: SavedChanges,
+    shape: Omit<DenseShape, "scratchCount">,
+  ) {
+    this.vectors = vectors;
+    this.building = building;
+    this.saved = saved;
+    this.#shape = shape;
+  }
+
+  protected get graphSet(): GraphSet | undefined {
+    return this.building.current;
+  }
+
+  /** Records held. */
+  get count(): number {
+    return this.vectors.count;
+  }
+
+  /** Distinct vectors held. */
+  get vectorCount(): number {
+    return this.vectors.vectorCount;
+  }
+
+  has(ordinal: number): boolean {
+    return this.vectors.has(ordinal);
+  }
+
+  /** Vectors that are searched by exact scan, until builders have linked them. */
+  get tailCount(): number {
+    return this.vectors.tail.count;
+  }
+
+  /** Every record with a smaller ordinal has its final place; records that wait for the sample to be complete have. */
+  get linkedEnd(): number {
+    return this.building.linkedEnd;
+  }
+
+  /** The type of the codes and why it was chosen; undefined while the sample is gathered. */
+  get encoding(): EncodingState | undefined {
+    return this.graphSet?.encoding.toState();
+  }
+
+  /** The type of codes that is being built to take the place of the present one. */
+  get successorType(): HnswDataType | undefined {
+    return this.building.succession.successor?.encoding.dataType;
+  }
+
+  get partitionCount(): number {
+    return this.graphs.length;
+  }
+
+  /** Vectors that were linked or removed since the index was made. */
+  get work(): number {
+    return this.building.work;
+  }
+
+  /** The last measured recall of the graphs. */
+  get quality(): Quality | undefined {
+    return this.building.quality;
+  }
+
+  /** Bytes of codes and links. */
+  get graphBytes(): number {
+    return this.graphSet?.graphBytes ?? 0;
+  }
+
+  /** For threads that search too, and for tests. */
+  get graphs(): readonly Graph[] {
+    return this.graphSet?.graphs ?? [];
+  }
+
+  /** Why building has stopped, if it has. */
+  get failure(): unknown {
+    return this.building.failure;
+  }
+
+  /** Whether nothing is queued, being done or being measured. */
+  get isIdle(): boolean {
+    return this.building.isIdle;
+  }
+
+  get memoryBytes(): number {
+    return this.building.memoryBytes + this.vectors.memoryBytes + 8 * this.saved.retired.size + indexBytes;
+  }
+
+  get restoredBytes(): number {
+    const { tail, names } = this.vectors;
+    return (this.graphSet?.memoryBytes ?? tail.memoryBytes) + names.memoryBytes + indexBytes;
+  }
+
+  /** For waiting vectors that must be linked, `records` more to add, and a successor to build. */
+  expectedBytes(records: number): number {
+    const { scratchCount } = this.building;
+    const encoding = this.graphSet?.encoding;
+    const shape = { ...this.#shape, dataType: encoding?.dataType ?? this.#shape.dataType, scratchCount };
+    const linked = this.graphSet?.count ?? 0;
+    const growth =
+      denseBytes(shape, { vectors: linked + this.vectors.tail.count + records, cached: 0 }) -
+      denseBytes(shape, { vectors: linked, cached: 0 });
+    const now = this.memoryBytes;
+    return (
+      Math.max(now, now - this.vectors.tail.memoryBytes + growth) + this.building.succession.reservedBytes
+    );
+  }
+
+  /** Records that were added to or removed from a graph since the last checkpoint of the index. */
+  get changes(): number {
+    return this.saved.changes;
+  }
+
+  /** Whether anything was measured since the last checkpoint of the index. */
+  get hasNewEf(): boolean {
+    return this.saved.hasNewEf(this.quality);
+  }
+
+  /** Whether graphs of better codes wait for memory. */
+  get isPostponed(): boolean {
+    return this.building.succession.isPostponed;
+  }
+
+  get spareBytes(): number {
+    return this.vectors.cache.memoryBytes;
+  }
+}

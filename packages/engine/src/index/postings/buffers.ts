@@ -1,0 +1,185 @@
+// How do new records get into a mutable buffer, and when does it become a segment?
+//
+// Records are added to the youngest buffer. When it is long enough, it is frozen (freezing.ts), piece by piece, while records are added to
+// a second one. A buffer that lost all its records is replaced: other threads may be reading it.
+
+import { kinds } from "@quiver/kernels/postings";
+import { invariant } from "../../base/invariant.ts";
+import { assertAscending } from "../contract.ts";
+import { Freezing } from "./freezing.ts";
+import { MutableBuffer } from "./mutable-buffer.ts";
+import type { OwnedParts } from "./posting-parts.ts";
+import type { SegmentSet, SegmentSetOptions } from "./segment-set.ts";
+
+export type BufferOptions = Pick<SegmentSetOptions, "impactOf" | "onTermUsed" | "onTermUnused"> & {
+  /** Postings have frequencies, and records a length. */
+  readonly isText: boolean;
+  /** The greatest quantized impact, 15 to 255: the resolution of bounds. */
+  readonly levels: number;
+  /** Records and postings of the longest mutable buffer; less for tests. */
+  readonly bufferRecordsMax?: number;
+  readonly bufferPostingsMax?: number;
+};
+
+const bufferRecords = 8_192;
+const bufferPostings = 262_144;
+
+/** Of a mutable buffer without records. */
+export const emptyBufferBytes = new MutableBuffer(Uint32Array).memoryBytes;
+
+export class Buffers {
+  readonly #parts: OwnedParts;
+  readonly #segments: SegmentSet;
+  readonly #options: BufferOptions;
+  readonly #recordsMax: number;
+  readonly #postingsMax: number;
+  #freezing: Freezing | undefined;
+  #last = -1;
+  #frozenEnd = 0;
+  /** The value of `#frozenEnd` once freezing is done. */
+  #freezingEnd = 0;
+  /** Whether the youngest buffer has a frequency that takes more than a byte. */
+  #hasWide = false;
+
+  /** @param parts whose buffers these are. @param segments get the frozen ones */
+  constructor(parts: OwnedParts, segments: SegmentSet, options: BufferOptions) {
+    this.#parts = parts;
+    this.#segments = segments;
+    this.#options = options;
+    this.#recordsMax = options.bufferRecordsMax ?? bufferRecords;
+    this.#postingsMax = options.bufferPostingsMax ?? bufferPostings;
+    this.#addBuffer();
+  }
+
+  /** Every record with a smaller ordinal is in a segment, or removed. */
+  get frozenEnd(): number {
+    return this.#frozenEnd;
+  }
+
+  /** Continues after the records of a checkpoint. @param end of their ordinals */
+  restore(end: number): void {
+    this.#last = end - 1;
+    this.#frozenEnd = end;
+  }
+
+  get isFreezing(): boolean {
+    return this.#freezing !== undefined;
+  }
+
+  /** Adds a record, as PostingIndex.add does. */
+  add(ordinal: number, length: number, terms: ArrayLike<number>, values: ArrayLike<number>): void {
+    assertAscending(ordinal, this.#last);
+    this.#last = ordinal;
+    const buffer = this.#parts.youngest;
+    const slot = buffer.add(ordinal, length);
+    for (let i = 0; i < terms.length; i++) {
+      if (buffer.append(terms[i], slot, values[i])) this.#options.onTermUsed?.(terms[i]);
+      if (values[i] > 255) this.#hasWide = true;
+      if (values[i] < 0) this.#parts.hadNegative = true;
+    }
+  }
+
+  /** Removes a record, if a buffer has it. */
+  remove(ordinal: number): void {
+    const buffer = this.#parts.bufferOf(ordinal);
+    if (buffer === undefined) return;
+    buffer.remove(ordinal);
+    if (buffer === this.#freezing?.buffer) this.#freezing.remove(ordinal);
+    else if (buffer.count === 0) {
+      this.#parts.buffers.pop();
+      this.#addBuffer();
+      this.#giveUp(buffer);
+    }
+  }
+
+  /** Whether the youngest buffer must be frozen. */
+  get isFull(): boolean {
+    const { slotsEnd, postings } = this.#parts.youngest;
+    return slotsEnd >= this.#recordsMax || postings.total >= this.#postingsMax;
+  }
+
+  /** Whether it is worth a segment while there is time: searching it takes longer than searching a segment as long. */
+  get isLong(): boolean {
+    const { count, slotsEnd, postings } = this.#parts.youngest;
+    if (count === 0) return false;
+    return 8 * slotsEnd >= this.#recordsMax || 8 * postings.total >= this.#postingsMax;
+  }
+
+  #addBuffer(): void {
+    this.#parts.layout++;
+    this.#parts.buffers.push(
+      this.#options.isText
+        ? new MutableBuffer<Float32Array | Uint32Array>(Uint32Array)
+        : new MutableBuffer<Float32Array | Uint32Array>(Float32Array),
+    );
+    this.#hasWide = false;
+  }
+
+  /** Begins to freeze the youngest buffer; finishes an earlier freezing first. */
+  beginFreezing(): void {
+    this.goOn(Number.POSITIVE_INFINITY);
+    const buffer = this.#parts.youngest;
+    if (buffer.count === 0) return;
+    this.#segments.dropCompaction();
+    const { isText, levels, impactOf } = this.#options;
+    const { averageLength } = this.#segments;
+    const how = {
+      kind: !isText ? kinds.sparse : this.#hasWide ? kinds.wideText : kinds.text,
+      levels,
+      averageLength,
+      impactOf: impactOf(averageLength),
+    };
+    this.#freezing = this.#segments.inArena((arena) => Freezing.begin(arena, buffer, isText, how));
+    invariant(this.#freezing !== undefined, "there is no memory for a segment of postings");
+    this.#freezingEnd = this.#last + 1;
+    this.#addBuffer();
+  }
+
+  /** Freezes about this many postings of the buffer that is being frozen, and replaces it by its segment when that is finished. */
+  goOn(postings: number): void {
+    const freezing = this.#freezing;
+    if (freezing === undefined || !freezing.step(postings)) return;
+    const segment = freezing.finish();
+    this.#freezing = undefined;
+    this.#frozenEnd = this.#freezingEnd;
+    this.#parts.buffers.shift();
+    this.#parts.layout++;
+    this.#segments.changes += segment.recordCount;
+    this.#segments.append(segment);
+    this.#giveUp(freezing.buffer);
+    this.#segments.beginMerge();
+  }
+
+  /** Freezes all records that are in no segment, at once. */
+  freeze(): void {
+    this.beginFreezing();
+    this.goOn(Number.POSITIVE_INFINITY);
+  }
+
+  /** Forgets a mutable buffer that is no part of the index any more. */
+  #giveUp(buffer: MutableBuffer): void {
+    const { onTermUnused } = this.#options;
+    if (onTermUnused) for (const term of buffer.lists.terms) onTermUnused(term);
+  }
+
+  get memoryBytes(): number {
+    return this.#parts.buffers.reduce((sum, buffer) => sum + buffer.memoryBytes, 0);
+  }
+
+  /** Bytes that the records of the buffers take after a restore. */
+  get restoredBytes(): number {
+    const held = this.#parts.buffers.filter(({ count }) => count > 0);
+    return held.reduce((sum, buffer) => sum + buffer.memoryBytes, emptyBufferBytes);
+  }
+
+  close(): void {
+    this.#freezing = undefined;
+    this.#parts.buffers.length = 0;
+    this.#addBuffer();
+  }
+
+  check(): void {
+    const { length } = this.#parts.buffers;
+    invariant(length === (this.isFreezing ? 2 : 1), `there are ${length} mutable buffers`);
+  }
+}

@@ -1,0 +1,214 @@
+// How are rows stored that do not change any more?
+//
+// In segments by ascending ordinals (rows-reader.ts has their layout). A row that is removed is only marked. When more than half of a
+// segment's rows are removed, the rest is rewritten, together with the rest of the segment before it if both are small.
+
+import { invariant } from "../../base/invariant.ts";
+import { blockOf, columnsOf, placeIn, type Row, type RowColumns, type SharedRows } from "./rows-reader.ts";
+
+/** The most rows and bytes of a joined segment. */
+const joinedRowsMax = 8_192;
+const joinedBytesMax = 2 ** 22;
+
+/** Of a segment, besides its columns. */
+const segmentBytes = 600;
+
+/** Rows, and which of them were forgotten. */
+type MarkedRows = RowColumns & {
+  /** By row, 1: it was forgotten. */
+  readonly forgotten: Uint8Array;
+};
+
+type Segment = MarkedRows & { forgottenCount: number };
+
+/** What a checkpoint stores of a segment, besides its bytes. */
+type SegmentState = Pick<Segment, "ordinals" | "begins" | "forgotten"> & { readonly byteCount: number };
+
+export type RowsState = { readonly segments: readonly SegmentState[] };
+
+/** Allocates the bytes of rows of a checkpoint. */
+export function imagesFor({ segments }: RowsState): Uint8Array[] {
+  return segments.map(({ ordinals, byteCount }) => blockOf(ordinals.length, byteCount).bytes);
+}
+
+export class FrozenRows {
+  #segments: Segment[] = [];
+  /** Rows that are not forgotten. */
+  #count = 0;
+
+  /** Restores rows from a checkpoint. @param images from `imagesFor`, filled from a checkpoint; the new object owns them */
+  static restored({ segments }: RowsState, images: readonly Uint8Array[]): FrozenRows {
+    const rows = new FrozenRows();
+    rows.#segments = segments.map((state, i) => {
+      const { forgotten } = state;
+      const columns = columnsOf(images[i].buffer as SharedArrayBuffer, state.ordinals.length);
+      columns.ordinals.set(state.ordinals);
+      columns.begins.set(state.begins);
+      const forgottenCount = forgotten.reduce((sum, flag) => sum + flag, 0);
+      rows.#count += forgotten.length - forgottenCount;
+      return { ...columns, forgotten, forgottenCount };
+    });
+    return rows;
+  }
+
+  /** Rows that are not forgotten. */
+  get count(): number {
+    return this.#count;
+  }
+
+  /** The greatest ordinal that has a row, which may be forgotten; -1 for none. */
+  get last(): number {
+    const segment = this.#segments.at(-1);
+    return segment === undefined ? -1 : lastOf(segment);
+  }
+
+  /** Appends copies of rows of greater ordinals, those that are forgotten left out. */
+  append(rows: MarkedRows): void {
+    const frozen = livingOf([rows]);
+    if (frozen.ordinals.length > 0) this.#segments.push(frozen);
+    this.#count += frozen.ordinals.length;
+  }
+
+  /** The row of a record; undefined if it has none. */
+  of(ordinal: number): Row | undefined {
+    const segment = this.#segmentOf(ordinal);
+    if (segment === undefined) return undefined;
+    const { ordinals, begins, forgotten, bytes } = segment;
+    const row = placeIn(ordinals, ordinals.length, ordinal);
+    return row < 0 || forgotten[row] === 1 ? undefined : { bytes, begin: begins[row], end: begins[row + 1] };
+  }
+
+  /** Forgets a record's row. */
+  delete(ordinal: number): void {
+    const segment = this.#segmentOf(ordinal);
+    if (segment === undefined) return;
+    const row = placeIn(segment.ordinals, segment.ordinals.length, ordinal);
+    if (row < 0 || segment.forgotten[row] === 1) return;
+    segment.forgotten[row] = 1;
+    segment.forgottenCount++;
+    this.#count--;
+    if (2 * segment.forgottenCount > segment.ordinals.length) this.#closeUp(segment);
+  }
+
+  /** The segment whose range ends with an ordinal or later. */
+  #segmentOf(ordinal: number): Segment | undefined {
+    let low = 0;
+    let high = this.#segments.length;
+    while (low < high) {
+      const middle = (low + high) >>> 1;
+      if (lastOf(this.#segments[middle]) < ordinal) low = middle + 1;
+      else high = middle;
+    }
+    return this.#segments[low];
+  }
+
+  /** Rewrites the remaining rows of a segment, together with those of the previous one if both are small. */
+  #closeUp(segment: Segment): void {
+    const at = this.#segments.indexOf(segment);
+    const before = this.#segments[at - 1];
+    const isJoined =
+      before !== undefined &&
+      livingCount(before) + livingCount(segment) <= joinedRowsMax &&
+      before.bytes.length + segment.bytes.length <= joinedBytesMax;
+    const sources = isJoined ? [before, segment] : [segment];
+    const made = livingOf(sources);
+    const first = isJoined ? at - 1 : at;
+    this.#segments.splice(first, sources.length, ...(made.ordinals.length > 0 ? [made] : []));
+  }
+
+  /** What another thread needs to read the segments that there are now. */
+  get shared(): SharedRows["segments"] {
+    return this.#segments.map((segment) => ({
+      block: segment.ordinals.buffer as SharedArrayBuffer,
+      rows: segment.ordinals.length,
+      last: lastOf(segment),
+    }));
+  }
+
+  get memoryBytes(): number {
+    return this.#segments.reduce((sum, segment) => sum + segmentBytes + bytesOf(segment), 0);
+  }
+
+  close(): void {
+    this.#segments = [];
+    this.#count = 0;
+  }
+
+  /** What a checkpoint stores of the records with ordinals below `end`: the state and the bytes. */
+  save(end: number): { state: RowsState; images: Uint8Array[] } {
+    const kept = this.#segments.filter((segment) => lastOf(segment) < end);
+    const segments = kept.map(({ ordinals, begins, forgotten, bytes }) => ({
+      ordinals: ordinals.slice(),
+      begins: begins.slice(),
+      forgotten: forgotten.slice(),
+      byteCount: bytes.length,
+    }));
+    return { state: { segments }, images: kept.map(({ bytes }) => bytes) };
+  }
+
+  /** Reports every row that was not forgotten. */
+  each(visit: (row: Row) => void): void {
+    for (const { ordinals, begins, forgotten, bytes } of this.#segments)
+      for (let row = 0; row < ordinals.length; row++)
+        if (forgotten[row] === 0) visit({ bytes, begin: begins[row], end: begins[row + 1] });
+  }
+
+  /** Verifies that segments and their rows ascend, and how many there are. */
+  check(): void {
+    let living = 0;
+    let last = -1;
+    for (const segment of this.#segments) {
+      const { ordinals, begins, forgotten, bytes } = segment;
+      living += checkRows(ordinals, forgotten, last);
+      last = lastOf(segment);
+      invariant(begins[ordinals.length] === bytes.length, `a segment's rows do not end with its bytes`);
+    }
+    invariant(living === this.#count, `there are ${living} frozen rows, not ${this.#count}`);
+  }
+}
+
+/** Verifies that the ordinals of rows ascend from after `last`; returns how many are not forgotten. */
+export function checkRows(ordinals: Uint32Array, forgotten: Uint8Array, last: number): number {
+  let living = 0;
+  for (let row = 0, before = last; row < ordinals.length; before = ordinals[row++]) {
+    invariant(ordinals[row] > before, `the row of ordinal ${ordinals[row]} follows that of ${before}`);
+    living += 1 - forgotten[row];
+  }
+  return living;
+}
+
+const lastOf = ({ ordinals }: Segment): number => ordinals[ordinals.length - 1];
+
+const livingCount = ({ ordinals, forgottenCount }: Segment): number => ordinals.length - forgottenCount;
+
+const bytesOf = ({ ordinals, begins, forgotten, bytes }: Segment): number =>
+  ordinals.byteLength + begins.byteLength + forgotten.byteLength + bytes.length;
+
+/** A segment of the rows of others that are not forgotten. */
+function livingOf(sources: readonly MarkedRows[]): Segment {
+  let rows = 0;
+  let length = 0;
+  for (const { ordinals, begins, forgotten } of sources)
+    for (let row = 0; row < ordinals.length; row++) {
+      if (forgotten[row] === 1) continue;
+      rows++;
+      length += begins[row + 1] - begins[row];
+    }
+  const made: Segment = {
+    ...blockOf(rows, length),
+    forgotten: new Uint8Array(rows),
+    forgottenCount: 0,
+  };
+  let at = 0;
+  let end = 0;
+  for (const { ordinals, begins, forgotten, bytes } of sources)
+    for (let row = 0; row < ordinals.length; row++) {
+      if (forgotten[row] === 1) continue;
+      made.ordinals[at] = ordinals[row];
+      made.begins[at++] = end;
+      made.bytes.set(bytes.subarray(begins[row], begins[row + 1]), end);
+      end += begins[row + 1] - begins[row];
+    }
+  made.begins[at] = end;
+  return made;
+}
