@@ -7,8 +7,8 @@
 // There are two groups of steps: the first reads the sources, the second runs them. All steps of a group run, so that one call shows all
 // its failures; after a group with a failure the check stops.
 
-import { mkdirSync, readFileSync } from "node:fs";
-import { join, resolve } from "node:path";
+import { existsSync, mkdirSync, readFileSync, rmSync } from "node:fs";
+import { join, relative, resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { endOf, startNode } from "./children.ts";
 import { checkExamples } from "./doc-examples.ts";
@@ -78,11 +78,14 @@ async function examples(): Promise<Outcome> {
 /** Runs all tests, or the files whose path contains a text; vitest prints its own progress. */
 async function tests(...files: readonly string[]): Promise<Outcome> {
   mkdirSync(join(root, ".cache"), { recursive: true });
+  rmSync(testReport, { force: true });
   const reporters = ["--reporter=default", "--reporter=json", `--outputFile.json=${testReport}`];
   const args = [binary("vitest/vitest.mjs"), "run", ...reporters, ...files];
   const { code, signal } = await endOf(startNode(args, { cwd: root, stdio: "inherit" }));
-  if (code !== 0)
-    return { errors: [`vitest ended with ${signal ?? `exit code ${code}`}; its report is above`] };
+  if (code !== 0) {
+    const ending = `vitest ended with ${signal ?? `exit code ${code}`}; its report is above`;
+    return { errors: [ending, ...failedTests()] };
+  }
   const { numPassedTests, numPendingTests, testResults } = JSON.parse(readFileSync(testReport, "utf8"));
   const skipped = numPendingTests > 0 ? `, ${numPendingTests} skipped` : "";
   return {
@@ -91,6 +94,36 @@ async function tests(...files: readonly string[]): Promise<Outcome> {
     closing: `tests: ${numPassedTests} passed, 0 failed${skipped}`,
   };
 }
+
+/** What failed in the last run of the tests, once more in short: the last lines of a log are what most people see first. */
+function failedTests(): string[] {
+  if (!existsSync(testReport)) return ["there is no report of the tests"];
+  const { testResults } = JSON.parse(readFileSync(testReport, "utf8")) as Report;
+  const failed = testResults
+    .filter(({ status }) => status === "failed")
+    .flatMap(({ name, message, assertionResults }) => {
+      const file = relative(root, name);
+      const failed = assertionResults.filter(({ status }) => status === "failed");
+      if (failed.length === 0) return [`FAILED ${file}: ${beginning(message)}`];
+      return failed.map(
+        ({ fullName, failureMessages }) =>
+          `FAILED ${file} > ${fullName}: ${beginning(failureMessages.join("\n"))}`,
+      );
+    });
+  return failed.length > 0 ? failed : ["no test failed: an error outside of the tests is reported above"];
+}
+
+/** The part of vitest's JSON report that is read here. */
+type Report = {
+  testResults: {
+    name: string;
+    status: string;
+    message: string;
+    assertionResults: { status: string; fullName: string; failureMessages: string[] }[];
+  }[];
+};
+
+const beginning = (text: string): string => text.split("\n").slice(0, 8).join("\n").slice(0, 1_500);
 
 const binary = (path: string): string => join(root, "node_modules", path);
 

@@ -1,9 +1,9 @@
 // How are the kernels compiled?
 //
-//   node packages/kernels/build.mjs     writes dist/release.wasm, dist/debug.wasm and the same of the HNSW graph, twice, and of postings
+//   node packages/kernels/build.mjs     writes dist/release.wasm, dist/debug.wasm and the same of the HNSW graph, twice, of postings and of numbers in text
 //
 // Plain JavaScript for Node.js 20 or newer, called by tools/launch.mjs whenever the sources or the compiler have changed. The compiler runs
-// in this process. The module imports a shared memory of up to 65,536 pages (4 GiB) and must not have data segments, because each instance
+// in this process. The modules import a memory of up to 65,536 pages (4 GiB), shared except for numbers in text, and must not have data segments, because each instance
 // would write them into the caller's memory; that is checked here.
 
 import { mkdirSync, renameSync, writeFileSync } from "node:fs";
@@ -23,7 +23,6 @@ const common = [
   "threads",
   "--importMemory",
   "--noExportMemory",
-  "--sharedMemory",
   "--initialMemory",
   "1",
   "--maximumMemory",
@@ -38,18 +37,22 @@ const common = [
 const rows = "assembly/index.ts";
 const graph = "assembly/hnsw/index.ts";
 const postings = "assembly/postings/index.ts";
-const relaxed = [graph, "--enable", "relaxed-simd"];
+const floats = "assembly/floats/index.ts";
+const shared = "--sharedMemory";
+const relaxed = [graph, shared, "--enable", "relaxed-simd"];
 const release = ["-O3", "--noAssert"];
 const builds = {
-  release: [rows, ...release],
-  debug: [rows, "--debug"],
+  release: [rows, shared, ...release],
+  debug: [rows, shared, "--debug"],
   "hnsw-release": [...relaxed, ...release],
   "hnsw-debug": [...relaxed, "--debug"],
   // For machines without relaxed SIMD: the same results with more instructions.
-  "hnsw-plain-release": [graph, ...release],
-  "hnsw-plain-debug": [graph, "--debug"],
-  "postings-release": [postings, ...release],
-  "postings-debug": [postings, "--debug"],
+  "hnsw-plain-release": [graph, shared, ...release],
+  "hnsw-plain-debug": [graph, shared, "--debug"],
+  "postings-release": [postings, shared, ...release],
+  "postings-debug": [postings, shared, "--debug"],
+  "floats-release": [floats, ...release],
+  "floats-debug": [floats, "--debug"],
 };
 
 /** Compiles one build and returns its bytes; throws with the compiler's words. */

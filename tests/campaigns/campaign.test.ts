@@ -1,6 +1,6 @@
 import { existsSync } from "node:fs";
 import { setTimeout } from "node:timers/promises";
-import { afterEach, expect, test } from "vitest";
+import { afterEach, expect, test, vi } from "vitest";
 import { command, inLanes, TemporaryFolder } from "./campaign.ts";
 import type { Figures } from "./figures.ts";
 
@@ -44,7 +44,15 @@ test("a tally continues the counts of earlier runs", async () => {
 });
 
 test("a violation ends a campaign with exit code 1, and writes nothing", async () => {
-  expect(await counting(["--to=-1", "--figures"])).toEqual([]);
+  const printed = vi.spyOn(process.stdout, "write").mockReturnValue(true);
+  try {
+    expect(await counting(["--seed", "7", "--to=-1", "--figures"])).toEqual([]);
+    expect(printed).toHaveBeenLastCalledWith(
+      expect.stringMatching(/^FAILED with seed 7: Error: it cannot count/),
+    );
+  } finally {
+    printed.mockRestore();
+  }
   expect(process.exitCode).toBe(1);
 });
 

@@ -7,4 +7,3 @@
 export { dotRows } from "./dot-rows";
 export { exactSums } from "./exact-sums";
 export { l2Rows } from "./l2-rows";
-export { parseFloats } from "./parse-floats";

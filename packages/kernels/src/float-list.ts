@@ -4,7 +4,7 @@
 //
 // Each reader has a small memory of its own, because the kernel works on bytes in its memory, and its callers have them elsewhere.
 
-import { instantiate, pageBytes } from "./loader.ts";
+import { instantiateBuild, pageBytes } from "./loader.ts";
 
 /** Largest power of ten in the table; a float of ordinary size and 19 digits needs at most 38 + 18. */
 const powersMost = 60;
@@ -14,9 +14,19 @@ const floatBytes = 4;
 const behindBytes = 8;
 const CLOSE_BRACKET = 0x5d;
 
+/** Reads numbers between two addresses; -1 where the text must be parsed in another way (assembly/floats/parse-floats.ts). */
+type ParseFloats = (
+  at: number,
+  end: number,
+  powers: number,
+  powersMost: number,
+  out: number,
+  most: number,
+) => number;
+
 /** Reads lists of JSON numbers as 32-bit floats. */
 export class FloatListReader {
-  readonly #parseFloats: ReturnType<typeof instantiate>["parseFloats"];
+  readonly #parseFloats: ParseFloats;
   readonly #memory: WebAssembly.Memory;
   readonly #text: Uint8Array;
   readonly #textAt: number;
@@ -28,8 +38,9 @@ export class FloatListReader {
     this.#countMax = Math.ceil(bytesMax / 2);
     this.#textAt = powersBytes + this.#countMax * floatBytes;
     const pages = Math.ceil((this.#textAt + bytesMax + behindBytes) / pageBytes);
-    this.#memory = new WebAssembly.Memory({ initial: pages, maximum: pages, shared: true });
-    this.#parseFloats = instantiate(this.#memory, options).parseFloats;
+    this.#memory = new WebAssembly.Memory({ initial: pages, maximum: pages });
+    const build = options.debug === true ? "floats-debug" : "floats-release";
+    this.#parseFloats = instantiateBuild(build, this.#memory).parseFloats as ParseFloats;
     this.#text = new Uint8Array(this.#memory.buffer, this.#textAt, bytesMax + behindBytes);
     const powers = new Float64Array(this.#memory.buffer, 0, 2 * powersMost + 1);
     for (let i = 0; i < powers.length; i++) powers[i] = Number(`1e${i - powersMost}`);

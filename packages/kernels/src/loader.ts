@@ -46,15 +46,6 @@ export type Kernels = {
     kind: number,
     out: number,
   ) => void;
-  /** Reads a list of JSON numbers as f32; float-list.ts calls it. */
-  readonly parseFloats: (
-    at: number,
-    end: number,
-    powers: number,
-    powersMost: number,
-    out: number,
-    most: number,
-  ) => number;
 };
 
 export type KernelName = "dotRows" | "l2Rows";

@@ -49,6 +49,7 @@ export class Accounting {
   begin(request: FastifyRequest, reply: FastifyReply): void {
     const begunMs = performance.now();
     const response = reply.raw;
+    request.endpoint = request.routeOptions.config;
     reply.header("x-request-id", request.id);
     this.#metrics.requestBegins();
     this.#connections.begin(response);
@@ -77,7 +78,7 @@ export class Accounting {
 
   /** A request that failed through a fault of the server. */
   readonly fault = (request: FastifyRequest, error: unknown): void => {
-    const route = request.routeOptions.url ?? "unknown";
+    const route = request.endpoint.url ?? "unknown";
     const fields = { request_id: request.id, method: request.method, route, err: error };
     this.#log.logger.error(fields, "request failed");
   };
@@ -90,7 +91,7 @@ export class Accounting {
     request.bodyShare?.end();
     const ms = performance.now() - begunMs;
     const status = isOut ? response.statusCode : clientGone;
-    const route = request.is404 ? "unknown" : (request.routeOptions.url ?? "unknown");
+    const route = request.endpoint.url ?? "unknown";
     const { method } = request;
     this.#metrics.requestEnds(route, method, status, ms / 1000);
     this.#log.request({ request_id: request.id, method, route, status, ms: Math.round(ms * 100) / 100 });

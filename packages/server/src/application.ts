@@ -29,7 +29,7 @@ import type { TSchema } from "typebox";
 import { Accounting } from "./accounting.ts";
 import { Admission, kindOf, type Work } from "./admission.ts";
 import type { AuditLog } from "./audit/audit-log.ts";
-import { type Access, type Need, needOf, strictestNeed } from "./auth/access.ts";
+import { type Access, type Need, strictestNeed } from "./auth/access.ts";
 import { type Gate, refuseTwoKeys } from "./auth/gate.ts";
 import type { CompleteServerConfig } from "./config.ts";
 import type { Connections } from "./connections.ts";
@@ -55,6 +55,8 @@ import { KnownPaths } from "./unknown-route.ts";
 
 declare module "fastify" {
   interface FastifyRequest {
+    /** What its endpoint is; asking Fastify for it makes a new object each time. */
+    endpoint: EndpointConfig & { readonly url?: string };
     /** The body before parsing; absent if there is none. */
     parsedBody: ParsedBody | undefined;
     bodyShare: BodyShare | undefined;
@@ -129,6 +131,7 @@ export async function createApplication(parts: ApplicationParts): Promise<Fastif
     },
   });
 
+  app.decorateRequest("endpoint", undefined as never);
   app.decorateRequest("parsedBody", undefined);
   app.decorateRequest("bodyShare", undefined);
   app.decorateRequest("access", undefined);
@@ -142,7 +145,7 @@ export async function createApplication(parts: ApplicationParts): Promise<Fastif
 
   app.addHook("onRequest", (request, reply, done) => {
     account.begin(request, reply);
-    if (isStopping() && request.routeOptions.url !== "/health/live") {
+    if (isStopping() && request.endpoint.url !== "/health/live") {
       throw new QuiverError("shutting_down", "The server is stopping. Send the request again later.");
     }
     done();
@@ -173,7 +176,7 @@ export async function createApplication(parts: ApplicationParts): Promise<Fastif
     access?.require(need, params.collection_id);
     for (const name in params) if (params[name] === "") throw paths.errorFor(request.method, "");
     const body = declaredBody(request.raw);
-    const { route, name } = request.routeOptions.config;
+    const { route, name } = request.endpoint;
     if (route === undefined || name === undefined) return done();
     const kind = kindOf(name);
     const key = payerOf(request);
@@ -196,7 +199,7 @@ export async function createApplication(parts: ApplicationParts): Promise<Fastif
     done();
   });
   app.addHook("preValidation", (request, _reply, done) => {
-    const { route, name } = request.routeOptions.config;
+    const { route, name } = request.endpoint;
     if (route === undefined || name === undefined) return done();
     checkBody(route, name, request.body);
     const schema = route.body as Schema | undefined;
@@ -219,12 +222,12 @@ export async function createApplication(parts: ApplicationParts): Promise<Fastif
     if (request.validationError) {
       // An unknown field may be a misspelt required one, so it is named first. Of a large body only the part without long arrays is left
       // here.
-      refuseUnknownFields(request.routeOptions.config.route?.body as TSchema, request.body);
+      refuseUnknownFields(request.endpoint.route?.body as TSchema, request.body);
       throw request.validationError;
     }
     if (request.parsedBody !== undefined) request.body = request.parsedBody.value;
     // Other endpoints, such as metrics and pages, queue as well. Health is always answered at once.
-    if (request.work !== undefined || request.routeOptions.url?.startsWith("/health/")) return done();
+    if (request.work !== undefined || request.endpoint.url?.startsWith("/health/")) return done();
     void new Task({ key: payerOf(request) }).slice().then(() => done(), done);
   });
   app.addHook("onSend", (request, reply, payload, done) => {
@@ -269,7 +272,7 @@ export async function createApplication(parts: ApplicationParts): Promise<Fastif
     const { raw, work } = request;
     const share = new BodyShare(budget, payerOf(request));
     request.bodyShare = share;
-    const { route } = request.routeOptions.config;
+    const { route } = request.endpoint;
     const format = bodyFormatOf(body.mediaType, raw.headers["content-encoding"], route?.bulk === true);
     const fault = () => (typeof format === "string" ? undefined : format);
     const bytes = await readBody(raw, body.bytes, share, config.bodyLimitBytes, fault, () =>
@@ -295,7 +298,7 @@ export async function createApplication(parts: ApplicationParts): Promise<Fastif
       reply.hijack();
       return;
     }
-    const answer = errorAnswer(error, request.routeOptions.config.route, request.id, privateTexts);
+    const answer = errorAnswer(error, request.endpoint.route, request.id, privateTexts);
     // Without this, a source that has lost its reader would be read at full speed.
     if (!request.raw.complete && request.raw.listenerCount("data") === 0)
       drain(request.raw, () => arrivalTask(request));
@@ -370,10 +373,10 @@ function requestIdOf(request: { headers: IncomingMessage["headers"] }): string {
   return typeof given === "string" && /^[\w.:-]{1,128}$/.test(given) ? given : randomUUID();
 }
 
-function needFor(request: FastifyRequest): Need {
-  const { url, config } = request.routeOptions;
-  if (url === docsPath || url?.startsWith(`${docsPath}/`)) return { role: "anyone", collections: "nowhere" };
-  return config.route ? needOf(config.route) : (config.need ?? strictestNeed);
+function needFor({ endpoint: { need, url } }: FastifyRequest): Need {
+  if (need !== undefined) return need;
+  const isDocs = url === docsPath || url?.startsWith(`${docsPath}/`);
+  return isDocs ? { role: "anyone", collections: "nowhere" } : strictestNeed;
 }
 
 /** Fastify's type for the arguments of `frameworkErrors` lacks the defaults of its own generics. */

@@ -34,6 +34,7 @@ export class FailedAttempts {
 
   /** @throws rate_limited with the seconds to wait, when the address has failed too often */
   refuseGuesser(address: string): void {
+    if (this.#windows.size === 0) return;
     const window = this.#window(networkOf(address));
     if (window === undefined || window.failures < this.#max) return;
     const seconds = Math.max(1, Math.ceil((window.endsMs - this.#clock()) / 1000));

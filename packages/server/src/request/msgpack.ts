@@ -7,9 +7,9 @@
 // (bytes as `dense_values` are little-endian 32-bit floats; integers of 64 bits in metadata are exact) or rejected: extensions, other
 // bytes, keys that are not strings, NaN in metadata, text that is not UTF-8.
 //
-// Why not a library: a body is hostile until it was read. @msgpack/msgpack and msgpackr allocate an array of the length that its header
-// claims (5 bytes claim 4 GiB), replace invalid UTF-8, and have no limit of depth or use the thread's stack. A walk over the body that rules
-// this out is as long as the reader itself. The tests compare it with @msgpack/msgpack (msgpack.test.ts, docs/decisions/rest-path.md).
+// Why not a library: a body is hostile until it was read. @msgpack/msgpack and msgpackr make an array of the length that a header claims
+// (5 bytes claim 4 GiB), read invalid UTF-8 as some other text, and have no limit of depth or use the thread's stack. A walk over the body
+// that rules this out is as long as the reader. The tests compare it with @msgpack/msgpack (docs/decisions/rest-path.md).
 
 import { isUtf8 } from "node:buffer";
 import type { Steps } from "@quiver/engine/database/contract";

@@ -34,7 +34,7 @@ export type EndpointConfig = {
   /** The entry of the list of routes; absent for operational and documentation endpoints. */
   readonly route?: Route;
   readonly name?: RouteName;
-  /** What an endpoint without an entry requires of its callers; by default the strictest requirement. */
+  /** What it requires of its callers; by default the strictest requirement. */
   readonly need?: Need;
 };
 
@@ -97,9 +97,11 @@ function register(app: FastifyInstance, name: RouteName, route: Route, parts: En
   const hasOwnHead = Object.values(routes as Record<string, Route>).some(
     (other) => other.method === "HEAD" && other.path === route.path,
   );
+  const need = needOf(route);
   const config = {
     route,
     name,
+    need,
     swagger: { exposeHeadRoute: route.method === "HEAD" },
     swaggerTransform: documentation(name, route) as never,
   };
@@ -114,7 +116,7 @@ function register(app: FastifyInstance, name: RouteName, route: Route, parts: En
     config,
     handler: answer,
   });
-  const isBodyName = needOf(route).collections === "body.name";
+  const isBodyName = need.collections === "body.name";
 
   async function answer(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
     const access: Access = request.access ?? nobody;
