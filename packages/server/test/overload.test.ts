@@ -304,8 +304,9 @@ describe("a server", () => {
     const strict = await startFilled({ requestWorkMaxMs: 100 });
     const answer = await strict.ask(batchPath, { raw: long });
     expect(expectError(answer, 504, "deadline_exceeded").details.work_ms).toBe(100);
-    const small = await strict.ask(pathOf("searchDense", c), { body: { query_vector: vectorOf(1) } });
-    expect(small.status).toBe(200);
+    // Work is measured by the time of slices, so a machine that stops for a tenth of a second can stop a small search, too.
+    const small = { body: { query_vector: vectorOf(1) } };
+    await expect.poll(async () => (await strict.ask(pathOf("searchDense", c), small)).status).toBe(200);
     await strict.end();
   });
 
