@@ -264,7 +264,8 @@ export async function createApplication(parts: ApplicationParts): Promise<Fastif
   /** @throws invalid_request, unauthorized, rate_limited */
   function enter(request: FastifyRequest): Access {
     refuseTwoKeys(request.raw.rawHeaders);
-    return gate.enter(request.headers, request.ip);
+    // A connection that is closed already has no address, whatever the type says.
+    return gate.enter(request.headers, request.ip ?? "unknown");
   }
 
   /** Reads and parses the body of a request. */
